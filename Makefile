@@ -1,0 +1,42 @@
+# Everything a fresh machine needs is Python 3.11 or newer and make.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+# Threads of BLAS gain nothing at these sizes and fight with pytest's two workers.
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: demo test test-all test-interpreted check bench clean
+
+demo: $(INSTALLED)
+	$(BIN)/bionica demo
+
+test: check $(INSTALLED)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+	$(MAKE) --no-print-directory test-interpreted
+
+test-all: check $(INSTALLED)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(MAKE) --no-print-directory test-interpreted
+
+# The same mathematics without the compiler: the two must agree, and only here can coverage see the kernels.
+test-interpreted: $(INSTALLED)
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 -m interpreted tests --cov --cov-report=term
+
+check: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: $(INSTALLED)
+	$(BIN)/python benchmarks/speed.py
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "bionica needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv demo results .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	find . -name __pycache__ -prune -exec rm -rf {} +

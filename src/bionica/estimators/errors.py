@@ -1,0 +1,39 @@
+"""What goes wrong while a network learns, said so that one can act on it."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["DivergenceError", "check_finite"]
+
+
+class DivergenceError(ArithmeticError):
+    """A network whose outputs or weights left the range of its numbers.
+
+    Attributes
+    ----------
+    sample : int
+        Index of the sample at which it happened, counted from the first that the network has seen.
+    """
+
+    def __init__(self, message: str, sample: int):
+        super().__init__(message)
+        self.sample = sample
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.sample)
+
+
+def check_finite(block: NDArray[Any], first: int, name: str) -> None:
+    """Raise ValueError for the first NaN or infinity of `block`, whose first row is number `first` of X."""
+    finite = np.isfinite(block)
+    if finite.all():
+        return
+    row, column = np.argwhere(~finite)[0]
+    value = "NaN" if np.isnan(block[row, column]) else "infinity"
+    raise ValueError(
+        f"Input X contains {'NaN' if value == 'NaN' else 'infinity (inf)'}: X[{first + row}, {column}] is {value}. {name} needs a "
+        "finite number in every place; drop such samples (X[np.isfinite(X).all(axis=1)]) or impute them "
+        "(sklearn.impute) first. The model is unchanged."
+    )

@@ -1,0 +1,491 @@
+"""What the four networks share: the scikit-learn face of `networks.stream.run`.
+
+A subclass says how its state starts (`_initial_state`), what its rule needs to know (`_rule_params`) and which guards
+it has.
+"""
+
+import os
+import warnings
+from abc import ABCMeta, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from numbers import Integral, Real
+from types import ModuleType
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils._set_output import _wrap_data_with_container
+from sklearn.utils.validation import validate_data
+
+from ..networks import state as states
+from ..networks.dynamics import Exact, ProjectedGradient
+from ..networks.guards import REPAIRS, Guards
+from ..networks.stream import run
+from ..schedules import Rate, learning_rates
+from .errors import DivergenceError, check_finite
+from .published import published
+
+Array = NDArray[Any]
+
+_BLOCK_BYTES = 2**22
+_NO_RATES = np.empty((0, 1))
+
+
+class OnlineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
+    """Base of the online networks; see the subclasses."""
+
+    _rule: ClassVar[ModuleType]
+    _own_guards: ClassVar[tuple[str, ...]]
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "eta0": [Interval(Real, 0, None, closed="neither"), callable],
+        "decay": [Interval(Real, 0, None, closed="left")],
+        "power": [Interval(Real, 0, None, closed="left")],
+        "dynamics": [StrOptions({"exact", "gradient"})],
+        "gamma": [Interval(Real, 0, None, closed="neither"), None],
+        "settle_tol": [Interval(Real, 0, 1, closed="neither")],
+        "settle_steps": [Interval(Integral, 1, None, closed="left")],
+        "mean_window": [Interval(Integral, 1, None, closed="left"), None],
+        "precondition": [None],
+        "average": [Options(bool, {False})],
+        "init": [StrOptions({"random"}), dict],
+        "guards": ["boolean", list, tuple, set, frozenset],
+        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "shuffle": ["boolean"],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    n_components: int | None
+    eta0: Rate
+    decay: float
+    power: float
+    dynamics: str
+    gamma: float | None
+    settle_tol: float
+    settle_steps: int
+    mean_window: int | None
+    precondition: None
+    average: bool
+    init: str | dict[str, ArrayLike]
+    guards: bool | Iterable[str]
+    n_epochs: int
+    shuffle: bool
+    random_state: Any
+    verbose: int
+    n_features_in_: int
+    n_samples_seen_: int
+
+    # ------------------------------------------------------------------------------------------ what a subclass says
+
+    @abstractmethod
+    def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Array | None) -> Any:
+        """Return the state before the first sample; X is all the data where `fit` has it, else None."""
+
+    @abstractmethod
+    def _rule_params(self, dtype: Any) -> Any:
+        """Return the rule's Params."""
+
+    def _rates(self, t0: int, n: int) -> Array:
+        """Return the learning rates of n samples from number t0 on, a column for each kind of rate."""
+        return self._checked_rates(self.eta0, self.decay, self.power, t0, n, "eta0", 1.0, "1")[:, np.newaxis]
+
+    @classmethod
+    def as_published(cls, setting: str, **overrides: Any) -> Self:
+        """Return the paper's network with its hyperparameters for this setting.
+
+        Parameters
+        ----------
+        setting : {"d3", "d10", "images"}
+            The three or ten sparse uniform sources, or the three natural images.
+        **overrides
+            Parameters that shall differ, `random_state` for one.
+
+        Returns
+        -------
+        estimator
+        """
+        return cls(**{**published(cls.__name__, setting), **overrides})
+
+    # ------------------------------------------------------------------------------------------ scikit-learn's methods
+
+    def fit(self, X: ArrayLike, y: None = None) -> Self:
+        """Start anew and learn from every row of X, one after the other, `n_epochs` times.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Mixtures, in the order in which the network shall see them.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        with self._unchanged_on_error():
+            X = self._validated(X, reset=True)
+            rng = check_random_state(self.random_state)
+            state = self._fresh_state(X.shape[1], X.dtype, rng, X)
+            for _ in range(self.n_epochs):
+                order = rng.permutation(len(X)) if self.shuffle else None
+                self._stream(state, X, learn=True, keep=False, order=order)
+            self._adopt(state)
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
+        """Go on learning from the rows of X; the first call starts as `fit` does.
+
+        However the data is cut into calls, the network ends the same to the last bit.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The next mixtures.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        self._learn_rows(X, keep=False)
+        return self
+
+    def partial_fit_transform(self, X: ArrayLike, y: None = None) -> Any:
+        """Learn from the rows of X and return what the network put out as each arrived: the paper's y_t.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The next mixtures.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        Y : ndarray of shape (n_samples, n_components)
+            Each row computed with the weights before they learned from it.
+        """
+        return _wrap_data_with_container("transform", self._learn_rows(X, keep=True), X, self)
+
+    def transform(self, X: ArrayLike) -> Any:
+        """Return the sources of the mixtures X, with the weights as they are.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Mixtures.
+
+        Returns
+        -------
+        Y : ndarray of shape (n_samples, n_components)
+            Nonnegative.
+        """
+        state = states.writable(self._fitted_state())
+        X = self._validated(X, reset=False)
+        return self._stream(state, X, learn=False, keep=True)
+
+    def inverse_transform(self, Y: ArrayLike) -> Array:
+        """Return the mixtures that the sources Y make: Y times the transpose of `mixing_`.
+
+        Parameters
+        ----------
+        Y : array-like of shape (n_samples, n_components)
+            Sources.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+        """
+        mixing = self.mixing_
+        sources = np.asarray(Y, dtype=mixing.dtype)
+        if sources.ndim != 2 or sources.shape[1] != mixing.shape[1]:
+            raise ValueError(
+                f"Y has shape {sources.shape}; inverse_transform needs (n_samples, {mixing.shape[1]}), a column per source"
+            )
+        return np.asarray(sources @ mixing.T)
+
+    # ------------------------------------------------------------------------------------------ one sample at a time
+
+    def learn_one(self, x: ArrayLike) -> Self:
+        """Learn from a single mixture.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,)
+            The next mixture.
+
+        Returns
+        -------
+        self
+        """
+        row = self._row(x)
+        with self._unchanged_on_error():
+            if not self.__sklearn_is_fitted__():
+                self._validate_params()
+                self.n_features_in_ = row.shape[1]
+            self._learn(row, keep=False)
+        return self
+
+    def transform_one(self, x: ArrayLike) -> Array:
+        """Return the sources of a single mixture.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,)
+            A mixture.
+
+        Returns
+        -------
+        y : ndarray of shape (n_components,)
+            Nonnegative.
+        """
+        state = states.writable(self._fitted_state())
+        return np.asarray(self._stream(state, self._row(x), learn=False, keep=True)[0])
+
+    # ------------------------------------------------------------------------------------------ on disk
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted network to `path`; `bionica.load` reads it, and goes on as if never interrupted.
+
+        Parameters
+        ----------
+        path : path
+            The file. It is replaced only when the new one is complete.
+        """
+        from .persistence import save
+
+        save(self, path)
+
+    # ------------------------------------------------------------------------------------------ what was learned
+
+    @property
+    def components_(self) -> Array:
+        """The unmixing matrix, (n_components, n_features): the sources are max(components_ @ x, 0) once it has
+        settled.
+        """
+        return np.asarray(self._rule.unmixing(self._fitted_state()))
+
+    @property
+    def mixing_(self) -> Array:
+        """The mixing matrix, (n_features, n_components): pseudoinverse of `components_`."""
+        return np.linalg.pinv(self.components_)
+
+    @property
+    def repairs_(self) -> dict[str, int]:
+        """How often each guard acted, and how many samples were regularised or did not settle."""
+        return dict(zip(REPAIRS, map(int, self._fitted_state().repairs), strict=True))
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self._fitted_state().fired.size)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_state" in vars(self)
+
+    def _fitted_state(self) -> Any:
+        if not self.__sklearn_is_fitted__():
+            # An AttributeError, so that hasattr(est, "components_") answers False before fit.
+            raise NotFittedError(
+                f"This {type(self).__name__} has seen no sample: call fit, partial_fit or learn_one first"
+            )
+        return self._state
+
+    def _weight(self, name: str) -> Array:
+        """Return a copy of a weight matrix: what the user gets is never the network's own memory."""
+        return np.array(states.to_arrays(self._fitted_state())[name])
+
+    # ------------------------------------------------------------------------------------------ inside
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _validated(self, X: ArrayLike, reset: bool) -> Array:
+        if reset:
+            self._validate_params()
+        # Finite or not is checked block by block, where the message can name the sample.
+        return np.asarray(validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False))
+
+    def _row(self, x: ArrayLike) -> Array:
+        row = np.asarray(x)
+        if row.dtype != np.float32:
+            try:
+                row = row.astype(np.float64, casting="same_kind") if row.dtype != object else row.astype(np.float64)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"x must be a vector of real numbers, got {x!r}: {error}") from error
+        width = getattr(self, "n_features_in_", row.size)
+        if row.ndim != 1 or row.size == 0 or row.size != width:
+            raise ValueError(
+                f"x has shape {row.shape}; {type(self).__name__} needs one mixture of "
+                f"{width if row.size else 'at least 1'} numbers. For several use partial_fit or transform."
+            )
+        return row[np.newaxis]
+
+    def _learn_rows(self, X: ArrayLike, keep: bool) -> Array:
+        with self._unchanged_on_error():
+            X = self._validated(X, reset=not self.__sklearn_is_fitted__())
+            return self._learn(X, keep)
+
+    def _learn(self, X: Array, keep: bool) -> Array:
+        if self.__sklearn_is_fitted__():
+            state = states.copy(self._state)
+        else:
+            state = self._fresh_state(X.shape[1], X.dtype, check_random_state(self.random_state), None)
+        Y = self._stream(state, X, learn=True, keep=keep)
+        self._adopt(state)
+        return Y
+
+    def _fresh_state(self, k: int, dtype: Any, rng: np.random.RandomState, X: Array | None) -> Any:
+        d = k if self.n_components is None else self.n_components
+        if d > k:
+            raise ValueError(
+                f"n_components={d} sources cannot be found in n_features={k} mixtures; use n_components <= {k}"
+            )
+        return self._initial_state(k, d, dtype, rng, X)
+
+    def _adopt(self, state: Any) -> None:
+        self._state = state
+        self.n_samples_seen_ = int(state.t[0])
+
+    def _stream(self, state: Any, X: Array, *, learn: bool, keep: bool, order: Array | None = None) -> Array:
+        """Take X through the network block by block; `state` learns in place."""
+        name = type(self).__name__
+        dtype = next(a.dtype for a in states.to_arrays(state).values() if a.dtype.kind == "f")
+        n, k = X.shape
+        Y = np.empty((n if keep else 0, state.fired.size), dtype)
+        params = self._rule_params(dtype)
+        unsettled = int(state.repairs[REPAIRS.index("unsettled")])
+        for start, stop in self._blocks(n, k):
+            block = X[start:stop] if order is None else X[order[start:stop]]
+            block = np.array(block, dtype=dtype, order="C")  # always a copy: writable, aligned, one type to compile
+            check_finite(block, start, name)
+            t = int(state.t[0])
+            rates = self._rates(t, len(block)) if learn else _NO_RATES
+            done = run(state, params, block, rates, Y[start:stop] if keep else Y)
+            broken = learn and not all(
+                np.isfinite(a).all() for a in states.to_arrays(state).values() if a.dtype.kind == "f"
+            )
+            if done < len(block) or broken:
+                at = min(done, len(block) - 1)
+                raise self._divergence(t + at if learn else start + at, float(np.abs(block).max()), learn)
+        unsettled = int(state.repairs[REPAIRS.index("unsettled")]) - unsettled
+        if unsettled:
+            warnings.warn(
+                f"{unsettled} of {n} samples did not settle in settle_steps={self.settle_steps} steps of the neural dynamics: raise "
+                f"settle_steps, change gamma={self.gamma}, raise settle_tol={self.settle_tol} or use dynamics='exact'",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return Y
+
+    def _blocks(self, n: int, k: int) -> Iterable[tuple[int, int]]:
+        rows = max(1, min(8192, _BLOCK_BYTES // (8 * k)))
+        blocks = [(start, min(start + rows, n)) for start in range(0, n, rows)]
+        if not self.verbose:
+            return blocks
+        from rich.console import Console
+        from rich.progress import track
+
+        return track(blocks, description=type(self).__name__, console=Console(stderr=True))
+
+    def _divergence(self, sample: int, largest: float, learning: bool) -> DivergenceError:
+        name = type(self).__name__
+        remedies = [f"rescale the mixtures (largest absolute value near it: {largest:.2g})"]
+        if learning:
+            rate = "the rates that eta0 returns" if callable(self.eta0) else f"eta0 (now {self.eta0:g})"
+            remedies.insert(0, f"lower {rate}")
+            off = [g for g in self._own_guards if not getattr(self._guard_flags(), g)]
+            if off:
+                remedies.append(f"turn on guards={self._own_guards!r} ({', '.join(off)} now off)")
+        if self.dynamics == "gradient":
+            remedies.append(f"lower gamma (now {self.gamma}) or use dynamics='exact'")
+        return DivergenceError(
+            f"{name} diverged at sample {sample}: an output or a weight left the range of its numbers. To change: "
+            f"{'; '.join(remedies)}. The model is as it was before this call.",
+            sample,
+        )
+
+    def _checked_rates(
+        self, eta0: Rate, decay: float, power: float, t0: int, n: int, name: str, below: float, bound: str
+    ) -> Array:
+        rates = learning_rates(eta0, decay, power, t0, n)
+        if n and rates.max() >= below:
+            at = t0 + int(rates.argmax())
+            raise ValueError(
+                f"the learning rate {rates.max():g} at sample {at} is not below {bound}, where the weights overshoot: lower {name}"
+            )
+        return rates
+
+    def _dynamics(self, dtype: Any) -> Any:
+        eps = float(np.finfo(dtype).eps)
+        if self.dynamics == "exact":
+            return Exact(eps)
+        return ProjectedGradient(float(self.gamma or 0.0), max(float(self.settle_tol), 64 * eps), int(self.settle_steps))
+
+    def _guard_flags(self) -> Guards:
+        if isinstance(self.guards, bool | np.bool_):
+            chosen = set(self._own_guards) if self.guards else set()
+        else:
+            chosen = set(self.guards)
+            unknown = chosen - set(self._own_guards)
+            if unknown:
+                raise ValueError(
+                    f"guards={self.guards!r} names {sorted(map(str, unknown))}; {type(self).__name__} has {self._own_guards}"
+                )
+        return Guards(*(name in chosen for name in Guards._fields))
+
+    def _common_params(self, dtype: Any) -> tuple[Any, Guards, int, float]:
+        return (
+            self._dynamics(dtype),
+            self._guard_flags(),
+            int(self.mean_window or 0),
+            float(np.finfo(dtype).eps),
+        )
+
+    def _given_weights(self, shapes: dict[str, tuple[int, int]], dtype: Any) -> dict[str, Array]:
+        """Return copies of the arrays in `init`, checked against `shapes`."""
+        if not isinstance(self.init, dict):
+            return {}
+        given = {}
+        for name, value in self.init.items():
+            if name not in shapes:
+                raise ValueError(f"init has no weights {name!r} to set; {type(self).__name__} has {sorted(shapes)}")
+            W = np.array(value, dtype=dtype, order="C")
+            if W.shape != shapes[name]:
+                raise ValueError(f"init[{name!r}] has shape {W.shape}; for these mixtures it must be {shapes[name]}")
+            if not np.isfinite(W).all():
+                raise ValueError(f"init[{name!r}] holds NaN or infinity; give finite weights")
+            given[name] = W
+        return given
+
+
+def orthonormal_rows(rng: np.random.RandomState, d: int, k: int, dtype: Any) -> Array:
+    """Draw a d x k matrix (d <= k) with orthonormal rows, uniformly."""
+    Q, R = np.linalg.qr(rng.standard_normal((k, d)))
+    return np.ascontiguousarray((Q * np.sign(np.diag(R))).T.astype(dtype))
+
+
+def guard_seed(rng: np.random.RandomState) -> Array:
+    """Draw the seed of the random numbers that guards use."""
+    return np.array([rng.randint(1, 2147483562), rng.randint(1, 2147483398)], dtype=np.int64)
+
+
+def positive_definite(W: Array, name: str) -> Array:
+    """Return W if it is symmetric positive definite, else say so."""
+    if not np.allclose(W, W.T, rtol=1e-6, atol=0) or not np.linalg.eigvalsh(W)[0] > 0:
+        raise ValueError(f"init[{name!r}] must be symmetric positive definite; W @ W.T of any full-rank W is")
+    return W

@@ -1,0 +1,1 @@
+"""The mathematics: four learning rules, how neurons settle, and the one loop."""

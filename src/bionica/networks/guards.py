@@ -1,0 +1,242 @@
+"""What keeps a network alive: repairs after the synaptic updates, each counted.
+
+Appendix C of the paper:
+
+    silent     a neuron that has not fired so far has the sign of its feedforward weights flipped (every sample)
+    row        a row of W_xy with norm below 0.1 is replaced by a standard normal vector (every 100 samples)
+    spectrum   singular values of W_xy, W_yn, W_ny and eigenvalues of W_zz below 0.01 are set to 1 (every 100 samples)
+
+*Beyond the paper.*
+
+    rate       the sample's learning rate is lowered to what its size can bear: in Algorithm 2 W_xz is multiplied by
+               I - 2 eta (x - x_bar)(x - x_bar)', in Nonnegative PCA W by I - eta y y'; past 1/|x - x_bar|^2 and
+               2/|y|^2 these overshoot and the weights grow without bound. The guard caps eta at half of that. Published
+               settings run without it.
+
+Counted with them: `regularised` and `unsettled` samples of the dynamics.
+"""
+
+import math
+from typing import NamedTuple
+
+from .compiled import cold, hot
+
+SILENT, ROW, SPECTRUM, RATE, REGULARISED, UNSETTLED = range(6)
+REPAIRS = ("silent", "row", "spectrum", "rate", "regularised", "unsettled")
+n_repairs = len(REPAIRS)
+
+EVERY = 100
+ROW_FLOOR = 0.1
+SPECTRUM_FLOOR = 0.01
+
+
+class Guards(NamedTuple):
+    """Which guards are on."""
+
+    silent: bool
+    row: bool
+    spectrum: bool
+    rate: bool
+
+
+@hot
+def flip_silent(W, y, fired, events):
+    """Flip the feedforward weights of every neuron that has never fired."""
+    for i in range(y.shape[0]):
+        if y[i] > 0:
+            fired[i] = True
+        elif not fired[i]:
+            events[SILENT] += 1
+            for j in range(W.shape[1]):
+                W[i, j] = -W[i, j]
+
+
+@hot
+def cap_rate(eta, size, most, events):
+    """The learning rate, or `most / size` if that is less."""
+    if eta * size > most:
+        events[RATE] += 1
+        return most / size
+    return eta
+
+
+@cold
+def replace_rows(W, rng, events):
+    """Replace every row of W whose norm fell below 0.1 by a standard normal vector."""
+    for i in range(W.shape[0]):
+        s = 0.0
+        for j in range(W.shape[1]):
+            s += W[i, j] * W[i, j]
+        if not s >= ROW_FLOOR * ROW_FLOOR:
+            events[ROW] += 1
+            for j in range(W.shape[1]):
+                W[i, j] = standard_normal(rng)
+
+
+@cold
+def uniform(rng):
+    """A number in (0, 1): L'Ecuyer's combined generator (1988), whose integers never overflow; rng is int64[2]."""
+    rng[0] = rng[0] * 40014 % 2147483563
+    rng[1] = rng[1] * 40692 % 2147483399
+    s = (rng[0] - rng[1]) % 2147483562
+    if s < 1:
+        s += 2147483562
+    return s / 2147483563.0
+
+
+@cold
+def standard_normal(rng):
+    """A normal number, by Box and Muller."""
+    radius = math.sqrt(-2 * math.log(uniform(rng)))
+    return radius * math.cos(2 * math.pi * uniform(rng))
+
+
+@cold
+def _exceeds(S, floor, d, L):
+    """Whether the Cholesky factorisation of S - floor I shows every eigenvalue of S above `floor`."""
+    for a in range(d):
+        for b in range(a):
+            s = S[a, b]
+            for e in range(b):
+                s -= L[a, e] * L[b, e]
+            L[a, b] = s * L[b, b]
+        s = S[a, a] - floor
+        for e in range(a):
+            s -= L[a, e] * L[a, e]
+        if not s > 0:
+            return False
+        L[a, a] = 1 / math.sqrt(s)
+    return True
+
+
+@cold
+def lift_singular_values(W, eps, ws):
+    """Set the singular values of W (d x n, d <= n) that fell below 0.01 to 1."""
+    d, n = W.shape
+    # Most of the time nothing is wrong, and W W' - (2 floor)^2 I has a Cholesky factor to show it.
+    S = ws.M
+    largest = 0.0
+    for i in range(d):
+        for j in range(i + 1):
+            s = 0.0
+            for p in range(n):
+                s += W[i, p] * W[j, p]
+            S[i, j] = s
+        largest = max(largest, S[i, i])
+    bound = 4 * SPECTRUM_FLOOR * SPECTRUM_FLOOR
+    if largest * d * n * eps < bound / 8 and _exceeds(S, bound, d, ws.L):
+        return
+    U = ws.L
+    _orthogonalise_rows(W, U)  # U W0 = W with orthogonal rows sigma_i v_i'
+    for i in range(d):
+        sigma = 0.0
+        for p in range(n):
+            sigma += W[i, p] * W[i, p]
+        sigma = math.sqrt(sigma)
+        if sigma < SPECTRUM_FLOOR:
+            ws.events[SPECTRUM] += 1
+            _normalise_row(W, i, sigma)
+    for p in range(n):  # back: W <- U' W
+        for i in range(d):
+            s = 0.0
+            for j in range(d):
+                s += U[j, i] * W[j, p]
+            ws.u[i] = s
+        for i in range(d):
+            W[i, p] = ws.u[i]
+
+
+@cold
+def lift_eigenvalues(W, eps, ws):
+    """Set the eigenvalues of the symmetric W that fell below 0.01 to 1."""
+    d = W.shape[0]
+    largest = 0.0
+    for i in range(d):
+        largest = max(largest, W[i, i])
+    if largest * d * eps < SPECTRUM_FLOOR / 8 and _exceeds(W, 2 * SPECTRUM_FLOOR, d, ws.L):
+        return
+    A, U = ws.M, ws.L
+    for i in range(d):
+        for j in range(d):
+            A[i, j] = W[i, j]
+    _orthogonalise_rows(A, U)  # U W = A with orthogonal rows: the rows of U are eigenvectors
+    for i in range(d):
+        value = 0.0
+        for p in range(d):
+            value += A[i, p] * U[i, p]
+        if value < SPECTRUM_FLOOR:
+            ws.events[SPECTRUM] += 1
+            for j in range(d):
+                for p in range(d):
+                    W[j, p] += (1 - value) * U[i, j] * U[i, p]
+
+
+@cold
+def _orthogonalise_rows(A, U):
+    """One-sided Jacobi: rotate pairs of rows of A until all are orthogonal; U gets the rotation."""
+    d, n = A.shape
+    for i in range(d):
+        for j in range(d):
+            U[i, j] = 1.0 if i == j else 0.0
+    for _ in range(60):
+        rotated = False
+        for i in range(d - 1):
+            for j in range(i + 1, d):
+                aa = 0.0
+                bb = 0.0
+                ab = 0.0
+                for p in range(n):
+                    aa += A[i, p] * A[i, p]
+                    bb += A[j, p] * A[j, p]
+                    ab += A[i, p] * A[j, p]
+                if abs(ab) <= 1e-15 * math.sqrt(aa * bb) or ab == 0:
+                    continue
+                rotated = True
+                zeta = (bb - aa) / (2 * ab)
+                tan = math.copysign(1.0, zeta) / (abs(zeta) + math.sqrt(1 + zeta * zeta))
+                cos = 1 / math.sqrt(1 + tan * tan)
+                sin = cos * tan
+                for p in range(n):
+                    a = A[i, p]
+                    b = A[j, p]
+                    A[i, p] = cos * a - sin * b
+                    A[j, p] = sin * a + cos * b
+                for p in range(d):
+                    a = U[i, p]
+                    b = U[j, p]
+                    U[i, p] = cos * a - sin * b
+                    U[j, p] = sin * a + cos * b
+        if not rotated:
+            return
+
+
+@cold
+def _normalise_row(A, i, sigma):
+    """Scale row i of A to norm 1; if it is zero to rounding, take a unit vector orthogonal to the other rows."""
+    d, n = A.shape
+    if sigma > 1e-30:
+        for p in range(n):
+            A[i, p] /= sigma
+        return
+    for axis in range(n):
+        for p in range(n):
+            A[i, p] = 0
+        A[i, axis] = 1
+        for _ in range(2):  # Gram-Schmidt, twice for full accuracy
+            for j in range(d):
+                norm = 0.0
+                dot = 0.0
+                for p in range(n):
+                    norm += A[j, p] * A[j, p]
+                    dot += A[j, p] * A[i, p]
+                if j != i and norm > 1e-60:
+                    for p in range(n):
+                        A[i, p] -= dot / norm * A[j, p]
+        norm = 0.0
+        for p in range(n):
+            norm += A[i, p] * A[i, p]
+        if norm > 0.5 / n:
+            norm = math.sqrt(norm)
+            for p in range(n):
+                A[i, p] /= norm
+            return

@@ -1,0 +1,127 @@
+"""Algorithm 1, Bio-NICA with interneurons: k mixtures x, d outputs y >= 0, m >= d interneurons n.
+
+For each mixture x_t, with the activity at the fixed point of the dynamics (eq. 11; see `dynamics`),
+
+    y_t <- [y_t + gamma (W_xy x_t - W_ny n_t)]_+      n_t <- n_t + gamma (W_yn y_t - n_t)
+
+the running means are moved by 1/t,
+
+    x_bar <- x_bar + (x_t - x_bar)/t      y_bar <- y_bar + (y_t - y_bar)/t      n_bar <- n_bar + (n_t - n_bar)/t
+
+and then the weights:
+
+    W_xy <- W_xy + eta_t ((y_t - y_bar)(x_t - x_bar)' - W_xy)
+    W_ny <- W_ny + eta_t ((y_t - y_bar)(n_t - n_bar)' - W_ny)
+    W_yn <- W_yn + eta_t ((n_t - n_bar)(y_t - y_bar)' - W_yn)
+
+W_ny and W_yn are separate synapses. The difference W_ny - W_yn' shrinks by (1 - eta_t) at each sample (appendix B).
+At the optimum W_xy = P A' and W_yn' W_yn = P A'A P' for a permutation P (appendix A).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .dynamics import scratch, settle_interneurons
+from .guards import EVERY, flip_silent, lift_singular_values, n_repairs, replace_rows
+from .plasticity import follow, follow_input, hebb, hebb_input, mean_weight, project
+from .rule import learn, repair, settle, workspace
+
+
+class State(NamedTuple):
+    """What the network remembers."""
+
+    W_xy: np.ndarray  # (d, k)
+    W_yn: np.ndarray  # (m, d)
+    W_ny: np.ndarray  # (d, m)
+    x_bar: np.ndarray
+    y_bar: np.ndarray
+    n_bar: np.ndarray
+    t: np.ndarray  # samples seen
+    fired: np.ndarray  # whether each output has ever fired
+    firing: np.ndarray  # which outputs fire now
+    rng: np.ndarray
+    repairs: np.ndarray
+
+
+class Params(NamedTuple):
+    """What the user chose."""
+
+    dynamics: Any
+    guards: Any
+    mean_window: int  # 0: the whole past, as in the paper
+    eps: float
+
+
+class Work(NamedTuple):
+    """Scratch arrays."""
+
+    c: np.ndarray
+    y: np.ndarray
+    n: np.ndarray
+    ws: Any
+
+
+def init(W_xy: np.ndarray, W_yn: np.ndarray, W_ny: np.ndarray, rng: np.ndarray) -> State:
+    """Return a network that has seen nothing, with these initial weights (copied)."""
+    d, k = W_xy.shape
+    m = W_yn.shape[0]
+    dtype = W_xy.dtype
+    return State(
+        W_xy=W_xy.copy(),
+        W_yn=W_yn.copy(),
+        W_ny=W_ny.copy(),
+        x_bar=np.zeros(k, dtype),
+        y_bar=np.zeros(d, dtype),
+        n_bar=np.zeros(m, dtype),
+        t=np.zeros(1, np.int64),
+        fired=np.zeros(d, np.bool_),
+        firing=np.zeros(d, np.bool_),
+        rng=rng.copy(),
+        repairs=np.zeros(n_repairs, np.int64),
+    )
+
+
+@workspace.register(State)
+def _workspace(state):
+    m, d = state.W_yn.shape
+    dtype = state.W_xy.dtype
+    return Work(c=np.zeros(d, dtype), y=np.zeros(d, dtype), n=np.zeros(m, dtype), ws=scratch(d, dtype))
+
+
+@settle.register(State)
+def _settle(state, work, params, X, t):
+    project(state.W_xy, X, t, work.c)
+    settle_interneurons(params.dynamics, state.W_yn, state.W_ny, work.c, work.y, work.n, work.ws, True)
+
+
+@learn.register(State)
+def _learn(state, work, params, X, t, rates):
+    eta = rates[t, 0]
+    state.t[0] += 1
+    weight = mean_weight(state.t[0], params.mean_window)
+    follow_input(state.x_bar, X, t, weight)
+    follow(state.y_bar, work.y, weight)
+    follow(state.n_bar, work.n, weight)
+    hebb_input(state.W_xy, eta, work.y, state.y_bar, X, t, state.x_bar)
+    hebb(state.W_ny, eta, work.y, state.y_bar, work.n, state.n_bar)
+    hebb(state.W_yn, eta, work.n, state.n_bar, work.y, state.y_bar)
+
+
+@repair.register(State)
+def _repair(state, work, params):
+    guards = params.guards
+    if guards.silent:
+        flip_silent(state.W_xy, work.y, state.fired, work.ws.events)
+    if state.t[0] % EVERY == 0:
+        if guards.row:
+            replace_rows(state.W_xy, state.rng, work.ws.events)
+        if guards.spectrum:
+            lift_singular_values(state.W_xy, params.eps, work.ws)
+            lift_singular_values(state.W_yn.T, params.eps, work.ws)
+            lift_singular_values(state.W_ny, params.eps, work.ws)
+
+
+def unmixing(state: State) -> np.ndarray:
+    """(W_ny W_yn)^-1 W_xy: what the network does to a mixture while every neuron fires."""
+    return np.linalg.solve(state.W_ny @ state.W_yn, state.W_xy)

@@ -1,0 +1,109 @@
+"""Nonnegative PCA (Plumbley and Oja 2004): whitened mixtures h, outputs y >= 0.
+
+    y_t = [W h_t]_+
+    W <- W + eta_t y_t (h_t - W' y_t)'
+
+The mixtures must be noncentered-whitened: offline (`whitening_layer.Fixed`, as the paper does), by a layer that learns
+(`Learned`), or beforehand (`Absent`). The rule is not local: a synapse needs W' y, which sums over all outputs.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import whitening_layer
+from .dynamics import scratch
+from .guards import cap_rate, flip_silent, n_repairs
+from .plasticity import apply, mean_weight
+from .rule import learn, repair, settle, workspace
+from .whitening_layer import learn_whitening, whiten
+
+
+class State(NamedTuple):
+    """What the network remembers."""
+
+    layer: Any  # the whitening
+    W: np.ndarray  # (d, number of whitened directions)
+    t: np.ndarray  # samples seen
+    fired: np.ndarray  # whether each output has ever fired
+    firing: np.ndarray  # which outputs fire now: not used by this rule, there for the loop
+    rng: np.ndarray
+    repairs: np.ndarray
+
+
+class Params(NamedTuple):
+    """What the user chose."""
+
+    dynamics: Any  # of the whitening layer
+    guards: Any
+    mean_window: int  # 0: the whole past, as in the paper
+    eps: float
+
+
+class Work(NamedTuple):
+    """Scratch arrays."""
+
+    first: Any
+    y: np.ndarray
+    ws: Any
+
+
+def init(layer: Any, W: np.ndarray, rng: np.ndarray) -> State:
+    """Return a network that has seen nothing, with these initial weights (copied)."""
+    d = W.shape[0]
+    return State(
+        layer=layer,
+        W=W.copy(),
+        t=np.zeros(1, np.int64),
+        fired=np.zeros(d, np.bool_),
+        firing=np.zeros(d, np.bool_),
+        rng=rng.copy(),
+        repairs=np.zeros(n_repairs, np.int64),
+    )
+
+
+@workspace.register(State)
+def _workspace(state):
+    d, k = state.W.shape
+    ws = scratch(d, state.W.dtype)
+    return Work(whitening_layer.workspace(k, state.W.dtype, ws.events), np.zeros(d, state.W.dtype), ws)
+
+
+@settle.register(State)
+def _settle(state, work, params, X, t):
+    whiten(state.layer, work.first, params.dynamics, X, t)
+    y = work.y
+    apply(state.W, work.first.h, y)
+    for i in range(y.shape[0]):
+        y[i] = max(y[i], 0.0)
+
+
+@learn.register(State)
+def _learn(state, work, params, X, t, rates):
+    W, h, y = state.W, work.first.h, work.y
+    eta = rates[t, 0]
+    state.t[0] += 1
+    if params.guards.rate:
+        size = 0.0
+        for i in range(y.shape[0]):
+            size += y[i] * y[i]
+        eta = cap_rate(eta, size, 1.0, work.ws.events)
+    for j in range(h.shape[0]):
+        e = h[j]
+        for i in range(y.shape[0]):
+            e -= W[i, j] * y[i]
+        for i in range(y.shape[0]):
+            W[i, j] += eta * y[i] * e
+    zeta = rates[t, rates.shape[1] - 1]
+    learn_whitening(state.layer, work.first, X, t, zeta, mean_weight(state.t[0], params.mean_window))
+
+
+@repair.register(State)
+def _repair(state, work, params):
+    if params.guards.silent:
+        flip_silent(state.W, work.y, state.fired, work.ws.events)
+
+
+def unmixing(state: State) -> np.ndarray:
+    """W F: what the network does to a mixture while every neuron fires."""
+    return np.asarray(state.W @ whitening_layer.whitening(state.layer))

@@ -1,0 +1,38 @@
+"""What a learning rule is: four functions of its State, found by type in Python and in Numba alike.
+
+A rule file defines `State` (a NamedTuple of arrays) and `Params` (a NamedTuple of scalars) and registers
+
+    workspace(state) -> work                 scratch arrays, a NamedTuple made anew for each call from outside
+    settle(state, work, params, X, t)        work.y <- the output for the mixture X[t]; changes `work` only
+    learn(state, work, params, X, t, rates)  the synaptic updates for that mixture; changes `state`
+    repair(state, work, params)              the guards, after the updates; changes `state`
+
+The loop in `stream` calls these names. Registered functions carry no annotations: `numba.extending.overload` refuses
+them.
+"""
+
+import functools
+from typing import Any
+
+from .compiled import generic
+
+
+@functools.singledispatch
+def workspace(state: Any) -> Any:
+    """Scratch arrays for one run over `state`; called from Python only."""
+    raise TypeError(f"no workspace() is registered for {type(state).__name__}")
+
+
+@generic
+def settle(state, work, params, X, t):
+    """work.y <- the network's output for X[t], with the weights as they are."""
+
+
+@generic
+def learn(state, work, params, X, t, rates):
+    """The synaptic updates that follow `settle`."""
+
+
+@generic
+def repair(state, work, params):
+    """The guards that follow `learn`."""

@@ -1,0 +1,127 @@
+"""Algorithm 2, Bio-NICA with 2-compartmental neurons: k mixtures x, dendrites c, d somatic outputs z >= 0.
+
+For each mixture x_t, with c_t = W_xz x_t and the somata at the fixed point of the dynamics (eq. 15; see `dynamics`),
+
+    z_t <- [z_t + gamma (c_t - W_zz z_t)]_+
+
+the running means are moved by 1/t,
+
+    x_bar <- x_bar + (x_t - x_bar)/t      c_bar <- c_bar + (c_t - c_bar)/t
+
+and then the weights:
+
+    W_xz <- W_xz + 2 eta_t (z_t x_t' - (c_t - c_bar)(x_t - x_bar)')
+    W_zz <- W_zz + (eta_t / tau) (z_t z_t' - W_zz)
+
+W_zz stays positive definite while eta_t < tau.
+
+*Erratum.* The text of section 4.2 replaces the averages Z X'/T and Z Z'/T by products of centred activities. The
+objective L_2 and the algorithm box use z_t x_t' and z_t z_t' uncentred; the box is what converges to the sources, and
+what is here.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .dynamics import scratch, settle_lateral
+from .guards import EVERY, cap_rate, flip_silent, lift_eigenvalues, n_repairs
+from .plasticity import follow, follow_input, hebb_raw, mean_weight, project
+from .rule import learn, repair, settle, workspace
+
+
+class State(NamedTuple):
+    """What the network remembers."""
+
+    W_xz: np.ndarray  # (d, k)
+    W_zz: np.ndarray  # (d, d)
+    x_bar: np.ndarray
+    c_bar: np.ndarray
+    t: np.ndarray  # samples seen
+    fired: np.ndarray  # whether each output has ever fired
+    firing: np.ndarray  # which outputs fire now
+    rng: np.ndarray
+    repairs: np.ndarray
+
+
+class Params(NamedTuple):
+    """What the user chose."""
+
+    dynamics: Any
+    guards: Any
+    mean_window: int  # 0: the whole past, as in the paper
+    eps: float
+    tau: float
+
+
+class Work(NamedTuple):
+    """Scratch arrays."""
+
+    c: np.ndarray
+    y: np.ndarray  # the paper's z; every rule's output goes by this name here
+    ws: Any
+
+
+def init(W_xz: np.ndarray, W_zz: np.ndarray, rng: np.ndarray) -> State:
+    """Return a network that has seen nothing, with these initial weights (copied)."""
+    d, k = W_xz.shape
+    dtype = W_xz.dtype
+    return State(
+        W_xz=W_xz.copy(),
+        W_zz=W_zz.copy(),
+        x_bar=np.zeros(k, dtype),
+        c_bar=np.zeros(d, dtype),
+        t=np.zeros(1, np.int64),
+        fired=np.zeros(d, np.bool_),
+        firing=np.zeros(d, np.bool_),
+        rng=rng.copy(),
+        repairs=np.zeros(n_repairs, np.int64),
+    )
+
+
+@workspace.register(State)
+def _workspace(state):
+    d = state.W_zz.shape[0]
+    dtype = state.W_xz.dtype
+    return Work(c=np.zeros(d, dtype), y=np.zeros(d, dtype), ws=scratch(d, dtype))
+
+
+@settle.register(State)
+def _settle(state, work, params, X, t):
+    project(state.W_xz, X, t, work.c)
+    settle_lateral(params.dynamics, state.W_zz, work.c, work.y, work.ws)
+
+
+@learn.register(State)
+def _learn(state, work, params, X, t, rates):
+    W_xz, x_bar, c_bar, c, z = state.W_xz, state.x_bar, state.c_bar, work.c, work.y
+    eta = rates[t, 0]
+    state.t[0] += 1
+    weight = mean_weight(state.t[0], params.mean_window)
+    follow_input(x_bar, X, t, weight)
+    follow(c_bar, c, weight)
+    if params.guards.rate:
+        size = 0.0
+        for j in range(x_bar.shape[0]):
+            size += (X[t, j] - x_bar[j]) * (X[t, j] - x_bar[j])
+        eta = cap_rate(eta, size, 0.5, work.ws.events)
+    for i in range(W_xz.shape[0]):
+        a = z[i]
+        b = c[i] - c_bar[i]
+        for j in range(W_xz.shape[1]):
+            W_xz[i, j] += 2 * eta * (a * X[t, j] - b * (X[t, j] - x_bar[j]))
+    hebb_raw(state.W_zz, eta / params.tau, z, z)
+
+
+@repair.register(State)
+def _repair(state, work, params):
+    guards = params.guards
+    if guards.silent:
+        flip_silent(state.W_xz, work.y, state.fired, work.ws.events)
+    if guards.spectrum and state.t[0] % EVERY == 0:
+        lift_eigenvalues(state.W_zz, params.eps, work.ws)
+
+
+def unmixing(state: State) -> np.ndarray:
+    """W_zz^-1 W_xz: what the network does to a mixture while every neuron fires."""
+    return np.linalg.solve(state.W_zz, state.W_xz)

@@ -1,0 +1,110 @@
+"""2-layer NSM (Pehlevan, Mohan and Chklovskii 2017): k mixtures x, d whitened h (with d interneurons g), d outputs y
+>= 0.
+
+The first layer whitens (see `whitening_layer`) with its own rate zeta_t. The second rotates into the orthant by
+nonnegative similarity matching: with c_t = W_hy h_t and the outputs at the fixed point of y <- [y + gamma (c - W_yy
+y)]_+,
+
+    W_hy <- W_hy + eta_t (y_t h_t' - W_hy)
+    W_yy <- W_yy + eta_t (y_t y_t' - W_yy)
+
+The paper's text names this network's rates only (appendix C); its rules are those of the paper that introduced it,
+with rates that depend on time in place of each neuron's cumulated activity.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import whitening_layer
+from .dynamics import scratch, settle_lateral
+from .guards import EVERY, flip_silent, lift_eigenvalues, n_repairs
+from .plasticity import apply, hebb_raw, mean_weight
+from .rule import learn, repair, settle, workspace
+from .whitening_layer import learn_whitening, whiten
+
+
+class State(NamedTuple):
+    """What the network remembers."""
+
+    layer: Any  # the whitening layer
+    W_hy: np.ndarray  # (d, d)
+    W_yy: np.ndarray  # (d, d)
+    t: np.ndarray  # samples seen
+    fired: np.ndarray  # whether each output has ever fired
+    firing: np.ndarray  # which outputs fire now
+    rng: np.ndarray
+    repairs: np.ndarray
+
+
+class Params(NamedTuple):
+    """What the user chose."""
+
+    dynamics: Any
+    guards: Any
+    mean_window: int  # 0: the whole past, as in the paper
+    eps: float
+
+
+class Work(NamedTuple):
+    """Scratch arrays."""
+
+    first: Any
+    c: np.ndarray
+    y: np.ndarray
+    ws: Any
+
+
+def init(W_xh: np.ndarray, W_hg: np.ndarray, W_hy: np.ndarray, W_yy: np.ndarray, rng: np.ndarray) -> State:
+    """Return a network that has seen nothing, with these initial weights (copied)."""
+    d = W_hy.shape[0]
+    return State(
+        layer=whitening_layer.init(W_xh, W_hg),
+        W_hy=W_hy.copy(),
+        W_yy=W_yy.copy(),
+        t=np.zeros(1, np.int64),
+        fired=np.zeros(d, np.bool_),
+        firing=np.zeros(d, np.bool_),
+        rng=rng.copy(),
+        repairs=np.zeros(n_repairs, np.int64),
+    )
+
+
+@workspace.register(State)
+def _workspace(state):
+    d = state.W_yy.shape[0]
+    dtype = state.W_hy.dtype
+    ws = scratch(d, dtype)
+    first = whitening_layer.workspace(d, dtype, ws.events)
+    return Work(first=first, c=np.zeros(d, dtype), y=np.zeros(d, dtype), ws=ws)
+
+
+@settle.register(State)
+def _settle(state, work, params, X, t):
+    whiten(state.layer, work.first, params.dynamics, X, t)
+    apply(state.W_hy, work.first.h, work.c)
+    settle_lateral(params.dynamics, state.W_yy, work.c, work.y, work.ws)
+
+
+@learn.register(State)
+def _learn(state, work, params, X, t, rates):
+    eta = rates[t, 0]
+    zeta = rates[t, 1]
+    state.t[0] += 1
+    learn_whitening(state.layer, work.first, X, t, zeta, mean_weight(state.t[0], params.mean_window))
+    hebb_raw(state.W_hy, eta, work.y, work.first.h)
+    hebb_raw(state.W_yy, eta, work.y, work.y)
+
+
+@repair.register(State)
+def _repair(state, work, params):
+    guards = params.guards
+    if guards.silent:
+        flip_silent(state.W_hy, work.y, state.fired, work.ws.events)
+    if guards.spectrum and state.t[0] % EVERY == 0:
+        lift_eigenvalues(state.W_yy, params.eps, work.ws)
+
+
+def unmixing(state: State) -> np.ndarray:
+    """W_yy^-1 W_hy F: what the network does to a mixture while every neuron fires."""
+    return np.asarray(np.linalg.solve(state.W_yy, state.W_hy) @ whitening_layer.whitening(state.layer))

@@ -1,0 +1,37 @@
+"""What the tests share: the estimators, found by introspection, and small problems."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bionica
+from bionica.estimators.online import OnlineNICA
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+NETWORKS = [
+    cls
+    for cls in vars(bionica).values()
+    if isinstance(cls, type) and issubclass(cls, OnlineNICA) and cls is not OnlineNICA
+]
+
+
+def pytest_generate_tests(metafunc):
+    if "Network" in metafunc.fixturenames:
+        metafunc.parametrize("Network", NETWORKS, ids=lambda cls: cls.__name__)
+
+
+def mixtures(n, d, k=None, seed=0, dtype=np.float64):
+    """Sparse uniform sources in a well-conditioned random mixture; returns S, X."""
+    rng = np.random.default_rng(seed)
+    S = rng.uniform(0, np.sqrt(48 / 5), (n, d)) * (rng.random((n, d)) < 0.5)
+    k = k or d
+    A = np.linalg.qr(rng.standard_normal((max(k, d), max(k, d))))[0][:k, :d]
+    return S.astype(dtype), np.ascontiguousarray(S @ A.T).astype(dtype)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)

@@ -1,0 +1,206 @@
+"""Every network, dynamics, guard and shape equals the paper transcribed in NumPy: outputs, weights and repairs."""
+
+import numpy as np
+import pytest
+
+import bionica
+import naive
+from bionica.networks.state import to_arrays
+from bionica.schedules import learning_rates
+from conftest import mixtures
+
+# Loose enough for quadprog's own rounding, and for the interpreted run, whose sums are in another order.
+RTOL = 1e-9
+N = {"exact": 450, "gradient": 120}
+GRADIENT = (None, 1e-13, 20_000)
+
+SHAPES = {"k=d": (3, 3, 3), "k>d": (3, 5, 3), "m>d": (3, 4, 5), "d=1": (1, 2, 1), "d=6": (6, 6, 6)}
+pytestmark = pytest.mark.interpreted
+
+
+def problem(n, d, k, seed):
+    return mixtures(n, d, k, seed=seed)[1]
+
+
+def naive_result(
+    name,
+    X,
+    init,
+    rates,
+    zetas,
+    seed,
+    *,
+    dynamics,
+    guards,
+    window,
+    tau,
+    whiten="online",
+    F=None,
+    symmetric=True,
+):
+    gradient = None if dynamics == "exact" else GRADIENT
+    common = {"guards": guards, "seed": seed, "window": window, "gradient": gradient}
+    if name == "InterneuronNICA":
+        return naive.interneuron(X, init, rates, symmetric=symmetric, **common)
+    if name == "TwoCompartmentNICA":
+        return naive.two_compartment(X, init, rates, tau=tau, **common)
+    if name == "TwoLayerNSM":
+        return naive.two_layer_nsm(X, init, rates, zetas, **common)
+    return naive.nonnegative_pca(X, init, rates, zetas if whiten == "online" else None, F=F, **common)
+
+
+def initial_weights(name, d, k, m, rng):
+    def orthonormal(r, c):
+        return np.linalg.qr(rng.standard_normal((c, r)))[0].T
+
+    W_yn = np.eye(m, d) + 0.1 * rng.standard_normal((m, d))
+    return {
+        "InterneuronNICA": {"W_xy": orthonormal(d, k), "W_yn": W_yn},
+        "TwoCompartmentNICA": {"W_xz": orthonormal(d, k), "W_zz": np.eye(d) + 0.1},
+        "TwoLayerNSM": {
+            "W_xh": orthonormal(d, k),
+            "W_hg": np.eye(d),
+            "W_hy": orthonormal(d, d),
+            "W_yy": np.eye(d),
+        },
+        "NonnegativePCA": {"W": orthonormal(d, d), "W_xh": orthonormal(d, k), "W_hg": np.eye(d)},
+    }[name]
+
+
+def compare(
+    Network,
+    X,
+    init,
+    *,
+    dynamics="exact",
+    guards=(),
+    window=None,
+    m=None,
+    eta0=0.02,
+    tau=0.5,
+    rtol=RTOL,
+    **more,
+):
+    """Run both; return our estimator and the naive repairs."""
+    name = Network.__name__
+    n, tau_given = len(X), {"tau": tau} if name == "TwoCompartmentNICA" else {}
+    interneurons = {"n_interneurons": m} if name == "InterneuronNICA" and m else {}
+    whiten = {"whiten": "online"} if name == "NonnegativePCA" else {}
+    estimator = Network(
+        len(next(iter(init.values()))), init=init, dynamics=dynamics, settle_tol=GRADIENT[1], settle_steps=GRADIENT[2], guards=guards,
+        mean_window=window, eta0=eta0, decay=1e-3, random_state=7, **{**tau_given, **interneurons, **whiten, **more},
+    )  # fmt: skip
+    whiten_kind = more.get("whiten", "online")
+    Y = estimator.partial_fit_transform(X)
+    seed = (
+        Network(estimator.n_components, random_state=7, init=init, **{**interneurons, **whiten, **more})
+        .partial_fit(X[:1])
+        ._state.rng
+    )
+    full = dict(init)
+    if name == "InterneuronNICA":
+        full.setdefault("W_ny", full["W_yn"].T)
+    Y_naive, weights, repairs = naive_result(
+        name, X, full, learning_rates(eta0, 1e-3, 1.0, 0, n), learning_rates(0.01, 0.01, 1.0, 0, n), seed,
+        dynamics=dynamics, guards=guards, window=window, tau=tau, whiten=whiten_kind, symmetric="W_ny" not in init,
+    )  # fmt: skip
+    np.testing.assert_allclose(Y, Y_naive, rtol=rtol, atol=rtol * max(Y_naive.max(), 1))
+    learned = to_arrays(estimator._state)
+    for weight, W in weights.items():
+        ours = learned.get(weight, learned.get("layer." + weight))
+        np.testing.assert_allclose(ours, W, rtol=rtol, atol=rtol * np.abs(W).max(), err_msg=weight)
+    return estimator, repairs
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dynamics", ["exact", "gradient"])
+def test_plain(Network, dynamics, shape):
+    d, k, m = SHAPES[shape]
+    init = initial_weights(Network.__name__, d, k, m, np.random.default_rng(1))
+    estimator, _ = compare(Network, problem(N[dynamics], d, k, 2), init, dynamics=dynamics, m=m)
+    assert sum(estimator.repairs_.values()) == 0
+
+
+def test_window_of_the_running_means(Network):
+    init = initial_weights(Network.__name__, 3, 4, 4, np.random.default_rng(1))
+    compare(Network, problem(300, 3, 4, 2), init, window=50, m=4)
+
+
+def provocation(name, guards, d, k):
+    """Initial weights and a rate under which each of the guards has to act on nonnegative mixtures."""
+    square, wide = np.eye(d) + 0.1, np.eye(d, k) + 0.1
+    init = {
+        "InterneuronNICA": {"W_xy": wide.copy(), "W_yn": np.eye(d)},
+        "TwoCompartmentNICA": {"W_xz": wide.copy(), "W_zz": np.eye(d)},
+        "TwoLayerNSM": {"W_xh": wide, "W_hg": np.eye(d), "W_hy": square.copy(), "W_yy": np.eye(d)},
+        "NonnegativePCA": {"W": square.copy(), "W_xh": wide, "W_hg": np.eye(d)},
+    }[name]
+    forward = init[{"InterneuronNICA": "W_xy", "TwoCompartmentNICA": "W_xz", "TwoLayerNSM": "W_hy"}.get(name, "W")]
+    lateral = {"InterneuronNICA": "W_yn", "TwoCompartmentNICA": "W_zz", "TwoLayerNSM": "W_yy"}.get(name)
+    eta0 = 0.02
+    if "silent" in guards:
+        forward[0] *= -1  # inhibited by every input: it never fires
+    if "row" in guards:
+        forward[1] *= 1e-3
+        eta0 = 1e-5
+    if "spectrum" in guards:
+        init[lateral][d - 1, d - 1] = 2e-3
+        eta0 = 1e-13  # the activity is large, and would restore the weight before the guard looks
+    return init, eta0
+
+
+def test_every_guard_alone_and_all_together(Network):
+    """Each guard acts when it is provoked, and changes the network as the naive one's does."""
+    d, k = 3, 4
+    rng = np.random.default_rng(3)
+    X = mixtures(350, d)[0] @ rng.uniform(0.1, 1, (d, k))
+    X[::40] *= 5  # too large for the rate
+    every = Network._own_guards
+    for guards in [*((guard,) for guard in every), every]:
+        init, eta0 = provocation(Network.__name__, guards, d, k)
+        estimator, repairs = compare(Network, X, init, guards=guards, eta0=eta0)
+        ours = {guard: estimator.repairs_[guard] for guard in repairs}
+        assert ours == repairs
+        if len(guards) == 1:
+            assert ours[guards[0]] > 0, f"{guards[0]} was not provoked"
+            assert sum(ours.values()) == ours[guards[0]]
+
+
+@pytest.mark.parametrize("dynamics", ["exact", "gradient"])
+def test_independent_interneuron_weights(dynamics):
+    """Appendix B: W_ny and W_yn start apart."""
+    rng = np.random.default_rng(5)
+    d, m = 3, 4
+    init = initial_weights("InterneuronNICA", d, d, m, rng)
+    init["W_ny"] = init["W_yn"].T + 0.2 * rng.standard_normal((d, m))
+    compare(bionica.InterneuronNICA, problem(N[dynamics], d, d, 6), init, dynamics=dynamics, m=m)
+
+
+@pytest.mark.parametrize("whiten", ["offline", False])
+def test_nonnegative_pca_whitened_beforehand(whiten):
+    d, k = 3, 5 if whiten == "offline" else 3
+    X = problem(300, d, k, 8)
+    F = naive.whiten_offline(X, d)
+    init = {"W": np.linalg.qr(np.random.default_rng(9).standard_normal((d, d)))[0]}
+    data = X if whiten == "offline" else X @ F.T
+    estimator = bionica.NonnegativePCA(d, whiten=whiten, init=init, guards=False, eta0=0.02, decay=1e-3, random_state=0)
+    estimator.fit(data)
+    used = F
+    if whiten == "offline":
+        # Eigenvectors have no sign of their own: whitening may differ by a reflection of each direction.
+        signs = np.sign(np.sum(estimator.whitening_ * F, axis=1))
+        np.testing.assert_allclose(estimator.whitening_, signs[:, None] * F, rtol=1e-9)
+        used = estimator.whitening_
+    rates = learning_rates(0.02, 1e-3, 1.0, 0, len(X))
+    _, weights, _ = naive.nonnegative_pca(X, init, rates, F=used)
+    np.testing.assert_allclose(estimator.W_, weights["W"], rtol=RTOL, atol=RTOL)
+    np.testing.assert_allclose(estimator.transform(data[:5]), np.maximum(X[:5] @ used.T @ weights["W"].T, 0), atol=RTOL)
+
+
+def test_float32_follows_float64(Network):
+    """Single precision stays single, and near the double precision network."""
+    _, X = mixtures(2000, 3)
+    single = Network(3, random_state=0, eta0=0.01).partial_fit_transform(X.astype(np.float32))
+    double = Network(3, random_state=0, eta0=0.01).partial_fit_transform(X)
+    assert single.dtype == np.float32
+    assert np.median(np.abs(single - double)) < 1e-3

@@ -1,0 +1,437 @@
+"""Sources against their distributions, matrices against the paper's print, images against their pixels."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from bionica import datasets
+from bionica.datasets import (
+    copula_uniform,
+    mix,
+    natural_images,
+    odors,
+    paper_mixing,
+    random_sources,
+    sparse_uniform,
+)
+
+KINDS = ("sparse_uniform", "exponential", "half_normal", "gamma", "odor")
+PAPER_IMAGES = Path(__file__).parents[1] / ".." / "shared" / "data" / "natural_images"
+
+unhurried = settings(deadline=None, max_examples=30)
+seeds = st.integers(0, 2**32 - 1)
+
+# ---------------------------------------------------------------- independent sources
+
+# What is left when the zeros are taken out, as a frozen distribution; and the probability of 0.
+LAWS = {
+    "sparse_uniform": (stats.uniform(scale=np.sqrt(48 / 5)), 0.5),
+    "exponential": (stats.expon(), 0.0),
+    "half_normal": (stats.halfnorm(scale=1 / np.sqrt(1 - 2 / np.pi)), 0.0),
+    "gamma": (stats.gamma(2, scale=1 / np.sqrt(2)), 0.0),
+    "odor": (stats.expon(scale=1 / np.sqrt(0.1 * 1.9)), 0.9),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_laws_have_unit_variance_and_infimum_zero(kind):
+    law, p_zero = LAWS[kind]
+    mean = (1 - p_zero) * law.mean()
+    assert (1 - p_zero) * law.moment(2) - mean**2 == pytest.approx(1)
+    assert law.support()[0] == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sources_follow_their_law(kind):
+    law, p_zero = LAWS[kind]
+    n = 50_000
+    S = random_sources(kind, n, 2, rng=1)
+    assert S.shape == (n, 2)
+    assert S.min() >= 0
+    if np.isfinite(law.support()[1]):
+        assert law.ppf(0.999) < S.max() <= law.support()[1]
+    for s in S.T:
+        assert np.mean(s == 0) == pytest.approx(p_zero, abs=5 * np.sqrt(p_zero * (1 - p_zero) / n))
+        assert stats.kstest(s[s > 0], law.cdf).pvalue > 1e-3
+        fourth = np.mean((s - s.mean()) ** 4)
+        assert s.var() == pytest.approx(1, abs=5 * np.sqrt(fourth / n))
+    assert abs(np.corrcoef(S.T)[0, 1]) < 5 / np.sqrt(n)
+
+
+@unhurried
+@given(
+    kind=st.sampled_from(KINDS),
+    seed=seeds,
+    n=st.integers(1, 40),
+    more=st.integers(1, 40),
+    d=st.integers(1, 5),
+)
+def test_blocks_of_one_generator_continue_each_other(kind, seed, n, more, d):
+    whole = random_sources(kind, n + more, d, rng=seed)
+    generator = np.random.default_rng(seed)
+    blocks = [random_sources(kind, size, d, rng=generator) for size in (n, more)]
+    assert np.array_equal(np.vstack(blocks), whole)
+    assert np.array_equal(random_sources(kind, n, d, rng=seed), whole[:n])
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda **kw: random_sources("gamma", 50, 3, **kw),
+        lambda **kw: sparse_uniform(50, 3, **kw),
+        lambda **kw: copula_uniform(50, 3, 0.3, **kw),
+        lambda **kw: odors(50, **kw)[0],
+    ],
+)
+def test_seeds_and_types(draw):
+    S = draw(rng=7)
+    assert S.dtype == np.float64
+    assert np.array_equal(S, draw(rng=7))
+    assert np.array_equal(S, draw(rng=np.int64(7)))
+    assert np.array_equal(S, draw(rng=np.random.default_rng(7)))
+    assert not np.array_equal(S, draw(rng=8))
+    assert not np.array_equal(draw(), draw())
+    single = draw(rng=7, dtype="float32")
+    assert single.dtype == np.float32
+    assert np.array_equal(single, S.astype(np.float32))
+
+
+def test_no_draw_touches_the_global_random_state():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    sparse_uniform(10, 2), odors(10), copula_uniform(10, 2, 0.1), mix(np.ones((3, 2)), snr_db=3)
+    assert np.array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+# ---------------------------------------------------------------- odors
+
+
+@pytest.mark.parametrize("p_silent", [0.0, 0.5, 0.99])
+def test_odors_are_silent_as_often_as_asked_and_of_unit_variance(p_silent):
+    n = 100_000
+    S, A = odors(n, 4, 9, p_silent=p_silent, rng=2)
+    assert S.shape == (n, 4)
+    assert A.shape == (9, 4)
+    assert np.mean(S == 0) == pytest.approx(p_silent, abs=0.005)
+    fourth = np.mean((S - S.mean()) ** 4)
+    assert S.var() == pytest.approx(1, abs=5 * np.sqrt(fourth / S.size))
+
+
+def test_receptors_are_positive_distinguish_odorants_and_outlast_the_sample():
+    S, A = odors(100, rng=3)
+    assert S.shape == (100, 5)
+    assert A.shape == (21, 5)
+    assert A.min() > 0
+    assert np.linalg.cond(A) < 20
+    longer, same = odors(500, rng=3)
+    assert np.array_equal(A, same)
+    assert np.array_equal(longer[:100], S)
+
+
+# ---------------------------------------------------------------- copula
+
+
+@pytest.mark.parametrize(("rho", "df"), [(0.0, 4), (0.5, 4), (0.9, 1), (-0.4, 4), (-0.5, 4), (0.3, 2.5), (0.5, np.inf)])
+def test_copula_has_uniform_margins_and_the_rank_correlation_of_its_rho(rho, df):
+    n = 4000
+    S = copula_uniform(n, 3, rho, df=df, rng=4)
+    assert S.min() >= 0
+    assert S.max() <= np.sqrt(12)
+    for s in S.T:
+        assert stats.kstest(s / np.sqrt(12), "uniform").pvalue > 1e-3
+    # Kendall's tau of every elliptical copula, whatever its df.
+    tau = 2 / np.pi * np.arcsin(rho)
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        assert stats.kendalltau(S[:, i], S[:, j]).statistic == pytest.approx(tau, abs=5 * 0.7 / np.sqrt(n))
+
+
+def test_few_degrees_of_freedom_make_extremes_coincide():
+    def both_extreme(df):
+        S = copula_uniform(100_000, 2, 0.0, df=df, rng=5) / np.sqrt(12)
+        return np.mean((S > 0.99).all(axis=1)) / 1e-4
+
+    assert both_extreme(2) > 5
+    assert both_extreme(np.inf) == pytest.approx(1, abs=1.6)
+
+
+def test_one_source_is_plain_uniform():
+    assert copula_uniform(5000, 1, 0.0, rng=6).var() == pytest.approx(1, abs=0.05)
+
+
+# ---------------------------------------------------------------- mixing
+
+
+def test_mixtures_are_s_times_a_transposed():
+    S = sparse_uniform(100, 3, rng=0)
+    X, A = mix(S, rng=1)
+    assert A.shape == (3, 3)
+    np.testing.assert_allclose(X, [[sum(A[i, j] * s[j] for j in range(3)) for i in range(3)] for s in S], rtol=1e-12)
+    X, A = mix(S, n_mixtures=7, rng=1)
+    assert X.shape == (100, 7)
+    assert A.shape == (7, 3)
+
+
+def test_drawn_matrices_are_standard_normal():
+    _, A = mix(np.ones((1, 200)), n_mixtures=100, rng=2)
+    assert stats.kstest(A.ravel(), "norm").pvalue > 1e-3
+
+
+def test_a_given_matrix_is_used_and_copied():
+    S, A = np.ones((5, 2)), np.array([[1.0, 2], [3, 4], [5, 6]])
+    X, used = mix(S, A)
+    assert np.array_equal(X, [[3.0, 7, 11]] * 5)
+    assert np.array_equal(used, A)
+    assert not np.shares_memory(used, A)
+    assert np.array_equal(mix(S.tolist(), A.tolist())[0], X)
+    assert np.array_equal(mix(S.astype(int), A)[0], X)
+
+
+@pytest.mark.parametrize("snr_db", [-10, 0, 30])
+def test_noise_has_the_asked_ratio_in_every_mixture(snr_db):
+    S = sparse_uniform(50_000, 3, rng=3)
+    A = np.array([[1.0, 2, 3], [0.01, 0, 0], [-100, 50, 0]])
+    clean, (noisy, _) = S @ A.T, mix(S, A, snr_db=snr_db, rng=4)
+    noise = noisy - clean
+    measured = 10 * np.log10(np.mean(clean**2, axis=0) / np.mean(noise**2, axis=0))
+    np.testing.assert_allclose(measured, snr_db, atol=0.1)
+    assert np.abs(np.corrcoef(noise.T) - np.eye(3)).max() < 0.03
+    assert np.array_equal(mix(S, A, snr_db=np.inf)[0], clean)
+
+
+def test_noise_does_not_depend_on_blocks_nor_the_matrix_on_noise(monkeypatch):
+    S = sparse_uniform(100, 3, rng=5)
+    X, A = mix(S, snr_db=10, rng=6)
+    monkeypatch.setattr(datasets, "_BLOCK", 10)
+    again, same = mix(S, snr_db=10, rng=6)
+    assert np.array_equal(X, again)
+    assert np.array_equal(A, same)
+    assert np.array_equal(A, mix(S, rng=6)[1])
+
+
+def test_mixtures_keep_single_precision():
+    S = sparse_uniform(1000, 3, rng=7, dtype=np.float32)
+    X, A = mix(S, snr_db=20, rng=8)
+    assert X.dtype == A.dtype == np.float32
+    np.testing.assert_allclose(X, mix(S.astype(float), snr_db=20, rng=8)[0], atol=1e-4)
+
+
+# ---------------------------------------------------------------- the paper's matrices
+
+# As they stand in the paper's source.
+LATEX = {
+    "d3": r"""
+        0.031518 & 0.38793 & 0.061132 \\
+        -0.78502 & 0.16561 & 0.12458 \\
+        0.34782 & 0.27295 & 0.67793""",
+    "d10": r"""
+        -1.61 & 0.11  & 0.11  & 1.26  & -0.01 & -1.66 & 0.45  & 0.48  & 0.93  & -0.57 \\
+        -0.95 & -0.05 & 0.35  & -0.68 & 1.14  & 0.71  & -0.38 & -0.20 & -0.20 & 2.02  \\
+        0.54  & 2.16  & 0.06  & -0.08 & 0.36  & -0.16 & -0.22 & -1.82 & -0.22 & 0.40  \\
+        -0.98 & -0.12 & -1.45 & -0.58 & -0.56 & 0.34  & -0.51 & 0.19  & -0.44 & -0.15 \\
+        -0.87 & 0.54  & 0.68  & 1.28  & 0.63  & 1.04  & -0.81 & 1.08  & -0.65 & -0.30 \\
+        0.91  & 0.84  & 0.45  & -0.31 & -0.14 & -1.46 & -0.18 & 0.48  & -0.41 & 0.75  \\
+        -1.20 & 1.29  & 0.39  & -1.40 & 0.84  & -2.32 & -1.54 & -0.26 & -1.99 & -0.34 \\
+        1.34  & 0.75  & -1.29 & -0.63 & -1.63 & -1.05 & 0.07  & 0.09  & -0.67 & 0.28  \\
+        -0.32 & -0.38 & -0.11 & 1.18  & -0.41 & 0.58  & -0.92 & 1.09  & 0.41  & 1.29  \\
+        2.04  & 2.00  & -0.50 & 0.78  & -0.65 & -0.93 & 0.42  & -1.69 & -1.16 & -0.68 """,
+    "images": r"""
+         0.71964649 & -1.55757433 & -1.94561985 \\
+        -1.77115767 & -0.99092683 &  0.35559978  \\
+        -0.78408667 &  1.09213136 & -1.36539258""",
+}
+
+
+@pytest.mark.parametrize("setting", ["d3", "d10", "images"])
+def test_paper_mixing_is_as_printed(setting):
+    printed = [[float(entry) for entry in row.split("&")] for row in LATEX[setting].split(r"\\")]
+    A = paper_mixing(setting)
+    assert np.array_equal(A, printed)
+    assert np.linalg.matrix_rank(A) == len(A)
+    A[:] = 0
+    assert np.array_equal(paper_mixing(setting), printed)
+
+
+# ---------------------------------------------------------------- images
+
+
+def assert_grounded(S):
+    np.testing.assert_array_equal(S.min(axis=0), 0)
+    np.testing.assert_allclose(S.var(axis=0), 1, rtol=1e-12)
+
+
+def affine(S, raw):
+    """Whether each column of S is an increasing affine image of the same column of raw."""
+    return all(np.corrcoef(s, r)[0, 1] > 1 - 1e-12 for s, r in zip(S.T, raw.T, strict=True))
+
+
+def test_default_images_are_the_middle_of_scikit_images():
+    data = pytest.importorskip("skimage.data")
+    S = natural_images()
+    assert S.shape == (252 * 252, 3)
+    assert_grounded(S)
+    middle = slice(130, 382)
+    assert affine(
+        S,
+        np.column_stack([getattr(data, n)()[middle, middle].ravel() for n in ("camera", "brick", "gravel")]),
+    )
+    wide = natural_images(names=["grass", "moon"], size=(100, 200), dtype=np.float32)
+    assert wide.shape == (20_000, 2)
+    assert wide.dtype == np.float32
+    assert natural_images(names=["grass"], size=None).shape == (512 * 512, 1)
+
+
+@pytest.fixture
+def pictures():
+    rng = np.random.default_rng(9)
+    return [rng.integers(0, 256, shape, dtype=np.uint8) for shape in ((12, 10), (10, 14))]
+
+
+def test_a_folder_of_image_files(tmp_path, pictures):
+    io = pytest.importorskip("skimage.io")
+    io.imsave(tmp_path / "b.png", pictures[0], check_contrast=False)
+    io.imsave(tmp_path / "a.png", pictures[1], check_contrast=False)
+    (tmp_path / "notes.txt").write_text("not an image")
+    S = natural_images(tmp_path)
+    assert_grounded(S)
+    common = np.column_stack([pictures[1][:, 2:12].ravel(), pictures[0][1:11].ravel()])  # 10 by 10
+    assert affine(S, common)
+    np.testing.assert_array_equal(natural_images(str(tmp_path), names=["b", "a"]), S[:, ::-1])
+    assert natural_images(tmp_path / "a.png", size=8).shape == (64, 1)
+
+
+def test_arrays_on_disk_need_no_scikit_image(tmp_path, pictures, monkeypatch):
+    monkeypatch.setitem(sys.modules, "skimage", None)
+    a, b = pictures[0][:10], pictures[1][:, :10]
+    np.save(tmp_path / "flat.npy", np.stack([a.ravel(), b.ravel()]))
+    np.save(tmp_path / "stack.npy", np.stack([a, b]))
+    np.savez(tmp_path / "both.npz", one=a, two=b)
+    S = natural_images(tmp_path / "flat.npy")
+    assert_grounded(S)
+    assert affine(S, np.column_stack([a.ravel(), b.ravel()]))
+    np.testing.assert_array_equal(natural_images(tmp_path / "stack.npy"), S)
+    np.testing.assert_array_equal(natural_images(tmp_path / "both.npz"), S)
+    np.testing.assert_array_equal(natural_images(tmp_path / "both.npz", names=["two"]), S[:, 1:])
+    np.testing.assert_array_equal(natural_images(tmp_path / "stack.npy", names=["1"]), S[:, 1:])
+    assert natural_images(tmp_path / "stack.npy", size=3).shape == (9, 2)
+    for name, image in (("one.npy", a), ("two.npy", b)):
+        (tmp_path / "folder").mkdir(exist_ok=True)
+        np.save(tmp_path / "folder" / name, image)
+    np.testing.assert_array_equal(natural_images(tmp_path / "folder"), S)
+
+
+def test_a_folder_with_sources_npy_is_read_like_the_papers(tmp_path, pictures):
+    flat = np.stack([pictures[0].ravel(), pictures[0].ravel()[::-1]])
+    np.save(tmp_path / "sources.npy", flat)
+    np.save(tmp_path / "other.npy", pictures[1])
+    S = natural_images(tmp_path)
+    assert S.shape == (120, 2)
+    np.testing.assert_array_equal(natural_images(tmp_path / "sources.npy"), S)
+
+
+@pytest.mark.skipif(not (PAPER_IMAGES / "sources.npy").exists(), reason="the paper's images are not here")
+def test_the_papers_images():
+    S = natural_images(PAPER_IMAGES)
+    assert S.shape == (63504, 3)
+    assert_grounded(S)
+    # The file is scaled with 1/(n - 1).
+    np.testing.assert_allclose(S, np.load(PAPER_IMAGES / "sources.npy").T * np.sqrt(63504 / 63503), rtol=1e-9)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_colours_become_luminance_and_transparency_is_ignored(tmp_path, pictures, channels):
+    gray = pictures[0]
+    image = np.repeat(gray[..., None], channels, axis=2)
+    if channels in (2, 4):
+        image[..., -1] = 255 - gray
+    np.savez(tmp_path / "image.npz", image=image)
+    assert affine(natural_images(tmp_path / "image.npz"), gray.reshape(-1, 1))
+
+
+def test_green_is_brighter_than_red_is_brighter_than_blue(tmp_path):
+    image = np.zeros((1, 4, 3))
+    image[0, [1, 2, 3], [2, 0, 1]] = 1  # black, blue, red, green
+    np.savez(tmp_path / "image.npz", image=image)
+    assert (np.diff(natural_images(tmp_path / "image.npz")[:, 0]) > 0).all()
+
+
+@pytest.mark.parametrize("read", [lambda path: natural_images(), lambda path: natural_images(path)])
+def test_without_scikit_image_the_error_says_what_to_install(tmp_path, monkeypatch, read):
+    monkeypatch.setitem(sys.modules, "skimage", None)
+    (tmp_path / "a.png").write_bytes(b"")
+    with pytest.raises(ImportError, match=r"pip install 'bionica\[plot\]'"):
+        read(tmp_path)
+
+
+def test_importing_the_module_imports_no_optional_package():
+    code = "import sys, bionica.datasets, bionica.metrics; print({'skimage', 'matplotlib'} & set(sys.modules))"
+    environment = {**os.environ, "PYTHONPATH": str(Path(datasets.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.strip() == "set()"
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: sparse_uniform(0, 3), r"n_samples=0: pass a positive integer"),
+        (lambda: sparse_uniform(10, 2.5), r"n_sources=2.5: pass a positive integer"),
+        (lambda: sparse_uniform(10, 3, rng=-1), r"rng=-1: pass None, an integer"),
+        (lambda: sparse_uniform(10, 3, rng="0"), r"rng='0'"),
+        (lambda: sparse_uniform(10, 3, dtype=int), r"dtype=.*: use numpy.float64"),
+        (lambda: random_sources("laplace", 10, 3), r"kind='laplace' is unknown.*'half_normal'"),
+        (lambda: odors(10, 5, 4), r"n_receptors=4 is less than n_odorants=5"),
+        (lambda: odors(10, p_silent=1), r"p_silent=1 "),
+        (lambda: copula_uniform(10, 3, 1.0), r"rho=1.0 .*-0.5 <= rho < 1"),
+        (lambda: copula_uniform(10, 3, -0.6), r"rho=-0.6"),
+        (lambda: copula_uniform(10, 3, float("nan")), r"rho=nan"),
+        (lambda: copula_uniform(10, 3, 0.1, df=0), r"df=0 must be positive"),
+        (lambda: mix(np.ones(3)), r"S has shape \(3,\)"),
+        (lambda: mix(np.ones((4, 3)), np.ones((3, 4))), r"A has shape \(3, 4\) and S has 3 columns"),
+        (lambda: mix(np.ones((4, 3)), np.ones((5, 3)), n_mixtures=4), r"n_mixtures=4 but A has 5 rows"),
+        (lambda: mix(np.ones((4, 3)), n_mixtures=0), r"n_mixtures=0"),
+        (lambda: mix(np.ones((4, 3)), snr_db=float("nan")), r"snr_db=nan"),
+        (lambda: paper_mixing("d4"), r"setting='d4' is unknown: use one of 'd3', 'd10', 'images'"),
+        (lambda: natural_images(names=["lena"]), r"names holds 'lena'.*'camera'"),
+        (lambda: natural_images(dtype="int"), r"dtype='int'"),
+    ],
+)
+def test_errors_name_the_parameter_and_the_remedy(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_errors_about_files(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere' does not exist"):
+        natural_images(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="holds no image"):
+        natural_images(tmp_path)
+    with pytest.raises(TypeError, match=r"names=\('camera',\)"):
+        natural_images(names="camera")
+    np.save(tmp_path / "tall.npy", np.ones((50, 3)))
+    with pytest.raises(ValueError, match=r"shape \(50, 3\).*transposed"):
+        natural_images(tmp_path / "tall.npy")
+    np.savez(tmp_path / "bad.npz", constant=np.ones((4, 4)), broken=np.full((4, 4), np.nan), odd=np.ones((4, 4, 9)))
+    for name, message in (
+        ("constant", "constant"),
+        ("broken", "NaN"),
+        ("odd", r"shape \(4, 4, 9\)"),
+        ("gone", "holds constant, broken, odd"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            natural_images(tmp_path / "bad.npz", names=[name])
+    with pytest.raises(ValueError, match=r"size=0: pass a positive integer"):
+        natural_images(tmp_path / "bad.npz", names=["constant"], size=0)
+
+
+def test_loading_arrays_runs_no_code(tmp_path):
+    np.save(tmp_path / "pickle.npy", np.array([{"a": 1}]), allow_pickle=True)
+    with pytest.raises(ValueError, match="allow_pickle"):
+        natural_images(tmp_path / "pickle.npy")

@@ -1,0 +1,159 @@
+"""How neurons settle: optimality, agreement of the two dynamics, termination."""
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bionica.networks import two_compartment
+from bionica.networks.dynamics import (
+    Exact,
+    ExactAsymmetric,
+    ProjectedGradient,
+    complementary,
+    scratch,
+    settle_interneurons,
+    settle_lateral,
+)
+from bionica.networks.guards import REGULARISED, UNSETTLED, Guards
+from bionica.networks.stream import run
+
+EPS = np.finfo(float).eps
+pytestmark = pytest.mark.interpreted
+
+
+def positive_definite(rng, d, condition):
+    Q = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    return (Q * np.geomspace(1, 1 / condition, d)) @ Q.T
+
+
+def kkt_residual(M, c, z):
+    """Largest violation of z >= 0, w = Mz - c >= 0, z w = 0, relative to the terms that w is a difference of."""
+    w = M @ z - c
+    scale = np.abs(M) @ np.abs(z) + np.abs(c).max() + np.finfo(float).tiny
+    return np.abs(np.minimum(z * np.diag(M), w) / scale).max()
+
+
+def solve(M, c, kind=Exact, firing=None):
+    ws = scratch(len(c), np.float64)
+    if firing is not None:
+        ws.firing[:] = firing
+    z = np.zeros(len(c))
+    complementary(kind(EPS), np.ascontiguousarray(M), c, z, ws)
+    return z, ws
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    d=st.integers(1, 24),
+    condition=st.floats(0, 12),
+    scale=st.floats(-100, 100),
+    seed=st.integers(0, 10**6),
+)
+def test_kkt_on_every_positive_definite_matrix(d, condition, scale, seed):
+    """From any warm start, at any scale: complementary to 1e-10, and not one matrix regularised."""
+    rng = np.random.default_rng(seed)
+    M = positive_definite(rng, d, 10**condition) * 10**scale
+    c = rng.standard_normal(d)
+    z, ws = solve(M, c, firing=rng.random(d) < 0.5)
+    assert z.min() >= 0
+    assert kkt_residual(M, c, z) <= 1e-10
+    assert ws.events[REGULARISED] == 0
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 8])
+def test_equals_quadprog(d):
+    rng = np.random.default_rng(d)
+    for _ in range(50):
+        M, c = positive_definite(rng, d, 50.0), rng.standard_normal(d)
+        np.testing.assert_allclose(solve(M, c)[0], naive.settle_qp(M, c), atol=1e-11)
+
+
+@pytest.mark.parametrize("d", [1, 3, 6])
+def test_asymmetric_equals_enumeration(d):
+    rng = np.random.default_rng(d)
+    for _ in range(20):
+        skew = rng.standard_normal((d, d))
+        M, c = positive_definite(rng, d, 5.0) + 0.5 * (skew - skew.T), rng.standard_normal(d)
+        np.testing.assert_allclose(solve(M, c, ExactAsymmetric)[0], naive.settle_lcp(M, c), atol=1e-11)
+
+
+def test_degenerate_ties():
+    """Neurons that neither fire nor strain (z_i = w_i = 0), many at once, from every kind of start."""
+    rng = np.random.default_rng(0)
+    for d in (2, 5, 12):
+        M = positive_definite(rng, d, 100.0)
+        z0 = np.where(np.arange(d) % 2, 0.0, 1.0)
+        c = M @ z0
+        for firing in (np.zeros(d), np.ones(d), np.arange(d) % 2):
+            z, _ = solve(M, c, firing=firing.astype(bool))
+            np.testing.assert_allclose(z, z0, atol=1e-12)
+
+
+def test_silent_input_is_silent_output():
+    for c in (np.zeros(4), -np.ones(4)):
+        z, _ = solve(np.eye(4) + 0.1, c)
+        assert np.array_equal(z, np.zeros(4))
+
+
+@pytest.mark.parametrize("kind", [Exact, ExactAsymmetric])
+def test_nearly_singular_is_regularised_and_counted(kind):
+    M = np.ones((3, 3))  # rank 1
+    z, ws = solve(M, np.array([1.0, 2.0, 3.0]), kind)
+    assert np.isfinite(z).all()
+    assert z.min() >= 0
+    assert z[2] > 0
+    singular = np.ones((3, 3)) + 1e-18 * np.eye(3)
+    z, ws = solve(singular, np.ones(3), kind, firing=np.ones(3, bool))
+    assert np.isfinite(z).all()
+    assert ws.events[REGULARISED] == 1
+    np.testing.assert_allclose(z.sum(), 1, rtol=1e-6)  # M z = c still holds, nearly
+
+
+def test_no_lateral_weights_at_all():
+    """M = 0 with an input has no fixed point: the output is infinite, which the loop reports."""
+    z, ws = solve(np.zeros((2, 2)), np.ones(2))
+    assert np.isinf(z).all()
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.05])
+@pytest.mark.parametrize("d", [1, 3, 7])
+def test_both_dynamics_settle_to_the_same_point(d, gamma):
+    rng = np.random.default_rng(d)
+    gradient = ProjectedGradient(gamma, 1e-13, 100_000)
+    m = d + 2
+    for _ in range(10):
+        c = rng.standard_normal(d)
+        W_zz = positive_definite(rng, d, 20.0) * 2
+        exact, iterated = np.zeros(d), np.zeros(d)
+        settle_lateral(Exact(EPS), W_zz, c, exact, scratch(d, float))
+        settle_lateral(gradient, W_zz, c, iterated, scratch(d, float))
+        np.testing.assert_allclose(iterated, exact, atol=1e-10)
+
+        W_yn = np.eye(m, d) + 0.2 * rng.standard_normal((m, d)) / np.sqrt(d)
+        for rectify in (True, False):
+            y1, n1, y2, n2 = np.zeros(d), np.zeros(m), np.zeros(d), np.zeros(m)
+            settle_interneurons(Exact(EPS), W_yn, np.ascontiguousarray(W_yn.T), c, y1, n1, scratch(d, float), rectify)
+            settle_interneurons(gradient, W_yn, np.ascontiguousarray(W_yn.T), c, y2, n2, scratch(d, float), rectify)
+            np.testing.assert_allclose(y2, y1, atol=1e-10)
+            np.testing.assert_allclose(n2, n1, atol=1e-10)
+
+
+def test_gradient_that_runs_out_of_steps_is_counted():
+    ws = scratch(2, float)
+    settle_lateral(ProjectedGradient(1e-3, 1e-12, 5), np.eye(2), np.ones(2), np.zeros(2), ws)
+    settle_interneurons(
+        ProjectedGradient(1e-3, 1e-12, 5), np.eye(2), np.eye(2), np.ones(2), np.zeros(2), np.zeros(2), ws, True
+    )
+    assert ws.events[UNSETTLED] == 2
+
+
+def test_the_loop_stops_at_the_sample_that_diverges():
+    """No inhibition and an input: the first nonzero sample cannot settle."""
+    state = two_compartment.init(np.eye(2), np.zeros((2, 2)), np.array([1, 1]))
+    off = Guards(False, False, False, False)
+    params = two_compartment.Params(Exact(EPS), off, 0, EPS, 0.5)
+    X = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 1.0], [1.0, 1.0]])
+    assert run(state, params, X, np.full((4, 1), 1e-300), np.empty((0, 2))) == 2
+    assert state.t[0] == 2

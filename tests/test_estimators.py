@@ -1,0 +1,464 @@
+"""The promises of the estimators: scikit-learn's contract, chunking, bad input, no aliasing, degenerate streams."""
+
+import pickle
+import sys
+import threading
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse
+from conftest import NETWORKS, mixtures
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import bionica
+from bionica.networks.state import to_arrays
+
+SETTINGS = [
+    {},
+    {"dynamics": "gradient"},
+    {"guards": False, "eta0": 1e-3},
+    {"power": 0.6},
+    {"mean_window": 20},
+]
+
+
+def same_bits(a, b):
+    left, right = to_arrays(a._state), to_arrays(b._state)
+    return left.keys() == right.keys() and all(np.array_equal(left[name], right[name]) for name in left)
+
+
+def online(Network, *args, **kwargs):
+    """The network in a form whose `fit` and `partial_fit` start alike."""
+    if Network is bionica.NonnegativePCA:
+        kwargs.setdefault("whiten", "online")
+    return Network(*args, **kwargs)
+
+
+@parametrize_with_checks([Network() for Network in NETWORKS])
+def test_sklearn_contract(estimator, check):
+    with warnings.catch_warnings():
+        # Constant and one-sample data have fewer directions than features, which NonnegativePCA says.
+        warnings.filterwarnings("ignore", message="X has rank")
+        check(estimator)
+
+
+def test_the_networks_are_found():
+    assert {cls.__name__ for cls in NETWORKS} == {
+        "InterneuronNICA",
+        "TwoCompartmentNICA",
+        "TwoLayerNSM",
+        "NonnegativePCA",
+    }
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kwargs", SETTINGS, ids=str)
+def test_any_chunking_gives_the_same_bits(Network, kwargs, dtype):
+    _, X = mixtures(230, 3, 4, dtype=dtype)
+    whole = online(Network, 3, random_state=0, **kwargs).fit(X)
+    cut = online(Network, 3, random_state=0, **kwargs)
+    outputs = [cut.partial_fit_transform(X[a:b]) for a, b in ((0, 1), (1, 7), (7, 8), (8, 230))]
+    one = online(Network, 3, random_state=0, **kwargs)
+    for x in X:
+        one.learn_one(x)
+    again = online(Network, 3, random_state=0, **kwargs)
+    Y = again.partial_fit_transform(X)
+    assert same_bits(whole, cut)
+    assert same_bits(whole, one)
+    assert same_bits(whole, again)
+    assert np.array_equal(np.concatenate(outputs), Y)
+    assert whole.n_samples_seen_ == one.n_samples_seen_ == 230
+    assert Y.dtype == whole.transform(X).dtype == dtype
+
+
+@settings(max_examples=25, deadline=None)
+@given(cuts=st.lists(st.integers(1, 299), max_size=8), which=st.integers(0, 3), seed=st.integers(0, 9))
+def test_hypothesis_chunking(cuts, which, seed):
+    _, X = mixtures(300, 3, seed=seed)
+    Network = NETWORKS[which]
+    edges = [0, *sorted(set(cuts)), 300]
+    cut = online(Network, 2, random_state=seed)
+    for a, b in zip(edges, edges[1:], strict=False):
+        cut.partial_fit(X[a:b])
+    assert same_bits(cut, online(Network, 2, random_state=seed).fit(X))
+
+
+def test_blocks_inside_fit_do_not_show(Network, monkeypatch):
+    _, X = mixtures(500, 3)
+    whole = online(Network, random_state=0).fit(X)
+    monkeypatch.setattr("bionica.estimators.online._BLOCK_BYTES", 8 * 3 * 7)
+    assert same_bits(whole, online(Network, random_state=0).fit(X))
+
+
+def test_output_as_each_sample_arrives_is_that_of_the_weights_before(Network):
+    _, X = mixtures(60, 3)
+    network = online(Network, random_state=0).partial_fit(X[:50])
+    before = network.transform(X[50:51])
+    np.testing.assert_allclose(network.partial_fit_transform(X[50:51]), before, atol=1e-12)
+
+
+def test_epochs_and_shuffling(Network):
+    _, X = mixtures(100, 3)
+    twice = online(Network, random_state=0, n_epochs=2).fit(X)
+    assert twice.n_samples_seen_ == 200
+    assert same_bits(twice, online(Network, random_state=0).partial_fit(X).partial_fit(X))
+    shuffled = online(Network, random_state=0, shuffle=True).fit(X)
+    assert not same_bits(shuffled, online(Network, random_state=0).fit(X))
+    assert same_bits(shuffled, online(Network, random_state=0, shuffle=True).fit(X))
+
+
+BAD = {
+    "NaN": (np.array([[1.0, 2, 3], [1, np.nan, 3]]), ValueError, r"X\[1, 1\] is NaN"),
+    "infinity": (np.array([[1.0, 2, 3], [1, 2, -np.inf]]), ValueError, r"X\[1, 2\] is infinity"),
+    "width": (np.ones((2, 4)), ValueError, "4 features.*expecting 3 features"),
+    "empty": (np.ones((0, 3)), ValueError, "0 sample"),
+    "no columns": (np.ones((3, 0)), ValueError, "0 feature"),
+    "text": (np.array([["a", "b", "c"]]), ValueError, "could not convert string|dtype='numeric'"),
+    "sparse": (scipy.sparse.eye(3, format="csr"), TypeError, "[Ss]parse.*dense"),
+    "complex": (np.ones((2, 3)) * 1j, ValueError, "Complex data not supported"),
+    "one dimension": (np.ones(3), ValueError, "Expected 2D array"),
+    "three dimensions": (np.ones((2, 3, 3)), ValueError, "Found array with dim 3|expected <= 2"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("method", ["partial_fit", "partial_fit_transform", "transform", "fit"])
+def test_bad_input_names_itself_and_changes_nothing(Network, method, case):
+    X_bad, error, message = BAD[case]
+    if method == "fit" and case == "width":
+        pytest.skip("fit starts anew with any width")
+    _, X = mixtures(120, 3)
+    network = Network(random_state=0).fit(X)
+    before = pickle.dumps(network)
+    with pytest.raises(error, match=message):
+        getattr(network, method)(X_bad)
+    assert pickle.dumps(network) == before
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        ([1.0, np.nan, 3.0], "NaN"),
+        ([1.0, 2.0], r"shape \(2,\)"),
+        ([], r"shape \(0,\)"),
+        ([[1.0, 2.0, 3.0]], r"shape \(1, 3\)"),
+        (["a", "b", "c"], "real numbers"),
+        ([1j, 2, 3], "real numbers"),
+        (None, "real numbers|shape"),
+    ],
+)
+def test_bad_single_sample(Network, x, message):
+    _, X = mixtures(120, 3)
+    network = Network(random_state=0).fit(X)
+    before = pickle.dumps(network)
+    for method in (network.learn_one, network.transform_one):
+        with pytest.raises(ValueError, match=message):
+            method(x)
+    assert pickle.dumps(network) == before
+
+
+def test_bad_first_sample_leaves_the_network_unfitted(Network):
+    network = Network()
+    for method, X in ((network.fit, [[np.nan, 1]]), (network.partial_fit, [[np.inf, 1]])):
+        with pytest.raises(ValueError, match=r"X\[0, 0\]"):
+            method(X)
+    with pytest.raises(ValueError, match="NaN"):
+        network.learn_one([np.nan, 1])
+    assert not hasattr(network, "n_features_in_")
+    for use in (network.transform, network.inverse_transform, network.transform_one):
+        with pytest.raises(NotFittedError, match="has seen no sample"):
+            use([[1.0, 2.0]])
+    assert not hasattr(network, "components_")
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ("n_components", 0), ("n_components", 5), ("eta0", -1.0), ("eta0", "fast"), ("decay", -1), ("power", -1),
+        ("dynamics", "slow"), ("gamma", 0.0), ("settle_tol", 0.0), ("settle_steps", 0), ("mean_window", 0), ("init", "zeros"),
+        ("init", {"W_qq": np.eye(3)}), ("guards", ["fire"]), ("n_epochs", 0), ("shuffle", 3), ("random_state", "x"),
+        ("precondition", "magic"), ("average", True), ("eta0", lambda t: -1.0), ("eta0", lambda t: np.nan), ("eta0", 1e9),
+    ],
+)  # fmt: skip
+def test_bad_parameters_name_themselves(Network, parameter, value):
+    _, X = mixtures(20, 3)
+    network = Network().set_params(**{parameter: value})
+    for learn in (network.fit, network.partial_fit, lambda X: network.learn_one(X[0])):
+        with pytest.raises((ValueError, TypeError), match=parameter):
+            learn(X)
+
+
+def test_bad_initial_weights(Network):
+    _, X = mixtures(20, 3)
+    names = [name.split(".")[-1] for name in to_arrays(Network().fit(X)._state) if name.split(".")[-1].startswith("W")]
+    for name in names:
+        for W, message in ((np.eye(2), "shape"), (np.full((3, 3), np.nan), "NaN")):
+            with pytest.raises(ValueError, match=rf"init\['{name}'\].*{message}"):
+                online(Network, init={name: W}).fit(X)
+        if name in ("W_zz", "W_yy"):
+            for W in (-np.eye(3), np.triu(np.ones((3, 3)))):
+                with pytest.raises(ValueError, match="positive definite"):
+                    Network(init={name: W}).fit(X)
+
+
+def test_parameters_of_single_networks():
+    _, X = mixtures(20, 3)
+    with pytest.raises(ValueError, match="n_interneurons=2"):
+        bionica.InterneuronNICA(n_interneurons=2).fit(X)
+    with pytest.raises(ValueError, match="tau"):
+        bionica.TwoCompartmentNICA(tau=-1).fit(X)
+    with pytest.raises(ValueError, match=r"not below tau=0\.05.*lower eta0"):
+        bionica.TwoCompartmentNICA(tau=0.05, eta0=0.1).fit(X)
+    with pytest.raises(ValueError, match="whiten"):
+        bionica.NonnegativePCA(whiten="always").fit(X)
+
+
+def test_inputs_and_initial_weights_are_neither_changed_nor_kept(Network):
+    _, X = mixtures(150, 3)
+    start = online(Network, random_state=0).partial_fit(X[:1])
+    init = {name.split(".")[-1]: a.copy() for name, a in to_arrays(start._state).items() if ".W" in "." + name}
+    if Network is bionica.InterneuronNICA:
+        init["W_ny"] = init["W_yn"].T.copy()
+    kept = {name: W.copy() for name, W in init.items()}
+    original = X.copy()
+    network = online(Network, random_state=0, init=init).fit(X)
+    network.transform(X)
+    assert np.array_equal(X, original)
+    assert all(np.array_equal(init[name], kept[name]) for name in kept)
+    memory = list(to_arrays(network._state).values())
+    given = [X, *init.values(), network.components_, network.mixing_]
+    given += [getattr(network, name) for name in dir(network) if name.startswith("W_") and name.endswith("_")]
+    assert not any(np.shares_memory(a, b) for a in memory for b in given)
+    copy = clone(network)
+    assert not hasattr(copy, "n_samples_seen_")
+    before = pickle.dumps(network)
+    copy.fit(X[::-1])
+    assert pickle.dumps(network) == before
+
+
+@pytest.mark.parametrize("layout", ["C", "F", "strided", "reversed", "read-only", "memory-mapped", "list", "int", "object"])
+def test_every_layout(Network, layout, tmp_path):
+    X = np.round(10 * mixtures(80, 3)[1])
+    expected = online(Network, random_state=0).fit(X)
+    if layout == "strided":
+        wide = np.zeros((160, 6))
+        wide[::2, ::2] = X
+        given = wide[::2, ::2]
+    elif layout == "reversed":
+        given = X[::-1].copy()[::-1]
+    elif layout == "memory-mapped":
+        np.save(tmp_path / "X.npy", X)
+        given = np.load(tmp_path / "X.npy", mmap_mode="r")
+    elif layout == "read-only":
+        given = X.copy()
+        given.setflags(write=False)
+    elif layout in ("list", "int", "object"):
+        given = {"list": X.tolist(), "int": X.astype(int), "object": X.astype(object)}[layout]
+    else:
+        given = np.array(X, order=layout)
+    network = online(Network, random_state=0).fit(given)
+    assert same_bits(network, expected)
+    assert np.array_equal(network.transform(given), expected.transform(X))
+
+
+def degenerate_streams():
+    rng = np.random.default_rng(0)
+    S, X = mixtures(400, 3)
+    silent = S.copy()
+    silent[:, 0] = 0
+    return {
+        "zeros": np.zeros((400, 3)),
+        "constant": np.full((400, 3), 2.5),
+        "duplicate columns": X[:, [0, 0, 1]],
+        "duplicate rows": np.repeat(X[:1], 400, axis=0),
+        "rank one": X[:, :1] * np.array([1.0, -2.0, 0.5]),
+        "one source silent": silent @ rng.standard_normal((3, 3)),
+        "one column zero": X * np.array([1.0, 0.0, 1.0]),
+        "one mixture": X[:, :1],
+        "negative": -np.abs(X),
+        "tiny": X * 1e-300,
+        "small": X * 1e-30,
+        "large": X * 1e30,
+        "huge": X * 1e300,
+        "jump": np.concatenate([X[:200], 1e8 * X[200:]]),
+        "spike": np.concatenate([X[:200], np.full((1, 3), 1e200), X[200:]]),
+    }
+
+
+STREAMS = degenerate_streams()
+
+
+@pytest.mark.parametrize("dynamics", ["exact", "gradient"])
+@pytest.mark.parametrize("guards", [True, False])
+@pytest.mark.parametrize("stream", STREAMS)
+def test_degenerate_streams(Network, stream, guards, dynamics):
+    """Finite nonnegative outputs, or an error with the sample's index and what to change; never a NaN that goes on."""
+    X = STREAMS[stream]
+    network = online(Network, random_state=0, guards=guards, dynamics=dynamics, settle_steps=300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        try:
+            Y = network.partial_fit_transform(X)
+        except bionica.DivergenceError as error:
+            assert 0 <= error.sample < len(X)
+            for text in (f"sample {error.sample}", "lower eta0", "rescale", "as it was"):
+                assert text in str(error)
+            assert not hasattr(network, "n_samples_seen_")
+            assert pickle.loads(pickle.dumps(error)).sample == error.sample
+            return
+        Z = network.transform(X)
+    assert np.isfinite(Y).all()
+    assert np.isfinite(Z).all()
+    assert min(Y.min(), Z.min()) >= 0
+    assert all(np.isfinite(a).all() for a in to_arrays(network._state).values())
+
+
+def test_divergence_keeps_the_network_as_it_was():
+    _, X = mixtures(200, 3)
+    network = bionica.TwoCompartmentNICA(3, guards=False, random_state=0).partial_fit(X[:50])
+    before = pickle.dumps(network)
+    with pytest.raises(bionica.DivergenceError, match="turn on guards"):
+        network.partial_fit(1e12 * X)
+    assert pickle.dumps(network) == before
+    with pytest.raises(bionica.DivergenceError, match="rescale"):
+        network.transform(1e300 * X)
+
+
+def test_unsettled_samples_are_counted_and_warned_of():
+    _, X = mixtures(30, 3)
+    network = bionica.TwoCompartmentNICA(dynamics="gradient", settle_steps=2, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="of 30 samples did not settle in settle_steps=2"):
+        network.fit(X)
+    assert 0 < network.repairs_["unsettled"] <= 30
+
+
+def test_difference_of_the_interneuron_weights_decays():
+    """Appendix B: W_ny - W_yn' after t samples is the product of (1 - eta) times what it was."""
+    _, X = mixtures(300, 3)
+    network = bionica.InterneuronNICA(3, decoupled=True, eta0=0.02, decay=0.0, guards=False, random_state=0)
+    network.partial_fit(X[:1])
+    first = network.W_ny_ - network.W_yn_.T
+    assert np.abs(first).max() > 0.05
+    network.partial_fit(X[1:])
+    np.testing.assert_allclose(network.W_ny_ - network.W_yn_.T, first * (1 - 0.02) ** 299, rtol=1e-9, atol=1e-14)
+
+
+def test_rates_constant_and_callable():
+    _, X = mixtures(100, 3)
+    constant = bionica.InterneuronNICA(eta0=0.01, decay=0.0, random_state=0).fit(X)
+    called = bionica.InterneuronNICA(eta0=lambda t: 0.01, random_state=0).fit(X)
+    assert same_bits(constant, called)
+    seen = []
+    bionica.InterneuronNICA(eta0=lambda t: seen.append(t) or 0.01, random_state=0).partial_fit(X[:3]).partial_fit(X[3:5])
+    assert seen == [0, 1, 2, 3, 4]
+
+
+TABLE = {
+    "InterneuronNICA": {"d3": (1e-2, 1e-3), "d10": (1e-2, 1e-3), "images": (1e-3, 1e-6)},
+    "TwoCompartmentNICA": {"d3": (1e-1, 1e-2, 0.8), "d10": (1e-3, 1e-4, 0.03), "images": (1e-2, 1e-4, 0.5)},
+    "TwoLayerNSM": {"d3": (1e-1, 1e-7), "d10": (1e-1, 1e-6), "images": (1e-1, 1e-6)},
+    "NonnegativePCA": {"d3": (1e-2, 1e-5), "d10": (1e-2, 1e-5), "images": (1e-3, 1e-5)},
+}
+
+
+@pytest.mark.parametrize("setting", ["d3", "d10", "images"])
+def test_published_settings_are_the_papers_table(Network, setting):
+    network = Network.as_published(setting, random_state=5)
+    listed = (network.eta0, network.decay) + ((network.tau,) if hasattr(network, "tau") else ())
+    assert listed == TABLE[Network.__name__][setting]
+    assert (network.power, network.dynamics, network.mean_window) == (1.0, "exact", None)
+    assert (network.precondition, network.average, network.init) == (None, False, "random")
+    assert network.n_components == {"d3": 3, "d10": 10, "images": 3}[setting]
+    assert network.random_state == 5
+    if Network is bionica.TwoLayerNSM:
+        assert (network.whitening_eta0, network.whitening_decay, network.whitening_power) == (0.01, 0.01, 1.0)
+    if Network is bionica.NonnegativePCA:
+        assert network.whiten == "offline"
+    with pytest.raises(ValueError, match="d4.*'d10', 'd3', 'images'"):
+        Network.as_published("d4")
+
+
+def test_the_papers_claim_on_three_sources(Network):
+    """Section 5.1: as published, error over the last tenth below 1e-3 in at least 9 of 10 runs."""
+    good = 0
+    for seed in range(10):
+        S = bionica.datasets.sparse_uniform(100_000, 3, rng=seed)
+        X, _ = bionica.datasets.mix(S, bionica.datasets.paper_mixing("d3"))
+        network = Network.as_published("d3", random_state=seed)
+        if Network is bionica.NonnegativePCA:  # it whitens offline: fit, then go on with the same data as a stream
+            network.fit(X[:90_000])
+            Y = network.partial_fit_transform(X[90_000:])
+        else:
+            Y = network.partial_fit_transform(X)[90_000:]
+        good += bionica.metrics.permutation_error(S[90_000:], Y) < 1e-3
+    assert good >= 9
+
+
+def test_recovered_mixing_matrix(Network):
+    S = bionica.datasets.sparse_uniform(100_000, 3, rng=0)
+    X, A = bionica.datasets.mix(S, bionica.datasets.paper_mixing("d3"))
+    network = Network.as_published("d3", random_state=0).fit(X)
+    assert bionica.metrics.amari_distance(network.components_ @ A) < 0.02
+    np.testing.assert_allclose(network.components_ @ network.mixing_, np.eye(3), atol=1e-8)
+    Y = network.transform(X)
+    assert np.mean((network.inverse_transform(Y) - X) ** 2) < 1e-3
+    np.testing.assert_allclose(network.transform_one(X[7]), Y[7], atol=1e-10)
+    with pytest.raises(ValueError, match=r"needs \(n_samples, 3\)"):
+        network.inverse_transform(Y[:, :2])
+
+
+def test_pandas_in_and_out(Network):
+    pandas = pytest.importorskip("pandas")
+    _, X = mixtures(50, 3)
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    network = online(Network, 2, random_state=0).set_output(transform="pandas").fit(frame)
+    names = [f"{Network.__name__.lower()}{i}" for i in range(2)]
+    assert list(network.feature_names_in_) == ["a", "b", "c"]
+    assert list(network.transform(frame).columns) == names == list(network.get_feature_names_out())
+    assert list(network.partial_fit_transform(frame).columns) == names
+    with pytest.raises(ValueError, match="feature names"):
+        network.partial_fit(frame[["b", "a", "c"]])
+
+
+def test_progress_bar(Network, capsys):
+    _, X = mixtures(50, 3)
+    quiet = online(Network, random_state=0).fit(X)
+    assert capsys.readouterr().err == ""
+    loud = online(Network, random_state=0, verbose=1).fit(X)
+    assert Network.__name__ in capsys.readouterr().err
+    assert same_bits(quiet, loud)
+
+
+def test_two_threads_on_two_estimators(Network):
+    """The loop releases the GIL: what two threads learn side by side is what each learns alone."""
+    data = [mixtures(20_000, 4, seed=seed)[1] for seed in (0, 1)]
+    alone = [online(Network, random_state=0).fit(X) for X in data]
+    together = [online(Network, random_state=0) for _ in data]
+    threads = [threading.Thread(target=network.fit, args=(X,)) for network, X in zip(together, data, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(same_bits(a, b) for a, b in zip(alone, together, strict=True))
+
+
+def test_memory_does_not_grow_with_the_samples(Network):
+    """10^7 samples: the state is as large as after 10, and the process grew by less than a block of them."""
+    resource = pytest.importorskip("resource")
+    unit = 1 if sys.platform == "darwin" else 1024
+    _, X = mixtures(100_000, 2)
+    network = online(Network, random_state=0).partial_fit(X[:10])
+    size = len(pickle.dumps(network))
+    network.partial_fit(X)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(99):
+        network.partial_fit(X)
+    grown = unit * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak)
+    assert network.n_samples_seen_ > 9_900_000
+    assert abs(len(pickle.dumps(network)) - size) < 100
+    assert grown < 4e6

@@ -1,0 +1,314 @@
+"""Models on disk: the same bits, no code, nothing half written, nothing foreign accepted; and a machine that mixes it all."""
+
+import io
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import NETWORKS, mixtures
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from sklearn.base import clone
+from test_estimators import online, same_bits
+
+import bionica
+from bionica.io import ModelFileError
+from bionica.networks.state import to_arrays
+
+FIRST_FORMAT = Path(__file__).parent / "data"
+KINDS = {
+    "plain": {},
+    "gradient": {"dynamics": "gradient", "gamma": 0.05},
+    "some guards": {"guards": ("silent",)},
+    "no guards": {"guards": False, "eta0": 1e-3},
+    "numpy numbers": {"eta0": np.float64(0.01), "n_epochs": np.int64(1)},
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kind", KINDS)
+def test_loading_and_going_on_is_never_stopping(Network, kind, dtype, tmp_path):
+    _, X = mixtures(300, 3, 4, dtype=dtype)
+    network = online(Network, 3, random_state=0, **KINDS[kind]).partial_fit(X[:150])
+    network.save(tmp_path / "model")
+    loaded = bionica.load(tmp_path / "model")
+    assert type(loaded) is Network
+    assert same_bits(loaded, network)
+    assert np.array_equal(loaded.transform(X), network.transform(X))
+    assert same_bits(loaded.partial_fit(X[150:]), network.partial_fit(X[150:]))
+    assert loaded.n_samples_seen_ == 300
+    assert loaded.n_features_in_ == 4
+    for name, value in network.get_params().items():
+        assert loaded.get_params()[name] == value
+
+
+def test_every_kind_of_state(tmp_path):
+    _, X = mixtures(200, 3)
+    init = {"W_xy": np.eye(3), "W_yn": np.eye(3), "W_ny": np.eye(3) + 0.1}
+    white = X @ np.linalg.inv(np.linalg.cholesky(np.cov(X.T))).T
+    for network in (
+        bionica.NonnegativePCA(2, random_state=0).fit(X),
+        bionica.NonnegativePCA(2, whiten=False, random_state=0).fit(white),
+        bionica.InterneuronNICA(3, init=init, random_state=0).fit(X),
+        bionica.InterneuronNICA(2, n_interneurons=4, decoupled=True, random_state=np.random.RandomState(0)).fit(X),
+    ):
+        network.save(tmp_path / "model")
+        loaded = bionica.load(tmp_path / "model")
+        assert same_bits(loaded, network)
+        assert same_bits(loaded.partial_fit(X[:50]), network.partial_fit(X[:50]))
+
+
+def test_feature_names_travel(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(mixtures(50, 2)[1], columns=["left", "right"])
+    bionica.TwoCompartmentNICA(random_state=0).fit(frame).save(tmp_path / "model")
+    loaded = bionica.load(tmp_path / "model")
+    assert list(loaded.feature_names_in_) == ["left", "right"]
+    loaded.partial_fit(frame)
+
+
+def test_a_schedule_that_is_a_function(tmp_path):
+    _, X = mixtures(50, 2)
+
+    def schedule(t):
+        return 0.01 / (1 + 0.1 * t)
+
+    network = bionica.TwoCompartmentNICA(eta0=schedule, random_state=0).fit(X)
+    network.save(tmp_path / "model")
+    with pytest.raises(ModelFileError, match=r"eta0 was a function.*load\(path, eta0=\.\.\.\)"):
+        bionica.load(tmp_path / "model")
+    loaded = bionica.load(tmp_path / "model", eta0=schedule)
+    assert same_bits(loaded.partial_fit(X), network.partial_fit(X))
+
+
+def test_unfitted_and_unwritable(Network, tmp_path):
+    with pytest.raises(ValueError, match="has seen no sample"):
+        Network().save(tmp_path / "model")
+    network = Network(random_state=0).fit(mixtures(50, 2)[1])
+    with pytest.raises(FileNotFoundError):
+        network.save(tmp_path / "missing" / "model")
+    with pytest.raises(FileNotFoundError):
+        bionica.load(tmp_path / "missing")
+
+
+def test_nothing_is_half_written(tmp_path, monkeypatch):
+    """A disk that fails in the middle leaves the old file and no other."""
+    _, X = mixtures(50, 2)
+    network = bionica.TwoCompartmentNICA(random_state=0).fit(X)
+    path = tmp_path / "model"
+    network.save(path)
+    old = path.read_bytes()
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        network.partial_fit(X).save(path)
+    assert path.read_bytes() == old
+    assert os.listdir(tmp_path) == ["model"]
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "model"
+    bionica.TwoCompartmentNICA(3, random_state=0).fit(mixtures(100, 3)[1]).save(path)
+    return path
+
+
+def test_saving_twice_gives_the_same_bytes(saved):
+    bytes_ = saved.read_bytes()
+    bionica.load(saved).save(saved)
+    assert saved.read_bytes() == bytes_
+
+
+def test_truncated_at_every_length(saved):
+    whole = saved.read_bytes()
+    for length in range(0, len(whole), 97):
+        saved.write_bytes(whole[:length])
+        with pytest.raises(ModelFileError, match="save it again"):
+            bionica.load(saved)
+
+
+def test_flipped_bytes(saved):
+    """Whatever byte is altered, the file is refused or (in the zip's own padding) reads the same."""
+    whole = saved.read_bytes()
+    original = bionica.load(saved)
+    for at in range(0, len(whole), 41):
+        broken = bytearray(whole)
+        broken[at] ^= 0xFF
+        saved.write_bytes(bytes(broken))
+        try:
+            loaded = bionica.load(saved)
+        except ModelFileError:
+            continue
+        assert same_bits(loaded, original)
+        assert loaded.get_params() == original.get_params()
+
+
+def rewrite(path, change_header=None, extra=None, drop=None):
+    """Edit a model as somebody with a zip program would: consistent zip, stale checksum."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    if change_header:
+        header = json.loads(members["header.json"])
+        change_header(header)
+        members["header.json"] = json.dumps(header).encode()
+    members |= extra or {}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            if name != drop:
+                archive.writestr(name, content)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"change_header": lambda h: h["parameters"].update(tau=0.3)},
+        {"change_header": lambda h: h.update({"class": "NonnegativePCA"})},
+        {"change_header": lambda h: h.pop("checksum")},
+        {"drop": "state/W_xz.npy"},
+        {"extra": {"state/more.npy": b""}},
+    ],
+    ids=["parameter", "class", "no checksum", "array missing", "array added"],
+)
+def test_edited_files_are_refused(saved, edit):
+    rewrite(saved, **edit)
+    with pytest.raises(ModelFileError):
+        bionica.load(saved)
+
+
+def test_foreign_files_are_refused(saved):
+    for content in (b"", b"hello", b"PK\x03\x04" + bytes(100), os.urandom(2000)):
+        saved.write_bytes(content)
+        with pytest.raises(ModelFileError, match="not a complete bionica model"):
+            bionica.load(saved)
+    np.savez(saved, W=np.eye(3))
+    with pytest.raises(ModelFileError):
+        bionica.load(saved.with_name("model.npz"))
+
+
+def test_newer_format_says_what_to_install(saved):
+    rewrite(saved, change_header=lambda h: h.update(format=99, versions={"bionica": "7.1"}))
+    with pytest.raises(ModelFileError, match=r"format 99.*install bionica 7\.1"):
+        bionica.load(saved)
+
+
+def test_loading_runs_no_code(saved):
+    """A pickle inside an array is refused, not opened."""
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    rewrite(saved, extra={"state/W_xz.npy": buffer.getvalue()})
+    with pytest.raises(ModelFileError, match="[Oo]bject arrays cannot be loaded"):
+        bionica.load(saved)
+
+
+def test_consistent_but_wrong_content_is_refused(saved):
+    """A valid checksum over arrays that fit no network."""
+    header, arrays = bionica.io.read_model(saved)
+    arrays["state/W_zz"] = np.eye(5)
+    bionica.io.write_model(saved, header, arrays)
+    with pytest.raises(ModelFileError, match="W_zz"):
+        bionica.load(saved)
+    bionica.io.write_model(saved, {**header, "class": "os.system"}, arrays)
+    with pytest.raises(ModelFileError, match=r"'os\.system', which is none of"):
+        bionica.load(saved)
+    bionica.io.write_model(saved, {**header, "parameters": {"rm": "-rf"}}, arrays)
+    with pytest.raises(ModelFileError, match="does not describe"):
+        bionica.load(saved)
+
+
+def test_files_of_the_first_format(Network):
+    """Written by 0.1.0; every later version reads them."""
+    loaded = bionica.load(FIRST_FORMAT / f"{Network.__name__}.format1.bionica")
+    expected = np.load(FIRST_FORMAT / "format1_outputs.npz")[Network.__name__]
+    X = mixtures(200, 3, 4, seed=11)[1]
+    assert loaded.n_samples_seen_ == 200
+    np.testing.assert_allclose(loaded.transform(X[:20]), expected, rtol=1e-9, atol=1e-12)
+    loaded.partial_fit(X)
+
+
+class Machine(RuleBasedStateMachine):
+    """Learning, transforming, saving, loading and cloning in any order; a twin that only learns ends with the same bits."""
+
+    @initialize(
+        which=st.integers(0, len(NETWORKS) - 1),
+        d=st.integers(1, 3),
+        dtype=st.sampled_from([np.float64, np.float32]),
+        seed=st.integers(0, 5),
+    )
+    def start(self, which, d, dtype, seed):
+        self.X = mixtures(400, 3, 4, seed=seed, dtype=dtype)[1]
+        self.d, self.seen = d, 0
+        make = NETWORKS[which]
+        self.network, self.twin = online(make, d, random_state=seed), online(make, d, random_state=seed)
+
+    def take(self, n):
+        rows = self.X[np.arange(self.seen, self.seen + n) % len(self.X)]
+        self.seen += n
+        self.twin.partial_fit(rows)
+        return rows
+
+    @rule(n=st.integers(1, 130))
+    def partial_fit(self, n):
+        self.network.partial_fit(self.take(n))
+
+    @rule(n=st.integers(1, 20))
+    def partial_fit_transform(self, n):
+        self.check(self.network.partial_fit_transform(self.take(n)), n)
+
+    @rule()
+    def learn_one(self):
+        self.network.learn_one(self.take(1)[0])
+
+    @rule(n=st.integers(1, 30))
+    def transform(self, n):
+        if self.seen:
+            self.check(self.network.transform(self.X[:n]), n)
+
+    @rule()
+    def transform_one(self):
+        if self.seen:
+            self.check(self.network.transform_one(self.X[0])[np.newaxis], 1)
+
+    @rule()
+    def save_and_load(self):
+        if self.seen:
+            import tempfile
+
+            with tempfile.TemporaryDirectory() as folder:
+                self.network.save(Path(folder) / "model")
+                self.network = bionica.load(Path(folder) / "model")
+
+    @rule()
+    def use_a_clone(self):
+        other = clone(self.network)
+        assert not hasattr(other, "n_samples_seen_")
+        other.partial_fit(self.X[:5])
+
+    @rule()
+    def bad_sample(self):
+        if self.seen:
+            with pytest.raises(ValueError, match="NaN"):
+                self.network.partial_fit(np.full((2, 4), np.nan))
+
+    def check(self, Y, n):
+        assert Y.shape == (n, self.d)
+        assert np.isfinite(Y).all()
+        assert Y.min() >= 0
+
+    @invariant()
+    def the_twin_agrees(self):
+        if getattr(self, "seen", 0):
+            assert self.network.n_samples_seen_ == self.seen
+            assert same_bits(self.network, self.twin)
+            assert all(np.isfinite(a).all() for a in to_arrays(self.network._state).values())
+            assert self.network.components_.shape == (self.d, 4)
+
+
+Machine.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+TestMachine = Machine.TestCase
