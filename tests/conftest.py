@@ -11,11 +11,8 @@ from bionica.estimators.online import OnlineNICA
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-NETWORKS = [
-    cls
-    for cls in vars(bionica).values()
-    if isinstance(cls, type) and issubclass(cls, OnlineNICA) and cls is not OnlineNICA
-]
+PUBLIC = [getattr(bionica, name) for name in bionica.__all__]
+NETWORKS = [cls for cls in PUBLIC if isinstance(cls, type) and issubclass(cls, OnlineNICA)]
 
 
 def pytest_generate_tests(metafunc):

@@ -87,8 +87,8 @@ def compare(
     interneurons = {"n_interneurons": m} if name == "InterneuronNICA" and m else {}
     whiten = {"whiten": "online"} if name == "NonnegativePCA" else {}
     estimator = Network(
-        len(next(iter(init.values()))), init=init, dynamics=dynamics, settle_tol=GRADIENT[1], settle_steps=GRADIENT[2], guards=guards,
-        mean_window=window, eta0=eta0, decay=1e-3, random_state=7, **{**tau_given, **interneurons, **whiten, **more},
+        len(next(iter(init.values()))), init=init, dynamics=dynamics, settle_tol=GRADIENT[1], settle_steps=GRADIENT[2],
+        guards=guards, mean_window=window, eta0=eta0, decay=1e-3, random_state=7, **{**tau_given, **interneurons, **whiten, **more},
     )  # fmt: skip
     whiten_kind = more.get("whiten", "online")
     Y = estimator.partial_fit_transform(X)

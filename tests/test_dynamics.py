@@ -1,11 +1,11 @@
 """How neurons settle: optimality, agreement of the two dynamics, termination."""
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import naive
 from bionica.networks import two_compartment
 from bionica.networks.dynamics import (
     Exact,
@@ -100,7 +100,7 @@ def test_silent_input_is_silent_output():
 @pytest.mark.parametrize("kind", [Exact, ExactAsymmetric])
 def test_nearly_singular_is_regularised_and_counted(kind):
     M = np.ones((3, 3))  # rank 1
-    z, ws = solve(M, np.array([1.0, 2.0, 3.0]), kind)
+    z, _ = solve(M, np.array([1.0, 2.0, 3.0]), kind)
     assert np.isfinite(z).all()
     assert z.min() >= 0
     assert z[2] > 0
@@ -113,7 +113,7 @@ def test_nearly_singular_is_regularised_and_counted(kind):
 
 def test_no_lateral_weights_at_all():
     """M = 0 with an input has no fixed point: the output is infinite, which the loop reports."""
-    z, ws = solve(np.zeros((2, 2)), np.ones(2))
+    z, _ = solve(np.zeros((2, 2)), np.ones(2))
     assert np.isinf(z).all()
 
 

@@ -1,5 +1,6 @@
 """The promises of the estimators: scikit-learn's contract, chunking, bad input, no aliasing, degenerate streams."""
 
+import itertools
 import pickle
 import sys
 import threading
@@ -8,7 +9,6 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import NETWORKS, mixtures
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bionica
 from bionica.networks.state import to_arrays
+from conftest import NETWORKS, mixtures
 
 SETTINGS = [
     {},
@@ -83,7 +84,7 @@ def test_hypothesis_chunking(cuts, which, seed):
     Network = NETWORKS[which]
     edges = [0, *sorted(set(cuts)), 300]
     cut = online(Network, 2, random_state=seed)
-    for a, b in zip(edges, edges[1:], strict=False):
+    for a, b in itertools.pairwise(edges):
         cut.partial_fit(X[a:b])
     assert same_bits(cut, online(Network, 2, random_state=seed).fit(X))
 
@@ -241,7 +242,9 @@ def test_inputs_and_initial_weights_are_neither_changed_nor_kept(Network):
     assert pickle.dumps(network) == before
 
 
-@pytest.mark.parametrize("layout", ["C", "F", "strided", "reversed", "read-only", "memory-mapped", "list", "int", "object"])
+@pytest.mark.parametrize(
+    "layout", ["C", "F", "strided", "reversed", "read-only", "memory-mapped", "list", "int", "object"]
+)
 def test_every_layout(Network, layout, tmp_path):
     X = np.round(10 * mixtures(80, 3)[1])
     expected = online(Network, random_state=0).fit(X)
@@ -354,7 +357,9 @@ def test_rates_constant_and_callable():
     called = bionica.InterneuronNICA(eta0=lambda t: 0.01, random_state=0).fit(X)
     assert same_bits(constant, called)
     seen = []
-    bionica.InterneuronNICA(eta0=lambda t: seen.append(t) or 0.01, random_state=0).partial_fit(X[:3]).partial_fit(X[3:5])
+    bionica.InterneuronNICA(eta0=lambda t: seen.append(t) or 0.01, random_state=0).partial_fit(X[:3]).partial_fit(
+        X[3:5]
+    )
     assert seen == [0, 1, 2, 3, 4]
 
 
@@ -379,7 +384,7 @@ def test_published_settings_are_the_papers_table(Network, setting):
         assert (network.whitening_eta0, network.whitening_decay, network.whitening_power) == (0.01, 0.01, 1.0)
     if Network is bionica.NonnegativePCA:
         assert network.whiten == "offline"
-    with pytest.raises(ValueError, match="d4.*'d10', 'd3', 'images'"):
+    with pytest.raises(ValueError, match=r"d4.*'d10', 'd3', 'images'"):
         Network.as_published("d4")
 
 

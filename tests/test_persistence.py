@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import NETWORKS, mixtures
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from sklearn.base import clone
-from test_estimators import online, same_bits
 
 import bionica
 from bionica.io import ModelFileError
 from bionica.networks.state import to_arrays
+from conftest import NETWORKS, mixtures
+from test_estimators import online, same_bits
 
 FIRST_FORMAT = Path(__file__).parent / "data"
 KINDS = {
@@ -110,7 +110,7 @@ def test_nothing_is_half_written(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         network.partial_fit(X).save(path)
     assert path.read_bytes() == old
-    assert os.listdir(tmp_path) == ["model"]
+    assert [file.name for file in tmp_path.iterdir()] == ["model"]
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_loading_runs_no_code(saved):
     buffer = io.BytesIO()
     np.save(buffer, np.array([{"a": 1}], dtype=object), allow_pickle=True)
     rewrite(saved, extra={"state/W_xz.npy": buffer.getvalue()})
-    with pytest.raises(ModelFileError, match="[Oo]bject arrays cannot be loaded"):
+    with pytest.raises(ModelFileError, match=r"[Oo]bject arrays cannot be loaded"):
         bionica.load(saved)
 
 

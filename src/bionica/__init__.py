@@ -1,20 +1,26 @@
 """Nonnegative independent component analysis, one sample at a time."""
 
-from . import datasets, metrics
-from .estimators import (
-    DivergenceError,
-    InterneuronNICA,
-    NonnegativePCA,
-    TwoCompartmentNICA,
-    TwoLayerNSM,
-    load,
-)
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import datasets, metrics
+    from .estimators import (
+        DivergenceError,
+        InterneuronNICA,
+        NonnegativePCA,
+        TwoCompartmentNICA,
+        TwoLayerNSM,
+        load,
+    )
+    from .io import ModelFileError
 
 __version__ = "0.1.0"
 
 __all__ = [
     "DivergenceError",
     "InterneuronNICA",
+    "ModelFileError",
     "NonnegativePCA",
     "TwoCompartmentNICA",
     "TwoLayerNSM",
@@ -22,3 +28,21 @@ __all__ = [
     "load",
     "metrics",
 ]
+
+_MODULES = {"datasets", "metrics"}
+_HOMES = {"ModelFileError": "io"}
+
+
+def __getattr__(name: str) -> Any:
+    # scikit-learn and Numba take most of a second to import: who only asks for help or a version need not wait.
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in __all__:
+        value = getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'estimators')}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -385,8 +385,8 @@ class OnlineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         unsettled = int(state.repairs[REPAIRS.index("unsettled")]) - unsettled
         if unsettled:
             warnings.warn(
-                f"{unsettled} of {n} samples did not settle in settle_steps={self.settle_steps} steps of the neural dynamics: raise "
-                f"settle_steps, change gamma={self.gamma}, raise settle_tol={self.settle_tol} or use dynamics='exact'",
+                f"{unsettled} of {n} samples did not settle in settle_steps={self.settle_steps} steps of the neural dynamics: "
+                f"raise settle_steps, change gamma={self.gamma}, raise settle_tol={self.settle_tol} or use dynamics='exact'",
                 ConvergenceWarning,
                 stacklevel=4,
             )
