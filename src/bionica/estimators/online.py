@@ -434,7 +434,9 @@ class OnlineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         eps = float(np.finfo(dtype).eps)
         if self.dynamics == "exact":
             return Exact(eps)
-        return ProjectedGradient(float(self.gamma or 0.0), max(float(self.settle_tol), 64 * eps), int(self.settle_steps))
+        return ProjectedGradient(
+            float(self.gamma or 0.0), max(float(self.settle_tol), 64 * eps), int(self.settle_steps)
+        )
 
     def _guard_flags(self) -> Guards:
         if isinstance(self.guards, bool | np.bool_):
