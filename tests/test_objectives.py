@@ -1,0 +1,131 @@
+"""The objectives: minima at the sources, gradients against finite differences, the lemmas of appendix A."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+
+from bionica.batch import objectives as o
+
+EPS = 1e-9
+
+
+@pytest.fixture
+def sources():
+    """Three exactly uncorrelated, well-grounded sources of exactly unit variance: a full factorial design."""
+    levels = [np.array([0.0, 0.0, 1.0, 3.0]), np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.0, 0.0, 0.5, 2.0])]
+    return np.array(list(itertools.product(*(level / level.std() for level in levels))))
+
+
+@pytest.fixture
+def A(rng):
+    return rng.standard_normal((4, 3))
+
+
+def test_the_sources_minimise_the_constrained_whitening_objective(sources, A, rng):
+    """(3): every nonnegative Y = F X with cov(Y) <= I does no better; permutations do as well."""
+    X = sources @ A.T
+    least = o.whitening_objective(sources, X)
+    assert o.whitening_excess(sources) < 1e-12
+    for order in itertools.permutations(range(3)):
+        assert o.whitening_objective(sources[:, order], X) == pytest.approx(least, rel=1e-12)
+    for _ in range(100):
+        B = rng.random((3, 3)) ** rng.integers(1, 6)
+        Y = sources @ (B / np.linalg.norm(B, 2)).T  # feasible: B >= 0 and B B' <= I
+        assert Y.min() >= 0
+        assert o.whitening_excess(Y) < 1e-9
+        assert o.whitening_objective(Y, X) >= least
+
+
+def test_whitening_minimises_the_unconstrained_objective(sources, A, rng):
+    """(1): any rotation of a whitening is as good, anything shorter is worse, anything longer infeasible."""
+    X = sources @ A.T
+    least = o.whitening_objective(sources, X)
+    for _ in range(100):
+        Q = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+        assert o.whitening_objective(sources @ Q, X) == pytest.approx(least, rel=1e-10)
+        assert o.whitening_objective(sources @ (Q * [1, 0.99, 1]), X) > least
+        assert o.whitening_excess(sources @ (Q * [1, 1.01, 1])) > 0
+
+
+def test_the_sources_minimise_the_combined_nsm_objective(sources, A, rng):
+    """(4): zero at every permutation of the sources, positive at any other nonnegative Z."""
+    X = sources @ A.T
+    for order in itertools.permutations(range(3)):
+        assert o.combined_nsm_objective(sources[:, order], X) < 1e-18
+    for _ in range(100):
+        Z = np.maximum(sources + 10 ** rng.uniform(-4, 0) * rng.standard_normal(sources.shape), 0)
+        assert o.combined_nsm_objective(Z, X) > 1e-9
+
+
+def test_nsm_without_a_matrix_over_samples(rng):
+    Z, Y = rng.random((20, 2)), rng.standard_normal((20, 3))
+    assert o.nsm_objective(Z, Y) == pytest.approx(np.sum((Z @ Z.T - Y @ Y.T) ** 2), rel=1e-12)
+
+
+def test_combined_is_nsm_with_the_pseudoinverse(sources, A):
+    """X' C_xx^+ X as printed, k > d, rank deficient."""
+    X = sources @ A.T
+    Z = sources**2
+    C = np.cov(X.T, bias=True)
+    printed = np.sum((Z @ Z.T - X @ np.linalg.pinv(C, rcond=1e-10, hermitian=True) @ X.T) ** 2)
+    assert o.combined_nsm_objective(Z, X) == pytest.approx(printed, rel=1e-8)
+
+
+def numeric(function, argument):
+    flat = approx_fprime(argument.ravel(), lambda v: function(v.reshape(argument.shape)), 1e-6)
+    return flat.reshape(argument.shape)
+
+
+def test_gradients_of_l1(rng):
+    T, k, d, m = 7, 4, 2, 3
+    X, Y, N = rng.standard_normal((T, k)), rng.random((T, d)), rng.standard_normal((T, m))
+    W_xy, W_yn = rng.standard_normal((d, k)), rng.standard_normal((m, d))
+    gradients = o.interneuron_gradients(Y, N, W_xy, W_yn, X)
+    values = {"Y": Y, "N": N, "W_xy": W_xy, "W_yn": W_yn}
+    for name, value in values.items():
+        expected = numeric(lambda v, name=name: o.interneuron_objective(**{**values, name: v}, X=X), value)
+        np.testing.assert_allclose(getattr(gradients, name), expected, atol=1e-4)
+
+
+def test_gradients_of_l2(rng):
+    T, k, d = 7, 4, 2
+    X, Z = rng.standard_normal((T, k)), rng.random((T, d))
+    W_xz, W_zz = rng.standard_normal((d, k)), np.cov(rng.standard_normal((d, 9)))
+    gradients = o.two_compartment_gradients(Z, W_xz, W_zz, X)
+    values = {"Z": Z, "W_xz": W_xz, "W_zz": W_zz}
+    for name, value in values.items():
+        expected = numeric(lambda v, name=name: o.two_compartment_objective(**{**values, name: v}, X=X), value)
+        np.testing.assert_allclose(getattr(gradients, name), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("m", [3, 5])
+def test_lemmas_of_appendix_a(sources, A, rng, m):
+    """At W_xy = P A', W_yn' W_yn = P A'A P': (Y*, N*) = (P S, W_yn P S) is a saddle of L_1, and W_xy, W_yn are stationary."""
+    X = sources @ A.T
+    for order in itertools.permutations(range(3)):
+        P = np.eye(3)[list(order)]
+        W_xy = P @ A.T
+        root = np.linalg.cholesky(P @ A.T @ A @ P.T).T
+        W_yn = np.linalg.qr(rng.standard_normal((m, 3)))[0] @ root
+        np.testing.assert_allclose(W_yn.T @ W_yn, P @ A.T @ A @ P.T, atol=1e-12)
+        Y = np.linalg.solve(W_yn.T @ W_yn, W_xy @ X.T).T
+        np.testing.assert_allclose(Y, sources @ P.T, atol=1e-10)
+        gradients = o.interneuron_gradients(Y, Y @ W_yn.T, W_xy, W_yn, X)
+        for name, gradient in gradients._asdict().items():
+            np.testing.assert_allclose(gradient, 0, atol=1e-10, err_msg=name)
+
+
+def test_optimal_weights_of_l2(sources, A):
+    """W_xz = Z X' C_xx^+ / T and W_zz = Z Z'/T are stationary at the sources, and give L_2 = (4) less its constant."""
+    X = sources @ A.T
+    T = len(X)
+    C_plus = np.linalg.pinv(np.cov(X.T, bias=True), rcond=1e-10, hermitian=True)
+    W_xz, W_zz = sources.T @ X @ C_plus / T, sources.T @ sources / T
+    gradients = o.two_compartment_gradients(sources, W_xz, W_zz, X)
+    np.testing.assert_allclose(gradients.W_xz, 0, atol=1e-9)
+    np.testing.assert_allclose(gradients.W_zz, 0, atol=1e-9)
+    np.testing.assert_allclose(gradients.Z, 0, atol=1e-9)
+    expanded = -2 * np.sum((sources.T @ X @ C_plus) * (sources.T @ X)) + np.sum((sources.T @ sources) ** 2)
+    assert o.two_compartment_objective(sources, W_xz, W_zz, X) == pytest.approx(expanded / T**2, rel=1e-10)
