@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import datasets, metrics
     from .estimators import (
+        BatchNICA,
         DivergenceError,
         InterneuronNICA,
+        NoncenteredWhitener,
         NonnegativePCA,
+        OfflineNICA,
         TwoCompartmentNICA,
         TwoLayerNSM,
         load,
@@ -18,10 +21,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BatchNICA",
     "DivergenceError",
     "InterneuronNICA",
     "ModelFileError",
+    "NoncenteredWhitener",
     "NonnegativePCA",
+    "OfflineNICA",
     "TwoCompartmentNICA",
     "TwoLayerNSM",
     "datasets",

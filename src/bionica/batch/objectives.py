@@ -35,7 +35,7 @@ Array = NDArray[Any]
 
 
 def _centred(X: Array) -> Array:
-    return X - X.mean(axis=0)
+    return np.asarray(X - X.mean(axis=0))
 
 
 def whitening_objective(Y: Array, X: Array) -> float:
@@ -95,7 +95,7 @@ def nsm_objective(Z: Array, Y: Array) -> float:
     >>> bool(nsm_objective(Y @ [[0, 1], [1, 0]], Y) < 1e-20)
     True
     """
-    R = np.linalg.qr(np.hstack([Z, Y]), mode="r")
+    R: Array = np.asarray(np.linalg.qr(np.hstack([Z, Y]), mode="r"))
     R_z, R_y = R[:, : Z.shape[1]], R[:, Z.shape[1] :]
     return float(np.sum((R_z @ R_z.T - R_y @ R_y.T) ** 2))
 

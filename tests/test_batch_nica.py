@@ -1,0 +1,314 @@
+"""BatchNICA: the gradient on the group, optimality, recovery, invariances, honesty; then the scikit-learn contract."""
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from scipy.linalg import expm, polar
+from scipy.optimize import linear_sum_assignment
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bionica.batch.rotation import (
+    descend,
+    disagreement,
+    expected_objective,
+    rotate,
+    start_rotation,
+    value_and_gradient,
+)
+from bionica.estimators.batch_nica import BatchNICA
+
+KINDS = ["sparse_uniform", "exponential", "half_normal", "gamma"]
+
+
+def draw(kind, n_samples, d, seed=0):
+    rng = np.random.default_rng(seed)
+    if kind == "sparse_uniform":
+        return rng.uniform(0, np.sqrt(48 / 5), (n_samples, d)) * (rng.random((n_samples, d)) < 0.5)
+    if kind == "exponential":
+        return rng.exponential(size=(n_samples, d))
+    if kind == "half_normal":
+        return np.abs(rng.standard_normal((n_samples, d))) / np.sqrt(1 - 2 / np.pi)
+    return rng.gamma(0.5, np.sqrt(2), (n_samples, d))
+
+
+def mixed(kind, n_samples, d, k=None, seed=0):
+    S = draw(kind, n_samples, d, seed)
+    return S, S @ np.random.default_rng(seed + 1).standard_normal((d, k or d))
+
+
+def permutation_error(S, Y):
+    cost = ((S[:, :, None] - Y[:, None, :]) ** 2).mean(axis=0)
+    rows, columns = linear_sum_assignment(cost)
+    return cost[rows, columns].mean()
+
+
+def white(kind, n_samples, d, seed=0):
+    _, X = mixed(kind, n_samples, d, seed=seed)
+    w, U = np.linalg.eigh(np.cov(X.T, bias=True))
+    return X @ (U / np.sqrt(w))
+
+
+def alternation(Z, R, n_iter):
+    """The plain scheme of EVIDENCE: Y = max(Z R', 0), R = polar(Y'Z)."""
+    for _ in range(n_iter):
+        R = polar(np.maximum(Z @ R.T, 0).T @ Z)[0]
+    return R
+
+
+def objective(Z, R):
+    return 0.5 * np.sum(np.minimum(Z @ R.T, 0) ** 2) / len(Z)
+
+
+# --- the rotation
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradient_agrees_with_finite_differences(kind):
+    Z = white(kind, 3000, 4)
+    rng = np.random.default_rng(1)
+    R = start_rotation(rng.standard_normal(4), np.random.RandomState(0))
+    value, gradient = value_and_gradient(Z, R)
+    assert value == pytest.approx(objective(Z, R))
+    np.testing.assert_array_equal(gradient, -gradient.T)
+    for _ in range(5):
+        E = rng.standard_normal((4, 4))
+        E -= E.T
+        slope = (objective(Z, expm(1e-5 * E) @ R) - objective(Z, expm(-1e-5 * E) @ R)) / 2e-5
+        assert np.vdot(gradient, E) == pytest.approx(slope, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_end_is_a_minimum(kind):
+    """Skew part of the gradient zero, no small rotation better, and at least as low as the plain alternation."""
+    Z = white(kind, 4000, 5)
+    found = descend(Z, start_rotation(Z.mean(axis=0), np.random.RandomState(0)), tol=1e-8)
+    assert found.converged
+    np.testing.assert_allclose(found.R @ found.R.T, np.eye(5), atol=1e-13)
+    assert np.abs(value_and_gradient(Z, found.R)[1]).max() < 1e-7
+    assert found.objective == pytest.approx(objective(Z, found.R), abs=1e-15)
+    rng = np.random.default_rng(0)
+    for size in (1e-3, 1e-2, 1e-1):
+        for _ in range(20):
+            E = size * rng.standard_normal((5, 5))
+            assert objective(Z, expm(E - E.T) @ found.R) >= found.objective
+    assert found.objective <= objective(Z, alternation(Z, found.R, 50)) * (1 + 1e-9)
+
+
+def test_it_needs_far_fewer_passes_than_the_plain_alternation():
+    Z = white("exponential", 4000, 5)
+    start = start_rotation(Z.mean(axis=0), np.random.RandomState(0))
+    found = descend(Z, start)
+    assert found.n_iter < 60
+    assert objective(Z, alternation(Z, start, 10 * found.n_iter)) > found.objective
+
+
+def test_descent_never_goes_up():
+    Z = white("gamma", 3000, 6)
+    start = start_rotation(Z.mean(axis=0), np.random.RandomState(3))
+    ends = [descend(Z, start, max_iter=n).objective for n in range(1, 15)]
+    assert np.all(np.diff(ends) <= 0)
+
+
+def test_one_source_gets_its_sign_from_the_mean():
+    z = -draw("exponential", 100, 1)
+    found = rotate(z / z.std(), rng=np.random.RandomState(0))
+    assert found.R == pytest.approx(-1)
+    assert found.objective == 0
+
+
+def test_float32_runs_in_float32_and_agrees():
+    Z = white("sparse_uniform", 5000, 5)
+    start = start_rotation(Z.mean(axis=0), np.random.RandomState(0))
+    single, double = descend(Z.astype(np.float32), start), descend(Z, start)
+    assert single.converged
+    assert disagreement(single.R, double.R) < 1e-6
+
+
+def test_surrogates_predict_the_negativity_of_independent_sources():
+    for kind in KINDS:
+        Z = white(kind, 3000, 20)
+        end = descend(Z, start_rotation(Z.mean(axis=0), np.random.RandomState(0)))
+        expected = np.mean([expected_objective(Z @ end.R.T, np.random.RandomState(i)) for i in range(5)])
+        assert 0.01 < end.objective / expected < 3
+        wrong = expm(0.2 * (np.eye(20, k=1) - np.eye(20, k=-1))) @ end.R
+        assert objective(Z, wrong) > 3 * expected
+
+
+def test_disagreement_ignores_the_order_of_sources():
+    R = start_rotation(np.ones(5), np.random.RandomState(0))
+    assert disagreement(R, R[[3, 1, 0, 4, 2]]) < 1e-12
+    assert disagreement(R, np.eye(5)) > 0.1
+
+
+# --- recovery and invariances
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("d", "k"), [(2, 2), (4, 8), (10, 10)])
+def test_sources_are_recovered_on_held_out_data(kind, d, k):
+    S, X = mixed(kind, 20_000, d, k)
+    nica = BatchNICA(d, random_state=0).fit(X[:15_000])
+    Y = nica.transform(X[15_000:])
+    assert permutation_error(S[15_000:], Y) < 2e-3
+    assert nica.negativity_ < 1e-3
+    assert Y.min() >= 0
+    np.testing.assert_allclose(nica.components_ @ nica.mixing_, np.eye(d), atol=1e-9)
+    np.testing.assert_allclose(np.cov((X[:15_000] @ nica.components_.T).T, bias=True), np.eye(d), atol=1e-9)
+
+
+def test_the_estimator_is_at_a_stationary_point_of_all_rows():
+    _, X = mixed("exponential", 20_000, 4)
+    nica = BatchNICA(random_state=0, tol=1e-8).fit(X)
+    assert np.abs(value_and_gradient(X @ nica.components_.T, np.eye(4))[1]).max() < 1e-8
+
+
+def test_negativity_is_the_share_of_energy_outside_the_orthant():
+    _, X = mixed("sparse_uniform", 3000, 3, 6)
+    nica = BatchNICA(random_state=0).fit(X)
+    Y = X @ nica.components_.T
+    assert nica.negativity_ == pytest.approx(np.sum(np.minimum(Y, 0) ** 2) / np.sum(Y**2), rel=1e-6)
+
+
+def test_order_and_sources_do_not_depend_on_the_seed():
+    _, X = mixed("exponential", 20_000, 5)
+    one, other = (BatchNICA(random_state=seed, tol=1e-8).fit_transform(X) for seed in (0, 1))
+    np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_the_same_seed_gives_the_same_bits():
+    _, X = mixed("gamma", 8000, 4)
+    one, other = (BatchNICA(random_state=7).fit(X).components_ for _ in range(2))
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("scales", [np.full(4, 1e3), np.geomspace(1e-6, 1e6, 4)])
+def test_any_invertible_change_of_the_mixtures_changes_nothing(scales):
+    _, X = mixed("sparse_uniform", 5000, 4)
+    change = np.random.default_rng(9).standard_normal((4, 4))
+    Y = BatchNICA(random_state=0, tol=1e-8).fit_transform(X)
+    for other in (X * scales, X @ change):
+        assert permutation_error(Y, BatchNICA(random_state=0, tol=1e-8).fit_transform(other)) < 1e-12
+
+
+def test_the_scale_of_the_sources_goes_into_the_mixing_matrix():
+    S = draw("exponential", 5000, 3)
+    A = np.array([[1.0, 2, 0], [0, 1, 3], [1, 0, 1]])
+    nica = BatchNICA(random_state=0).fit(S * [1, 3, 10] @ A.T)
+    lengths = np.linalg.norm(A * [1, 3, 10] * S.std(axis=0), axis=0)
+    np.testing.assert_allclose(np.linalg.norm(nica.mixing_, axis=0), np.sort(lengths)[::-1], rtol=0.05)
+
+
+def test_fit_transform_is_fit_then_transform_and_inverts():
+    _, X = mixed("exponential", 7000, 3, 5)
+    nica = BatchNICA(random_state=0)
+    Y = nica.fit_transform(X)
+    np.testing.assert_array_equal(Y, nica.transform(X))
+    assert np.abs(nica.inverse_transform(Y) - X).max() < 0.1
+    with pytest.raises(ValueError, match=r"5 columns, but this BatchNICA has 3"):
+        nica.inverse_transform(X)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_precision_is_kept_and_input_left_alone(dtype):
+    _, X = mixed("sparse_uniform", 5000, 3)
+    X = X.astype(dtype)
+    before = X.copy()
+    Y = BatchNICA(random_state=0).fit_transform(X)
+    assert Y.dtype == dtype
+    np.testing.assert_array_equal(X, before)
+
+
+# --- rank and number of sources
+
+
+def test_none_takes_the_rank_and_more_is_an_error():
+    _, X = mixed("exponential", 1000, 3, 7)
+    assert BatchNICA(random_state=0).fit(X).components_.shape == (3, 7)
+    with pytest.raises(ValueError, match=r"n_components=4 exceeds the rank.*keeps 3"):
+        BatchNICA(4).fit(X)
+
+
+def test_auto_counts_sources_in_noise_and_shows_why():
+    S, X = mixed("sparse_uniform", 10_000, 4, 10)
+    X += 0.02 * np.random.default_rng(2).standard_normal(X.shape)
+    nica = BatchNICA("auto", random_state=0).fit(X)
+    assert nica.components_.shape == (4, 10)
+    assert nica.spectrum_.n_sources == np.argmin(nica.spectrum_.criterion) == 4
+    assert nica.spectrum_.noise_floor == pytest.approx(4e-4, rel=0.05)
+    assert permutation_error(S, nica.transform(X)) < 1e-2
+
+
+def test_plot_spectrum_draws_every_eigenvalue():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("Agg")
+    _, X = mixed("sparse_uniform", 2000, 3, 8)
+    X += 0.05 * np.random.default_rng(2).standard_normal(X.shape)
+    nica = BatchNICA("auto", random_state=0).fit(X)
+    ax = nica.plot_spectrum()
+    drawn = np.concatenate([line.get_ydata() for line in ax.lines[:2]])
+    np.testing.assert_array_equal(drawn, nica.spectrum_.eigenvalues)
+    assert nica.plot_spectrum(ax) is ax
+    plt.close(ax.figure)
+
+
+# --- honesty
+
+
+def warned(X, **parameters):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        BatchNICA(random_state=0, **parameters).fit(X)
+    assert all(w.filename == __file__ for w in caught)  # the warning points at the caller
+    return " ".join(str(w.message) for w in caught)
+
+
+def test_too_few_iterations_are_reported():
+    _, X = mixed("exponential", 3000, 6)
+    assert "max_iter=3" in warned(X, max_iter=3)
+
+
+def test_data_that_do_not_fit_are_reported():
+    rng = np.random.default_rng(0)
+    assert "fits poorly" in warned(rng.standard_normal((3000, 4)) + 1)
+    _, X = mixed("exponential", 3000, 4)
+    assert "mean may have been removed" in warned(X - X.mean(axis=0))
+
+
+@pytest.mark.parametrize("d", [2, 5, 10])
+def test_sources_that_nonnegativity_cannot_separate_are_reported(d):
+    S = 2 + draw("exponential", 3000, d)
+    assert "cannot tell some sources apart" in warned(S @ np.random.default_rng(1).standard_normal((d, d)))
+
+
+def test_an_unconfirmed_minimum_is_reported():
+    rng = np.random.default_rng(10)
+    X = rng.random((3000, 10)) + 0.3 * rng.random((3000, 1))  # correlated: more negative than the model predicts
+    assert "local minimum" in warned(X, n_init=1)
+    assert "local minimum" not in warned(X)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(5))
+def test_good_fits_are_silent(kind, seed):
+    """Warnings are errors in this suite."""
+    d = 2 + 2 * seed
+    _, X = mixed(kind, 2000 * (1 + seed), d, seed=seed)
+    BatchNICA(random_state=seed).fit(X)
+
+
+def test_memory_is_two_copies_of_the_data():
+    _, X = mixed("sparse_uniform", 60_000, 30)
+    tracemalloc.start()
+    BatchNICA(random_state=0).fit_transform(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.5 * X.nbytes  # beside X itself
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # their data are not nonnegative mixtures
+@parametrize_with_checks([BatchNICA(), BatchNICA(1), BatchNICA("auto")])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)

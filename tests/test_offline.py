@@ -1,0 +1,122 @@
+"""The networks on all the data at once: where they end, what they minimise, the scikit-learn contract."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import bionica
+from bionica import OfflineNICA
+from bionica.batch import objectives
+from bionica.batch.offline import Settling, offline_interneuron, offline_two_compartment
+from bionica.datasets import mix, paper_mixing, sparse_uniform
+from bionica.metrics import permutation_error
+
+NETWORKS = ["interneuron", "two_compartment"]
+
+
+@pytest.fixture(scope="module")
+def papers_problem():
+    S = sparse_uniform(20_000, 3, rng=0)
+    return S, mix(S, paper_mixing("d3"))[0]
+
+
+@parametrize_with_checks([OfflineNICA(network=network, max_iter=50) for network in NETWORKS])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_sklearn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("dynamics", ["exact", "gradient"])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_error_within_twice_that_of_batch_nica(papers_problem, network, dynamics):
+    n = 20_000 if dynamics == "exact" else 5000
+    S, X = papers_problem[0][:n], papers_problem[1][:n]
+    offline = OfflineNICA(3, network=network, dynamics=dynamics, tol=3e-5, random_state=0).fit(X)
+    batch = bionica.BatchNICA(3, random_state=0).fit(X)
+    assert permutation_error(S, offline.transform(X)) < 2 * permutation_error(S, batch.transform(X))
+    np.testing.assert_allclose(offline.components_ @ offline.mixing_, np.eye(3), atol=1e-9)
+    assert np.mean((offline.inverse_transform(offline.transform(X)) - X) ** 2) < 1e-3
+
+
+def test_objective_after_the_transient(papers_problem):
+    """L_2 falls all the way; L_1 ends within 1e-4 of its least value (it undershoots while W_yn catches up)."""
+    _, X = papers_problem
+    curve = OfflineNICA(3, network="two_compartment", random_state=0).fit(X).objective_curve_
+    assert (np.diff(curve[5:]) <= 1e-12).all()
+    curve = OfflineNICA(3, network="interneuron", random_state=0).fit(X).objective_curve_
+    assert curve[-1] - curve.min() < 1e-4 * abs(curve[-1])
+    assert curve[-1] < curve[5]
+
+
+def test_the_end_is_stationary_and_the_recorded_objective_is_the_objective(papers_problem):
+    _, X = papers_problem
+    X = X[:3000]
+    W = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+    found = offline_interneuron(X, W, np.eye(4, 3), eta=0.5, tol=1e-9, max_iter=2000)
+    assert found.converged
+    W_xy, W_yn = found.weights["W_xy"], found.weights["W_yn"]
+    Y = settled(X, W_xy, W_yn.T @ W_yn)
+    gradients = objectives.interneuron_gradients(Y, Y @ W_yn.T, W_xy, W_yn, X)
+    assert max(np.abs(gradients.W_xy).max(), np.abs(gradients.W_yn).max()) < 1e-7
+    assert found.objective[-1] == pytest.approx(
+        objectives.interneuron_objective(Y, Y @ W_yn.T, W_xy, W_yn, X), abs=1e-8
+    )
+    # Appendix A at the end of the road: W_xy = P A', up to what 3000 samples allow.
+    A = paper_mixing("d3")
+    order = linear_sum_assignment(-(W_xy @ A / np.linalg.norm(A, axis=0)))[1]
+    np.testing.assert_allclose(W_xy, A.T[order], atol=0.06)
+
+    found = offline_two_compartment(X, W, np.eye(3), eta=0.2, tau=0.5, tol=1e-9, max_iter=3000)
+    assert found.converged
+    W_xz, W_zz = found.weights["W_xz"], found.weights["W_zz"]
+    Z = settled(X, W_xz, W_zz)
+    gradients = objectives.two_compartment_gradients(Z, W_xz, W_zz, X)
+    assert max(np.abs(gradients.W_xz).max(), np.abs(gradients.W_zz).max()) < 1e-6
+    assert found.objective[-1] == pytest.approx(objectives.two_compartment_objective(Z, W_xz, W_zz, X), abs=1e-7)
+
+
+def settled(X, W, M):
+    import naive
+
+    return np.array([naive.settle_qp(M, W @ x) for x in X])
+
+
+def test_both_dynamics_take_the_same_path(papers_problem):
+    _, X = papers_problem
+    X = X[:500]
+    gradient = Settling(exact=False, tol=1e-12, steps=100_000)
+    for run, more in ((offline_interneuron, {}), (offline_two_compartment, {"tau": 0.5})):
+        exact = run(X, np.eye(3), np.eye(3), eta=0.2, tol=1e-9, max_iter=30, **more)
+        iterated = run(X, np.eye(3), np.eye(3), eta=0.2, tol=1e-9, max_iter=30, settling=gradient, **more)
+        np.testing.assert_allclose(iterated.objective, exact.objective, rtol=1e-9)
+
+
+def test_more_mixtures_and_more_interneurons_than_sources():
+    S = sparse_uniform(5000, 3, rng=1)
+    X, _ = mix(S, n_mixtures=6, rng=1)
+    for network in NETWORKS:
+        Y = OfflineNICA(3, network=network, max_iter=5000, random_state=1).fit(X).transform(X)
+        assert permutation_error(S, Y) < 5e-3
+    assert offline_interneuron(X, np.eye(3, 6), np.eye(5, 3), eta=0.5, tol=1e-6, max_iter=5).weights["W_yn"].shape == (
+        5,
+        3,
+    )
+
+
+def test_errors_and_warnings_say_what_to_do(papers_problem):
+    _, X = papers_problem
+    with pytest.warns(ConvergenceWarning, match="max_iter=3.*raise max_iter"):
+        OfflineNICA(3, max_iter=3, random_state=0).fit(X)
+    for parameters, message in (
+        ({"n_components": 4}, "n_components=4"),
+        ({"eta": 1.5}, "lower eta"),
+        ({"eta": 5.0, "network": "two_compartment"}, "lower eta"),
+        ({"eta": 0.5, "tau": 0.1, "network": "two_compartment"}, r"below tau=0\.1"),
+        ({"network": "both"}, "network"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            OfflineNICA(**parameters).fit(X)
+    with pytest.raises(ValueError, match=r"X\[1, 0\] is NaN"):
+        OfflineNICA().fit([[1.0, 2.0], [np.nan, 1.0]])

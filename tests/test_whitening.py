@@ -1,0 +1,304 @@
+"""Noncentered whitening: identity covariance, any chunking, any rank, any scale; then the scikit-learn contract."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bionica.estimators.whitener import NoncenteredWhitener
+from bionica.whitening import (
+    Moments,
+    count_sources,
+    linear_map,
+    merge_moments,
+    moments,
+    refine,
+    row_blocks,
+    whitening,
+)
+
+
+def mixtures(n_samples=2000, d=5, k=None, seed=0, condition=None):
+    rng = np.random.default_rng(seed)
+    S = rng.exponential(size=(n_samples, d))
+    A = rng.standard_normal((k or d, d))
+    if condition:
+        U, _, Vt = np.linalg.svd(A, full_matrices=False)
+        A = (U * np.geomspace(1, 1 / condition, d)) @ Vt
+    return S @ A.T
+
+
+def off_identity(Z):
+    Z = Z.astype(np.float64)
+    return np.abs(np.cov(Z.T, bias=True).reshape(Z.shape[1], -1) - np.eye(Z.shape[1])).max()
+
+
+# --- moments
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    n=st.integers(1, 60),
+    k=st.integers(1, 5),
+    cuts=st.lists(st.integers(0, 60), max_size=6),
+    offset=st.sampled_from([0.0, 1.0, 1e8]),
+    seed=st.integers(0, 2**16),
+)
+def test_any_chunking_gives_the_moments_of_the_whole(n, k, cuts, offset, seed):
+    X = np.random.default_rng(seed).standard_normal((n, k)) + offset
+    total = None
+    for chunk in np.split(X, sorted(c for c in cuts if c < n)):
+        if len(chunk):
+            total = moments(chunk, total)
+    exact = X - offset  # exact in floating point up to the rounding of X itself
+    mean = exact.mean(axis=0)
+    scatter = (exact - mean).T @ (exact - mean)
+    assert total.n == n
+    np.testing.assert_allclose(total.mean - offset, mean, atol=4e-16 * max(1, offset) * 4)
+    np.testing.assert_allclose(total.scatter, scatter, atol=1e-12 * n + 1e-7 * (offset > 1))
+
+
+def test_a_large_mean_does_not_cost_the_variance():
+    X = np.random.default_rng(0).standard_normal((10_000, 3))
+    far = X + 1e8
+    naive = far.T @ far / len(far) - np.outer(far.mean(axis=0), far.mean(axis=0))
+    assert np.abs(naive - np.cov(X.T, bias=True)).max() > 0.1  # what the pairwise update avoids
+    np.testing.assert_allclose(moments(far).covariance, np.cov(X.T, bias=True), atol=1e-7)
+
+
+def test_merging_is_symmetric_and_empty_is_neutral():
+    X = mixtures(100)
+    a, b = moments(X[:30]), moments(X[30:])
+    nothing = Moments(0, np.zeros(5), np.zeros((5, 5)))
+    assert merge_moments(a, nothing) is a
+    assert merge_moments(nothing, b) is b
+    np.testing.assert_allclose(merge_moments(a, b).scatter, merge_moments(b, a).scatter, rtol=1e-12, atol=1e-12)
+
+
+def test_moments_leave_their_start_alone():
+    X = mixtures(100)
+    start = moments(X[:50])
+    before = start.scatter.copy(), start.mean.copy()
+    moments(X[50:], start)
+    np.testing.assert_array_equal(start.scatter, before[0])
+    np.testing.assert_array_equal(start.mean, before[1])
+
+
+def test_float32_input_is_summed_in_float64():
+    X = mixtures(50_000).astype(np.float32)
+    np.testing.assert_allclose(moments(X).scatter, moments(X.astype(np.float64)).scatter, rtol=1e-12)
+
+
+def test_blocks_cover_every_row_once():
+    rows = np.concatenate([np.arange(s.start, s.stop) for s in row_blocks(100_003, 7)])
+    np.testing.assert_array_equal(rows, np.arange(100_003))
+
+
+@pytest.mark.parametrize("layout", ["C", "F", "strided", "reversed"])
+def test_linear_map_takes_any_layout(layout):
+    X = mixtures(3000, 4)
+    M = np.random.default_rng(1).standard_normal((3, 4))
+    given_as = {
+        "C": X,
+        "F": np.asfortranarray(X),
+        "strided": np.repeat(X, 2, axis=0)[::2],
+        "reversed": X[::-1][::-1],
+    }
+    np.testing.assert_allclose(linear_map(given_as[layout], M), X @ M.T, rtol=1e-12, atol=1e-12)
+
+
+# --- the whitening matrix
+
+
+@pytest.mark.parametrize(("d", "k"), [(1, 1), (3, 3), (5, 20), (50, 50)])
+def test_identity_covariance_and_the_mean_stays(d, k):
+    X = mixtures(3000, d, k)
+    whitener = NoncenteredWhitener(d)
+    Z = whitener.fit_transform(X)
+    assert off_identity(Z) < 1e-10
+    np.testing.assert_allclose(Z.mean(axis=0), whitener.components_ @ X.mean(axis=0), atol=1e-10)
+    assert np.linalg.norm(Z.mean(axis=0)) > 0.5
+
+
+def test_the_matrix_is_the_one_of_the_paper():
+    """F = Lambda^{-1/2} U' on the leading eigenvectors, up to the signs of eigenvectors."""
+    X = mixtures(2000, 4, 4)
+    w, U = np.linalg.eigh(np.cov(X.T, bias=True))
+    w, U = w[::-1][:3], U[:, ::-1][:, :3]
+    whitener = NoncenteredWhitener(3).fit(X)
+    np.testing.assert_allclose(np.abs(whitener.components_), np.abs((U / np.sqrt(w)).T), rtol=1e-8)
+    np.testing.assert_allclose(whitener.explained_variance_, w, rtol=1e-10)
+    np.testing.assert_allclose(whitener.components_ @ whitener.mixing_, np.eye(3), atol=1e-12)
+
+
+@pytest.mark.parametrize("spread", [1e3, 1e6, 1e9])
+def test_the_units_of_the_features_do_not_matter(spread):
+    X = mixtures(3000, 12) * np.geomspace(1 / spread, spread, 12)
+    whitener = NoncenteredWhitener().fit(X)
+    assert whitener.rank_ == 12
+    Z = whitener.transform(X)
+    assert off_identity(Z) < 1e-10
+    np.testing.assert_allclose(whitener.inverse_transform(Z) / X.std(axis=0), X / X.std(axis=0), atol=1e-9)
+
+
+@pytest.mark.parametrize("condition", [1e2, 1e4, 1e6])
+def test_ill_conditioned_mixtures_are_still_whitened(condition):
+    X = mixtures(3000, 8, condition=condition)
+    whitener = NoncenteredWhitener().fit(X)
+    assert whitener.rank_ == 8
+    assert off_identity(whitener.transform(X)) < 1e-10
+
+
+def test_refining_checks_that_it_is_given_the_right_data():
+    X = mixtures(1000, 4, condition=1e4)
+    with pytest.raises(ValueError, match="does not whiten X"):
+        refine(3 * X, whitening(moments(X)))
+
+
+def test_a_large_mean_is_no_obstacle():
+    X = mixtures(3000, 4) + 1e6
+    assert NoncenteredWhitener().fit(X).rank_ == 4
+    assert off_identity(NoncenteredWhitener().fit_transform(X)) < 1e-8  # F x itself rounds at 1e6 * 2e-16
+
+
+def test_signs_and_order_are_fixed():
+    whitener = NoncenteredWhitener().fit(mixtures())
+    rows = whitener.components_
+    assert np.all(rows[np.arange(5), np.abs(rows).argmax(axis=1)] > 0)
+    assert np.all(np.diff(whitener.explained_variance_) <= 0)
+
+
+# --- rank
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("scale", [1.0, 1e-5, 1e5])
+def test_rank_deficient_input_is_recognised(dtype, scale):
+    X = (scale * mixtures(2000, 3, 8)).astype(dtype)
+    whitener = NoncenteredWhitener().fit(X)
+    assert whitener.rank_ == 3
+    Z = whitener.transform(X)
+    assert Z.shape == (2000, 3)
+    assert Z.dtype == dtype
+    assert off_identity(Z) < (1e-10 if dtype == np.float64 else 1e-4)
+    np.testing.assert_allclose(whitener.inverse_transform(Z), X, atol=scale * (1e-9 if dtype == np.float64 else 1e-4))
+
+
+def test_a_constant_feature_is_left_out_and_comes_back():
+    X = np.column_stack([mixtures(500, 3), np.full(500, 7.0), np.full(500, 1 / 3)])
+    whitener = NoncenteredWhitener().fit(X)
+    assert whitener.rank_ == 3
+    np.testing.assert_allclose(whitener.inverse_transform(whitener.transform(X)), X, atol=1e-9)
+
+
+def test_more_components_than_rank_is_an_error_that_says_what_to_do():
+    with pytest.raises(ValueError, match=r"n_components=4 exceeds the rank.*n_components=None \(keeps 3\)"):
+        NoncenteredWhitener(4).fit(mixtures(100, 3, 8))
+
+
+def test_data_that_do_not_vary_are_an_error():
+    with pytest.raises(ValueError, match="do not vary"):
+        NoncenteredWhitener().fit(np.full((10, 3), 0.1))
+
+
+def test_overflow_is_an_error_that_says_what_to_do():
+    with np.errstate(over="ignore", invalid="ignore"), pytest.raises(ValueError, match=r"overflows.*Divide X"):
+        NoncenteredWhitener().fit(1e200 * mixtures(10, 2))
+
+
+def test_tol_sets_what_counts_as_empty():
+    X = mixtures(2000, 3, 6) + 1e-4 * np.random.default_rng(1).standard_normal((2000, 6))
+    assert NoncenteredWhitener().fit(X).rank_ == 6
+    assert NoncenteredWhitener(tol=1e-6).fit(X).rank_ == 3
+
+
+# --- streaming
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000, 4999])
+def test_chunks_equal_the_whole(size):
+    X = mixtures(5000, 6)
+    whole = NoncenteredWhitener().fit(X)
+    stream = NoncenteredWhitener()
+    for start in range(0, len(X), size):
+        stream.partial_fit(X[start : start + size])
+    assert stream.n_samples_seen_ == 5000
+    np.testing.assert_allclose(stream.covariance_, whole.covariance_, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(stream.mean_, whole.mean_, rtol=1e-12, atol=1e-12)
+    assert off_identity(stream.transform(X)) < 1e-10
+
+
+def test_white_chunks_give_the_same_matrix_to_1e_12():
+    """Chunking changes F by rounding times its conditioning; here the conditioning is mild."""
+    X = np.random.default_rng(0).exponential(size=(5000, 3)) * [1.0, 2.0, 4.0]
+    whole = NoncenteredWhitener().fit(X)
+    stream = NoncenteredWhitener()
+    for chunk in np.array_split(X, 37):
+        stream.partial_fit(chunk)
+    np.testing.assert_allclose(stream.components_, whole.components_, atol=1e-12)
+
+
+def test_partial_fit_waits_for_enough_samples():
+    X = mixtures(100, 3)
+    whitener = NoncenteredWhitener(3).partial_fit(X[:2])
+    with pytest.raises(ValueError, match=r"n_components=3 exceeds the rank.*2 samples"):
+        whitener.transform(X)
+    assert off_identity(whitener.partial_fit(X[2:]).transform(X)) < 1e-10
+
+
+def test_a_bad_chunk_leaves_the_model_as_it_was():
+    X = mixtures(100, 3)
+    whitener = NoncenteredWhitener().partial_fit(X)
+    before = whitener.covariance_.copy()
+    for bad in (np.full((2, 3), np.nan), np.full((2, 3), np.inf), np.ones((2, 4)), np.empty((0, 3))):
+        with pytest.raises(ValueError):
+            whitener.partial_fit(bad)
+    np.testing.assert_array_equal(whitener.covariance_, before)
+    assert whitener.n_samples_seen_ == 100
+
+
+def test_fit_forgets_what_was_streamed():
+    X = mixtures(100, 3)
+    whitener = NoncenteredWhitener().partial_fit(5 * X).fit(X)
+    np.testing.assert_array_equal(whitener.components_, clone(whitener).fit(X).components_)
+
+
+def test_a_million_samples_stream_in_bounded_memory():
+    rng = np.random.default_rng(0)
+    mixing = rng.standard_normal((50, 50))
+    chunk = rng.exponential(size=(10_000, 50)) @ mixing
+    whitener = NoncenteredWhitener().partial_fit(chunk)
+    tracemalloc.start()
+    for _ in range(99):
+        whitener.partial_fit(chunk)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert whitener.n_samples_seen_ == 1_000_000
+    assert peak < 3 * chunk.nbytes
+    assert off_identity(whitener.transform(chunk)) < 1e-10
+
+
+# --- the number of sources
+
+
+@pytest.mark.parametrize("d", [1, 3, 6])
+def test_sources_above_noise_are_counted(d):
+    rng = np.random.default_rng(d)
+    for _ in range(10):
+        X = rng.exponential(size=(5000, d)) @ rng.standard_normal((d, 12)) + 0.1 * rng.standard_normal((5000, 12))
+        assert count_sources(whitening(moments(X)).eigenvalues, 5000).n_sources == d
+
+
+def test_without_a_visible_floor_every_direction_counts():
+    assert count_sources(np.array([4.0, 2.0, 1.0]), 1000).n_sources == 3
+    assert count_sources(np.ones(4), 1000).n_sources == 4
+    assert count_sources(np.array([2.0]), 1000).n_sources == 1
+
+
+@parametrize_with_checks([NoncenteredWhitener(), NoncenteredWhitener(1)])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
