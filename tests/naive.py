@@ -275,3 +275,72 @@ def nonnegative_pca(X, weights, rates, zetas=None, *, F=None, guards=(), seed=(1
         outputs.append(y)
     learned = {"W": W} | ({} if layer is None else {"W_xh": layer.W_xh, "W_hg": layer.W_hg})
     return np.array(outputs), learned, guard.repairs
+
+
+# --------------------------------------------------------------------------------------------- natural-gradient steps
+
+
+class NaturalInput:
+    """u = F x, its running mean and covariance (not inverted by updates, but anew for each sample)."""
+
+    def __init__(self, F, u_bar, C, n, horizon):
+        self.F, self.u_bar, self.C, self.n, self.horizon = F, np.array(u_bar), np.array(C), n, horizon
+
+    def forgetting(self):
+        return 1 / self.n if self.horizon is None else 1 / min(self.n, self.horizon)
+
+    def averaging(self, gamma):
+        if self.horizon is not None and self.n > self.horizon:
+            return min(1, (gamma + 1) / self.horizon)
+        return (gamma + 1) / (self.n + gamma)
+
+    def observe(self, u):
+        """Return R (u - u_bar), R u and (u - u_bar)' R (u - u_bar), the last with what was known before."""
+        self.n += 1
+        w = self.forgetting()
+        q = (u - self.u_bar) @ np.linalg.inv(self.C) @ (u - self.u_bar)
+        self.C = (1 - w) * (self.C + w * np.outer(u - self.u_bar, u - self.u_bar))
+        self.u_bar = self.u_bar + w * (u - self.u_bar)
+        R = np.linalg.inv(self.C)
+        return R @ (u - self.u_bar), R @ u, q
+
+
+def natural_two_compartment(X, inp, W_xz, W_zz, rates, *, tau=0.5, gamma=1.0, capped=False):
+    """Algorithm 2 with natural-gradient steps; returns outputs, weights and averaged weights."""
+    mean_xz, mean_zz = W_xz, W_zz
+    outputs = []
+    for x, eta in zip(X, rates, strict=True):
+        u = inp.F @ x
+        z = settle_qp(W_zz, W_xz @ u)
+        _, p, q = inp.observe(u)
+        eta = min(eta, 0.25 / q) if capped else eta
+        W_xz = W_xz + 2 * eta * (np.outer(z, p) - W_xz)
+        W_zz = W_zz + eta / tau * (np.outer(z, z) - W_zz)
+        a = inp.averaging(gamma)
+        mean_xz, mean_zz = mean_xz + a * (W_xz - mean_xz), mean_zz + a * (W_zz - mean_zz)
+        outputs.append(z)
+    return np.array(outputs), {"W_xz": W_xz, "W_zz": W_zz, "W_xz_mean": mean_xz, "W_zz_mean": mean_zz}
+
+
+def natural_interneuron(X, inp, W_xy, W_yn, W_ny, y_bar, n_bar, rates, *, gamma=1.0, capped=False):
+    """Algorithm 1 with natural-gradient steps; returns outputs, weights and averaged weights."""
+    weights = {"W_xy": W_xy, "W_yn": W_yn, "W_ny": W_ny}
+    means = dict(weights)
+    outputs = []
+    for x, eta in zip(X, rates, strict=True):
+        W_xy, W_yn, W_ny = weights.values()
+        u = inp.F @ x
+        y = settle_qp(W_ny @ W_yn, W_xy @ u)
+        n = W_yn @ y
+        r, _, q = inp.observe(u)
+        eta = min(eta, 0.5 / q) if capped else eta
+        y_bar = y_bar + inp.forgetting() * (y - y_bar)
+        n_bar = n_bar + inp.forgetting() * (n - n_bar)
+        weights = {
+            "W_xy": W_xy + eta * (np.outer(y - y_bar, r) - W_xy),
+            "W_yn": W_yn + eta / 2 * (np.outer(n - n_bar, y - y_bar) - W_yn),
+            "W_ny": W_ny + eta / 2 * (np.outer(y - y_bar, n - n_bar) - W_ny),
+        }
+        means = {name: means[name] + inp.averaging(gamma) * (W - means[name]) for name, W in weights.items()}
+        outputs.append(y)
+    return np.array(outputs), weights | {f"{name}_mean": W for name, W in means.items()}

@@ -5,7 +5,8 @@ import pytest
 
 import bionica
 import naive
-from bionica.networks.state import to_arrays
+from bionica.estimators.published import GUARDS
+from bionica.networks.state import copy, to_arrays
 from bionica.schedules import learning_rates
 from conftest import mixtures
 
@@ -85,7 +86,7 @@ def compare(
     name = Network.__name__
     n, tau_given = len(X), {"tau": tau} if name == "TwoCompartmentNICA" else {}
     interneurons = {"n_interneurons": m} if name == "InterneuronNICA" and m else {}
-    whiten = {"whiten": "online"} if name == "NonnegativePCA" else {}
+    whiten = {"whiten": "online"} if name == "NonnegativePCA" else {"precondition": None, "average": False}
     estimator = Network(
         len(next(iter(init.values()))), init=init, dynamics=dynamics, settle_tol=GRADIENT[1], settle_steps=GRADIENT[2],
         guards=guards, mean_window=window, eta0=eta0, decay=1e-3, random_state=7, **{**tau_given, **interneurons, **whiten, **more},
@@ -155,7 +156,8 @@ def test_every_guard_alone_and_all_together(Network):
     rng = np.random.default_rng(3)
     X = mixtures(350, d)[0] @ rng.uniform(0.1, 1, (d, k))
     X[::40] *= 5  # too large for the rate
-    every = Network._own_guards
+    beyond = {"TwoCompartmentNICA": ["rate"], "TwoLayerNSM": ["spectrum"], "NonnegativePCA": ["rate"]}
+    every = (*GUARDS[Network.__name__], *beyond.get(Network.__name__, []))
     for guards in [*((guard,) for guard in every), every]:
         init, eta0 = provocation(Network.__name__, guards, d, k)
         estimator, repairs = compare(Network, X, init, guards=guards, eta0=eta0)
@@ -204,3 +206,47 @@ def test_float32_follows_float64(Network):
     double = Network(3, random_state=0, eta0=0.01).partial_fit_transform(X)
     assert single.dtype == np.float32
     assert np.median(np.abs(single - double)) < 1e-3
+
+
+SINGLE_LAYER = [bionica.InterneuronNICA, bionica.TwoCompartmentNICA]
+
+
+@pytest.mark.parametrize("horizon", [None, 60])
+@pytest.mark.parametrize("shape", ["k=d", "k>d", "d=1"])
+@pytest.mark.parametrize("init", ["batch", "random"])
+@pytest.mark.parametrize("Single", SINGLE_LAYER, ids=lambda cls: cls.__name__)
+def test_natural_networks(Single, init, shape, horizon):
+    """Started as ours start, the natural networks go the naive way: R by inversion, outputs, weights and averages."""
+    d, k, _ = SHAPES[shape]
+    X = problem(400, d, k, 21)
+    ours = Single(d, init=init, init_samples=150, horizon=horizon, guards=("rate",), random_state=0)
+    if init == "batch":
+        ours._check_params()
+        ours._begin(X, np.random.RandomState(0))
+        ours.n_features_in_ = k
+        first = 0
+    else:
+        first = ours._n_start(k)
+        ours.partial_fit(X[:first])
+    state = copy(ours._state)
+    rates = ours._rates(state, len(X) - first)[:, 0]
+    Y = ours.partial_fit_transform(X[first:])
+    inp = naive.NaturalInput(
+        state.inp.F, state.inp.u_bar, np.linalg.inv(state.inp.R), int(state.inp.n[0]), horizon
+    )  # fmt: skip
+    options = {"gamma": ours._averaging(), "capped": True}
+    if Single is bionica.TwoCompartmentNICA:
+        Y_naive, weights = naive.natural_two_compartment(X[first:], inp, state.W_xz, state.W_zz, rates, **options)
+    else:
+        lateral = state.W_xy, state.W_yn, state.W_ny, state.y_bar, state.n_bar
+        Y_naive, weights = naive.natural_interneuron(X[first:], inp, *lateral, rates, **options)
+    if init == "batch":  # at the start the averages are the weights; later they are not, and naive starts them anew
+        for name, W in weights.items():
+            np.testing.assert_allclose(getattr(ours._state, name), W, rtol=1e-8, atol=1e-8, err_msg=name)
+    else:
+        for name, W in weights.items():
+            if not name.endswith("_mean"):
+                np.testing.assert_allclose(getattr(ours._state, name), W, rtol=1e-8, atol=1e-8, err_msg=name)
+    np.testing.assert_allclose(Y, Y_naive, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(ours._state.inp.R, np.linalg.inv(inp.C), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(ours._state.inp.v, ours._state.inp.R @ ours._state.inp.u_bar, rtol=1e-8, atol=1e-10)

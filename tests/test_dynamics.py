@@ -152,8 +152,8 @@ def test_gradient_that_runs_out_of_steps_is_counted():
 def test_the_loop_stops_at_the_sample_that_diverges():
     """No inhibition and an input: the first nonzero sample cannot settle."""
     state = two_compartment.init(np.eye(2), np.zeros((2, 2)), np.array([1, 1]))
-    off = Guards(False, False, False, False)
-    params = two_compartment.Params(Exact(EPS), off, 0, EPS, 0.5)
+    off = Guards(*5 * (False,))
+    params = two_compartment.Params(Exact(EPS), off, 0, EPS, 0.0, 0, 0.5)
     X = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 1.0], [1.0, 1.0]])
     assert run(state, params, X, np.full((4, 1), 1e-300), np.empty((0, 2))) == 2
     assert state.t[0] == 2

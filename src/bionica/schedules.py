@@ -11,7 +11,9 @@ __all__ = ["Rate", "learning_rates"]
 Rate = float | Callable[[int], float]
 
 
-def learning_rates(eta0: Rate, decay: float, power: float, t0: int, n: int) -> NDArray[np.float64]:
+def learning_rates(
+    eta0: Rate, decay: float, power: float, t0: int, n: int, horizon: int | None = None
+) -> NDArray[np.float64]:
     """Return the learning rates of samples t0, ..., t0 + n - 1.
 
     Parameters
@@ -24,6 +26,8 @@ def learning_rates(eta0: Rate, decay: float, power: float, t0: int, n: int) -> N
         constant.
     t0, n : int
         Which samples.
+    horizon : int, optional
+        From this sample on the rate stays what it is there.
 
     Returns
     -------
@@ -41,10 +45,13 @@ def learning_rates(eta0: Rate, decay: float, power: float, t0: int, n: int) -> N
     >>> learning_rates(lambda t: 0.1 if t < 2 else 0.01, 0.0, 1.0, 0, 3)
     array([0.1 , 0.1 , 0.01])
     """
+    index = np.arange(t0, t0 + n) if horizon is None else np.minimum(np.arange(t0, t0 + n), horizon)
     if not callable(eta0):
-        t = np.arange(t0, t0 + n, dtype=np.float64)
-        return eta0 / (1 + decay * t) ** power
-    rates = np.array([eta0(t) for t in range(t0, t0 + n)], dtype=np.float64)
+        return eta0 / (1 + decay * index.astype(np.float64)) ** power
+    try:
+        rates = np.array([eta0(int(t)) for t in index], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"eta0 must return a number for every sample index: {error}") from error
     if rates.shape != (n,):
         raise ValueError(f"eta0 returned values of shape {rates.shape[1:]}; return one number for each sample index")
     bad = np.flatnonzero(~(np.isfinite(rates) & (rates >= 0)))

@@ -37,7 +37,7 @@ __all__ = ["Offline", "offline_interneuron", "offline_two_compartment"]
 Array = NDArray[Any]
 
 _SEED = np.array([1, 1])
-_OFF = guards.Guards(False, False, False, False)
+_OFF = guards.Guards(*5 * (False,))
 _EPS = float(np.finfo(np.float64).eps)
 _FROZEN = np.empty((0, 1))
 
@@ -105,7 +105,7 @@ def offline_interneuron(
         W_xy, W_yn = weights
         if settling.exact:
             state = interneuron.init(W_xy, W_yn, np.ascontiguousarray(W_yn.T), _SEED)
-            run(state, interneuron.Params(dynamics.Exact(_EPS), _OFF, 0, _EPS), X, _FROZEN, Y)
+            run(state, interneuron.Params(dynamics.Exact(_EPS), _OFF, 0, _EPS, 0.0, 0), X, _FROZEN, Y)
         else:
             _settle_interneurons(X, W_xy, W_yn, Y, N, settling)
         _flip_silent(W_xy, Y)
@@ -164,7 +164,7 @@ def offline_two_compartment(
         W_xz, W_zz = weights
         if settling.exact:
             state = two_compartment.init(W_xz, W_zz, _SEED)
-            run(state, two_compartment.Params(dynamics.Exact(_EPS), _OFF, 0, _EPS, tau), X, _FROZEN, Z)
+            run(state, two_compartment.Params(dynamics.Exact(_EPS), _OFF, 0, _EPS, 0.0, 0, tau), X, _FROZEN, Z)
         else:
             _settle_lateral(X, W_xz, W_zz, Z, settling)
         _flip_silent(W_xz, Z)

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from bionica.batch.rotation import Rotation, rotate
+from bionica.estimators.diagnosis import Diagnosable
 from bionica.estimators.whitener import whitening_or_error
 from bionica.whitening import Spectrum, Whitening, count_sources, linear_map, moments, refine
 
@@ -22,7 +23,7 @@ _POOR_FIT = 0.02  # Gaussian data reach 0.03; sources with noise at 10 dB stay b
 _AMBIGUOUS = 0.02
 
 
-class BatchNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class BatchNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Nonnegative ICA of data that fit in memory: the method to use offline, and to measure the networks against.
 
     The model is x = A s with independent nonnegative sources that are often near zero ("well grounded"). The data are

@@ -8,16 +8,27 @@ __all__ = ["documented"]
 
 T = TypeVar("T")
 
-_PARAMETERS = """\
+_RATES = """\
 eta0 : float or callable, default={eta0}
     Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule.
 decay : float, default={decay}
     The rate at sample t is ``eta0 / (1 + decay * t) ** power``.
 power : float, default=1.0
-    See `decay`; 1 in the paper.
+    See `decay`; 1 in the paper."""
+
+_SELF_SCALING_RATES = """\
+eta0 : float or callable, default=None
+    Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule. None, with
+    `decay` None too: rates that fit the number of sources and the start (natural steps), else eta0={eta0}.
+decay : float, default=None
+    The rate at sample t is ``eta0 / (1 + decay * t) ** power``. None: see `eta0`; else decay={decay}.
+power : float, default=1.0
+    See `decay`; 1 in the paper."""
+
+_DYNAMICS = """\
 dynamics : {{"exact", "gradient"}}, default="exact"
     How the neurons settle: exactly (a nonnegative quadratic program, as in the paper's experiments) or by the
-    projected gradient iteration of the algorithm box.
+    projected gradient iteration of the algorithm box.{only}
 gamma : float, default=None
     Step of the gradient dynamics. None takes a step that is safe for the weights at hand.
 settle_tol : float, default=1e-10
@@ -25,14 +36,37 @@ settle_tol : float, default=1e-10
 settle_steps : int, default=10000
     Most steps of the gradient dynamics for a sample.
 mean_window : int, default=None
-    Running means weigh sample t by 1/t as in the paper; with a window, by 1/min(t, mean_window).
+    Running means weigh sample t by 1/t as in the paper; with a window, by 1/min(t, mean_window).{means}"""
+
+_AS_PUBLISHED = """\
 precondition : None
-    Reserved: no preconditioning of the input yet.
+    This network is kept as it was published.
 average : False
-    Reserved: no averaging of the weights yet.
+    This network is kept as it was published.
 init : "random" or dict, default="random"
     Initial weights: random (orthonormal feedforward, identity lateral), or arrays by the paper's names, {names}.
-    Those that are not given are random. They are copied.
+    Those that are not given are random. They are copied."""
+
+_BEYOND = """\
+precondition : {{"natural", "scale"}} or None, default="natural"
+    What the learning rule does with its input. "natural": natural-gradient steps, which work whatever the mixing matrix and the
+    scale; not a local rule (`bionica.networks.natural`). "scale": every mixture over its running root mean square, which an input
+    neuron can do by itself. None: the paper's rule. With the last two, mind the scale and the condition of the mixtures.
+average : bool, default=True
+    Whether `transform` reads out with weights averaged over the samples. What the network puts out while it learns
+    (`partial_fit_transform`) never does.
+init : {{"batch", "random"}} or dict, default="batch"
+    Where it starts. "batch": `fit` starts at the offline solution on the first `init_samples` samples; a stream (`partial_fit`,
+    `learn_one`) starts as with "random". "random": random weights; a natural network is silent for its first 100 + 20 d samples,
+    from which it takes the scale and the leading directions of its input, and then learns from them too. A dict: arrays by the
+    paper's names, {names}; those that are not given are random. They are copied.
+init_samples : int, default=100000
+    See `init`. `fit` holds this many samples in float64.
+horizon : int, default=None
+    For mixtures that change: what the network remembers of its input, how it averages, and the smallest learning rate reach back
+    about this many samples. None: it weighs all samples, and ends at rest."""
+
+_REST = """\
 guards : bool or collection of str, default=True
     Repairs to switch on: all, none, or some of {guards}; see `bionica.networks.guards`.
 n_epochs : int, default=1
@@ -40,7 +74,7 @@ n_epochs : int, default=1
 shuffle : bool, default=False
     Whether `fit` presents the data in random order, another in each epoch.
 random_state : int, RandomState instance or None, default=None
-    Seed of the initial weights, the order and the guards.
+    Seed of the initial weights, the order and the guards. A saved model keeps it if it is an int.
 verbose : int, default=0
     Whether long work shows a progress bar on standard error."""
 
@@ -59,9 +93,16 @@ feature_names_in_ : ndarray of shape (n_features_in_,)
     Names of the mixtures, if X had string column names."""
 
 
-def documented(**defaults: object) -> Callable[[type[T]], type[T]]:
-    """Fill in ``{common_parameters}`` and ``{common_attributes}`` of a class docstring."""
-    parameters = textwrap.indent(_PARAMETERS.format(**defaults), "    ").lstrip()
+def documented(
+    *, beyond: bool = False, only: str = "", means: str = "", **values: object
+) -> Callable[[type[T]], type[T]]:
+    """Fill in ``{common_parameters}`` and ``{common_attributes}`` of a class docstring.
+
+    `beyond` is for the networks that go beyond the paper; `only` and `means` say what `dynamics` and `mean_window` are for.
+    """
+    parts = [_SELF_SCALING_RATES if beyond else _RATES, _DYNAMICS, _BEYOND if beyond else _AS_PUBLISHED, _REST]
+    filled = "\n".join(part.format(only=only, means=means, **values) for part in parts)
+    parameters = textwrap.indent(filled, "    ").lstrip()
     attributes = textwrap.indent(_ATTRIBUTES, "    ").lstrip()
 
     def fill(cls: type[T]) -> type[T]:

@@ -8,23 +8,35 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 
-from ..networks import interneuron
+from ..networks import interneuron, natural, natural_interneuron
 from ..networks.dynamics import ExactAsymmetric
 from ..schedules import Rate
 from .documentation import documented
-from .online import Array, OnlineNICA, guard_seed, orthonormal_rows
+from .online import Array, guard_seed, orthonormal_rows
+from .single_layer import SingleLayerNICA
+from .start import Start
 
 
-@documented(eta0=0.01, decay=0.001, names="W_xy, W_yn, W_ny", guards=("silent", "row", "spectrum"))
-class InterneuronNICA(OnlineNICA):
+@documented(
+    beyond=True,
+    eta0=0.01,
+    decay=0.001,
+    names="W_xy, W_yn, W_ny",
+    guards=("silent", "row", "spectrum", "rate", "energy"),
+    means=" For the paper's rule; natural steps have\n    `horizon`.",
+)
+class InterneuronNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of neurons with interneurons (Algorithm 1).
 
-    Online, with local learning rules and nonnegative outputs. See `bionica.networks.interneuron` for the equations.
+    Nonnegative outputs, one sample at a time, no tuning: at its defaults it takes natural-gradient steps from the offline solution
+    (`bionica.networks.natural_interneuron`). With ``precondition=None`` it is the paper's network with its strictly local rules
+    (`bionica.networks.interneuron`), which want tuning; `as_published` has the paper's settings.
 
     Parameters
     ----------
-    n_components : int, default=None
-        Number of sources d; the number of mixtures if None.
+    n_components : int, "auto" or None, default=None
+        Number of sources d; the number of mixtures if None. "auto" takes it from the spectrum of the first samples (`spectrum_`
+        has the evidence).
     n_interneurons : int, default=None
         Number of interneurons m >= d; d if None.
     decoupled : bool, default=False
@@ -36,6 +48,12 @@ class InterneuronNICA(OnlineNICA):
     ----------
     W_xy_, W_yn_, W_ny_ : ndarray
         Copies of the weights: mixtures to outputs, outputs to interneurons, interneurons to outputs.
+    spectrum_ : Spectrum
+        With n_components="auto": the evidence for the number of sources.
+    online_, local_, nonnegative_ : bool
+        Which of the paper's three requirements the network meets as it is configured.
+    n_neurons_ : int
+        Outputs and interneurons.
     {common_attributes}
 
     See Also
@@ -54,32 +72,35 @@ class InterneuronNICA(OnlineNICA):
     True
     """
 
-    _rule: ClassVar = interneuron
-    _own_guards: ClassVar = ("silent", "row", "spectrum")
+    _own_guards: ClassVar = ("silent", "row", "spectrum", "rate", "energy")
+    _plain_rates: ClassVar = (0.01, 0.001)
+    _share: ClassVar = 1.0
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineNICA._parameter_constraints,
+        **SingleLayerNICA._parameter_constraints,
         "n_interneurons": [Interval(Integral, 1, None, closed="left"), None],
         "decoupled": ["boolean"],
     }
 
     def __init__(
         self,
-        n_components: int | None = None,
+        n_components: int | str | None = None,
         *,
         n_interneurons: int | None = None,
         decoupled: bool = False,
-        eta0: Rate = 0.01,
-        decay: float = 0.001,
+        eta0: Rate | None = None,
+        decay: float | None = None,
         power: float = 1.0,
         dynamics: str = "exact",
         gamma: float | None = None,
         settle_tol: float = 1e-10,
         settle_steps: int = 10_000,
         mean_window: int | None = None,
-        precondition: None = None,
-        average: bool = False,
-        init: str | dict[str, ArrayLike] = "random",
+        precondition: str | None = "natural",
+        average: bool = True,
+        init: str | dict[str, ArrayLike] = "batch",
+        init_samples: int = 100_000,
+        horizon: int | None = None,
         guards: bool | Iterable[str] = True,
         n_epochs: int = 1,
         shuffle: bool = False,
@@ -100,6 +121,8 @@ class InterneuronNICA(OnlineNICA):
         self.precondition = precondition
         self.average = average
         self.init = init
+        self.init_samples = init_samples
+        self.horizon = horizon
         self.guards = guards
         self.n_epochs = n_epochs
         self.shuffle = shuffle
@@ -109,7 +132,7 @@ class InterneuronNICA(OnlineNICA):
     @property
     def W_xy_(self) -> Array:
         """Weights from mixtures to outputs, (n_components, n_features)."""
-        return self._weight("W_xy")
+        return self._from_mixtures(self._fitted_state(), self._weight("W_xy"))
 
     @property
     def W_yn_(self) -> Array:
@@ -121,27 +144,66 @@ class InterneuronNICA(OnlineNICA):
         """Weights from interneurons to outputs, (n_components, n_interneurons)."""
         return self._weight("W_ny")
 
-    def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Array | None) -> Any:
+    @property
+    def n_neurons_(self) -> int:
+        """Neurons beside the inputs: outputs and interneurons."""
+        return sum(self._fitted_state().W_yn.shape)
+
+    def _n_interneurons(self, d: int) -> int:
         m = d if self.n_interneurons is None else self.n_interneurons
         if m < d:
             raise ValueError(f"n_interneurons={m} is fewer than the {d} outputs; use n_interneurons >= {d}")
-        given = self._given_weights({"W_xy": (d, k), "W_yn": (m, d), "W_ny": (d, m)}, dtype)
-        W_xy = given.get("W_xy", orthonormal_rows(rng, d, k, dtype))
-        W_yn = np.eye(m, d, dtype=dtype)
-        W_ny = W_yn.T.copy()
+        return m
+
+    def _lateral(self, given: dict[str, Array], d: int, dtype: Any, rng: np.random.RandomState) -> tuple[Array, Array]:
+        """Return the initial W_yn and W_ny."""
+        m = self._n_interneurons(d)
+        if "W_yn" in given or "W_ny" in given:
+            W_yn = given["W_yn"] if "W_yn" in given else given["W_ny"].T.copy()
+            W_ny = given["W_ny"] if "W_ny" in given else given["W_yn"].T.copy()
+            return W_yn.astype(dtype), W_ny.astype(dtype)
+        W_yn, W_ny = np.eye(m, d, dtype=dtype), np.eye(d, m, dtype=dtype)
         if self.decoupled:
             # Small enough that W_ny W_yn stays positive definite, where the dynamics have one fixed point.
             spread = 0.2 / np.sqrt(m)
             W_yn += (spread * rng.standard_normal((m, d))).astype(dtype)
             W_ny += (spread * rng.standard_normal((d, m))).astype(dtype)
-        if "W_yn" in given or "W_ny" in given:
-            W_yn = given["W_yn"] if "W_yn" in given else given["W_ny"].T.copy()
-            W_ny = given["W_ny"] if "W_ny" in given else given["W_yn"].T.copy()
-        return interneuron.init(W_xy, W_yn, W_ny, guard_seed(rng))
+        return W_yn, W_ny
 
-    def _rule_params(self, dtype: Any) -> Any:
+    def _shapes(self, d: int, k: int) -> dict[str, tuple[int, int]]:
+        m = self._n_interneurons(d)
+        return {"W_xy": (d, k), "W_yn": (m, d), "W_ny": (d, m)}
+
+    def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
+        given = X if isinstance(X, dict) else self._given_weights(self._shapes(d, k), dtype)
+        W_xy = given.get("W_xy", orthonormal_rows(rng, d, k, dtype))
+        W_yn, W_ny = self._lateral(given, d, dtype, rng)
+        return interneuron.init(W_xy, W_yn, W_ny, guard_seed(rng), self.average, self.precondition == "scale")
+
+    def _plain_start(self, start: Start) -> dict[str, Array]:
+        # Appendix A: W_xy = P A', W_yn' W_yn = P A'A P'.
+        A = start.inverse @ start.V.T
+        d = A.shape[1]
+        lam, Q = np.linalg.eigh(A.T @ A)
+        W_yn = np.zeros((self._n_interneurons(d), d))
+        W_yn[:d] = (Q * np.sqrt(np.maximum(lam, 0))) @ Q.T
+        return {"W_xy": np.ascontiguousarray(A.T), "W_yn": W_yn}
+
+    def _natural_state(self, start: Start, dtype: Any, rng: np.random.RandomState) -> Any:
+        d, k = start.F.shape
+        given = self._given_weights(self._shapes(d, k), np.float64)
+        W_xy = given["W_xy"] @ start.inverse if "W_xy" in given else start.V
+        W_yn, W_ny = self._lateral(given, d, dtype, rng)
+        inp = natural.start(start.F.astype(dtype), start.u_bar.astype(dtype), np.eye(d, dtype=dtype), start.n)
+        y_bar = start.y_bar.astype(dtype)
+        return natural_interneuron.init(inp, W_xy.astype(dtype), W_yn, W_ny, y_bar, self.average, guard_seed(rng))
+
+    def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, window, eps = self._common_params(dtype)
         both_given = isinstance(self.init, dict) and {"W_yn", "W_ny"} <= set(self.init)
         if self.dynamics == "exact" and (self.decoupled or both_given):
             dynamics = ExactAsymmetric(eps)
-        return interneuron.Params(dynamics, guards, window, eps)
+        horizon, averaging = int(self.horizon or 0), self._averaging()
+        if self.precondition == "natural":
+            return natural_interneuron.Params(dynamics, guards, horizon, eps, averaging)
+        return interneuron.Params(dynamics, guards, window, eps, averaging, horizon)

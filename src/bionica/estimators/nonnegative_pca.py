@@ -13,11 +13,18 @@ from ..networks import nonnegative_pca, whitening_layer
 from ..schedules import Rate, learning_rates
 from ..whitening import moments, whitening
 from .documentation import documented
-from .errors import check_finite
+from .errors import DivergenceError, check_finite
 from .online import Array, OnlineNICA, guard_seed, orthonormal_rows
 
 
-@documented(eta0=0.01, decay=1e-5, names="W, and W_xh, W_hg with whiten='online'", guards=("silent", "rate"))
+@documented(
+    eta0=0.01,
+    decay=1e-5,
+    names="W, and W_xh, W_hg with whiten='online'",
+    guards=("silent", "rate"),
+    only=" Here that is the\n    online whitening layer; nothing else has dynamics.",
+    means=" Of the online whitening layer.",
+)
 class NonnegativePCA(OnlineNICA):
     """Nonnegative ICA by noncentered whitening and online nonnegative PCA (Plumbley and Oja 2004).
 
@@ -29,8 +36,8 @@ class NonnegativePCA(OnlineNICA):
         Number of sources d; the number of mixtures if None.
     whiten : {"offline", "online"} or False, default="offline"
         How the mixtures are whitened (noncentered). "offline": `fit` computes the whitening from all the data, as the paper
-        does; a fresh network that starts with `partial_fit` or `learn_one` whitens online. "online": by a whitening layer
-        that learns sample by sample (that of `TwoLayerNSM`). False: they are whitened already.
+        does, and keeps it; a fresh network that starts with `partial_fit` or `learn_one` whitens online. "online": by a
+        whitening layer that learns sample by sample (that of `TwoLayerNSM`). False: they are whitened already.
     whitening_eta0, whitening_decay, whitening_power : float, default=0.01, 0.01, 1.0
         Learning rate of the online whitening layer, zeta_t = whitening_eta0 / (1 + whitening_decay t) ** whitening_power.
     {common_parameters}
@@ -55,7 +62,6 @@ class NonnegativePCA(OnlineNICA):
     True
     """
 
-    _rule: ClassVar = nonnegative_pca
     _own_guards: ClassVar = ("silent", "rate")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -123,9 +129,31 @@ class NonnegativePCA(OnlineNICA):
         """The whitening matrix that is applied to the mixtures."""
         return np.array(whitening_layer.whitening(self._fitted_state().layer))
 
+    @property
+    def online_(self) -> bool:
+        """Whether it learned sample by sample (the paper's first requirement); False where the whitening was computed offline."""
+        return not isinstance(self._fitted_state().layer, whitening_layer.Fixed)
+
+    @property
+    def local_(self) -> bool:
+        """Whether every synapse sees only its two neurons (the paper's second requirement): no."""
+        return False
+
+    @property
+    def nonnegative_(self) -> bool:
+        """Whether the outputs are nonnegative (the paper's third requirement): always."""
+        return True
+
+    @property
+    def n_neurons_(self) -> int:
+        """Neurons beside the inputs: outputs, and those of an online whitening layer."""
+        layers = 3 if isinstance(self._fitted_state().layer, whitening_layer.Learned) else 1
+        return layers * self._n_features_out
+
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Array | None) -> Any:
         shapes = {"W": (d, k if self.whiten is False else d)}
-        if self.whiten == "online":
+        online = self.whiten == "online" or (self.whiten == "offline" and X is None)
+        if online:
             shapes |= {"W_xh": (d, k), "W_hg": (d, d)}
         given = self._given_weights(shapes, dtype)
         W = given.get("W", orthonormal_rows(rng, *shapes["W"], dtype))
@@ -142,7 +170,17 @@ class NonnegativePCA(OnlineNICA):
     def _offline_whitening(self, X: Array, d: int) -> Array:
         for start, stop in self._blocks(*X.shape):
             check_finite(X[start:stop], start, type(self).__name__)
-        found = whitening(moments(X), d, precision=X.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            seen = moments(X)
+        if not np.isfinite(seen.scatter).all():
+            raise DivergenceError(
+                f"the covariance of X overflows: rescale the mixtures (largest {np.abs(X).max():.2g})", 0
+            )
+        found = whitening(seen, d, precision=X.dtype)
+        if found.rank == 0:
+            raise ValueError(
+                f"X has no variance to whiten (n_samples={len(X)}): give samples that differ, or whiten='online'"
+            )
         F = np.zeros((d, X.shape[1]))
         F[: found.rank] = found.matrix
         if found.rank < d:
@@ -153,9 +191,9 @@ class NonnegativePCA(OnlineNICA):
             )
         return F
 
-    def _rule_params(self, dtype: Any) -> Any:
+    def _rule_params(self, state: Any, dtype: Any) -> Any:
         return nonnegative_pca.Params(*self._common_params(dtype))
 
-    def _rates(self, t0: int, n: int) -> Array:
-        zeta = learning_rates(self.whitening_eta0, self.whitening_decay, self.whitening_power, t0, n)
-        return np.column_stack([super()._rates(t0, n), zeta])
+    def _rates(self, state: Any, n: int) -> Array:
+        zeta = learning_rates(self.whitening_eta0, self.whitening_decay, self.whitening_power, int(state.t[0]), n)
+        return np.column_stack([super()._rates(state, n), zeta])

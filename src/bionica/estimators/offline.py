@@ -16,6 +16,7 @@ from ..batch.offline import Settling, offline_interneuron, offline_two_compartme
 from ..networks import dynamics, guards, interneuron, two_compartment
 from ..networks.stream import run
 from ..whitening import moments
+from .diagnosis import Diagnosable
 from .errors import check_finite
 from .online import orthonormal_rows
 
@@ -24,7 +25,7 @@ __all__ = ["OfflineNICA"]
 Array = NDArray[Any]
 
 
-class OfflineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class OfflineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """The paper's two networks in the offline setting: gradient descent-ascent on L_1 or L_2 with all the data (section 4).
 
     For studying the objectives and where the online networks go. To just get the sources, `BatchNICA` is faster and more accurate.
@@ -195,7 +196,7 @@ class OfflineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         data = self._validated(X, reset=False)
         Y = np.empty((len(data), len(self.components_)))
         eps = float(np.finfo(np.float64).eps)
-        common = (dynamics.Exact(eps), guards.Guards(False, False, False, False), 0, eps)
+        common = (dynamics.Exact(eps), guards.Guards(*5 * (False,)), 0, eps, 0.0, 0)
         tau = () if self.network == "interneuron" else (1.0,)
         run(self._frozen_state(), self._rule().Params(*common, *tau), data, np.empty((0, 1)), Y)
         return Y

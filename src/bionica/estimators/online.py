@@ -1,16 +1,16 @@
 """What the four networks share: the scikit-learn face of `networks.stream.run`.
 
-A subclass says how its state starts (`_initial_state`), what its rule needs to know (`_rule_params`) and which guards
-it has.
+A subclass says how its state starts (`_initial_state`), what its rule needs to know (`_rule_params`), at which rates
+it learns (`_rates`) and which guards it has.
 """
 
 import os
+import sys
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
-from types import ModuleType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,13 +20,14 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils._set_output import _wrap_data_with_container
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 from ..networks import state as states
 from ..networks.dynamics import Exact, ProjectedGradient
 from ..networks.guards import REPAIRS, Guards
 from ..networks.stream import run
 from ..schedules import Rate, learning_rates
+from .diagnosis import Diagnosable
 from .errors import DivergenceError, check_finite
 from .published import published
 
@@ -36,10 +37,9 @@ _BLOCK_BYTES = 2**22
 _NO_RATES = np.empty((0, 1))
 
 
-class OnlineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
+class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
     """Base of the online networks; see the subclasses."""
 
-    _rule: ClassVar[ModuleType]
     _own_guards: ClassVar[tuple[str, ...]]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -51,7 +51,7 @@ class OnlineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         "gamma": [Interval(Real, 0, None, closed="neither"), None],
         "settle_tol": [Interval(Real, 0, 1, closed="neither")],
         "settle_steps": [Interval(Integral, 1, None, closed="left")],
-        "mean_window": [Interval(Integral, 1, None, closed="left"), None],
+        "mean_window": [Interval(Integral, 2, None, closed="left"), None],
         "precondition": [None],
         "average": [Options(bool, {False})],
         "init": [StrOptions({"random"}), dict],
@@ -62,16 +62,16 @@ class OnlineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         "verbose": ["verbose"],
     }
 
-    n_components: int | None
-    eta0: Rate
-    decay: float
+    n_components: int | str | None
+    eta0: Rate | None
+    decay: float | None
     power: float
     dynamics: str
     gamma: float | None
     settle_tol: float
     settle_steps: int
     mean_window: int | None
-    precondition: None
+    precondition: str | None
     average: bool
     init: str | dict[str, ArrayLike]
     guards: bool | Iterable[str]
@@ -85,16 +85,27 @@ class OnlineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     # ------------------------------------------------------------------------------------------ what a subclass says
 
     @abstractmethod
-    def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Array | None) -> Any:
-        """Return the state before the first sample; X is all the data where `fit` has it, else None."""
+    def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
+        """Return the state before the first sample; X is what `_begin` hands on: all the data of `fit`, or None."""
 
     @abstractmethod
-    def _rule_params(self, dtype: Any) -> Any:
+    def _rule_params(self, state: Any, dtype: Any) -> Any:
         """Return the rule's Params."""
 
-    def _rates(self, t0: int, n: int) -> Array:
-        """Return the learning rates of n samples from number t0 on, a column for each kind of rate."""
-        return self._checked_rates(self.eta0, self.decay, self.power, t0, n, "eta0", 1.0, "1")[:, np.newaxis]
+    def _rates(self, state: Any, n: int) -> Array:
+        """Return the learning rates of the next n samples, a column for each kind of rate."""
+        assert self.eta0 is not None
+        assert self.decay is not None
+        rates = learning_rates(self.eta0, self.decay, self.power, int(state.t[0]), n)
+        return self._below(rates, state, 1.0, "1", "lower eta0")[:, np.newaxis]
+
+    def _readout(self, state: Any) -> Any:
+        """Return the state with whose weights `transform` reads out."""
+        return state
+
+    def _gained(self, state: Any, block: Array, learn: bool) -> Array:
+        """Return the block as the network sees it; where it learns, its memory of the input's scale moves."""
+        return block
 
     @classmethod
     def as_published(cls, setting: str, **overrides: Any) -> Self:
@@ -131,18 +142,19 @@ class OnlineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """
         with self._unchanged_on_error():
             X = self._validated(X, reset=True)
+            self._forget()
             rng = check_random_state(self.random_state)
-            state = self._fresh_state(X.shape[1], X.dtype, rng, X)
+            self._begin(X, rng)
             for _ in range(self.n_epochs):
                 order = rng.permutation(len(X)) if self.shuffle else None
-                self._stream(state, X, learn=True, keep=False, order=order)
-            self._adopt(state)
+                self._learn(X, keep=False, order=order)
         return self
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
-        """Go on learning from the rows of X; the first call starts as `fit` does.
+        """Go on learning from the rows of X; the first call starts a fresh network.
 
-        However the data is cut into calls, the network ends the same to the last bit.
+        However the data is cut into calls, the network ends the same to the last bit. It keeps the precision of the first X
+        (float32 or float64). Not for several threads at once on one network.
 
         Parameters
         ----------
@@ -188,7 +200,7 @@ class OnlineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         Y : ndarray of shape (n_samples, n_components)
             Nonnegative.
         """
-        state = states.writable(self._fitted_state())
+        state = states.writable(self._readout(self._fitted_state()))
         X = self._validated(X, reset=False)
         return self._stream(state, X, learn=False, keep=True)
 
@@ -205,8 +217,8 @@ class OnlineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         X : ndarray of shape (n_samples, n_features)
         """
         mixing = self.mixing_
-        sources = np.asarray(Y, dtype=mixing.dtype)
-        if sources.ndim != 2 or sources.shape[1] != mixing.shape[1]:
+        sources = check_array(Y, dtype=mixing.dtype, input_name="Y")
+        if sources.shape[1] != mixing.shape[1]:
             raise ValueError(
                 f"Y has shape {sources.shape}; inverse_transform needs (n_samples, {mixing.shape[1]}), a column per source"
             )
@@ -228,9 +240,8 @@ class OnlineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """
         row = self._row(x)
         with self._unchanged_on_error():
-            if not self.__sklearn_is_fitted__():
-                self._validate_params()
-                self.n_features_in_ = row.shape[1]
+            self._check_params()
+            self.n_features_in_ = row.shape[1]
             self._learn(row, keep=False)
         return self
 
@@ -247,7 +258,7 @@ class OnlineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         y : ndarray of shape (n_components,)
             Nonnegative.
         """
-        state = states.writable(self._fitted_state())
+        state = states.writable(self._readout(self._fitted_state()))
         return np.asarray(self._stream(state, self._row(x), learn=False, keep=True)[0])
 
     # ------------------------------------------------------------------------------------------ on disk
@@ -268,10 +279,13 @@ class OnlineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     @property
     def components_(self) -> Array:
-        """The unmixing matrix, (n_components, n_features): the sources are max(components_ @ x, 0) once it has
-        settled.
+        """The unmixing matrix, (n_components, n_features): what the network does to a mixture for which every output fires.
+
+        Where some are silent the others settle without them, so that `transform` is max(components_ @ x, 0) only up to the
+        residual negativity of the fit.
         """
-        return np.asarray(self._rule.unmixing(self._fitted_state()))
+        state = self._readout(self._fitted_state())
+        return np.asarray(rule_of(state).unmixing(state))
 
     @property
     def mixing_(self) -> Array:
@@ -315,12 +329,16 @@ class OnlineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             raise
 
     def _validated(self, X: ArrayLike, reset: bool) -> Array:
-        if reset:
-            self._validate_params()
+        self._check_params()
         # Finite or not is checked block by block, where the message can name the sample.
         return np.asarray(validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False))
 
     def _row(self, x: ArrayLike) -> Array:
+        names, known = getattr(x, "index", None), getattr(self, "feature_names_in_", None)
+        if known is not None and names is not None and not callable(names) and list(names) != list(known):
+            raise ValueError(
+                f"x has the feature names {list(names)}; the network learned from {list(known)}, in this order"
+            )
         row = np.asarray(x)
         if row.dtype != np.float32:
             try:
@@ -335,27 +353,50 @@ class OnlineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             )
         return row[np.newaxis]
 
+    def _check_params(self) -> None:
+        """Validate the parameters, unless they are those that were validated last."""
+        now = tuple(map(id, self.get_params(deep=False).values()))
+        if now != self.__dict__.get("_checked"):
+            self._validate_params()
+            self._guard_flags()
+            self._checked = now
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_checked"}
+
+    def _forget(self) -> None:
+        self.__dict__.pop("_state", None)
+
+    def _begin(self, X: Array, rng: np.random.RandomState) -> None:
+        """Start from all the data that `fit` has."""
+        self._adopt(self._fresh_state(X, rng, whole=True))
+
     def _learn_rows(self, X: ArrayLike, keep: bool) -> Array:
         with self._unchanged_on_error():
             X = self._validated(X, reset=not self.__sklearn_is_fitted__())
             return self._learn(X, keep)
 
-    def _learn(self, X: Array, keep: bool) -> Array:
-        if self.__sklearn_is_fitted__():
+    def _learn(self, X: Array, keep: bool, order: Array | None = None) -> Array:
+        if "_state" in self.__dict__:
             state = states.copy(self._state)
         else:
-            state = self._fresh_state(X.shape[1], X.dtype, check_random_state(self.random_state), None)
-        Y = self._stream(state, X, learn=True, keep=keep)
+            state = self._fresh_state(X, check_random_state(self.random_state), whole=False)
+        Y = self._stream(state, X, learn=True, keep=keep, order=order)
         self._adopt(state)
         return Y
 
-    def _fresh_state(self, k: int, dtype: Any, rng: np.random.RandomState, X: Array | None) -> Any:
-        d = k if self.n_components is None else self.n_components
+    def _count(self, block: Array) -> int:
+        """Return the number of sources to look for in these mixtures."""
+        k = block.shape[1]
+        d = k if self.n_components is None else int(self.n_components)
         if d > k:
             raise ValueError(
                 f"n_components={d} sources cannot be found in n_features={k} mixtures; use n_components <= {k}"
             )
-        return self._initial_state(k, d, dtype, rng, X)
+        return d
+
+    def _fresh_state(self, X: Array, rng: np.random.RandomState, whole: bool) -> Any:
+        return self._initial_state(X.shape[1], self._count(X), X.dtype, rng, X if whole else None)
 
     def _adopt(self, state: Any) -> None:
         self._state = state
@@ -367,14 +408,15 @@ class OnlineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         dtype = next(a.dtype for a in states.to_arrays(state).values() if a.dtype.kind == "f")
         n, k = X.shape
         Y = np.empty((n if keep else 0, state.fired.size), dtype)
-        params = self._rule_params(dtype)
+        params = self._rule_params(state, dtype)
         unsettled = int(state.repairs[REPAIRS.index("unsettled")])
         for start, stop in self._blocks(n, k):
             block = X[start:stop] if order is None else X[order[start:stop]]
             block = np.array(block, dtype=dtype, order="C")  # always a copy: writable, aligned, one type to compile
             check_finite(block, start, name)
             t = int(state.t[0])
-            rates = self._rates(t, len(block)) if learn else _NO_RATES
+            rates = self._rates(state, len(block)) if learn else _NO_RATES
+            block = self._gained(state, block, learn)
             done = run(state, params, block, rates, Y[start:stop] if keep else Y)
             broken = learn and not all(
                 np.isfinite(a).all() for a in states.to_arrays(state).values() if a.dtype.kind == "f"
@@ -395,7 +437,7 @@ class OnlineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _blocks(self, n: int, k: int) -> Iterable[tuple[int, int]]:
         rows = max(1, min(8192, _BLOCK_BYTES // (8 * k)))
         blocks = [(start, min(start + rows, n)) for start in range(0, n, rows)]
-        if not self.verbose:
+        if not self.verbose or len(blocks) == 1:
             return blocks
         from rich.console import Console
         from rich.progress import track
@@ -404,30 +446,26 @@ class OnlineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _divergence(self, sample: int, largest: float, learning: bool) -> DivergenceError:
         name = type(self).__name__
-        remedies = [f"rescale the mixtures (largest absolute value near it: {largest:.2g})"]
-        if learning:
-            rate = "the rates that eta0 returns" if callable(self.eta0) else f"eta0 (now {self.eta0:g})"
-            remedies.insert(0, f"lower {rate}")
-            off = [g for g in self._own_guards if not getattr(self._guard_flags(), g)]
-            if off:
-                remedies.append(f"turn on guards={self._own_guards!r} ({', '.join(off)} now off)")
+        remedies = []
         if self.dynamics == "gradient":
             remedies.append(f"lower gamma (now {self.gamma}) or use dynamics='exact'")
+        if learning:
+            remedies.append("lower eta0" + (f" (now {self.eta0:g})" if isinstance(self.eta0, Real) else ""))
+        remedies.append(f"rescale the mixtures (largest absolute value near it: {largest:.2g})")
+        off = [g for g in self._own_guards if not getattr(self._guard_flags(), g)]
+        if learning and off:
+            remedies.append(f"turn on guards={self._own_guards!r} ({', '.join(off)} now off)")
         return DivergenceError(
             f"{name} diverged at sample {sample}: an output or a weight left the range of its numbers. To change: "
             f"{'; '.join(remedies)}. The model is as it was before this call.",
             sample,
         )
 
-    def _checked_rates(
-        self, eta0: Rate, decay: float, power: float, t0: int, n: int, name: str, below: float, bound: str
-    ) -> Array:
-        rates = learning_rates(eta0, decay, power, t0, n)
-        if n and rates.max() >= below:
-            at = t0 + int(rates.argmax())
-            raise ValueError(
-                f"the learning rate {rates.max():g} at sample {at} is not below {bound}, where the weights overshoot: lower {name}"
-            )
+    def _below(self, rates: Array, state: Any, below: float, bound: str, remedy: str) -> Array:
+        """Return the rates if all are below a bound."""
+        if rates.size and rates.max() >= below:
+            at = int(state.t[0]) + int(rates.argmax())
+            raise ValueError(f"the learning rate {rates.max():g} at sample {at} is not below {bound}: {remedy}")
         return rates
 
     def _dynamics(self, dtype: Any) -> Any:
@@ -466,13 +504,21 @@ class OnlineNICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         for name, value in self.init.items():
             if name not in shapes:
                 raise ValueError(f"init has no weights {name!r} to set; {type(self).__name__} has {sorted(shapes)}")
-            W = np.array(value, dtype=dtype, order="C")
+            try:
+                W = np.array(value, dtype=dtype, order="C")
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"init[{name!r}] must be an array of numbers: {error}") from error
             if W.shape != shapes[name]:
                 raise ValueError(f"init[{name!r}] has shape {W.shape}; for these mixtures it must be {shapes[name]}")
             if not np.isfinite(W).all():
                 raise ValueError(f"init[{name!r}] holds NaN or infinity; give finite weights")
             given[name] = W
         return given
+
+
+def rule_of(state: Any) -> Any:
+    """Return the module of `bionica.networks` that a state belongs to."""
+    return sys.modules[type(state).__module__]
 
 
 def orthonormal_rows(rng: np.random.RandomState, d: int, k: int, dtype: Any) -> Array:

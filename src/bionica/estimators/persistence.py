@@ -9,11 +9,20 @@ import sklearn
 from numpy.typing import NDArray
 
 from .. import io
+from ..networks import (
+    interneuron,
+    natural,
+    natural_interneuron,
+    natural_two_compartment,
+    nonnegative_pca,
+    two_compartment,
+    two_layer_nsm,
+    whitening_layer,
+)
 from ..networks import state as states
-from ..networks import whitening_layer
 from .interneuron import InterneuronNICA
 from .nonnegative_pca import NonnegativePCA
-from .online import OnlineNICA
+from .online import OnlineNICA, rule_of
 from .two_compartment import TwoCompartmentNICA
 from .two_layer_nsm import TwoLayerNSM
 
@@ -23,14 +32,30 @@ __all__ = ["load", "save"]
 _CLASSES: dict[str, type[OnlineNICA]] = {
     cls.__name__: cls for cls in (InterneuronNICA, TwoCompartmentNICA, TwoLayerNSM, NonnegativePCA)
 }
-_LAYERS = {cls.__name__: cls for cls in (whitening_layer.Learned, whitening_layer.Fixed, whitening_layer.Absent)}
+_FIRST_FORMAT_RULES = {
+    "InterneuronNICA": "interneuron",
+    "TwoCompartmentNICA": "two_compartment",
+    "TwoLayerNSM": "two_layer_nsm",
+    "NonnegativePCA": "nonnegative_pca",
+}
+#: How a single-layer network started, and the type that JSON gives back.
+_START: dict[str, type] = {"_offline_start": bool, "_start_seed": int}
 _CALLABLE = {"callable": True}
 
 
 def save(estimator: OnlineNICA, path: str | os.PathLike[str]) -> None:
     """Write a fitted network; see `OnlineNICA.save`."""
+    if _CLASSES.get(type(estimator).__name__) is not type(estimator):
+        raise TypeError(
+            f"{type(estimator).__name__} is none of {sorted(_CLASSES)}, and load could not make one again; use pickle"
+        )
     state = estimator._fitted_state()
-    arrays = {f"state/{name}": a for name, a in states.to_arrays(state).items()}
+    estimator._check_params()
+    attributes = vars(estimator)
+    if "_state" in attributes:
+        arrays = {f"state/{name}": a for name, a in states.to_arrays(state).items()}
+    else:
+        arrays = {"waiting": attributes["_waiting"]}
     parameters: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():
         if name == "init" and isinstance(value, dict):
@@ -41,7 +66,9 @@ def save(estimator: OnlineNICA, path: str | os.PathLike[str]) -> None:
     header = {
         "class": type(estimator).__name__,
         "parameters": parameters,
+        "rule": rule_of(state).__name__.rpartition(".")[2],
         "layer": type(state.layer).__name__ if hasattr(state, "layer") else None,
+        "start": {name: attributes[name] for name in _START if name in attributes},
         "n_features": estimator.n_features_in_,
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
         "versions": {
@@ -93,18 +120,31 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     if cls is None:
         raise io.ModelFileError(f"{path} holds a {header.get('class')!r}, which is none of {sorted(_CLASSES)}")
     try:
-        estimator = cls(**_parameters(header["parameters"], arrays, overrides))
-        estimator._validate_params()
+        saved = header["parameters"]
+        functions = [name for name, value in saved.items() if value == _CALLABLE and name not in overrides]
+        estimator = cls(**_parameters(saved, arrays))
         k = int(header["n_features"])
-        state = _state(estimator, header["layer"], k, arrays)
-    except io.ModelFileError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        state = _state(header, k, arrays) if "waiting" not in arrays else None
+    except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
         raise io.ModelFileError(f"{path} does not describe a {cls.__name__}: {error}") from error
+    if functions:
+        raise io.ModelFileError(
+            f"{functions[0]} was a function when this model was saved, and a file holds no code: "
+            f"give it again, load(path, {functions[0]}=...)"
+        )
+    estimator.set_params(**overrides)
+    estimator._check_params()
     estimator.n_features_in_ = k
     if header.get("feature_names"):
         estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
-    estimator._adopt(state)
+    for name in _START:
+        if name in header.get("start", {}):
+            setattr(estimator, name, _START[name](header["start"][name]))
+    if state is None:
+        estimator._waiting = arrays["waiting"]
+        estimator.n_samples_seen_ = len(arrays["waiting"])
+    else:
+        estimator._adopt(state)
     return estimator
 
 
@@ -121,13 +161,8 @@ def _plain(name: str, value: Any) -> Any:
     return value
 
 
-def _parameters(saved: dict[str, Any], arrays: dict[str, NDArray[Any]], overrides: dict[str, Any]) -> dict[str, Any]:
-    parameters = {**saved, **overrides}
-    for name, value in parameters.items():
-        if value == _CALLABLE:
-            raise io.ModelFileError(
-                f"{name} was a function when this model was saved, and a file holds no code: give it again, load(path, {name}=...)"
-            )
+def _parameters(saved: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    parameters = {name: value for name, value in saved.items() if value != _CALLABLE}
     if isinstance(parameters["init"], list):
         parameters["init"] = {weight: arrays[f"init/{weight}"] for weight in parameters["init"]}
     if isinstance(parameters["guards"], list):
@@ -135,13 +170,45 @@ def _parameters(saved: dict[str, Any], arrays: dict[str, NDArray[Any]], override
     return parameters
 
 
-def _state(estimator: OnlineNICA, layer: str | None, k: int, arrays: dict[str, NDArray[Any]]) -> Any:
+def _state(header: dict[str, Any], k: int, arrays: dict[str, NDArray[Any]]) -> Any:
+    """Return the state, every array of it checked against the shape that its network has."""
     own = {name.removeprefix("state/"): a for name, a in arrays.items() if name.startswith("state/")}
-    dtype = next(a.dtype for a in own.values() if a.dtype.kind == "f")
-    template = estimator._fresh_state(k, dtype, np.random.RandomState(0), None)
-    if layer is not None:
-        kind = _LAYERS[layer]
-        template = template._replace(layer=kind(*(own[f"layer.{field}"] for field in kind._fields)))
+    d, dtype = own["fired"].size, next(a.dtype for a in own.values() if a.dtype.kind == "f")
+    m = len(own["W_yn"]) if "W_yn" in own else d
+    averaged = any(name.endswith("_mean") and len(a) for name, a in own.items())
+    rule = header["rule"] if header["format"] > 1 else _FIRST_FORMAT_RULES[header["class"]]
+
+    def zeros(*shape: int) -> NDArray[Any]:
+        return np.zeros(shape, dtype)
+
+    seed = np.ones(2, dtype=np.int64)
+    template: Any
+    if rule == "interneuron":
+        weights = zeros(d, k), zeros(m, d), zeros(d, m)
+        template = interneuron.init(*weights, seed, averaged, own.get("x_power", zeros(0)).size > 0)
+    elif rule == "two_compartment":
+        template = two_compartment.init(zeros(d, k), zeros(d, d), seed, averaged, own.get("x_power", zeros(0)).size > 0)
+    elif rule == "natural_interneuron":
+        inp = natural.start(zeros(d, k), zeros(d), zeros(d, d), 1)
+        template = natural_interneuron.init(inp, zeros(d, d), zeros(m, d), zeros(d, m), zeros(d), averaged, seed)
+    elif rule == "natural_two_compartment":
+        inp = natural.start(zeros(d, k), zeros(d), zeros(d, d), 1)
+        template = natural_two_compartment.init(inp, zeros(d, d), zeros(d, d), averaged, seed)
+    elif rule == "two_layer_nsm":
+        template = two_layer_nsm.init(zeros(d, k), zeros(d, d), zeros(d, d), zeros(d, d), seed)
+    elif rule == "nonnegative_pca":
+        layers = {
+            "Learned": whitening_layer.init(zeros(d, k), zeros(d, d)),
+            "Fixed": whitening_layer.Fixed(zeros(d, k)),
+            "Absent": whitening_layer.Absent(np.array([k])),
+        }
+        width = k if header["layer"] == "Absent" else d
+        template = nonnegative_pca.init(layers[header["layer"]], zeros(d, width), seed)
+    else:
+        raise ValueError(f"no network has the rule {rule!r}")
+    if header["format"] == 1:  # nothing was averaged or scaled then
+        own = {name: a for name, a in states.to_arrays(template).items() if a.size == 0} | own
+        own["repairs"] = np.append(own["repairs"], np.zeros(len(template.repairs) - len(own["repairs"]), np.int64))
     return states.from_arrays(template, own)
 
 

@@ -47,7 +47,6 @@ class TwoLayerNSM(OnlineNICA):
     True
     """
 
-    _rule: ClassVar = two_layer_nsm
     _own_guards: ClassVar = ("silent", "spectrum")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -122,6 +121,26 @@ class TwoLayerNSM(OnlineNICA):
         """Weights between outputs, (n_components, n_components)."""
         return self._weight("W_yy")
 
+    @property
+    def online_(self) -> bool:
+        """Whether it learned sample by sample (the paper's first requirement): always."""
+        return True
+
+    @property
+    def local_(self) -> bool:
+        """Whether every synapse sees only its two neurons (the paper's second requirement): always."""
+        return True
+
+    @property
+    def nonnegative_(self) -> bool:
+        """Whether the outputs are nonnegative (the paper's third requirement): those of the second layer are."""
+        return True
+
+    @property
+    def n_neurons_(self) -> int:
+        """Neurons beside the inputs: whitened, their interneurons, outputs."""
+        return 3 * self._n_features_out
+
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Array | None) -> Any:
         given = self._given_weights({"W_xh": (d, k), "W_hg": (d, d), "W_hy": (d, d), "W_yy": (d, d)}, dtype)
         W_xh = given.get("W_xh", orthonormal_rows(rng, d, k, dtype))
@@ -130,9 +149,9 @@ class TwoLayerNSM(OnlineNICA):
         W_yy = positive_definite(given.get("W_yy", np.eye(d, dtype=dtype)), "W_yy")
         return two_layer_nsm.init(W_xh, W_hg, W_hy, W_yy, guard_seed(rng))
 
-    def _rule_params(self, dtype: Any) -> Any:
+    def _rule_params(self, state: Any, dtype: Any) -> Any:
         return two_layer_nsm.Params(*self._common_params(dtype))
 
-    def _rates(self, t0: int, n: int) -> Array:
-        zeta = learning_rates(self.whitening_eta0, self.whitening_decay, self.whitening_power, t0, n)
-        return np.column_stack([super()._rates(t0, n), zeta])
+    def _rates(self, state: Any, n: int) -> Array:
+        zeta = learning_rates(self.whitening_eta0, self.whitening_decay, self.whitening_power, int(state.t[0]), n)
+        return np.column_stack([super()._rates(state, n), zeta])

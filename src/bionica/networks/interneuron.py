@@ -24,6 +24,7 @@ import numpy as np
 
 from .dynamics import scratch, settle_interneurons
 from .guards import EVERY, flip_silent, lift_singular_values, n_repairs, replace_rows
+from .natural import average, averaging_weight
 from .plasticity import follow, follow_input, hebb, hebb_input, mean_weight, project
 from .rule import learn, repair, settle, workspace
 
@@ -37,6 +38,10 @@ class State(NamedTuple):
     x_bar: np.ndarray
     y_bar: np.ndarray
     n_bar: np.ndarray
+    W_xy_mean: np.ndarray  # averaged weights; without rows when they are not averaged
+    W_yn_mean: np.ndarray
+    W_ny_mean: np.ndarray
+    x_power: np.ndarray  # (k,) running mean of x^2 behind `precondition="scale"`; else empty. Not touched by the rule
     t: np.ndarray  # samples seen
     fired: np.ndarray  # whether each output has ever fired
     firing: np.ndarray  # which outputs fire now
@@ -51,6 +56,8 @@ class Params(NamedTuple):
     guards: Any
     mean_window: int  # 0: the whole past, as in the paper
     eps: float
+    gamma: float  # of the averaging
+    horizon: int  # of the averaging; 0: none
 
 
 class Work(NamedTuple):
@@ -62,11 +69,14 @@ class Work(NamedTuple):
     ws: Any
 
 
-def init(W_xy: np.ndarray, W_yn: np.ndarray, W_ny: np.ndarray, rng: np.ndarray) -> State:
+def init(
+    W_xy: np.ndarray, W_yn: np.ndarray, W_ny: np.ndarray, rng: np.ndarray, averaged: bool = False, scaled: bool = False
+) -> State:
     """Return a network that has seen nothing, with these initial weights (copied)."""
     d, k = W_xy.shape
     m = W_yn.shape[0]
     dtype = W_xy.dtype
+    rows = slice(None) if averaged else slice(0)
     return State(
         W_xy=W_xy.copy(),
         W_yn=W_yn.copy(),
@@ -74,6 +84,10 @@ def init(W_xy: np.ndarray, W_yn: np.ndarray, W_ny: np.ndarray, rng: np.ndarray) 
         x_bar=np.zeros(k, dtype),
         y_bar=np.zeros(d, dtype),
         n_bar=np.zeros(m, dtype),
+        W_xy_mean=W_xy[rows].copy(),
+        W_yn_mean=W_yn[rows].copy(),
+        W_ny_mean=W_ny[rows].copy(),
+        x_power=np.zeros(k if scaled else 0, dtype),
         t=np.zeros(1, np.int64),
         fired=np.zeros(d, np.bool_),
         firing=np.zeros(d, np.bool_),
@@ -106,6 +120,10 @@ def _learn(state, work, params, X, t, rates):
     hebb_input(state.W_xy, eta, work.y, state.y_bar, X, t, state.x_bar)
     hebb(state.W_ny, eta, work.y, state.y_bar, work.n, state.n_bar)
     hebb(state.W_yn, eta, work.n, state.n_bar, work.y, state.y_bar)
+    averaging = averaging_weight(state.t[0], params.gamma, params.horizon)
+    average(state.W_xy_mean, state.W_xy, averaging)
+    average(state.W_yn_mean, state.W_yn, averaging)
+    average(state.W_ny_mean, state.W_ny, averaging)
 
 
 @repair.register(State)
@@ -120,6 +138,15 @@ def _repair(state, work, params):
             lift_singular_values(state.W_xy, params.eps, work.ws)
             lift_singular_values(state.W_yn.T, params.eps, work.ws)
             lift_singular_values(state.W_ny, params.eps, work.ws)
+
+
+def averaged(state: State) -> State:
+    """Return the network that reads out with its averaged weights."""
+    return (
+        state._replace(W_xy=state.W_xy_mean, W_yn=state.W_yn_mean, W_ny=state.W_ny_mean)
+        if len(state.W_xy_mean)
+        else state
+    )
 
 
 def unmixing(state: State) -> np.ndarray:

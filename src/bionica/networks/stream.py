@@ -18,7 +18,14 @@ from typing import Any
 import numba
 import numpy as np
 
-from . import interneuron, nonnegative_pca, two_compartment, two_layer_nsm  # noqa: F401  (they register their rules)
+from . import (  # noqa: F401  (they register their rules)
+    interneuron,
+    natural_interneuron,
+    natural_two_compartment,
+    nonnegative_pca,
+    two_compartment,
+    two_layer_nsm,
+)
 from .rule import learn, repair, settle, workspace
 
 # No "nnan" and "ninf": with them, isnan and comparisons lie about a network that diverged.
@@ -31,6 +38,7 @@ def _digest():
 
 
 _DIGEST = _digest()
+_ENTRIES: dict[str, Any] = {}
 
 
 @functools.cache
@@ -61,6 +69,7 @@ def _compile(name):
 
 
 def _name(state, params, dtype):
+    # The types of every argument follow from this name and from what `run` asks of its caller.
     parts = [type(state).__module__.rpartition(".")[2], type(params.dynamics).__name__, dtype.name]
     if hasattr(state, "layer"):
         parts.insert(1, type(state.layer).__name__)
@@ -90,8 +99,16 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
         work.ws.firing[:] = state.firing
     # Squares of what passes stay finite.
     limit = float(np.sqrt(np.finfo(X.dtype).max)) / 16
-    loop = _compile(_name(state, params, X.dtype))
-    done = loop(state, work, params, X, rates, Y, limit)
+    name = _name(state, params, X.dtype)
+    loop = _ENTRIES.get(name)
+    if loop is None:
+        loop = _compile(name)
+        done = loop(state, work, params, X, rates, Y, limit)
+        if getattr(loop, "overloads", None):  # compiled: Numba would find out the types of every argument at every call
+            (compiled,) = loop.overloads.values()
+            _ENTRIES[name] = compiled.entry_point
+    else:
+        done = loop(state, work, params, X, rates, Y, limit)
     if learning:
         state.firing[:] = work.ws.firing
         state.repairs[:] += work.ws.events

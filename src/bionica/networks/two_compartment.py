@@ -26,6 +26,7 @@ import numpy as np
 
 from .dynamics import scratch, settle_lateral
 from .guards import EVERY, cap_rate, flip_silent, lift_eigenvalues, n_repairs
+from .natural import average, averaging_weight
 from .plasticity import follow, follow_input, hebb_raw, mean_weight, project
 from .rule import learn, repair, settle, workspace
 
@@ -37,6 +38,9 @@ class State(NamedTuple):
     W_zz: np.ndarray  # (d, d)
     x_bar: np.ndarray
     c_bar: np.ndarray
+    W_xz_mean: np.ndarray  # averaged weights; without rows when they are not averaged
+    W_zz_mean: np.ndarray
+    x_power: np.ndarray  # (k,) running mean of x^2 behind `precondition="scale"`; else empty. Not touched by the rule
     t: np.ndarray  # samples seen
     fired: np.ndarray  # whether each output has ever fired
     firing: np.ndarray  # which outputs fire now
@@ -51,6 +55,8 @@ class Params(NamedTuple):
     guards: Any
     mean_window: int  # 0: the whole past, as in the paper
     eps: float
+    gamma: float  # of the averaging
+    horizon: int  # of the averaging; 0: none
     tau: float
 
 
@@ -62,15 +68,19 @@ class Work(NamedTuple):
     ws: Any
 
 
-def init(W_xz: np.ndarray, W_zz: np.ndarray, rng: np.ndarray) -> State:
+def init(W_xz: np.ndarray, W_zz: np.ndarray, rng: np.ndarray, averaged: bool = False, scaled: bool = False) -> State:
     """Return a network that has seen nothing, with these initial weights (copied)."""
     d, k = W_xz.shape
     dtype = W_xz.dtype
+    rows = slice(None) if averaged else slice(0)
     return State(
         W_xz=W_xz.copy(),
         W_zz=W_zz.copy(),
         x_bar=np.zeros(k, dtype),
         c_bar=np.zeros(d, dtype),
+        W_xz_mean=W_xz[rows].copy(),
+        W_zz_mean=W_zz[rows].copy(),
+        x_power=np.zeros(k if scaled else 0, dtype),
         t=np.zeros(1, np.int64),
         fired=np.zeros(d, np.bool_),
         firing=np.zeros(d, np.bool_),
@@ -111,6 +121,9 @@ def _learn(state, work, params, X, t, rates):
         for j in range(W_xz.shape[1]):
             W_xz[i, j] += 2 * eta * (a * X[t, j] - b * (X[t, j] - x_bar[j]))
     hebb_raw(state.W_zz, eta / params.tau, z, z)
+    averaging = averaging_weight(state.t[0], params.gamma, params.horizon)
+    average(state.W_xz_mean, state.W_xz, averaging)
+    average(state.W_zz_mean, state.W_zz, averaging)
 
 
 @repair.register(State)
@@ -120,6 +133,11 @@ def _repair(state, work, params):
         flip_silent(state.W_xz, work.y, state.fired, work.ws.events)
     if guards.spectrum and state.t[0] % EVERY == 0:
         lift_eigenvalues(state.W_zz, params.eps, work.ws)
+
+
+def averaged(state: State) -> State:
+    """Return the network that reads out with its averaged weights."""
+    return state._replace(W_xz=state.W_xz_mean, W_zz=state.W_zz_mean) if len(state.W_xz_mean) else state
 
 
 def unmixing(state: State) -> np.ndarray:

@@ -1,0 +1,245 @@
+"""What the two single-layer networks share beyond the paper: preconditioning, averaging, where they start, how they forget.
+
+`docs/no-tuning.md` tells why and what was measured; `networks.natural` has the equations.
+"""
+
+from abc import abstractmethod
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from ..networks import natural
+from ..schedules import learning_rates
+from ..whitening import Spectrum
+from .errors import DivergenceError, check_finite
+from .online import OnlineNICA, rule_of
+from .start import Start, begin, spectrum
+
+Array = NDArray[Any]
+
+#: Rates of a natural network that starts from nothing: RISE / (RISE * max(20, 2 d) + t) of the weights is renewed at sample t.
+RISE = 20.0
+#: How the average of the weights forgets (see `networks.natural`): from the offline solution, and from nothing.
+SETTLED, SEARCHING = 1.0, 5.0
+
+
+class SingleLayerNICA(OnlineNICA):
+    """Base of InterneuronNICA and TwoCompartmentNICA."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineNICA._parameter_constraints,
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+        "eta0": [Interval(Real, 0, None, closed="neither"), callable, None],
+        "decay": [Interval(Real, 0, None, closed="left"), None],
+        "precondition": [StrOptions({"natural", "scale"}), None],
+        "average": ["boolean"],
+        "init": [StrOptions({"batch", "random"}), dict],
+        "init_samples": [Interval(Integral, 1, None, closed="left")],
+        "horizon": [Interval(Integral, 2, None, closed="left"), None],
+    }
+
+    init_samples: int
+    horizon: int | None
+
+    #: eta0 and decay of the paper's network where the user names neither.
+    _plain_rates: ClassVar[tuple[float, float]]
+    #: eta as a share of the weights that is renewed with a sample.
+    _share: ClassVar[float]
+
+    @abstractmethod
+    def _natural_state(self, start: Start, dtype: Any, rng: np.random.RandomState) -> Any:
+        """Return the natural network that begins at `start`."""
+
+    @abstractmethod
+    def _plain_start(self, start: Start) -> dict[str, Array]:
+        """Return the paper's weights at the solution `start`."""
+
+    # ------------------------------------------------------------------------------------------ what it is
+
+    @property
+    def online_(self) -> bool:
+        """Whether it learned sample by sample from the first one (the paper's first requirement); False after a batch start."""
+        self._fitted_state()
+        return not self.__dict__.get("_offline_start", False)
+
+    @property
+    def local_(self) -> bool:
+        """Whether every synapse sees only its two neurons (the paper's second requirement); False with natural steps."""
+        return self.precondition != "natural"
+
+    @property
+    def nonnegative_(self) -> bool:
+        """Whether the outputs are nonnegative (the paper's third requirement): always."""
+        return True
+
+    # ------------------------------------------------------------------------------------------ where it starts
+
+    def _forget(self) -> None:
+        for name in ("_state", "_waiting", "_start_seed", "_offline_start", "spectrum_"):
+            self.__dict__.pop(name, None)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_state" in vars(self) or "_waiting" in vars(self)
+
+    def _fitted_state(self) -> Any:
+        if "_waiting" in vars(self) and "_state" not in vars(self):
+            return self._started(self._waiting)  # what it would be if the stream ended here
+        return super()._fitted_state()
+
+    def _count(self, block: Array) -> int:
+        """Return the number of sources."""
+        if self.n_components == "auto":
+            self.spectrum_: Spectrum = spectrum(np.asarray(block, dtype=np.float64))
+            return max(1, int(self.spectrum_.n_sources))
+        return super()._count(block)
+
+    def _begin(self, X: Array, rng: np.random.RandomState) -> None:
+        if self.init != "batch":
+            if self.precondition != "natural":
+                super()._begin(X, rng)
+            return  # else it starts as a stream does
+        block = X[: min(self.init_samples, self.horizon or self.init_samples)]
+        check_finite(block, 0, type(self).__name__)
+        start = begin(block, self._count(block), rng, offline=True)
+        self._offline_start = True
+        if self.precondition == "natural":
+            self._adopt(self._natural_at(start, X.dtype, rng))
+            return
+        k, d = start.inverse.shape
+        if self.precondition == "scale":
+            start = start._replace(inverse=start.inverse / rms(block)[:, np.newaxis], F=start.F * rms(block))
+        weights = {name: W.astype(X.dtype) for name, W in self._plain_start(start).items()}
+        state = self._initial_state(k, d, X.dtype, rng, weights)
+        state.fired[:] = start.y_bar > 0
+        if self.precondition == "scale":
+            state.x_power[:] = rms(block) ** 2
+        self._adopt(state)
+
+    def _natural_at(self, start: Start, dtype: Any, rng: np.random.RandomState) -> Any:
+        state = self._natural_state(start, dtype, rng)
+        state.fired[:] = start.y_bar > 0  # else the guard would flip an output that is silent in the next sample only
+        return state
+
+    def _n_start(self, k: int) -> int:
+        d = k if not isinstance(self.n_components, Integral) else int(self.n_components)
+        return 100 + 20 * d
+
+    def _started(self, rows: Array) -> Any:
+        rng = np.random.RandomState(self._start_seed)
+        return self._natural_at(begin(rows, self._count(rows), rng, offline=False), rows.dtype, rng)
+
+    def _learn(self, X: Array, keep: bool, order: Array | None = None) -> Array:
+        """As the base class does; but a natural network that starts from nothing first collects `_n_start` samples.
+
+        It is silent meanwhile (its outputs are zero), then learns from them too. That depends on the number of samples
+        alone, not on how they are cut into calls.
+        """
+        if self.precondition != "natural" or "_state" in vars(self):
+            return super()._learn(X, keep, order)
+        if order is not None:
+            X = X[order]
+        known: Array = vars(self).get("_waiting", np.empty((0, X.shape[1]), X.dtype))
+        if "_start_seed" not in vars(self):
+            self._start_seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        missing = self._n_start(X.shape[1]) - len(known)
+        taken = np.asarray(X[:missing], dtype=known.dtype)
+        check_finite(taken, 0, type(self).__name__)
+        self._waiting = np.concatenate([known, taken])
+        if not len(known):  # what would not start later shall not wait
+            self._rates(self._started(self._waiting), 1)
+        d = self._count(self._waiting)
+        silent = np.zeros((len(taken) if keep else 0, d), known.dtype)
+        self.n_samples_seen_ = len(self._waiting)
+        if len(taken) < missing:
+            return silent
+        state = self._started(self._waiting)
+        self._stream(state, self._waiting, learn=True, keep=False)
+        del self._waiting
+        self._adopt(state)
+        if len(taken) == len(X):
+            return silent
+        return np.concatenate([silent, super()._learn(X[missing:], keep)])
+
+    # ------------------------------------------------------------------------------------------ how it learns
+
+    def _rates(self, state: Any, n: int) -> Array:
+        t, d = int(state.t[0]), state.fired.size
+        is_natural = self.precondition == "natural"
+        if self.eta0 is not None or self.decay is not None or not is_natural:
+            eta0 = self._plain_rates[0] if self.eta0 is None else self.eta0
+            decay = self._plain_rates[1] if self.decay is None else self.decay
+            return self._bounded(learning_rates(eta0, decay, self.power, t, n, self.horizon), state)
+        if self.horizon is None and vars(self).get("_offline_start", False):
+            count = float(state.inp.n[0]) - t  # of the block: from there on, every sample weighs the same
+            rates = learning_rates(self._share / count, 1 / count, self.power, t + 1, n)
+        else:
+            first = RISE * max(20, 2 * d)
+            rates = learning_rates(self._share * RISE / first, 1 / first, self.power, t, n, self.horizon)
+        return self._bounded(rates, state)
+
+    def _bounded(self, rates: Array, state: Any) -> Array:
+        return self._below(rates, state, 1.0, "1", "lower eta0")[:, np.newaxis]
+
+    def _averaging(self) -> float:
+        return SETTLED if vars(self).get("_offline_start", False) else SEARCHING
+
+    def _readout(self, state: Any) -> Any:
+        return rule_of(state).averaged(state)
+
+    # ------------------------------------------------------------------------------------------ the scale of the input
+
+    def _gained(self, state: Any, block: Array, learn: bool) -> Array:
+        """`precondition="scale"`: every mixture over its running root mean square, a gain that an input neuron can set itself."""
+        if self.precondition != "scale":
+            return block
+        if not learn:
+            return np.ascontiguousarray(block * gain(state.x_power))
+        # One sample after the other, so that the sums do not depend on how the stream is cut.
+        t = np.arange(state.t[0] + 1, state.t[0] + 1 + len(block), dtype=np.float64)[:, np.newaxis]
+        if self.horizon is not None:
+            t = np.minimum(t, self.horizon)
+        power = np.empty(block.shape)
+        with np.errstate(over="ignore"):
+            square = block.astype(np.float64) ** 2
+        last = state.x_power.astype(np.float64)
+        for i in range(len(block)):
+            last = last + (square[i] - last) / t[i]
+            power[i] = last
+        if not np.isfinite(last).all():
+            raise DivergenceError(
+                f"the mixtures overflow: rescale them (largest {np.abs(block).max():.2g})", int(state.t[0])
+            )
+        state.x_power[:] = last
+        return np.ascontiguousarray((block * gain(power)).astype(block.dtype))
+
+    def _from_mixtures(self, state: Any, W: Array) -> Array:
+        """Return weights from what the network sees as weights from the mixtures."""
+        if isinstance(getattr(state, "inp", None), natural.Input):
+            return np.asarray(W @ state.inp.F)
+        return W * gain(state.x_power) if self.precondition == "scale" else np.array(W)
+
+    @property
+    def components_(self) -> Array:
+        """The unmixing matrix, (n_components, n_features): what the network does to a mixture for which every output fires.
+
+        Where some are silent the others settle without them, so that `transform` is max(components_ @ x, 0) only up to the
+        residual negativity of the fit. Read from the averaged weights where `average` is set.
+        """
+        state = self._readout(self._fitted_state())
+        V = np.asarray(rule_of(state).unmixing(state))
+        return V * gain(state.x_power) if self.precondition == "scale" else V
+
+
+def rms(block: Array) -> Array:
+    """Root mean square of every mixture."""
+    return np.asarray(np.sqrt(np.mean(np.asarray(block, dtype=np.float64) ** 2, axis=0)))
+
+
+def gain(power: Array) -> Array:
+    """One over the root of the mean square; 1 for a mixture that has been silent."""
+    with np.errstate(divide="ignore"):
+        return np.where(power > 0, 1 / np.sqrt(power), 1.0)

@@ -1,0 +1,176 @@
+"""Algorithm 1 with natural-gradient steps: see `natural` for u, r and R.
+
+For each mixture, with u = F x and the activity at the fixed point of y <- [y + gamma (W_xy u - W_ny n)]_+,
+n <- n + gamma (W_yn y - n), and the running means of y and n moved like that of u,
+
+    W_xy <- W_xy + eta_t ((y - y_bar) r' - W_xy)                      r = R (u - u_bar)
+    W_yn <- W_yn + eta_t/2 ((n - n_bar)(y - y_bar)' - W_yn)
+    W_ny <- W_ny + eta_t/2 ((y - y_bar)(n - n_bar)' - W_ny)
+
+The fixed point is W_xy = cov(y, u) C_uu^-1 and, since the outputs then have unit covariance, W_ny W_yn = I.
+
+*Beyond the paper.* At the solution y - y_bar = V (u - u_bar) with V'V = R, so that the update of W_xy is
+eta (dy dy' - I) V, and that of M = W_ny W_yn twice the rate of W_yn times (dy dy' - I): with half of eta there, the noise of
+the two cancels in V = M^-1 W_xy.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import natural
+from .dynamics import scratch, settle_interneurons
+from .guards import ENERGY, EVERY, cap_rate, flip_silent, lift_singular_values, n_repairs
+from .natural import average, averaging_weight, forgetting, measure_energy, observe, restore
+from .plasticity import apply, follow, hebb, project
+from .rule import learn, repair, settle, workspace
+
+
+class State(NamedTuple):
+    """What the network remembers."""
+
+    inp: natural.Input
+    W_xy: np.ndarray  # (d, d), from u
+    W_yn: np.ndarray  # (m, d)
+    W_ny: np.ndarray  # (d, m)
+    y_bar: np.ndarray
+    n_bar: np.ndarray
+    W_xy_mean: np.ndarray  # (d, d), or (0, d) when weights are not averaged
+    W_yn_mean: np.ndarray
+    W_ny_mean: np.ndarray
+    W_xy_good: np.ndarray  # when the outputs last had the right size
+    W_yn_good: np.ndarray
+    W_ny_good: np.ndarray
+    t: np.ndarray  # samples learned from
+    fired: np.ndarray
+    firing: np.ndarray
+    rng: np.ndarray
+    repairs: np.ndarray
+
+
+class Params(NamedTuple):
+    """What the user chose."""
+
+    dynamics: Any
+    guards: Any
+    horizon: int  # 0: none
+    eps: float
+    gamma: float  # of the averaging
+
+
+class Work(NamedTuple):
+    """Scratch arrays."""
+
+    first: natural.Workspace
+    c: np.ndarray
+    y: np.ndarray
+    n: np.ndarray
+    ws: Any
+
+
+def init(
+    inp: natural.Input,
+    W_xy: np.ndarray,
+    W_yn: np.ndarray,
+    W_ny: np.ndarray,
+    y_bar: np.ndarray,
+    averaged: bool,
+    rng: np.ndarray,
+) -> State:
+    """Return a network with this input side, these initial weights and this mean output (copied)."""
+    d = len(W_xy)
+    rows = slice(None) if averaged else slice(0)
+    return State(
+        inp=inp,
+        W_xy=W_xy.copy(),
+        W_yn=W_yn.copy(),
+        W_ny=W_ny.copy(),
+        y_bar=y_bar.copy(),
+        n_bar=W_yn @ y_bar,
+        W_xy_mean=W_xy[rows].copy(),
+        W_yn_mean=W_yn[rows].copy(),
+        W_ny_mean=W_ny[rows].copy(),
+        W_xy_good=W_xy.copy(),
+        W_yn_good=W_yn.copy(),
+        W_ny_good=W_ny.copy(),
+        t=np.zeros(1, np.int64),
+        fired=np.zeros(d, np.bool_),
+        firing=np.zeros(d, np.bool_),
+        rng=rng.copy(),
+        repairs=np.zeros(n_repairs, np.int64),
+    )
+
+
+@workspace.register(State)
+def _workspace(state):
+    m, d = state.W_yn.shape
+    dtype = state.W_xy.dtype
+    c, y, n = np.zeros(d, dtype), np.zeros(d, dtype), np.zeros(m, dtype)
+    return Work(natural.workspace(d, dtype), c, y, n, scratch(d, dtype))
+
+
+@settle.register(State)
+def _settle(state, work, params, X, t):
+    project(state.inp.F, X, t, work.first.u)
+    apply(state.W_xy, work.first.u, work.c)
+    settle_interneurons(params.dynamics, state.W_yn, state.W_ny, work.c, work.y, work.n, work.ws, True)
+
+
+@learn.register(State)
+def _learn(state, work, params, X, t, rates):
+    W_xy, y, y_bar, r = state.W_xy, work.y, state.y_bar, work.first.r
+    eta = rates[t, 0] * state.inp.brake[0]
+    state.t[0] += 1
+    q = observe(state.inp, work.first, params.horizon)
+    if params.guards.rate:
+        eta = cap_rate(eta, q, 0.5, work.ws.events)
+    weight = forgetting(state.inp.n[0], params.horizon)
+    follow(y_bar, y, weight)
+    follow(state.n_bar, work.n, weight)
+    for i in range(y.shape[0]):
+        a = y[i] - y_bar[i]
+        for j in range(r.shape[0]):
+            W_xy[i, j] += eta * (a * r[j] - W_xy[i, j])
+    hebb(state.W_ny, 0.5 * eta, y, y_bar, work.n, state.n_bar)
+    hebb(state.W_yn, 0.5 * eta, work.n, state.n_bar, y, y_bar)
+    weight = averaging_weight(state.inp.n[0], params.gamma, params.horizon)
+    average(state.W_xy_mean, W_xy, weight)
+    average(state.W_yn_mean, state.W_yn, weight)
+    average(state.W_ny_mean, state.W_ny, weight)
+
+
+@repair.register(State)
+def _repair(state, work, params):
+    guards = params.guards
+    if guards.silent:
+        flip_silent(state.W_xy, work.y, state.fired, work.ws.events)
+    if guards.spectrum and state.t[0] % EVERY == 0:
+        # Not W_xy: its size is that of R, and the thresholds of appendix C would mean nothing.
+        lift_singular_values(state.W_yn.T, params.eps, work.ws)
+        lift_singular_values(state.W_ny, params.eps, work.ws)
+    if guards.energy:
+        energy = state.inp.energy
+        measure_energy(state.inp, work.first, work.y)
+        if state.t[0] % EVERY == 0:
+            lost = energy[0] > 4 * energy[1] or 4 * energy[0] < energy[1]
+            healthy = energy[0] <= 2 * energy[1] and 2 * energy[0] >= energy[1]
+            restore(state.W_xy, state.W_xy_mean, state.W_xy_good, lost, healthy)
+            restore(state.W_yn, state.W_yn_mean, state.W_yn_good, lost, healthy)
+            restore(state.W_ny, state.W_ny_mean, state.W_ny_good, lost, healthy)
+            if lost:
+                state.inp.brake[0] *= 0.5
+                work.ws.events[ENERGY] += 1
+            energy[0] = 0
+            energy[1] = 0
+
+
+def averaged(state: State) -> State:
+    """Return the network that reads out with its averaged weights."""
+    if not len(state.W_xy_mean):
+        return state
+    return state._replace(W_xy=state.W_xy_mean, W_yn=state.W_yn_mean, W_ny=state.W_ny_mean)
+
+
+def unmixing(state: State) -> np.ndarray:
+    """(W_ny W_yn)^-1 W_xy F: what the network does to a mixture while every neuron fires."""
+    return np.asarray(np.linalg.solve(state.W_ny @ state.W_yn, state.W_xy) @ state.inp.F)

@@ -1,0 +1,390 @@
+"""`diagnose`: each planted defect is found by its own sentence, and a right fit by none."""
+
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import ortho_group
+from sklearn.exceptions import NotFittedError
+
+from bionica.datasets import copula_uniform, random_sources
+from bionica.estimators.batch_nica import BatchNICA
+from bionica.estimators.diagnosis import EDGES, Diagnosable, diagnose
+
+T = 4000
+
+
+class Linear(Diagnosable):
+    """y = max(W x, 0), with any W: what a fit may end in."""
+
+    def __init__(self, W, mixing=None):
+        self.components_ = np.asarray(W, float)
+        self.mixing_ = np.linalg.pinv(self.components_) if mixing is None else mixing
+
+    def transform(self, X):
+        return np.maximum(np.asarray(X) @ self.components_.T, 0)
+
+
+def mixed(S, k=None, seed=1):
+    """Return the mixtures and the unmixing matrix of sources S."""
+    A = np.linalg.qr(np.random.default_rng(seed).standard_normal((k or S.shape[1], k or S.shape[1])))[0][
+        :, : S.shape[1]
+    ]
+    return S @ A.T, A.T
+
+
+def noisy(X, dB, seed=2):
+    return X + np.random.default_rng(seed).standard_normal(X.shape) * np.sqrt(X.var(axis=0).mean() * 10 ** (-dB / 10))
+
+
+def fitted(X, n_components):
+    return BatchNICA(n_components, n_init=3, random_state=0).fit(X)
+
+
+@pytest.fixture(scope="module")
+def S():
+    S = random_sources("sparse_uniform", T, 5, rng=0)
+    return S / S.std(axis=0)
+
+
+def only(found, *parts):
+    """Assert that there is one problem, and its sentence has these parts."""
+    assert not found.ok
+    assert len(found.sentences) == 1, str(found)
+    for part in parts:
+        assert part in found.sentences[0]
+
+
+# ------------------------------------------------------------------------------------------ the numbers
+
+
+def test_numbers_follow_their_definitions(rng):
+    X, W = rng.standard_normal((500, 4)) + 0.5, rng.standard_normal((3, 4))
+    found = diagnose(Linear(W), X)
+    U = X @ W.T
+    Y = np.maximum(U, 0)
+    energy, negative = U**2, np.minimum(U, 0) ** 2
+    assert_allclose(found.negativity, negative.sum() / energy.sum())
+    assert_allclose(found.negativity_per_output, negative.sum(axis=0) / energy.sum(axis=0))
+    assert_allclose(found.correlations, np.corrcoef(Y.T))
+    assert_allclose(found.variance, Y.var(axis=0))
+    assert_allclose(found.firing, (Y > 0).mean(axis=0), atol=2e-3)
+    assert_allclose(found.grounding, (Y <= Y.std(axis=0) / 4).mean(axis=0))
+    assert_allclose(found.floor, np.quantile(Y, 0.01, axis=0) / Y.std(axis=0))
+    assert_allclose(found.mean_over_std, U.mean(axis=0) / U.std(axis=0))
+    total = X.var(axis=0).sum()
+    assert_allclose(found.residual, (X - Y @ np.linalg.pinv(W).T).var(axis=0).sum() / total)
+    assert_allclose(found.outside, (X - U @ np.linalg.pinv(W).T).var(axis=0).sum() / total)
+    assert_allclose(found.inner.sum(), total * (1 - found.outside))
+    assert found.histogram.shape == (3, len(EDGES) - 1)
+    assert (found.n_samples, found.n_samples_given, found.drift) == (500, 500, None)
+    value, (i, j) = found.largest_correlation
+    assert i < j and value == found.correlations[i, j]
+    assert abs(value) == np.abs(np.triu(found.correlations, 1)).max()
+
+
+def test_variance_error_is_that_of_the_variance(rng):
+    X = rng.exponential(size=(400, 200, 1))
+    found = [diagnose(Linear([[1.0]]), x) for x in X]
+    assert_allclose(np.mean([f.variance_error for f in found]), np.std([f.variance for f in found]), rtol=0.25)
+
+
+def test_blocks_change_nothing(monkeypatch, S):
+    X, W = mixed(S, 7)
+    X = noisy(X, 20) + 1e4
+    whole = diagnose(Linear(W), X)
+    monkeypatch.setattr("bionica.estimators.diagnosis._BLOCK", 7 * 33)
+    cut = diagnose(Linear(W), X)
+    for name in ("negativity", "correlations", "variance", "grounding", "residual", "outside", "inner"):
+        assert_allclose(getattr(cut, name), getattr(whole, name), rtol=1e-7, atol=1e-12)
+
+
+def test_scale_and_order_of_the_mixtures_do_not_matter(S, rng):
+    X, W = mixed(S, 7)
+    X = noisy(X, 25)
+    a = diagnose(Linear(W), X)
+    b = diagnose(Linear(W / 1e6), X * 1e6)
+    for name in ("negativity", "correlations", "variance", "grounding", "residual", "outside"):
+        assert_allclose(getattr(b, name), getattr(a, name), rtol=1e-9, atol=1e-12)
+    assert b.sentences == a.sentences
+
+
+@pytest.mark.parametrize(
+    ("draw", "grounded"),
+    [
+        (lambda r, n: random_sources("sparse_uniform", n, 1, rng=r), True),
+        (lambda r, n: r.exponential(size=(n, 1)), True),
+        (lambda r, n: np.abs(r.standard_normal((n, 1))), True),
+        (lambda r, n: r.random((n, 1)), True),
+        (lambda r, n: r.gamma(4, size=(n, 1)), False),
+        (lambda r, n: r.exponential(size=(n, 1)) + 1, False),
+        (lambda r, n: np.abs(r.standard_normal((n, 1)) + 4), False),
+    ],
+)
+@pytest.mark.parametrize("n", [1000, 30_000])
+def test_grounding_separates_sources(draw, grounded, n, rng):
+    s = draw(rng, n)
+    found = diagnose(Linear([[1 / s.std()]]), s)
+    assert found.ok == grounded
+    if not grounded:
+        only(found, "output 0 is hardly ever near zero", "background")
+
+
+# ------------------------------------------------------------------------------------------ right fits
+
+
+@pytest.mark.parametrize("kind", ["odor", "sparse_uniform", "exponential", "half_normal"])
+@pytest.mark.parametrize(("n", "d", "k"), [(1000, 3, 3), (1000, 10, 12), (20_000, 6, 12)])
+def test_right_fits_are_ok(kind, n, d, k):
+    X = random_sources(kind, 2 * n, d, rng=5) @ np.random.default_rng(6).standard_normal((d, k))
+    nica = fitted(X[:n], d)
+    for part in (X[:n], X[n:]):
+        found = diagnose(nica, part)
+        assert found.ok, str(found)
+        assert len(found.sentences) == 1 and "looks right" in str(found)
+    assert (found.silent, found.duplicated) == ((), ())
+
+
+def test_noise_at_30_dB_is_ok(S):
+    X = noisy(mixed(S, 10)[0], 30)
+    assert diagnose(fitted(X, 5), X).ok
+
+
+def test_uncorrelated_but_dependent_sources_are_ok():
+    X, _ = mixed(copula_uniform(T, 4, 0.0, rng=0))
+    assert diagnose(fitted(X, 4), X).ok
+
+
+# ------------------------------------------------------------------------------------------ planted defects
+
+
+def test_silent(S):
+    X, W = mixed(S)
+    found = diagnose(Linear(W * [[1], [1], [0], [1], [1]]), X)
+    assert found.silent == (2,)
+    only(found, "output 2 fires in 0.00% of the samples", "n_components=4")
+
+
+def test_all_silent(S):
+    X, W = mixed(S)
+    found = diagnose(Linear(0 * W), X)
+    assert found.silent == (0, 1, 2, 3, 4)
+    assert "outputs 0, 1, 2, 3 and 4 fire" in found.sentences[0] and "collapsed" in found.sentences[0]
+
+
+def test_flipped_sign(S):
+    X, W = mixed(S)
+    found = diagnose(Linear(W * [[1], [1], [1], [-1], [1]]), X)
+    assert "output 3 is negative throughout" in found.sentences[0]
+    assert "n_components=" not in str(found)
+
+
+def test_duplicated(S):
+    X, W = mixed(S)
+    found = diagnose(Linear(W[[0, 1, 2, 2, 4]] + 0.01 * W[[0, 0, 1, 0, 0]]), X)
+    assert found.duplicated == ((2, 3),)
+    only(found, "outputs 2 and 3 are nearly the same source (correlation 1.00)", "n_components=4")
+
+
+def test_three_of_a_kind_are_one_sentence(S):
+    X, W = mixed(S)
+    found = diagnose(Linear(W[[0, 1, 1, 1, 4]]), X)
+    assert found.duplicated == ((1, 2), (1, 3), (2, 3))
+    only(found, "outputs 1, 2 and 3 are", "n_components=3")
+
+
+@pytest.mark.parametrize("kind", ["sparse_uniform", "half_normal"])
+@pytest.mark.parametrize("surplus", [1, 3])
+@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")
+def test_too_many(kind, surplus):
+    X = noisy(mixed(random_sources(kind, T, 5, rng=0), 10)[0], 30)
+    found = diagnose(fitted(X, 5 + surplus), X)
+    assert not found.ok
+    assert f"{5 + surplus} outputs and 5 directions" in found.sentences[0]
+    assert "n_components=5." in found.sentences[0]
+
+
+@pytest.mark.parametrize("missing", [1, 2])
+@pytest.mark.parametrize("dB", [30, 300])
+@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")
+def test_too_few(S, missing, dB):
+    X = noisy(mixed(S, 10)[0], dB)
+    found = diagnose(fitted(X, 5 - missing), X)
+    assert "lies outside of the" in found.sentences[0]
+    assert "n_components=5." in found.sentences[0]
+
+
+def test_noise_as_strong_as_sources_is_named(S):
+    X, W = mixed(S, 10)
+    assert "strong noise" in diagnose(Linear(W), noisy(X, 3)).sentences[0]
+
+
+@pytest.mark.parametrize("rho", [0.3, 0.5])
+@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")
+def test_correlated_sources(rho):
+    X, _ = mixed(copula_uniform(T, 5, rho, rng=0))
+    only(diagnose(fitted(X, 5), X), "energy is negative", "sources are correlated")
+
+
+@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")
+def test_source_of_both_signs(S):
+    S = np.column_stack([S[:, :4], np.random.default_rng(0).laplace(size=T)])
+    X, _ = mixed(S)
+    assert any("negative at times" in s for s in diagnose(fitted(X, 5), X).sentences)
+
+
+@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")
+def test_mean_removed(S):
+    X, _ = mixed(S)
+    X = X - X.mean(axis=0)
+    only(diagnose(fitted(X, 5), X), "the mean was removed from X")
+
+
+@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")
+def test_shifted_sources(S):
+    X, _ = mixed(S + 1)
+    only(diagnose(fitted(X, 5), X), "hardly ever near zero", "background")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_wrong_rotation_and_random_weights(S, seed):
+    X, W = mixed(S)
+    rotated = diagnose(Linear(ortho_group.rvs(5, random_state=seed) @ W), X)
+    assert any("energy is negative" in s for s in rotated.sentences)
+    random = diagnose(Linear(np.random.default_rng(seed).standard_normal((5, 5))), X)
+    assert any("energy is negative" in s for s in random.sentences)
+
+
+def test_correlated_outputs(S):
+    X, W = mixed(S)
+    W = W.copy()
+    W[1] = 0.9 * W[1] + 0.435 * W[3]
+    only(diagnose(Linear(W), X), "outputs 1 and 3 are correlated (0.4", "not settled")
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_wrong_scale(S, factor):
+    X, W = mixed(S)
+    only(
+        diagnose(Linear(W * [[1], [factor], [1], [1], [1]]), X),
+        f"output 1 has variance {factor**2:.2g}",
+        "another scale",
+    )
+
+
+def test_several_findings_come_in_order_of_gravity(S):
+    X, W = mixed(S)
+    found = diagnose(Linear(W[[0, 0, 2, 3, 4]] * [[1], [1], [0], [3], [1]]), X)
+    assert [s.split(" (")[0].split(":")[0] for s in found.sentences] == [
+        "output 2 fires in 0.00% of the samples, that is never",
+        "outputs 0 and 1 are nearly the same source",
+        "output 3 has variance 9 where 1 is right",
+    ]
+    assert str(found) == "\n".join(f"- {s}" for s in found.sentences)
+
+
+# ------------------------------------------------------------------------------------------ drift, samples, input
+
+
+def test_drift(S):
+    X, W = mixed(S)
+    order = [3, 0, 4, 1, 2]
+    est = Linear(W)
+    assert diagnose(est, X, before=W[order]).drift == 0
+    moved = est.diagnose(X, before=W[order] * 0.8)
+    assert_allclose(moved.drift, 0.25)
+    assert moved.ok and "changed by 25% since" in moved.sentences[-1]
+
+
+def test_few_samples_are_named(S):
+    X, W = mixed(S)
+    assert "100 samples are few" in diagnose(Linear(W), X[:100]).sentences[-1]
+    assert diagnose(Linear(W), X[:2]).sentences
+
+
+def test_one_output():
+    x = np.random.default_rng(0).exponential(size=(T, 1))
+    found = diagnose(Linear([[1.0]]), x)
+    assert found.ok and found.largest_correlation == (0.0, (0, 0))
+    assert "variance 0 " in diagnose(Linear([[1.0]]), np.ones((T, 1))).sentences[-1]
+
+
+def test_long_data_are_thinned_evenly_in_bounded_memory():
+    n = 300_000
+    X = np.random.default_rng(0).exponential(size=(n, 4))
+    X[1::3] = np.nan  # rows that are not looked at
+    X[2::3] = np.nan
+    tracemalloc.start()
+    found = diagnose(Linear(np.eye(4)), X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (found.n_samples, found.n_samples_given) == (100_000, n) and found.ok
+    assert peak < 100_000 * 4 * 8 * 12
+    assert diagnose(Linear(np.eye(4)), X[::3], max_samples=1000).n_samples == 1000
+
+
+def test_frames_and_lists():
+    pd = pytest.importorskip("pandas")
+    X = random_sources("exponential", 1000, 3, rng=0)
+    frame = pd.DataFrame(X, columns=list("abc"), index=np.arange(1000)[::-1] * 0.5)
+    nica = fitted(frame, 3).set_output(transform="pandas")
+    assert diagnose(nica, frame).sentences == diagnose(fitted(X, 3), X.tolist()).sentences
+
+
+def test_the_estimator_and_the_data_are_left_alone(S):
+    X, _ = mixed(S)
+    nica, before = fitted(X, 5), X.copy()
+    W = nica.components_.copy()
+    X.flags.writeable = False
+    diagnose(nica, X)
+    assert (X == before).all() and (nica.components_ == W).all()
+
+
+@pytest.mark.parametrize(
+    ("X", "arguments", "message"),
+    [
+        (np.ones((5, 2)), {}, r"X has shape \(5, 2\).*3 features"),
+        (np.ones(3), {}, r"X has shape \(3,\)"),
+        (np.ones((1, 3)), {}, "at least 2 samples"),
+        ([[1, 2, 3], [1, 2, 3], [np.nan, 0, 0]], {}, r"X\[2\] holds NaN"),
+        (np.ones((5, 3)), {"before": np.eye(2)}, r"before has shape \(2, 2\)"),
+        (np.ones((5, 3)), {"max_samples": 1}, "max_samples=1"),
+    ],
+)
+def test_bad_input_is_refused(X, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        diagnose(Linear(np.eye(3)), X, **arguments)
+
+
+def test_not_fitted():
+    with pytest.raises(NotFittedError, match="BatchNICA has no components_"):
+        diagnose(BatchNICA(), np.ones((5, 3)))
+
+
+# ------------------------------------------------------------------------------------------ the picture
+
+
+def test_plot(S, monkeypatch):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    X, W = mixed(S)
+    found = Linear(W).diagnose(X, plot=True)
+    (number,) = plt.get_fignums()
+    assert len(plt.figure(number).axes) == 4  # with the colour bar
+    figure, axes = plt.subplots(1, 3)
+    assert found.plot(axes) is figure
+    assert [axis.get_ylim() for axis in axes] == [(4.5, -0.5)] * 3
+    figure.canvas.draw()
+    with pytest.raises(ValueError, match="three Axes"):
+        found.plot(axes[0])
+    plt.close("all")
+
+
+def test_matplotlib_is_not_needed(S, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    X, W = mixed(S)
+    assert Linear(W).diagnose(X).ok

@@ -1,0 +1,215 @@
+"""The single-layer networks at their defaults: no tuning, whatever the mixing; and what goes with it."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import bionica
+from bionica.datasets import mix, odors, random_sources, sparse_uniform
+from bionica.metrics import permutation_error
+from conftest import mixtures
+from test_estimators import SINGLE_LAYER, same_bits
+
+single_layer = pytest.mark.parametrize("Single", SINGLE_LAYER, ids=lambda cls: cls.__name__)
+T, HELD_OUT = 20_000, 5000
+
+
+def ill_conditioned(rng, k, d, condition):
+    U, _, Vt = np.linalg.svd(rng.standard_normal((k, d)), full_matrices=False)
+    return (U * np.geomspace(1, 1 / condition, d)) @ Vt
+
+
+@pytest.mark.parametrize("kind", ["sparse_uniform", "exponential", "half_normal", "gamma", "odor"])
+@single_layer
+def test_defaults_reach_the_offline_error(Single, kind):
+    """Square and tall, condition 1 to 1000, any scale: held-out error at most twice that of BatchNICA."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        d = (3, 6)[seed % 2]
+        S = random_sources(kind, T + HELD_OUT, d, rng=rng)
+        A = ill_conditioned(rng, d * (1 + seed // 2), d, 10 ** rng.uniform(0, 3)) * 10 ** rng.uniform(-3, 3)
+        X = S @ A.T
+        errors = [
+            permutation_error(S[T:], estimator.fit(X[:T]).transform(X[T:]))
+            for estimator in (Single(d, random_state=seed), bionica.BatchNICA(d, random_state=seed))
+        ]
+        assert errors[0] <= 2 * errors[1]
+        assert errors[0] <= 0.01
+
+
+@single_layer
+def test_pure_stream(Single):
+    """From random weights, sample by sample: sparse sources are separated without any setting."""
+    for seed in range(3):
+        S = sparse_uniform(30_000, 5, rng=seed)
+        X, _ = mix(S, n_mixtures=5 + 3 * seed, rng=seed)
+        network = Single(5, init="random", random_state=seed).fit(X)
+        assert permutation_error(S[-5000:], network.transform(X[-5000:])) < 2e-3
+        assert network.online_
+        S, A = odors(60_000, rng=seed)
+        network = Single(5, init="random", random_state=seed).fit(S @ A.T)
+        assert permutation_error(S[-5000:], network.transform(S[-5000:] @ A.T)) < 1e-2
+
+
+@pytest.mark.parametrize("init", ["batch", "random"])
+@single_layer
+def test_scale_and_condition_do_not_matter(Single, init):
+    S = sparse_uniform(10_000, 4, rng=0)
+
+    def error(A):
+        X = S @ A.T
+        return permutation_error(S, Single(4, init=init, random_state=0).fit(X).transform(X))
+
+    A = ill_conditioned(np.random.default_rng(0), 4, 4, 30.0)
+    reference = error(A)
+    for scale in (1e-6, 1e6):
+        assert error(scale * A) == pytest.approx(reference, rel=1e-6)
+    plain, hard = (error(ill_conditioned(np.random.default_rng(1), 4, 4, c)) for c in (1.0, 1000.0))
+    assert 0.5 < plain / hard < 2
+
+
+@single_layer
+def test_more_mixtures_than_sources_with_noise(Single):
+    S = sparse_uniform(T, 4, rng=0)
+    X, A = mix(S, n_mixtures=12, snr_db=30, rng=0)
+    network = Single(4, random_state=0).fit(X)
+    assert network.components_.shape == (4, 12)
+    known = np.maximum(X @ np.linalg.pinv(A).T, 0)
+    assert permutation_error(S, network.transform(X)) < 1.5 * permutation_error(S, known)
+    X = S @ A.T + 0.05 * np.random.default_rng(1).standard_normal(X.shape)
+    auto = Single("auto", random_state=0).fit(X)
+    assert auto.components_.shape == (4, 12)
+    assert auto.spectrum_.n_sources == 4
+
+
+@single_layer
+def test_drifting_mixtures_are_tracked_with_a_horizon(Single):
+    n = 60_000
+    S = sparse_uniform(n, 2, rng=0)
+    angle = np.pi * np.arange(n) / n  # half a turn
+    X = np.column_stack(
+        [np.cos(angle) * S[:, 0] - np.sin(angle) * S[:, 1], np.sin(angle) * S[:, 0] + np.cos(angle) * S[:, 1]]
+    )
+    tail = slice(-n // 10, None)
+    errors = [
+        permutation_error(
+            S[tail], Single(2, init="random", horizon=horizon, random_state=0).partial_fit_transform(X)[tail]
+        )
+        for horizon in (1000, None)
+    ]
+    assert errors[0] < 0.02
+    assert errors[1] > 10 * errors[0]
+
+
+@single_layer
+def test_average_is_read_out_and_does_not_touch_the_running_outputs(Single):
+    _, X = mixtures(2000, 3)
+    with_average, without = (Single(3, init="random", average=average, random_state=0) for average in (True, False))
+    assert np.array_equal(with_average.partial_fit_transform(X), without.partial_fit_transform(X))
+    assert not np.allclose(with_average.transform(X), without.transform(X))
+
+
+@pytest.mark.parametrize("precondition", [None, "scale"])
+@single_layer
+def test_local_networks_start_from_the_offline_solution_too(Single, precondition):
+    """At small rates the paper's rules stay where BatchNICA put them, in the paper's own units."""
+    S = sparse_uniform(T, 3, rng=0)
+    X, A = mix(S, 20 * bionica.datasets.paper_mixing("d3"))
+    network = Single(3, precondition=precondition, eta0=1e-9, decay=0.0, random_state=0).fit(X)
+    assert permutation_error(S, network.transform(X)) < 1e-3
+    assert bionica.metrics.amari_distance(network.components_ @ A) < 0.02
+    assert network.local_
+    assert not network.online_
+    if Single is bionica.InterneuronNICA and precondition is None:  # appendix A: W_xy = P A'
+        best = min(np.abs(network.W_xy_ - A.T[list(order)]).max() for order in itertools.permutations(range(3)))
+        assert best < 0.5
+
+
+@single_layer
+def test_scale_makes_the_local_network_indifferent_to_units(Single):
+    _, X = mixtures(20_000, 3)
+    units = np.array([1.0, 255.0, 1e-3])
+    networks = [Single(3, precondition="scale", init="random", random_state=0).fit(X * u) for u in (1.0, 4.0, units)]
+    outputs = [network.transform(X * u) for network, u in zip(networks, (1.0, 4.0, units), strict=True)]
+    np.testing.assert_allclose(outputs[1], outputs[0], rtol=1e-9)
+    np.testing.assert_allclose(outputs[2], outputs[0], rtol=1e-6, atol=1e-9)
+
+
+def test_energy_guard_goes_back_and_slows_down():
+    """With a rate that is far too large and no other guard, the weights are restored and the rate halved."""
+    _, X = mixtures(5000, 10)
+    network = bionica.TwoCompartmentNICA(
+        10, init="random", eta0=0.45, decay=0.0, guards=("energy",), random_state=0
+    ).fit(X)
+    acted = network.repairs_["energy"]
+    assert acted > 0
+    assert network._state.inp.brake[0] == 0.5**acted
+    assert np.isfinite(network.transform(X)).all()
+
+
+def test_float32_stays_positive_definite():
+    _, X = mixtures(200_000, 3, dtype=np.float32)
+    network = bionica.TwoCompartmentNICA(3, init="random", random_state=0)
+    for _ in range(10):
+        network.partial_fit(X)
+    eigenvalues = np.linalg.eigvalsh(network._state.inp.R.astype(float))
+    assert network._state.inp.R.dtype == np.float32
+    assert 0.5 < eigenvalues[0] <= eigenvalues[-1] < 2
+
+
+def test_what_the_network_is():
+    _, X = mixtures(500, 3)
+    natural = bionica.InterneuronNICA(3, n_interneurons=5, random_state=0).fit(X)
+    assert (natural.online_, natural.local_, natural.nonnegative_, natural.n_neurons_) == (False, False, True, 8)
+    published = bionica.TwoCompartmentNICA.as_published("d3", random_state=0).fit(X)
+    assert (published.online_, published.local_, published.nonnegative_, published.n_neurons_) == (True, True, True, 3)
+    nsm = bionica.TwoLayerNSM(3, random_state=0).fit(X)
+    assert (nsm.online_, nsm.local_, nsm.nonnegative_, nsm.n_neurons_) == (True, True, True, 9)
+    npca = bionica.NonnegativePCA(3, random_state=0).fit(X)
+    assert (npca.online_, npca.local_, npca.nonnegative_, npca.n_neurons_) == (False, False, True, 3)
+
+
+@single_layer
+def test_waiting_network(Single, tmp_path):
+    """Before it has seen 100 + 20 d samples a natural network is silent, can be used, saved and gone on with."""
+    _, X = mixtures(400, 3)
+    network = Single(3, random_state=0).partial_fit(X[:100])
+    assert network.n_samples_seen_ == 100
+    assert np.array_equal(network.partial_fit_transform(X[100:110]), np.zeros((10, 3)))
+    assert network.transform(X).shape == (400, 3)
+    network.save(tmp_path / "model")
+    loaded = bionica.load(tmp_path / "model")
+    assert loaded.n_samples_seen_ == 110
+    assert same_bits(loaded.partial_fit(X[110:]), network.partial_fit(X[110:]))
+    assert same_bits(network, Single(3, random_state=0, init="random").fit(X))
+
+
+@single_layer
+def test_given_weights_of_a_natural_network(Single):
+    """Weights in the paper's terms: started at a solution, it stays there."""
+    S = sparse_uniform(10_000, 3, rng=0)
+    X, A = mix(S, bionica.datasets.paper_mixing("d3"))
+    if Single is bionica.InterneuronNICA:
+        init = {"W_xy": np.linalg.inv(A), "W_yn": np.eye(3)}
+    else:
+        W_zz = S.T @ S / len(S)
+        init = {"W_zz": W_zz, "W_xz": W_zz @ np.linalg.inv(A)}
+    network = Single(3, init=init, random_state=0).fit(X)
+    assert permutation_error(S, network.transform(X)) < 1e-3
+
+
+def test_diagnosis_of_a_network():
+    S = sparse_uniform(20_000, 3, rng=0)
+    X, _ = mix(S, n_mixtures=6, snr_db=40, rng=0)
+    assert bionica.TwoCompartmentNICA(3, random_state=0).fit(X).diagnose(X).ok
+    assert not bionica.TwoCompartmentNICA(5, random_state=0).fit(X).diagnose(X).ok
+
+
+def test_parameters_are_checked_at_every_call(tmp_path):
+    _, X = mixtures(300, 3)
+    for method in ("partial_fit", "learn_one", "save"):
+        network = bionica.InterneuronNICA(3, random_state=0).fit(X).set_params(eta0=-1)
+        argument = {"partial_fit": X, "learn_one": X[0], "save": tmp_path / "model"}[method]
+        with pytest.raises(ValueError, match="eta0"):
+            getattr(network, method)(argument)
