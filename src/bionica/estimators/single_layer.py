@@ -102,7 +102,10 @@ class SingleLayerNICA(OnlineNICA):
             if self.precondition != "natural":
                 super()._begin(X, rng)
             return  # else it starts as a stream does
-        block = X[: min(self.init_samples, self.horizon or self.init_samples)]
+        if self.horizon is None:  # spread evenly: neighbouring samples may be alike, as pixels are
+            block = X if len(X) <= self.init_samples else X[np.arange(self.init_samples) * len(X) // self.init_samples]
+        else:
+            block = X[: min(self.init_samples, self.horizon)]
         check_finite(block, 0, type(self).__name__)
         start = begin(block, self._count(block), rng, offline=True)
         self._offline_start = True

@@ -51,6 +51,8 @@ def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: di
         Numbers and booleans only.
     """
     path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path.parent} is not a folder; make it first, or save somewhere else")
     header = {"format": FORMAT, **header}
     header["checksum"] = _checksum(header, arrays)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -96,7 +98,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
                 for name in archive.namelist()
                 if name != _HEADER
             }
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):
         raise
     except ModelFileError:
         raise

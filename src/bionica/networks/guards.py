@@ -12,9 +12,9 @@ Appendix C of the paper:
                I - 2 eta (x - x_bar)(x - x_bar)', in Nonnegative PCA W by I - eta y y'; past 1/|x - x_bar|^2 and
                2/|y|^2 these overshoot and the weights grow without bound. The guard caps eta at half of that. Published
                settings run without it.
-    energy     natural networks: over each 100 samples the energy of the outputs is compared with that of the whitened input,
+    energy     natural networks: over each 1000 samples the energy of the outputs is compared with that of the whitened input,
                which it equals at the solution. Where it is over 4 times or under a quarter of that, the weights go back to
-               where it was last within a factor 2, and every learning rate is halved from then on.
+               where it was last within a factor 2, and the learning rates are halved (to a sixteenth at most) until it is again.
 
 Counted with them: `regularised` and `unsettled` samples of the dynamics.
 """

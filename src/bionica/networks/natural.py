@@ -26,6 +26,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .compiled import cold, hot
+from .guards import ENERGY
+
+#: The guard `energy` looks every so many samples, and never makes the rates slower than this share.
+WINDOW = 1000
+SLOWEST = 1 / 16
 
 
 class Input(NamedTuple):
@@ -109,6 +114,22 @@ def measure_energy(inp, work, y):
     for j in range(work.u.shape[0]):
         s += work.u[j] * (work.r[j] + inp.v[j])
     inp.energy[1] += s
+
+
+@cold
+def judge_energy(inp, events):
+    """Whether the outputs have lost their size since the guard last looked, and whether they are healthy; sets the brake."""
+    out, whitened = inp.energy[0], inp.energy[1]
+    inp.energy[0] = 0
+    inp.energy[1] = 0
+    lost = out > 4 * whitened or 4 * out < whitened
+    healthy = out <= 2 * whitened and 2 * out >= whitened
+    if lost:
+        events[ENERGY] += 1
+        inp.brake[0] = max(0.5 * inp.brake[0], SLOWEST)
+    elif healthy:
+        inp.brake[0] = min(1.5 * inp.brake[0], 1.0)
+    return lost, healthy
 
 
 @cold

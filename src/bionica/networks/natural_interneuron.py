@@ -20,8 +20,8 @@ import numpy as np
 
 from . import natural
 from .dynamics import scratch, settle_interneurons
-from .guards import ENERGY, EVERY, cap_rate, flip_silent, lift_singular_values, n_repairs
-from .natural import average, averaging_weight, forgetting, measure_energy, observe, restore
+from .guards import EVERY, cap_rate, flip_silent, lift_singular_values, n_repairs
+from .natural import WINDOW, average, averaging_weight, forgetting, judge_energy, measure_energy, observe, restore
 from .plasticity import apply, follow, hebb, project
 from .rule import learn, repair, settle, workspace
 
@@ -149,19 +149,12 @@ def _repair(state, work, params):
         lift_singular_values(state.W_yn.T, params.eps, work.ws)
         lift_singular_values(state.W_ny, params.eps, work.ws)
     if guards.energy:
-        energy = state.inp.energy
         measure_energy(state.inp, work.first, work.y)
-        if state.t[0] % EVERY == 0:
-            lost = energy[0] > 4 * energy[1] or 4 * energy[0] < energy[1]
-            healthy = energy[0] <= 2 * energy[1] and 2 * energy[0] >= energy[1]
+        if state.t[0] % WINDOW == 0:
+            lost, healthy = judge_energy(state.inp, work.ws.events)
             restore(state.W_xy, state.W_xy_mean, state.W_xy_good, lost, healthy)
             restore(state.W_yn, state.W_yn_mean, state.W_yn_good, lost, healthy)
             restore(state.W_ny, state.W_ny_mean, state.W_ny_good, lost, healthy)
-            if lost:
-                state.inp.brake[0] *= 0.5
-                work.ws.events[ENERGY] += 1
-            energy[0] = 0
-            energy[1] = 0
 
 
 def averaged(state: State) -> State:

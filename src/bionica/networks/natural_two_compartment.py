@@ -16,8 +16,8 @@ import numpy as np
 
 from . import natural
 from .dynamics import scratch, settle_lateral
-from .guards import ENERGY, EVERY, cap_rate, flip_silent, lift_eigenvalues, n_repairs
-from .natural import average, averaging_weight, measure_energy, observe, restore
+from .guards import EVERY, cap_rate, flip_silent, lift_eigenvalues, n_repairs
+from .natural import WINDOW, average, averaging_weight, judge_energy, measure_energy, observe, restore
 from .plasticity import apply, hebb_raw, project
 from .rule import learn, repair, settle, workspace
 
@@ -119,18 +119,11 @@ def _repair(state, work, params):
     if params.guards.spectrum and state.t[0] % EVERY == 0:
         lift_eigenvalues(state.W_zz, params.eps, work.ws)
     if params.guards.energy:
-        energy = state.inp.energy
         measure_energy(state.inp, work.first, work.y)
-        if state.t[0] % EVERY == 0:
-            lost = energy[0] > 4 * energy[1] or 4 * energy[0] < energy[1]
-            healthy = energy[0] <= 2 * energy[1] and 2 * energy[0] >= energy[1]
+        if state.t[0] % WINDOW == 0:
+            lost, healthy = judge_energy(state.inp, work.ws.events)
             restore(state.W_xz, state.W_xz_mean, state.W_xz_good, lost, healthy)
             restore(state.W_zz, state.W_zz_mean, state.W_zz_good, lost, healthy)
-            if lost:
-                state.inp.brake[0] *= 0.5
-                work.ws.events[ENERGY] += 1
-            energy[0] = 0
-            energy[1] = 0
 
 
 def averaged(state: State) -> State:

@@ -1,0 +1,31 @@
+"""The command line: one module for each command, heavy imports inside the functions."""
+
+from typing import Annotated
+
+import typer
+
+from .. import __version__
+from .demo import demo
+
+app = typer.Typer(
+    help="Separate nonnegative sources from a stream of mixtures.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_show_locals=False,
+)
+app.command()(demo)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Separate nonnegative sources from a stream of mixtures."""
