@@ -12,9 +12,10 @@ from ..networks import interneuron, natural, natural_interneuron
 from ..networks.dynamics import ExactAsymmetric
 from ..schedules import Rate
 from .documentation import documented
-from .online import Array, guard_seed, orthonormal_rows
+from .online import Array
 from .single_layer import SingleLayerNICA
 from .start import Start
+from .weights import guard_seed, orthonormal_rows
 
 
 @documented(

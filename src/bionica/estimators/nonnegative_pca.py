@@ -14,7 +14,8 @@ from ..schedules import Rate, learning_rates
 from ..whitening import moments, whitening
 from .documentation import documented
 from .errors import DivergenceError, check_finite
-from .online import Array, OnlineNICA, guard_seed, orthonormal_rows
+from .online import Array, OnlineNICA
+from .weights import guard_seed, orthonormal_rows
 
 
 @documented(

@@ -18,7 +18,7 @@ from ..networks.stream import run
 from ..whitening import moments
 from .diagnosis import Diagnosable
 from .errors import check_finite
-from .online import orthonormal_rows
+from .weights import orthonormal_rows
 
 __all__ = ["OfflineNICA"]
 

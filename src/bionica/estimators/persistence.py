@@ -22,9 +22,10 @@ from ..networks import (
 from ..networks import state as states
 from .interneuron import InterneuronNICA
 from .nonnegative_pca import NonnegativePCA
-from .online import OnlineNICA, rule_of
+from .online import OnlineNICA
 from .two_compartment import TwoCompartmentNICA
 from .two_layer_nsm import TwoLayerNSM
+from .weights import rule_of
 
 __all__ = ["load", "save"]
 

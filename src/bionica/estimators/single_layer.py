@@ -16,8 +16,9 @@ from ..networks import natural
 from ..schedules import learning_rates
 from ..whitening import Spectrum
 from .errors import DivergenceError, check_finite
-from .online import OnlineNICA, rule_of
+from .online import OnlineNICA
 from .start import Start, begin, spectrum
+from .weights import rule_of
 
 Array = NDArray[Any]
 

@@ -11,9 +11,10 @@ from sklearn.utils._param_validation import Interval
 from ..networks import natural, natural_two_compartment, two_compartment
 from ..schedules import Rate
 from .documentation import documented
-from .online import Array, guard_seed, orthonormal_rows, positive_definite
+from .online import Array
 from .single_layer import SingleLayerNICA
 from .start import Start
+from .weights import guard_seed, orthonormal_rows, positive_definite
 
 
 @documented(

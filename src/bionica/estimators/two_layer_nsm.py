@@ -11,7 +11,8 @@ from sklearn.utils._param_validation import Interval
 from ..networks import two_layer_nsm
 from ..schedules import Rate, learning_rates
 from .documentation import documented
-from .online import Array, OnlineNICA, guard_seed, orthonormal_rows, positive_definite
+from .online import Array, OnlineNICA
+from .weights import guard_seed, orthonormal_rows, positive_definite
 
 
 @documented(eta0=0.1, decay=1e-6, names="W_xh, W_hg, W_hy, W_yy", guards=("silent", "spectrum"))

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .dynamics import scratch, settle_interneurons
-from .guards import EVERY, flip_silent, lift_singular_values, n_repairs, replace_rows
+from .guards import EVERY, flip_silent, lift_singular_values, replace_rows
 from .natural import average, averaging_weight
 from .plasticity import follow, follow_input, hebb, hebb_input, mean_weight, project
-from .rule import learn, repair, settle, workspace
+from .rule import bookkeeping, learn, repair, settle, workspace
 
 
 class State(NamedTuple):
@@ -88,11 +88,7 @@ def init(
         W_yn_mean=W_yn[rows].copy(),
         W_ny_mean=W_ny[rows].copy(),
         x_power=np.zeros(k if scaled else 0, dtype),
-        t=np.zeros(1, np.int64),
-        fired=np.zeros(d, np.bool_),
-        firing=np.zeros(d, np.bool_),
-        rng=rng.copy(),
-        repairs=np.zeros(n_repairs, np.int64),
+        **bookkeeping(d, rng),
     )
 
 

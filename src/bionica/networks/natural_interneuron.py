@@ -20,10 +20,10 @@ import numpy as np
 
 from . import natural
 from .dynamics import scratch, settle_interneurons
-from .guards import EVERY, cap_rate, flip_silent, lift_singular_values, n_repairs
+from .guards import EVERY, cap_rate, flip_silent, lift_singular_values
 from .natural import WINDOW, average, averaging_weight, forgetting, judge_energy, measure_energy, observe, restore
 from .plasticity import apply, follow, hebb, project
-from .rule import learn, repair, settle, workspace
+from .rule import bookkeeping, learn, repair, settle, workspace
 
 
 class State(NamedTuple):
@@ -93,11 +93,7 @@ def init(
         W_xy_good=W_xy.copy(),
         W_yn_good=W_yn.copy(),
         W_ny_good=W_ny.copy(),
-        t=np.zeros(1, np.int64),
-        fired=np.zeros(d, np.bool_),
-        firing=np.zeros(d, np.bool_),
-        rng=rng.copy(),
-        repairs=np.zeros(n_repairs, np.int64),
+        **bookkeeping(d, rng),
     )
 
 

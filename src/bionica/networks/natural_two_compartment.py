@@ -16,10 +16,10 @@ import numpy as np
 
 from . import natural
 from .dynamics import scratch, settle_lateral
-from .guards import EVERY, cap_rate, flip_silent, lift_eigenvalues, n_repairs
+from .guards import EVERY, cap_rate, flip_silent, lift_eigenvalues
 from .natural import WINDOW, average, averaging_weight, judge_energy, measure_energy, observe, restore
 from .plasticity import apply, hebb_raw, project
-from .rule import learn, repair, settle, workspace
+from .rule import bookkeeping, learn, repair, settle, workspace
 
 
 class State(NamedTuple):
@@ -72,11 +72,7 @@ def init(inp: natural.Input, W_xz: np.ndarray, W_zz: np.ndarray, averaged: bool,
         W_zz_mean=W_zz[rows].copy(),
         W_xz_good=W_xz.copy(),
         W_zz_good=W_zz.copy(),
-        t=np.zeros(1, np.int64),
-        fired=np.zeros(d, np.bool_),
-        firing=np.zeros(d, np.bool_),
-        rng=rng.copy(),
-        repairs=np.zeros(n_repairs, np.int64),
+        **bookkeeping(d, rng),
     )
 
 

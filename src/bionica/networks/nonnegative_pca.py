@@ -13,9 +13,9 @@ import numpy as np
 
 from . import whitening_layer
 from .dynamics import scratch
-from .guards import cap_rate, flip_silent, n_repairs
+from .guards import cap_rate, flip_silent
 from .plasticity import apply, mean_weight
-from .rule import learn, repair, settle, workspace
+from .rule import bookkeeping, learn, repair, settle, workspace
 from .whitening_layer import learn_whitening, whiten
 
 
@@ -54,11 +54,7 @@ def init(layer: Any, W: np.ndarray, rng: np.ndarray) -> State:
     return State(
         layer=layer,
         W=W.copy(),
-        t=np.zeros(1, np.int64),
-        fired=np.zeros(d, np.bool_),
-        firing=np.zeros(d, np.bool_),
-        rng=rng.copy(),
-        repairs=np.zeros(n_repairs, np.int64),
+        **bookkeeping(d, rng),
     )
 
 

@@ -14,13 +14,27 @@ them.
 import functools
 from typing import Any
 
+import numpy as np
+
 from .compiled import generic
+from .guards import n_repairs
 
 
 @functools.singledispatch
 def workspace(state: Any) -> Any:
     """Scratch arrays for one run over `state`; called from Python only."""
     raise TypeError(f"no workspace() is registered for {type(state).__name__}")
+
+
+def bookkeeping(d: int, rng: np.ndarray) -> dict[str, np.ndarray]:
+    """Return what every State ends with: samples seen, who has ever fired, who fires now, random numbers, repairs."""
+    return {
+        "t": np.zeros(1, np.int64),
+        "fired": np.zeros(d, np.bool_),
+        "firing": np.zeros(d, np.bool_),
+        "rng": rng.copy(),
+        "repairs": np.zeros(n_repairs, np.int64),
+    }
 
 
 @generic

@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .dynamics import scratch, settle_lateral
-from .guards import EVERY, cap_rate, flip_silent, lift_eigenvalues, n_repairs
+from .guards import EVERY, cap_rate, flip_silent, lift_eigenvalues
 from .natural import average, averaging_weight
 from .plasticity import follow, follow_input, hebb_raw, mean_weight, project
-from .rule import learn, repair, settle, workspace
+from .rule import bookkeeping, learn, repair, settle, workspace
 
 
 class State(NamedTuple):
@@ -81,11 +81,7 @@ def init(W_xz: np.ndarray, W_zz: np.ndarray, rng: np.ndarray, averaged: bool = F
         W_xz_mean=W_xz[rows].copy(),
         W_zz_mean=W_zz[rows].copy(),
         x_power=np.zeros(k if scaled else 0, dtype),
-        t=np.zeros(1, np.int64),
-        fired=np.zeros(d, np.bool_),
-        firing=np.zeros(d, np.bool_),
-        rng=rng.copy(),
-        repairs=np.zeros(n_repairs, np.int64),
+        **bookkeeping(d, rng),
     )
 
 

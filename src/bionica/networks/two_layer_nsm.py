@@ -18,9 +18,9 @@ import numpy as np
 
 from . import whitening_layer
 from .dynamics import scratch, settle_lateral
-from .guards import EVERY, flip_silent, lift_eigenvalues, n_repairs
+from .guards import EVERY, flip_silent, lift_eigenvalues
 from .plasticity import apply, hebb_raw, mean_weight
-from .rule import learn, repair, settle, workspace
+from .rule import bookkeeping, learn, repair, settle, workspace
 from .whitening_layer import learn_whitening, whiten
 
 
@@ -62,11 +62,7 @@ def init(W_xh: np.ndarray, W_hg: np.ndarray, W_hy: np.ndarray, W_yy: np.ndarray,
         layer=whitening_layer.init(W_xh, W_hg),
         W_hy=W_hy.copy(),
         W_yy=W_yy.copy(),
-        t=np.zeros(1, np.int64),
-        fired=np.zeros(d, np.bool_),
-        firing=np.zeros(d, np.bool_),
-        rng=rng.copy(),
-        repairs=np.zeros(n_repairs, np.int64),
+        **bookkeeping(d, rng),
     )
 
 
