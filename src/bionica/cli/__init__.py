@@ -6,6 +6,9 @@ import typer
 
 from .. import __version__
 from .demo import demo
+from .doctor import doctor
+from .reproduce import reproduce
+from .separate import separate
 
 app = typer.Typer(
     help="Separate nonnegative sources from a stream of mixtures.",
@@ -14,6 +17,9 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.command()(demo)
+app.command()(doctor)
+app.command()(reproduce)
+app.command()(separate)
 
 
 def _version(value: bool) -> None:

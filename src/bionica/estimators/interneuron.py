@@ -204,7 +204,8 @@ class InterneuronNICA(SingleLayerNICA):
         both_given = isinstance(self.init, dict) and {"W_yn", "W_ny"} <= set(self.init)
         if self.dynamics == "exact" and (self.decoupled or both_given):
             dynamics = ExactAsymmetric(eps)
-        horizon, averaging = int(self.horizon or 0), self._averaging()
+        averaging = self._averaging()
         if self.precondition == "natural":
+            horizon = self._memory(dtype) or 0
             return natural_interneuron.Params(dynamics, guards, horizon, eps, averaging)
-        return interneuron.Params(dynamics, guards, window, eps, averaging, horizon)
+        return interneuron.Params(dynamics, guards, window, eps, averaging, int(self.horizon or 0))

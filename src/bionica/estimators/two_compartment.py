@@ -167,10 +167,11 @@ class TwoCompartmentNICA(SingleLayerNICA):
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, window, eps = self._common_params(dtype)
-        horizon, averaging = int(self.horizon or 0), self._averaging()
+        averaging = self._averaging()
         if self.precondition == "natural":
+            horizon = self._memory(dtype) or 0
             return natural_two_compartment.Params(dynamics, guards, horizon, eps, averaging, self._tau())
-        return two_compartment.Params(dynamics, guards, window, eps, averaging, horizon, self._tau())
+        return two_compartment.Params(dynamics, guards, window, eps, averaging, int(self.horizon or 0), self._tau())
 
     def _bounded(self, rates: Array, state: Any) -> Array:
         tau = self._tau()

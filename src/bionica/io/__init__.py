@@ -1,5 +1,26 @@
-"""Readers and writers: models on disk."""
+"""Readers and writers: streams of mixtures and sources, models on disk."""
 
 from .model import ModelFileError, read_model, write_model
+from .readers import FORMATS, open_reader
+from .source import InputError, Reader, Spread
+from .text import RawPipe, TextReader
+from .writers import OutputError, PipeWriter, Writer, check_output, open_writer, output_files
 
-__all__ = ["ModelFileError", "read_model", "write_model"]
+__all__ = [
+    "FORMATS",
+    "InputError",
+    "ModelFileError",
+    "OutputError",
+    "PipeWriter",
+    "RawPipe",
+    "Reader",
+    "Spread",
+    "TextReader",
+    "Writer",
+    "check_output",
+    "open_reader",
+    "open_writer",
+    "output_files",
+    "read_model",
+    "write_model",
+]

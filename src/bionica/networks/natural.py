@@ -27,9 +27,12 @@ import numpy as np
 
 from .compiled import cold, hot
 from .guards import ENERGY
+from .plasticity import apply
 
 #: The guard `energy` looks every so many samples, and never makes the rates slower than this share.
 WINDOW = 1000
+#: v = R u_bar is computed anew every so many samples, and by updates in between.
+REFRESH = 64
 SLOWEST = 1 / 16
 
 
@@ -92,6 +95,8 @@ def observe(inp, work, horizon):
         v[i] = (v[i] - f * along * r[i] + w * shrink * r[i]) * grow
         u_bar[i] += w * (u[i] - u_bar[i])
         r[i] *= shrink
+    if inp.n[0] % REFRESH == 0:  # what rounding did to v would stay for ever
+        apply(R, u_bar, v)
     return q
 
 

@@ -1,0 +1,147 @@
+"""Running what is not there yet, on all cores."""
+
+import platform
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import __version__, metrics
+from ..estimators import DivergenceError, NoncenteredWhitener
+from .config import Task
+from .contenders import Array, is_offline, outputs
+from .problems import presentations, problem
+from .store import Result, Store
+
+#: Times at which a curve is stored.
+N_TIMES = 200
+#: Points of a cloud of figure 1.
+N_POINTS = 1000
+
+
+def pending(tasks: Sequence[Task], store: Store) -> list[Task]:
+    """The tasks whose results are not stored."""
+    return [task for task in tasks if store.get(task) is None]
+
+
+def run_all(tasks: Sequence[Task], store: Store, *, jobs: int = 1, done: Callable[[], object] | None = None) -> None:
+    """Run tasks and store each result as it is there.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        What to run.
+    store : Store
+        Where results go.
+    jobs : int
+        Processes.
+    done : callable, optional
+        Called as each finishes.
+    """
+    if jobs == 1 or len(tasks) < 2:
+        finished: Iterable[Task] = (execute(task, store) for task in tasks)
+    else:
+        from joblib import Parallel, delayed  # type: ignore[import-untyped]
+
+        parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
+        finished = parallel(delayed(execute)(task, store) for task in tasks)
+    for _ in finished:
+        if done is not None:
+            done()
+
+
+def execute(task: Task, store: Store) -> Task:
+    """Run one task, store its result, and return the task."""
+    S, X = problem(task)
+    started = time.perf_counter()
+    found: dict[str, Any] = {"status": "ok", "error": None, "last_tenth": None}
+    arrays: dict[str, Array] = {}
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            # Settings of a grid search are meant to fail, and FastICA need not converge: their errors say so.
+            warnings.simplefilter("ignore")
+            found["error"], found["last_tenth"], arrays = _measure(task, S, X)
+    except DivergenceError as error:
+        found["status"] = f"diverged at sample {error.sample}"
+    except ValueError as error:
+        if task.experiment != "table1":
+            raise
+        found["status"] = str(error)  # a learning rate above what the rule can bear
+    found |= {
+        "seconds": time.perf_counter() - started,
+        "n_samples": len(S),
+        "versions": versions(),
+        "machine": machine(),
+    }
+    found["task"] = task.file
+    store.put(Result(task, found, arrays))
+    return task
+
+
+def _measure(task: Task, S: Array, X: Array) -> tuple[float, float | None, dict[str, Array]]:
+    if task.network == "correlation floor":
+        return metrics.correlation_floor(S), None, {}
+    Y = outputs(task.network, task.setting, S, X, task.seed, dict(task.params))
+    if task.experiment == "figure1":
+        return metrics.permutation_error(S, Y), None, _scatter(S, X, Y)
+    if task.experiment == "table1" or is_offline(task.network):
+        return metrics.permutation_error(S, Y), None, {}
+    curve = metrics.error_curve(S, Y)
+    n = len(curve)
+    t = np.unique(np.geomspace(1, n, N_TIMES).round().astype(np.int64))
+    arrays = {"t": t, "error": curve[t - 1]}
+    if task.keep_outputs:
+        arrays["recovered"] = _last_presentation(task, S, Y)
+    tail = max(1, n // 10)
+    last_tenth = (curve[-1] * n - (curve[n - tail - 1] * (n - tail) if n > tail else 0.0)) / tail
+    return float(curve[-1]), float(last_tenth), arrays
+
+
+def _scatter(S: Array, X: Array, Y: Array) -> dict[str, Array]:
+    """The point clouds of figure 1, and three sources to follow."""
+    wanted = np.array([[0.45, 2.6], [2.5, 0.55], [1.9, 1.9]])
+    tracked = np.array([np.argmin(((S[:N_POINTS] - point) ** 2).sum(axis=1)) for point in wanted])
+    Y = Y[:, metrics.match_sources(S, Y).permutation]
+    Z = np.asarray(NoncenteredWhitener(2).fit_transform(X))
+    clouds = {"sources": S, "mixtures": X, "whitened": Z, "recovered": Y}
+    return {**{name: cloud[:N_POINTS] for name, cloud in clouds.items()}, "tracked": tracked}
+
+
+def _last_presentation(task: Task, S: Array, Y: Array) -> Array:
+    """What the network put out as it met each pixel for the last time, in reading order."""
+    n = len(S) // task.epochs
+    order = presentations(n, task.epochs, task.seed)[-1]
+    recovered = np.empty((n, Y.shape[1]), np.float32)
+    recovered[order] = Y[-n:, metrics.match_sources(S, Y).permutation]
+    return recovered
+
+
+@lru_cache
+def versions() -> str:
+    """Versions of what computes."""
+    packages = " ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn"))
+    return f"bionica {__version__} python {platform.python_version()} {packages}"
+
+
+@lru_cache
+def machine() -> str:
+    """The machine in words."""
+    from joblib import cpu_count
+
+    cpuinfo = Path("/proc/cpuinfo")
+    names = [line.split(":", 1)[1].strip() for line in _lines(cpuinfo) if line.startswith("model name")]
+    return (
+        f"{platform.system()} {platform.machine()}, {names[0] if names else platform.processor()}, {cpu_count()} cores"
+    )
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []

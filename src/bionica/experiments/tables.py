@@ -1,0 +1,58 @@
+"""Tables on disk: rows in, CSV and Parquet out, each file complete or absent."""
+
+import csv
+import io
+import os
+import tempfile
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file that appears under its name only when it is complete."""
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(temporary).chmod(0o666 & ~umask)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_table(path: Path, rows: Sequence[Row]) -> list[Path]:
+    """Write rows as `path`.csv, and as `path`.parquet where pyarrow is installed.
+
+    Parameters
+    ----------
+    path : Path
+        Without suffix.
+    rows : sequence of dict
+        All with the same keys.
+
+    Returns
+    -------
+    list of Path
+        The files.
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    files = [path.with_suffix(".csv")]
+    write_atomically(files[0], text.getvalue().encode())
+    if find_spec("pyarrow") is not None:
+        arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+        buffer = io.BytesIO()
+        parquet.write_table(arrow.Table.from_pylist(list(rows)), buffer)
+        files.append(path.with_suffix(".parquet"))
+        write_atomically(files[1], buffer.getvalue())
+    return files

@@ -1,0 +1,48 @@
+"""One look for every figure: the colour and the line of each method."""
+
+from typing import Any, NamedTuple
+
+
+class Look(NamedTuple):
+    """How a method is drawn and called."""
+
+    label: str
+    color: str
+    line: str
+
+
+#: Colours that the colour-blind tell apart (Okabe and Ito).
+LOOKS = {
+    "InterneuronNICA": Look("Algorithm 1 (interneurons)", "#0072B2", "-"),
+    "TwoCompartmentNICA": Look("Algorithm 2 (2-compartmental)", "#D55E00", "-"),
+    "TwoLayerNSM": Look("2-layer NSM", "#009E73", "-"),
+    "NonnegativePCA": Look("Nonnegative PCA", "#CC79A7", "-"),
+    "InterneuronNICA untuned": Look("Algorithm 1, ours untuned", "#0072B2", "--"),
+    "TwoCompartmentNICA untuned": Look("Algorithm 2, ours untuned", "#D55E00", "--"),
+    "BatchNICA": Look("BatchNICA (offline)", "#000000", "-."),
+    "FastICA": Look("FastICA (offline, best sign and scale)", "#7F7F7F", "-."),
+    "correlation floor": Look("correlation floor", "#7F7F7F", ":"),
+}
+
+TITLES = {
+    "d3": "3 sparse uniform sources",
+    "d10": "10 sparse uniform sources",
+    "images": "3 images",
+}
+
+
+def look(network: str) -> Look:
+    """How a method is drawn; one that is not known gets its own name in black."""
+    return LOOKS.get(network, Look(network, "#000000", "-"))
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure of the house's proportions."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def plain(axis: Any) -> None:
+    """Take the frame's upper and right side away."""
+    axis.spines[["top", "right"]].set_visible(False)

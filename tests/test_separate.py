@@ -1,0 +1,403 @@
+"""`bionica separate`: real files in, sources out; pipes, interruptions, errors in one line."""
+
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import bionica
+from bionica.cli import app
+from bionica.io import open_reader, open_writer
+from bionica.metrics import permutation_error
+from conftest import mixtures
+
+COMMAND = [sys.executable, "-m", "bionica", "separate"]
+
+
+def separate(*arguments, fed=None, code=0):
+    result = CliRunner().invoke(app, ["separate", *map(str, arguments)], input=fed)
+    assert result.exit_code == code, (result.output, result.exception)
+    assert "Traceback" not in result.output
+    return result
+
+
+def refused(*arguments, fed=None):
+    result = separate(*arguments, fed=fed, code=1)
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("Error: ")
+    return result.stderr
+
+
+def write(path, X, shape=None):
+    with open_writer(path, X.shape[1], X.dtype, shape) as writer:
+        writer.write(X)
+    return path
+
+
+def read(path):
+    with open_reader([str(path)]) as reader:
+        return np.concatenate(list(reader.blocks()))
+
+
+def left(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def text(X):
+    return "".join(",".join(map(repr, row)) + "\n" for row in X.tolist())
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return mixtures(4000, 3, 5)
+
+
+# ---------------------------------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "csv", "tsv", "parquet", "h5", "zarr"])
+def test_every_format_is_separated_into_its_own_kind(tmp_path, problem, suffix):
+    if suffix in ("parquet", "h5", "zarr"):
+        pytest.importorskip({"parquet": "pyarrow", "h5": "h5py"}.get(suffix, suffix))
+    S, X = problem
+    result = separate(write(tmp_path / f"x.{suffix}", X), "--sources", 3)
+    assert left(tmp_path) == [f"x-sources.{suffix}", f"x.{suffix}"]
+    Y = read(tmp_path / f"x-sources.{suffix}")
+    assert permutation_error(S, Y) < 1e-3
+    assert np.array_equal(Y, bionica.TwoCompartmentNICA(3, random_state=0).fit(X).transform(X))
+    assert result.stderr == ""
+    assert "3 sources in 4,000 samples of 5 mixtures (TwoCompartmentNICA" in result.stdout
+    assert "The fit looks right" in result.stdout
+    assert f"x-sources.{suffix}" in result.stdout
+
+
+@pytest.mark.parametrize("method", ["two-compartment", "interneuron", "npca", "nsm", "batch"])
+def test_methods_and_json(tmp_path, problem, method):
+    S, X = problem
+    np.save(tmp_path / "x.npy", X.T)
+    out = tmp_path / "y.csv"
+    epochs = 20 if method in ("npca", "nsm") else 1
+    result = separate(
+        tmp_path / "x.npy", "-o", out, "--axis", 1, "--method", method, "--epochs", epochs, "--json"
+    )  # fmt: skip
+    found = json.loads(result.stdout)
+    assert (found["sources"], found["mixtures"], found["samples"]) == (3, 5, 4000)
+    assert found["output"] == [str(out)]
+    assert found["ok"] or method in ("npca", "nsm")
+    assert permutation_error(S, read(out)) < 0.05
+
+
+def test_larger_than_the_first_sample(tmp_path, problem, monkeypatch):
+    monkeypatch.setattr(sys.modules["bionica.cli.separate"], "SAMPLE", 1000)
+    S, X = problem
+    separate(write(tmp_path / "x.npy", X), "--model", tmp_path / "m", "--epochs", 2)
+    assert permutation_error(S, read(tmp_path / "x-sources.npy")) < 1e-3
+    assert bionica.load(tmp_path / "m").n_samples_seen_ == 9000
+    network = bionica.TwoCompartmentNICA(3, random_state=0).fit(X[::4]).partial_fit(X).partial_fit(X)
+    assert np.array_equal(read(tmp_path / "x-sources.npy"), network.transform(X))
+
+
+def test_images_are_recovered_as_images(tmp_path, rng):
+    iio = pytest.importorskip("imageio.v3")
+    S = rng.random((3, 40, 40)) * (rng.random((3, 40, 40)) < 0.5)
+    mixed = np.einsum("ij,jhw->ihw", np.eye(3) + 0.5, S)
+    names = [tmp_path / f"mixed-{i}.png" for i in range(3)]
+    for name, image in zip(names, mixed, strict=True):
+        iio.imwrite(name, np.rint(60000 * image / mixed.max()).astype(np.uint16))
+    separate(*names, "--sources", 3)
+    Y = np.stack([iio.imread(tmp_path / f"sources-{i}.png").ravel() / 65535 for i in range(3)], axis=1)
+    S = S.reshape(3, -1).T
+    assert permutation_error(S / S.std(axis=0), Y / Y.std(axis=0)) < 1e-3
+    separate(*names, "--sources", 3, "-o", tmp_path / "stack.tif", "-q")
+    separate(tmp_path / "stack.tif", "-o", tmp_path / "again.npy", "--report", tmp_path / "page.html")
+    assert np.load(tmp_path / "again.npy").shape == (1600, 3)
+
+
+def test_the_report_is_complete_in_itself(tmp_path, problem):
+    from xml.etree import ElementTree
+
+    page = tmp_path / "page.html"
+    separate(write(tmp_path / "x.npy", problem[1]), "--report", page)
+    html = page.read_text()
+    assert not re.search(r"(src|href)=\"(?!data:)", html)
+    pictures = re.findall(r"<svg.*?</svg>", html, re.DOTALL)
+    assert len(pictures) == 3
+    for picture in pictures:
+        ElementTree.fromstring(picture)
+    assert "the fit looks right" in html
+    assert "nan" not in "".join(pictures)
+
+
+def test_quiet_says_nothing(tmp_path, problem):
+    result = separate(write(tmp_path / "x.npy", problem[1]), "-q")
+    assert result.output == ""
+
+
+def test_help_has_examples_and_exit_codes():
+    text = separate("--help").output
+    assert "bionica separate mixtures.npy --sources 3" in text
+    assert "130" in text
+
+
+# ---------------------------------------------------------------------------------------------- errors
+
+
+def test_errors_say_what_to_do(tmp_path, problem):
+    _, X = problem
+    x = write(tmp_path / "x.npy", X)
+    before = left(tmp_path)
+    assert "more than the 5 mixtures" in refused(x, "--sources", 6)
+    assert "--axis 1; if not, --axis 0" in refused(write(tmp_path / "t.npy", np.ascontiguousarray(X.T)))
+    assert "need 4 at the least" in refused(write(tmp_path / "s.npy", X[:3]), "--sources", 4, "--axis", 0)
+    (tmp_path / "t.npy").unlink()
+    (tmp_path / "s.npy").unlink()
+    assert "unknown suffix '.xyz'" in refused(x, "-o", tmp_path / "y.xyz")
+    assert "no folder" in refused(x, "-o", tmp_path / "no" / "y.npy")
+    assert "does not exist" in refused(tmp_path / "no.npy")
+    assert "x.npy exists already" in refused(x, "-o", x)
+    assert "no folder" in refused(x, "--model", tmp_path / "no" / "m")
+    assert "has no array" in refused(write(tmp_path / "x.npz", X), "--dataset", "other")
+    (tmp_path / "x.npz").unlink()
+    assert left(tmp_path) == before
+    (tmp_path / "m").write_bytes(b"no model")
+    assert "--resume, or replace it with --force" in refused(x, "--model", tmp_path / "m")
+    assert "not a complete bionica model" in refused(x, "--model", tmp_path / "m", "--resume")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-", "x.npy"], ["x.npy", "--columns", "3"], ["-", "--axis", "1"], ["-", "--epochs", "2"], ["x.npy", "--resume"],
+        ["x.npy", "--follow", "-o", "y.csv"], ["-", "--method", "batch"], ["x.npy", "--sources", "none"],
+        ["x.npy", "--method", "batch", "--model", "m"], ["x.npy", "--sources", "0"], [],
+    ],
+)  # fmt: skip
+def test_wrong_usage(arguments):
+    separate(*arguments, code=2)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".parquet", ".h5", ".tif"])
+def test_fuzzed_files_end_in_one_line_and_leave_nothing(tmp_path, problem, rng, suffix):
+    pytest.importorskip({".parquet": "pyarrow", ".h5": "h5py", ".tif": "tifffile"}.get(suffix, "numpy"))
+    data = write(tmp_path / f"x{suffix}", problem[1][:400], (20, 20)).read_bytes()
+    (tmp_path / f"x{suffix}").unlink()
+    bad = tmp_path / f"bad{suffix}"
+    for spoilt in (data[: len(data) // 2], data[:7], rng.bytes(2000), data[:64] + rng.bytes(500), b"\x00" * 999):
+        bad.write_bytes(spoilt)
+        result = CliRunner().invoke(app, ["separate", str(bad)])
+        if result.exit_code == 0:  # half of a text file is a text file
+            assert suffix == ".csv"
+            (tmp_path / f"bad-sources{suffix}").unlink()
+        else:
+            assert result.exit_code == 1, (result.output, result.exception)
+            assert result.stderr.startswith(f"Error: {bad}")
+            assert result.stderr.count("\n") == 1
+        assert left(tmp_path) == [bad.name]
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".h5", ".parquet"])
+def test_a_full_disk(tmp_path, problem, suffix):
+    pytest.importorskip({".parquet": "pyarrow", ".h5": "h5py"}.get(suffix, "numpy"))
+    np.save(tmp_path / "x.npy", problem[1])
+
+    def little():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+
+    result = run(["x.npy", "-o", f"y{suffix}"], tmp_path, preexec_fn=little)
+    assert result.returncode == 1, result.stderr
+    assert result.stderr.startswith("Error: ")
+    assert "Traceback" not in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert left(tmp_path) == ["x.npy"]
+
+
+def run(arguments, folder, **options):
+    return subprocess.run(COMMAND + arguments, cwd=folder, capture_output=True, text=True, timeout=60, **options)
+
+
+# ---------------------------------------------------------------------------------------------- pipes
+
+
+def test_a_pipe_gives_what_the_network_put_out(problem):
+    S, X = problem
+    Y = bionica.TwoCompartmentNICA(3, random_state=0).partial_fit_transform(X)
+    for arguments, fed in (
+        (["-", "--sources", 3], text(X)),
+        (["-", "--sources", 3], "a;b;c;d;e\n" + text(X).replace(",", ";")),
+        (["-", "--columns", 5], X.tobytes()),  # counts three
+    ):
+        result = separate(*arguments, fed=fed)
+        lines = result.stdout.splitlines()
+        if str(fed).startswith("a;"):
+            assert lines.pop(0) == "source_0,source_1,source_2"
+        assert np.array_equal(np.loadtxt(lines, delimiter=","), Y)
+        assert "3 sources in 4,000 samples" in result.stderr
+    assert permutation_error(S[-1000:], Y[-1000:]) < 0.05
+    result = separate("-", "--columns", 5, "--dtype", "float32", "--sources", 3, fed=X.astype("float32").tobytes())
+    assert np.allclose(np.loadtxt(result.stdout.splitlines(), delimiter=",")[-1], Y[-1], atol=1e-2)
+
+
+def test_a_pipe_into_a_file_and_a_file_into_a_pipe(tmp_path, problem):
+    _, X = problem
+    separate("-", "--sources", 3, "-o", tmp_path / "y.npy", "--model", tmp_path / "m", fed=text(X))
+    Y = np.load(tmp_path / "y.npy")
+    assert Y.shape == (4000, 3)
+    result = separate(write(tmp_path / "x.npy", X), "--follow", "--sources", 3)
+    assert np.array_equal(np.loadtxt(result.stdout.splitlines(), delimiter=","), Y)
+    result = separate(tmp_path / "x.npy", "-o", "-", "--json")
+    assert json.loads(result.stderr)["ok"]
+    assert np.array_equal(
+        np.loadtxt(result.stdout.splitlines(), delimiter=","),
+        bionica.TwoCompartmentNICA(3, random_state=0).fit(X).transform(X),
+    )
+
+
+def test_a_pipe_goes_on_where_it_stopped(tmp_path, problem):
+    _, X = problem
+    whole = separate("-", "--sources", 3, fed=text(X)).stdout
+    model = ["--model", tmp_path / "m", "--sources", 3]
+    first = separate("-", *model, fed=text(X[:50]))  # fewer than it starts with
+    second = separate("-", *model, "--resume", fed=text(X[50:1000]))
+    third = separate("-", *model, "--resume", fed=text(X[1000:]))
+    assert first.stdout + second.stdout + third.stdout == whole
+
+
+def test_a_bad_line_in_a_pipe_keeps_the_model(tmp_path, problem):
+    _, X = problem
+    result = separate(
+        "-", "--sources", 3, "--model", tmp_path / "m", "-o", tmp_path / "y.csv", fed=text(X[:1000]) + "1,2\n", code=1
+    )
+    assert "Error: standard input, line 1001 has 2 values where 5 are expected" in result.stderr
+    assert left(tmp_path) == ["m"]
+    assert bionica.load(tmp_path / "m").n_samples_seen_ == 1000
+    assert "holds no sample" in separate("-", fed="", code=1).stderr
+
+
+def test_a_slow_pipe_is_answered_within_50_ms_a_line(problem):
+    _, X = problem
+    env = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [*COMMAND, "-", "--sources", "3"], stdin=-1, stdout=-1, stderr=-1, env=env, bufsize=0
+    ) as process:  # fmt: skip
+        assert process.stderr.readline() == b"Reading standard input\n"
+        waits = []
+        for row in X[:400]:  # the network starts at sample 160
+            line = (",".join(map(repr, row.tolist())) + "\n").encode()
+            sent = time.perf_counter()
+            process.stdin.write(line)
+            answer = process.stdout.readline()
+            waits.append(time.perf_counter() - sent)
+            assert answer.count(b",") == 2
+            time.sleep(0.001)
+        process.stdin.close()
+        process.wait(30)
+        process.stdout.read(), process.stderr.read()
+    assert np.quantile(waits, 0.99) < 0.05, np.sort(waits)[-5:]
+    assert np.median(waits) < 0.01
+
+
+def test_nobody_listens(tmp_path, problem):
+    np.save(tmp_path / "x.npy", np.tile(problem[1], (10, 1)))
+    for arguments in ("--follow --sources 3 --model m", "-o -"):
+        command = " ".join([*COMMAND, "x.npy", arguments, "| head -2"])
+        result = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert len(result.stdout.splitlines()) == 2
+        assert "Error" not in result.stderr
+        assert "rror" not in result.stderr.replace("The", "")
+    assert (tmp_path / "m").exists()
+
+
+# ---------------------------------------------------------------------------------------------- interruptions
+
+
+def started(folder, *arguments):
+    return subprocess.Popen([*COMMAND, *arguments], cwd=folder, stdout=-1, stderr=-1, text=True)
+
+
+def wait_for(path, seen):
+    for _ in range(3000):
+        time.sleep(0.01)
+        if path.exists() and bionica.load(path).n_samples_seen_ > seen:
+            return
+    raise AssertionError("no checkpoint")
+
+
+@pytest.fixture(scope="module")
+def long_run(tmp_path_factory, problem):
+    """A folder with a file whose separation takes a second or more, and what one uninterrupted run makes of it."""
+    folder = tmp_path_factory.mktemp("long")
+    np.save(folder / "x.npy", np.tile(problem[1], (50, 1)))
+    separate(folder / "x.npy", *LONG, folder / "whole", "-o", folder / "whole.npy")
+    return folder
+
+
+LONG = ["--sources", "3", "--epochs", "20", "--model"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_interrupted_and_resumed_gives_the_same_bytes(long_run, how):
+    model, out = long_run / f"part{how}", long_run / f"part{how}.npy"
+    arguments = ["x.npy", *LONG, model.name, "-o", out.name]
+    with started(long_run, *arguments, "--checkpoint", "0") as process:
+        wait_for(model, 300_000)
+        process.send_signal(how)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == (130 if how == signal.SIGINT else -9), errors
+    assert not out.exists()
+    if how == signal.SIGINT:
+        assert errors.endswith(f"the network is in {model.name}; the same command with --resume goes on from here\n")
+    assert 300_000 < bionica.load(model).n_samples_seen_ < 4_000_000
+    separate(long_run / "x.npy", *LONG, model, "-o", out, "--resume")
+    assert model.read_bytes() == (long_run / "whole").read_bytes()
+    assert out.read_bytes() == (long_run / "whole.npy").read_bytes()
+    assert not [name for name in left(long_run) if name.endswith(".part")]
+
+
+def test_resume_checks_that_model_and_input_belong_together(tmp_path, problem):
+    _, X = problem
+    x, m = write(tmp_path / "x.npy", X), tmp_path / "m"
+    result = separate(x, "--model", m, "--resume")
+    assert "starting from the beginning" in result.stderr
+    model = ["--model", m, "--resume", "--force"]
+    assert "stopped in an input of 4000" in refused(write(tmp_path / "y.npy", X[:2000]), *model)
+    assert "has 4 mixtures" in refused(write(tmp_path / "z.npy", X[:, :4].copy()), *model)
+    assert "holds a TwoCompartmentNICA" in refused(x, *model, "--method", "interneuron")
+    assert "has 3 sources" in refused(x, *model, "--sources", 2)
+    before = m.read_bytes()
+    separate(x, *model)  # complete: writes the sources once more
+    assert m.read_bytes() == before
+    separate(x, *model, "--epochs", 3)
+    assert bionica.load(m).n_samples_seen_ == 12_000
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_a_recording_from_a_pipe(tmp_path, problem, how):
+    with subprocess.Popen(
+        [*COMMAND, "-", "--sources", "3", "-o", "y.csv", "--model", "m", "--checkpoint", "0"],
+        cwd=tmp_path,
+        stdin=-1,
+        stdout=-1,
+        stderr=-1,
+    ) as process:
+        assert process.stderr.readline() == b"Reading standard input\n"
+        process.stdin.write(text(problem[1][:1000]).encode())
+        process.stdin.flush()
+        wait_for(tmp_path / "m", 999)
+        process.send_signal(how)
+        process.wait(30)
+        errors = process.stderr.read().decode()
+        process.stdout.read()
+        process.stdin.close()
+    assert process.returncode == 130
+    assert "with --resume" in errors
+    assert read(tmp_path / "y.csv").shape == (1000, 3)
+    assert bionica.load(tmp_path / "m").n_samples_seen_ == 1000
