@@ -20,7 +20,7 @@ test-all: check $(INSTALLED)
 
 # The same mathematics without the compiler: the two must agree, and only here can coverage see the kernels.
 test-interpreted: $(INSTALLED)
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 -m interpreted tests --cov --cov-report=term
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 -m interpreted tests --cov=bionica.networks --cov-report=term
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check src tests benchmarks
