@@ -211,3 +211,13 @@ def test_parameters_are_checked_at_every_call(tmp_path):
         argument = {"partial_fit": X, "learn_one": X[0], "save": tmp_path / "model"}[method]
         with pytest.raises(ValueError, match="eta0"):
             getattr(network, method)(argument)
+
+
+def test_auto_needs_its_first_samples_in_one_call_to_return_outputs():
+    S = sparse_uniform(1000, 3, rng=0)
+    X, _ = mix(S, n_mixtures=6, rng=2)
+    with pytest.raises(ValueError, match="give these samples in one call"):
+        bionica.TwoCompartmentNICA("auto", random_state=0).partial_fit_transform(X[:50])
+    assert bionica.TwoCompartmentNICA("auto", random_state=0).partial_fit_transform(X).shape == (1000, 3)
+    rounded = np.array([[float(f"{value:.6g}") for value in row] for row in X])
+    assert bionica.TwoCompartmentNICA("auto", random_state=0).fit(rounded).components_.shape == (3, 6)

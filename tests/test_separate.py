@@ -163,7 +163,7 @@ def test_errors_say_what_to_do(tmp_path, problem):
     assert "unknown suffix '.xyz'" in refused(x, "-o", tmp_path / "y.xyz")
     assert "no folder" in refused(x, "-o", tmp_path / "no" / "y.npy")
     assert "does not exist" in refused(tmp_path / "no.npy")
-    assert "x.npy exists already" in refused(x, "-o", x)
+    assert "is also the input" in refused(x, "-o", x)
     assert "no folder" in refused(x, "--model", tmp_path / "no" / "m")
     assert "has no array" in refused(write(tmp_path / "x.npz", X), "--dataset", "other")
     (tmp_path / "x.npz").unlink()
@@ -401,3 +401,13 @@ def test_ctrl_c_ends_a_recording_from_a_pipe(tmp_path, problem, how):
     assert "with --resume" in errors
     assert read(tmp_path / "y.csv").shape == (1000, 3)
     assert bionica.load(tmp_path / "m").n_samples_seen_ == 1000
+
+
+def test_output_is_never_the_input(tmp_path):
+    np.save(tmp_path / "x.npy", np.abs(np.random.default_rng(0).standard_normal((500, 3))))
+    before = (tmp_path / "x.npy").read_bytes()
+    path = str(tmp_path / "x.npy")
+    result = CliRunner().invoke(app, ["separate", path, "--sources", "2", "-o", path, "--force"])
+    assert result.exit_code == 1
+    assert "also the input" in result.output
+    assert (tmp_path / "x.npy").read_bytes() == before

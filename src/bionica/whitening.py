@@ -22,6 +22,7 @@ from scipy import linalg
 Array = npt.NDArray[Any]
 
 _BLOCK_BYTES = 1 << 17  # blocks stay in cache; at small widths BLAS also takes them in one thread, without a handshake
+_CLIFF = 1e4  # a drop of 100 times in amplitude, far above all others, is no accident of the mixing
 
 
 class Moments(NamedTuple):
@@ -305,6 +306,8 @@ def count_sources(eigenvalues: Array, n_samples: int) -> Spectrum:
     2
     >>> count_sources(np.array([9.0, 4.0, 0.5]), n_samples=1000).n_sources
     3
+    >>> count_sources(np.array([9.0, 4.0, 0.5, 4e-12, 3e-12, 1e-12]), n_samples=1000).n_sources
+    3
     """
     r = len(eigenvalues)
     q = np.arange(r)
@@ -313,6 +316,10 @@ def count_sources(eigenvalues: Array, n_samples: int) -> Spectrum:
     mean_log = np.cumsum(np.log(eigenvalues[::-1]))[::-1] / tail
     criterion = n_samples * tail * (log_mean - mean_log) + 0.5 * q * (2 * r - q) * np.log(n_samples)
     best = int(np.argmin(criterion)) if r else 0
+    drop = np.sort(eigenvalues[:-2] / eigenvalues[1:-1])[::-1] if r > 2 else np.empty(0)
+    if drop.size and drop[0] >= _CLIFF and (drop.size == 1 or drop[0] >= 100 * drop[1]):
+        # What lies below a cliff is rounding of the data, which need not be white.
+        best = int(np.argmax(eigenvalues[:-2] / eigenvalues[1:-1])) + 1
     if 1 <= best <= r - 2:
         return Spectrum(eigenvalues, criterion, best, float(eigenvalues[best:].mean()))
     return Spectrum(eigenvalues, criterion, r, 0.0)

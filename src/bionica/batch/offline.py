@@ -172,13 +172,14 @@ def offline_two_compartment(
         objective = 2 * np.sum(W_zz * zz) - 4 * np.sum(W_xz * zx) - np.sum(W_zz**2) + 2 * np.sum(W_xz_C * W_xz)
         return float(objective), [2 * eta * (zx - W_xz_C), eta / tau * (zz - W_zz)]
 
-    return _iterate({"W_xz": W_xz, "W_zz": W_zz}, step, eta, tol, max_iter)
+    # eta has the units of 1/cov(X), eta/tau has none: only the latter can judge the size of a step.
+    return _iterate({"W_xz": W_xz, "W_zz": W_zz}, step, eta / tau, tol, max_iter)
 
 
 def _iterate(
     start: dict[str, Array],
     step: Callable[[list[Array]], tuple[float, list[Array]]],
-    eta: float,
+    rate: float,
     tol: float,
     max_iter: int,
 ) -> Offline:
@@ -190,7 +191,7 @@ def _iterate(
         objective.append(value)
         for W, change in zip(weights, changes, strict=True):
             W += change
-        gradient = max(np.abs(c).max() / np.abs(W).max() for c, W in zip(changes, weights, strict=True)) / eta
+        gradient = max(np.abs(c).max() / np.abs(W).max() for c, W in zip(changes, weights, strict=True)) / rate
         if not np.isfinite(gradient):
             break
     return Offline(dict(zip(start, weights, strict=True)), np.array(objective), float(gradient), bool(gradient <= tol))

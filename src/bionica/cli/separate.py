@@ -228,6 +228,8 @@ class Separation:
         o, path = self.options, self._output()
         self._check_files()
         if path is not None:
+            if any(Path(name).resolve() == path.resolve() for name in o.inputs):
+                raise io.OutputError(f"--output {path} is also the input, which would be lost: give another file")
             io.check_output(path, force=o.force, n_sources=o.n_sources or 1, image_shape=reader.image_shape)
         if reader.n_features is None:
             next(reader.blocks())

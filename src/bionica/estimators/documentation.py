@@ -59,8 +59,8 @@ init : {{"batch", "random"}} or dict, default="batch"
     Where it starts. "batch": `fit` starts at the offline solution on `init_samples` samples, spread evenly over X (with a
     horizon: on the first of them); a stream (`partial_fit`, `learn_one`) starts as with "random". "random": random weights; a
     natural network is silent for its first 100 + 20 d samples, from which it takes the scale and the leading directions of its
-    input, and then learns from them too. A dict: arrays by the paper's names, {names}; those that are not given are random.
-    They are copied.
+    input, and then learns from them too (`transform` meanwhile reads out with the random weights that it would start from). A
+    dict: arrays by the paper's names, {names}; those that are not given are random. They are copied.
 init_samples : int, default=100000
     See `init`. `fit` holds this many samples in float64.
 horizon : int, default=None

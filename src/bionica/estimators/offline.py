@@ -47,7 +47,7 @@ class OfflineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         Step of the gradient dynamics; None takes one that is safe.
     settle_tol, settle_steps : float, int, default=1e-8, 10000
         When the gradient dynamics stop.
-    tol : float, default=1e-5
+    tol : float, default=5e-5
         Stop when no weight would change by more than this share of the largest, at eta = 1.
     max_iter : int, default=1000
         Most iterations.
@@ -106,7 +106,7 @@ class OfflineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         gamma: float | None = None,
         settle_tol: float = 1e-8,
         settle_steps: int = 10_000,
-        tol: float = 1e-5,
+        tol: float = 5e-5,
         max_iter: int = 1000,
         random_state: Any = None,
     ):
@@ -144,7 +144,10 @@ class OfflineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             raise ValueError(
                 f"n_components={d} sources cannot be found in n_features={k} mixtures; use n_components <= {k}"
             )
-        W = orthonormal_rows(check_random_state(self.random_state), d, k, np.float64)
+        covariance = moments(data).covariance
+        # Within the leading directions: what X does not span would never be unlearned.
+        leading = np.linalg.eigh(covariance)[1][:, ::-1][:, :d]
+        W = orthonormal_rows(check_random_state(self.random_state), d, d, np.float64) @ leading.T
         settling = Settling(self.dynamics == "exact", self.gamma, self.settle_tol, self.settle_steps)
         if self.network == "interneuron":
             eta = 0.5 if self.eta is None else self.eta
@@ -154,7 +157,7 @@ class OfflineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin
                 data, W, np.eye(d), eta=eta, tol=self.tol, max_iter=self.max_iter, settling=settling
             )
         else:
-            largest = float(np.linalg.eigvalsh(moments(data).covariance)[-1])
+            largest = float(np.linalg.eigvalsh(covariance)[-1])
             eta = (0.25 / largest if largest > 0 else 0.25) if self.eta is None else self.eta
             tau = 2.5 * eta if self.tau is None else self.tau
             if eta >= tau or eta * largest >= 1:

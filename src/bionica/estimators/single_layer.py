@@ -153,6 +153,11 @@ class SingleLayerNICA(OnlineNICA):
         if "_start_seed" not in vars(self):
             self._start_seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         missing = self._n_start(X.shape[1]) - len(known)
+        if keep and self.n_components == "auto" and (len(known) or len(X) < missing):
+            raise ValueError(
+                f"n_components='auto' counts the sources in the first {missing + len(known)} samples, and until then the outputs "
+                "have no number: give these samples in one call, or give n_components a number"
+            )
         taken = np.asarray(X[:missing], dtype=known.dtype)
         check_finite(taken, 0, type(self).__name__)
         self._waiting = np.concatenate([known, taken])
