@@ -8,13 +8,6 @@ from typer.testing import CliRunner
 from bionica.cli import app
 
 
-def test_demo_draws_its_picture(tmp_path):
-    result = CliRunner().invoke(app, ["demo", "--output", str(tmp_path / "pictures")])
-    assert result.exit_code == 0, result.output
-    assert "Mean squared error 0.0" in result.output
-    assert (tmp_path / "pictures" / "separation.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_help_names_the_commands():
     result = CliRunner().invoke(app, ["--help"])
     assert result.exit_code == 0

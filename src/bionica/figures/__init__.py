@@ -4,6 +4,7 @@ from .curves import error_figure
 from .diagrams import network_diagram
 from .grid import grid_figure
 from .images import images_figure
+from .learning import learning_figure, weights_figure
 from .report import Picture, Section, Table, figure_bytes, report_page
 from .scatter import scatter_figure
 from .separation import separation_figure
@@ -17,9 +18,11 @@ __all__ = [
     "figure_bytes",
     "grid_figure",
     "images_figure",
+    "learning_figure",
     "look",
     "network_diagram",
     "report_page",
     "scatter_figure",
     "separation_figure",
+    "weights_figure",
 ]

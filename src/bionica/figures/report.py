@@ -30,10 +30,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of the page: an SVG document, and what it shows."""
+    """A figure of the page: an SVG document (or "png"), and what it shows; `alt`, if the caption does not say that."""
 
     svg: bytes
     caption: str
+    kind: str = "svg"
+    alt: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,8 +103,8 @@ def _part(part: str | Table | Picture) -> str:
     if isinstance(part, Picture):
         data = base64.b64encode(part.svg).decode()
         caption = escape(part.caption)
-        source = f"data:image/svg+xml;base64,{data}"
-        return f'<figure><img alt="{caption}" src="{source}"><figcaption>{caption}</figcaption></figure>'
+        source = f"data:image/{'png' if part.kind == 'png' else 'svg+xml'};base64,{data}"
+        return f'<figure><img alt="{escape(part.alt) or caption}" src="{source}"><figcaption>{caption}</figcaption></figure>'
     head = "".join(f"<th>{escape(column)}</th>" for column in part.columns)
     rows = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in part.rows)
     return f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
