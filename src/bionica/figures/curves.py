@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .style import TITLES, look, new_figure, plain
+from .style import TITLES, legend_columns, look, new_figure, plain
 
 Row = dict[str, Any]
 
@@ -38,7 +38,7 @@ def error_figure(rows: Sequence[Row], settings: Sequence[str]) -> Any:
         handles,
         labels,
         loc="outside lower center",
-        ncols=min(len(labels), 2 * len(settings)),
+        ncols=legend_columns(len(labels), 2 * len(settings)),
         frameon=False,
         fontsize=9,
     )
