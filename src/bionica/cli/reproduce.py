@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json as jsons
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 if TYPE_CHECKING:
-    from ..experiments import Reproduction, Result
+    from ..experiments import Reproduction, Result, Task
     from .reproduce_files import Written
 
 #: Seconds between the lines that say how far it is, where there is no terminal.
@@ -122,43 +123,46 @@ def _results(config: Reproduction, output: Path, jobs: int, force: bool) -> tupl
 
     tasks, store = experiments.tasks_of(config), experiments.Store(output / "runs")
     missing = tasks if force else experiments.pending(tasks, store)
-    with _progress(len(missing)) as done:
+    with _progress(missing) as done:
         experiments.run_all(missing, store, jobs=jobs or cpu_count(), done=done)
     found = [store.get(task) for task in tasks]
     return [result for result in found if result is not None], len(missing)
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Callable[[], object]]:
+def _progress(tasks: Sequence[Task]) -> Iterator[Callable[[Task], object]]:
     """How far it is and how long it takes: a bar on a terminal, else a line now and then, on standard error."""
     from rich.console import Console
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _lines(total)
+        yield _lines(tasks)
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("left"),
-    )  # fmt: skip
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), TextColumn("left"))
     with Progress(*columns, console=console, transient=True) as bar:
-        line = bar.add_task("Runs", total=total)
-        yield lambda: bar.advance(line)
+        line = bar.add_task(f"0 of {len(tasks):,} runs", total=sum(task.cost for task in tasks))
+        done = count(1)
+
+        def advance(task: Task) -> None:
+            bar.update(line, advance=task.cost, description=f"{next(done):,} of {len(tasks):,} runs")
+
+        yield advance
 
 
-def _lines(total: int) -> Callable[[], object]:
+def _lines(tasks: Sequence[Task]) -> Callable[[Task], object]:
     started = said = time.monotonic()
-    done = 0
+    total, done, spent = sum(task.cost for task in tasks), count(1), 0
 
-    def advance() -> None:
-        nonlocal said, done
-        done += 1
-        now = time.monotonic()
-        if now - said >= _LINES and done < total:
+    def advance(task: Task) -> None:
+        nonlocal said, spent
+        spent += task.cost
+        number, now = next(done), time.monotonic()
+        if now - said >= _LINES and number < len(tasks):
             said = now
-            left = (now - started) / done * (total - done)
-            typer.echo(f"{done:,} of {total:,} runs, about {left:.0f} s left", err=True)
+            left = (now - started) / spent * (total - spent)
+            typer.echo(f"{number:,} of {len(tasks):,} runs, about {left:.0f} s left", err=True)
 
     return advance
 

@@ -85,6 +85,11 @@ class Task:
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
+    def cost(self) -> int:
+        """About how long the run takes, in runs at d = 3."""
+        return 4 if self.setting in ("d10", "images") else 1
+
+    @property
     def file(self) -> str:
         """Name of the result's file, relative to the store."""
         network = self.network.replace(" ", "-")
