@@ -155,7 +155,8 @@ def _images(config: Reproduction, results: list[Result], written: Written) -> Se
         shown += [(f"Recovered by\n{title}", arrays["recovered"]) for arrays in mine if "recovered" in arrays]
     caption = (
         f"Figure 5. Left: sources, mixtures, and what the two networks put out in the last of {config.epochs} presentations of "
-        "the first run, with the table's hyperparameters. Right: error(t) as in figure 4."
+        "the first run, with the table's hyperparameters. Right: error(t) as in figure 4; what is "
+        "far above the paper's four methods leaves the frame."
     )
     picture = written.figure("figure5", images_figure(shown, (side, side), curve_rows(results)), caption)
     which = "The user's images."

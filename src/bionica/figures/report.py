@@ -18,6 +18,8 @@ figure{margin:1rem 0;overflow-x:auto}img{max-width:100%;height:auto}figcaption{c
 th,td{padding:.35rem .7rem;border-bottom:1px solid #e3e3e3;text-align:left;vertical-align:top}
 th{border-bottom:2px solid #999;white-space:nowrap}
 th.number,td.number{text-align:right}td.number{font-variant-numeric:tabular-nums;white-space:nowrap}
+@media(max-width:40rem){table.text thead{display:none}table.text tr{display:block;padding:.6rem 0;border-bottom:1px solid #999}
+table.text td{display:block;border:0;padding:.1rem 0}table.text td:first-child{font-weight:600}code{white-space:normal}}
 td.yes,td.no,td.partly{font-weight:600}td.yes{color:#00694d}td.no{color:#b00020}td.partly{color:#8a5a00}
 """
 
@@ -108,7 +110,9 @@ def _part(part: str | Table | Picture) -> str:
     columns = list(zip(*part.rows, strict=True)) or [()] * len(part.columns)
     head = "".join(_heading(title, column) for title, column in zip(part.columns, columns, strict=False))
     rows = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in part.rows)
-    return f'<div class="table"><table>{f"<thead><tr>{head}</tr></thead>" if head else ""}<tbody>{rows}</tbody></table></div>'
+    numbers = any(isinstance(cell, int | float) for row in part.rows for cell in row)
+    kind = "" if numbers else ' class="text"'
+    return f'<div class="table"><table{kind}>{f"<thead><tr>{head}</tr></thead>" if head else ""}<tbody>{rows}</tbody></table></div>'
 
 
 def _heading(title: str, cells: Sequence[object]) -> str:
@@ -118,8 +122,9 @@ def _heading(title: str, cells: Sequence[object]) -> str:
 
 
 def _text(text: str) -> str:
-    """Text with `code` set as such, and equations kept on one line."""
+    """Text with `code` set as such; equations and numbers such as 1e-05 are kept on one line."""
     text = re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
+    text = re.sub(r"(\de?-)(?=\w)", r"\1&#8288;", text)
     return re.sub(r" = (?=\d)", "&nbsp;=&nbsp;", text)
 
 
