@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import json as jsons
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 if TYPE_CHECKING:
-    from ..experiments import Reproduction, Result
-    from ..figures import Section
+    from ..experiments import Reproduction, Result, Task
+    from .reproduce_files import Written
 
-Row = dict[str, Any]
-Save = Callable[[str, Any, str], Any]
+#: Seconds between the lines that say how far it is, where there is no terminal.
+_LINES = 30.0
 
 
 class Target(StrEnum):
@@ -38,7 +40,11 @@ def reproduce(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the results.")] = Path("results"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; run i has seed + i.")] = 0,
     with_defaults: Annotated[
-        bool, typer.Option("--with-defaults", help="Add our untuned networks, BatchNICA, FastICA, correlation floor.")
+        bool,
+        typer.Option(
+            "--with-defaults",
+            help="Add our untuned networks, BatchNICA, FastICA, the correlation floor; on images, the authors' code's settings.",
+        ),
     ] = False,
     images: Annotated[
         Path | None, typer.Option(help="Three images: a folder or sources.npy; else CC0 images of scikit-image.")
@@ -48,6 +54,7 @@ def reproduce(
     ] = False,
     samples: Annotated[int, typer.Option(min=10, help="Samples of a run on synthetic sources.")] = 100_000,
     force: Annotated[bool, typer.Option("--force", help="Run again what is finished already.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print files, errors, claims and failures as JSON.")] = False,
 ) -> None:
     """Run the paper's experiments, draw its figures and set the results beside its statements.
 
@@ -57,247 +64,164 @@ def reproduce(
 
     Exit codes: 0 done; 1 something failed, said in one line; 2 wrong usage; 130 interrupted.
     """
-    from joblib.externals.loky.process_executor import TerminatedWorkerError  # type: ignore[import-untyped]
-
     started = time.perf_counter()
     options = {"runs": runs, "seed": seed, "n_samples": samples, "with_defaults": with_defaults, "full": full}
-    try:
-        config, results, ran = _results(target, options, images, output, jobs, force)
+    with _one_line_errors(output, force):
+        config = _configuration(target, options, images)
+        _check_folder(output)
+        results, ran = _results(config, output, jobs, force)
         seconds = time.perf_counter() - started
-        page = _write(config, results, output, target)
-    except KeyboardInterrupt:
-        typer.echo("Interrupted. Finished runs are kept: the same command goes on from there.", err=True)
-        raise typer.Exit(130) from None
-    except TerminatedWorkerError:
-        _fail("a worker process was killed, for want of memory perhaps. The same command goes on; try --jobs 1")
-    except (ImportError, OSError, ValueError) as error:
-        _fail(" ".join(str(error).split()))
-    typer.echo(f"{ran} of {len(results)} runs in {seconds:.1f} s; the others were there already")
-    typer.echo(f"Look at {page}")
+        from .reproduce_files import write_files
+
+        written = write_files(config, results, output, "" if target is Target.all else target.value)
+    if json:
+        typer.echo(jsons.dumps(_findings(target, results, ran, seconds, written), allow_nan=False))
+        return
+    rest = "" if ran == len(results) else "; the others were there already"
+    typer.echo(f"{ran:,} of {len(results):,} runs in {seconds:.1f} s{rest}")
+    typer.echo(f"Look at {written.page}")
 
 
-def _fail(message: str) -> None:
-    typer.echo(f"Error: {message}", err=True)
-    raise typer.Exit(1) from None
+def _configuration(target: Target, options: dict[str, Any], images: Path | None) -> Reproduction:
+    """What to run; everything that can be wrong is found before the first run."""
+    from importlib.util import find_spec
+
+    from .. import experiments
+
+    if find_spec("matplotlib") is None:
+        raise ImportError("the figures take matplotlib, which is not installed: pip install 'bionica[plot]'")
+    if find_spec("pyarrow") is None:
+        typer.echo("Note: tables are written as .csv alone; .parquet takes pip install 'bionica[io]'", err=True)
+    names = experiments.EXPERIMENTS if target is Target.all else (target.value,)
+    pictured = "figure5" in names or ("table1" in names and options["full"])
+    if images is not None and not pictured:
+        raise typer.BadParameter(f"--images is of no use to {target}: it is for figure5, all, or table1 --full")
+    place = None if images is None else str(images.resolve())
+    digest = experiments.image_digest(place) if pictured else ""
+    return experiments.Reproduction(names, images=place, digest=digest, **options)
 
 
-def _results(
-    target: Target, options: dict[str, Any], images: Path | None, output: Path, jobs: int, force: bool
-) -> tuple[Reproduction, list[Result], int]:
+def _check_folder(output: Path) -> None:
+    """Make the folder, and write to it, before anything is run for it."""
+    import tempfile
+
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=output):
+            pass
+    except FileExistsError:
+        raise ValueError(f"--output {output} is a file: give the name of a folder") from None
+    except OSError as error:
+        raise ValueError(f"--output {output} cannot be written to ({error.strerror}): give another folder") from None
+
+
+def _results(config: Reproduction, output: Path, jobs: int, force: bool) -> tuple[list[Result], int]:
     """Run what is not there yet, and read everything."""
     from joblib import cpu_count  # type: ignore[import-untyped]
 
     from .. import experiments
 
-    names = experiments.EXPERIMENTS if target is Target.all else (target.value,)
-    place = None if images is None else str(images.resolve())
-    pictured = "figure5" in names or ("table1" in names and options["full"])
-    digest = experiments.image_digest(place) if pictured else ""
-    config = experiments.Reproduction(names, images=place, digest=digest, **options)
-    tasks = experiments.tasks_of(config)
-    output.mkdir(parents=True, exist_ok=True)
-    store = experiments.Store(output / "runs")
+    tasks, store = experiments.tasks_of(config), experiments.Store(output / "runs")
     missing = tasks if force else experiments.pending(tasks, store)
-    with _progress(len(missing)) as done:
+    with _progress(missing) as done:
         experiments.run_all(missing, store, jobs=jobs or cpu_count(), done=done)
     found = [store.get(task) for task in tasks]
-    return config, [result for result in found if result is not None], len(missing)
+    return [result for result in found if result is not None], len(missing)
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Callable[[], object] | None]:
-    """A progress bar on standard error, if that is a terminal."""
+def _progress(tasks: Sequence[Task]) -> Iterator[Callable[[Task], object]]:
+    """How far it is and how long it takes: a bar on a terminal, else a line now and then, on standard error."""
     from rich.console import Console
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield None
+        yield _lines(tasks)
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), TextColumn("left"))
     with Progress(*columns, console=console, transient=True) as bar:
-        line = bar.add_task("Runs", total=total)
-        yield lambda: bar.advance(line)
+        line = bar.add_task(f"0 of {len(tasks):,} runs", total=sum(task.cost for task in tasks))
+        done = count(1)
+
+        def advance(task: Task) -> None:
+            bar.update(line, advance=task.cost, description=f"{next(done):,} of {len(tasks):,} runs")
+
+        yield advance
 
 
-def _write(config: Reproduction, results: list[Result], output: Path, target: Target) -> Path:
-    """Write tables, figures and the page; return where the page is."""
-    from .. import experiments, figures
+def _lines(tasks: Sequence[Task]) -> Callable[[Task], object]:
+    started = said = time.monotonic()
+    total, done, spent = sum(task.cost for task in tasks), count(1), 0
 
-    def save(name: str, figure: Any, caption: str) -> Any:
-        svg = figures.figure_bytes(figure, "svg")
-        experiments.write_atomically(output / f"{name}.svg", svg)
-        experiments.write_atomically(output / f"{name}.png", figures.figure_bytes(figure, "png"))
-        return figures.Picture(svg, caption)
+    def advance(task: Task) -> None:
+        nonlocal said, spent
+        spent += task.cost
+        number, now = next(done), time.monotonic()
+        if now - said >= _LINES and number < len(tasks):
+            said = now
+            left = (now - started) / spent * (total - spent)
+            typer.echo(f"{number:,} of {len(tasks):,} runs, about {left:.0f} s left", err=True)
 
-    for name in config.experiments:
-        mine = [result for result in results if result.task.experiment == name]
-        experiments.write_table(output / name, experiments.run_rows(mine))
-    timed = [result for result in results if result.task.experiment in ("figure4", "figure5")]
-    means = experiments.grid_means([result for result in results if result.task.experiment == "table1"])
-    finals, best = experiments.final_rows(timed), experiments.best_settings(means)
-    if finals:
-        experiments.write_table(output / f"{'summary' if target is Target.all else target.value + '-summary'}", finals)
-    sections = [_claims(experiments.claims_of(timed, finals, best))]
-    if "figure4" in config.experiments:
-        sections.append(_curves(timed, finals, save))
-    if "figure5" in config.experiments:
-        sections.append(_images(config, timed, finals, save))
-    if "table1" in config.experiments:
-        sections.append(_grid(means, best, save))
-    if "figure1" in config.experiments:
-        sections.append(_scatter(next(r for r in results if r.task.experiment == "figure1"), save))
-    sections += [_notes(), _provenance(config, results)]
-    page = output / ("report.html" if target is Target.all else f"{target.value}.html")
-    lead = "Online nonnegative ICA with single-layer networks: runs by the paper's protocol, beside what it states."
-    experiments.write_atomically(page, figures.report_page("The paper, reproduced", lead, sections).encode())
-    return page
+    return advance
 
 
-def _claims(claims: list[Row]) -> Section:
-    from ..figures import Section, Table
-
-    rows = [[row[name] for name in ("where", "paper", "ours", "agrees")] for row in claims]
-    return Section("The paper's statements and our runs", [Table(("where", "the paper", "our runs", "agree"), rows)])
-
-
-def _errors(finals: list[Row], experiment: str) -> Any:
-    from ..figures import Table
-
-    names = (
-        "setting",
-        "network",
-        "runs",
-        "diverged",
-        "mean",
-        "low",
-        "high",
-        "median",
-        "least",
-        "largest",
-        "last_tenth",
-    )
-    heads = (
-        "",
-        "method",
-        "runs",
-        "diverged",
-        "mean error",
-        "90 % from",
-        "to",
-        "median",
-        "least",
-        "largest",
-        "last tenth",
-    )
-    return Table(heads, [_cells(row, names) for row in finals if row["experiment"] == experiment])
-
-
-def _cells(row: Row, names: tuple[str, ...]) -> list[object]:
-    """The cells of a row, methods under the names that the figures give them."""
-    from ..figures import look
-
-    return [look(row[name]).label if name == "network" else row[name] for name in names]
-
-
-def _curves(results: list[Result], finals: list[Row], save: Save) -> Section:
-    from ..experiments import curve_rows
-    from ..figures import Section, error_figure
-
-    rows = curve_rows(result for result in results if result.task.experiment == "figure4")
-    caption = (
-        "Figure 4. error(t) on sparse uniform sources with the printed mixing matrices. Lines are means over runs, "
-    )
-    caption += "shades 90 % confidence intervals of the mean; level lines are offline methods."
-    picture = save("figure4", error_figure(rows, ("d3", "d10")), caption)
-    return Section("Figure 4: sparse uniform sources", [picture, _errors(finals, "figure4")])
-
-
-def _images(config: Reproduction, results: list[Result], finals: list[Row], save: Save) -> Section:
-    from math import isqrt
-
-    from ..experiments import curve_rows, image_sources, mix_images
-    from ..figures import Section, images_figure
-
-    S = image_sources(config.images)
-    side = isqrt(len(S))
-    pictures = [("Sources", S), ("Mixtures", mix_images(S))]
-    mine = [result for result in results if result.task.experiment == "figure5"]
-    for title, name in (("Algorithm 1", "InterneuronNICA"), ("Algorithm 2", "TwoCompartmentNICA")):
-        pictures += [
-            (title, result.arrays["recovered"])
-            for result in mine
-            if result.task.network == name and "recovered" in result.arrays
-        ]
-    caption = f"Figure 5. Left: sources, mixtures, and what the two networks put out in the last of {config.epochs} "
-    caption += "presentations of the first run. Right: error(t) as in figure 4."
-    picture = save("figure5", images_figure(pictures, (side, side), curve_rows(mine)), caption)
-    which = (
-        "The user's images."
-        if config.images
-        else (
-            "CC0 images of scikit-image (camera, brick, gravel), not the paper's, for which the hyperparameters were tuned; "
-            "--images takes the original ones."
-        )
-    )
-    return Section("Figure 5: images", [which, picture, _errors(finals, "figure5")])
-
-
-def _grid(means: list[Row], best: list[Row], save: Save) -> Section:
-    from ..figures import Section, Table, grid_figure
-
-    heads = (
-        "",
-        "network",
-        "settings",
-        "failed",
-        "runs of each",
-        "best",
-        "its error",
-        "the paper's",
-        "its error",
-        "its rank",
-    )
-    names = ("setting", "network", "settings", "failed", "runs", "best", "error", "paper", "paper_error", "paper_rank")
-    rows = [_cells(row, names) for row in best]
-    caption = (
-        "Table 1. Final error of every learning rate and decay of appendix C's grid; of Algorithm 2, with the best τ."
-    )
-    return Section("Table 1: the grid search", [Table(heads, rows), save("table1", grid_figure(means), caption)])
-
-
-def _scatter(result: Result, save: Save) -> Section:
-    from ..figures import Section, network_diagram, scatter_figure
-
-    parts = [
-        save(
-            "figure1",
-            scatter_figure(result.arrays),
-            f"Figure 1. Plumbley's two steps; three sources followed. Error of the recovered: {result.header['error']:.2g}.",
-        ),
-        save("figure2", network_diagram("InterneuronNICA"), "Figure 2. The network of Algorithm 1."),
-        save("figure3", network_diagram("TwoCompartmentNICA"), "Figure 3. The network of Algorithm 2."),
+def _findings(target: Target, results: list[Result], ran: int, seconds: float, written: Written) -> dict[str, Any]:
+    """What `--json` prints. Settings of the grid search that fail, as they must, are counted and not listed."""
+    failures = [
+        {
+            "experiment": task.experiment,
+            "setting": task.setting,
+            "network": task.network,
+            "seed": task.seed,
+            "status": header["status"],
+        }
+        for task, header, _ in results
+        if header["error"] is None and task.experiment != "table1"
     ]
-    return Section("Figures 1 to 3: the problem and the networks", parts)
+    return {
+        "target": target.value,
+        "report": str(written.page),
+        "files": [str(file) for file in written.files],
+        "runs": len(results),
+        "ran": ran,
+        "seconds": round(seconds, 3),
+        "errors": written.finals,
+        "grid": [{name: _finite(value) for name, value in row.items()} for row in written.best],
+        "claims": written.claims,
+        "failures": failures,
+    }
 
 
-def _notes() -> Section:
-    from ..experiments import NOTES
-    from ..figures import Section, Table
-
-    return Section("How we read the paper", [Table(("the paper", "what we found, and do"), NOTES)])
+def _finite(value: Any) -> Any:
+    """JSON has no infinity, which is the error of a setting that failed."""
+    return None if value == float("inf") else value
 
 
-def _provenance(config: Reproduction, results: list[Result]) -> Section:
-    from ..figures import Section, Table
+@contextmanager
+def _one_line_errors(output: Path, force: bool) -> Iterator[None]:
+    """End with a sentence, not with a traceback."""
+    from joblib.externals.loky.process_executor import TerminatedWorkerError  # type: ignore[import-untyped]
 
-    headers = [result.header for result in results]
-    facts = [
-        ("runs, first seed", f"{config.runs}, {config.seed}"),
-        ("samples of a run", f"{config.n_samples:,} (synthetic), {config.epochs} presentations (images)"),
-        ("versions", "; ".join(sorted({header["versions"] for header in headers}))),
-        ("machine", "; ".join(sorted({header["machine"] for header in headers}))),
-        ("processor time of all runs", f"{sum(header['seconds'] for header in headers):.0f} s"),
-    ]
-    return Section("Where the numbers come from", [Table(("", ""), facts)])
+    from ..io.source import FULL
+
+    again = f"the same command{' without --force' if force else ''} goes on from there"
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"Interrupted. Finished runs are kept in {output / 'runs'}: {again}.", err=True)
+        raise typer.Exit(130) from None
+    except TerminatedWorkerError:
+        _fail(f"a worker process was killed, for want of memory perhaps. Finished runs are kept: {again}; try --jobs 1")
+    except OSError as error:
+        if error.errno in FULL:
+            _fail(f"the disk of {output} is full: free some space. Finished runs are kept: {again}")
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except (ImportError, ValueError) as error:
+        _fail(str(error))
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"Error: {' '.join(message.split())}", err=True)
+    raise typer.Exit(1) from None

@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 from .. import __version__
-from .reference import DECAY, ETA0, NETWORKS, OFFLINE, TAU, UNTUNED
+from .reference import AS_CODED, DECAY, ETA0, NETWORKS, OFFLINE, TAU, UNTUNED
 
 #: What `bionica reproduce` knows.
 EXPERIMENTS = ("figure1", "figure4", "figure5", "table1")
@@ -36,7 +36,8 @@ class Reproduction:
     epochs : int
         Presentations of the images, each in a random order.
     with_defaults : bool
-        Whether to add the untuned networks, the offline methods and the correlation floor.
+        Whether to add the untuned networks, the offline methods and the correlation floor, and on images the settings of
+        the authors' code.
     full : bool
         Whether the grid search is for d = 10 and the images too.
     images : str or None
@@ -84,6 +85,11 @@ class Task:
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
+    def cost(self) -> int:
+        """About how long the run takes, in runs at d = 3."""
+        return 4 if self.setting in ("d10", "images") else 1
+
+    @property
     def file(self) -> str:
         """Name of the result's file, relative to the store."""
         network = self.network.replace(" ", "-")
@@ -105,23 +111,22 @@ def tasks_of(config: Reproduction) -> list[Task]:
     return [task for name in config.experiments for task in makers[name](config)]
 
 
-def _networks(config: Reproduction) -> tuple[str, ...]:
-    return (*NETWORKS, *UNTUNED, *OFFLINE) if config.with_defaults else NETWORKS
-
-
 def _scatter(config: Reproduction) -> Iterator[Task]:
     yield Task("figure1", "d2", "BatchNICA", config.seed, 20_000, keep_outputs=True)
 
 
 def _curves(config: Reproduction) -> Iterator[Task]:
-    for setting, seed, network in product(("d10", "d3"), config.seeds, _networks(config)):  # the long ones first
+    networks = (*NETWORKS, *UNTUNED, *OFFLINE) if config.with_defaults else NETWORKS
+    for setting, seed, network in product(("d10", "d3"), config.seeds, networks):  # the long ones first
         yield Task("figure4", setting, network, seed, config.n_samples)
 
 
 def _images(config: Reproduction) -> Iterator[Task]:
-    for seed, network in product(config.seeds, _networks(config)):
+    networks = (*NETWORKS, *AS_CODED, *UNTUNED, *OFFLINE) if config.with_defaults else NETWORKS
+    for seed, network in product(config.seeds, networks):
         shown = seed == config.seed and network in NETWORKS[:2]
-        yield _on_images(config, "figure5", network, seed, keep_outputs=shown)
+        params = tuple(AS_CODED.get(network, {}).items())
+        yield _on_images(config, "figure5", network, seed, params=params, keep_outputs=shown)
 
 
 def _grid(config: Reproduction) -> Iterator[Task]:

@@ -43,7 +43,7 @@ def outputs(network: str, setting: str, S: Array, X: Array, seed: int, params: d
         X = estimators.NoncenteredWhitener(d).fit_transform(X)
         model = estimators.NonnegativePCA.as_published(setting, whiten=False, random_state=seed, **params)
         return np.asarray(model.partial_fit_transform(X))
-    cls = getattr(estimators, network)
+    cls = getattr(estimators, network.split()[0])
     return np.asarray(cls.as_published(setting, random_state=seed, **params).partial_fit_transform(X))
 
 

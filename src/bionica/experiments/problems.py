@@ -4,6 +4,7 @@ import hashlib
 from functools import lru_cache
 from math import isqrt
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +26,16 @@ def image_sources(images: str | None) -> Array:
     ValueError
         If there are not three, or they are not square: the printed mixing matrix is 3 x 3, and the figure shows them.
     """
-    S = datasets.natural_images(images)
+    try:
+        S = datasets.natural_images(images)
+    except (EOFError, BadZipFile, ValueError) as error:
+        if type(error) is ValueError and "pickle" not in str(error):  # what NumPy says of bytes that are no array
+            raise
+        raise ValueError(f"{images} cannot be read: pass a folder of images, .npy or .npz") from error
     if S.shape[1] != 3:
         raise ValueError(f"{images} holds {S.shape[1]} images; the paper's mixing matrix is for 3")
-    if isqrt(len(S)) ** 2 != len(S):
+    side = isqrt(len(S))
+    if side**2 != len(S) or len(datasets.natural_images(images, size=side)) != len(S):
         raise ValueError(f"the images of {images} are not square: crop them, the paper's are 252 x 252")
     return S
 

@@ -29,7 +29,9 @@ def pending(tasks: Sequence[Task], store: Store) -> list[Task]:
     return [task for task in tasks if store.get(task) is None]
 
 
-def run_all(tasks: Sequence[Task], store: Store, *, jobs: int = 1, done: Callable[[], object] | None = None) -> None:
+def run_all(
+    tasks: Sequence[Task], store: Store, *, jobs: int = 1, done: Callable[[Task], object] | None = None
+) -> None:
     """Run tasks and store each result as it is there.
 
     Parameters
@@ -41,7 +43,7 @@ def run_all(tasks: Sequence[Task], store: Store, *, jobs: int = 1, done: Callabl
     jobs : int
         Processes.
     done : callable, optional
-        Called as each finishes.
+        Called with each as it finishes.
     """
     if jobs == 1 or len(tasks) < 2:
         finished: Iterable[Task] = (execute(task, store) for task in tasks)
@@ -50,9 +52,9 @@ def run_all(tasks: Sequence[Task], store: Store, *, jobs: int = 1, done: Callabl
 
         parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
         finished = parallel(delayed(execute)(task, store) for task in tasks)
-    for _ in finished:
+    for task in finished:
         if done is not None:
-            done()
+            done(task)
 
 
 def execute(task: Task, store: Store) -> Task:

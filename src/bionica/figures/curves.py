@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .style import TITLES, look, new_figure, plain
+from .style import TITLES, legend_columns, look, new_figure, plain
 
 Row = dict[str, Any]
 
@@ -38,7 +38,7 @@ def error_figure(rows: Sequence[Row], settings: Sequence[str]) -> Any:
         handles,
         labels,
         loc="outside lower center",
-        ncols=min(len(labels), 2 * len(settings)),
+        ncols=legend_columns(len(labels), 2 * len(settings)),
         frameon=False,
         fontsize=9,
     )
@@ -61,6 +61,9 @@ def draw_errors(axis: Any, rows: Sequence[Row]) -> None:
     axis.set_xscale("log")
     axis.set_yscale("log")
     axis.set_xlim(1, end)
+    tops = [row["high"] for row in rows if look(row["network"]).line == "-"]
+    if tops:  # the paper's four fill the frame; what is far above them may leave it
+        axis.set_ylim(top=min(axis.get_ylim()[1], 2 * max(tops)))
     axis.set_xlabel("samples, t")
     axis.set_ylabel("error(t), mean over runs and 90 % interval")
     axis.grid(alpha=0.25, which="major", linewidth=0.6)

@@ -36,7 +36,7 @@ def grid_figure(rows: Sequence[Row]) -> Any:
     for axis in axes.flat[len(panels) :]:
         axis.set_axis_off()
     bar = figure.colorbar(image, ax=axes, shrink=0.6, pad=0.02)
-    bar.set_label(r"$\log_{10}$ of the final error, at most 1")
+    bar.set_label(r"$\log_{10}$ of the final error; 1 and more are drawn alike")
     figure.supxlabel("square: best here; circle: the paper's choice; ×: diverged or forbidden", fontsize=10)
     return figure
 

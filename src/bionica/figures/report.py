@@ -2,6 +2,7 @@
 
 import base64
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -13,16 +14,19 @@ body{font:16px/1.5 system-ui,sans-serif;color:#1a1a1a;background:#fff;max-width:
 h1{font-size:1.7rem;margin-bottom:.2rem}h2{font-size:1.25rem;margin-top:2.4rem;border-bottom:1px solid #ddd}
 p{max-width:60rem}.lead{color:#555}
 figure{margin:1rem 0;overflow-x:auto}img{max-width:100%;height:auto}figcaption{color:#555;font-size:.9rem}
-.table{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;margin:.8rem 0}
+.table{overflow-x:auto}code{white-space:nowrap}table{border-collapse:collapse;font-size:.9rem;margin:.8rem 0}
 th,td{padding:.35rem .7rem;border-bottom:1px solid #e3e3e3;text-align:left;vertical-align:top}
-th{border-bottom:2px solid #999;white-space:nowrap}td.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+th{border-bottom:2px solid #999;white-space:nowrap}
+th.number,td.number{text-align:right}td.number{font-variant-numeric:tabular-nums;white-space:nowrap}
+@media(max-width:40rem){table.text thead{display:none}table.text tr{display:block;padding:.6rem 0;border-bottom:1px solid #999}
+table.text td{display:block;border:0;padding:.1rem 0}table.text td:first-child{font-weight:600}code{white-space:normal}}
 td.yes,td.no,td.partly{font-weight:600}td.yes{color:#00694d}td.no{color:#b00020}td.partly{color:#8a5a00}
 """
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the page: what heads its columns, and its rows; numbers are set to three digits."""
+    """A table of the page: what heads its columns, if anything, and its rows; numbers are set to three digits."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
@@ -99,15 +103,31 @@ def report_page(title: str, lead: str, sections: Sequence[Section]) -> str:
 
 def _part(part: str | Table | Picture) -> str:
     if isinstance(part, str):
-        return f"<p>{escape(part)}</p>"
+        return f"<p>{_text(part)}</p>"
     if isinstance(part, Picture):
         data = base64.b64encode(part.svg).decode()
         caption = escape(part.caption)
         source = f"data:image/{'png' if part.kind == 'png' else 'svg+xml'};base64,{data}"
         return f'<figure><img alt="{escape(part.alt) or caption}" src="{source}"><figcaption>{caption}</figcaption></figure>'
-    head = "".join(f"<th>{escape(column)}</th>" for column in part.columns)
+    columns = list(zip(*part.rows, strict=True)) or [()] * len(part.columns)
+    head = "".join(_heading(title, column) for title, column in zip(part.columns, columns, strict=False))
     rows = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in part.rows)
-    return f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    numbers = any(isinstance(cell, int | float) for row in part.rows for cell in row)
+    kind = "" if numbers else ' class="text"'
+    return f'<div class="table"><table{kind}>{f"<thead><tr>{head}</tr></thead>" if head else ""}<tbody>{rows}</tbody></table></div>'
+
+
+def _heading(title: str, cells: Sequence[object]) -> str:
+    """A heading, to the right where numbers stand below it."""
+    numbers = any(isinstance(cell, int | float) for cell in cells)
+    return f'<th class="number">{escape(title)}</th>' if numbers else f"<th>{escape(title)}</th>"
+
+
+def _text(text: str) -> str:
+    """Text with `code` set as such; equations and numbers such as 1e-05 are kept on one line."""
+    text = re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
+    text = re.sub(r"(\de?-)(?=\w)", r"\1&#8288;", text)
+    return re.sub(r" = (?=\d)", "&nbsp;=&nbsp;", text)
 
 
 def _cell(value: object) -> str:
@@ -118,4 +138,4 @@ def _cell(value: object) -> str:
         return f'<td class="number">{text}</td>'
     text = str(value)
     kind = f' class="{text}"' if text in ("yes", "no", "partly") else ""
-    return f"<td{kind}>{escape(text)}</td>"
+    return f"<td{kind}>{_text(text)}</td>"

@@ -19,6 +19,8 @@ LOOKS = {
     "NonnegativePCA": Look("Nonnegative PCA", "#CC79A7", "-"),
     "InterneuronNICA untuned": Look("Algorithm 1, ours untuned", "#0072B2", "--"),
     "TwoCompartmentNICA untuned": Look("Algorithm 2, ours untuned", "#D55E00", "--"),
+    "InterneuronNICA as coded": Look("Algorithm 1, settings of the authors' code", "#0072B2", ":"),
+    "TwoCompartmentNICA as coded": Look("Algorithm 2, settings of the authors' code", "#D55E00", ":"),
     "BatchNICA": Look("BatchNICA (offline)", "#000000", "-."),
     "FastICA": Look("FastICA (offline, best sign and scale)", "#7F7F7F", "-."),
     "correlation floor": Look("correlation floor", "#7F7F7F", ":"),
@@ -41,6 +43,18 @@ def new_figure(width: float, height: float) -> Any:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def legend_columns(n: int, most: int) -> int:
+    """Columns of a legend of n entries, at most so many, filled evenly.
+
+    Examples
+    --------
+    >>> legend_columns(9, 4), legend_columns(4, 4)
+    (3, 4)
+    """
+    rows = -(-n // most)
+    return -(-n // rows)
 
 
 def plain(axis: Any) -> None:

@@ -15,7 +15,7 @@ Array = NDArray[Any]
 
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#1b1b1b;background:#fff}
-table{border-collapse:collapse}td,th{padding:.2rem .8rem .2rem 0;text-align:left;vertical-align:top}
+table{border-collapse:collapse}td,th{padding:.2rem .8rem .2rem 0;text-align:left;vertical-align:top}td{overflow-wrap:anywhere}
 h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem}svg{display:block;width:100%;height:auto}
 .good{border-left:4px solid #2a7}.bad{border-left:4px solid #c62}.verdict{padding-left:.8rem}
 text{font:11px system-ui,sans-serif;fill:#444}
@@ -42,7 +42,7 @@ def _spectrum(inner: Array, outer: Array) -> str:
         f'fill="{_INK if i < len(inner) else "#bbb"}"><title>{value:.3g}</title></rect>'
         for i, (h, value) in enumerate(zip(height, values, strict=True))
     )
-    ticks = f'<text x="0" y="22">1e{top:.1f}</text><text x="0" y="175">1e{low:.1f}</text>'
+    ticks = f'<text x="0" y="22">{10**top:.2g}</text><text x="0" y="175">{10**low:.2g}</text>'
     return _svg(760, 190, bars + ticks, "variance of the mixtures along their principal directions, on a log scale")
 
 
@@ -118,6 +118,7 @@ def write_page(path: Path, summary: dict[str, Any], diagnosis: Any, Y: Array) ->
     parts += ["<h2>Sources</h2><p>Of samples spread evenly over the input.</p>", _traces(Y)]
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>bionica separate</title>'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f'<link rel="icon" href="data:,"><style>{_STYLE}</style></head><body>{"".join(parts)}</body></html>\n'
     )
     handle, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
