@@ -18,6 +18,7 @@ from ..networks.stream import run
 from ..whitening import moments
 from .diagnosis import Diagnosable
 from .errors import check_finite
+from .lazy import is_dask
 from .weights import orthonormal_rows
 
 __all__ = ["OfflineNICA"]
@@ -224,6 +225,11 @@ class OfflineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return two_compartment.init(W["W_xz"], W["W_zz"], seed)
 
     def _validated(self, X: ArrayLike, reset: bool) -> Array:
+        if is_dask(X):
+            raise TypeError(
+                "X is a Dask array, and OfflineNICA needs all of it in memory: pass X.compute(), or use BatchNICA or an online "
+                "network, which read it block by block"
+            )
         data = np.array(validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False), order="C")
         check_finite(data, 0, type(self).__name__)
         return data
