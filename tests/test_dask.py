@@ -343,6 +343,10 @@ def test_networks_read_blocks_in_their_order(name, dtype):
     expected = here.transform(X)
     there.partial_fit(X)  # later learning does not change what was asked for before
     np.testing.assert_array_equal(Y.compute(), expected)
+    back = here.inverse_transform(Y)
+    assert isinstance(back, da.Array)
+    assert back.dtype == dtype
+    np.testing.assert_allclose(back.compute(), here.inverse_transform(expected), rtol=1e-5, atol=1e-5)
 
 
 def test_the_offline_start_reads_rows_from_all_blocks():

@@ -208,6 +208,7 @@ class OfflineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def inverse_transform(self, Y: ArrayLike) -> Array:
         """Return the mixtures that the sources Y make: Y times the transpose of `mixing_`."""
         check_is_fitted(self)
+        _refuse_dask(Y)
         return np.asarray(np.asarray(Y) @ self.mixing_.T)
 
     @property
@@ -225,11 +226,15 @@ class OfflineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return two_compartment.init(W["W_xz"], W["W_zz"], seed)
 
     def _validated(self, X: ArrayLike, reset: bool) -> Array:
-        if is_dask(X):
-            raise TypeError(
-                "X is a Dask array, and OfflineNICA needs all of it in memory: pass X.compute(), or use BatchNICA or an online "
-                "network, which read it block by block"
-            )
+        _refuse_dask(X)
         data = np.array(validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False), order="C")
         check_finite(data, 0, type(self).__name__)
         return data
+
+
+def _refuse_dask(X: Any) -> None:
+    if is_dask(X):
+        raise TypeError(
+            "X is a Dask array, and OfflineNICA needs all of it in memory: pass X.compute(), or use BatchNICA or an online "
+            "network, which read it block by block"
+        )

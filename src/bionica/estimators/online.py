@@ -10,6 +10,7 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -26,6 +27,7 @@ from ..networks import state as states
 from ..networks.dynamics import Exact, ProjectedGradient
 from ..networks.guards import REPAIRS, Guards
 from ..networks.stream import run
+from ..rows import linear_map
 from ..schedules import Rate, learning_rates
 from .diagnosis import Diagnosable
 from .errors import DivergenceError, check_finite
@@ -223,24 +225,27 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def _settled(self, block: Array) -> Array:
         return self._stream(states.writable(self._readout(self._fitted_state())), block, learn=False, keep=True)
 
-    def inverse_transform(self, Y: ArrayLike) -> Array:
+    def inverse_transform(self, Y: ArrayLike) -> Any:
         """Return the mixtures that the sources Y make: Y times the transpose of `mixing_`.
 
         Parameters
         ----------
-        Y : array-like of shape (n_samples, n_components)
+        Y : array-like or Dask array of shape (n_samples, n_components)
             Sources.
 
         Returns
         -------
-        X : ndarray of shape (n_samples, n_features)
+        X : ndarray of shape (n_samples, n_features), or Dask array where Y is one
         """
         mixing = self.mixing_
-        sources = check_array(Y, dtype=mixing.dtype, input_name="Y")
+        sources = checked(Y, known=False) if is_dask(Y) else check_array(Y, dtype=mixing.dtype, input_name="Y")
         if sources.shape[1] != mixing.shape[1]:
             raise ValueError(
                 f"Y has shape {sources.shape}; inverse_transform needs (n_samples, {mixing.shape[1]}), a column per source"
             )
+        if is_dask(sources):
+            mix = partial(linear_map, matrix=mixing)
+            return lazily(mix, sources.astype(mixing.dtype), len(mixing), type(self).__name__)
         return np.asarray(sources @ mixing.T)
 
     # ------------------------------------------------------------------------------------------ one sample at a time
