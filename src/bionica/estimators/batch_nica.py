@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from bionica.batch.rotation import Rotation, rotate
 from bionica.estimators.diagnosis import Diagnosable
 from bionica.estimators.lazy import DaskRows, checked, is_dask, lazily, moments_of, validated_rows
+from bionica.estimators.storage import Saved
 from bionica.estimators.whitener import whitening_or_error
 from bionica.rows import InMemory, Rows, linear_map
 from bionica.whitening import Spectrum, Whitening, count_sources, refine
@@ -26,7 +27,7 @@ _POOR_FIT = 0.02  # Gaussian data reach 0.03; sources with noise at 10 dB stay b
 _AMBIGUOUS = 0.02
 
 
-class BatchNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Nonnegative ICA of an array, in memory or Dask's: the method to use offline, and to measure the networks against.
 
     The model is x = A s with independent nonnegative sources that are often near zero ("well grounded"). The data are

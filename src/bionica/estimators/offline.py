@@ -19,6 +19,7 @@ from ..whitening import moments
 from .diagnosis import Diagnosable
 from .errors import check_finite
 from .lazy import is_dask
+from .storage import Saved
 from .weights import orthonormal_rows
 
 __all__ = ["OfflineNICA"]
@@ -26,7 +27,7 @@ __all__ = ["OfflineNICA"]
 Array = NDArray[Any]
 
 
-class OfflineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class OfflineNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """The paper's two networks in the offline setting: gradient descent-ascent on L_1 or L_2 with all the data (section 4).
 
     For studying the objectives and where the online networks go. To just get the sources, `BatchNICA` is faster and more accurate.

@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from bionica.estimators.lazy import checked, is_dask, lazily, moments_of, validated_rows
+from bionica.estimators.storage import Saved
 from bionica.rows import linear_map
 from bionica.whitening import Moments, Whitening, merge_moments, refine, whitening
 
@@ -40,7 +41,7 @@ def whitening_or_error(
     return found
 
 
-class NoncenteredWhitener(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class NoncenteredWhitener(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Whiten without removing the mean, from an array or from a stream of chunks.
 
     z = F x with F = Lambda^{-1/2} U' on the leading eigenvectors of the covariance of x (section 2.1 of the paper): z has
