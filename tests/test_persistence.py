@@ -12,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 import bionica
 from bionica.io import ModelFileError
@@ -230,6 +231,94 @@ def test_files_of_the_first_format(Network):
     assert loaded.n_samples_seen_ == 200
     np.testing.assert_allclose(loaded.transform(X[:20]), expected, rtol=1e-9, atol=1e-12)
     loaded.partial_fit(X)
+
+
+# --- the offline estimators
+
+OFFLINE = {
+    "BatchNICA": lambda X: bionica.BatchNICA("auto", random_state=np.random.RandomState(0)).fit(X),
+    "whitener": lambda X: bionica.NoncenteredWhitener(2, tol=1e-9).fit(X),
+    "whitener of a stream": lambda X: bionica.NoncenteredWhitener().partial_fit(X[:70]).partial_fit(X[70:]),
+    "interneuron": lambda X: bionica.OfflineNICA(3, max_iter=2000, random_state=0).fit(X),
+    "two_compartment": lambda X: bionica.OfflineNICA(3, network="two_compartment", max_iter=2000, random_state=0).fit(
+        X
+    ),
+}
+
+
+def remembered(value):
+    """Everything an estimator holds, by name, as bytes and plain values."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, dict):
+        return {name: remembered(v) for name, v in value.items()}
+    return tuple(map(remembered, value)) if isinstance(value, tuple) else (type(value), value)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kind", OFFLINE)
+def test_offline_estimators_come_back_bit_by_bit(kind, dtype, tmp_path):
+    _, X = mixtures(500, 3, 4, dtype=dtype)
+    model = OFFLINE[kind](X)
+    model.save(tmp_path / "model")
+    loaded = bionica.load(tmp_path / "model")
+    assert type(loaded) is type(model)
+    before, after = dict(vars(model)), dict(vars(loaded))
+    if kind == "BatchNICA":
+        assert before.pop("random_state") is not None
+        assert after.pop("random_state") is None  # spent
+    assert remembered(after) == remembered(before)
+    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
+    np.testing.assert_array_equal(
+        loaded.inverse_transform(model.transform(X)), model.inverse_transform(model.transform(X))
+    )
+    if hasattr(model, "partial_fit"):
+        loaded.partial_fit(X), model.partial_fit(X)
+        np.testing.assert_array_equal(loaded.covariance_, model.covariance_)
+    written = (tmp_path / "model").read_bytes()
+    bionica.load(tmp_path / "model").save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == written
+
+
+@pytest.mark.parametrize("Offline", [bionica.BatchNICA, bionica.NoncenteredWhitener, bionica.OfflineNICA])
+def test_offline_estimators_that_saw_nothing(Offline, tmp_path):
+    with pytest.raises(NotFittedError):
+        Offline().save(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_feature_names_of_an_offline_estimator_travel(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(mixtures(200, 2)[1], columns=["left", "right"])
+    bionica.BatchNICA(random_state=0).fit(frame).save(tmp_path / "model")
+    loaded = bionica.load(tmp_path / "model", tol=0.1)
+    assert list(loaded.feature_names_in_) == ["left", "right"]
+    assert loaded.tol == 0.1
+    loaded.transform(frame)
+    with pytest.raises(ValueError, match="tol"):
+        bionica.load(tmp_path / "model", tol=-1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header, arrays: arrays.update({"components_": np.eye(5)}),
+        lambda header, arrays: arrays.update({"mean_": np.zeros((3, 1))}),
+        lambda header, arrays: arrays.update({"mixing_": np.eye(3, dtype=int)}),
+        lambda header, arrays: arrays.pop("spectrum_/eigenvalues"),
+        lambda header, arrays: header["numbers"].pop("negativity_"),
+        lambda header, arrays: header["numbers"].update(n_iter_="many"),
+        lambda header, arrays: header.pop("numbers"),
+        lambda header, arrays: header.update({"class": "NoncenteredWhitener"}),
+    ],
+)
+def test_an_offline_estimator_with_wrong_content_is_refused(change, tmp_path):
+    bionica.BatchNICA(random_state=0).fit(mixtures(200, 3)[1]).save(tmp_path / "model")
+    header, arrays = bionica.io.read_model(tmp_path / "model")
+    change(header, arrays)
+    bionica.io.write_model(tmp_path / "model", header, arrays)
+    with pytest.raises(ModelFileError, match="does not describe a"):
+        bionica.load(tmp_path / "model")
 
 
 class Machine(RuleBasedStateMachine):

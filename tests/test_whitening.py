@@ -10,14 +10,13 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bionica.estimators.whitener import NoncenteredWhitener
+from bionica.rows import linear_map, row_blocks
 from bionica.whitening import (
     Moments,
     count_sources,
-    linear_map,
     merge_moments,
     moments,
     refine,
-    row_blocks,
     whitening,
 )
 

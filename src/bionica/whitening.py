@@ -12,16 +12,17 @@ not lose digits when the mean is large beside the spread. They are float64 whate
 from blocks of rows: no centred copy of X is ever made.
 """
 
-from collections.abc import Iterator
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
+from bionica.rows import Rows, as_rows, row_blocks
+
 Array = npt.NDArray[Any]
 
-_BLOCK_BYTES = 1 << 17  # blocks stay in cache; at small widths BLAS also takes them in one thread, without a handshake
 _CLIFF = 1e4  # a drop of 100 times in amplitude, far above all others, is no accident of the mixing
 
 
@@ -67,41 +68,6 @@ class Spectrum(NamedTuple):
     noise_floor: float
 
 
-def row_blocks(n_rows: int, n_columns: int, itemsize: int = 8) -> Iterator[slice]:
-    """Slices that cut an array into blocks of rows which fit in cache (of a very wide array: into square blocks).
-
-    Examples
-    --------
-    >>> from bionica.whitening import row_blocks
-    >>> list(row_blocks(40_000, 1))
-    [slice(0, 16384, None), slice(16384, 32768, None), slice(32768, 40000, None)]
-    """
-    step = max(64, n_columns, _BLOCK_BYTES // (n_columns * itemsize))
-    for start in range(0, n_rows, step):
-        yield slice(start, min(start + step, n_rows))
-
-
-def linear_map(X: Array, matrix: Array, out: Array | None = None) -> Array:
-    """X @ matrix.T, row block by row block, in the precision of X.
-
-    Whatever the strides of X, never more than a block of it is copied. A row's image does not depend on `out`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bionica.whitening import linear_map
-    >>> linear_map(np.eye(2), np.array([[1.0, 2.0]]))
-    array([[1.],
-           [2.]])
-    """
-    right = np.ascontiguousarray(matrix.T, dtype=X.dtype)
-    if out is None:
-        out = np.empty((X.shape[0], right.shape[1]), dtype=X.dtype)
-    for rows in row_blocks(X.shape[0], X.shape[1], X.itemsize):
-        np.matmul(X[rows], right, out=out[rows])
-    return out
-
-
 def merge_moments(a: Moments, b: Moments) -> Moments:
     """The moments of two disjoint sets of rows together (Chan, Golub and LeVeque 1983, eq. 2.1).
 
@@ -122,12 +88,12 @@ def merge_moments(a: Moments, b: Moments) -> Moments:
     return Moments(n, a.mean + delta * (b.n / n), scatter)
 
 
-def moments(X: Array, start: Moments | None = None) -> Moments:
+def moments(X: Array | Rows, start: Moments | None = None) -> Moments:
     """Count, mean and scatter of the rows of X, continuing from `start`.
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
+    X : array of shape (n_samples, n_features), or Rows
         Any real floating type; sums are float64.
     start : Moments, optional
         What was seen before; not changed.
@@ -146,8 +112,13 @@ def moments(X: Array, start: Moments | None = None) -> Moments:
     >>> seen.n, seen.mean
     (3, array([2., 3.]))
     """
+    seen = as_rows(X).fold(_moments_of_part, merge_moments)
+    return seen if start is None else merge_moments(start, seen)
+
+
+def _moments_of_part(X: Array) -> Moments:
     n_features = X.shape[1]
-    total = start or Moments(0, np.zeros(n_features), np.zeros((n_features, n_features)))
+    total = Moments(0, np.zeros(n_features), np.zeros((n_features, n_features)))
     for rows in row_blocks(X.shape[0], X.shape[1]):
         block = X[rows].astype(np.float64)  # a copy, so that centring may happen in place
         weights = np.full(len(block), 1.0 / len(block))
@@ -236,7 +207,7 @@ def whitening(
     return Whitening(F, inverse, sigma**2, rank, float(M.max() / M.min()))
 
 
-def refine(X: Array, found: Whitening) -> Whitening:
+def refine(X: Array | Rows, found: Whitening) -> Whitening:
     """Whiten once more what `found` makes of X, where its conditioning has cost more than four digits.
 
     A covariance squares the condition number of the data. The second whitening, of nearly white data, does not, and
@@ -245,7 +216,8 @@ def refine(X: Array, found: Whitening) -> Whitening:
     Examples
     --------
     >>> import numpy as np
-    >>> from bionica.whitening import linear_map, moments, refine, whitening
+    >>> from bionica.rows import linear_map
+    >>> from bionica.whitening import moments, refine, whitening
     >>> X = np.random.default_rng(0).exponential(size=(1000, 2)) @ np.array([[2.0, 1.0], [0.0, 1e-6]])
     >>> rough = whitening(moments(X))
     >>> [float(abs(moments(linear_map(X, w.matrix)).covariance - np.eye(2)).max()) < 1e-10 for w in (rough, refine(X, rough))]
@@ -254,10 +226,7 @@ def refine(X: Array, found: Whitening) -> Whitening:
     if found.condition < 1e4 or not found.rank:
         return found
     F, d = found.matrix, len(found.matrix)
-    total: Moments | None = None
-    for rows in row_blocks(X.shape[0], X.shape[1]):
-        total = moments(X[rows].astype(np.float64) @ F.T, total)
-    assert total is not None
+    total = as_rows(X).fold(_moments_of_image, merge_moments, F)
     w, U = linalg.eigh(total.covariance)
     if not 0.5 < w[0] <= w[-1] < 2.0:  # not rounding: `found` does not belong to X
         raise ValueError(
@@ -268,6 +237,11 @@ def refine(X: Array, found: Whitening) -> Whitening:
     inverse = found.inverse @ (U * half) @ U.T
     eigenvalues[:d] = np.sum(inverse**2, axis=0)
     return found._replace(matrix=(U / half) @ U.T @ F, inverse=inverse, eigenvalues=eigenvalues)
+
+
+def _moments_of_image(X: Array, F: Array) -> Moments:
+    blocks = (X[rows].astype(np.float64) @ F.T for rows in row_blocks(X.shape[0], X.shape[1]))
+    return reduce(merge_moments, map(_moments_of_part, blocks))
 
 
 def _signs(U: Array) -> Array:

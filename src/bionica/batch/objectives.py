@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..whitening import linear_map, moments, whitening
+from ..rows import linear_map
+from ..whitening import moments, whitening
 
 __all__ = [
     "combined_nsm_objective",

@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 
 from ..networks import dynamics, guards, interneuron, two_compartment
 from ..networks.stream import run
-from ..whitening import moments, row_blocks
+from ..rows import row_blocks
+from ..whitening import moments
 
 __all__ = ["Offline", "offline_interneuron", "offline_two_compartment"]
 

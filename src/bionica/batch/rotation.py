@@ -19,6 +19,7 @@ The search starts on a random subset of the rows, where passes cost little, from
 its J is what independent sources with these margins would show, or when another start ends at the same J: see `rotate`.
 """
 
+import operator
 from collections import deque
 from typing import Any, NamedTuple
 
@@ -26,11 +27,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
+from ..rows import Rows, as_rows
+
 Array = npt.NDArray[Any]
 Pairs = deque[tuple[Array, Array]]
 
 _BLOCK_BYTES = 1 << 17  # three blocks of rows (z, y, n) stay in the second-level cache
 _GROWTH = 6  # of the subset, from one descent to the next
+_LARGEST_SUBSET = 1 << 24  # numbers: subsets are brought into memory, wherever Z lies
+_LARGEST_PERMUTATION = 1 << 24
 _MEMORY = 10  # pairs of L-BFGS
 _TOL = 0.03  # times n_samples ** -0.5, about the angle by which the best rotation is off
 _START_TOL = 1e-4  # of the descents on subsets
@@ -67,7 +72,7 @@ class Rotation(NamedTuple):
     ambiguity: float
 
 
-def value_and_gradient(Z: Array, R: Array) -> tuple[float, Array]:
+def value_and_gradient(Z: Array | Rows, R: Array) -> tuple[float, Array]:
     """J(R) and its gradient on the orthogonal group, a skew-symmetric matrix.
 
     Examples
@@ -78,6 +83,13 @@ def value_and_gradient(Z: Array, R: Array) -> tuple[float, Array]:
     (0.5, array([[ 0. ,  1.5],
            [-1.5,  0. ]]))
     """
+    rows = as_rows(Z)
+    G = rows.fold(_products, operator.add, R) / rows.shape[0]
+    return 0.5 * float(np.trace(G)), 0.5 * (G - G.T)
+
+
+def _products(Z: Array, R: Array) -> Array:
+    """The sum of n y' over a part of the rows."""
     T, d = Z.shape
     right = np.ascontiguousarray(R.T, dtype=Z.dtype)
     G = np.zeros((d, d))
@@ -89,8 +101,7 @@ def value_and_gradient(Z: Array, R: Array) -> tuple[float, Array]:
         np.matmul(block, right, out=y)
         np.minimum(y, 0, out=n)
         G += n.T @ y
-    G /= T
-    return 0.5 * float(np.trace(G)), 0.5 * (G - G.T)
+    return G
 
 
 def _cayley(E: Array) -> Array:
@@ -117,12 +128,14 @@ def _direction(gradient: Array, pairs: Pairs) -> Array:
     return -q
 
 
-def descend(Z: Array, R: Array, *, tol: float = 1e-5, max_iter: int = 500, pairs: Pairs | None = None) -> Descent:
+def descend(
+    Z: Array | Rows, R: Array, *, tol: float = 1e-5, max_iter: int = 500, pairs: Pairs | None = None
+) -> Descent:
     """Minimise J from R by L-BFGS on the orthogonal group.
 
     Parameters
     ----------
-    Z : array of shape (n_samples, d)
+    Z : array of shape (n_samples, d), or Rows
         Whitened, mean included.
     R : array of shape (d, d)
         Orthogonal start; not changed.
@@ -243,7 +256,7 @@ def disagreement(R1: Array, R2: Array) -> float:
 
 
 def rotate(
-    Z: Array,
+    Z: Array | Rows,
     *,
     tol: float | None = None,
     max_iter: int = 500,
@@ -256,11 +269,11 @@ def rotate(
     independent sources (0.01 to 3 times `expected_objective`). A larger J may be a local minimum, and one far smaller
     means that more than one rotation is nonnegative. In both cases starts are added until the best J has been found
     twice, at most `n_init`, and the two rotations are compared. The descent continues on subsets six times larger
-    each, and ends on all rows.
+    each (up to 128 MB), and ends on all rows.
 
     Parameters
     ----------
-    Z : array of shape (n_samples, d)
+    Z : array of shape (n_samples, d), or Rows
         Whitened, mean included.
     tol : float, optional
         Of the last descent, see `descend`; by default 0.03 / sqrt(n_samples), a small part of the statistical error.
@@ -284,23 +297,26 @@ def rotate(
     >>> found.confirmed, bool(np.allclose(found.R @ found.R.T, np.eye(3)))
     (True, True)
     """
+    Z = as_rows(Z)
     T, d = Z.shape
     tol = _TOL / np.sqrt(T) if tol is None else tol
     sizes = [max(2000, 100 * d)]
-    while 3 * _GROWTH * sizes[-1] <= T:
+    while 3 * _GROWTH * sizes[-1] <= T and _GROWTH * sizes[-1] * d <= _LARGEST_SUBSET:
         sizes.append(_GROWTH * sizes[-1])
     resolved = d * _START_TOL**2  # by how much the J of a start may be off
-    subset = _some_rows(Z, sizes[0], rng)
+    if T <= 3 * sizes[0]:
+        Z = Z.take()
+    subset = _some_rows(Z, sizes[0], rng).take()
     found: list[tuple[Descent, Pairs]] = []
     while len(found) < n_init:
         # The first start looks where the mean says; the others do not, so as to tell whether that mattered.
-        towards = np.asarray(rng.standard_normal(d) if found else subset.mean(axis=0, dtype=np.float64))
+        towards = np.asarray(rng.standard_normal(d) if found else subset.array.mean(axis=0, dtype=np.float64))
         pairs: Pairs = deque(maxlen=_MEMORY)
         end = descend(subset, start_rotation(towards, rng), tol=_START_TOL, max_iter=max_iter, pairs=pairs)
         found.append((end, pairs))
         found.sort(key=lambda start: start[0].objective)
         if len(found) == 1:
-            expected = expected_objective(subset @ end.R.T.astype(Z.dtype), rng)
+            expected = expected_objective(subset.array @ end.R.T.astype(Z.dtype), rng)
             confirmed = d == 1 or max(_FLOOR[0] * expected, resolved) < end.objective <= _FLOOR[1] * expected
         else:
             confirmed = found[1][0].objective <= _AGREE * found[0][0].objective + 0.5 * expected + resolved
@@ -317,11 +333,19 @@ def rotate(
         rivals = [(e._replace(n_iter=old.n_iter + e.n_iter), p) for e, (old, p) in zip(ends, rivals, strict=True)]
     best = min((end for end, _ in rivals), key=lambda end: end.objective)
     # A rival that all rows show to be worse contradicts nothing.
-    level = _AGREE * best.objective + 0.5 * expected * (len(subset) / T) + resolved
+    level = _AGREE * best.objective + 0.5 * expected * (len(subset.array) / T) + resolved
     ambiguity = max(disagreement(best.R, end.R) for end, _ in rivals if end.objective <= level)
     return Rotation(*best, n_starts, confirmed, ambiguity)
 
 
-def _some_rows(Z: Array, size: int, rng: np.random.RandomState) -> Array:
+def _some_rows(Z: Rows, size: int, rng: np.random.RandomState) -> Rows:
     """`size` random rows of Z in their order, or Z itself where that would save little."""
-    return Z if len(Z) <= 3 * size else Z[np.sort(rng.choice(len(Z), size, replace=False))]
+    T = Z.shape[0]
+    if T <= 3 * size:
+        return Z
+    if T <= _LARGEST_PERMUTATION:
+        return Z.take(np.sort(rng.choice(T, size, replace=False)))
+    rows = np.empty(0, dtype=np.int64)  # choice would permute all T numbers
+    while len(rows) < size:
+        rows = np.union1d(rows, rng.randint(T, size=size - len(rows), dtype=np.int64))
+    return Z.take(rows)

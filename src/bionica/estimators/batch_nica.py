@@ -1,6 +1,7 @@
 """Offline nonnegative ICA: noncentered whitening, then the rotation into the nonnegative orthant."""
 
 import warnings
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -14,8 +15,11 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from bionica.batch.rotation import Rotation, rotate
 from bionica.estimators.diagnosis import Diagnosable
+from bionica.estimators.lazy import DaskRows, checked, is_dask, lazily, moments_of, validated_rows
+from bionica.estimators.storage import Saved
 from bionica.estimators.whitener import whitening_or_error
-from bionica.whitening import Spectrum, Whitening, count_sources, linear_map, moments, refine
+from bionica.rows import InMemory, Rows, linear_map
+from bionica.whitening import Spectrum, Whitening, count_sources, refine
 
 Array = npt.NDArray[Any]
 
@@ -23,8 +27,8 @@ _POOR_FIT = 0.02  # Gaussian data reach 0.03; sources with noise at 10 dB stay b
 _AMBIGUOUS = 0.02
 
 
-class BatchNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Nonnegative ICA of data that fit in memory: the method to use offline, and to measure the networks against.
+class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Nonnegative ICA of an array, in memory or Dask's: the method to use offline, and to measure the networks against.
 
     The model is x = A s with independent nonnegative sources that are often near zero ("well grounded"). The data are
     whitened with their mean left in and rotated so that as little energy as possible is negative (Plumbley 2003,
@@ -82,6 +86,10 @@ class BatchNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     Beside X itself, memory holds one array of n_samples x n_components (the result of `fit_transform`) and at most a third
     of its rows again: 2.6 copies of X in all, measured at 100,000 x 100.
 
+    A Dask array is never gathered: every descent on all rows reads its blocks once an iteration, and subsets of at most 128 MB
+    (all rows, where there are fewer than 3 max(2000, 100 n_components)) are brought together. The result is that of the
+    same array in memory. `X.persist()` first where the cluster's memory holds X and its blocks are costly to make.
+
     Examples
     --------
     >>> import numpy as np
@@ -137,7 +145,7 @@ class BatchNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or Dask array of shape (n_samples, n_features)
             Mixtures, mean included. Not changed.
         y : None
             Ignored.
@@ -150,57 +158,69 @@ class BatchNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit_transform(self, X: npt.ArrayLike, y: None = None) -> Array:
+    def fit_transform(self, X: npt.ArrayLike, y: None = None) -> Any:
         """Find the sources of X and return them; the same numbers as ``fit(X).transform(X)``.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or Dask array of shape (n_samples, n_features)
             Mixtures, mean included. Not changed.
         y : None
             Ignored.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components)
+        ndarray of shape (n_samples, n_components), or Dask array where X is one
         """
-        data, Z = self._fit(X)
-        return self._sources(data, out=Z)
+        rows, Z = self._fit(X)
+        return (
+            _sources(rows.array, self.components_, out=Z.array)
+            if isinstance(Z, InMemory)
+            else self._transform(rows.array)
+        )
 
-    def transform(self, X: npt.ArrayLike) -> Array:
+    def transform(self, X: npt.ArrayLike) -> Any:
         """The sources max(W x, 0) of every row of X, in its precision.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or Dask array of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components)
+        ndarray of shape (n_samples, n_components), or Dask array where X is one
         """
         check_is_fitted(self)
-        data: Array = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        return self._sources(data)
+        return self._transform(X)
 
-    def inverse_transform(self, X: npt.ArrayLike) -> Array:
+    def _transform(self, X: npt.ArrayLike) -> Any:
+        if is_dask(X):
+            map_block = partial(_sources, W=self.components_)
+            return lazily(map_block, checked(X, self, known=False), self._n_features_out, "BatchNICA")
+        data: Array = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return _sources(data, self.components_)
+
+    def inverse_transform(self, X: npt.ArrayLike) -> Any:
         """The mixtures A s of every row of X.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_components)
+        X : array-like or Dask array of shape (n_samples, n_components)
             Sources, as `transform` returns them.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
+        ndarray of shape (n_samples, n_features), or Dask array where X is one
         """
         check_is_fitted(self)
-        data: Array = check_array(X, dtype=[np.float64, np.float32])
+        data: Any = checked(X, known=False) if is_dask(X) else check_array(X, dtype=[np.float64, np.float32])
         if data.shape[1] != self._n_features_out:
             raise ValueError(
                 f"X has {data.shape[1]} columns, but this BatchNICA has {self._n_features_out} components; pass what transform "
                 "returned."
             )
+        if is_dask(data):
+            return lazily(partial(linear_map, matrix=self.mixing_), data, len(self.mixing_), "BatchNICA")
         return linear_map(data, self.mixing_)
 
     def plot_spectrum(self, ax: Any = None) -> Any:
@@ -232,19 +252,19 @@ class BatchNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         ax.legend(frameon=False)
         return ax
 
-    def _fit(self, X: npt.ArrayLike) -> tuple[Array, Array]:
-        """Fit; return X as validated, and an array of the outputs' shape that the caller may overwrite."""
+    def _fit(self, X: npt.ArrayLike) -> tuple[InMemory | DaskRows, Rows]:
+        """Fit; return X as validated, and rows of the outputs' shape that the caller may overwrite."""
         rng = check_random_state(self.random_state)
-        data: Array = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        found, spectrum, mean = self._whiten(data)
-        Z = linear_map(data, found.matrix)
+        rows = validated_rows(self, X, min_samples=2)
+        found, spectrum, mean = self._whiten(rows)
+        Z = rows.image(found.matrix)
         rotation = rotate(Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng)
 
         mixing = found.inverse @ rotation.R.T
         order = np.argsort(-np.sum(mixing**2, axis=0), kind="stable")
-        self.components_ = (rotation.R @ found.matrix)[order].astype(data.dtype)
-        self.mixing_ = mixing[:, order].astype(data.dtype)
-        self.whitening_ = found.matrix.astype(data.dtype)
+        self.components_ = (rotation.R @ found.matrix)[order].astype(rows.dtype)
+        self.mixing_ = mixing[:, order].astype(rows.dtype)
+        self.whitening_ = found.matrix.astype(rows.dtype)
         self.mean_ = mean
         self.spectrum_ = spectrum
         # y has unit covariance, so its energy is d + |F <x>|^2.
@@ -252,12 +272,12 @@ class BatchNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.ambiguity_ = rotation.ambiguity
         self.n_iter_ = rotation.n_iter
         self.n_restarts_ = rotation.n_starts - 1
-        self.n_samples_seen_ = len(data)
+        self.n_samples_seen_ = rows.shape[0]
         self._warn(rotation)
-        return data, Z
+        return rows, Z
 
-    def _whiten(self, X: Array) -> tuple[Whitening, Spectrum, Array]:
-        seen = moments(X)
+    def _whiten(self, X: Rows) -> tuple[Whitening, Spectrum, Array]:
+        seen = moments_of(X, "BatchNICA")
         d = None if self.n_components is None or self.n_components == "auto" else int(self.n_components)
         found = whitening_or_error(seen, d, tol=None, precision=X.dtype)
         spectrum = count_sources(found.eigenvalues, seen.n)
@@ -290,10 +310,6 @@ class BatchNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     def _say(what: str) -> None:
         warnings.warn(f"BatchNICA {what}.", ConvergenceWarning, stacklevel=6)
 
-    def _sources(self, X: Array, out: Array | None = None) -> Array:
-        Y = linear_map(X, self.components_, out=out)
-        return np.maximum(Y, 0, out=Y)
-
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
@@ -302,3 +318,8 @@ class BatchNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _sources(X: Array, W: Array, out: Array | None = None) -> Array:
+    Y = linear_map(X, W, out=out)
+    return np.maximum(Y, 0, out=Y)

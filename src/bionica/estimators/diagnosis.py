@@ -30,6 +30,8 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing
 
+from .lazy import is_dask
+
 __all__ = ["Diagnosable", "Diagnosis", "diagnose"]
 
 Floats = NDArray[np.float64]
@@ -325,10 +327,13 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         raise ValueError(f"max_samples={max_samples!r} must be 2 or more; 100_000 is the default")
     n, step = min(shape[0], int(max_samples)), max(1, _BLOCK // k)
     rows = np.arange(n) * shape[0] // n
+    at = rows
+    if is_dask(data):  # these rows come together in one pass over its blocks
+        data, at = data[rows].compute(), np.arange(n)
     U, Y, U0 = np.empty((n, d)), np.empty((n, d)), np.empty((n, len(W0)))
     moments = np.zeros((3, 2, k))  # mean and squares about it: of x, of what Y leaves of it, of what U leaves of it
     for part in (slice(start, min(start + step, n)) for start in range(0, n, step)):
-        block = _safe_indexing(data, rows[part])
+        block = _safe_indexing(data, at[part])
         x = _finite(block, rows[part])
         Y[part], U[part], U0[part] = np.asarray(estimator.transform(block)), x @ W.T, x @ W0.T
         weight = len(x) / part.stop
@@ -342,8 +347,8 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
     u, u_std, std = U - U.mean(axis=0), U.std(axis=0), Y.std(axis=0)
     z = _ratio(Y - Y.mean(axis=0), std)
     eigenvalues, vectors = np.linalg.eigh(u.T @ u / n)
-    some = rows[:: -(-n // max(100, min(1000, 4 * _BLOCK // k)))]
-    x = _finite(_safe_indexing(data, some), some)
+    every = slice(None, None, -(-n // max(100, min(1000, 4 * _BLOCK // k))))
+    x = _finite(_safe_indexing(data, at[every]), rows[every])
     return Diagnosis(
         negativity=float(_ratio(negative.sum(), energy.sum())),
         negativity_per_output=_ratio(negative, energy),

@@ -174,9 +174,8 @@ class NonnegativePCA(OnlineNICA):
         with np.errstate(over="ignore", invalid="ignore"):
             seen = moments(X)
         if not np.isfinite(seen.scatter).all():
-            raise DivergenceError(
-                f"the covariance of X overflows: rescale the mixtures (largest {np.abs(X).max():.2g})", 0
-            )
+            largest = max(float(np.abs(X[start:stop]).max()) for start, stop in self._blocks(*X.shape))
+            raise DivergenceError(f"the covariance of X overflows: rescale the mixtures (largest {largest:.2g})", 0)
         found = whitening(seen, d, precision=X.dtype)
         if found.rank == 0:
             raise ValueError(

@@ -18,6 +18,8 @@ from ..networks.stream import run
 from ..whitening import moments
 from .diagnosis import Diagnosable
 from .errors import check_finite
+from .lazy import is_dask
+from .storage import Saved
 from .weights import orthonormal_rows
 
 __all__ = ["OfflineNICA"]
@@ -25,7 +27,7 @@ __all__ = ["OfflineNICA"]
 Array = NDArray[Any]
 
 
-class OfflineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class OfflineNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """The paper's two networks in the offline setting: gradient descent-ascent on L_1 or L_2 with all the data (section 4).
 
     For studying the objectives and where the online networks go. To just get the sources, `BatchNICA` is faster and more accurate.
@@ -207,6 +209,7 @@ class OfflineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def inverse_transform(self, Y: ArrayLike) -> Array:
         """Return the mixtures that the sources Y make: Y times the transpose of `mixing_`."""
         check_is_fitted(self)
+        _refuse_dask(Y)
         return np.asarray(np.asarray(Y) @ self.mixing_.T)
 
     @property
@@ -224,6 +227,15 @@ class OfflineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return two_compartment.init(W["W_xz"], W["W_zz"], seed)
 
     def _validated(self, X: ArrayLike, reset: bool) -> Array:
+        _refuse_dask(X)
         data = np.array(validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False), order="C")
         check_finite(data, 0, type(self).__name__)
         return data
+
+
+def _refuse_dask(X: Any) -> None:
+    if is_dask(X):
+        raise TypeError(
+            "X is a Dask array, and OfflineNICA needs all of it in memory: pass X.compute(), or use BatchNICA or an online "
+            "network, which read it block by block"
+        )

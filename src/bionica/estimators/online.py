@@ -9,6 +9,8 @@ import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from copy import copy
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -25,9 +27,11 @@ from ..networks import state as states
 from ..networks.dynamics import Exact, ProjectedGradient
 from ..networks.guards import REPAIRS, Guards
 from ..networks.stream import run
+from ..rows import linear_map
 from ..schedules import Rate, learning_rates
 from .diagnosis import Diagnosable
 from .errors import DivergenceError, check_finite
+from .lazy import BlockReader, blocks_of, checked, is_dask, lazily
 from .published import published
 from .weights import rule_of
 
@@ -131,8 +135,8 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Mixtures, in the order in which the network shall see them.
+        X : array-like or Dask array of shape (n_samples, n_features)
+            Mixtures, in the order in which the network shall see them. A Dask array is read block by block.
         y : None
             Ignored.
 
@@ -141,13 +145,18 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self
         """
         with self._unchanged_on_error():
-            X = self._validated(X, reset=True)
+            data = self._validated(X, reset=True)
+            if self.shuffle and isinstance(data, BlockReader):
+                raise ValueError(
+                    "shuffle=True needs all rows of the Dask array X at hand: use shuffle=False, or X.compute()"
+                )
             self._forget()
             rng = check_random_state(self.random_state)
-            self._begin(X, rng)
+            self._begin(data, rng)
             for _ in range(self.n_epochs):
-                order = rng.permutation(len(X)) if self.shuffle else None
-                self._learn(X, keep=False, order=order)
+                order = rng.permutation(len(data)) if self.shuffle else None
+                for block in blocks_of(data):
+                    self._learn(block, keep=False, order=order)
         return self
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
@@ -158,7 +167,7 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or Dask array of shape (n_samples, n_features)
             The next mixtures.
         y : None
             Ignored.
@@ -185,6 +194,11 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         Y : ndarray of shape (n_samples, n_components)
             Each row computed with the weights before they learned from it.
         """
+        if is_dask(X):
+            raise TypeError(
+                "X is a Dask array, and outputs made while learning cannot be computed later: call partial_fit_transform with one "
+                "block after the other, (block.compute() for block in X.blocks), or partial_fit and then transform"
+            )
         return _wrap_data_with_container("transform", self._learn_rows(X, keep=True), X, self)
 
     def transform(self, X: ArrayLike) -> Any:
@@ -192,36 +206,46 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or Dask array of shape (n_samples, n_features)
             Mixtures.
 
         Returns
         -------
-        Y : ndarray of shape (n_samples, n_components)
+        Y : ndarray of shape (n_samples, n_components), or Dask array where X is one
             Nonnegative.
         """
-        state = states.writable(self._readout(self._fitted_state()))
-        X = self._validated(X, reset=False)
-        return self._stream(state, X, learn=False, keep=True)
+        state = self._readout(self._fitted_state())
+        if is_dask(X):
+            self._check_params()
+            data = checked(X, self, known=False)
+            # A copy, so that learning on before the blocks are computed changes nothing.
+            return lazily(copy(self)._settled, data, self._n_features_out, type(self).__name__, _precision(state))
+        return self._stream(states.writable(state), self._validated(X, reset=False), learn=False, keep=True)
 
-    def inverse_transform(self, Y: ArrayLike) -> Array:
+    def _settled(self, block: Array) -> Array:
+        return self._stream(states.writable(self._readout(self._fitted_state())), block, learn=False, keep=True)
+
+    def inverse_transform(self, Y: ArrayLike) -> Any:
         """Return the mixtures that the sources Y make: Y times the transpose of `mixing_`.
 
         Parameters
         ----------
-        Y : array-like of shape (n_samples, n_components)
+        Y : array-like or Dask array of shape (n_samples, n_components)
             Sources.
 
         Returns
         -------
-        X : ndarray of shape (n_samples, n_features)
+        X : ndarray of shape (n_samples, n_features), or Dask array where Y is one
         """
         mixing = self.mixing_
-        sources = check_array(Y, dtype=mixing.dtype, input_name="Y")
+        sources = checked(Y, known=False) if is_dask(Y) else check_array(Y, dtype=mixing.dtype, input_name="Y")
         if sources.shape[1] != mixing.shape[1]:
             raise ValueError(
                 f"Y has shape {sources.shape}; inverse_transform needs (n_samples, {mixing.shape[1]}), a column per source"
             )
+        if is_dask(sources):
+            mix = partial(linear_map, matrix=mixing)
+            return lazily(mix, sources.astype(mixing.dtype), len(mixing), type(self).__name__)
         return np.asarray(sources @ mixing.T)
 
     # ------------------------------------------------------------------------------------------ one sample at a time
@@ -328,8 +352,10 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             self.__dict__.update(before)
             raise
 
-    def _validated(self, X: ArrayLike, reset: bool) -> Array:
+    def _validated(self, X: ArrayLike, reset: bool) -> Any:
         self._check_params()
+        if is_dask(X):
+            return BlockReader(checked(X, self, reset=reset), type(self).__name__)
         # Finite or not is checked block by block, where the message can name the sample.
         return np.asarray(validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False))
 
@@ -373,8 +399,8 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def _learn_rows(self, X: ArrayLike, keep: bool) -> Array:
         with self._unchanged_on_error():
-            X = self._validated(X, reset=not self.__sklearn_is_fitted__())
-            return self._learn(X, keep)
+            data = self._validated(X, reset=not self.__sklearn_is_fitted__())
+            return [self._learn(block, keep) for block in blocks_of(data)][-1]
 
     def _learn(self, X: Array, keep: bool, order: Array | None = None) -> Array:
         if "_state" in self.__dict__:
@@ -405,7 +431,7 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def _stream(self, state: Any, X: Array, *, learn: bool, keep: bool, order: Array | None = None) -> Array:
         """Take X through the network block by block; `state` learns in place."""
         name = type(self).__name__
-        dtype = next(a.dtype for a in states.to_arrays(state).values() if a.dtype.kind == "f")
+        dtype = _precision(state)
         n, k = X.shape
         Y = np.empty((n if keep else 0, state.fired.size), dtype)
         params = self._rule_params(state, dtype)
@@ -514,3 +540,7 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
                 raise ValueError(f"init[{name!r}] holds NaN or infinity; give finite weights")
             given[name] = W
         return given
+
+
+def _precision(state: Any) -> np.dtype[Any]:
+    return next(a.dtype for a in states.to_arrays(state).values() if a.dtype.kind == "f")

@@ -1,4 +1,4 @@
-"""Fitted networks to and from `io.model` files."""
+"""Fitted estimators to and from `io.model` files."""
 
 import os
 import platform
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from .. import io
 from ..networks import (
@@ -20,19 +21,22 @@ from ..networks import (
     whitening_layer,
 )
 from ..networks import state as states
+from .batch_nica import BatchNICA
 from .interneuron import InterneuronNICA
 from .nonnegative_pca import NonnegativePCA
+from .offline import OfflineNICA
 from .online import OnlineNICA
+from .storage import restore, stored
 from .two_compartment import TwoCompartmentNICA
 from .two_layer_nsm import TwoLayerNSM
 from .weights import rule_of
+from .whitener import NoncenteredWhitener
 
 __all__ = ["load", "save"]
 
 #: The only classes that a file can name.
-_CLASSES: dict[str, type[OnlineNICA]] = {
-    cls.__name__: cls for cls in (InterneuronNICA, TwoCompartmentNICA, TwoLayerNSM, NonnegativePCA)
-}
+_NETWORKS: tuple[type[OnlineNICA], ...] = (InterneuronNICA, TwoCompartmentNICA, TwoLayerNSM, NonnegativePCA)
+_CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (*_NETWORKS, BatchNICA, NoncenteredWhitener, OfflineNICA)}
 _FIRST_FORMAT_RULES = {
     "InterneuronNICA": "interneuron",
     "TwoCompartmentNICA": "two_compartment",
@@ -44,19 +48,19 @@ _START: dict[str, type] = {"_offline_start": bool, "_start_seed": int}
 _CALLABLE = {"callable": True}
 
 
-def save(estimator: OnlineNICA, path: str | os.PathLike[str]) -> None:
-    """Write a fitted network; see `OnlineNICA.save`."""
+def save(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator; see `OnlineNICA.save`."""
     if _CLASSES.get(type(estimator).__name__) is not type(estimator):
         raise TypeError(
             f"{type(estimator).__name__} is none of {sorted(_CLASSES)}, and load could not make one again; use pickle"
         )
-    state = estimator._fitted_state()
-    estimator._check_params()
-    attributes = vars(estimator)
-    if "_state" in attributes:
-        arrays = {f"state/{name}": a for name, a in states.to_arrays(state).items()}
+    if isinstance(estimator, OnlineNICA):
+        special, arrays = _network(estimator)
     else:
-        arrays = {"waiting": attributes["_waiting"]}
+        check_is_fitted(estimator)
+        estimator._validate_params()
+        arrays, numbers = stored(estimator)
+        special = {"numbers": numbers}
     parameters: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():
         if name == "init" and isinstance(value, dict):
@@ -67,9 +71,7 @@ def save(estimator: OnlineNICA, path: str | os.PathLike[str]) -> None:
     header = {
         "class": type(estimator).__name__,
         "parameters": parameters,
-        "rule": rule_of(state).__name__.rpartition(".")[2],
-        "layer": type(state.layer).__name__ if hasattr(state, "layer") else None,
-        "start": {name: attributes[name] for name in _START if name in attributes},
+        **special,
         "n_features": estimator.n_features_in_,
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
         "versions": {
@@ -82,8 +84,25 @@ def save(estimator: OnlineNICA, path: str | os.PathLike[str]) -> None:
     io.write_model(path, header, arrays)
 
 
+def _network(estimator: OnlineNICA) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """What the header says of a network alone, and its arrays."""
+    state = estimator._fitted_state()
+    estimator._check_params()
+    attributes = vars(estimator)
+    if "_state" in attributes:
+        arrays = {f"state/{name}": a for name, a in states.to_arrays(state).items()}
+    else:
+        arrays = {"waiting": attributes["_waiting"]}
+    special = {
+        "rule": rule_of(state).__name__.rpartition(".")[2],
+        "layer": type(state.layer).__name__ if hasattr(state, "layer") else None,
+        "start": {name: attributes[name] for name in _START if name in attributes},
+    }
+    return special, arrays
+
+
 def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
-    """Read a network that `save` wrote, ready to transform or to go on learning.
+    """Read a network or an offline estimator that `save` wrote, ready to transform or to go on learning.
 
     Loading runs no code from the file.
 
@@ -125,7 +144,11 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
         functions = [name for name, value in saved.items() if value == _CALLABLE and name not in overrides]
         estimator = cls(**_parameters(saved, arrays))
         k = int(header["n_features"])
-        state = _state(header, k, arrays) if "waiting" not in arrays else None
+        state = None
+        if not isinstance(estimator, OnlineNICA):
+            restore(estimator, k, arrays, header["numbers"])
+        elif "waiting" not in arrays:
+            state = _state(header, k, arrays)
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
         raise io.ModelFileError(f"{path} does not describe a {cls.__name__}: {error}") from error
     if functions:
@@ -134,10 +157,13 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
             f"give it again, load(path, {functions[0]}=...)"
         )
     estimator.set_params(**overrides)
-    estimator._check_params()
+    estimator._validate_params()
     estimator.n_features_in_ = k
     if header.get("feature_names"):
         estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+    if not isinstance(estimator, OnlineNICA):
+        return estimator
+    estimator._check_params()
     for name in _START:
         if name in header.get("start", {}):
             setattr(estimator, name, _START[name](header["start"][name]))
@@ -164,9 +190,9 @@ def _plain(name: str, value: Any) -> Any:
 
 def _parameters(saved: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
     parameters = {name: value for name, value in saved.items() if value != _CALLABLE}
-    if isinstance(parameters["init"], list):
+    if isinstance(parameters.get("init"), list):
         parameters["init"] = {weight: arrays[f"init/{weight}"] for weight in parameters["init"]}
-    if isinstance(parameters["guards"], list):
+    if isinstance(parameters.get("guards"), list):
         parameters["guards"] = tuple(parameters["guards"])
     return parameters
 

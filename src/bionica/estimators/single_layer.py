@@ -107,7 +107,9 @@ class SingleLayerNICA(OnlineNICA):
                 super()._begin(X, rng)
             return  # else it starts as a stream does
         if self.horizon is None:  # spread evenly: neighbouring samples may be alike, as pixels are
-            block = X if len(X) <= self.init_samples else X[np.arange(self.init_samples) * len(X) // self.init_samples]
+            block = (
+                X[:] if len(X) <= self.init_samples else X[np.arange(self.init_samples) * len(X) // self.init_samples]
+            )
         else:
             block = X[: min(self.init_samples, self.horizon)]
         check_finite(block, 0, type(self).__name__)

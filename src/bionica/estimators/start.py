@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..batch.rotation import rotate
-from ..whitening import Spectrum, count_sources, linear_map, moments, whitening
+from ..rows import linear_map
+from ..whitening import Spectrum, count_sources, moments, whitening
 from .errors import DivergenceError
 
 Array = NDArray[Any]

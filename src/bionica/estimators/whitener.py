@@ -1,5 +1,6 @@
 """Noncentered whitening as a scikit-learn transformer; the mathematics is in `bionica.whitening`."""
 
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -9,7 +10,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from bionica.whitening import Moments, Whitening, linear_map, moments, refine, whitening
+from bionica.estimators.lazy import checked, is_dask, lazily, moments_of, validated_rows
+from bionica.estimators.storage import Saved
+from bionica.rows import linear_map
+from bionica.whitening import Moments, Whitening, merge_moments, refine, whitening
 
 Array = npt.NDArray[Any]
 
@@ -37,7 +41,7 @@ def whitening_or_error(
     return found
 
 
-class NoncenteredWhitener(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class NoncenteredWhitener(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Whiten without removing the mean, from an array or from a stream of chunks.
 
     z = F x with F = Lambda^{-1/2} U' on the leading eigenvectors of the covariance of x (section 2.1 of the paper): z has
@@ -112,7 +116,7 @@ class NoncenteredWhitener(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or Dask array of shape (n_samples, n_features)
             At least two samples.
         y : None
             Ignored.
@@ -121,10 +125,10 @@ class NoncenteredWhitener(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         -------
         self
         """
-        data: Array = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        seen = moments(data)
-        found = refine(data, whitening_or_error(seen, self.n_components, tol=self.tol, precision=data.dtype))
-        self._moments, self._whitening, self._precision = seen, found, data.dtype
+        rows = validated_rows(self, X, min_samples=2)
+        seen = moments_of(rows, type(self).__name__)
+        found = refine(rows, whitening_or_error(seen, self.n_components, tol=self.tol, precision=rows.dtype))
+        self._moments, self._whitening, self._precision = seen, found, rows.dtype
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
@@ -133,7 +137,7 @@ class NoncenteredWhitener(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or Dask array of shape (n_samples, n_features)
             One sample or more. A chunk with a NaN or an infinity raises ValueError and leaves the model as it was.
         y : None
             Ignored.
@@ -143,44 +147,48 @@ class NoncenteredWhitener(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self
         """
         first = not hasattr(self, "_moments")
-        data: Array = validate_data(self, X, dtype=[np.float64, np.float32], reset=first)
+        rows = validated_rows(self, X, reset=first)
+        seen = moments_of(rows, type(self).__name__)
         # Rounding of float32 chunks stays in the moments whatever comes after: the coarsest type counts.
-        self._precision = data.dtype if first else min(self._precision, data.dtype, key=lambda t: t.itemsize)
-        self._moments = moments(data, None if first else self._moments)
+        self._precision = rows.dtype if first else min(self._precision, rows.dtype, key=lambda t: t.itemsize)
+        self._moments = seen if first else merge_moments(self._moments, seen)
         self._whitening = None
         return self
 
-    def transform(self, X: npt.ArrayLike) -> Array:
+    def transform(self, X: npt.ArrayLike) -> Any:
         """F x for every row of X, in its precision.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or Dask array of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components)
+        ndarray of shape (n_samples, n_components), or Dask array where X is one
         """
         check_is_fitted(self)
+        F = self.components_
+        if is_dask(X):
+            return lazily(partial(linear_map, matrix=F), checked(X, self, known=False), len(F), type(self).__name__)
         data: Array = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        return linear_map(data, self.components_)
+        return linear_map(data, F)
 
-    def inverse_transform(self, X: npt.ArrayLike) -> Array:
+    def inverse_transform(self, X: npt.ArrayLike) -> Any:
         """The samples nearest to the data's mean that whiten to the rows of X.
 
         Where directions were left out, their coordinates are those of the mean: a constant feature comes back constant.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_components)
+        X : array-like or Dask array of shape (n_samples, n_components)
             Whitened samples.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
+        ndarray of shape (n_samples, n_features), or Dask array where X is one
         """
         check_is_fitted(self)
-        data: Array = check_array(X, dtype=[np.float64, np.float32])
+        data: Any = checked(X, known=False) if is_dask(X) else check_array(X, dtype=[np.float64, np.float32])
         found = self._solved()
         if data.shape[1] != len(found.matrix):
             raise ValueError(
@@ -188,9 +196,8 @@ class NoncenteredWhitener(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 "transform returned."
             )
         mean = self._moments.mean
-        out = linear_map(data, found.inverse)
-        out += (mean - found.inverse @ (found.matrix @ mean)).astype(out.dtype)
-        return out
+        map_back = partial(_affine, matrix=found.inverse, offset=mean - found.inverse @ (found.matrix @ mean))
+        return lazily(map_back, data, len(mean), type(self).__name__) if is_dask(data) else map_back(data)
 
     def _solved(self) -> Whitening:
         """The eigenvectors for the moments of now; kept until the next chunk."""
@@ -249,3 +256,9 @@ class NoncenteredWhitener(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _affine(X: Array, matrix: Array, offset: Array) -> Array:
+    out = linear_map(X, matrix)
+    out += offset.astype(out.dtype)
+    return out

@@ -1,0 +1,403 @@
+"""Dask arrays: the same result as in memory whatever the chunks, and X is never gathered."""
+
+import pickle
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+dask = pytest.importorskip("dask", reason="dask is not installed (the extra bionica[dask])")
+da = pytest.importorskip("dask.array", reason="dask is not installed (the extra bionica[dask])")
+
+import bionica  # noqa: E402
+from bionica import BatchNICA, NoncenteredWhitener  # noqa: E402
+from bionica.estimators.lazy import DaskRows, checked  # noqa: E402
+from bionica.rows import part_rows  # noqa: E402
+
+NETWORKS = ["InterneuronNICA", "TwoCompartmentNICA", "TwoLayerNSM", "NonnegativePCA"]
+
+
+def mixed(n_samples, d, k=None, noise=0.0, seed=0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    S = rng.exponential(size=(n_samples, d)) * (rng.random((n_samples, d)) < 0.7)
+    X = S @ rng.standard_normal((d, k or d))
+    return (X + noise * rng.standard_normal(X.shape)).astype(dtype)
+
+
+def ragged(n_rows, seed=0, n_chunks=9):
+    """Lengths of chunks that have nothing in common, an empty one and a single row among them."""
+    cuts = np.sort(np.random.default_rng(seed).choice(np.arange(2, n_rows - 2), n_chunks - 1, replace=False))
+    return (1, 0, *map(int, np.diff([1, *cuts, n_rows])))
+
+
+def fitted(nica):
+    scalars = [
+        nica.negativity_,
+        nica.ambiguity_,
+        nica.n_iter_,
+        nica.n_restarts_,
+        nica.n_samples_seen_,
+        nica.n_features_in_,
+    ]
+    return [nica.components_, nica.mixing_, nica.whitening_, nica.mean_, nica.spectrum_.eigenvalues, np.array(scalars)]
+
+
+def assert_same(one, other, atol=1e-8):
+    for a, b in zip(fitted(one), fitted(other), strict=True):
+        np.testing.assert_allclose(b, a, rtol=0, atol=atol)
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    with dask.config.set(scheduler="threads", num_workers=2):
+        yield
+
+
+# --- the same as in memory
+
+
+@pytest.mark.parametrize(
+    ("n_components", "X"),
+    [
+        (3, mixed(150_000, 3)),
+        (10, mixed(40_000, 10)),
+        (3, mixed(60_000, 3, 8)),
+        (None, mixed(60_000, 3, 8)),
+        ("auto", mixed(60_000, 4, 12, noise=0.02)),
+        (3, mixed(150_000, 3, dtype=np.float32)),
+        (4, mixed(4000, 4)),  # so few that the first search takes them all
+    ],
+    ids=["d3", "d10", "tall", "rank", "auto", "float32", "few"],
+)
+def test_the_fit_is_that_of_the_array_in_memory(n_components, X):
+    n, k = X.shape
+    here = BatchNICA(n_components, random_state=0).fit(X)
+    assert n < 10_000 or n > 2 * part_rows(k)  # more than one part, or there is nothing to see
+    for chunks in [(n, k), (n // 7, k), (ragged(n), (k,)), (ragged(n, seed=1, n_chunks=40), (k,)), (997 + n // 50, 2)]:
+        there = BatchNICA(n_components, random_state=0).fit(da.from_array(X, chunks=chunks))
+        assert_same(here, there)
+        assert there.components_.dtype == X.dtype
+
+
+def test_sums_have_the_same_bits():
+    """Parts are cut by rows alone and joined in their order."""
+    X = mixed(100_000, 5)
+    there = [BatchNICA(random_state=0).fit(da.from_array(X, chunks=c)) for c in ((100_000, 5), (ragged(100_000), (5,)))]
+    assert_same(*there, atol=0)
+
+
+def test_ill_conditioned_mixtures_are_refined_the_same():
+    X = mixed(100_000, 3) @ np.diag([1.0, 1.0, 1e-5]) @ np.array([[1.0, 0, 1], [0, 1, 1], [0, 0, 1]])
+    here = BatchNICA(random_state=0).fit(X)
+    there = BatchNICA(random_state=0).fit(da.from_array(X, chunks=(ragged(len(X)), (3,))))
+    scale = np.linalg.norm(here.components_, axis=1, keepdims=True)
+    np.testing.assert_allclose(there.components_ / scale, here.components_ / scale, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(there.mixing_, here.mixing_, rtol=0, atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_data_that_do_not_fit_end_the_same():
+    """Many starts, rivals and a long search: the longest way on which rounding could grow."""
+    X = np.random.default_rng(0).standard_normal((30_000, 6)) + 1
+    here = BatchNICA(random_state=0).fit(X)
+    assert here.n_restarts_ > 0
+    assert_same(here, BatchNICA(random_state=0).fit(da.from_array(X, chunks=(ragged(30_000), (6,)))))
+
+
+def test_warnings_point_at_the_caller():
+    X = da.from_array(np.random.default_rng(0).standard_normal((3000, 4)) + 1, chunks=(1000, 4))
+    with pytest.warns(ConvergenceWarning, match="fits poorly") as caught:
+        BatchNICA(random_state=0).fit(X)
+    assert all(w.filename == __file__ for w in caught)
+
+
+def test_other_numbers_become_float64_as_in_memory():
+    X = (100 * mixed(20_000, 3)).astype(np.int32)
+    here, there = (BatchNICA(random_state=0).fit(data) for data in (X, da.from_array(X, chunks=(3000, 3))))
+    assert_same(here, there)
+
+
+def test_blocks_of_unknown_length_are_counted():
+    X = mixed(30_000, 3)
+    lazy = da.from_array(X, chunks=(7000, 3))
+    lazy = lazy[lazy[:, 0] > -np.inf]
+    assert np.isnan(lazy.shape[0])
+    nica = BatchNICA(random_state=0)
+    Y = nica.fit_transform(lazy)
+    assert np.isnan(lazy.shape[0])  # the user's array was left alone
+    assert_same(BatchNICA(random_state=0).fit(X), nica)
+    np.testing.assert_allclose(Y.compute(), nica.transform(X), atol=1e-12)
+    np.testing.assert_allclose(nica.transform(lazy).compute(), nica.transform(X), atol=1e-12)
+
+
+# --- X is never gathered
+
+
+class Watch:
+    """Makes the blocks of a Dask array and knows how many of their rows are alive at a time."""
+
+    def __init__(self, n_blocks, rows, d):
+        self.alive, self.most, self.made, self.lock = 0, 0, 0, threading.Lock()
+        self.mixing = np.random.default_rng(0).standard_normal((d, d))
+        self.rows, self.d = rows, d
+        blocks = [dask.delayed(self.make, pure=False)(i) for i in range(n_blocks)]
+        self.array = da.concatenate([da.from_delayed(b, (rows, d), dtype=np.float64) for b in blocks])
+
+    def make(self, i):
+        block = np.random.default_rng(i).exponential(size=(self.rows, self.d)) @ self.mixing
+        watched = Watched(block.shape)
+        watched[:] = block
+        watched.watch = self
+        with self.lock:
+            self.alive += 1
+            self.made += 1
+            self.most = max(self.most, self.alive)
+        return watched
+
+    def __dask_tokenize__(self):
+        return id(self)
+
+
+class Watched(np.ndarray):
+    watch = None
+
+    def __del__(self):
+        if self.watch is not None:
+            with self.watch.lock:
+                self.watch.alive -= 1
+
+
+@pytest.mark.parametrize("rows", [part_rows(4) // 2, part_rows(4), part_rows(4) + 1234])
+def test_few_blocks_are_in_memory_at_a_time(rows):
+    n_blocks = 40
+    X = Watch(n_blocks, rows, 4)
+    nica = BatchNICA(random_state=0).fit(X.array)
+    assert nica.n_samples_seen_ == n_blocks * rows
+    assert nica.negativity_ < 1e-3
+    assert X.made > 5 * n_blocks  # several passes, each making its blocks anew
+    assert X.most <= 10
+    assert X.alive == 0
+
+
+def test_the_networks_hold_one_block_at_a_time():
+    X = Watch(12, 5000, 3)
+    bionica.TwoCompartmentNICA(random_state=0, init="random").fit(X.array)
+    assert X.made == 12
+    assert X.most <= 2
+    X = Watch(6, 50_000, 3)
+    bionica.NonnegativePCA(random_state=0, eta0=0.01, whiten="offline").fit(X.array)
+    assert X.made == 18  # checks, moments, learning
+    assert X.most <= 3  # a part may reach from one block into the next
+
+
+def test_transform_is_lazy():
+    X = mixed(20_000, 3, 5)
+    nica = BatchNICA(random_state=0).fit(X)
+    read = []
+
+    def reading(block):
+        read.append(len(block))
+        return block
+
+    lazy = da.from_array(X, chunks=(3000, 5)).map_blocks(reading, dtype=X.dtype, meta=np.empty((0, 0)))
+    Y = nica.transform(lazy)
+    back = nica.inverse_transform(Y)
+    assert read == []
+    assert Y.chunks == (lazy.chunks[0], (3,))
+    assert back.shape == X.shape
+    np.testing.assert_array_equal(Y.blocks[0].compute(), nica.transform(X[:3000]))
+    assert read == [3000]
+    np.testing.assert_allclose(back.compute(), nica.inverse_transform(nica.transform(X)), atol=1e-12)
+
+
+def test_fit_transform_is_fit_then_transform_lazily():
+    X = mixed(20_000, 3, 5, dtype=np.float32)
+    lazy = da.from_array(X, chunks=(3000, 2))
+    nica = BatchNICA(random_state=0)
+    Y = nica.fit_transform(lazy)
+    assert isinstance(Y, da.Array)
+    assert Y.dtype == np.float32
+    np.testing.assert_array_equal(Y.compute(), nica.transform(lazy).compute())
+    np.testing.assert_allclose(Y.compute(), nica.transform(X), atol=1e-5)
+
+
+# --- messages
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("row", [0, 54_321, 99_999])
+def test_a_bad_number_is_named_by_its_row(value, row):
+    X = mixed(100_000, 3)
+    good = da.from_array(X, chunks=(7777, 3))
+    nica, whitener = BatchNICA(random_state=0).fit(good), NoncenteredWhitener().fit(good)
+    before = pickle.dumps((nica.components_, whitener.components_))
+    X = X.copy()
+    X[row, 1] = value
+    X[99_999, 2] = np.nan
+    bad = da.from_array(X, chunks=(7777, 3))
+    for call in (nica.fit, nica.fit_transform, whitener.fit, whitener.partial_fit):
+        with pytest.raises(ValueError, match=rf"X\[{row}, 1\] is (NaN|infinity)"):
+            call(bad)
+    assert pickle.dumps((nica.components_, whitener.components_)) == before
+    block = row // 7777
+    with pytest.raises(ValueError, match=rf"X\[{row}, 1\] is (NaN|infinity)"):
+        nica.transform(bad).blocks[block].compute()
+    place = rf"X\[{row % 7777}, 1\] .* first row of block {block}," if block else rf"X\[{row}, 1\]"
+    unknown = nica.transform(bad[bad[:, 0] > -np.inf])
+    with pytest.raises(ValueError, match=place):
+        unknown.blocks[block].compute()
+    network = bionica.TwoCompartmentNICA(random_state=0, init="random")
+    with pytest.raises(ValueError, match=rf"X\[{row}, 1\] is (NaN|infinity)"):
+        network.fit(bad)
+    assert not hasattr(network, "components_")
+
+
+def test_overflow_is_not_called_a_nan():
+    X = da.from_array(1e200 * mixed(1000, 3), chunks=(300, 3))
+    with pytest.raises(ValueError, match="variance of the data overflows"):
+        BatchNICA().fit(X)
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        (da.zeros(5), ValueError, "Expected 2D array"),
+        (da.zeros((5, 2), dtype=complex), TypeError, "dtype complex128"),
+        (da.zeros((5, 2)).astype(object), TypeError, "dtype object"),
+        (da.zeros((1, 2)), ValueError, "minimum of 2 is required"),
+        (da.zeros((5, 0)), ValueError, r"0 feature\(s\)"),
+        (da.zeros((100, 3)), ValueError, "do not vary"),
+        (dask.delayed(np.zeros)((5, 2)), TypeError, r"to_dask_array\(lengths=True\)"),
+    ],
+)
+def test_what_cannot_be_fitted_says_so(X, error, message):
+    with pytest.raises(error, match=message):
+        BatchNICA().fit(X)
+
+
+def test_another_number_of_columns_is_refused():
+    X = mixed(2000, 3)
+    nica = BatchNICA(random_state=0).fit(X)
+    other = da.zeros((10, 4), chunks=(5, 4))
+    for call in (nica.transform, NoncenteredWhitener().fit(X).transform):
+        with pytest.raises(ValueError, match="X has 4 features"):
+            call(other)
+    with pytest.raises(ValueError, match="4 columns, but this BatchNICA has 3"):
+        nica.inverse_transform(other)
+    with pytest.raises(ValueError, match="n_components=4 exceeds the rank"):
+        BatchNICA(4).fit(da.from_array(X, chunks=(500, 3)))
+
+
+def test_what_needs_all_of_x_says_so():
+    X = da.from_array(mixed(1000, 2), chunks=(300, 2))
+    with pytest.raises(TypeError, match=r"OfflineNICA needs all of it in memory: pass X.compute\(\)"):
+        bionica.OfflineNICA().fit(X)
+    with pytest.raises(ValueError, match="shuffle=True needs all rows"):
+        bionica.TwoCompartmentNICA(shuffle=True).fit(X)
+    with pytest.raises(TypeError, match="one block after the other"):
+        bionica.TwoCompartmentNICA().partial_fit_transform(X)
+    with pytest.raises(TypeError, match="give n_components a number"):
+        bionica.TwoCompartmentNICA("auto", precondition=None, init="random").fit(X)
+
+
+def test_dask_is_not_imported_by_us():
+    code = (
+        "import sys, numpy, bionica; bionica.BatchNICA().fit(numpy.random.rand(99, 2)); sys.exit('dask' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=False).returncode == 0
+
+
+# --- the other estimators
+
+
+def test_the_whitener_takes_blocks_too():
+    X = mixed(100_000, 3, 5)
+    lazy = da.from_array(X, chunks=(ragged(len(X)), (5,)))
+    here, there = NoncenteredWhitener().fit(X), NoncenteredWhitener().fit(lazy)
+    np.testing.assert_allclose(there.components_, here.components_, rtol=0, atol=1e-12)
+    parts = NoncenteredWhitener().partial_fit(lazy[:40_000]).partial_fit(lazy[40_000:])
+    np.testing.assert_allclose(parts.covariance_, here.covariance_, rtol=0, atol=1e-12)
+    Z = there.transform(lazy)
+    assert isinstance(Z, da.Array)
+    np.testing.assert_allclose(Z.compute(), here.transform(X), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(there.inverse_transform(Z).compute(), X, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_networks_read_blocks_in_their_order(name, dtype):
+    X = mixed(9000, 3, 4, dtype=dtype)
+    lazy = da.from_array(X, chunks=(ragged(9000), (4,)))
+    make = getattr(bionica, name)
+    rates = {"eta0": 0.01} if name in ("TwoLayerNSM", "NonnegativePCA") else {}
+    here, there = (make(3, random_state=0, n_epochs=2, **rates).fit(data) for data in (X, lazy))
+    np.testing.assert_allclose(there.components_, here.components_, rtol=0, atol=1e-12)
+    here, there = (make(3, random_state=0, **rates).partial_fit(data) for data in (X, lazy))
+    np.testing.assert_array_equal(there.components_, here.components_)
+    Y = there.transform(lazy)
+    assert isinstance(Y, da.Array)
+    assert Y.dtype == dtype
+    expected = here.transform(X)
+    there.partial_fit(X)  # later learning does not change what was asked for before
+    np.testing.assert_array_equal(Y.compute(), expected)
+    back = here.inverse_transform(Y)
+    assert isinstance(back, da.Array)
+    assert back.dtype == dtype
+    np.testing.assert_allclose(back.compute(), here.inverse_transform(expected), rtol=1e-5, atol=1e-5)
+
+
+def test_the_offline_start_reads_rows_from_all_blocks():
+    X = mixed(20_000, 3)
+    lazy = da.from_array(X, chunks=(ragged(20_000), (3,)))
+    here, there = (bionica.TwoCompartmentNICA(3, random_state=0, init_samples=3000).fit(data) for data in (X, lazy))
+    np.testing.assert_array_equal(there.components_, here.components_)
+
+
+def test_diagnose_reads_some_rows():
+    X = mixed(30_000, 3, 6)
+    lazy = da.from_array(X, chunks=(7000, 6))
+    nica = BatchNICA(3, random_state=0).fit(X)
+    assert str(nica.diagnose(lazy)) == str(nica.diagnose(X))
+    assert nica.diagnose(lazy).residual == nica.diagnose(X).residual
+
+
+# --- the rows themselves
+
+
+def test_take_gives_the_rows_asked_for():
+    X = mixed(100_000, 3)
+    rows = DaskRows(checked(da.from_array(X, chunks=(ragged(100_000), (3,)))))
+    chosen = np.sort(np.random.default_rng(0).choice(100_000, 500, replace=False))
+    np.testing.assert_array_equal(rows.take(chosen).array, X[chosen])
+    np.testing.assert_array_equal(rows.take().array, X)
+    F = np.array([[1.0, 2.0, 3.0]])
+    np.testing.assert_allclose(rows.image(F).take(chosen).array, X[chosen] @ F.T, rtol=1e-14)
+
+
+# --- a cluster
+
+
+@pytest.mark.filterwarnings("ignore:Port .* is already in use:UserWarning")
+def test_a_cluster_gives_the_same():
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed (the extra bionica[dask])")
+    X = mixed(60_000, 3, 6)
+    lazy = da.from_array(X, chunks=(ragged(60_000), (6,)))
+    here = BatchNICA(3, random_state=0).fit(X)
+    with (
+        dask.config.set(scheduler=None),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+    ):
+        there = BatchNICA(3, random_state=0).fit(lazy)
+        Y = there.transform(lazy).compute()
+        network = bionica.TwoCompartmentNICA(3, random_state=0).partial_fit(lazy)
+        persisted = BatchNICA(3, random_state=0).fit(lazy.persist())
+    assert_same(here, there)
+    assert_same(here, persisted)
+    np.testing.assert_allclose(Y, here.transform(X), rtol=0, atol=1e-8)
+    np.testing.assert_array_equal(
+        network.components_, bionica.TwoCompartmentNICA(3, random_state=0).partial_fit(X).components_
+    )
