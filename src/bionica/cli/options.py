@@ -44,6 +44,8 @@ class Options:
     axis: int | None
     dataset: str | None
     columns: int | None
+    use: str | None
+    skip: str | None
     dtype: Raw
     epochs: int
     follow: bool

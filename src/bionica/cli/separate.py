@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from .options import Method, Options, Raw
+from .saying import Voice
 from .separation import Separation
 
 
@@ -51,8 +52,19 @@ def separate(
         typer.Option(min=0, max=1, help="Axis of the matrix that holds the samples: 0 (rows) or 1 (columns)."),
     ] = None,
     dataset: Annotated[str | None, typer.Option(help="Array to read in an .npz, .h5 or .zarr of several.")] = None,
+    use: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="Columns that are mixtures, by name or number from 1: red,blue or 2-4,7. All by default, but for an index.",
+        ),
+    ] = None,
+    skip: Annotated[
+        str | None, typer.Option(metavar="COLUMNS", help="Columns that are no mixtures, a time for instance.")
+    ] = None,
     columns: Annotated[
-        int | None, typer.Option(min=1, help="Standard input is raw numbers, so many to a sample.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Standard input is raw numbers, not text: N to a sample."),
     ] = None,
     dtype: Annotated[Raw, typer.Option(help="Type of the raw numbers.")] = Raw.float64,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the input.")] = 1,
@@ -67,8 +79,17 @@ def separate(
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Same seed, same bits.")] = 0,
     report: Annotated[Path | None, typer.Option(help="File for a page of numbers and pictures, page.html.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="Print the findings as one line of JSON and nothing else: to standard output, or to standard error where the "
+            "sources go to standard output.",
+        ),
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print nothing but errors, and what --json asks for.")
+    ] = False,
 ) -> None:
     """Find the nonnegative sources of mixtures in files or from a pipe, in bounded memory.
 
@@ -84,20 +105,24 @@ def separate(
 
     bionica separate mixed-1.png mixed-2.png mixed-3.png -o recovered.png
 
+    bionica separate recording.csv --skip time
+
     bionica separate huge.npy --model huge.bionica      (after an interruption: the same with --resume)
 
     instrument | bionica separate - --sources 3 | logger
 
-    Exit status: 0 done, 1 bad data, parameters or files, 2 wrong usage, 130 interrupted (--model is saved then).
+    Exit status: 0 done; 1 bad data, parameters or files, or too few samples to separate anything; 2 wrong usage;
+    130 interrupted (--model is saved then). An error is one line on standard error, with --json too.
     """
     options = Options(
         inputs=inputs, output=output, n_sources=_sources(sources), method=method, axis=axis, dataset=dataset,
-        columns=columns, dtype=dtype, epochs=epochs, follow=follow, model=model, resume=resume, checkpoint=checkpoint,
-        seed=seed, report=report, force=force, json=json, quiet=quiet,
+        columns=columns, use=use, skip=skip, dtype=dtype, epochs=epochs, follow=follow, model=model, resume=resume,
+        checkpoint=checkpoint, seed=seed, report=report, force=force, json=json, quiet=quiet,
     )  # fmt: skip
     _check_usage(options)
-    with _one_line_errors(options):
-        Separation(options).run()
+    separation = Separation(options)
+    with _one_line_errors(separation.voice):
+        separation.run()
 
 
 def _check_usage(o: Options) -> None:
@@ -119,7 +144,7 @@ def _check_usage(o: Options) -> None:
 
 
 @contextmanager
-def _one_line_errors(o: Options) -> Iterator[None]:
+def _one_line_errors(voice: Voice) -> Iterator[None]:
     """End with a sentence, not with a traceback; a request to terminate is an interruption."""
     from ..estimators.errors import DivergenceError
     from ..io.source import FULL
@@ -128,8 +153,7 @@ def _one_line_errors(o: Options) -> Iterator[None]:
         raise KeyboardInterrupt
 
     def note(message: Warning | str, *_: Any, **__: Any) -> None:
-        if not o.quiet:
-            typer.echo(f"Note: {' '.join(str(message).split())}", err=True)
+        voice.remark(str(message))
 
     def terminate(message: str) -> typer.Exit:
         typer.echo(f"Error: {' '.join(message.split())}", err=True)

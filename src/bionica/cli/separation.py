@@ -3,13 +3,9 @@
 A file is learned from in passes and then read once more for its sources; a pipe is learned from and answered as it comes.
 """
 
-import os
-import sys
-import tempfile
 import time
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -17,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from .options import CLASSES, Method, Options
-from .saying import Voice
+from .options import Method, Options
+from .running import heard, new_network, undisturbed, warm_up
+from .saver import Saver, resumed
+from .saying import Voice, n_missing
 
 if TYPE_CHECKING:
     from ..io import Reader
@@ -41,6 +39,7 @@ class Separation:
 
     def __post_init__(self) -> None:
         self.voice = Voice(self.options)
+        self.saver = Saver(self.options.model) if self.options.model else None
 
     def run(self) -> None:
         """Read, learn, write, and say what was found."""
@@ -67,6 +66,7 @@ class Separation:
         if reader.n_features is None:
             next(reader.blocks())
         block = reader.sample(_sample_rows(reader.n_features))
+        self.voice.notes(reader, block)
         n, k = reader.n_samples or 0, block.shape[1]
         if n < k and o.axis is None and reader.image_shape is None:
             raise io.InputError(
@@ -76,7 +76,7 @@ class Separation:
             d = self._count(block)
             if n < max(2, d):
                 raise io.InputError(f"{reader.name} has {n} samples: {d} sources need {max(2, d)} at the least")
-            network = _network(o, d).fit(block)
+            network = new_network(o, d).fit(block)
             whole = len(block) == n  # then that was the first pass
             self.zero = network.n_samples_seen_ - (n if whole else 0)
             self.network = network
@@ -100,7 +100,7 @@ class Separation:
         from .. import io
 
         if path is None:
-            with self._sink(reader, None, dtype) as pipe, _heard():
+            with self._sink(reader, None, dtype) as pipe, heard():
                 for block in reader.blocks():
                     pipe.write(self.network.transform(block))
             return []
@@ -119,35 +119,62 @@ class Separation:
         self._check_files()
         if path is not None:
             io.check_output(path, force=o.force, n_sources=o.n_sources or 1)
-        _warm_up(o)
         start = 0
         if self._resumed(reader) and reader.repeatable:
             start = self.network.n_samples_seen_ - self.zero
-        self.voice.note(f"Reading {reader.name}")
+        warm_up(o)
+        with undisturbed():
+            self._answer(reader, start, path)
+
+    def _answer(self, reader: "Reader", start: int, path: Path | None) -> None:
+        """Learn from each sample and answer it."""
+        from .. import io
+
+        self.voice.progress(f"Reading {reader.name}")
         blocks = self._begun(reader.blocks(start), reader.name)
         first = next(blocks)
+        self.voice.notes(reader)
         spread, stopped = io.Spread(_sample_rows(first.shape[1])), False
         try:
-            with self._sink(reader, path, first.dtype) as out, _heard():
+            with self._sink(reader, path, first.dtype) as out, heard():
                 try:
                     for block in chain([first], blocks):
                         out.write(self.network.partial_fit_transform(block))
                         spread.add(block)
-                        self._save(reader, every=o.checkpoint)
+                        self._save(reader, every=self.options.checkpoint)
                 except KeyboardInterrupt:  # samples of a pipe come once: what was made of them is kept
                     stopped = True
+                self._check_started(self.network, reader.name, stopped)
         finally:
             if spread.seen:
                 self._save(reader)
-        self.voice.tell(self.network, spread.seen, spread.rows(), [] if path is None else [path])
+        files = [] if path is None else [path]
+        self.voice.notes(reader, spread.rows())
+        self.voice.tell(self.network, spread.seen, spread.rows(), files, interrupted=stopped)
         if stopped:
             self._interrupted(reader)
+
+    def _check_started(self, network: Any, name: str, stopped: bool = False) -> None:
+        """Refuse an input too short to start the network, unless a saved network can go on with the next one."""
+        from .. import io
+
+        missing = n_missing(network)
+        if not missing or self.options.model is not None:
+            return
+        if stopped:
+            raise KeyboardInterrupt
+        seen = network.n_samples_seen_
+        remedy = "leave --follow away" if self.options.follow else "save them in a file and separate that"
+        raise io.InputError(
+            f"{name} ended after {seen} samples, and the network starts with {seen + missing}: nothing was separated, every "
+            f"answer was zero. Give more samples, go on later with --model FILE, or {remedy}: a file starts with fewer"
+        )
 
     def _sink(self, reader: "Reader", path: Path | None, dtype: Any) -> Any:
         from .. import io
 
         if path is None:
-            return io.PipeWriter(typer.get_binary_stream("stdout"), header=bool(getattr(reader, "header", None)))
+            return io.PipeWriter(typer.get_binary_stream("stdout"), header=bool(reader.header))
         return io.open_writer(path, self.network.n_components, dtype)
 
     def _begun(self, blocks: Iterator[Any], name: str) -> Iterator[Any]:
@@ -163,13 +190,15 @@ class Separation:
         if self.network is None:
             if self.options.n_sources is None:
                 held, wanted = [first], 100 + 20 * k
-                self.voice.note(
+                self.voice.progress(
                     f"Counting sources: {wanted} samples are waited for and answered together; --sources N need not wait"
                 )
                 while sum(map(len, held)) < wanted and (block := next(blocks, None)) is not None:
                     held.append(block)
                 first = np.concatenate(held)
-            self.network = _network(self.options, self._count(first))
+            self.network = new_network(self.options, self._count(first))
+            if self.options.n_sources is None and len(first) < wanted:  # the end: refused before anything is answered
+                self._check_started(new_network(self.options, self.network.n_components).partial_fit(first), name)
         yield first
         yield from blocks
 
@@ -189,43 +218,29 @@ class Separation:
 
     def _resumed(self, reader: "Reader") -> bool:
         """Load the network of an earlier run, if one is asked for and there is one."""
-        from .. import io, load
-
-        o, path = self.options, self.options.model
-        if not o.resume or path is None:
+        o = self.options
+        if not o.resume or o.model is None:
             return False
-        if not path.exists():
-            self.voice.note(f"There is no {path} yet: starting from the beginning")
+        if not o.model.exists():
+            self.voice.progress(f"There is no {o.model} yet: starting from the beginning")
             return False
-        network, progress = load(path), io.read_model(path)[0].get("progress", {})
-        name, k = type(network).__name__, reader.n_features
-        if name != CLASSES[o.method]:
-            raise io.InputError(f"{path} holds a {name}, not the {CLASSES[o.method]} of --method {o.method}")
-        if o.n_sources not in (None, network.n_components):
-            raise io.InputError(f"{path} has {network.n_components} sources: leave --sources {o.n_sources} away")
-        if k is not None and k != network.n_features_in_:
-            raise io.InputError(f"{reader.name} has {k} mixtures; {path} learned from {network.n_features_in_}")
-        before = progress.get("n_samples")
-        if reader.repeatable and not o.follow and before not in (None, reader.n_samples):
-            raise io.InputError(
-                f"{reader.name} has {reader.n_samples} samples; {path} stopped in an input of {before}: give that one, or start "
-                "anew with --force instead of --resume"
-            )
-        self.network, self.zero = network, int(progress.get("zero", network.n_samples_seen_))
+        self.network, self.zero = resumed(o.model, o, reader)
         return True
 
-    def _save(self, reader: "Reader", every: float = 0.0) -> None:
-        """Save network and place in the input, in one file and at once, if the last time is long enough ago."""
-        from .. import io
-
-        path = self.options.model
-        if path is None or (every and time.monotonic() - self.saved < every):
+    def _save(self, reader: "Reader", every: float | None = None) -> None:
+        """Save network and place in the input; with `every`, if the last time is so long ago, and a pipe does not wait for it."""
+        if self.saver is None:
             return
         n_samples = reader.n_samples if reader.repeatable and not self.options.follow else None
-        with tempfile.TemporaryDirectory() as folder:
-            self.network.save(Path(folder, "model"))
-            header, arrays = io.read_model(Path(folder, "model"))
-        io.write_model(path, header | {"progress": {"zero": self.zero, "n_samples": n_samples}}, arrays)
+        progress = {"zero": self.zero, "n_samples": n_samples, "use": self.options.use, "skip": self.options.skip}
+        if every is None:
+            self.saver.save(self.network, progress)
+        elif time.monotonic() - self.saved < every:
+            return
+        elif self.options.streaming:
+            self.saver.save_beside(self.network, progress)
+        else:
+            self.saver.save(self.network, progress)
         self.saved = time.monotonic()
 
     # ------------------------------------------------------------------------------------------ files
@@ -234,13 +249,14 @@ class Separation:
         from .. import io
 
         o = self.options
+        columns = io.Columns(o.use, o.skip)
         if not o.piped:
-            return io.open_reader(o.inputs, axis=o.axis, dataset=o.dataset)
+            return io.open_reader(o.inputs, axis=o.axis, dataset=o.dataset, columns=columns)
         stdin = typer.get_binary_stream("stdin")
         read = getattr(stdin, "read1", stdin.read)
         if o.columns:
-            return io.RawPipe("standard input", read, o.columns, o.dtype)
-        return io.TextReader("standard input", lambda: nullcontext(read), repeatable=False)
+            return io.RawPipe("standard input", read, o.columns, o.dtype, columns)
+        return io.TextReader("standard input", lambda: nullcontext(read), repeatable=False, columns=columns)
 
     def _output(self) -> Path | None:
         """Return the file for the sources, None for standard output."""
@@ -272,35 +288,9 @@ class Separation:
         else:
             self._save(reader)
             message = f"Interrupted: the network is in {o.model}; the same command with --resume goes on from here"
-        typer.echo(message, err=True)
+        self.voice.last_words(message)
         raise typer.Exit(130)
 
 
 def _sample_rows(k: int | None) -> int:
     return max(1000, min(SAMPLE, SAMPLE_BYTES // (8 * (k or 1))))
-
-
-@contextmanager
-def _heard() -> Iterator[None]:
-    """End quietly where nobody listens any more, as in `| head`."""
-    try:
-        yield
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _network(o: Options, d: int) -> Any:
-    import bionica
-
-    return getattr(bionica, CLASSES[o.method])(d, random_state=o.seed)
-
-
-def _warm_up(o: Options) -> None:
-    """Load the compiled network before the first sample is there, so that none waits for it."""
-    import numpy as np
-
-    X = np.random.default_rng(0).exponential(size=(400, 3)).astype(o.dtype if o.columns else "float64")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        network = _network(o, 2).partial_fit(X)
-        network.partial_fit_transform(X[:1])

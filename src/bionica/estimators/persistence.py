@@ -2,6 +2,7 @@
 
 import os
 import platform
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from .two_compartment import TwoCompartmentNICA
 from .two_layer_nsm import TwoLayerNSM
 from .weights import rule_of
 
-__all__ = ["load", "save"]
+__all__ = ["contents", "load", "save"]
 
 #: The only classes that a file can name.
 _CLASSES: dict[str, type[OnlineNICA]] = {
@@ -46,6 +47,11 @@ _CALLABLE = {"callable": True}
 
 def save(estimator: OnlineNICA, path: str | os.PathLike[str]) -> None:
     """Write a fitted network; see `OnlineNICA.save`."""
+    io.write_model(path, *contents(estimator))
+
+
+def contents(estimator: OnlineNICA) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return what a file of this network holds, header and arrays; the arrays are the network's own, which never change."""
     if _CLASSES.get(type(estimator).__name__) is not type(estimator):
         raise TypeError(
             f"{type(estimator).__name__} is none of {sorted(_CLASSES)}, and load could not make one again; use pickle"
@@ -64,7 +70,7 @@ def save(estimator: OnlineNICA, path: str | os.PathLike[str]) -> None:
             parameters[name] = sorted(value)
         else:
             parameters[name] = _plain(name, value)
-    header = {
+    header: dict[str, Any] = {
         "class": type(estimator).__name__,
         "parameters": parameters,
         "rule": rule_of(state).__name__.rpartition(".")[2],
@@ -79,7 +85,7 @@ def save(estimator: OnlineNICA, path: str | os.PathLike[str]) -> None:
             "python": platform.python_version(),
         },
     }
-    io.write_model(path, header, arrays)
+    return header, arrays
 
 
 def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
@@ -213,6 +219,7 @@ def _state(header: dict[str, Any], k: int, arrays: dict[str, NDArray[Any]]) -> A
     return states.from_arrays(template, own)
 
 
+@cache
 def _version() -> str:
     from importlib.metadata import version
 

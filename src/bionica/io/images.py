@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .sink import Writer, part_of, remove, rename
-from .source import InputError, MatrixReader, Reader, optional, reading
+from .source import InputError, MatrixReader, optional, reading
 
 __all__ = ["IMAGES", "TIFF", "ImageWriter", "open_images", "output_files"]
 
@@ -19,7 +19,7 @@ TIFF = (".tif", ".tiff")
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", *TIFF)
 
 
-def open_images(paths: Sequence[Path]) -> Reader:
+def open_images(paths: Sequence[Path]) -> MatrixReader:
     """Open several images of one shape, or a TIFF of several pages; they are unpacked to a nameless file on disk."""
     if len(paths) == 1 and paths[0].suffix.lower() not in TIFF:
         raise InputError(f"{paths[0]} is one image, that is one mixture: give at least two, or a TIFF of several pages")
@@ -119,6 +119,8 @@ class ImageWriter(Writer):
         super().__init__(path, n_sources, dtype)
         self._shape, self._pixels = shape, TemporaryFile()  # noqa: SIM115 - release closes it
         self._files = output_files(path, n_sources, shape)
+        for file in self._files:
+            remove(part_of(file))  # of a process that was killed
 
     def write(self, block: Array) -> None:
         """Append samples."""

@@ -1,13 +1,13 @@
 """A page about one separation: numbers, what they mean, and pictures drawn as SVG inside the file."""
 
-import os
-import tempfile
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .sink import whole
 
 __all__ = ["write_page"]
 
@@ -92,6 +92,7 @@ def write_page(path: Path, summary: dict[str, Any], diagnosis: Any, Y: Array) ->
 
     Examples
     --------
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_page(Path(folder, "page.html"), {"sources": 2, "ok": True, "diagnosis": ["right"]}, None, np.ones((9, 2)))
     ...     Path(folder, "page.html").read_text().count("<svg")
@@ -120,17 +121,8 @@ def write_page(path: Path, summary: dict[str, Any], diagnosis: Any, Y: Array) ->
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>bionica separate</title>'
         f'<link rel="icon" href="data:,"><style>{_STYLE}</style></head><body>{"".join(parts)}</body></html>\n'
     )
-    handle, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(page)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(part).chmod(0o666 & ~umask)
-        Path(part).replace(path)
-    except BaseException:
-        Path(part).unlink(missing_ok=True)
-        raise
+    with whole(path) as file:
+        file.write(page.encode())
 
 
 def _shown(value: Any) -> str:
