@@ -78,11 +78,14 @@ class Voice:
                 yield block
                 progress.advance(task, len(block))
 
-    def tell(self, network: Any, n: int, block: Any, files: list[Path], *, interrupted: bool = False) -> None:
+    def tell(
+        self, network: Any, reader: "Reader", n: int, block: Any, files: list[Path], *, interrupted: bool = False
+    ) -> None:
         """Say what was found, by some samples of the input; write the report."""
         o, missing = self.options, n_missing(network)
         found = network.diagnose(block) if len(block) > 1 and not missing else None
         summary = {
+            "input": o.inputs,
             "sources": len(network.components_),
             "mixtures": block.shape[1],
             "samples": n,
@@ -98,15 +101,27 @@ class Voice:
             "report": o.report and str(o.report),
         }
         if o.report is not None:
-            from ..io.page import write_page
-
-            Y = network.transform(block[:: max(1, len(block) // 500)])
-            write_page(o.report, summary, found, 0 * Y if missing else Y)
+            _report(o.report, summary, found, network, reader, block)
         self.told = True
         if o.json:
             typer.echo(json.dumps(summary), err=o.to_pipe)
         elif not o.quiet:
             typer.echo(_in_words(summary, files, o), err=o.to_pipe)
+
+
+def _report(path: Path, summary: dict[str, Any], found: Any, network: Any, reader: "Reader", block: Any) -> None:
+    from ..io.images import thumbnails
+    from ..io.page import write_page
+
+    Y = network.transform(block[:: max(1, len(block) // 500)])
+    if n_missing(network):
+        write_page(path, summary, None, 0 * Y)
+        return
+    images = thumbnails(reader, network.transform) if reader.image_shape and reader.repeatable else None
+    names = [reader.column(j) for j in range(block.shape[1])]
+    if reader.image_shape:
+        names = [f"mixture {j}" for j in range(block.shape[1])]
+    write_page(path, summary, found, Y, mixing=network.mixing_, names=names, images=images)
 
 
 def _in_words(summary: dict[str, Any], files: list[Path], o: Options) -> str:

@@ -86,7 +86,7 @@ class Separation:
             self._save(reader)
         first = self.network.transform(block[:1])
         files = self._write(reader, path, first.shape[1], first.dtype)
-        self.voice.tell(self.network, n, block, files)
+        self.voice.tell(self.network, reader, n, block, files)
 
     def _learn(self, reader: "Reader", n: int) -> None:
         epochs = self.options.epochs
@@ -150,7 +150,7 @@ class Separation:
                 self._save(reader)
         files = [] if path is None else [path]
         self.voice.notes(reader, spread.rows())
-        self.voice.tell(self.network, spread.seen, spread.rows(), files, interrupted=stopped)
+        self.voice.tell(self.network, reader, spread.seen, spread.rows(), files, interrupted=stopped)
         if stopped:
             self._interrupted(reader)
 

@@ -1,6 +1,6 @@
 """Mixtures in images: each file, or each page of a TIFF, is a mixture, and its pixels are the samples."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .sink import Writer, part_of, remove, rename
-from .source import InputError, MatrixReader, optional, reading
+from .source import InputError, MatrixReader, Reader, optional, reading
 
-__all__ = ["IMAGES", "TIFF", "ImageWriter", "open_images", "output_files"]
+__all__ = ["IMAGES", "TIFF", "ImageWriter", "open_images", "output_files", "thumbnails"]
 
 Array = NDArray[Any]
 
@@ -110,6 +110,25 @@ def output_files(path: Path, n_sources: int, image_shape: tuple[int, ...] | None
     if suffix in IMAGES and suffix not in TIFF:
         return [path.with_name(f"{path.stem}-{i}{path.suffix}") for i in range(n_sources)]
     return [path]
+
+
+def thumbnails(reader: Reader, transform: Callable[[Array], Array], size: int = 240) -> tuple[Array, Array]:
+    """Return mixtures and sources as pictures of at most about `size` pixels a side, every so many pixels one."""
+    assert reader.image_shape is not None
+    height, width, *colours = reader.image_shape
+    step = max(1, -(-max(height, width) // size))
+    rows, columns = np.arange(0, height, step), np.arange(0, width, step)
+    index = rows[:, np.newaxis] * width + columns
+    if colours:
+        index = index[..., np.newaxis] * colours[0] + np.arange(colours[0])
+    wanted, seen, X = index.ravel(), 0, []
+    for block in reader.blocks():
+        inside = wanted[np.searchsorted(wanted, seen) : np.searchsorted(wanted, seen + len(block))]
+        X.append(block[inside - seen])
+        seen += len(block)
+    mixtures = np.concatenate(X)
+    sources = transform(mixtures)
+    return mixtures.T.reshape(-1, *index.shape), sources.T.reshape(-1, *index.shape)
 
 
 class ImageWriter(Writer):
