@@ -45,8 +45,9 @@ def test_module_runs():
 
 
 def command(*arguments, **environment):
+    script = "import sys; sys.argv[0] = 'bionica'; from bionica.cli import app; app()"  # as the installed command does
     return subprocess.run(
-        [sys.executable, "-m", "bionica", *arguments],
+        [sys.executable, "-c", script, *arguments],
         capture_output=True,
         text=True,
         timeout=120,
@@ -58,14 +59,11 @@ def command(*arguments, **environment):
 def test_shells_complete_commands_and_options(shell):
     script = command("--show-completion", shell)
     assert script.returncode == 0, script.stderr
-    assert "_BIONICA_COMPLETE" in script.stdout or "_COMPLETE=" in script.stdout
-    name = next(word for word in script.stdout.replace("=", " ").split() if word.endswith("_COMPLETE"))
-    if shell != "bash":
-        return
-    words = {"COMP_WORDS": "bionica separate --ep", "COMP_CWORD": "2", name: "complete_bash"}
-    assert command(**words).stdout.split() == ["--epochs"]
-    words = {"COMP_WORDS": "bionica sep", "COMP_CWORD": "1", name: "complete_bash"}
-    assert command(**words).stdout.split() == ["separate"]
+    assert f"_BIONICA_COMPLETE=complete_{shell}" in script.stdout
+    if shell == "bash":
+        for words, found in (("bionica sep", "separate"), ("bionica separate --ep", "--epochs")):
+            typed = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), "_BIONICA_COMPLETE": "complete_bash"}
+            assert command(**typed).stdout.split() == [found]
 
 
 @pytest.mark.parametrize("arguments", [["separate", "--help"], ["separate", "x.npy", "--epochs", "0"]])

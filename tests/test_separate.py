@@ -152,7 +152,7 @@ def test_the_report_shows_images_as_images(tmp_path, rng, shape):
     step = max(1, -(-max(shape) // 240))
     for (_, data), page in zip(shown, recovered, strict=False):
         small = page[::step, ::step]
-        assert np.array_equal(iio.imread(base64.b64decode(data)), np.rint(255 * (small / float(small.max()))))
+        assert np.allclose(iio.imread(base64.b64decode(data)), 255 * (small / small.max()), atol=0.51)
 
 
 def test_quiet_says_nothing(tmp_path, problem):

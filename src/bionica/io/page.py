@@ -21,7 +21,7 @@ body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding
 table{border-collapse:collapse}td,th{padding:.2rem .8rem .2rem 0;text-align:left;vertical-align:top;font-weight:400}th{color:#555}
 h1{font-size:1.5rem}h2{font-size:1.1rem;margin:2rem 0 0}p{margin:.2rem 0 .6rem}svg{display:block;width:100%;height:auto}
 .good{border-left:4px solid #2a7}.bad{border-left:4px solid #c62}.verdict{padding:.1rem .8rem;margin-bottom:1rem}
-.verdict h2{margin:0}figure{display:inline-block;margin:.4rem .6rem .2rem 0}figure img{width:12rem;image-rendering:auto;display:block}
+.verdict h2{margin:0}figure{display:inline-block;margin:.4rem .6rem .2rem 0}figure img{width:12rem;display:block}
 figcaption{font-size:.8rem;color:#444}text{font:11px system-ui,sans-serif;fill:#444}
 """
 _INK, _RED = "#2b6cb0", "#c05621"
@@ -119,7 +119,8 @@ def _images(images: Array, caption: str) -> str:
         low = min(0.0, float(image.min()))
         grey = np.rint(255 * (image - low) / (float(image.max()) - low or 1.0)).astype(np.uint8)
         data = base64.b64encode(imwrite("<bytes>", grey, extension=".png")).decode()
-        page += f'<figure><img alt="{caption} {i}" src="data:image/png;base64,{data}"/><figcaption>{caption} {i}</figcaption></figure>'
+        picture = f'<img alt="{caption} {i}" src="data:image/png;base64,{data}"/>'
+        page += f"<figure>{picture}<figcaption>{caption} {i}</figcaption></figure>"
     return page
 
 
