@@ -57,7 +57,10 @@ def command(*arguments, **environment):
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_complete_commands_and_options(shell):
-    script = command("--show-completion", shell)
+    named = {
+        "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"
+    }  # else it is the shell that the tests were started from
+    script = command("--show-completion", shell, **named)
     assert script.returncode == 0, script.stderr
     assert f"_BIONICA_COMPLETE=complete_{shell}" in script.stdout
     if shell == "bash":
