@@ -126,7 +126,7 @@ def main():
     )
     said = [
         f"`python benchmarks/separate.py`, {machine}.",
-        "A pipe is answered while others use the machine too; its longest wait is that of the operating system.",
+        "Other work ran on the machine at the same time; waits for a core are in the figures.",
     ]
     text = "\n".join(["# `bionica separate`", "", *said, "", *tables, ""])
     print(text)

@@ -354,6 +354,17 @@ def test_images_are_mixtures(tmp_path, rng):
         open_reader(names[:1])
 
 
+def test_a_tiff_whose_pages_are_cut_off_is_refused(tmp_path, rng):
+    with tifffile.TiffWriter(tmp_path / "x.tif") as file:
+        for page in rng.random((4, 20, 30)):
+            file.write(page, photometric="minisblack", contiguous=False)
+    data = (tmp_path / "x.tif").read_bytes()
+    for share in (0.4, 0.6, 0.9):
+        (tmp_path / "x.tif").write_bytes(data[: int(share * len(data))])
+        with pytest.raises(InputError, match=r"x\.tif cannot be read as TIFF"):
+            open_reader([str(tmp_path / "x.tif")])
+
+
 @pytest.mark.parametrize("shape", [(20, 30), (20, 30, 3)])
 def test_sources_become_images(tmp_path, rng, shape):
     Y = rng.random((int(np.prod(shape)), 2))

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import bionica
 from bionica.cli import app
-from bionica.io import open_reader, open_writer
+from bionica.io import open_reader, open_writer, read_model, write_model
 from bionica.metrics import permutation_error
 from conftest import mixtures
 
@@ -509,6 +509,28 @@ def test_what_a_killed_run_left_is_gone_after_the_next(tmp_path, problem, suffix
     separate(x, "--sources", 3, "-o", tmp_path / f"y{suffix}", "--model", tmp_path / "m")
     outputs = [f"y-{i}.png" for i in range(3)] if suffix == ".png" else [f"y{suffix}"]
     assert left(tmp_path) == ["m", x.name, *outputs]
+
+
+def test_broken_models_are_refused_and_kept(tmp_path, problem, rng):
+    x, m = write(tmp_path / "x.npy", problem[1][:400]), tmp_path / "m"
+    separate(x, "--sources", 3, "--model", m, "-o", tmp_path / "y.npy")
+    (tmp_path / "y.npy").unlink()
+    data = m.read_bytes()
+    flipped = bytearray(data)
+    flipped[len(data) // 3] ^= 255
+    spoilt = [b"", data[:-1], data[: len(data) // 2], rng.bytes(3000), data[:8] + rng.bytes(300), bytes(flipped)]
+    header, arrays = read_model(m)
+    for change, new in (
+        ({"progress": [1]}, {}), ({"progress": {"zero": "x"}}, {}), ({"n_features": 10**12}, {}), ({"parameters": None}, {}),
+        ({}, {"state/W_zz": np.full((3, 3), np.nan)}), ({}, {"state/W_zz": np.ones((0,))}),
+    ):  # fmt: skip
+        write_model(m, header | change, arrays | new)
+        spoilt.append(m.read_bytes())
+    for bad in spoilt:
+        m.write_bytes(bad)
+        assert str(m) in refused(x, "--sources", 3, "--model", m, "--resume")
+        assert m.read_bytes() == bad
+        assert left(tmp_path) == ["m", "x.npy"]
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])

@@ -86,6 +86,9 @@ def resumed(path: Path, o: Options, reader: "Reader") -> tuple[Any, int]:
     from .. import io, load
 
     network, progress = load(path), io.read_model(path)[0].get("progress", {})
+    numbers = [progress.get(key) for key in ("zero", "n_samples")] if isinstance(progress, dict) else ["?"]
+    if not all(number is None or isinstance(number, int) for number in numbers):
+        raise io.InputError(f"{path} does not say how far its run came: start anew with --force instead of --resume")
     name, k = type(network).__name__, reader.n_features
     if name != CLASSES[o.method]:
         raise io.InputError(f"{path} holds a {name}, not the {CLASSES[o.method]} of --method {o.method}")

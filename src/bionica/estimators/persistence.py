@@ -132,7 +132,7 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
         estimator = cls(**_parameters(saved, arrays))
         k = int(header["n_features"])
         state = _state(header, k, arrays) if "waiting" not in arrays else None
-    except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, StopIteration, MemoryError) as error:
         raise io.ModelFileError(f"{path} does not describe a {cls.__name__}: {error}") from error
     if functions:
         raise io.ModelFileError(
@@ -145,7 +145,7 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     if header.get("feature_names"):
         estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
     for name in _START:
-        if name in header.get("start", {}):
+        if name in (header.get("start") or {}):
             setattr(estimator, name, _START[name](header["start"][name]))
     if state is None:
         estimator._waiting = arrays["waiting"]
@@ -180,6 +180,9 @@ def _parameters(saved: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> dict[
 def _state(header: dict[str, Any], k: int, arrays: dict[str, NDArray[Any]]) -> Any:
     """Return the state, every array of it checked against the shape that its network has."""
     own = {name.removeprefix("state/"): a for name, a in arrays.items() if name.startswith("state/")}
+    broken = [name for name, a in own.items() if a.dtype.kind == "f" and not np.isfinite(a).all()]
+    if broken:
+        raise ValueError(f"{broken[0]} holds NaN or infinity")
     d, dtype = own["fired"].size, next(a.dtype for a in own.values() if a.dtype.kind == "f")
     m = len(own["W_yn"]) if "W_yn" in own else d
     averaged = any(name.endswith("_mean") and len(a) for name, a in own.items())

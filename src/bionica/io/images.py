@@ -1,6 +1,8 @@
 """Mixtures in images: each file, or each page of a TIFF, is a mixture, and its pixels are the samples."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -58,7 +60,7 @@ def open_images(paths: Sequence[Path]) -> MatrixReader:
 def _files(paths: Sequence[Path]) -> Iterator[tuple[str, Array]]:
     imread = optional("imageio.v3", "reading images").imread
     for path in paths:
-        with reading(str(path), "an image"):
+        with reading(str(path), "an image"), _damage():
             image = np.squeeze(np.asarray(imread(path.read_bytes(), extension=path.suffix.lower())))
             if image.ndim == 3 and image.shape[2] in (2, 4):
                 image = image[..., :-1]  # without transparency
@@ -67,9 +69,28 @@ def _files(paths: Sequence[Path]) -> Iterator[tuple[str, Array]]:
         yield str(path), np.squeeze(image)
 
 
+@contextmanager
+def _damage() -> Iterator[None]:
+    """Raise what tifffile only logs: it passes over pages that it cannot read, and mixtures would be missing."""
+    said: list[str] = []
+    logger = logging.getLogger("tifffile")
+    handler = logging.Handler(logging.ERROR)
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    before = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = before
+    if said:
+        raise ValueError(said[0])
+
+
 def _pages(path: Path) -> Iterator[tuple[str, Array]]:
     tifffile = optional("tifffile", "reading TIFF")
-    with reading(str(path), "TIFF"), tifffile.TiffFile(path) as file:
+    with reading(str(path), "TIFF"), _damage(), tifffile.TiffFile(path) as file:
         if len(file.pages) == 1:
             stack = file.pages[0].asarray()
             if stack.ndim != 3 or stack.shape[2] in (3, 4):
