@@ -166,8 +166,8 @@ class Separation:
         seen = network.n_samples_seen_
         remedy = "leave --follow away" if self.options.follow else "save them in a file and separate that"
         raise io.InputError(
-            f"{name} ended after {seen} samples, and the network starts with {seen + missing}: nothing was separated (until then it "
-            f"answers zeros). Give more samples, go on later with --model FILE, or {remedy}: a file starts with fewer"
+            f"{name} ended after {seen} samples, and the network starts with {seen + missing}: nothing was separated (until then "
+            f"it answers zeros). Give more samples, go on later with --model FILE, or {remedy}: a file starts with fewer"
         )
 
     def _sink(self, reader: "Reader", path: Path | None, dtype: Any) -> Any:
