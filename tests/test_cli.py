@@ -1,8 +1,11 @@
 """The command line and what an import costs."""
 
+import os
 import subprocess
 import sys
 
+import numpy as np
+import pytest
 from typer.testing import CliRunner
 
 from bionica.cli import app
@@ -32,3 +35,69 @@ def test_import_brings_nothing_heavy_and_nothing_optional():
 def test_module_runs():
     run = subprocess.run([sys.executable, "-m", "bionica", "--help"], capture_output=True, text=True, check=True)
     assert "demo" in run.stdout
+
+
+def command(*arguments, **environment):
+    script = "import sys; sys.argv[0] = 'bionica'; from bionica.cli import app; app()"  # as the installed command does
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | environment,
+    )
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands_and_options(shell):
+    named = {
+        "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"
+    }  # else it is the shell that the tests were started from
+    script = command("--show-completion", shell, **named)
+    assert script.returncode == 0, script.stderr
+    assert f"_BIONICA_COMPLETE=complete_{shell}" in script.stdout
+    if shell == "bash":
+        for words, found in (("bionica sep", "separate"), ("bionica separate --ep", "--epochs")):
+            typed = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), "_BIONICA_COMPLETE": "complete_bash"}
+            assert command(**typed).stdout.split() == [found]
+
+
+@pytest.mark.parametrize("arguments", [["separate", "--help"], ["separate", "x.npy", "--epochs", "0"]])
+def test_colours_can_be_turned_off_and_forced(arguments):
+    for environment in ({}, {"NO_COLOR": "1"}):
+        plain = command(*arguments, **environment)
+        assert "\x1b" not in plain.stdout + plain.stderr
+    forced = command(*arguments, FORCE_COLOR="1", NO_COLOR="")
+    assert "\x1b" in forced.stdout + forced.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_on_a_terminal_there_is_progress_and_no_color_is_obeyed(tmp_path, no_color):
+    """In a pipe there is none of either; see test_separate.py."""
+    X = np.random.default_rng(0).exponential(size=(300_000, 3)) @ np.ones((3, 4)).cumsum(axis=1)
+    np.save(tmp_path / "x.npy", X)
+    main, terminal = os.openpty()
+    environment = os.environ | {"TERM": "xterm-256color", "NO_COLOR": no_color, "COLUMNS": "100"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "bionica", "separate", "x.npy", "--sources", "1"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        env=environment,
+    ) as process:
+        os.close(terminal)
+        seen = b""
+        while True:
+            try:
+                piece = os.read(main, 65536)
+            except OSError:  # Linux: the other end is closed
+                break
+            if not piece:
+                break
+            seen += piece
+        process.stdout.read()
+    os.close(main)
+    assert process.returncode == 0, seen
+    assert b"Learning" in seen
+    assert (b"\x1b[38" in seen or b"\x1b[1;3" in seen or b"\x1b[3" in seen) == (no_color == "")

@@ -1,12 +1,24 @@
 """Readers and writers with real files: every format there and back, offsets, broken bytes, bounded rows."""
 
+import io
 import itertools
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bionica.io import InputError, OutputError, RawPipe, Spread, check_output, open_reader, open_writer
+from bionica.io import (
+    Columns,
+    InputError,
+    OutputError,
+    RawPipe,
+    Spread,
+    TextReader,
+    check_output,
+    open_reader,
+    open_writer,
+)
 from bionica.io import source as sources
 
 h5py = pytest.importorskip("h5py")
@@ -177,6 +189,70 @@ def test_a_bad_line_is_named_far_into_the_file(tmp_path, X, small_blocks):
         read(tmp_path / "x.csv")
 
 
+@pytest.mark.parametrize("cut", [1, 7, 10_000])
+@pytest.mark.parametrize(("use", "skip", "columns"), [(None, "2", [0, 2]), ("c,1", None, [0, 2]), (None, "b", [0, 2])])
+def test_columns_of_a_text_however_it_is_cut(X, cut, use, skip, columns):
+    data = io.BytesIO(("a,b,c\n" + "".join(f"{x[0]!r},what,{x[2]!r}\n" for x in X.tolist())).encode())
+    reader = TextReader("x", lambda: nullcontext(lambda n: data.read(cut)), columns=Columns(use, skip))
+    blocks = list(reader.blocks())
+    assert np.array_equal(np.concatenate(blocks), X[:, columns])
+    assert reader.n_features == 2
+    assert reader.column(1) == "column 3 (c)"
+
+
+def test_every_line_is_as_wide_as_the_first_even_where_columns_are_left_out(tmp_path):
+    (tmp_path / "x.csv").write_text("1,2,3\n4,5,6,7\n")
+    for columns in (Columns("1"), Columns(None, "3")):
+        with pytest.raises(InputError, match="line 2 has 4 values where 3"):
+            read(tmp_path / "x.csv", columns=columns)
+
+
+@pytest.mark.parametrize("suffix", MATRICES)
+def test_columns_are_chosen_in_every_format(tmp_path, X, suffix, small_blocks):
+    path = write(tmp_path / f"x{suffix}", X)
+    for columns, kept in ((Columns("1,3"), [0, 2]), (Columns(None, "1-2"), [2]), (Columns("1-2", "2"), [0])):
+        assert np.array_equal(read(path, columns=columns), X[:, kept])
+        assert np.array_equal(read(path, 700, columns=columns), X[700:, kept])
+    for columns in (Columns("4"), Columns("0"), Columns("3-2"), Columns(None, "no"), Columns("")):
+        with pytest.raises(InputError, match=r"has no column '.*'; it has .* 1 to 3|columns 1 to 3"):
+            read(path, columns=columns)
+    with pytest.raises(InputError, match="no column is left"):
+        read(path, columns=Columns(None, "1-3"))
+
+
+def test_a_column_that_is_left_out_may_hold_anything(tmp_path, X):
+    X[5, 1] = np.nan
+    for suffix in MATRICES:
+        path = tmp_path / f"x{suffix}"
+        write(path, X)
+        assert np.array_equal(read(path, columns=Columns(None, "2")), X[:, [0, 2]])
+
+
+def test_the_index_of_a_pandas_table_is_no_mixture(tmp_path, X):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    named = frame.set_index(pandas.Index(np.arange(len(X)) ** 2, name="sample"))
+    frame.set_index(np.arange(len(X)) ** 2).to_parquet(tmp_path / "x.parquet")
+    named.to_parquet(tmp_path / "y.parquet")
+    frame.to_parquet(tmp_path / "z.parquet")  # the index is no column here
+    for name, note in (("x", "'__index_level_0__'"), ("y", "'sample'"), ("z", None)):
+        with open_reader([str(tmp_path / f"{name}.parquet")]) as reader:
+            assert np.array_equal(np.concatenate(list(reader.blocks())), X)
+            assert bool(reader.notes) == bool(note)
+            assert not note or f"column {note} is the index" in reader.notes[0]
+    assert read(tmp_path / "y.parquet", columns=Columns("sample,a")).shape == (1000, 2)
+
+
+def test_the_only_matrix_among_arrays_is_read(tmp_path, X):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["time"], file["group/data"], file["name"] = np.arange(1000), X, "an instrument"
+    group = zarr.open_group(str(tmp_path / "x.zarr"), mode="w")
+    for name, array in (("time", X[:, 0]), ("group/data", X)):
+        group.create_array(name, shape=array.shape, dtype=array.dtype)[:] = array
+    for suffix in ("h5", "zarr"):
+        assert np.array_equal(read(tmp_path / f"x.{suffix}"), X)
+
+
 # ---------------------------------------------------------------------------------------------- what is not mixtures
 
 
@@ -276,6 +352,17 @@ def test_images_are_mixtures(tmp_path, rng):
         open_reader(names)
     with pytest.raises(InputError, match="at least two"):
         open_reader(names[:1])
+
+
+def test_a_tiff_whose_pages_are_cut_off_is_refused(tmp_path, rng):
+    with tifffile.TiffWriter(tmp_path / "x.tif") as file:
+        for page in rng.random((4, 20, 30)):
+            file.write(page, photometric="minisblack", contiguous=False)
+    data = (tmp_path / "x.tif").read_bytes()
+    for share in (0.4, 0.6, 0.9):
+        (tmp_path / "x.tif").write_bytes(data[: int(share * len(data))])
+        with pytest.raises(InputError, match=r"x\.tif cannot be read as TIFF"):
+            open_reader([str(tmp_path / "x.tif")])
 
 
 @pytest.mark.parametrize("shape", [(20, 30), (20, 30, 3)])

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import bionica
 from bionica.cli import app
-from bionica.io import open_reader, open_writer
+from bionica.io import open_reader, open_writer, read_model, write_model
 from bionica.metrics import permutation_error
 from conftest import mixtures
 
@@ -97,7 +97,7 @@ def test_methods_and_json(tmp_path, problem, method):
 
 
 def test_larger_than_the_first_sample(tmp_path, problem, monkeypatch):
-    monkeypatch.setattr(sys.modules["bionica.cli.separate"], "SAMPLE", 1000)
+    monkeypatch.setattr("bionica.cli.separation.SAMPLE", 1000)
     S, X = problem
     separate(write(tmp_path / "x.npy", X), "--model", tmp_path / "m", "--epochs", 2)
     assert permutation_error(S, read(tmp_path / "x-sources.npy")) < 1e-3
@@ -130,11 +130,29 @@ def test_the_report_is_complete_in_itself(tmp_path, problem):
     html = page.read_text()
     assert not re.search(r"(src|href)=\"(?!data:)", html)
     pictures = re.findall(r"<svg.*?</svg>", html, re.DOTALL)
-    assert len(pictures) == 3
+    assert len(pictures) == 4
     for picture in pictures:
         ElementTree.fromstring(picture)
-    assert "the fit looks right" in html
+    assert "The fit looks right" in html
     assert "nan" not in "".join(pictures)
+
+
+@pytest.mark.parametrize("shape", [(500, 300), (100, 80, 3)])
+def test_the_report_shows_images_as_images(tmp_path, rng, shape):
+    import base64
+
+    iio = pytest.importorskip("imageio.v3")
+    pytest.importorskip("tifffile")
+    S = rng.random((int(np.prod(shape)), 2)) ** 3
+    x = write(tmp_path / "x.tif", S @ np.array([[1.0, 0.3], [0.4, 1.0]]), shape)
+    separate(x, "--sources", 2, "--report", tmp_path / "page.html")
+    shown = re.findall(r'alt="(\w+ \d)" src="data:image/png;base64,([^"]+)"', (tmp_path / "page.html").read_text())
+    assert [name for name, _ in shown] == ["source 0", "source 1", "mixture 0", "mixture 1"]
+    recovered = iio.imread(tmp_path / "x-sources.tif")
+    step = max(1, -(-max(shape) // 240))
+    for (_, data), page in zip(shown, recovered, strict=False):
+        small = page[::step, ::step]
+        assert np.allclose(iio.imread(base64.b64decode(data)), 255 * (small / small.max()), atol=0.51)
 
 
 def test_quiet_says_nothing(tmp_path, problem):
@@ -316,6 +334,93 @@ def test_nobody_listens(tmp_path, problem):
     assert (tmp_path / "m").exists()
 
 
+def test_json_is_one_line_and_stands_alone(tmp_path, problem):
+    """On standard output, or on standard error where the sources are on standard output; notes are inside."""
+    _, X = problem
+    x = write(tmp_path / "x.npy", np.column_stack([np.arange(len(X)), X]))
+    for arguments in (["--json"], ["-q", "--json"]):
+        for place, fed in ((["-"], text(X)), ([x, "-o", "-", "--sources", 3], None)):
+            result = separate(*place, *arguments, fed=fed)
+            assert result.stderr.count("\n") == 1
+            found = json.loads(result.stderr)
+            assert (found["samples"], found["interrupted"]) == (4000, False)
+            assert len(result.stdout.splitlines()) == 4000
+            assert found["notes"] == ([] if place == ["-"] else found["notes"][:1])
+        result = separate(x, *arguments, "--force", "--sources", 3)
+        assert result.stderr == ""
+        assert result.stdout.count("\n") == 1
+        assert "only rises from sample to sample" in json.loads(result.stdout)["notes"][0]
+    assert "fewer" in refused("-", "--json", fed=text(X[:20]))
+
+
+def test_too_few_samples_to_start_are_said_to_be(tmp_path, problem):
+    _, X = problem
+    few = text(X[:50])
+    counted = refused("-", "-q", fed=few)  # held back while sources are counted: nothing was answered
+    assert "ended after 50 samples, and the network starts with 160: nothing was separated" in counted
+    known = separate("-", "--sources", 3, fed=few, code=1)
+    assert known.stdout == "0.0,0.0,0.0\n" * 50
+    assert known.stderr.splitlines()[-1] == counted.strip()
+    assert "unused" not in known.stderr
+    for name, place in (("y.csv", ["-"]), ("-", [write(tmp_path / "x.npy", X[:50]), "--follow"])):
+        result = separate(*place, "--sources", 3, "-o", name if name == "-" else tmp_path / name, fed=few, code=1)
+        assert "nothing was separated" in result.stderr
+        assert left(tmp_path) in ([], ["x.npy"])
+    assert "leave --follow away" in result.stderr
+    saved = separate("-", "--sources", 3, "--model", tmp_path / "m", "--report", tmp_path / "r.html", "--json", fed=few)
+    found = json.loads(saved.stderr)
+    assert not found["ok"]
+    assert found["diagnosis"] == [
+        "the network has not started: 50 of the 160 samples that it starts with have come, and every answer was zero. "
+        "More samples with --resume go on from here."
+    ]
+    separate(tmp_path / "x.npy", "--sources", 3)  # a file starts with fewer
+
+
+def test_diagnoses_speak_the_language_of_the_command(tmp_path, problem):
+    result = separate(write(tmp_path / "x.npy", problem[1]), "--sources", 2)
+    assert "try --sources 3" in result.stdout
+    assert "n_components" not in result.stdout
+
+
+# ---------------------------------------------------------------------------------------------- columns
+
+
+def test_what_is_no_mixture_is_left_out(tmp_path, problem):
+    pandas = pytest.importorskip("pandas")
+    _, X = problem
+    right = separate("-", "--sources", 3, fed=text(X)).stdout.splitlines()
+    frame = pandas.DataFrame(X, columns=list("abcde"))
+    frame.insert(2, "time", np.arange(len(X)) / 10)
+    for fed, arguments in (
+        (frame.to_csv(), ["--skip", "time"]),
+        (frame.to_csv(index=False), ["--use", "a,b,c,d,e"]),
+        (frame.to_csv(index=False), ["--use", "1-2,4-6"]),
+        (pandas.DataFrame(X).to_csv(), []),
+        (pandas.DataFrame(X).to_csv(index=False), []),
+        (frame.assign(time="noon").to_csv(), ["--skip", "4"]),
+    ):
+        result = separate("-", "--sources", 3, *arguments, fed=fed)
+        assert result.stdout.splitlines() == ["source_0,source_1,source_2", *right], arguments
+        if fed.startswith(","):
+            assert "Note: standard input: the first column has no name; it was taken for row numbers" in result.stderr
+    raw = separate("-", "--sources", 3, "--columns", 6, "--skip", 3, fed=frame.to_numpy().tobytes())
+    assert raw.stdout.splitlines() == right
+    warned = separate("-", "--sources", 3, fed=frame.to_csv(index=False))
+    assert "column 3 (time) only rises from sample to sample" in warned.stderr
+    assert "--skip 3" in warned.stderr
+    assert "--skip 3" in refused("-", "-q", "--sources", 3, fed=frame.assign(time="noon").to_csv(index=False))
+
+
+def test_a_network_goes_on_with_the_columns_it_learned_from(tmp_path, problem):
+    x, m = write(tmp_path / "x.npy", problem[1]), tmp_path / "m"
+    separate(x, "--use", "1-4", "--model", m, "-o", tmp_path / "y.npy")
+    again = [x, "--model", m, "--resume", "--force", "-o", tmp_path / "y.npy"]
+    assert "has 5 mixtures" in refused(*again)
+    assert "learned with --use 1-4: give the same now, not --use 2-5" in refused(*again, "--use", "2-5")
+    separate(*again, "--use", "1-4")
+
+
 # ---------------------------------------------------------------------------------------------- interruptions
 
 
@@ -379,6 +484,55 @@ def test_resume_checks_that_model_and_input_belong_together(tmp_path, problem):
     assert bionica.load(m).n_samples_seen_ == 12_000
 
 
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".parquet", ".h5", ".zarr", ".png"])
+def test_what_a_killed_run_left_is_gone_after_the_next(tmp_path, problem, suffix):
+    """Killed while it writes the output: a hidden part that nothing takes for sources, and that the next run removes."""
+    _, X = problem
+    shape = (50, 80)
+    x = write(tmp_path / "x.tif", X, shape) if suffix == ".png" else write(tmp_path / "x.npy", X)
+    script = (
+        "import os, sys, pathlib, numpy as np; from bionica.io import open_writer, images\n"
+        "images._write_image = lambda path, *_: path.write_bytes(b'half') and (str(path).count('-1.') and os._exit(9))\n"
+        f"with open_writer(pathlib.Path('y{suffix}'), 3, 'float64', {shape}) as writer:\n"
+        "    writer.write(np.ones((4000, 3)))\n"
+        "    if '.png' not in sys.argv[1]: os._exit(9)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", script, suffix], cwd=tmp_path, timeout=60)
+    assert killed.returncode == 9
+    remains = [tmp_path / name for name in left(tmp_path) if name != x.name]
+    assert remains
+    for part in remains:
+        assert part.name.startswith(".y")
+        assert part.name.endswith(".part")
+        assert "unknown suffix '.part'" in refused(part)
+    (tmp_path / ".m.abcd1234.part").write_bytes(b"half a model")
+    separate(x, "--sources", 3, "-o", tmp_path / f"y{suffix}", "--model", tmp_path / "m")
+    outputs = [f"y-{i}.png" for i in range(3)] if suffix == ".png" else [f"y{suffix}"]
+    assert left(tmp_path) == ["m", x.name, *outputs]
+
+
+def test_broken_models_are_refused_and_kept(tmp_path, problem, rng):
+    x, m = write(tmp_path / "x.npy", problem[1][:400]), tmp_path / "m"
+    separate(x, "--sources", 3, "--model", m, "-o", tmp_path / "y.npy")
+    (tmp_path / "y.npy").unlink()
+    data = m.read_bytes()
+    flipped = bytearray(data)
+    flipped[len(data) // 3] ^= 255
+    spoilt = [b"", data[:-1], data[: len(data) // 2], rng.bytes(3000), data[:8] + rng.bytes(300), bytes(flipped)]
+    header, arrays = read_model(m)
+    for change, new in (
+        ({"progress": [1]}, {}), ({"progress": {"zero": "x"}}, {}), ({"n_features": 10**12}, {}), ({"parameters": None}, {}),
+        ({}, {"state/W_zz": np.full((3, 3), np.nan)}), ({}, {"state/W_zz": np.ones((0,))}),
+    ):  # fmt: skip
+        write_model(m, header | change, arrays | new)
+        spoilt.append(m.read_bytes())
+    for bad in spoilt:
+        m.write_bytes(bad)
+        assert str(m) in refused(x, "--sources", 3, "--model", m, "--resume")
+        assert m.read_bytes() == bad
+        assert left(tmp_path) == ["m", "x.npy"]
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_a_recording_from_a_pipe(tmp_path, problem, how):
     with subprocess.Popen(
@@ -399,6 +553,7 @@ def test_ctrl_c_ends_a_recording_from_a_pipe(tmp_path, problem, how):
         process.stdin.close()
     assert process.returncode == 130
     assert "with --resume" in errors
+    assert not [name for name in left(tmp_path) if name.endswith(".part")]
     assert read(tmp_path / "y.csv").shape == (1000, 3)
     assert bionica.load(tmp_path / "m").n_samples_seen_ == 1000
 

@@ -2,6 +2,7 @@
 
 import os
 import platform
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from .two_layer_nsm import TwoLayerNSM
 from .weights import rule_of
 from .whitener import NoncenteredWhitener
 
-__all__ = ["load", "save"]
+__all__ = ["contents", "load", "save"]
 
 #: The only classes that a file can name.
 _NETWORKS: tuple[type[OnlineNICA], ...] = (InterneuronNICA, TwoCompartmentNICA, TwoLayerNSM, NonnegativePCA)
@@ -50,6 +51,11 @@ _CALLABLE = {"callable": True}
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator; see `OnlineNICA.save`."""
+    io.write_model(path, *contents(estimator))
+
+
+def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return what a file of this estimator holds, header and arrays; the arrays are its own, which never change."""
     if _CLASSES.get(type(estimator).__name__) is not type(estimator):
         raise TypeError(
             f"{type(estimator).__name__} is none of {sorted(_CLASSES)}, and load could not make one again; use pickle"
@@ -68,7 +74,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
             parameters[name] = sorted(value)
         else:
             parameters[name] = _plain(name, value)
-    header = {
+    header: dict[str, Any] = {
         "class": type(estimator).__name__,
         "parameters": parameters,
         **special,
@@ -81,7 +87,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
             "python": platform.python_version(),
         },
     }
-    io.write_model(path, header, arrays)
+    return header, arrays
 
 
 def _network(estimator: OnlineNICA) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -149,7 +155,7 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
             restore(estimator, k, arrays, header["numbers"])
         elif "waiting" not in arrays:
             state = _state(header, k, arrays)
-    except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, StopIteration, MemoryError) as error:
         raise io.ModelFileError(f"{path} does not describe a {cls.__name__}: {error}") from error
     if functions:
         raise io.ModelFileError(
@@ -165,7 +171,7 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
         return estimator
     estimator._check_params()
     for name in _START:
-        if name in header.get("start", {}):
+        if name in (header.get("start") or {}):
             setattr(estimator, name, _START[name](header["start"][name]))
     if state is None:
         estimator._waiting = arrays["waiting"]
@@ -200,6 +206,9 @@ def _parameters(saved: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> dict[
 def _state(header: dict[str, Any], k: int, arrays: dict[str, NDArray[Any]]) -> Any:
     """Return the state, every array of it checked against the shape that its network has."""
     own = {name.removeprefix("state/"): a for name, a in arrays.items() if name.startswith("state/")}
+    broken = [name for name, a in own.items() if a.dtype.kind == "f" and not np.isfinite(a).all()]
+    if broken:
+        raise ValueError(f"{broken[0]} holds NaN or infinity")
     d, dtype = own["fired"].size, next(a.dtype for a in own.values() if a.dtype.kind == "f")
     m = len(own["W_yn"]) if "W_yn" in own else d
     averaged = any(name.endswith("_mean") and len(a) for name, a in own.items())
@@ -239,6 +248,7 @@ def _state(header: dict[str, Any], k: int, arrays: dict[str, NDArray[Any]]) -> A
     return states.from_arrays(template, own)
 
 
+@cache
 def _version() -> str:
     from importlib.metadata import version
 

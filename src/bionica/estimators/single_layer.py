@@ -80,6 +80,14 @@ class SingleLayerNICA(OnlineNICA):
         """Whether the outputs are nonnegative (the paper's third requirement): always."""
         return True
 
+    @property
+    def n_missing_(self) -> int:
+        """Samples that a stream must still bring before the network starts; until then its outputs are zero. 0 from then on."""
+        if "_state" in vars(self) or "_waiting" not in vars(self):
+            self._fitted_state()
+            return 0
+        return self._n_start(self.n_features_in_) - len(self._waiting)
+
     # ------------------------------------------------------------------------------------------ where it starts
 
     def _forget(self) -> None:

@@ -1,6 +1,8 @@
 """Mixtures in images: each file, or each page of a TIFF, is a mixture, and its pixels are the samples."""
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 from .sink import Writer, part_of, remove, rename
 from .source import InputError, MatrixReader, Reader, optional, reading
 
-__all__ = ["IMAGES", "TIFF", "ImageWriter", "open_images", "output_files"]
+__all__ = ["IMAGES", "TIFF", "ImageWriter", "open_images", "output_files", "thumbnails"]
 
 Array = NDArray[Any]
 
@@ -19,7 +21,7 @@ TIFF = (".tif", ".tiff")
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", *TIFF)
 
 
-def open_images(paths: Sequence[Path]) -> Reader:
+def open_images(paths: Sequence[Path]) -> MatrixReader:
     """Open several images of one shape, or a TIFF of several pages; they are unpacked to a nameless file on disk."""
     if len(paths) == 1 and paths[0].suffix.lower() not in TIFF:
         raise InputError(f"{paths[0]} is one image, that is one mixture: give at least two, or a TIFF of several pages")
@@ -58,7 +60,7 @@ def open_images(paths: Sequence[Path]) -> Reader:
 def _files(paths: Sequence[Path]) -> Iterator[tuple[str, Array]]:
     imread = optional("imageio.v3", "reading images").imread
     for path in paths:
-        with reading(str(path), "an image"):
+        with reading(str(path), "an image"), _damage():
             image = np.squeeze(np.asarray(imread(path.read_bytes(), extension=path.suffix.lower())))
             if image.ndim == 3 and image.shape[2] in (2, 4):
                 image = image[..., :-1]  # without transparency
@@ -67,9 +69,28 @@ def _files(paths: Sequence[Path]) -> Iterator[tuple[str, Array]]:
         yield str(path), np.squeeze(image)
 
 
+@contextmanager
+def _damage() -> Iterator[None]:
+    """Raise what tifffile only logs: it passes over pages that it cannot read, and mixtures would be missing."""
+    said: list[str] = []
+    logger = logging.getLogger("tifffile")
+    handler = logging.Handler(logging.ERROR)
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    before = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = before
+    if said:
+        raise ValueError(said[0])
+
+
 def _pages(path: Path) -> Iterator[tuple[str, Array]]:
     tifffile = optional("tifffile", "reading TIFF")
-    with reading(str(path), "TIFF"), tifffile.TiffFile(path) as file:
+    with reading(str(path), "TIFF"), _damage(), tifffile.TiffFile(path) as file:
         if len(file.pages) == 1:
             stack = file.pages[0].asarray()
             if stack.ndim != 3 or stack.shape[2] in (3, 4):
@@ -112,6 +133,25 @@ def output_files(path: Path, n_sources: int, image_shape: tuple[int, ...] | None
     return [path]
 
 
+def thumbnails(reader: Reader, transform: Callable[[Array], Array], size: int = 240) -> tuple[Array, Array]:
+    """Return mixtures and sources as pictures of at most about `size` pixels a side, every so many pixels one."""
+    assert reader.image_shape is not None
+    height, width, *colours = reader.image_shape
+    step = max(1, -(-max(height, width) // size))
+    rows, columns = np.arange(0, height, step), np.arange(0, width, step)
+    index = rows[:, np.newaxis] * width + columns
+    if colours:
+        index = index[..., np.newaxis] * colours[0] + np.arange(colours[0])
+    wanted, seen, X = index.ravel(), 0, []
+    for block in reader.blocks():
+        inside = wanted[np.searchsorted(wanted, seen) : np.searchsorted(wanted, seen + len(block))]
+        X.append(block[inside - seen])
+        seen += len(block)
+    mixtures = np.concatenate(X)
+    sources = transform(mixtures)
+    return mixtures.T.reshape(-1, *index.shape), sources.T.reshape(-1, *index.shape)
+
+
 class ImageWriter(Writer):
     """Pages of a TIFF, or a file for each source; the pixels wait in a nameless file on disk."""
 
@@ -119,6 +159,8 @@ class ImageWriter(Writer):
         super().__init__(path, n_sources, dtype)
         self._shape, self._pixels = shape, TemporaryFile()  # noqa: SIM115 - release closes it
         self._files = output_files(path, n_sources, shape)
+        for file in self._files:
+            remove(part_of(file))  # of a process that was killed
 
     def write(self, block: Array) -> None:
         """Append samples."""

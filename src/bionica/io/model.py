@@ -9,13 +9,14 @@ import hashlib
 import io
 import json
 import os
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .sink import whole
 
 __all__ = ["FORMAT", "ModelFileError", "read_model", "write_model"]
 
@@ -55,24 +56,12 @@ def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: di
         raise FileNotFoundError(f"{path.parent} is not a folder; make it first, or save somewhere else")
     header = {"format": FORMAT, **header}
     header["checksum"] = _checksum(header, arrays)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                archive.writestr(zipfile.ZipInfo(_HEADER, _EPOCH), json.dumps(header, indent=1, sort_keys=True))
-                for name in sorted(arrays):
-                    buffer = io.BytesIO()
-                    np.lib.format.write_array(buffer, np.asarray(arrays[name], order="C"), allow_pickle=False)
-                    archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), buffer.getvalue())
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with whole(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(zipfile.ZipInfo(_HEADER, _EPOCH), json.dumps(header, indent=1, sort_keys=True))
+        for name in sorted(arrays):
+            buffer = io.BytesIO()
+            np.lib.format.write_array(buffer, np.asarray(arrays[name], order="C"), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), buffer.getvalue())
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

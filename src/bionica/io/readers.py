@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from .columns import ALL, Columns
 from .containers import choose, open_hdf5, open_parquet, open_zarr
 from .images import IMAGES, open_images
 from .source import InputError, MatrixReader, Reader, reading
@@ -18,7 +19,9 @@ __all__ = ["FORMATS", "open_reader"]
 FORMATS = (".npy", ".npz", *TEXT, ".parquet", ".h5", ".hdf5", ".zarr", *IMAGES)
 
 
-def open_reader(inputs: Sequence[str], *, axis: int | None = None, dataset: str | None = None) -> Reader:
+def open_reader(
+    inputs: Sequence[str], *, axis: int | None = None, dataset: str | None = None, columns: Columns = ALL
+) -> Reader:
     r"""Open mixtures for reading.
 
     Parameters
@@ -29,6 +32,8 @@ def open_reader(inputs: Sequence[str], *, axis: int | None = None, dataset: str 
         Which axis of a matrix holds the samples; 0 by default.
     dataset : str, optional
         Name of the array in an .npz, .h5 or .zarr that holds several.
+    columns : Columns, optional
+        Which mixtures to read, all by default; an index that pandas wrote is none.
 
     Returns
     -------
@@ -58,7 +63,7 @@ def open_reader(inputs: Sequence[str], *, axis: int | None = None, dataset: str 
     if suffixes <= set(IMAGES):
         if axis is not None:
             raise InputError("--axis is for matrices: in images the pixels are the samples and each file is a mixture")
-        return open_images(paths)
+        return open_images(paths).choose(columns)
     if len(paths) > 1:
         raise InputError(
             f"{len(paths)} inputs that are not all images: give one file, or several images of the same shape"
@@ -73,19 +78,19 @@ def open_reader(inputs: Sequence[str], *, axis: int | None = None, dataset: str 
     samples = axis or 0
     with reading(str(path), f"{suffix[1:]} data"):
         if suffix in TEXT:
-            return open_text(path, samples)
+            return open_text(path, samples, columns)
         if suffix == ".npy":
-            return _npy(str(path), path.open("rb"), samples)
+            return _npy(str(path), path.open("rb"), samples).choose(columns)
         if suffix == ".npz":
-            return _npz(path, samples, dataset)
+            return _npz(path, samples, dataset).choose(columns)
         if suffix == ".parquet":
-            return open_parquet(path, samples)
+            return open_parquet(path, samples, columns)
         if suffix == ".zarr":
-            return open_zarr(path, samples, dataset)
-        return open_hdf5(path, samples, dataset)
+            return open_zarr(path, samples, dataset).choose(columns)
+        return open_hdf5(path, samples, dataset).choose(columns)
 
 
-def _npy(name: str, file: BinaryIO, axis: int) -> Reader:
+def _npy(name: str, file: BinaryIO, axis: int) -> MatrixReader:
     try:
         return _mapped(name, file, axis)
     except BaseException:
@@ -93,7 +98,7 @@ def _npy(name: str, file: BinaryIO, axis: int) -> Reader:
         raise
 
 
-def _mapped(name: str, file: BinaryIO, axis: int) -> Reader:
+def _mapped(name: str, file: BinaryIO, axis: int) -> MatrixReader:
     version = np.lib.format.read_magic(file)
     read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in read_header:
@@ -115,7 +120,7 @@ def _mapped(name: str, file: BinaryIO, axis: int) -> Reader:
     return reader
 
 
-def _npz(path: Path, axis: int, dataset: str | None) -> Reader:
+def _npz(path: Path, axis: int, dataset: str | None) -> MatrixReader:
     # Unpacked to a nameless file on disk, so that what fits no memory is read all the same.
     with zipfile.ZipFile(path) as archive:
         names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]

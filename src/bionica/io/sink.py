@@ -1,15 +1,21 @@
 """What every writer of sources is: blocks of samples into a file that appears under its name when complete."""
 
+import glob
+import os
+import re
 import shutil
+import tempfile
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["OutputError", "Writer", "names", "part_of", "remove", "rename"]
+__all__ = ["OutputError", "Writer", "names", "part_of", "remove", "remove_parts", "rename", "whole"]
 
 Array = NDArray[Any]
 
@@ -91,6 +97,42 @@ def rename(part: Path, path: Path) -> None:
     if path.is_dir():
         remove(path)
     part.replace(path)
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that appears under its name when it is complete, on disk; several may write it at once.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with whole(Path(folder, "x")) as file:
+    ...         _ = file.write(b"all of it")
+    ...         there = Path(folder, "x").exists()
+    ...     there, Path(folder, "x").read_bytes()
+    (False, b'all of it')
+    """
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    part = Path(temporary)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        part.chmod(0o666 & ~umask)
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def remove_parts(path: Path) -> None:
+    """Remove what processes that were killed while they wrote `path` have left."""
+    for part in path.parent.glob(f".{glob.escape(path.name)}.*part"):
+        if re.fullmatch(rf"\.{re.escape(path.name)}\.([a-z0-9_]{{8}}\.)?part", part.name):
+            remove(part)
 
 
 def names(n_sources: int) -> list[str]:

@@ -3,15 +3,20 @@
 import errno
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["InputError", "MatrixReader", "Reader", "Spread", "block_rows", "floats", "optional", "reading"]
+from .spread import Spread
+
+if TYPE_CHECKING:
+    from .columns import Columns
+
+__all__ = ["InputError", "MatrixReader", "Reader", "block_rows", "floats", "optional", "reading"]
 
 Array = NDArray[Any]
 
@@ -108,41 +113,6 @@ def _check_dtype(dtype: Any, name: str) -> None:
         raise InputError(f"{name} holds {dtype}, not real numbers: convert it to float64 first")
 
 
-class Spread:
-    """At most `limit` rows of a stream of unknown length, evenly spread over what has come so far.
-
-    Examples
-    --------
-    >>> spread = Spread(4)
-    >>> for start in range(0, 10, 5):
-    ...     spread.add(np.arange(start, start + 5.0)[:, np.newaxis])
-    >>> spread.rows().ravel()
-    array([0., 4., 8.])
-    >>> spread.seen
-    10
-    """
-
-    def __init__(self, limit: int) -> None:
-        self.limit, self.step, self.seen = limit, 1, 0
-        self._kept: list[Array] = []
-        self._n = 0
-
-    def add(self, block: Array) -> None:
-        """Look at the next rows."""
-        kept = block[-self.seen % self.step :: self.step]
-        self.seen += len(block)
-        if len(kept):
-            self._kept.append(np.array(kept))
-            self._n += len(kept)
-        while self._n > self.limit:
-            self._kept = [self.rows()[::2]]
-            self._n, self.step = len(self._kept[0]), 2 * self.step
-
-    def rows(self) -> Array:
-        """Return the rows kept."""
-        return np.concatenate(self._kept) if self._kept else np.empty((0, 0))
-
-
 class Reader(ABC):
     """Mixtures from somewhere.
 
@@ -158,6 +128,12 @@ class Reader(ABC):
         Whether `blocks` can be called again.
     image_shape : tuple of int or None
         Where the samples are the pixels of an image, its shape.
+    header : list of str or None
+        Names of all columns of the file, where they have any.
+    kept : list of int or None
+        Where some columns are left out, the numbers of the others, from 0.
+    notes : list of str
+        What the user should know about how the file was read, for one that leaves out an index.
     """
 
     name: str
@@ -165,6 +141,14 @@ class Reader(ABC):
     n_features: int | None = None
     repeatable: bool = True
     image_shape: tuple[int, ...] | None = None
+    header: list[str] | None = None
+    kept: list[int] | None = None
+    notes: Sequence[str] = ()
+
+    def column(self, j: int) -> str:
+        """Return how a user knows mixture j: by the number of its column from 1, and by its name."""
+        number = self.kept[j] if self.kept else j
+        return f"column {number + 1} ({self.header[number]})" if self.header else f"column {number + 1}"
 
     @abstractmethod
     def blocks(self, start: int = 0) -> Iterator[Array]:
@@ -244,10 +228,22 @@ class MatrixReader(Reader):
         self.n_samples, self.n_features = int(shape[axis]), int(shape[1 - axis])
         self._rows = rows or block_rows(self.n_features)
 
+    def choose(self, columns: "Columns") -> Self:
+        """Read some of the mixtures only."""
+        assert self.n_features is not None
+        try:
+            kept = columns.kept(self.name, self.n_features)
+        except InputError:
+            self.close()
+            raise
+        if len(kept) < self.n_features:
+            self.kept, self.n_features = kept, len(kept)
+        return self
+
     def _part(self, index: Any, first: int) -> Array:
         with reading(self.name, self._kind):
             part = self._fetch(index) if self._axis == 0 else np.asarray(self._fetch((slice(None), index))).T
-        return floats(part, self.name, first)
+        return floats(part if self.kept is None else np.asarray(part)[:, self.kept], self.name, first)
 
     def blocks(self, start: int = 0) -> Iterator[Array]:
         """Yield the samples from number `start` on."""

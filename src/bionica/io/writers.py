@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .container_writers import Hdf5Writer, ParquetWriter, ZarrWriter
 from .images import IMAGES, ImageWriter, output_files
-from .sink import OutputError, Writer, names, remove, rename
+from .sink import OutputError, Writer, names, remove, remove_parts, rename
 from .text import TEXT
 
 __all__ = ["OutputError", "PipeWriter", "Writer", "check_output", "open_writer", "output_files", "text_lines"]
@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 
 def check_file(path: Path, option: str, *, force: bool, remedy: str | None = None) -> None:
-    """Say whether a file cannot be written: no folder, or there is one already.
+    """Say whether a file cannot be written: no folder, or there is one already. Parts left by a killed process go.
 
     Examples
     --------
@@ -33,6 +33,7 @@ def check_file(path: Path, option: str, *, force: bool, remedy: str | None = Non
     if path.exists() and not force:
         remedy = remedy or f"choose another name with {option}, or replace it with --force"
         raise OutputError(f"{path} exists already: {remedy}")
+    remove_parts(path)
 
 
 def check_output(
@@ -102,6 +103,7 @@ class _Npz(_Npy):
     def __init__(self, path: Path, n_sources: int, dtype: Any) -> None:
         super().__init__(path, n_sources, dtype)
         self.packed = self.part.with_name(f"{self.part.name}.zip")
+        remove(self.packed)  # of a process that was killed
 
     def finish(self) -> None:
         super().finish()
