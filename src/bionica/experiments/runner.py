@@ -1,18 +1,15 @@
 """Running what is not there yet, on all cores."""
 
-import platform
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .. import __version__, metrics
+from .. import metrics
 from ..estimators import DivergenceError, NoncenteredWhitener
+from ..sweep.provenance import machine, versions
 from .config import Task
 from .contenders import Array, is_offline, outputs
 from .problems import presentations, problem
@@ -119,29 +116,3 @@ def _last_presentation(task: Task, S: Array, Y: Array) -> Array:
     recovered = np.empty((n, Y.shape[1]), np.float32)
     recovered[order] = Y[-n:, metrics.match_sources(S, Y).permutation]
     return recovered
-
-
-@lru_cache
-def versions() -> str:
-    """Versions of what computes."""
-    packages = " ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn"))
-    return f"bionica {__version__} python {platform.python_version()} {packages}"
-
-
-@lru_cache
-def machine() -> str:
-    """The machine in words."""
-    from joblib import cpu_count
-
-    cpuinfo = Path("/proc/cpuinfo")
-    names = [line.split(":", 1)[1].strip() for line in _lines(cpuinfo) if line.startswith("model name")]
-    return (
-        f"{platform.system()} {platform.machine()}, {names[0] if names else platform.processor()}, {cpu_count()} cores"
-    )
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text().splitlines()
-    except OSError:
-        return []
