@@ -19,7 +19,9 @@ from typer.testing import CliRunner
 from bionica import DivergenceError, NoncenteredWhitener, NonnegativePCA, TwoCompartmentNICA, metrics, sweep
 from bionica.cli import app
 from bionica.datasets import mix, paper_mixing, sparse_uniform
-from bionica.experiments import paper_grid
+from bionica.experiments import Store, Task, paper_grid, run_all
+from bionica.experiments.contenders import outputs
+from bionica.experiments.problems import problem
 from bionica.sweep import Plan, PlanError, clusters, engine_cpu
 from bionica.sweep.data import Data
 from bionica.sweep.errors import add_error, add_errors, error_times, errors_of, new_score
@@ -129,6 +131,16 @@ def test_batches_share_their_data_and_lose_nothing():
     assert [len(batch) for batch in cut] == [3, 1, 3, 1]
     assert [case for batch in cut for case in batch] == cases
     assert all(len({(case.data, case.seed) for case in batch}) == 1 for batch in cut)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_grid_search_of_reproduce_is_a_sweep(name, tmp_path):
+    task = Task("table1", "d3", name, 4, 1500, (("eta0", 0.02), ("decay", 1e-3)))
+    store = Store(tmp_path)
+    run_all([task], store)
+    S, X = problem(task)
+    expected = metrics.permutation_error(S, outputs(name, "d3", S, X, 4, dict(task.params)))
+    assert store.get(task).header["error"] == pytest.approx(expected, rel=1e-12)
 
 
 # ------------------------------------------------------------------------------------------ the errors
@@ -322,9 +334,6 @@ def test_every_kind_of_data(data):
 
 
 def test_images_are_met_in_the_order_of_reproduce(tmp_path):
-    from bionica.experiments import Task
-    from bionica.experiments.problems import problem
-
     np.save(tmp_path / "sources.npy", np.random.default_rng(0).exponential(size=(3, 400)))
     made = Data.from_dict({"kind": "images", "path": str(tmp_path), "epochs": 2}, "data[0]", Path())
     S, X = problem(Task("table1", "images", "TwoLayerNSM", 5, 0, epochs=2, images=str(tmp_path)))

@@ -2,13 +2,18 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .. import metrics
 from ..estimators import DivergenceError, NoncenteredWhitener
+from ..estimators.published import SOURCES
+from ..sweep import Case, engine_cpu
+from ..sweep.data import Data
 from ..sweep.provenance import machine, versions
 from .config import Task
 from .contenders import Array, is_offline, outputs
@@ -36,10 +41,15 @@ def run_all(tasks: Sequence[Task], store: Store, *, jobs: int = 1, done: Callabl
     store : Store
         Where results go.
     jobs : int
-        Processes.
+        Processes; threads for the grid search, whose runs are cases of a sweep.
     done : callable, optional
         Called as each finishes.
     """
+    grid = [task for task in tasks if task.experiment == "table1"]
+    for _ in _search(grid, store, jobs):
+        if done is not None:
+            done()
+    tasks = [task for task in tasks if task.experiment != "table1"]
     if jobs == 1 or len(tasks) < 2:
         finished: Iterable[Task] = (execute(task, store) for task in tasks)
     else:
@@ -52,6 +62,32 @@ def run_all(tasks: Sequence[Task], store: Store, *, jobs: int = 1, done: Callabl
             done()
 
 
+def _search(tasks: Sequence[Task], store: Store, jobs: int) -> Iterator[Task]:
+    """Run the tasks of the grid search as a sweep does, and store each result as it is there."""
+    cases = {case.key: (task, case) for task in tasks for case in [as_case(task)]}
+    for outcome in engine_cpu.run([case for _, case in cases.values()], jobs):
+        task, case = cases[outcome.case]
+        header = {name: getattr(outcome, name) for name in ("status", "last_tenth", "seconds", "versions", "machine")}
+        header |= {"error": outcome.error and outcome.error[-1], "n_samples": case.data.n_samples, "task": task.file}
+        store.put(Result(task, header, {}))
+        yield task
+
+
+def as_case(task: Task) -> Case:
+    """A task as the case of a sweep."""
+    data = _data(task.setting, task.n_samples, task.epochs, task.images)
+    return Case(task.network, task.network, task.setting, task.params, task.seed, data, "float64", (data.n_samples,))
+
+
+@lru_cache
+def _data(setting: str, n_samples: int, epochs: int, images: str | None) -> Data:
+    if setting == "images":
+        body = {"kind": "images", "epochs": epochs} | ({} if images is None else {"path": images})
+    else:
+        body = {"kind": "sparse_uniform", "d": SOURCES[setting], "T": n_samples, "mixing": setting}
+    return Data.from_dict(body, setting, Path())
+
+
 def execute(task: Task, store: Store) -> Task:
     """Run one task, store its result, and return the task."""
     S, X = problem(task)
@@ -60,15 +96,11 @@ def execute(task: Task, store: Store) -> Task:
     arrays: dict[str, Array] = {}
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
-            # Settings of a grid search are meant to fail, and FastICA need not converge: their errors say so.
+            # FastICA need not converge: its error says so.
             warnings.simplefilter("ignore")
             found["error"], found["last_tenth"], arrays = _measure(task, S, X)
     except DivergenceError as error:
         found["status"] = f"diverged at sample {error.sample}"
-    except ValueError as error:
-        if task.experiment != "table1":
-            raise
-        found["status"] = str(error)  # a learning rate above what the rule can bear
     found |= {
         "seconds": time.perf_counter() - started,
         "n_samples": len(S),
@@ -86,7 +118,7 @@ def _measure(task: Task, S: Array, X: Array) -> tuple[float, float | None, dict[
     Y = outputs(task.network, task.setting, S, X, task.seed, dict(task.params))
     if task.experiment == "figure1":
         return metrics.permutation_error(S, Y), None, _scatter(S, X, Y)
-    if task.experiment == "table1" or is_offline(task.network):
+    if is_offline(task.network):
         return metrics.permutation_error(S, Y), None, {}
     curve = metrics.error_curve(S, Y)
     n = len(curve)
