@@ -56,7 +56,7 @@ def alone(name, X, **params):
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_case_is_the_estimator_alone_bit_for_bit(name):
-    T = 20_000  # more than two blocks
+    T = 70_000  # more than two blocks
     data = {**DATA, "T": T}
     plan = body(data=[data], seeds=[3], network=[{"name": name, "published": "d3", "params": {"eta0": 0.02}}])
     rows = sweep.run(plan, n_jobs=1)

@@ -34,6 +34,9 @@ from .weights import rule_of
 Array = NDArray[Any]
 
 _BLOCK_BYTES = 2**22
+_BLOCK_ROWS = (
+    2**15
+)  # few enough for the cache, and so many that the threads of a sweep seldom wait for each other in between
 _NO_RATES = np.empty((0, 1))
 
 
@@ -444,7 +447,7 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             raise self._divergence(t + at if learn else first + at, float(np.abs(block).max()), learn)
 
     def _blocks(self, n: int, k: int) -> Iterable[tuple[int, int]]:
-        rows = max(1, min(8192, _BLOCK_BYTES // (8 * k)))
+        rows = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // (8 * k)))
         blocks = [(start, min(start + rows, n)) for start in range(0, n, rows)]
         if not self.verbose or len(blocks) == 1:
             return blocks
