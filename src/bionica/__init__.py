@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import datasets, metrics
+    from . import datasets, metrics, sweep
     from .estimators import (
         BatchNICA,
         DivergenceError,
@@ -33,9 +33,10 @@ __all__ = [
     "datasets",
     "load",
     "metrics",
+    "sweep",
 ]
 
-_MODULES = {"datasets", "metrics"}
+_MODULES = {"datasets", "metrics", "sweep"}
 _HOMES = {"ModelFileError": "io"}
 
 

@@ -9,6 +9,7 @@ from .demo import demo
 from .doctor import doctor
 from .reproduce import reproduce
 from .separate import separate
+from .sweep import sweep
 
 app = typer.Typer(
     help="Separate nonnegative sources from a stream of mixtures.",
@@ -20,6 +21,7 @@ app.command()(demo)
 app.command()(doctor)
 app.command()(reproduce)
 app.command()(separate)
+app.command()(sweep)
 
 
 def _version(value: bool) -> None:

@@ -38,6 +38,9 @@ from .weights import rule_of
 Array = NDArray[Any]
 
 _BLOCK_BYTES = 2**22
+_BLOCK_ROWS = (
+    2**15
+)  # few enough for the cache, and so many that the threads of a sweep seldom wait for each other in between
 _NO_RATES = np.empty((0, 1))
 
 
@@ -440,16 +443,7 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             block = X[start:stop] if order is None else X[order[start:stop]]
             block = np.array(block, dtype=dtype, order="C")  # always a copy: writable, aligned, one type to compile
             check_finite(block, start, name)
-            t = int(state.t[0])
-            rates = self._rates(state, len(block)) if learn else _NO_RATES
-            block = self._gained(state, block, learn)
-            done = run(state, params, block, rates, Y[start:stop] if keep else Y)
-            broken = learn and not all(
-                np.isfinite(a).all() for a in states.to_arrays(state).values() if a.dtype.kind == "f"
-            )
-            if done < len(block) or broken:
-                at = min(done, len(block) - 1)
-                raise self._divergence(t + at if learn else start + at, float(np.abs(block).max()), learn)
+            self._advance(state, params, block, Y[start:stop] if keep else Y, start, learn)
         unsettled = int(state.repairs[REPAIRS.index("unsettled")]) - unsettled
         if unsettled:
             warnings.warn(
@@ -460,8 +454,26 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             )
         return Y
 
+    def _open(self, X: Array) -> tuple[Any, Array]:
+        """Start on the mixtures X for an engine that drives the loop: the state, and outputs for what it has learned already."""
+        state = self._fresh_state(X, check_random_state(self.random_state), whole=False)
+        return state, np.empty((0, state.fired.size), X.dtype)
+
+    def _advance(self, state: Any, params: Any, block: Array, Y: Array, first: int, learn: bool = True) -> None:
+        """Take a block of finite mixtures, C-ordered and of the state's dtype, through the network; `first` is its place in X."""
+        t = int(state.t[0])
+        rates = self._rates(state, len(block)) if learn else _NO_RATES
+        block = self._gained(state, block, learn)
+        done = run(state, params, block, rates, Y)
+        broken = learn and not all(
+            np.isfinite(a).all() for a in states.to_arrays(state).values() if a.dtype.kind == "f"
+        )
+        if done < len(block) or broken:
+            at = min(done, len(block) - 1)
+            raise self._divergence(t + at if learn else first + at, float(np.abs(block).max()), learn)
+
     def _blocks(self, n: int, k: int) -> Iterable[tuple[int, int]]:
-        rows = max(1, min(8192, _BLOCK_BYTES // (8 * k)))
+        rows = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // (8 * k)))
         blocks = [(start, min(start + rows, n)) for start in range(0, n, rows)]
         if not self.verbose or len(blocks) == 1:
             return blocks

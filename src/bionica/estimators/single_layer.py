@@ -186,6 +186,12 @@ class SingleLayerNICA(OnlineNICA):
             return silent
         return np.concatenate([silent, super()._learn(X[missing:], keep)])
 
+    def _open(self, X: Array) -> tuple[Any, Array]:
+        if self.precondition != "natural":
+            return super()._open(X)
+        Y = self._learn(X[: self._n_start(X.shape[1])], keep=True)
+        return self._fitted_state(), Y
+
     # ------------------------------------------------------------------------------------------ how it learns
 
     def _rates(self, state: Any, n: int) -> Array:

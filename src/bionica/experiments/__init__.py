@@ -4,15 +4,16 @@
 `summary`, `grid` and `claims` turn what it holds into tables.
 """
 
+from ..io.tables import write_atomically, write_table
 from .claims import claims_of
 from .config import EXPERIMENTS, Reproduction, Task, tasks_of
 from .grid import best_settings, grid_means
+from .plans import paper_grid
 from .problems import image_digest, image_sources, mix_images
 from .reference import NOTES
 from .runner import pending, run_all
 from .store import Result, Store
 from .summary import curve_rows, final_rows, run_rows
-from .tables import write_atomically, write_table
 
 __all__ = [
     "EXPERIMENTS",
@@ -29,6 +30,7 @@ __all__ = [
     "image_digest",
     "image_sources",
     "mix_images",
+    "paper_grid",
     "pending",
     "run_all",
     "run_rows",

@@ -3,9 +3,9 @@
 import numpy as np
 
 from .. import datasets, estimators
+from ..io.tables import Row
 from .reference import AS_CODED, AUTHORS_CODE, NETWORKS, REASONS, SETTINGS, SHORT
 from .store import Result
-from .tables import Row
 
 #: An error below this counts as recovered, of a variance of 1.
 _RECOVERED = 0.1

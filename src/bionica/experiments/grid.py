@@ -7,9 +7,9 @@ from math import inf, isfinite
 import numpy as np
 
 from ..estimators.published import PUBLISHED
+from ..io.tables import Row
 from .reference import NETWORKS, SETTINGS
 from .store import Result
-from .tables import Row
 
 _PARAMS = ("eta0", "decay", "tau")
 

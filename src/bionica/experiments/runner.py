@@ -1,18 +1,20 @@
 """Running what is not there yet, on all cores."""
 
-import platform
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .. import __version__, metrics
+from .. import metrics
 from ..estimators import DivergenceError, NoncenteredWhitener
+from ..estimators.published import SOURCES
+from ..sweep import Case, engine_cpu
+from ..sweep.data import Data
+from ..sweep.provenance import machine, versions
 from .config import Task
 from .contenders import Array, is_offline, outputs
 from .problems import presentations, problem
@@ -41,10 +43,15 @@ def run_all(
     store : Store
         Where results go.
     jobs : int
-        Processes.
+        Processes; threads for the grid search, whose runs are cases of a sweep.
     done : callable, optional
         Called with each as it finishes.
     """
+    grid = [task for task in tasks if task.experiment == "table1"]
+    for _ in _search(grid, store, jobs):
+        if done is not None:
+            done()
+    tasks = [task for task in tasks if task.experiment != "table1"]
     if jobs == 1 or len(tasks) < 2:
         finished: Iterable[Task] = (execute(task, store) for task in tasks)
     else:
@@ -57,6 +64,32 @@ def run_all(
             done(task)
 
 
+def _search(tasks: Sequence[Task], store: Store, jobs: int) -> Iterator[Task]:
+    """Run the tasks of the grid search as a sweep does, and store each result as it is there."""
+    cases = {case.key: (task, case) for task in tasks for case in [as_case(task)]}
+    for outcome in engine_cpu.run([case for _, case in cases.values()], jobs):
+        task, case = cases[outcome.case]
+        header = {name: getattr(outcome, name) for name in ("status", "last_tenth", "seconds", "versions", "machine")}
+        header |= {"error": outcome.error and outcome.error[-1], "n_samples": case.data.n_samples, "task": task.file}
+        store.put(Result(task, header, {}))
+        yield task
+
+
+def as_case(task: Task) -> Case:
+    """A task as the case of a sweep."""
+    data = _data(task.setting, task.n_samples, task.epochs, task.images)
+    return Case(task.network, task.network, task.setting, task.params, task.seed, data, "float64", (data.n_samples,))
+
+
+@lru_cache
+def _data(setting: str, n_samples: int, epochs: int, images: str | None) -> Data:
+    if setting == "images":
+        body = {"kind": "images", "epochs": epochs} | ({} if images is None else {"path": images})
+    else:
+        body = {"kind": "sparse_uniform", "d": SOURCES[setting], "T": n_samples, "mixing": setting}
+    return Data.from_dict(body, setting, Path())
+
+
 def execute(task: Task, store: Store) -> Task:
     """Run one task, store its result, and return the task."""
     S, X = problem(task)
@@ -65,15 +98,11 @@ def execute(task: Task, store: Store) -> Task:
     arrays: dict[str, Array] = {}
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
-            # Settings of a grid search are meant to fail, and FastICA need not converge: their errors say so.
+            # FastICA need not converge: its error says so.
             warnings.simplefilter("ignore")
             found["error"], found["last_tenth"], arrays = _measure(task, S, X)
     except DivergenceError as error:
         found["status"] = f"diverged at sample {error.sample}"
-    except ValueError as error:
-        if task.experiment != "table1":
-            raise
-        found["status"] = str(error)  # a learning rate above what the rule can bear
     found |= {
         "seconds": time.perf_counter() - started,
         "n_samples": len(S),
@@ -91,7 +120,7 @@ def _measure(task: Task, S: Array, X: Array) -> tuple[float, float | None, dict[
     Y = outputs(task.network, task.setting, S, X, task.seed, dict(task.params))
     if task.experiment == "figure1":
         return metrics.permutation_error(S, Y), None, _scatter(S, X, Y)
-    if task.experiment == "table1" or is_offline(task.network):
+    if is_offline(task.network):
         return metrics.permutation_error(S, Y), None, {}
     curve = metrics.error_curve(S, Y)
     n = len(curve)
@@ -121,29 +150,3 @@ def _last_presentation(task: Task, S: Array, Y: Array) -> Array:
     recovered = np.empty((n, Y.shape[1]), np.float32)
     recovered[order] = Y[-n:, metrics.match_sources(S, Y).permutation]
     return recovered
-
-
-@lru_cache
-def versions() -> str:
-    """Versions of what computes."""
-    packages = " ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn"))
-    return f"bionica {__version__} python {platform.python_version()} {packages}"
-
-
-@lru_cache
-def machine() -> str:
-    """The machine in words."""
-    from joblib import cpu_count
-
-    cpuinfo = Path("/proc/cpuinfo")
-    names = [line.split(":", 1)[1].strip() for line in _lines(cpuinfo) if line.startswith("model name")]
-    return (
-        f"{platform.system()} {platform.machine()}, {names[0] if names else platform.processor()}, {cpu_count()} cores"
-    )
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text().splitlines()
-    except OSError:
-        return []

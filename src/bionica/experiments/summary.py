@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..io.tables import Row
 from .reference import SETTINGS
 from .store import Result
-from .tables import Row
 
 _DRAWS = 2000
 

@@ -12,6 +12,7 @@ and precision has a loop of its own name, and with it a file of its own.
 
 import functools
 import hashlib
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ def _digest():
 
 _DIGEST = _digest()
 _ENTRIES: dict[str, Any] = {}
+_COMPILING = threading.Lock()  # of threads that meet a network first, one compiles and the others wait
 
 
 @functools.cache
@@ -68,11 +70,13 @@ def _compile(name):
     return numba.njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy", _nrt=False)(loop)
 
 
-def _name(state, params, dtype):
+@functools.cache
+def _name(kind):
     # The types of every argument follow from this name and from what `run` asks of its caller.
-    parts = [type(state).__module__.rpartition(".")[2], type(params.dynamics).__name__, dtype.name]
-    if hasattr(state, "layer"):
-        parts.insert(1, type(state.layer).__name__)
+    rule, layer, dynamics, dtype = kind
+    parts = [rule.__module__.rpartition(".")[2], dynamics.__name__, dtype.name]
+    if layer is not None:
+        parts.insert(1, layer.__name__)
     return "_".join(parts)
 
 
@@ -99,14 +103,18 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
         work.ws.firing[:] = state.firing
     # Squares of what passes stay finite.
     limit = float(np.sqrt(np.finfo(X.dtype).max)) / 16
-    name = _name(state, params, X.dtype)
+    layer = type(state.layer) if hasattr(state, "layer") else None
+    name = _name((type(state), layer, type(params.dynamics), X.dtype))
     loop = _ENTRIES.get(name)
     if loop is None:
-        loop = _compile(name)
-        done = loop(state, work, params, X, rates, Y, limit)
-        if getattr(loop, "overloads", None):  # compiled: Numba would find out the types of every argument at every call
-            (compiled,) = loop.overloads.values()
-            _ENTRIES[name] = compiled.entry_point
+        with _COMPILING:
+            loop = _compile(name)
+            done = loop(state, work, params, X, rates, Y, limit)
+            if getattr(
+                loop, "overloads", None
+            ):  # compiled: Numba would find out the types of every argument at every call
+                (compiled,) = loop.overloads.values()
+                _ENTRIES[name] = compiled.entry_point
     else:
         done = loop(state, work, params, X, rates, Y, limit)
     if learning:

@@ -1,0 +1,151 @@
+"""`bionica sweep`: many networks at once, from a plan."""
+
+from __future__ import annotations
+
+import json as jsons
+import time
+from enum import StrEnum
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from ..sweep import Plan, Table
+
+
+class Device(StrEnum):
+    """What computes."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+def sweep(
+    plan: Annotated[Path | None, typer.Argument(metavar="PLAN", help="A TOML file; --example prints one.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder of the results; PLAN-results if not given.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=0, help="Threads, or processes of --backend; 0: one for each core.")] = 0,
+    device: Annotated[Device, typer.Option(help="What computes.")] = Device.auto,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run on the Dask cluster of tcp://host:8786.")
+    ] = None,
+    backend: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Run through a backend of joblib, loky for one.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the plan and say what it would run.")] = False,
+    example: Annotated[
+        bool, typer.Option("--example", help="Print a plan with comments: the paper's grid search at d = 3.")
+    ] = False,
+) -> None:
+    """Run many networks at once: every setting of a plan, on every data, from every seed.
+
+    Each result is kept as it is there: after an interruption the same command goes on, and after a change of the plan it runs
+    what is new. The table is OUTPUT/results.csv (and .parquet), a row for each case and time.
+
+    For example:
+
+    bionica sweep --example > plan.toml
+
+    bionica sweep plan.toml
+
+    bionica sweep plan.toml -o results --scheduler tcp://head:8786
+
+    Exit status: 0 done, 1 bad plan, data or files, 2 wrong usage, 130 interrupted.
+    """
+    if example:
+        from ..experiments import paper_grid
+
+        typer.echo(paper_grid(), nl=False)
+        return
+    if plan is None:
+        raise typer.BadParameter("PLAN is missing: bionica sweep --example > plan.toml makes one")
+    from ..sweep.clusters import WorkerDiedError
+
+    folder = Path(f"{plan.stem}-results") if output is None else output
+    options = {"n_jobs": jobs or -1, "device": device.value, "scheduler": scheduler, "backend": backend}
+    try:
+        _sweep(plan, folder, options, json, quiet, dry_run)
+    except KeyboardInterrupt:
+        typer.echo(f"Interrupted. Finished cases are kept in {folder}: the same command goes on from there.", err=True)
+        raise typer.Exit(130) from None
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except (ImportError, ValueError, WorkerDiedError) as error:
+        _fail(str(error))
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"Error: {' '.join(message.split())}", err=True)
+    raise typer.Exit(1)
+
+
+def _sweep(path: Path, folder: Path, options: dict[str, Any], json: bool, quiet: bool, dry_run: bool) -> None:
+    from .. import sweep
+    from ..sweep.engines import choose
+    from ..sweep.table import Journal
+
+    plan = sweep.Plan.from_toml(path)
+    _, engine = choose(**options)
+    known = Journal(folder).read()
+    cases = plan.cases()
+    there = sum(case.key in known for case in cases)
+    summary: dict[str, Any] = {"plan": plan.digest, "cases": len(cases), "finished before": there, "engine": engine}
+    if dry_run:
+        lines = [_words(plan), f"{there} of {len(cases):,} cases are in {folder}; the others would run on {engine}"]
+        _tell(lines, summary, json, quiet)
+        return
+    started = time.perf_counter()
+    table = sweep.run(plan, folder, progress=not quiet, **options)
+    seconds = time.perf_counter() - started
+    ran = len(cases) - there
+    failed = len({row["case"] for row in table if row["status"] != "ok"})
+    files = sorted(str(file) for file in folder.glob("results.*"))
+    lines = [f"{ran:,} of {len(cases):,} cases in {seconds:.1f} s on {engine}, {ran / seconds:.1f} a second"]
+    if there:
+        lines[0] += "; the others were there already"
+    lines += [_best(row, table.swept) for row in table.best()]
+    if failed:
+        lines.append(f"{failed:,} cases failed: see the column status")
+    lines.append(f"Wrote {', '.join(files)}")
+    summary |= {"seconds": round(seconds, 3), "failed": failed, "best": _finite(table), "output": files}
+    _tell(lines, summary, json, quiet)
+
+
+def _tell(lines: list[str], summary: dict[str, Any], json: bool, quiet: bool) -> None:
+    if json:
+        typer.echo(jsons.dumps(summary))
+    elif not quiet:
+        typer.echo("\n".join(lines))
+
+
+def _words(plan: Plan) -> str:
+    """The plan in a sentence."""
+    networks = ", ".join(f"{n.label} ({n.n_settings} {_s('setting', n.n_settings)})" for n in plan.networks)
+    data = ", ".join(f"{d.name} ({d.n_samples:,} samples)" for d in plan.data)
+    return f"{networks} on {data}, {len(plan.seeds)} {_s('seed', len(plan.seeds))} of each"
+
+
+def _s(word: str, n: int) -> str:
+    return word if n == 1 else f"{word}s"
+
+
+def _best(row: dict[str, Any], swept: list[str]) -> str:
+    """The best setting of a network in a line."""
+    start = f"{row['data']}, {row['network']}: "
+    if not isfinite(row["error"]):
+        return start + f"no setting of {row['settings']} has an error for all its seeds"
+    where = ", ".join(f"{name} {row[name]}" for name in swept if row[name] is not None)
+    best = f"error {row['error']:.3g} (last tenth {row['last_tenth']:.3g}), mean of {row['seeds']} {_s('seed', row['seeds'])}"
+    return start + best + (f", best of {row['settings']} settings: {where}" if row["settings"] > 1 else "")
+
+
+def _finite(table: Table) -> list[dict[str, Any]]:
+    """The best settings as JSON can say them: None for infinity."""
+    rows = table.best()
+    return [{k: None if isinstance(v, float) and not isfinite(v) else v for k, v in row.items()} for row in rows]

@@ -1,0 +1,54 @@
+"""What a plan may hold, checked: every message names the key, the value and the remedy."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from numbers import Integral, Real
+from typing import Any
+
+__all__ = ["PlanError", "known", "number", "one_of", "table", "whole"]
+
+
+class PlanError(ValueError):
+    """A plan that cannot be run as it stands; the message names the key, the value and the remedy."""
+
+
+def table(value: Any, where: str) -> Mapping[str, Any]:
+    """Return `value` if it is a table of keys and values."""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise PlanError(f"{where} = {value!r} is not a table of keys and values")
+    return value
+
+
+def known(given: Mapping[str, Any], allowed: Iterable[str], where: str) -> None:
+    """Refuse a key that is not allowed, naming the nearest."""
+    allowed = list(allowed)
+    for key in given:
+        if key not in allowed:
+            near = difflib.get_close_matches(key, allowed, n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise PlanError(f"{where} has no key {key!r}: {hint}There are {', '.join(allowed)}")
+
+
+def one_of(value: Any, choices: Iterable[str], where: str) -> str:
+    """Return `value` if it is one of some words."""
+    choices = list(choices)
+    if not isinstance(value, str) or value not in choices:
+        raise PlanError(f"{where} = {value!r} is unknown: choose from {', '.join(choices)}")
+    return value
+
+
+def whole(value: Any, where: str, least: int) -> int:
+    """Return `value` if it is a whole number that is large enough; 1e5 is one."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise PlanError(f"{where} = {value!r}: give a whole number, {least} or more")
+    return int(value)
+
+
+def number(value: Any, where: str) -> float:
+    """Return `value` if it is a number."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(float(value)):
+        raise PlanError(f"{where} = {value!r}: give a finite number")
+    return float(value)

@@ -1,0 +1,292 @@
+"""The data of a plan: what an entry of `[[data]]` says, and the sources and mixtures that it stands for."""
+
+import hashlib
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import datasets
+from ..estimators.errors import check_finite
+from ..estimators.whitener import NoncenteredWhitener
+from .checks import PlanError, known, number, one_of, table, whole
+
+__all__ = ["Data", "Problem"]
+
+Array = NDArray[Any]
+
+_DRAWN = ("sparse_uniform", "exponential", "half_normal", "gamma", "odor")
+_COMMON = ("name", "kind", "epochs", "shuffle", "seed")
+_MIXED = ("mixing", "n_mixtures", "snr_db")
+#: The keys of each kind of data beside the common ones.
+KEYS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(_DRAWN, ("d", "T", *_MIXED)),
+    "copula_uniform": ("d", "T", "rho", "df", *_MIXED),
+    "odors": ("d", "T", "n_mixtures", "snr_db"),
+    "images": ("path", "names", *_MIXED),
+    "file": ("mixtures", "sources"),
+}
+_PAPER = ("d3", "d10", "images")
+
+
+class Problem:
+    """Sources (n, d) and mixtures (n, k) in the order in which networks meet them; shared, not to be written to."""
+
+    def __init__(self, S: Array, X: Array, name: str):
+        check_finite(X, 0, f"the data {name!r}")
+        self.S = np.ascontiguousarray(S, dtype=np.float64)
+        self.X = np.ascontiguousarray(X)
+        self._whitened: dict[int, Array] = {}
+        self._lock = threading.Lock()
+
+    def whitened(self, d: int) -> Array:
+        """The mixtures after noncentered whitening of all of them, computed once."""
+        with self._lock:
+            if d not in self._whitened:
+                self._whitened[d] = np.ascontiguousarray(NoncenteredWhitener(d).fit_transform(self.X))
+            return self._whitened[d]
+
+
+@dataclass(frozen=True)
+class Data:
+    """One entry of `[[data]]`; see docs/sweep.md for the keys.
+
+    Attributes
+    ----------
+    name : str
+        What the table calls it.
+    kind : str
+        A family of sources, "images" or "file".
+    d, k, T : int
+        Sources (0 if nobody knows them), mixtures and samples of one presentation.
+    digest : str
+        Of the files' bytes, so that other files are other cases wherever they lie.
+    """
+
+    name: str
+    kind: str
+    d: int
+    k: int
+    T: int
+    mixing: str | tuple[tuple[float, ...], ...] = "random"
+    snr_db: float | None = None
+    rho: float | None = None
+    df: float = 4.0
+    path: str | None = None
+    names: tuple[str, ...] | None = None
+    mixtures: str | None = None
+    sources: str | None = None
+    epochs: int = 1
+    shuffle: bool = False
+    seed: int | None = None
+    digest: str = ""
+
+    @property
+    def n_samples(self) -> int:
+        """Samples of a run: those of all presentations."""
+        return self.T * self.epochs
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of sources and mixtures, whitened ones included."""
+        return self.n_samples * (2 * self.d + self.k) * 8
+
+    @cached_property
+    def identity(self) -> str:
+        """What results depend on, as text: not what it is called, nor where its files are."""
+        elsewhere = ("name", "path", "mixtures", "sources")
+        return json.dumps({key: value for key, value in asdict(self).items() if key not in elsewhere})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entry of `[[data]]` that makes this."""
+        body: dict[str, Any] = {"name": self.name, "kind": self.kind, "epochs": self.epochs, "shuffle": self.shuffle}
+        values = {**asdict(self), "n_mixtures": self.k}
+        if isinstance(self.mixing, tuple):
+            values["mixing"] = [list(row) for row in self.mixing]
+        if self.names is not None:
+            values["names"] = list(self.names)
+        return body | {key: values[key] for key in (*KEYS[self.kind], "seed") if values[key] is not None}
+
+    @classmethod
+    def from_dict(cls, given: Any, where: str, folder: Path) -> "Data":
+        """Check an entry of `[[data]]`; paths are relative to `folder`."""
+        given = table(given, where)
+        kind = one_of(given.get("kind"), KEYS, f"{where}.kind")
+        known(given, (*_COMMON, *KEYS[kind]), f"{where} (kind {kind})")
+        if kind == "file":
+            made = _files(given, where, folder)
+        elif kind == "images":
+            made = _images(given, where, folder)
+        else:
+            made = _drawn(given, where, kind)
+        epochs = whole(given.get("epochs", 1), f"{where}.epochs", 1)
+        shuffle = given.get("shuffle", kind == "images")
+        if not isinstance(shuffle, bool):
+            raise PlanError(f"{where}.shuffle = {shuffle!r}: give true or false")
+        seed = None if given.get("seed") is None else whole(given["seed"], f"{where}.seed", 0)
+        name = given.get("name", made.name)
+        if not isinstance(name, str) or not name:
+            raise PlanError(f"{where}.name = {name!r}: give a word by which the table shall know it")
+        return replace(made, name=name, epochs=epochs, shuffle=shuffle, seed=seed)
+
+    # ------------------------------------------------------------------------------------------ the arrays
+
+    def seed_of(self, seed: int) -> int:
+        """The seed of the data of a run: its own, if it has one."""
+        return seed if self.seed is None else self.seed
+
+    def load(self, seed: int, dtype: str) -> Problem:
+        """Make the sources and mixtures of a seed."""
+        seed = self.seed_of(seed)
+        if self.kind == "file":
+            X = _load(self.mixtures)
+            S = np.empty((len(X), 0)) if self.sources is None else _load(self.sources)
+            order = self._order(seed)
+            if order is not None:
+                S, X = S[order], X[order]
+        else:
+            S, A = self._sources(seed)
+            order = self._order(seed)
+            S = S if order is None else S[order]
+            # Another stream than that of the sources, and the same for any number of them.
+            rng = np.random.default_rng([seed, 1])
+            X = datasets.mix(S, A, n_mixtures=self.k, snr_db=self.snr_db, rng=rng)[0]
+        return Problem(S, np.array(X, dtype=dtype, order="C"), self.name)
+
+    def _sources(self, seed: int) -> tuple[Array, Array | None]:
+        if self.kind == "odors":
+            return datasets.odors(self.T, self.d, self.k, rng=seed)
+        if self.kind == "images":
+            S: Array = datasets.natural_images(self.path, names=self.names)
+        elif self.kind == "copula_uniform":
+            assert self.rho is not None
+            S = datasets.copula_uniform(self.T, self.d, self.rho, df=self.df, rng=seed)
+        else:
+            S = datasets.random_sources(self.kind, self.T, self.d, rng=seed)  # type: ignore[arg-type]
+        return S, _matrix(self.mixing)
+
+    def _order(self, seed: int) -> Array | None:
+        """Which sample is met when, or None for as they are."""
+        if not self.shuffle:
+            return None if self.epochs == 1 else np.tile(np.arange(self.T), self.epochs)
+        # What is not drawn is ordered as `bionica reproduce` orders it; what is drawn, by another stream than its own.
+        rng = np.random.default_rng(seed if self.kind in ("images", "file") else [seed, 2])
+        return np.concatenate([rng.permutation(self.T) for _ in range(self.epochs)])
+
+
+def _matrix(mixing: str | tuple[tuple[float, ...], ...]) -> Array | None:
+    if isinstance(mixing, tuple):
+        return np.array(mixing)
+    return None if mixing == "random" else datasets.paper_mixing(mixing)  # type: ignore[arg-type]
+
+
+def _drawn(given: Mapping[str, Any], where: str, kind: str) -> Data:
+    for key in ("d", "T", *(("rho",) if kind == "copula_uniform" else ())):
+        if key not in given:
+            raise PlanError(f"{where}.{key} is missing: {kind} needs the key {key}")
+    d, T = whole(given["d"], f"{where}.d", 1), whole(given["T"], f"{where}.T", 1)
+    made = _mixed(given, where, Data(f"{kind}-d{d}", kind, d, d, T), "random")
+    if kind == "odors":
+        made = replace(made, k=whole(given.get("n_mixtures", max(21, d)), f"{where}.n_mixtures", d))
+    if kind == "copula_uniform":
+        made = replace(made, rho=number(given["rho"], f"{where}.rho"), df=number(given.get("df", 4.0), f"{where}.df"))
+        _try(lambda: datasets.copula_uniform(1, d, made.rho or 0.0, df=made.df, rng=0), where)
+    return made
+
+
+def _images(given: Mapping[str, Any], where: str, folder: Path) -> Data:
+    names = given.get("names")
+    if names is not None and not (isinstance(names, list | tuple) and all(isinstance(n, str) for n in names)):
+        raise PlanError(f"{where}.names = {names!r}: give a list of names")
+    names = None if names is None else tuple(names)
+    path = None if given.get("path") is None else _path(given["path"], f"{where}.path", folder)
+    T, d = _try(lambda: datasets.natural_images(path, names=names), where).shape
+    digest = "" if path is None else _digest(path)
+    made = Data("images", "images", d, d, T, path=path, names=names, digest=digest)
+    return _mixed(given, where, made, "images" if d == 3 else "random")
+
+
+def _mixed(given: Mapping[str, Any], where: str, made: Data, default: str) -> Data:
+    """Add how the sources are mixed."""
+    mixing = given.get("mixing", default)
+    if isinstance(mixing, str):
+        A = _matrix(one_of(mixing, (*_PAPER, "random"), f"{where}.mixing"))
+    else:
+        try:
+            A = np.array(mixing, dtype=np.float64)
+        except (TypeError, ValueError):
+            A = np.empty(0)
+        if A.ndim != 2 or A.size == 0 or not np.isfinite(A).all():
+            raise PlanError(
+                f"{where}.mixing = {mixing!r}: give a matrix of numbers, or one of {', '.join(_PAPER)}, random"
+            )
+        rows: Any = A.tolist()
+        mixing = tuple(map(tuple, rows))
+    if A is not None and A.shape[1] != made.d:
+        raise PlanError(f"{where}.mixing = {mixing!r} mixes {A.shape[1]} sources and there are d = {made.d}")
+    k = made.d if A is None else len(A)
+    if "n_mixtures" in given and A is None:
+        k = whole(given["n_mixtures"], f"{where}.n_mixtures", made.d)
+    elif given.get("n_mixtures", k) != k:
+        raise PlanError(f"{where}.n_mixtures = {given['n_mixtures']!r} and mixing has {k} rows: leave n_mixtures out")
+    snr_db = None if given.get("snr_db") is None else number(given["snr_db"], f"{where}.snr_db")
+    return replace(made, mixing=mixing, k=k, snr_db=snr_db)
+
+
+def _files(given: Mapping[str, Any], where: str, folder: Path) -> Data:
+    if "mixtures" not in given:
+        raise PlanError(f"{where}.mixtures is missing: name the .npy file of the mixtures, (n_samples, n_mixtures)")
+    mixtures = _path(given["mixtures"], f"{where}.mixtures", folder)
+    X = _try(lambda: _load(mixtures), where)
+    sources, d, digest = None, 0, _digest(mixtures)
+    if "sources" in given:
+        sources = _path(given["sources"], f"{where}.sources", folder)
+        S = _try(lambda: _load(sources), where)
+        if len(S) != len(X) or S.shape[1] > X.shape[1]:
+            raise PlanError(
+                f"{where}.sources has shape {S.shape} and mixtures {X.shape}: rows are samples and must be as many, and "
+                "sources can be as many as mixtures at most"
+            )
+        d, digest = S.shape[1], digest + _digest(sources)
+    made = Data(Path(mixtures).stem, "file", d, X.shape[1], len(X), mixtures=mixtures, sources=sources)
+    return replace(made, digest=digest)
+
+
+def _path(value: Any, where: str, folder: Path) -> str:
+    path = folder / Path(str(value)).expanduser()
+    if not isinstance(value, str) or not path.exists():
+        raise PlanError(f"{where} = {value!r}: there is no {path}; paths are relative to the plan")
+    return str(path.resolve())
+
+
+def _load(path: str | None) -> Array:
+    assert path is not None
+    array = np.load(path, mmap_mode="r")
+    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.size == 0 or array.dtype.kind not in "biuf":
+        raise ValueError(f"{path} is no .npy file of a matrix of real numbers, a row for each sample")
+    return array
+
+
+def _try(make: Any, where: str) -> Any:
+    try:
+        return make()
+    except (OSError, ValueError, TypeError) as error:
+        raise PlanError(f"{where}: {error}") from error
+
+
+def _digest(path: str | None) -> str:
+    """Digest of a file, or of every file of a folder."""
+    assert path is not None
+    place = Path(path)
+    files = sorted(f for f in place.iterdir() if f.is_file()) if place.is_dir() else [place]
+    total = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as handle:
+            total.update(hashlib.file_digest(handle, "sha256").digest())
+    return total.hexdigest()[:16]

@@ -1,0 +1,53 @@
+"""Which engine runs the cases: one place that chooses by device, scheduler and backend.
+
+An engine takes cases and yields an `Outcome` for each as it is there, in any order.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+
+from . import clusters, engine_cpu
+from .plan import Case
+from .table import Outcome
+
+__all__ = ["DEVICES", "Engine", "choose"]
+
+Engine = Callable[[Sequence[Case]], Generator[Outcome, None, None]]
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+def choose(
+    device: str = "auto", n_jobs: int = -1, scheduler: str | None = None, backend: str | None = None
+) -> tuple[Engine, str]:
+    """Return the engine and its name.
+
+    Parameters
+    ----------
+    device : {"auto", "cpu", "cuda"}
+    n_jobs : int
+        Threads or processes; -1 for as many as there are cores, -2 for one less.
+    scheduler : str, optional
+        Address of a Dask scheduler.
+    backend : str, optional
+        A backend of joblib.
+    """
+    from joblib import effective_n_jobs  # type: ignore[import-untyped]
+    from joblib.parallel import BACKENDS, EXTERNAL_BACKENDS  # type: ignore[import-untyped]
+
+    if device not in DEVICES:
+        raise ValueError(f"device={device!r} is unknown: choose from {', '.join(DEVICES)}")
+    if n_jobs == 0:
+        raise ValueError("n_jobs=0 runs nothing: give a number of threads, or -1 for as many as there are cores")
+    if scheduler is not None and backend is not None:
+        raise ValueError(f"scheduler={scheduler!r} and backend={backend!r} are two ways to run: give one of them")
+    if device == "cuda":
+        raise ValueError("device='cuda': there is no GPU engine in this build; use device='cpu'")
+    if scheduler is not None:
+        return lambda cases: clusters.run_dask(cases, scheduler), f"Dask at {scheduler}"
+    if backend is not None:
+        names = sorted({*BACKENDS, *EXTERNAL_BACKENDS})
+        if backend not in names:
+            raise ValueError(f"backend={backend!r} is none of joblib's: choose from {', '.join(names)}")
+        return lambda cases: clusters.run_joblib(cases, n_jobs, backend), f"joblib's {backend}"
+    threads = n_jobs if n_jobs > 0 else int(effective_n_jobs(n_jobs))
+    return lambda cases: engine_cpu.run(cases, threads), f"{threads} {'thread' if threads == 1 else 'threads'}"

@@ -1,0 +1,597 @@
+"""`bionica.sweep`: many networks at once are the same bits as one at a time, and nothing finished is lost or run twice."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from bionica import DivergenceError, NoncenteredWhitener, NonnegativePCA, TwoCompartmentNICA, metrics, sweep
+from bionica.cli import app
+from bionica.datasets import mix, paper_mixing, sparse_uniform
+from bionica.experiments import Store, Task, paper_grid, run_all
+from bionica.experiments.contenders import outputs
+from bionica.experiments.problems import problem
+from bionica.sweep import Plan, PlanError, clusters, engine_cpu
+from bionica.sweep.data import Data
+from bionica.sweep.errors import add_error, add_errors, error_times, errors_of, new_score
+from bionica.sweep.plan import NETWORKS
+
+DATA = {"kind": "sparse_uniform", "d": 3, "T": 2000, "mixing": "d3"}
+GRID = {"name": "TwoCompartmentNICA", "published": "d3", "grid": {"eta0": [0.1, 0.01], "tau": [0.5, 0.8]}}
+
+
+def body(**changes):
+    return {"seeds": 2, "times": 5, "data": [DATA], "network": [GRID], **changes}
+
+
+def without_times(table):
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in table]
+
+
+def mixtures(T=2000, seed=0):
+    S = sparse_uniform(T, 3, rng=seed)
+    return S, mix(S, paper_mixing("d3"))[0]
+
+
+# ------------------------------------------------------------------------------------------ the same bits
+
+
+def alone(name, X, **params):
+    """What the estimator itself puts out."""
+    if name == "NonnegativePCA":  # the paper whitens all the mixtures first
+        X, params = NoncenteredWhitener(3).fit_transform(X), params | {"whiten": False}
+    return NETWORKS[name].as_published("d3", **params).partial_fit_transform(X)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_case_is_the_estimator_alone_bit_for_bit(name):
+    T = 70_000  # more than two blocks
+    data = {**DATA, "T": T}
+    plan = body(data=[data], seeds=[3], network=[{"name": name, "published": "d3", "params": {"eta0": 0.02}}])
+    rows = sweep.run(plan, n_jobs=1)
+    S, X = mixtures(T, 3)
+    Y = alone(name, X, eta0=0.02, random_state=3)
+    # The sums are of all outputs, one after the other: another bit of any of them would be another sum.
+    score = new_score(error_times(5, T), 3)
+    add_errors(S, Y, 0, T, *score)
+    errors, last_tenth = errors_of(score, error_times(5, T))
+    assert [row["error"] for row in rows] == errors
+    assert rows[0]["last_tenth"] == last_tenth
+    curve = metrics.error_curve(S, Y)
+    np.testing.assert_allclose(errors, curve[[row["t"] - 1 for row in rows]], rtol=1e-12)
+    np.testing.assert_allclose(
+        last_tenth, (curve[-1] * T - curve[T - T // 10 - 1] * (T - T // 10)) / (T // 10), rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    ("params", "dtype"), [({}, "float64"), ({"precondition": "none", "eta0": 0.05, "power": 0.7}, "float32")]
+)
+def test_our_own_networks_and_single_precision_too(params, dtype):
+    plan = body(seeds=1, dtype=dtype, times=1, network=[{"name": "TwoCompartmentNICA", "params": params}])
+    (row,) = sweep.run(plan)
+    S, X = mixtures()
+    given = {key: None if value == "none" else value for key, value in params.items()}
+    Y = TwoCompartmentNICA(3, random_state=0, **given).partial_fit_transform(X.astype(dtype))
+    score = new_score((2000,), 3)
+    add_errors(S, Y, 0, 2000, *score)
+    assert row["error"] == errors_of(score, (2000,))[0][0]
+    np.testing.assert_allclose(row["error"], metrics.permutation_error(S, Y), rtol=1e-12)
+
+
+def test_a_stream_shorter_than_the_start_of_a_natural_network():
+    (row,) = sweep.run(body(seeds=1, times=1, data=[{**DATA, "T": 50}], network=[{"name": "InterneuronNICA"}]))
+    assert row["error"] == pytest.approx(np.mean(mixtures(50)[0] ** 2))  # it is silent meanwhile
+
+
+@pytest.mark.parametrize("n_jobs", [2, 5])
+def test_any_number_of_threads_gives_the_same_rows(n_jobs):
+    plan = Plan.from_dict(body(seeds=3))
+    assert without_times(sweep.run(plan, n_jobs=n_jobs)) == without_times(sweep.run(plan, n_jobs=1))
+
+
+def test_other_processes_give_the_same_rows():
+    plan = Plan.from_dict(body())
+    here = without_times(sweep.run(plan, n_jobs=1))
+    assert without_times(sweep.run(plan, n_jobs=2, backend="loky")) == here
+    assert without_times(sweep.run(plan, n_jobs=2, backend="threading")) == here
+
+
+def test_a_dask_cluster_gives_the_same_rows(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    plan = Plan.from_dict(body())
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+    ) as cluster:
+        there = sweep.run(plan, tmp_path, scheduler=cluster.scheduler_address)
+    assert without_times(there) == without_times(sweep.run(plan, n_jobs=1))
+
+
+def test_nobody_at_the_scheduler(monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(clusters, "PATIENCE", "0.2s")
+    with pytest.raises(ValueError, match=r"scheduler='tcp://127.0.0.1:9' does not answer: start one"):
+        sweep.run(body(), scheduler="tcp://127.0.0.1:9")
+
+
+def test_batches_share_their_data_and_lose_nothing():
+    cases = Plan.from_dict(body(data=[{**DATA, "T": 1_000_000}])).cases()
+    cut = clusters.batches(cases)
+    assert [len(batch) for batch in cut] == [3, 1, 3, 1]
+    assert [case for batch in cut for case in batch] == cases
+    assert all(len({(case.data, case.seed) for case in batch}) == 1 for batch in cut)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_grid_search_of_reproduce_is_a_sweep(name, tmp_path):
+    task = Task("table1", "d3", name, 4, 1500, (("eta0", 0.02), ("decay", 1e-3)))
+    store = Store(tmp_path)
+    run_all([task], store)
+    S, X = problem(task)
+    expected = metrics.permutation_error(S, outputs(name, "d3", S, X, 4, dict(task.params)))
+    assert store.get(task).header["error"] == pytest.approx(expected, rel=1e-12)
+
+
+# ------------------------------------------------------------------------------------------ the errors
+
+
+@pytest.mark.interpreted
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 40), st.integers(1, 40), st.integers(0, 2**32 - 1))
+def test_errors_do_not_depend_on_the_cut(d, n, m, seed):
+    rng = np.random.default_rng(seed)
+    S, Y = rng.exponential(size=(n, d)), rng.exponential(size=(n, d))
+    times = error_times(m, n)
+    whole, cut, one = (new_score(times, d) for _ in range(3))
+    add_errors(S, Y, 0, n, *whole)
+    start = 0
+    while start < n:
+        stop = min(n, start + int(rng.integers(1, 10)))
+        add_errors(S, np.ascontiguousarray(Y[start:stop]), start, stop - start, *cut)
+        start = stop
+    for t in range(n):
+        add_error(S, t, Y, t, one.total)
+    assert np.array_equal(whole.noted, cut.noted)
+    assert np.array_equal(whole.total, one.total)
+    errors, last_tenth = errors_of(whole, times)
+    curve = metrics.error_curve(S, Y)
+    np.testing.assert_allclose(errors, curve[np.array(times) - 1], rtol=1e-12)
+    tail = max(1, n // 10)
+    P = metrics.match_sources(S, Y).permutation
+    np.testing.assert_allclose(last_tenth, np.mean((S - Y[:, P])[-tail:] ** 2), rtol=1e-9)
+
+
+def test_exact_recovery_has_error_zero():
+    S = sparse_uniform(100, 3, rng=0)
+    score = new_score((10, 100), 3)
+    add_errors(S, S[:, [2, 0, 1]].copy(), 0, 100, *score)
+    assert errors_of(score, (10, 100)) == ([0.0, 0.0], 0.0)
+
+
+# ------------------------------------------------------------------------------------------ the plan
+
+
+values = st.lists(st.floats(1e-5, 0.5), min_size=1, max_size=3, unique=True)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(["eta0", "decay", "tau", "power"]), values, min_size=1),
+    st.one_of(st.integers(1, 4), st.lists(st.integers(0, 99), min_size=1, max_size=4, unique=True)),
+    st.integers(1, 3),
+)
+def test_a_plan_is_the_product_of_what_it_lists(grid, seeds, n_data):
+    data = [{**DATA, "T": 100 + i, "name": f"set {i}"} for i in range(n_data)]
+    network = {"name": "TwoCompartmentNICA", "published": "d3", "grid": grid}
+    plan = Plan.from_dict({"seeds": seeds, "data": data, "network": [network]})
+    cases = plan.cases()
+    n_seeds = seeds if isinstance(seeds, int) else len(seeds)
+    assert len(cases) == plan.size == n_data * n_seeds * int(np.prod([len(v) for v in grid.values()]))
+    assert len({case.key for case in cases}) == len(cases)
+    again = Plan.from_dict(plan.to_dict())
+    assert again == plan
+    assert again.digest == plan.digest
+    # Neither the order in which parameters are named nor what things are called makes another case.
+    turned = {**network, "grid": dict(reversed(grid.items())), "label": "mine"}
+    other = Plan.from_dict(
+        {"seeds": seeds, "data": [{**d, "name": d["name"] + "!"} for d in data], "network": [turned]}
+    )
+    assert {case.key for case in other.cases()} == {case.key for case in cases}
+    order = [(case.data.name, case.seed) for case in cases]
+    assert order == sorted(order, key=order.index)  # cases on the same data are neighbours
+
+
+def test_whatever_a_result_depends_on_makes_another_case():
+    def key(**changes):
+        return Plan.from_dict(body(**{"seeds": 1, "network": [{**GRID, "grid": {}}], **changes})).cases()[0].key
+
+    network = {**GRID, "grid": {}}
+    keys = [
+        key(), key(times=4), key(dtype="float32"), key(seeds=[1]), key(data=[{**DATA, "T": 2001}]),
+        key(data=[{**DATA, "seed": 0}]), key(data=[{**DATA, "snr_db": 30}]), key(data=[{**DATA, "mixing": "random"}]),
+        key(network=[{**network, "params": {"tau": 0.7}}]), key(network=[{**network, "name": "InterneuronNICA"}]),
+        key(network=[{"name": "TwoCompartmentNICA"}]),
+    ]  # fmt: skip
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"network": [{"name": "TwoCompartmentNice"}]}, r"network\[0\].name = 'TwoCompartmentNice' is unknown: .*TwoLayerNSM"),
+        ({"network": [{**GRID, "grid": {"eta": [0.1]}}]}, r"network\[0\].grid .*no key 'eta': did you mean eta0\? .*tau"),
+        ({"network": [{**GRID, "grid": {"eta0": [-1]}}]}, r"network\[0\].grid.eta0 = -1: .*eta0.* must be"),
+        ({"network": [{**GRID, "grid": {"eta0": 0.1}}]}, r"network\[0\].grid.eta0 = 0.1: give a list"),
+        ({"network": [{**GRID, "params": {"eta0": 0.1}}]}, r"grid.eta0 is in network\[0\].params too"),
+        ({"network": [{**GRID, "params": {"guards": ["all"]}}]}, r"params.guards = \['all'\]: .*'silent'"),
+        ({"network": [{**GRID, "params": {"random_state": 1}}]}, r"random_state = 1: the plan says this by seeds"),
+        ({"network": [{**GRID, "published": "d4"}]}, r"published = 'd4' is unknown: choose from d3, d10, images"),
+        ({"network": [{**GRID, "published": "d10"}]}, r"n_components = 10 and data\[0\] .* 3 sources: .*use n_components = 3"),
+        ({"network": [{"name": "TwoLayerNSM", "params": {"n_components": "auto"}}]}, "'auto': give a number"),
+        ({"network": []}, r"network = \[\]: the plan needs at least one \[\[network\]\]"),
+        ({"network": [3]}, r"network\[0\] = 3 is not a table"),
+        ({"seeds": 0}, "seeds = 0: give a whole number, 1 or more"),
+        ({"seeds": [1, 1]}, r"seeds = \[1, 1\]: .* that differ"),
+        ({"seed": 1}, "no key 'seed': did you mean seeds"),
+        ({"times": [0]}, r"times\[0\] = 0: give a whole number"),
+        ({"dtype": "float16"}, "dtype = 'float16' is unknown: choose from float64, float32"),
+        ({"data": [{**DATA, "kind": "uniform"}]}, r"data\[0\].kind = 'uniform' is unknown: choose from sparse_uniform"),
+        ({"data": [{**DATA, "rho": 0.5}]}, r"data\[0\] \(kind sparse_uniform\) has no key 'rho'"),
+        ({"data": [{"kind": "gamma", "d": 3}]}, r"data\[0\].T is missing"),
+        ({"data": [{**DATA, "T": 2.5}]}, r"data\[0\].T = 2.5: give a whole number"),
+        ({"data": [{**DATA, "d": 4}]}, "mixing = 'd3' mixes 3 sources and there are d = 4"),
+        ({"data": [{**DATA, "mixing": [[1, 2, 3], [4]]}]}, "give a matrix of numbers"),
+        ({"data": [{**DATA, "n_mixtures": 7}]}, "n_mixtures = 7 and mixing has 3 rows: leave n_mixtures out"),
+        ({"data": [{**DATA, "snr_db": True}]}, "snr_db = True: give a finite number"),
+        ({"data": [DATA, DATA]}, r"data\[1\].name = 'sparse_uniform-d3' is data\[0\]'s too"),
+        ({"data": [{"kind": "file", "mixtures": "nothing.npy"}]}, r"mixtures = 'nothing.npy': there is no"),
+        ({"data": [{"kind": "copula_uniform", "d": 3, "T": 9, "rho": 2}]}, r"data\[0\]: rho=2.0 is no common correlation"),
+        ({"seeds": 10**7}, "40,000,000 cases: 10,000,000 at most"),
+    ],
+)  # fmt: skip
+def test_a_bad_plan_says_what_to_change(changes, message):
+    with pytest.raises(PlanError, match=message):
+        Plan.from_dict(body(**changes))
+
+
+def test_a_file_that_is_not_toml(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text("seeds = = 3")
+    with pytest.raises(PlanError, match=r"plan\.toml is not TOML"):
+        Plan.from_toml(path)
+
+
+def test_the_example_is_the_papers_grid():
+    plan = Plan.from_dict(tomllib.loads(paper_grid()))
+    assert sum(network.n_settings for network in plan.networks) == 390
+    assert plan.size == len(plan.cases()) == 3900
+    assert {case.data.n_samples for case in plan.cases()} == {100_000}
+
+
+# ------------------------------------------------------------------------------------------ the data
+
+
+def test_a_users_files_with_and_without_sources(tmp_path):
+    S, X = mixtures(500)
+    np.save(tmp_path / "x.npy", X.astype(np.float32))
+    np.save(tmp_path / "s.npy", S)
+    known = {"name": "known", "kind": "file", "mixtures": "x.npy", "sources": "s.npy"}
+    data = [known, {"name": "blind", "kind": "file", "mixtures": "x.npy"}]
+    network = {"name": "TwoLayerNSM", "params": {"n_components": 3}}
+    plan = Plan.from_dict({"data": data, "network": [network]}, tmp_path)
+    with_sources, without = sweep.run(plan)
+    Y = NETWORKS["TwoLayerNSM"](3, random_state=0).partial_fit_transform(X.astype(np.float32).astype(np.float64))
+    assert with_sources["error"] == pytest.approx(metrics.permutation_error(S, Y), rel=1e-12)
+    assert (without["status"], without["error"], without["last_tenth"]) == ("ok", None, None)
+    before = [case.key for case in plan.cases()]
+    np.save(tmp_path / "x.npy", X)
+    assert before != [case.key for case in Plan.from_dict({"data": data, "network": [network]}, tmp_path).cases()]
+
+
+def test_a_users_bad_numbers_stop_the_sweep_with_their_place(tmp_path):
+    X = mixtures(500)[1]
+    X[7, 1] = np.nan
+    np.save(tmp_path / "x.npy", X)
+    plan = Plan.from_dict(
+        {"data": [{"kind": "file", "mixtures": "x.npy"}], "network": [{"name": "TwoLayerNSM"}]}, tmp_path
+    )
+    with pytest.raises(ValueError, match=r"X\[7, 1\] is NaN"):
+        sweep.run(plan)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"kind": "gamma", "d": 2, "T": 300, "n_mixtures": 4, "snr_db": 20},
+        {"kind": "copula_uniform", "d": 3, "T": 300, "rho": 0.5},
+        {"kind": "odors", "d": 4, "T": 300},
+        {**DATA, "T": 300, "epochs": 3, "shuffle": True},
+        {**DATA, "T": 300, "mixing": [[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]]},
+    ],
+)
+def test_every_kind_of_data(data):
+    made = Data.from_dict(data, "data[0]", Path())
+    problem, again, other = made.load(0, "float64"), made.load(0, "float64"), made.load(1, "float64")
+    assert problem.S.shape == (made.n_samples, made.d)
+    assert problem.X.shape == (made.n_samples, made.k)
+    assert np.array_equal(problem.X, again.X)
+    assert not np.array_equal(problem.X, other.X)
+    assert Data.from_dict(made.to_dict(), "data[0]", Path()) == made
+    if made.epochs > 1:
+        for start in range(0, 900, 300):
+            assert np.array_equal(np.sort(problem.S[start : start + 300], axis=0), np.sort(problem.S[:300], axis=0))
+
+
+def test_images_are_met_in_the_order_of_reproduce(tmp_path):
+    np.save(tmp_path / "sources.npy", np.random.default_rng(0).exponential(size=(3, 400)))
+    made = Data.from_dict({"kind": "images", "path": str(tmp_path), "epochs": 2}, "data[0]", Path())
+    S, X = problem(Task("table1", "images", "TwoLayerNSM", 5, 0, epochs=2, images=str(tmp_path)))
+    mine = made.load(5, "float64")
+    assert np.array_equal(mine.S, S)
+    assert np.array_equal(mine.X, X)
+
+
+@pytest.mark.parametrize("memory", [2**30, 0])
+def test_data_are_made_once_and_only_as_many_as_memory_bears(monkeypatch, memory):
+    live, most, loads = set(), [0], []
+    load = Data.load
+
+    def counted(self, seed, dtype):
+        loads.append(seed)
+        live.add(seed)
+        most[0] = max(most[0], len(live))
+        return load(self, seed, dtype)
+
+    forget = engine_cpu._Group.forget
+    monkeypatch.setattr(Data, "load", counted)
+    monkeypatch.setattr(engine_cpu._Group, "forget", lambda self: (live.discard(self.seed), forget(self)))
+    monkeypatch.setattr(engine_cpu, "MEMORY", memory)
+    sweep.run(body(seeds=6), n_jobs=2)
+    assert sorted(loads) == list(range(6))
+    assert most[0] <= 2  # with no memory to spare, other data come when the last case of these is under way
+    assert not live
+
+
+# ------------------------------------------------------------------------------------------ what goes wrong
+
+
+def test_a_setting_that_cannot_run_says_why_and_the_others_go_on():
+    network = {**GRID, "grid": {"eta0": [0.1, 0.9], "tau": [0.8]}}
+    good, bad = sweep.run(body(seeds=1, times=1, network=[network]))
+    assert good["status"] == "ok"
+    assert bad["status"] == "the learning rate 0.9 at sample 0 is not below tau=0.8: lower eta0 or raise tau"
+    assert bad["error"] is None
+
+
+def test_a_network_that_diverges_says_where(tmp_path):
+    X = mixtures()[1] * 1e4
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "s.npy", mixtures()[0])
+    data = [{"kind": "file", "mixtures": "x.npy", "sources": "s.npy"}]
+    params = {"eta0": 0.5, "whiten": False, "guards": False}
+    network = {"name": "NonnegativePCA", "published": "d3", "params": params}
+    rows = sweep.run(Plan.from_dict({"data": data, "network": [network], "times": 3}, tmp_path), tmp_path / "out")
+    with pytest.raises(DivergenceError) as raised:
+        NonnegativePCA.as_published("d3", **params, random_state=0).partial_fit_transform(X)
+    assert {row["status"] for row in rows} == {f"diverged at sample {raised.value.sample}"}
+    assert [row["error"] for row in rows] == [None] * 3
+    assert rows.best()[0]["failed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "tpu"}, "device='tpu' is unknown"),
+        ({"n_jobs": 0}, "n_jobs=0 runs nothing"),
+        ({"backend": "spark?"}, "backend='spark.' is none of joblib's: choose from .*loky"),
+        ({"backend": "loky", "scheduler": "tcp://x:1"}, "two ways to run"),
+    ],
+)
+def test_bad_options(options, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        sweep.run(body(), tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+# ------------------------------------------------------------------------------------------ on disk
+
+
+def lines(folder):
+    return (folder / "journal.jsonl").read_text().splitlines()
+
+
+def test_what_is_finished_is_not_run_again(tmp_path):
+    first = sweep.run(body(), tmp_path)
+    text = lines(tmp_path)
+    assert len(text) == 8
+    assert json.loads((tmp_path / "plan.json").read_text())["digest"] == first[0]["plan"]
+    again = sweep.run(body(), tmp_path, progress=lambda done, total: pytest.fail("nothing was left to run"))
+    assert again.rows == first.rows
+    assert lines(tmp_path) == text
+    with (tmp_path / "results.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["case"], int(row["t"]), float(row["error"])) for row in rows] == [
+        (row["case"], row["t"], row["error"]) for row in first
+    ]
+    pandas = pytest.importorskip("pandas")
+    pandas.testing.assert_frame_equal(pandas.read_parquet(tmp_path / "results.parquet"), first.to_pandas())
+    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_torn_line_is_run_again_and_a_damaged_one_too(tmp_path):
+    first = sweep.run(body(), tmp_path)
+    text = lines(tmp_path)
+    text[2] = "\0" * 40
+    (tmp_path / "journal.jsonl").write_text("\n".join(text)[:-30])
+    again = []
+    second = sweep.run(body(), tmp_path, progress=lambda done, total: again.append(done))
+    assert again == [7, 8]
+    assert without_times(second) == without_times(first)
+    assert len(lines(tmp_path)) == 10
+    sweep.run(body(), tmp_path, progress=lambda done, total: pytest.fail("nothing was left to run"))
+
+
+def test_a_plan_that_changed_runs_what_is_new(tmp_path):
+    sweep.run(body(), tmp_path)
+    network = {**GRID, "grid": {"eta0": [0.1, 0.03], "tau": [0.5, 0.8]}}
+    ran = []
+    table = sweep.run(body(network=[network]), tmp_path, progress=lambda done, total: ran.append(total))
+    assert ran == [8] * 4  # two values of tau, two seeds
+    assert {row["eta0"] for row in table} == {0.1, 0.03}
+    assert without_times(table) == without_times(sweep.run(body(network=[network])))
+
+
+def test_an_interruption_keeps_what_was_finished(tmp_path):
+    def stop(done, total):
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep.run(body(), tmp_path, n_jobs=2, progress=stop)
+    assert len(lines(tmp_path)) == 3
+    with (tmp_path / "results.csv").open(newline="") as file:
+        assert len({row["case"] for row in csv.DictReader(file)}) == 3
+    assert without_times(sweep.run(body(), tmp_path)) == without_times(sweep.run(body()))
+
+
+def test_a_kill_loses_nothing_that_was_finished(tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        'seeds = 40\n[[data]]\nkind = "sparse_uniform"\nd = 3\nT = 60_000\nmixing = "d3"\n'
+        '[[network]]\nname = "TwoCompartmentNICA"\npublished = "d3"\n'
+    )
+    output = tmp_path / "out"
+    command = [sys.executable, "-m", "bionica", "sweep", str(plan), "-o", str(output), "--jobs", "2"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 300
+    while not (output / "journal.jsonl").exists() or len(lines(output)) < 4:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    kept = [json.loads(line)["case"] for line in lines(output)[:-1]]  # the last may be torn
+    assert 3 <= len(kept) < 40
+    ran = []
+    table = sweep.run(plan, output, progress=lambda done, total: ran.append(done))
+    assert len(ran) <= 40 - len(kept)
+    assert [row["case"] for row in table] == [case.key for case in Plan.from_toml(plan).cases()]
+    found = [json.loads(line)["case"] for line in lines(output) if line.endswith("}")]
+    assert len(found) == len(set(found)) == 40
+    assert without_times(table) == without_times(sweep.run(plan))
+
+
+# ------------------------------------------------------------------------------------------ the table
+
+
+def test_best_is_the_least_mean_over_seeds():
+    table = sweep.run(body(seeds=3))
+    final = [row for row in table if row["t"] == 2000]
+    means = {}
+    for row in final:
+        means.setdefault((row["eta0"], row["tau"]), []).append(row["error"])
+    best = min(means, key=lambda setting: np.mean(means[setting]))
+    (row,) = table.best()
+    assert (row["eta0"], row["tau"]) == best
+    assert row["error"] == pytest.approx(np.mean(means[best]))
+    assert (row["seeds"], row["settings"], row["failed"]) == (3, 4, 0)
+    assert [s["error"] for s in table.settings()] == sorted(s["error"] for s in table.settings())
+    assert len(table) == len(table.columns()["error"]) == 3 * 4 * 5
+    assert len(table[:2]) == 2
+
+
+def test_columns_tell_the_value_that_each_network_has(tmp_path):
+    networks = [
+        GRID,
+        {"name": "InterneuronNICA", "published": "d3", "params": {"guards": ["row"]}},
+        {"name": "TwoLayerNSM"},
+    ]
+    table = sweep.run(body(seeds=1, times=1, network=networks), tmp_path)
+    assert table.swept == ["eta0", "tau", "guards"]
+    paper, ours = table[-2], table[-1]
+    assert (paper["eta0"], paper["tau"], paper["guards"]) == (0.01, None, ("row",))
+    assert (ours["eta0"], ours["guards"]) == (0.1, True)
+    with (tmp_path / "results.csv").open(newline="") as file:
+        assert [json.loads(row["guards"]) for row in csv.DictReader(file)][-2:] == [["row"], True]
+
+
+# ------------------------------------------------------------------------------------------ the command
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, ["sweep", *map(str, arguments)])
+
+
+@pytest.fixture
+def plan_file(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(paper_grid().replace("100_000", "200").replace("seeds = 10", "seeds = 1"))
+    return path
+
+
+def test_the_command_runs_the_example(plan_file, tmp_path):
+    output = tmp_path / "out"
+    planned = command(plan_file, "-o", output, "--dry-run")
+    assert planned.exit_code == 0
+    assert "0 of 390 cases" in planned.stdout
+    assert not output.exists()
+    result = command(plan_file, "-o", output)
+    assert result.exit_code == 0, result.output
+    assert "390 of 390 cases" in result.stdout
+    assert "TwoCompartmentNICA: error" in result.stdout
+    again = command(plan_file, "-o", output, "--json")
+    found = json.loads(again.stdout)
+    assert (found["cases"], found["finished before"], len(found["best"])) == (390, 390, 4)
+    assert command(plan_file, "-o", output, "-q").stdout == ""
+
+
+def test_the_command_prints_the_example():
+    result = command("--example")
+    assert result.exit_code == 0
+    assert Plan.from_dict(tomllib.loads(result.stdout)).size == 3900
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ([], 2, "PLAN is missing"),
+        (["nothing.toml"], 1, "Error: nothing.toml: No such file or directory"),
+        (["PLAN", "--backend", "nothing"], 1, "Error: backend='nothing' is none of joblib's"),
+        (["PLAN", "--jobs", "-3"], 2, "--jobs"),
+    ],
+)
+def test_the_command_ends_with_a_sentence(plan_file, arguments, code, message):
+    result = command(*(plan_file if argument == "PLAN" else argument for argument in arguments))
+    assert result.exit_code == code
+    assert message in " ".join(result.output.replace("│", " ").split())
+    assert "Traceback" not in result.output
+
+
+def test_a_bad_plan_is_one_line(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text('[[data]]\nkind = "gamma"\nd = 2\nT = 10\n[[network]]\nname = "PCA"\n')
+    result = command(path)
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert "network[0].name = 'PCA' is unknown" in result.stderr
+
+
+def test_an_interrupted_command_says_how_to_go_on(plan_file, tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweep, "run", interrupted)
+    result = command(plan_file, "-o", tmp_path / "out")
+    assert result.exit_code == 130
+    assert "the same command goes on from there" in result.stderr
