@@ -48,9 +48,9 @@ def run_all(
         Called with each as it finishes.
     """
     grid = [task for task in tasks if task.experiment == "table1"]
-    for _ in _search(grid, store, jobs):
+    for task in _search(grid, store, jobs):
         if done is not None:
-            done()
+            done(task)
     tasks = [task for task in tasks if task.experiment != "table1"]
     if jobs == 1 or len(tasks) < 2:
         finished: Iterable[Task] = (execute(task, store) for task in tasks)

@@ -18,7 +18,8 @@ Array = NDArray[Any]
 
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#1b1b1b;background:#fff}
-table{border-collapse:collapse}td,th{padding:.2rem .8rem .2rem 0;text-align:left;vertical-align:top;font-weight:400}td{overflow-wrap:anywhere}th{color:#555}
+table{border-collapse:collapse}td,th{padding:.2rem .8rem .2rem 0;text-align:left;vertical-align:top;font-weight:400}
+td{overflow-wrap:anywhere}th{color:#555}
 h1{font-size:1.5rem}h2{font-size:1.1rem;margin:2rem 0 0}p{margin:.2rem 0 .6rem}svg{display:block;width:100%;height:auto}
 .good{border-left:4px solid #2a7}.bad{border-left:4px solid #c62}.verdict{padding:.1rem .8rem;margin-bottom:1rem}
 .verdict h2{margin:0}figure{display:inline-block;margin:.4rem .6rem .2rem 0}figure img{width:12rem;display:block}
@@ -185,8 +186,8 @@ def write_page(
             _mixing(mixing, names),
         ]
     page = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
-        "<title>bionica separate</title>"
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>bionica separate</title>'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f'<link rel="icon" href="data:,"><style>{_STYLE}</style></head><body>{"".join(parts)}</body></html>\n'
     )
     with whole(path) as file:
