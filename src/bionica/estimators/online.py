@@ -435,7 +435,7 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return Y
 
     def _blocks(self, n: int, k: int) -> Iterable[tuple[int, int]]:
-        rows = max(1, min(8192, _BLOCK_BYTES // (8 * k)))
+        rows = max(1, min(32768, _BLOCK_BYTES // (8 * k)))
         blocks = [(start, min(start + rows, n)) for start in range(0, n, rows)]
         if not self.verbose or len(blocks) == 1:
             return blocks
