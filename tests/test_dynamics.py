@@ -5,19 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import bionica
 import naive
 from bionica.networks import two_compartment
-from bionica.networks.dynamics import (
-    Exact,
-    ExactAsymmetric,
-    ProjectedGradient,
-    complementary,
-    scratch,
-    settle_interneurons,
-    settle_lateral,
-)
+from bionica.networks.dynamics import ProjectedGradient, inverse, settle_exactly, settle_interneurons, settle_lateral
 from bionica.networks.guards import REGULARISED, UNSETTLED, Guards
+from bionica.networks.pivoting import Exact, ExactAsymmetric, complementary, scratch
 from bionica.networks.stream import run
+from conftest import mixtures
 
 EPS = np.finfo(float).eps
 pytestmark = pytest.mark.interpreted
@@ -42,6 +37,40 @@ def solve(M, c, kind=Exact, firing=None):
     z = np.zeros(len(c))
     complementary(kind(EPS), np.ascontiguousarray(M), c, z, ws)
     return z, ws
+
+
+def solve_with(M, H, c):
+    ws = scratch(len(c), np.float64)
+    z = np.zeros(len(c))
+    settle_exactly(Exact(EPS), np.ascontiguousarray(M), np.ascontiguousarray(H), c, z, ws)
+    return z, ws
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    d=st.integers(1, 40),
+    condition=st.floats(0, 12),
+    scale=st.floats(-100, 100),
+    lost=st.sampled_from([0.0, 1e-12, 1e-6, 1e-2, 1.0]),
+    bias=st.floats(-2, 2),
+    seed=st.integers(0, 10**6),
+)
+def test_kkt_with_an_inverse_that_lost_digits(d, condition, scale, lost, bias, seed):
+    """Whatever became of H, and whether few or most neurons fire: complementary to 1e-10."""
+    rng = np.random.default_rng(seed)
+    M = positive_definite(rng, d, 10**condition) * 10**scale
+    H = inverse(M) * (1 + lost * rng.standard_normal((d, d)))
+    c = rng.standard_normal(d) + bias
+    z, ws = solve_with(M, H, c)
+    assert z.min() >= 0
+    assert kkt_residual(M, c, z) <= 1e-10
+    assert ws.events[REGULARISED] == 0
+
+
+@pytest.mark.parametrize("H", [np.zeros((3, 3)), np.full((3, 3), np.nan), -np.eye(3)])
+def test_an_inverse_that_is_none_costs_time_only(H):
+    M, c = np.eye(3) + 0.2, np.array([1.0, -1.0, 2.0])
+    np.testing.assert_allclose(solve_with(M, H, c)[0], naive.settle_qp(M, c), atol=1e-12)
 
 
 @settings(max_examples=150, deadline=None)
@@ -127,24 +156,27 @@ def test_both_dynamics_settle_to_the_same_point(d, gamma):
         c = rng.standard_normal(d)
         W_zz = positive_definite(rng, d, 20.0) * 2
         exact, iterated = np.zeros(d), np.zeros(d)
-        settle_lateral(Exact(EPS), W_zz, c, exact, scratch(d, float))
-        settle_lateral(gradient, W_zz, c, iterated, scratch(d, float))
+        settle_lateral(Exact(EPS), W_zz, inverse(W_zz), c, exact, scratch(d, float))
+        settle_lateral(gradient, W_zz, W_zz, c, iterated, scratch(d, float))
         np.testing.assert_allclose(iterated, exact, atol=1e-10)
 
         W_yn = np.eye(m, d) + 0.2 * rng.standard_normal((m, d)) / np.sqrt(d)
         for rectify in (True, False):
             y1, n1, y2, n2 = np.zeros(d), np.zeros(m), np.zeros(d), np.zeros(m)
-            settle_interneurons(Exact(EPS), W_yn, np.ascontiguousarray(W_yn.T), c, y1, n1, scratch(d, float), rectify)
-            settle_interneurons(gradient, W_yn, np.ascontiguousarray(W_yn.T), c, y2, n2, scratch(d, float), rectify)
+            W_ny = np.ascontiguousarray(W_yn.T)
+            M = W_ny @ W_yn
+            settle_interneurons(Exact(EPS), W_yn, W_ny, M, inverse(M), c, y1, n1, scratch(d, float), rectify)
+            settle_interneurons(gradient, W_yn, W_ny, M, M, c, y2, n2, scratch(d, float), rectify)
             np.testing.assert_allclose(y2, y1, atol=1e-10)
             np.testing.assert_allclose(n2, n1, atol=1e-10)
 
 
 def test_gradient_that_runs_out_of_steps_is_counted():
     ws = scratch(2, float)
-    settle_lateral(ProjectedGradient(1e-3, 1e-12, 5), np.eye(2), np.ones(2), np.zeros(2), ws)
+    eye = np.eye(2)
+    settle_lateral(ProjectedGradient(1e-3, 1e-12, 5), eye, eye, np.ones(2), np.zeros(2), ws)
     settle_interneurons(
-        ProjectedGradient(1e-3, 1e-12, 5), np.eye(2), np.eye(2), np.ones(2), np.zeros(2), np.zeros(2), ws, True
+        ProjectedGradient(1e-3, 1e-12, 5), eye, eye, eye, eye, np.ones(2), np.zeros(2), np.zeros(2), ws, True
     )
     assert ws.events[UNSETTLED] == 2
 
@@ -157,3 +189,20 @@ def test_the_loop_stops_at_the_sample_that_diverges():
     X = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 1.0], [1.0, 1.0]])
     assert run(state, params, X, np.full((4, 1), 1e-300), np.empty((0, 2))) == 2
     assert state.t[0] == 2
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("eta0", [0.01, 0.3])
+@pytest.mark.parametrize("name", ["TwoCompartmentNICA", "InterneuronNICA", "TwoLayerNSM"])
+def test_the_inverse_stays_the_inverse(name, eta0, dtype):
+    """Between two computations anew, 999 updates; large rates make an antisymmetric part grow by 1e150 if there is any."""
+    d, eps = 4, np.finfo(dtype).eps
+    _, X = mixtures(999, d, dtype=dtype)
+    published = {"precondition": None, "average": False, "init": "random"} if name.endswith("NICA") else {}
+    network = getattr(bionica, name)(d, eta0=eta0, decay=0.0, random_state=0, guards=True, **published).partial_fit(X)
+    state = network._state
+    M = {"TwoCompartmentNICA": "W_zz", "InterneuronNICA": "M", "TwoLayerNSM": "W_yy"}[name]
+    M = getattr(state, M).astype(float)
+    np.testing.assert_allclose(state.H @ M, np.eye(d), atol=1e3 * eps * np.linalg.cond(M))
+    if name == "InterneuronNICA":
+        np.testing.assert_allclose(M, state.W_ny @ state.W_yn, atol=1e3 * eps * np.abs(M).max())

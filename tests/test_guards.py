@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from bionica.networks.dynamics import scratch
 from bionica.networks.guards import (
     ROW,
     SPECTRUM,
@@ -14,6 +13,7 @@ from bionica.networks.guards import (
     standard_normal,
     uniform,
 )
+from bionica.networks.pivoting import scratch
 
 pytestmark = pytest.mark.interpreted
 EPS = np.finfo(float).eps

@@ -20,7 +20,7 @@ from .sink import whole
 
 __all__ = ["FORMAT", "ModelFileError", "read_model", "write_model"]
 
-FORMAT = 2  # 2: averaged weights, natural networks
+FORMAT = 3  # 2: averaged weights, natural networks; 3: the inverse of the lateral weights
 _HEADER = "header.json"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same model gives the same bytes
 

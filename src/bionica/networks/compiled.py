@@ -6,13 +6,28 @@ short. `generic` makes a function that finds its implementation by the type of i
 `functools.singledispatch` in Python, at compile time in Numba. With the JIT off all of them are plain Python.
 """
 
+import contextlib
 import functools
 import inspect
 
+from numba.core import config
 from numba.extending import overload, register_jitable
 
 hot = register_jitable(forceinline=True)
 cold = register_jitable(forceinline=False)
+# Where sums are kept in lanes by hand: the compiler must not make other lanes of them.
+in_lanes = register_jitable(forceinline=False, fastmath={"nsz", "arcp", "contract", "afn"})
+
+
+@contextlib.contextmanager
+def lanes():
+    """Compile with LLVM's vectoriser of straight-line code, which Numba leaves out, for what is `in_lanes`."""
+    before = config.SLP_VECTORIZE
+    config.SLP_VECTORIZE = 1
+    try:
+        yield
+    finally:
+        config.SLP_VECTORIZE = before
 
 
 def generic(stub):

@@ -12,15 +12,19 @@ Connections through interneurons (Algorithm 1, eq. 11; the whitening layer witho
 
     z >= 0,  w = M z - c >= 0,  z_i w_i = 0
 
-which for symmetric M is the optimum of min_{z >= 0} z'Mz/2 - c'z. The set of firing neurons is found by block principal
-pivoting (Judice and Pires 1994; Kim and Park 2011), warm-started from the last sample's set. It exchanges every neuron
-that violates its condition; when that stops helping, one neuron at a time (Murty's rule), which is finite for every
-positive definite M. `ExactAsymmetric` is the same with LU for Cholesky, while W_ny and W_yn' still differ (appendix B).
+which for symmetric M is the optimum of min_{z >= 0} z'Mz/2 - c'z. A network keeps H = M^-1 from sample to sample, by rank-one
+and rank-two updates (Sherman, Morrison and Woodbury) as the weights learn, and anew every 1000 samples. (The updates are sums of
+a_i a_j, the same for i, j and j, i to the last bit: an antisymmetric part would grow with every sample.) Then with G the silent
+neurons
 
-*Beyond the paper.* A nearly singular M (a pivot lost to rounding) gets a multiple of the identity added: first 1e3
-eps, then 100 times more at each try, times the mean of M's diagonal. Each such sample is counted in
-`repairs_["regularised"]`. A gamma of 0 stands for the largest step that is safe by the trace: 1/tr(W_zz), or 1/(2
-|W_ny| |W_yn|) with Frobenius norms.
+    z = H c + H_{:,G} w_G      H_GG w_G = -(H c)_G
+
+and what has to be factorised is H_GG or, where fewer neurons fire than are silent, M over those: the smaller. The first G are
+the neurons with (H c)_i < 0; those that violate their condition are exchanged. What was found in H is checked against M itself
+and, if H has lost digits, refined; where that does not help, block principal pivoting on M takes over (see `pivoting`), as it
+does for `ExactAsymmetric`, while W_ny and W_yn' differ (appendix B).
+
+A gamma of 0 stands for the largest step that is safe by the trace: 1/tr(W_zz), or 1/(2 |W_ny| |W_yn|) with Frobenius norms.
 """
 
 import math
@@ -29,19 +33,16 @@ from typing import NamedTuple
 import numpy as np
 
 from .compiled import cold, generic, hot
-from .guards import REGULARISED, UNSETTLED, n_repairs
+from .guards import UNSETTLED
+from .pivoting import Exact, ExactAsymmetric, complementary, linear, solve_firing
 
-
-class Exact(NamedTuple):
-    """Settle exactly; `eps` is the rounding unit of the network's numbers."""
-
-    eps: float
-
-
-class ExactAsymmetric(NamedTuple):
-    """As `Exact`, for lateral weights that are not symmetric."""
-
-    eps: float
+#: H, and M where it is a product, are computed anew every so many samples.
+REFRESH = 1000
+#: Exchanges of silent and firing neurons before pivoting on M takes over.
+EXCHANGES = 12
+#: Accepted residual of M z = c over the size of its terms, in rounding units: 1e-12 in double precision, 3e-5 in single.
+ACCEPTED = 4096
+ACCEPTED_SINGLE = 256
 
 
 class ProjectedGradient(NamedTuple):
@@ -52,201 +53,276 @@ class ProjectedGradient(NamedTuple):
     max_iter: int
 
 
-class Scratch(NamedTuple):
-    """Work space of one layer of d neurons."""
-
-    firing: np.ndarray  # the neurons that fire: the warm start
-    chosen: np.ndarray  # their numbers
-    L: np.ndarray  # factor of M over them, reciprocal pivots on the diagonal
-    u: np.ndarray  # their activity
-    w: np.ndarray  # what must not be negative: M_ii z_i of the firing, (M z - c)_i of the silent; or the gradient
-    M: np.ndarray  # W_ny W_yn
-    events: np.ndarray  # how often each repair acted
+# ---------------------------------------------------------------------------------------------- with the inverse at hand
 
 
-def scratch(d, dtype, events=None):
-    """Allocate the work space; layers of one network share `events`."""
-    return Scratch(
-        firing=np.zeros(d, np.bool_),
-        chosen=np.zeros(d + 1, np.int64),
-        L=np.zeros((d, d), dtype),
-        u=np.zeros(d, dtype),
-        w=np.zeros(d, dtype),
-        M=np.zeros((d, d), dtype),
-        events=np.zeros(n_repairs, np.int64) if events is None else events,
-    )
+def inverse(M: np.ndarray) -> np.ndarray:
+    """M^-1 for a state that begins and symmetric M; zeros where there is none, and then pivoting does the work."""
+    with np.errstate(all="ignore"):
+        try:
+            H = np.linalg.inv(M.astype(np.float64))
+        except np.linalg.LinAlgError:
+            H = np.full(M.shape, np.nan)
+        H = (0.5 * (H + H.T)).astype(M.dtype)
+    return H if np.isfinite(H).all() else np.zeros_like(M)
 
 
-# ---------------------------------------------------------------------------------------------- linear algebra
+@cold
+def _forget(H):
+    """H <- 0: pivoting does the work until H is computed anew."""
+    for i in range(H.shape[0]):
+        for j in range(H.shape[1]):
+            H[i, j] = 0
 
 
-@generic
-def solve_firing(dynamics, M, shift, c, index, f, L, u):
-    """Solve (M + shift I) u = c over the f neurons in `index`; False when a pivot is lost to rounding."""
-
-
-@solve_firing.register(Exact)
-def _ldl(dynamics, M, shift, c, index, f, L, u):
-    # L D L' without square roots; L[a, a] = 1/D_a. Row a is kept times D until it is complete.
-    floor = 8 * dynamics.eps * f
-    for a in range(f):
-        i = index[a]
-        v = c[i]
-        pivot = M[i, i] + shift
-        least = floor * pivot
-        for b in range(a):
-            s = M[i, index[b]]
-            for e in range(b):
-                s -= L[a, e] * L[b, e]
-            L[a, b] = s
-            s *= L[b, b]
-            pivot -= s * L[a, b]
-            v -= s * u[b]
-        for b in range(a):
-            L[a, b] *= L[b, b]
-        if not pivot > least:
-            return False
-        L[a, a] = 1 / pivot
-        u[a] = v
-    for a in range(f):
-        u[a] *= L[a, a]
-    for a in range(f - 1, 0, -1):
-        for b in range(a):
-            u[b] -= L[a, b] * u[a]
-    return True
-
-
-@solve_firing.register(ExactAsymmetric)
-def _lu(dynamics, M, shift, c, index, f, L, u):
-    # No pivoting: a matrix with positive definite symmetric part has an LU with positive pivots.
-    floor = 8 * dynamics.eps * f
-    for a in range(f):
-        i = index[a]
-        v = c[i]
-        for b in range(a):
-            s = M[i, index[b]]
-            for e in range(b):
-                s -= L[a, e] * L[e, b]
-            L[a, b] = s * L[b, b]
-            v -= L[a, b] * u[b]
-        for b in range(a, f):
-            s = M[i, index[b]]
-            for e in range(a):
-                s -= L[a, e] * L[e, b]
-            L[a, b] = s
-        pivot = L[a, a] + shift
-        if not pivot > floor * (abs(M[i, i]) + shift):
-            return False
-        L[a, a] = 1 / pivot
-        u[a] = v
-    for a in range(f - 1, -1, -1):
-        v = u[a]
-        for b in range(a + 1, f):
-            v -= L[a, b] * u[b]
-        u[a] = v * L[a, a]
-    return True
+@cold
+def invert(M, H):
+    """H <- M^-1 for symmetric M, by Gauss and Jordan; zeros where a pivot is lost."""
+    d = M.shape[0]
+    for i in range(d):
+        for j in range(d):
+            H[i, j] = M[i, j]
+    for p in range(d):
+        pivot = H[p, p]
+        if not abs(pivot) > 1e-14 * abs(M[p, p]):
+            _forget(H)
+            return
+        pivot = 1 / pivot
+        H[p, p] = 1
+        for j in range(d):
+            H[p, j] *= pivot
+        for i in range(d):
+            if i != p:
+                s = H[i, p]
+                H[i, p] = 0
+                for j in range(d):
+                    H[i, j] -= s * H[p, j]
+    for i in range(d):
+        for j in range(i):
+            H[j, i] = H[i, j]
 
 
 @hot
-def _pivot(dynamics, M, shift, c, z, ws, tol):
-    """Block principal pivoting; True when z is complementary to within `tol`.
+def refresh_lateral(W_zz, H, t, changed):
+    """H anew where a guard changed the weights, and every 1000 samples."""
+    if changed or t % REFRESH == 0:
+        invert(W_zz, H)
 
-    Written without branches on who fires: that is a coin toss, and a branch mispredicted costs more than a product.
-    """
+
+@hot
+def refresh_interneurons(W_yn, W_ny, M, H, t, changed):
+    """M and H anew where a guard changed the weights, and every 1000 samples."""
+    if changed or t % REFRESH == 0:
+        multiply(W_ny, W_yn, M)
+        invert(M, H)
+
+
+@hot
+def _unrectified(H, c, ws):
+    """ws.free <- H c; returns the largest |c_i|."""
     d = c.shape[0]
-    firing, index, u, w = ws.firing, ws.chosen, ws.u, ws.w
     c_max = 0.0
-    largest = 0.0
     for i in range(d):
+        s = 0.0
+        for j in range(d):
+            s += H[i, j] * c[j]
+        ws.free[i] = s
         c_max = max(c_max, abs(c[i]))
-        largest = max(largest, M[i, i])
-    fewest = d + 1
-    patience = 3
-    for _ in range(60 + 10 * d):
+    return c_max
+
+
+@hot
+def _rectify(dynamics, M, H, c, c_max, z, ws):
+    """z >= 0 by exchanges from ws.free = H c. Returns 1 if z was found in M, 2 if in H, 0 if exchanges do not end soon."""
+    d = z.shape[0]
+    firing, index, free, u, w = ws.firing, ws.chosen, ws.free, ws.u, ws.w
+    tol = 32 * dynamics.eps
+    f = 0
+    z_max = 0.0
+    for i in range(d):
+        firing[i] = free[i] >= 0
+        f += firing[i]
+        z_max = max(z_max, abs(free[i]))
+    for _ in range(EXCHANGES):
+        few = 2 * f < d
+        a = 0
+        for i in range(d):
+            index[a] = i
+            a += firing[i] == few
+        if few:
+            if not solve_firing(dynamics, M, 0.0, c, index, f, ws):
+                return 0
+            for i in range(d):
+                z[i] = 0
+                w[i] = -c[i]
+            for a in range(f):
+                i = index[a]
+                z[i] = u[a]
+                for j in range(d):
+                    w[j] += u[a] * M[i, j]
+        else:
+            for i in range(d):
+                z[i] = free[i]
+                w[i] = -free[i]
+            if not solve_firing(dynamics, H, 0.0, w, index, d - f, ws):
+                return 0
+            for a in range(d - f):
+                i = index[a]
+                for j in range(d):
+                    z[j] += u[a] * H[i, j]
+            for a in range(d - f):
+                w[index[a]] = u[a]
+        violated = 0
         f = 0
         for i in range(d):
-            z[i] = 0
-            index[f] = i
-            f += firing[i]
-        if not solve_firing(dynamics, M, shift, c, index, f, ws.L, u):
-            return False
-        size = 0.0
-        for a in range(f):
-            size += abs(u[a])
-            z[index[a]] = u[a]
-        slack = tol * (c_max + largest * size)
-        violated = 0
-        last = 0
-        for i in range(d):
-            s = -c[i]
-            for j in range(d):
-                s += M[i, j] * z[j]
-            w[i] = z[i] * M[i, i] if firing[i] else s
-            bad = w[i] < -slack
+            bad = z[i] < -tol * z_max if firing[i] else w[i] < -tol * c_max
+            z[i] = max(z[i], 0.0) if firing[i] else 0.0
             violated += bad
-            last = i if bad else last
+            firing[i] ^= bad
+            f += firing[i]
         if violated == 0:
-            for i in range(d):
+            return 1 if few else 2
+    return 0
+
+
+@hot
+def accepted(eps):
+    """The residual that is accepted."""
+    return eps * (ACCEPTED_SINGLE if eps > 1e-10 else ACCEPTED)
+
+
+@hot
+def _residual(M, c, c_max, z, ws, rectify):
+    """ws.w <- c - M z where neurons fire, or where it is positive and they should; returns its size over that of its terms."""
+    d = c.shape[0]
+    w = ws.w
+    size = 0.0
+    largest = 0.0
+    worst = 0.0
+    for i in range(d):
+        s = c[i]
+        for j in range(d):
+            s -= M[i, j] * z[j]
+        if rectify and not z[i] > 0:
+            s = max(s, 0.0)
+        w[i] = s
+        worst = max(worst, abs(s))
+        size += abs(z[i])
+        largest = max(largest, M[i, i])
+    return worst / (c_max + largest * size + 1e-300)
+
+
+@cold
+def _refine(dynamics, M, H, c, c_max, z, ws, rectify):
+    """Two corrections of z with the residual in ws.w, the firing neurons given; False if that is not enough."""
+    d = c.shape[0]
+    index, free, u, w = ws.chosen, ws.free, ws.u, ws.w
+    for _ in range(2):
+        g = 0
+        for i in range(d):
+            if rectify and not z[i] > 0:
+                index[g] = i
+                g += 1
+                w[i] = 0
+        for i in range(d):
+            s = 0.0
+            for j in range(d):
+                s += H[i, j] * w[j]
+            free[i] = s
+        for i in range(d):
+            w[i] = -free[i]
+        if not solve_firing(dynamics, H, 0.0, w, index, g, ws):
+            return False
+        for a in range(g):
+            i = index[a]
+            for j in range(d):
+                free[j] += u[a] * H[i, j]
+        for a in range(g):
+            free[index[a]] = 0
+        for i in range(d):
+            z[i] += free[i]
+            if rectify:
                 z[i] = max(z[i], 0.0)
+        if _residual(M, c, c_max, z, ws, rectify) <= accepted(dynamics.eps):
             return True
-        patience = 3 if violated < fewest else patience - 1
-        fewest = min(fewest, violated)
-        if patience >= 0:
-            for i in range(d):
-                firing[i] ^= w[i] < -slack
-        else:
-            firing[last] = not firing[last]
     return False
 
 
 @hot
-def complementary(dynamics, M, c, z, ws):
-    """z >= 0 with M z - c >= 0 and complementary, written to z; where there is none, z is infinite."""
-    d = c.shape[0]
-    tol = 32 * dynamics.eps
-    shift = 0.0
-    for attempt in range(10):
-        if _pivot(dynamics, M, shift, c, z, ws, tol):
+def settle_exactly(dynamics, M, H, c, z, ws):
+    """z >= 0 with M z - c >= 0 and complementary."""
+    c_max = _unrectified(H, c, ws)
+    found = _rectify(dynamics, M, H, c, c_max, z, ws)
+    if found == 1:
+        return
+    if found == 2:
+        if _residual(M, c, c_max, z, ws, True) <= accepted(dynamics.eps):
             return
-        if attempt == 0:
-            # Rounding can make the exchange cycle on an ill-conditioned M: ask for less before changing M.
-            tol *= 64
-        else:
-            shift = _more(M, shift, dynamics.eps, ws)
-            for i in range(d):
-                ws.firing[i] = False
-    for i in range(d):
-        z[i] = np.inf
+        if _refine(dynamics, M, H, c, c_max, z, ws, True):
+            return
+    complementary(dynamics, M, c, z, ws)
 
 
-@cold
-def _more(M, shift, eps, ws):
-    """The next regularisation to try."""
-    d = M.shape[0]
-    if shift > 0:
-        return shift * 100
-    ws.events[REGULARISED] += 1
-    mean = 0.0
-    for i in range(d):
-        mean += abs(M[i, i]) / d
-    return 1e3 * eps * mean
+@hot
+def solve_exactly(dynamics, M, H, c, y, ws):
+    """y with M y = c."""
+    c_max = _unrectified(H, c, ws)
+    for i in range(y.shape[0]):
+        y[i] = ws.free[i]
+    if _residual(M, c, c_max, y, ws, False) <= accepted(dynamics.eps):
+        return
+    if not _refine(dynamics, M, H, c, c_max, y, ws, False):
+        linear(dynamics, M, c, y, ws)
 
 
 # ---------------------------------------------------------------------------------------------- direct connections
 
 
 @generic
-def settle_lateral(dynamics, W_zz, c, z, ws):
-    """Settle z >= 0 under direct lateral connections W_zz."""
+def settle_lateral(dynamics, W_zz, H, c, z, ws):
+    """Settle z >= 0 under direct lateral connections W_zz, whose inverse is H."""
+
+
+@generic
+def follow_lateral(dynamics, H, rate, z, ws):
+    """H after W_zz <- W_zz + rate (z z' - W_zz)."""
 
 
 @settle_lateral.register(Exact)
-def _lateral_exact(dynamics, W_zz, c, z, ws):
-    complementary(dynamics, W_zz, c, z, ws)
+def _lateral_exact(dynamics, W_zz, H, c, z, ws):
+    settle_exactly(dynamics, W_zz, H, c, z, ws)
+
+
+@follow_lateral.register(Exact)
+def _follow_exact(dynamics, H, rate, z, ws):
+    d = z.shape[0]
+    g = ws.free
+    q = 0.0
+    for i in range(d):
+        s = 0.0
+        for j in range(d):
+            s += H[i, j] * z[j]
+        g[i] = s
+        q += s * z[i]
+    if not (rate < 1 and q >= 0):
+        _forget(H)
+        return
+    grow = 1 / (1 - rate)
+    f = math.sqrt(rate * grow / (1 - rate + rate * q))
+    for i in range(d):
+        g[i] *= f
+    for i in range(d):
+        for j in range(d):
+            H[i, j] = grow * H[i, j] - g[i] * g[j]
+
+
+@follow_lateral.register(ProjectedGradient)
+def _follow_nothing(dynamics, H, rate, z, ws):
+    pass
 
 
 @settle_lateral.register(ProjectedGradient)
-def _lateral_gradient(dynamics, W_zz, c, z, ws):
+def _lateral_gradient(dynamics, W_zz, H, c, z, ws):
     d = c.shape[0]
     gamma = dynamics.gamma
     c_max = 0.0
@@ -277,51 +353,140 @@ def _lateral_gradient(dynamics, W_zz, c, z, ws):
 
 
 @generic
-def settle_interneurons(dynamics, W_yn, W_ny, c, y, n, ws, rectify):
-    """Settle y (>= 0 if `rectify`) and n = W_yn y under connections through interneurons."""
+def settle_interneurons(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectify):
+    """Settle y (>= 0 if `rectify`) and n = W_yn y under connections through interneurons; M = W_ny W_yn, H its inverse."""
+
+
+@generic
+def follow_interneurons(dynamics, W_yn, W_ny, M, H, eta, y, y_bar, n, n_bar, ws):
+    """M and H after W_ny <- W_ny + eta (dy dn' - W_ny) and W_yn <- W_yn + eta (dn dy' - W_yn); W are those before it.
+
+    With s = (1 - eta)^2, p = W_ny dn and q = W_yn' dn,
+
+        M <- s M + eta (1 - eta) (p dy' + dy q') + eta^2 |dn|^2 dy dy'
+    """
+
+
+@cold
+def multiply(W_ny, W_yn, M):
+    """M <- W_ny W_yn."""
+    for i in range(M.shape[0]):
+        for j in range(M.shape[1]):
+            M[i, j] = 0
+        for p in range(W_yn.shape[0]):
+            w = W_ny[i, p]
+            for j in range(M.shape[1]):
+                M[i, j] += w * W_yn[p, j]
 
 
 @settle_interneurons.register(Exact)
 @settle_interneurons.register(ExactAsymmetric)
-def _interneurons_exact(dynamics, W_yn, W_ny, c, y, n, ws, rectify):
-    d = c.shape[0]
-    m = n.shape[0]
-    M = ws.M
-    for i in range(d):
-        for j in range(d):
-            M[i, j] = 0
-        for p in range(m):
-            w = W_ny[i, p]
-            for j in range(d):
-                M[i, j] += w * W_yn[p, j]
-    if rectify:
-        complementary(dynamics, M, c, y, ws)
-    else:
-        _linear(dynamics, M, c, y, ws)
-    for p in range(m):
+def _interneurons_exact(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectify):
+    balance(dynamics, M, H, c, y, ws, rectify)
+    for p in range(n.shape[0]):
         s = 0.0
-        for j in range(d):
+        for j in range(y.shape[0]):
             s += W_yn[p, j] * y[j]
         n[p] = s
 
 
-@hot
-def _linear(dynamics, M, c, y, ws):
-    """Solve M y = c with the regularisation of `complementary`."""
-    d = c.shape[0]
+@generic
+def balance(dynamics, M, H, c, y, ws, rectify):
+    """M y = c, with y >= 0 and the rest complementary if `rectify`."""
+
+
+@balance.register(Exact)
+def _balance(dynamics, M, H, c, y, ws, rectify):
+    if rectify:
+        settle_exactly(dynamics, M, H, c, y, ws)
+    else:
+        solve_exactly(dynamics, M, H, c, y, ws)
+
+
+@balance.register(ExactAsymmetric)
+def _balance_asymmetric(dynamics, M, H, c, y, ws, rectify):
+    if rectify:
+        complementary(dynamics, M, c, y, ws)
+    else:
+        linear(dynamics, M, c, y, ws)
+
+
+@follow_interneurons.register(Exact)
+def _follow_symmetric(dynamics, W_yn, W_ny, M, H, eta, y, y_bar, n, n_bar, ws):
+    # M <- s M + b dy' + dy b'; in H by Woodbury's formula for the two vectors.
+    d = y.shape[0]
+    b, dy, Hb, Hdy = ws.free, ws.w, ws.u, ws.v
+    s = (1 - eta) * (1 - eta)
+    size = 0.0
+    for p in range(n.shape[0]):
+        size += (n[p] - n_bar[p]) * (n[p] - n_bar[p])
     for i in range(d):
-        ws.chosen[i] = i
-    shift = 0.0
-    for _ in range(10):
-        if solve_firing(dynamics, M, shift, c, ws.chosen, d, ws.L, y):
-            return
-        shift = _more(M, shift, dynamics.eps, ws)
+        dy[i] = y[i] - y_bar[i]
+        v = 0.0
+        for p in range(n.shape[0]):
+            v += W_ny[i, p] * (n[p] - n_bar[p])
+        b[i] = eta * (1 - eta) * v + 0.5 * eta * eta * size * dy[i]
+    bb = 0.0
+    bd = s
+    dd = 0.0
     for i in range(d):
-        y[i] = np.inf
+        v = 0.0
+        w = 0.0
+        for j in range(d):
+            v += H[i, j] * b[j]
+            w += H[i, j] * dy[j]
+        Hb[i] = v
+        Hdy[i] = w
+        bb += v * b[i]
+        bd += w * b[i]
+        dd += w * dy[i]
+    if s > 0 and bd * bd > bb * dd:
+        grow = 1 / s
+        if dd > 1e-12:
+            f = math.sqrt(dd * grow / (bd * bd - bb * dd))
+            e = 1 / math.sqrt(s * dd)
+            for i in range(d):
+                Hb[i] = f * (Hb[i] - bd / dd * Hdy[i])
+                Hdy[i] *= e
+        else:  # y is its mean
+            for i in range(d):
+                Hb[i] = 0
+                Hdy[i] = 0
+        for i in range(d):
+            for j in range(d):
+                H[i, j] = grow * H[i, j] + Hb[i] * Hb[j] - Hdy[i] * Hdy[j]
+    else:
+        _forget(H)
+    for i in range(d):
+        for j in range(d):
+            M[i, j] = s * M[i, j] + b[i] * dy[j] + dy[i] * b[j]
+
+
+@follow_interneurons.register(ExactAsymmetric)
+@follow_interneurons.register(ProjectedGradient)
+def _follow_asymmetric(dynamics, W_yn, W_ny, M, H, eta, y, y_bar, n, n_bar, ws):
+    d = y.shape[0]
+    a, b, dy = ws.u, ws.free, ws.w
+    s = (1 - eta) * (1 - eta)
+    size = 0.0
+    for p in range(n.shape[0]):
+        size += (n[p] - n_bar[p]) * (n[p] - n_bar[p])
+    for i in range(d):
+        dy[i] = y[i] - y_bar[i]
+        v = 0.0
+        w = 0.0
+        for p in range(n.shape[0]):
+            v += W_ny[i, p] * (n[p] - n_bar[p])
+            w += W_yn[p, i] * (n[p] - n_bar[p])
+        b[i] = eta * (1 - eta) * v + eta * eta * size * dy[i]
+        a[i] = eta * (1 - eta) * w
+    for i in range(d):
+        for j in range(d):
+            M[i, j] = s * M[i, j] + b[i] * dy[j] + dy[i] * a[j]
 
 
 @settle_interneurons.register(ProjectedGradient)
-def _interneurons_gradient(dynamics, W_yn, W_ny, c, y, n, ws, rectify):
+def _interneurons_gradient(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectify):
     d = c.shape[0]
     m = n.shape[0]
     gamma = dynamics.gamma

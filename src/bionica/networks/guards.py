@@ -115,7 +115,7 @@ def _exceeds(S, floor, d, L):
 
 @cold
 def lift_singular_values(W, eps, ws):
-    """Set the singular values of W (d x n, d <= n) that fell below 0.01 to 1."""
+    """Set the singular values of W (d x n, d <= n) that fell below 0.01 to 1; True if there were any."""
     d, n = W.shape
     # Most of the time nothing is wrong, and W W' - (2 floor)^2 I has a Cholesky factor to show it.
     S = ws.M
@@ -129,7 +129,8 @@ def lift_singular_values(W, eps, ws):
         largest = max(largest, S[i, i])
     bound = 4 * SPECTRUM_FLOOR * SPECTRUM_FLOOR
     if largest * d * n * eps < bound / 8 and _exceeds(S, bound, d, ws.L):
-        return
+        return False
+    before = ws.events[SPECTRUM]
     U = ws.L
     _orthogonalise_rows(W, U)  # U W0 = W with orthogonal rows sigma_i v_i'
     for i in range(d):
@@ -148,17 +149,19 @@ def lift_singular_values(W, eps, ws):
             ws.u[i] = s
         for i in range(d):
             W[i, p] = ws.u[i]
+    return ws.events[SPECTRUM] > before
 
 
 @cold
 def lift_eigenvalues(W, eps, ws):
-    """Set the eigenvalues of the symmetric W that fell below 0.01 to 1."""
+    """Set the eigenvalues of the symmetric W that fell below 0.01 to 1; True if there were any."""
     d = W.shape[0]
     largest = 0.0
     for i in range(d):
         largest = max(largest, W[i, i])
     if largest * d * eps < SPECTRUM_FLOOR / 8 and _exceeds(W, 2 * SPECTRUM_FLOOR, d, ws.L):
-        return
+        return False
+    before = ws.events[SPECTRUM]
     A, U = ws.M, ws.L
     for i in range(d):
         for j in range(d):
@@ -173,6 +176,7 @@ def lift_eigenvalues(W, eps, ws):
             for j in range(d):
                 for p in range(d):
                     W[j, p] += (1 - value) * U[i, j] * U[i, p]
+    return ws.events[SPECTRUM] > before
 
 
 @cold

@@ -22,9 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dynamics import scratch, settle_interneurons
+from .dynamics import follow_interneurons, inverse, refresh_interneurons, settle_interneurons
 from .guards import EVERY, flip_silent, lift_singular_values, replace_rows
 from .natural import average, averaging_weight
+from .pivoting import scratch
 from .plasticity import follow, follow_input, hebb, hebb_input, mean_weight, project
 from .rule import bookkeeping, learn, repair, settle, workspace
 
@@ -35,6 +36,8 @@ class State(NamedTuple):
     W_xy: np.ndarray  # (d, k)
     W_yn: np.ndarray  # (m, d)
     W_ny: np.ndarray  # (d, m)
+    M: np.ndarray  # (d, d) W_ny W_yn
+    H: np.ndarray  # (d, d) its inverse
     x_bar: np.ndarray
     y_bar: np.ndarray
     n_bar: np.ndarray
@@ -44,7 +47,6 @@ class State(NamedTuple):
     x_power: np.ndarray  # (k,) running mean of x^2 behind `precondition="scale"`; else empty. Not touched by the rule
     t: np.ndarray  # samples seen
     fired: np.ndarray  # whether each output has ever fired
-    firing: np.ndarray  # which outputs fire now
     rng: np.ndarray
     repairs: np.ndarray
 
@@ -81,6 +83,8 @@ def init(
         W_xy=W_xy.copy(),
         W_yn=W_yn.copy(),
         W_ny=W_ny.copy(),
+        M=W_ny @ W_yn,
+        H=inverse(W_ny @ W_yn),
         x_bar=np.zeros(k, dtype),
         y_bar=np.zeros(d, dtype),
         n_bar=np.zeros(m, dtype),
@@ -102,7 +106,8 @@ def _workspace(state):
 @settle.register(State)
 def _settle(state, work, params, X, t):
     project(state.W_xy, X, t, work.c)
-    settle_interneurons(params.dynamics, state.W_yn, state.W_ny, work.c, work.y, work.n, work.ws, True)
+    W_yn, W_ny = state.W_yn, state.W_ny
+    settle_interneurons(params.dynamics, W_yn, W_ny, state.M, state.H, work.c, work.y, work.n, work.ws, True)
 
 
 @learn.register(State)
@@ -114,8 +119,10 @@ def _learn(state, work, params, X, t, rates):
     follow(state.y_bar, work.y, weight)
     follow(state.n_bar, work.n, weight)
     hebb_input(state.W_xy, eta, work.y, state.y_bar, X, t, state.x_bar)
-    hebb(state.W_ny, eta, work.y, state.y_bar, work.n, state.n_bar)
-    hebb(state.W_yn, eta, work.n, state.n_bar, work.y, state.y_bar)
+    W_yn, W_ny, y, n = state.W_yn, state.W_ny, work.y, work.n
+    follow_interneurons(params.dynamics, W_yn, W_ny, state.M, state.H, eta, y, state.y_bar, n, state.n_bar, work.ws)
+    hebb(W_ny, eta, y, state.y_bar, n, state.n_bar)
+    hebb(W_yn, eta, n, state.n_bar, y, state.y_bar)
     averaging = averaging_weight(state.t[0], params.gamma, params.horizon)
     average(state.W_xy_mean, state.W_xy, averaging)
     average(state.W_yn_mean, state.W_yn, averaging)
@@ -127,22 +134,24 @@ def _repair(state, work, params):
     guards = params.guards
     if guards.silent:
         flip_silent(state.W_xy, work.y, state.fired, work.ws.events)
+    lifted = False
     if state.t[0] % EVERY == 0:
         if guards.row:
             replace_rows(state.W_xy, state.rng, work.ws.events)
         if guards.spectrum:
             lift_singular_values(state.W_xy, params.eps, work.ws)
-            lift_singular_values(state.W_yn.T, params.eps, work.ws)
-            lift_singular_values(state.W_ny, params.eps, work.ws)
+            lifted = lift_singular_values(state.W_yn.T, params.eps, work.ws)
+            lifted = lift_singular_values(state.W_ny, params.eps, work.ws) or lifted
+    refresh_interneurons(state.W_yn, state.W_ny, state.M, state.H, state.t[0], lifted)
 
 
 def averaged(state: State) -> State:
     """Return the network that reads out with its averaged weights."""
-    return (
-        state._replace(W_xy=state.W_xy_mean, W_yn=state.W_yn_mean, W_ny=state.W_ny_mean)
-        if len(state.W_xy_mean)
-        else state
-    )
+    if not len(state.W_xy_mean):
+        return state
+    W_yn, W_ny = state.W_yn_mean, state.W_ny_mean
+    M = W_ny @ W_yn
+    return state._replace(W_xy=state.W_xy_mean, W_yn=W_yn, W_ny=W_ny, M=M, H=inverse(M))
 
 
 def unmixing(state: State) -> np.ndarray:

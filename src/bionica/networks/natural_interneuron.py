@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import natural
-from .dynamics import scratch, settle_interneurons
+from .dynamics import follow_interneurons, inverse, refresh_interneurons, settle_interneurons
 from .guards import EVERY, cap_rate, flip_silent, lift_singular_values
 from .natural import WINDOW, average, averaging_weight, forgetting, judge_energy, measure_energy, observe, restore
+from .pivoting import scratch
 from .plasticity import apply, follow, hebb, project
 from .rule import bookkeeping, learn, repair, settle, workspace
 
@@ -33,6 +34,8 @@ class State(NamedTuple):
     W_xy: np.ndarray  # (d, d), from u
     W_yn: np.ndarray  # (m, d)
     W_ny: np.ndarray  # (d, m)
+    M: np.ndarray  # (d, d) W_ny W_yn
+    H: np.ndarray  # (d, d) its inverse
     y_bar: np.ndarray
     n_bar: np.ndarray
     W_xy_mean: np.ndarray  # (d, d), or (0, d) when weights are not averaged
@@ -43,7 +46,6 @@ class State(NamedTuple):
     W_ny_good: np.ndarray
     t: np.ndarray  # samples learned from
     fired: np.ndarray
-    firing: np.ndarray
     rng: np.ndarray
     repairs: np.ndarray
 
@@ -85,6 +87,8 @@ def init(
         W_xy=W_xy.copy(),
         W_yn=W_yn.copy(),
         W_ny=W_ny.copy(),
+        M=W_ny @ W_yn,
+        H=inverse(W_ny @ W_yn),
         y_bar=y_bar.copy(),
         n_bar=W_yn @ y_bar,
         W_xy_mean=W_xy[rows].copy(),
@@ -109,7 +113,8 @@ def _workspace(state):
 def _settle(state, work, params, X, t):
     project(state.inp.F, X, t, work.first.u)
     apply(state.W_xy, work.first.u, work.c)
-    settle_interneurons(params.dynamics, state.W_yn, state.W_ny, work.c, work.y, work.n, work.ws, True)
+    W_yn, W_ny = state.W_yn, state.W_ny
+    settle_interneurons(params.dynamics, W_yn, W_ny, state.M, state.H, work.c, work.y, work.n, work.ws, True)
 
 
 @learn.register(State)
@@ -127,8 +132,10 @@ def _learn(state, work, params, X, t, rates):
         a = y[i] - y_bar[i]
         for j in range(r.shape[0]):
             W_xy[i, j] += eta * (a * r[j] - W_xy[i, j])
-    hebb(state.W_ny, 0.5 * eta, y, y_bar, work.n, state.n_bar)
-    hebb(state.W_yn, 0.5 * eta, work.n, state.n_bar, y, y_bar)
+    W_yn, W_ny, n, n_bar = state.W_yn, state.W_ny, work.n, state.n_bar
+    follow_interneurons(params.dynamics, W_yn, W_ny, state.M, state.H, 0.5 * eta, y, y_bar, n, n_bar, work.ws)
+    hebb(W_ny, 0.5 * eta, y, y_bar, n, n_bar)
+    hebb(W_yn, 0.5 * eta, n, n_bar, y, y_bar)
     weight = averaging_weight(state.inp.n[0], params.gamma, params.horizon)
     average(state.W_xy_mean, W_xy, weight)
     average(state.W_yn_mean, state.W_yn, weight)
@@ -140,10 +147,11 @@ def _repair(state, work, params):
     guards = params.guards
     if guards.silent:
         flip_silent(state.W_xy, work.y, state.fired, work.ws.events)
+    changed = False
     if guards.spectrum and state.t[0] % EVERY == 0:
         # Not W_xy: its size is that of R, and the thresholds of appendix C would mean nothing.
-        lift_singular_values(state.W_yn.T, params.eps, work.ws)
-        lift_singular_values(state.W_ny, params.eps, work.ws)
+        changed = lift_singular_values(state.W_yn.T, params.eps, work.ws)
+        changed = lift_singular_values(state.W_ny, params.eps, work.ws) or changed
     if guards.energy:
         measure_energy(state.inp, work.first, work.y)
         if state.t[0] % WINDOW == 0:
@@ -151,13 +159,17 @@ def _repair(state, work, params):
             restore(state.W_xy, state.W_xy_mean, state.W_xy_good, lost, healthy)
             restore(state.W_yn, state.W_yn_mean, state.W_yn_good, lost, healthy)
             restore(state.W_ny, state.W_ny_mean, state.W_ny_good, lost, healthy)
+            changed = changed or lost
+    refresh_interneurons(state.W_yn, state.W_ny, state.M, state.H, state.t[0], changed)
 
 
 def averaged(state: State) -> State:
     """Return the network that reads out with its averaged weights."""
     if not len(state.W_xy_mean):
         return state
-    return state._replace(W_xy=state.W_xy_mean, W_yn=state.W_yn_mean, W_ny=state.W_ny_mean)
+    W_yn, W_ny = state.W_yn_mean, state.W_ny_mean
+    M = W_ny @ W_yn
+    return state._replace(W_xy=state.W_xy_mean, W_yn=W_yn, W_ny=W_ny, M=M, H=inverse(M))
 
 
 def unmixing(state: State) -> np.ndarray:

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import natural
-from .dynamics import scratch, settle_lateral
+from .dynamics import follow_lateral, inverse, refresh_lateral, settle_lateral
 from .guards import EVERY, cap_rate, flip_silent, lift_eigenvalues
 from .natural import WINDOW, average, averaging_weight, judge_energy, measure_energy, observe, restore
+from .pivoting import scratch
 from .plasticity import apply, hebb_raw, project
 from .rule import bookkeeping, learn, repair, settle, workspace
 
@@ -28,13 +29,13 @@ class State(NamedTuple):
     inp: natural.Input
     W_xz: np.ndarray  # (d, d), from u
     W_zz: np.ndarray  # (d, d)
+    H: np.ndarray  # (d, d) the inverse of W_zz
     W_xz_mean: np.ndarray  # (d, d), or (0, d) when weights are not averaged
     W_zz_mean: np.ndarray
     W_xz_good: np.ndarray  # when the outputs last had the right size
     W_zz_good: np.ndarray
     t: np.ndarray  # samples learned from
     fired: np.ndarray
-    firing: np.ndarray
     rng: np.ndarray
     repairs: np.ndarray
 
@@ -68,6 +69,7 @@ def init(inp: natural.Input, W_xz: np.ndarray, W_zz: np.ndarray, averaged: bool,
         inp=inp,
         W_xz=W_xz.copy(),
         W_zz=W_zz.copy(),
+        H=inverse(W_zz),
         W_xz_mean=W_xz[rows].copy(),
         W_zz_mean=W_zz[rows].copy(),
         W_xz_good=W_xz.copy(),
@@ -88,7 +90,7 @@ def _workspace(state):
 def _settle(state, work, params, X, t):
     project(state.inp.F, X, t, work.first.u)
     apply(state.W_xz, work.first.u, work.c)
-    settle_lateral(params.dynamics, state.W_zz, work.c, work.y, work.ws)
+    settle_lateral(params.dynamics, state.W_zz, state.H, work.c, work.y, work.ws)
 
 
 @learn.register(State)
@@ -102,6 +104,7 @@ def _learn(state, work, params, X, t, rates):
     for j in range(work.p.shape[0]):
         work.p[j] = work.first.r[j] + state.inp.v[j]
     hebb_raw(W_xz, 2 * eta, z, work.p)
+    follow_lateral(params.dynamics, state.H, eta / params.tau, z, work.ws)
     hebb_raw(state.W_zz, eta / params.tau, z, z)
     weight = averaging_weight(state.inp.n[0], params.gamma, params.horizon)
     average(state.W_xz_mean, W_xz, weight)
@@ -112,19 +115,24 @@ def _learn(state, work, params, X, t, rates):
 def _repair(state, work, params):
     if params.guards.silent:
         flip_silent(state.W_xz, work.y, state.fired, work.ws.events)
+    changed = False
     if params.guards.spectrum and state.t[0] % EVERY == 0:
-        lift_eigenvalues(state.W_zz, params.eps, work.ws)
+        changed = lift_eigenvalues(state.W_zz, params.eps, work.ws)
     if params.guards.energy:
         measure_energy(state.inp, work.first, work.y)
         if state.t[0] % WINDOW == 0:
             lost, healthy = judge_energy(state.inp, work.ws.events)
             restore(state.W_xz, state.W_xz_mean, state.W_xz_good, lost, healthy)
             restore(state.W_zz, state.W_zz_mean, state.W_zz_good, lost, healthy)
+            changed = changed or lost
+    refresh_lateral(state.W_zz, state.H, state.t[0], changed)
 
 
 def averaged(state: State) -> State:
     """Return the network that reads out with its averaged weights."""
-    return state._replace(W_xz=state.W_xz_mean, W_zz=state.W_zz_mean) if len(state.W_xz_mean) else state
+    if not len(state.W_xz_mean):
+        return state
+    return state._replace(W_xz=state.W_xz_mean, W_zz=state.W_zz_mean, H=inverse(state.W_zz_mean))
 
 
 def unmixing(state: State) -> np.ndarray:

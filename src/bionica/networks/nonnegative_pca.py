@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import whitening_layer
-from .dynamics import scratch
 from .guards import cap_rate, flip_silent
+from .pivoting import scratch
 from .plasticity import apply, mean_weight
 from .rule import bookkeeping, learn, repair, settle, workspace
 from .whitening_layer import learn_whitening, whiten
@@ -26,7 +26,6 @@ class State(NamedTuple):
     W: np.ndarray  # (d, number of whitened directions)
     t: np.ndarray  # samples seen
     fired: np.ndarray  # whether each output has ever fired
-    firing: np.ndarray  # which outputs fire now: not used by this rule, there for the loop
     rng: np.ndarray
     repairs: np.ndarray
 
@@ -91,7 +90,8 @@ def _learn(state, work, params, X, t, rates):
         for i in range(y.shape[0]):
             W[i, j] += eta * y[i] * e
     zeta = rates[t, rates.shape[1] - 1]
-    learn_whitening(state.layer, work.first, X, t, zeta, mean_weight(state.t[0], params.mean_window))
+    weight = mean_weight(state.t[0], params.mean_window)
+    learn_whitening(state.layer, work.first, params.dynamics, X, t, zeta, weight, state.t[0])
 
 
 @repair.register(State)

@@ -27,11 +27,10 @@ def workspace(state: Any) -> Any:
 
 
 def bookkeeping(d: int, rng: np.ndarray) -> dict[str, np.ndarray]:
-    """Return what every State ends with: samples seen, who has ever fired, who fires now, random numbers, repairs."""
+    """Return what every State ends with: samples seen, who has ever fired, random numbers, repairs."""
     return {
         "t": np.zeros(1, np.int64),
         "fired": np.zeros(d, np.bool_),
-        "firing": np.zeros(d, np.bool_),
         "rng": rng.copy(),
         "repairs": np.zeros(n_repairs, np.int64),
     }

@@ -4,10 +4,10 @@
 With no rates it only settles (frozen weights). It allocates nothing per sample, releases the GIL, and returns a
 status: how many samples went through before an output left the range of its numbers (all of them, if none did).
 
-Numba caches the compiled loop on disk. It does not notice an edit in the files that the loop calls, so a digest of them
-all is part of the loop's closure and thereby of the cache's key. And two processes that compile different networks at
-once may write the same cache file (each then loads the other's machine code), so every combination of network, dynamics
-and precision has a loop of its own name, and with it a file of its own.
+Numba caches the compiled loop on disk, in a file named after it. It does not notice an edit in the files that the loop calls,
+and cannot read the file of a version whose types were elsewhere, so a digest of them all is part of the loop's name. And two
+processes that compile different networks at once may write the same cache file (each then loads the other's machine code), so
+every combination of network, dynamics and precision has a loop of its own name, and with it a file of its own.
 """
 
 import functools
@@ -27,6 +27,7 @@ from . import (  # noqa: F401  (they register their rules)
     two_compartment,
     two_layer_nsm,
 )
+from .compiled import lanes
 from .rule import learn, repair, settle, workspace
 
 # No "nnan" and "ninf": with them, isnan and comparisons lie about a network that diverged.
@@ -35,7 +36,7 @@ FASTMATH = {"nsz", "arcp", "contract", "afn", "reassoc"}
 
 def _digest():
     files = sorted(Path(__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 _DIGEST = _digest()
@@ -45,10 +46,7 @@ _COMPILING = threading.Lock()  # of threads that meet a network first, one compi
 
 @functools.cache
 def _compile(name):
-    digest = _DIGEST
-
     def loop(state, work, params, X, rates, Y, limit):
-        digest  # noqa: B018  (part of the cache's key)
         learning = rates.shape[0] > 0
         keeping = Y.shape[0] > 0
         y = work.y
@@ -65,7 +63,7 @@ def _compile(name):
                 repair(state, work, params)
         return X.shape[0]
 
-    loop.__qualname__ = name
+    loop.__qualname__ = f"{name}_{_DIGEST}"
     # Without _nrt=False Numba counts references to every array of a state at every call, 1.5 us a sample at d = 3.
     return numba.njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy", _nrt=False)(loop)
 
@@ -99,25 +97,22 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
     """
     work = workspace(state)
     learning = rates.shape[0] > 0
-    if learning:
-        work.ws.firing[:] = state.firing
     # Squares of what passes stay finite.
     limit = float(np.sqrt(np.finfo(X.dtype).max)) / 16
     layer = type(state.layer) if hasattr(state, "layer") else None
     name = _name((type(state), layer, type(params.dynamics), X.dtype))
     loop = _ENTRIES.get(name)
     if loop is None:
-        with _COMPILING:
+        with _COMPILING, lanes():
             loop = _compile(name)
             done = loop(state, work, params, X, rates, Y, limit)
             if getattr(
                 loop, "overloads", None
-            ):  # compiled: Numba would find out the types of every argument at every call
+            ):  # compiled: Numba would look up the types of every argument at every call
                 (compiled,) = loop.overloads.values()
                 _ENTRIES[name] = compiled.entry_point
     else:
         done = loop(state, work, params, X, rates, Y, limit)
     if learning:
-        state.firing[:] = work.ws.firing
         state.repairs[:] += work.ws.events
     return int(done)

@@ -24,9 +24,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dynamics import scratch, settle_lateral
+from .dynamics import follow_lateral, inverse, refresh_lateral, settle_lateral
 from .guards import EVERY, cap_rate, flip_silent, lift_eigenvalues
 from .natural import average, averaging_weight
+from .pivoting import scratch
 from .plasticity import follow, follow_input, hebb_raw, mean_weight, project
 from .rule import bookkeeping, learn, repair, settle, workspace
 
@@ -36,6 +37,7 @@ class State(NamedTuple):
 
     W_xz: np.ndarray  # (d, k)
     W_zz: np.ndarray  # (d, d)
+    H: np.ndarray  # (d, d) the inverse of W_zz
     x_bar: np.ndarray
     c_bar: np.ndarray
     W_xz_mean: np.ndarray  # averaged weights; without rows when they are not averaged
@@ -43,7 +45,6 @@ class State(NamedTuple):
     x_power: np.ndarray  # (k,) running mean of x^2 behind `precondition="scale"`; else empty. Not touched by the rule
     t: np.ndarray  # samples seen
     fired: np.ndarray  # whether each output has ever fired
-    firing: np.ndarray  # which outputs fire now
     rng: np.ndarray
     repairs: np.ndarray
 
@@ -76,6 +77,7 @@ def init(W_xz: np.ndarray, W_zz: np.ndarray, rng: np.ndarray, averaged: bool = F
     return State(
         W_xz=W_xz.copy(),
         W_zz=W_zz.copy(),
+        H=inverse(W_zz),
         x_bar=np.zeros(k, dtype),
         c_bar=np.zeros(d, dtype),
         W_xz_mean=W_xz[rows].copy(),
@@ -95,7 +97,7 @@ def _workspace(state):
 @settle.register(State)
 def _settle(state, work, params, X, t):
     project(state.W_xz, X, t, work.c)
-    settle_lateral(params.dynamics, state.W_zz, work.c, work.y, work.ws)
+    settle_lateral(params.dynamics, state.W_zz, state.H, work.c, work.y, work.ws)
 
 
 @learn.register(State)
@@ -116,6 +118,7 @@ def _learn(state, work, params, X, t, rates):
         b = c[i] - c_bar[i]
         for j in range(W_xz.shape[1]):
             W_xz[i, j] += 2 * eta * (a * X[t, j] - b * (X[t, j] - x_bar[j]))
+    follow_lateral(params.dynamics, state.H, eta / params.tau, z, work.ws)
     hebb_raw(state.W_zz, eta / params.tau, z, z)
     averaging = averaging_weight(state.t[0], params.gamma, params.horizon)
     average(state.W_xz_mean, state.W_xz, averaging)
@@ -127,13 +130,17 @@ def _repair(state, work, params):
     guards = params.guards
     if guards.silent:
         flip_silent(state.W_xz, work.y, state.fired, work.ws.events)
+    lifted = False
     if guards.spectrum and state.t[0] % EVERY == 0:
-        lift_eigenvalues(state.W_zz, params.eps, work.ws)
+        lifted = lift_eigenvalues(state.W_zz, params.eps, work.ws)
+    refresh_lateral(state.W_zz, state.H, state.t[0], lifted)
 
 
 def averaged(state: State) -> State:
     """Return the network that reads out with its averaged weights."""
-    return state._replace(W_xz=state.W_xz_mean, W_zz=state.W_zz_mean) if len(state.W_xz_mean) else state
+    if not len(state.W_xz_mean):
+        return state
+    return state._replace(W_xz=state.W_xz_mean, W_zz=state.W_zz_mean, H=inverse(state.W_zz_mean))
 
 
 def unmixing(state: State) -> np.ndarray:

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import whitening_layer
-from .dynamics import scratch, settle_lateral
+from .dynamics import follow_lateral, inverse, refresh_lateral, settle_lateral
 from .guards import EVERY, flip_silent, lift_eigenvalues
+from .pivoting import scratch
 from .plasticity import apply, hebb_raw, mean_weight
 from .rule import bookkeeping, learn, repair, settle, workspace
 from .whitening_layer import learn_whitening, whiten
@@ -30,9 +31,9 @@ class State(NamedTuple):
     layer: Any  # the whitening layer
     W_hy: np.ndarray  # (d, d)
     W_yy: np.ndarray  # (d, d)
+    H: np.ndarray  # (d, d) the inverse of W_yy
     t: np.ndarray  # samples seen
     fired: np.ndarray  # whether each output has ever fired
-    firing: np.ndarray  # which outputs fire now
     rng: np.ndarray
     repairs: np.ndarray
 
@@ -62,6 +63,7 @@ def init(W_xh: np.ndarray, W_hg: np.ndarray, W_hy: np.ndarray, W_yy: np.ndarray,
         layer=whitening_layer.init(W_xh, W_hg),
         W_hy=W_hy.copy(),
         W_yy=W_yy.copy(),
+        H=inverse(W_yy),
         **bookkeeping(d, rng),
     )
 
@@ -79,7 +81,7 @@ def _workspace(state):
 def _settle(state, work, params, X, t):
     whiten(state.layer, work.first, params.dynamics, X, t)
     apply(state.W_hy, work.first.h, work.c)
-    settle_lateral(params.dynamics, state.W_yy, work.c, work.y, work.ws)
+    settle_lateral(params.dynamics, state.W_yy, state.H, work.c, work.y, work.ws)
 
 
 @learn.register(State)
@@ -87,8 +89,10 @@ def _learn(state, work, params, X, t, rates):
     eta = rates[t, 0]
     zeta = rates[t, 1]
     state.t[0] += 1
-    learn_whitening(state.layer, work.first, X, t, zeta, mean_weight(state.t[0], params.mean_window))
+    weight = mean_weight(state.t[0], params.mean_window)
+    learn_whitening(state.layer, work.first, params.dynamics, X, t, zeta, weight, state.t[0])
     hebb_raw(state.W_hy, eta, work.y, work.first.h)
+    follow_lateral(params.dynamics, state.H, eta, work.y, work.ws)
     hebb_raw(state.W_yy, eta, work.y, work.y)
 
 
@@ -97,8 +101,10 @@ def _repair(state, work, params):
     guards = params.guards
     if guards.silent:
         flip_silent(state.W_hy, work.y, state.fired, work.ws.events)
+    lifted = False
     if guards.spectrum and state.t[0] % EVERY == 0:
-        lift_eigenvalues(state.W_yy, params.eps, work.ws)
+        lifted = lift_eigenvalues(state.W_yy, params.eps, work.ws)
+    refresh_lateral(state.W_yy, state.H, state.t[0], lifted)
 
 
 def unmixing(state: State) -> np.ndarray:

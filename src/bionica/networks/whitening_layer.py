@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .compiled import generic
-from .dynamics import scratch, settle_interneurons
+from .dynamics import follow_interneurons, inverse, refresh_interneurons, settle_interneurons
+from .pivoting import scratch
 from .plasticity import follow, follow_input, hebb, hebb_input, project
 
 
@@ -24,6 +25,8 @@ class Learned(NamedTuple):
 
     W_xh: np.ndarray  # (d, k)
     W_hg: np.ndarray  # (d, d)
+    M: np.ndarray  # (d, d) W_hg' W_hg
+    H: np.ndarray  # (d, d) its inverse
     x_bar: np.ndarray
     h_bar: np.ndarray
     g_bar: np.ndarray
@@ -56,6 +59,8 @@ def init(W_xh: np.ndarray, W_hg: np.ndarray) -> Learned:
     return Learned(
         W_xh=W_xh.copy(),
         W_hg=W_hg.copy(),
+        M=W_hg.T @ W_hg,
+        H=inverse(W_hg.T @ W_hg),
         x_bar=np.zeros(k, W_xh.dtype),
         h_bar=np.zeros(d, W_xh.dtype),
         g_bar=np.zeros(d, W_xh.dtype),
@@ -73,14 +78,14 @@ def whiten(layer, work, dynamics, X, t):
 
 
 @generic
-def learn_whitening(layer, work, X, t, zeta, weight):
-    """The layer's synaptic updates; `weight` is that of the running means."""
+def learn_whitening(layer, work, dynamics, X, t, zeta, weight, seen):
+    """The layer's synaptic updates; `weight` is that of the running means, `seen` the number of samples."""
 
 
 @whiten.register(Learned)
 def _whiten_learned(layer, work, dynamics, X, t):
     project(layer.W_xh, X, t, work.c)
-    settle_interneurons(dynamics, layer.W_hg, layer.W_hg.T, work.c, work.h, work.g, work.ws, False)
+    settle_interneurons(dynamics, layer.W_hg, layer.W_hg.T, layer.M, layer.H, work.c, work.h, work.g, work.ws, False)
 
 
 @whiten.register(Fixed)
@@ -95,17 +100,20 @@ def _whiten_absent(layer, work, dynamics, X, t):
 
 
 @learn_whitening.register(Learned)
-def _learn_learned(layer, work, X, t, zeta, weight):
+def _learn_learned(layer, work, dynamics, X, t, zeta, weight, seen):
     follow_input(layer.x_bar, X, t, weight)
     follow(layer.h_bar, work.h, weight)
     follow(layer.g_bar, work.g, weight)
     hebb_input(layer.W_xh, zeta, work.h, layer.h_bar, X, t, layer.x_bar)
-    hebb(layer.W_hg, zeta, work.g, layer.g_bar, work.h, layer.h_bar)
+    W_hg, M, H = layer.W_hg, layer.M, layer.H
+    follow_interneurons(dynamics, W_hg, W_hg.T, M, H, zeta, work.h, layer.h_bar, work.g, layer.g_bar, work.ws)
+    hebb(W_hg, zeta, work.g, layer.g_bar, work.h, layer.h_bar)
+    refresh_interneurons(W_hg, W_hg.T, M, H, seen, False)
 
 
 @learn_whitening.register(Fixed)
 @learn_whitening.register(Absent)
-def _learn_nothing(layer, work, X, t, zeta, weight):
+def _learn_nothing(layer, work, dynamics, X, t, zeta, weight, seen):
     pass
 
 
