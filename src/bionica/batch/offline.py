@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..networks import dynamics, guards, interneuron, two_compartment
+from ..networks import guards, interneuron, pivoting, two_compartment
 from ..networks.stream import run
 from ..rows import row_blocks
 from ..whitening import moments
@@ -106,7 +106,7 @@ def offline_interneuron(
         W_xy, W_yn = weights
         if settling.exact:
             state = interneuron.init(W_xy, W_yn, np.ascontiguousarray(W_yn.T), _SEED)
-            run(state, interneuron.Params(dynamics.Exact(_EPS), _OFF, 0, _EPS, 0.0, 0), X, _FROZEN, Y)
+            run(state, interneuron.Params(pivoting.Exact(_EPS), _OFF, 0, _EPS, 0.0, 0), X, _FROZEN, Y)
         else:
             _settle_interneurons(X, W_xy, W_yn, Y, N, settling)
         _flip_silent(W_xy, Y)
@@ -165,7 +165,7 @@ def offline_two_compartment(
         W_xz, W_zz = weights
         if settling.exact:
             state = two_compartment.init(W_xz, W_zz, _SEED)
-            run(state, two_compartment.Params(dynamics.Exact(_EPS), _OFF, 0, _EPS, 0.0, 0, tau), X, _FROZEN, Z)
+            run(state, two_compartment.Params(pivoting.Exact(_EPS), _OFF, 0, _EPS, 0.0, 0, tau), X, _FROZEN, Z)
         else:
             _settle_lateral(X, W_xz, W_zz, Z, settling)
         _flip_silent(W_xz, Z)

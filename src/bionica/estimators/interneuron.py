@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 
 from ..networks import interneuron, natural, natural_interneuron
-from ..networks.dynamics import ExactAsymmetric
+from ..networks.pivoting import ExactAsymmetric
 from ..schedules import Rate
 from .documentation import documented
 from .online import Array

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..batch.offline import Settling, offline_interneuron, offline_two_compartment
-from ..networks import dynamics, guards, interneuron, two_compartment
+from ..networks import guards, interneuron, pivoting, two_compartment
 from ..networks.stream import run
 from ..whitening import moments
 from .diagnosis import Diagnosable
@@ -201,7 +201,7 @@ class OfflineNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transform
         data = self._validated(X, reset=False)
         Y = np.empty((len(data), len(self.components_)))
         eps = float(np.finfo(np.float64).eps)
-        common = (dynamics.Exact(eps), guards.Guards(*5 * (False,)), 0, eps, 0.0, 0)
+        common = (pivoting.Exact(eps), guards.Guards(*5 * (False,)), 0, eps, 0.0, 0)
         tau = () if self.network == "interneuron" else (1.0,)
         run(self._frozen_state(), self._rule().Params(*common, *tau), data, np.empty((0, 1)), Y)
         return Y

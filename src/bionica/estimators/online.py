@@ -24,8 +24,9 @@ from sklearn.utils._set_output import _wrap_data_with_container
 from sklearn.utils.validation import check_array, validate_data
 
 from ..networks import state as states
-from ..networks.dynamics import Exact, ProjectedGradient
+from ..networks.dynamics import ProjectedGradient
 from ..networks.guards import REPAIRS, Guards
+from ..networks.pivoting import Exact
 from ..networks.stream import run
 from ..rows import linear_map
 from ..schedules import Rate, learning_rates
