@@ -1,5 +1,8 @@
 """How the parts of the loop are compiled.
 
+Sums and rates are made in the precision of the arrays (`W.dtype.type(eta)`): one double among singles, a literal too, would make
+doubles of them all, which a GPU pays for.
+
 `hot` functions are inlined into the loop: without that the arrays of a state travel through every call, and a sample of
 Algorithm 2 at d = 3 takes twice as long. `cold` functions run rarely and stay out of line, which keeps compilation
 short. `generic` makes a function that finds its implementation by the type of its first argument: by

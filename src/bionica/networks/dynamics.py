@@ -35,6 +35,7 @@ import numpy as np
 from .compiled import cold, generic, hot
 from .guards import UNSETTLED
 from .pivoting import Exact, ExactAsymmetric, complementary, linear, solve_firing
+from .plasticity import apply
 
 #: H, and M where it is a product, are computed anew every so many samples.
 REFRESH = 1000
@@ -121,10 +122,10 @@ def refresh_interneurons(W_yn, W_ny, M, H, t, changed):
 def _unrectified(H, c, ws):
     """ws.free <- H c; returns the largest |c_i|."""
     d = c.shape[0]
-    c_max = 0.0
+    c_max = c.dtype.type(0)
     for i in range(d):
-        s = 0.0
-        for j in range(d):
+        s = H[i, 0] * c[0]
+        for j in range(1, d):
             s += H[i, j] * c[j]
         ws.free[i] = s
         c_max = max(c_max, abs(c[i]))
@@ -136,9 +137,9 @@ def _rectify(dynamics, M, H, c, c_max, z, ws):
     """z >= 0 by exchanges from ws.free = H c. Returns 1 if z was found in M, 2 if in H, 0 if exchanges do not end soon."""
     d = z.shape[0]
     firing, index, free, u, w = ws.firing, ws.chosen, ws.free, ws.u, ws.w
-    tol = 32 * dynamics.eps
+    tol = c.dtype.type(32 * dynamics.eps)
     f = 0
-    z_max = 0.0
+    z_max = c.dtype.type(0)
     for i in range(d):
         firing[i] = free[i] >= 0
         f += firing[i]
@@ -149,34 +150,28 @@ def _rectify(dynamics, M, H, c, c_max, z, ws):
         for i in range(d):
             index[a] = i
             a += firing[i] == few
-        if few:
-            if not solve_firing(dynamics, M, 0.0, c, index, f, ws):
-                return 0
-            for i in range(d):
-                z[i] = 0
-                w[i] = -c[i]
-            for a in range(f):
-                i = index[a]
-                z[i] = u[a]
-                for j in range(d):
-                    w[j] += u[a] * M[i, j]
-        else:
-            for i in range(d):
-                z[i] = free[i]
-                w[i] = -free[i]
-            if not solve_firing(dynamics, H, 0.0, w, index, d - f, ws):
-                return 0
-            for a in range(d - f):
-                i = index[a]
-                for j in range(d):
-                    z[j] += u[a] * H[i, j]
-            for a in range(d - f):
-                w[index[a]] = u[a]
+        for i in range(d):
+            z[i] = 0 if few else free[i]
+            w[i] = c[i] if few else -free[i]
+        A = M if few else H
+        count = f if few else d - f
+        if not solve_firing(dynamics, A, 0.0, w, index, count, ws):
+            return 0
+        out = w if few else z
+        for i in range(d):
+            w[i] = -c[i] if few else w[i]
+        for a in range(count):
+            i = index[a]
+            for j in range(d):
+                out[j] += u[a] * A[i, j]
+        into = z if few else w
+        for a in range(count):
+            into[index[a]] = u[a]
         violated = 0
         f = 0
         for i in range(d):
             bad = z[i] < -tol * z_max if firing[i] else w[i] < -tol * c_max
-            z[i] = max(z[i], 0.0) if firing[i] else 0.0
+            z[i] = max(z[i], z.dtype.type(0)) if firing[i] else z.dtype.type(0)
             violated += bad
             firing[i] ^= bad
             f += firing[i]
@@ -196,20 +191,22 @@ def _residual(M, c, c_max, z, ws, rectify):
     """ws.w <- c - M z where neurons fire, or where it is positive and they should; returns its size over that of its terms."""
     d = c.shape[0]
     w = ws.w
-    size = 0.0
-    largest = 0.0
-    worst = 0.0
+    zero = c.dtype.type(0)
+    size = zero
+    largest = zero
+    worst = zero
     for i in range(d):
         s = c[i]
         for j in range(d):
             s -= M[i, j] * z[j]
         if rectify and not z[i] > 0:
-            s = max(s, 0.0)
+            s = max(s, zero)
         w[i] = s
         worst = max(worst, abs(s))
         size += abs(z[i])
         largest = max(largest, M[i, i])
-    return worst / (c_max + largest * size + 1e-300)
+    total = c_max + largest * size
+    return worst / total if total > 0 else worst
 
 
 @cold
@@ -297,18 +294,20 @@ def _lateral_exact(dynamics, W_zz, H, c, z, ws):
 def _follow_exact(dynamics, H, rate, z, ws):
     d = z.shape[0]
     g = ws.free
-    q = 0.0
+    rate = H.dtype.type(rate)
+    q = H.dtype.type(0)
     for i in range(d):
-        s = 0.0
-        for j in range(d):
+        s = H[i, 0] * z[0]
+        for j in range(1, d):
             s += H[i, j] * z[j]
         g[i] = s
         q += s * z[i]
     if not (rate < 1 and q >= 0):
         _forget(H)
         return
-    grow = 1 / (1 - rate)
-    f = math.sqrt(rate * grow / (1 - rate + rate * q))
+    one = H.dtype.type(1)
+    grow = one / (one - rate)
+    f = math.sqrt(rate * grow / (one - rate + rate * q))
     for i in range(d):
         g[i] *= f
     for i in range(d):
@@ -383,11 +382,7 @@ def multiply(W_ny, W_yn, M):
 @settle_interneurons.register(ExactAsymmetric)
 def _interneurons_exact(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectify):
     balance(dynamics, M, H, c, y, ws, rectify)
-    for p in range(n.shape[0]):
-        s = 0.0
-        for j in range(y.shape[0]):
-            s += W_yn[p, j] * y[j]
-        n[p] = s
+    apply(W_yn, y, n)
 
 
 @generic
@@ -416,23 +411,27 @@ def _follow_symmetric(dynamics, W_yn, W_ny, M, H, eta, y, y_bar, n, n_bar, ws):
     # M <- s M + b dy' + dy b'; in H by Woodbury's formula for the two vectors.
     d = y.shape[0]
     b, dy, Hb, Hdy = ws.free, ws.w, ws.u, ws.v
-    s = (1 - eta) * (1 - eta)
-    size = 0.0
+    eta = M.dtype.type(eta)
+    one = M.dtype.type(1)
+    s = (one - eta) * (one - eta)
+    size = M.dtype.type(0)
     for p in range(n.shape[0]):
         size += (n[p] - n_bar[p]) * (n[p] - n_bar[p])
+    mixed = eta * (one - eta)
+    square = eta * eta * size * M.dtype.type(0.5)
     for i in range(d):
         dy[i] = y[i] - y_bar[i]
-        v = 0.0
-        for p in range(n.shape[0]):
+        v = W_ny[i, 0] * (n[0] - n_bar[0])
+        for p in range(1, n.shape[0]):
             v += W_ny[i, p] * (n[p] - n_bar[p])
-        b[i] = eta * (1 - eta) * v + 0.5 * eta * eta * size * dy[i]
-    bb = 0.0
+        b[i] = mixed * v + square * dy[i]
+    bb = M.dtype.type(0)
     bd = s
-    dd = 0.0
+    dd = M.dtype.type(0)
     for i in range(d):
-        v = 0.0
-        w = 0.0
-        for j in range(d):
+        v = H[i, 0] * b[0]
+        w = H[i, 0] * dy[0]
+        for j in range(1, d):
             v += H[i, j] * b[j]
             w += H[i, j] * dy[j]
         Hb[i] = v
@@ -441,10 +440,10 @@ def _follow_symmetric(dynamics, W_yn, W_ny, M, H, eta, y, y_bar, n, n_bar, ws):
         bd += w * b[i]
         dd += w * dy[i]
     if s > 0 and bd * bd > bb * dd:
-        grow = 1 / s
+        grow = one / s
         if dd > 1e-12:
             f = math.sqrt(dd * grow / (bd * bd - bb * dd))
-            e = 1 / math.sqrt(s * dd)
+            e = one / math.sqrt(s * dd)
             for i in range(d):
                 Hb[i] = f * (Hb[i] - bd / dd * Hdy[i])
                 Hdy[i] *= e
@@ -467,19 +466,23 @@ def _follow_symmetric(dynamics, W_yn, W_ny, M, H, eta, y, y_bar, n, n_bar, ws):
 def _follow_asymmetric(dynamics, W_yn, W_ny, M, H, eta, y, y_bar, n, n_bar, ws):
     d = y.shape[0]
     a, b, dy = ws.u, ws.free, ws.w
-    s = (1 - eta) * (1 - eta)
-    size = 0.0
+    eta = M.dtype.type(eta)
+    one = M.dtype.type(1)
+    s = (one - eta) * (one - eta)
+    size = M.dtype.type(0)
     for p in range(n.shape[0]):
         size += (n[p] - n_bar[p]) * (n[p] - n_bar[p])
+    mixed = eta * (one - eta)
+    square = eta * eta * size
     for i in range(d):
         dy[i] = y[i] - y_bar[i]
-        v = 0.0
-        w = 0.0
-        for p in range(n.shape[0]):
+        v = W_ny[i, 0] * (n[0] - n_bar[0])
+        w = W_yn[0, i] * (n[0] - n_bar[0])
+        for p in range(1, n.shape[0]):
             v += W_ny[i, p] * (n[p] - n_bar[p])
             w += W_yn[p, i] * (n[p] - n_bar[p])
-        b[i] = eta * (1 - eta) * v + eta * eta * size * dy[i]
-        a[i] = eta * (1 - eta) * w
+        b[i] = mixed * v + square * dy[i]
+        a[i] = mixed * w
     for i in range(d):
         for j in range(d):
             M[i, j] = s * M[i, j] + b[i] * dy[j] + dy[i] * a[j]

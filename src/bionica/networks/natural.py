@@ -154,6 +154,7 @@ def restore(W, mean, good, lost, healthy):
 def average(mean, W, weight):
     """mean <- mean + weight (W - mean); a mean without rows is switched off."""
     if mean.shape[0] > 0:
+        weight = mean.dtype.type(weight)
         for i in range(W.shape[0]):
             for j in range(W.shape[1]):
                 mean[i, j] += weight * (W[i, j] - mean[i, j])

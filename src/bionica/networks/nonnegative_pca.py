@@ -83,6 +83,7 @@ def _learn(state, work, params, X, t, rates):
         for i in range(y.shape[0]):
             size += y[i] * y[i]
         eta = cap_rate(eta, size, 1.0, work.ws.events)
+    eta = W.dtype.type(eta)
     for j in range(h.shape[0]):
         e = h[j]
         for i in range(y.shape[0]):

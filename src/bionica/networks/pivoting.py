@@ -86,7 +86,7 @@ def _ldl(floor, M, shift, c, index, f, L, u):
     for a in range(f):
         i = index[a]
         v = c[i]
-        pivot = M[i, i] + shift
+        pivot = M[i, i] + M.dtype.type(shift)
         least = floor * pivot
         for b in range(a):
             s = M[i, index[b]]
@@ -100,7 +100,7 @@ def _ldl(floor, M, shift, c, index, f, L, u):
             L[a, b] *= L[b, b]
         if not pivot > least:
             return False
-        L[a, a] = 1 / pivot
+        L[a, a] = M.dtype.type(1) / pivot
         u[a] = v
     for a in range(f):
         u[a] *= L[a, a]
@@ -121,14 +121,14 @@ def _ldl_in_blocks(floor, M, shift, c, index, f, U, u):
         i = index[b]
         for j in range(b - b % BLOCK, width):
             U[b, j] = M[i, index[j]]
-        U[b, b] += shift
+        U[b, b] += M.dtype.type(shift)
         U[b, f] = c[i]
         least = floor * U[b, b]
         for q in range(b // BLOCK, f // BLOCK + 1):
             j = BLOCK * q
             s0, s1, s2, s3 = U[b, j], U[b, j + 1], U[b, j + 2], U[b, j + 3]
             s4, s5, s6, s7 = U[b, j + 4], U[b, j + 5], U[b, j + 6], U[b, j + 7]
-            t0 = t1 = t2 = t3 = t4 = t5 = t6 = t7 = 0 * floor
+            t0 = t1 = t2 = t3 = t4 = t5 = t6 = t7 = M.dtype.type(0)
             for p in range(b // 2):
                 e = 2 * p
                 v = U[e, b] * U[last, e]
@@ -163,7 +163,7 @@ def _ldl_in_blocks(floor, M, shift, c, index, f, U, u):
             U[b, j + 4], U[b, j + 5], U[b, j + 6], U[b, j + 7] = s4 + t4, s5 + t5, s6 + t6, s7 + t7
         if not U[b, b] > least:
             return False
-        U[last, b] = 1 / U[b, b]
+        U[last, b] = M.dtype.type(1) / U[b, b]
     for a in range(f):
         u[a] = U[a, f]
     for q in range(f // BLOCK, -1, -1):

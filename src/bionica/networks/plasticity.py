@@ -10,8 +10,8 @@ from .compiled import hot
 def project(W, X, t, c):
     """c <- W x_t."""
     for i in range(W.shape[0]):
-        s = 0.0
-        for j in range(W.shape[1]):
+        s = W[i, 0] * X[t, 0]
+        for j in range(1, W.shape[1]):
             s += W[i, j] * X[t, j]
         c[i] = s
 
@@ -20,8 +20,8 @@ def project(W, X, t, c):
 def apply(W, v, c):
     """c <- W v."""
     for i in range(W.shape[0]):
-        s = 0.0
-        for j in range(W.shape[1]):
+        s = W[i, 0] * v[0]
+        for j in range(1, W.shape[1]):
             s += W[i, j] * v[j]
         c[i] = s
 
@@ -37,6 +37,7 @@ def mean_weight(t, window):
 @hot
 def follow(mean, v, weight):
     """mean <- mean + weight (v - mean)."""
+    weight = mean.dtype.type(weight)
     for i in range(mean.shape[0]):
         mean[i] += weight * (v[i] - mean[i])
 
@@ -44,6 +45,7 @@ def follow(mean, v, weight):
 @hot
 def follow_input(mean, X, t, weight):
     """mean <- mean + weight (x_t - mean)."""
+    weight = mean.dtype.type(weight)
     for j in range(mean.shape[0]):
         mean[j] += weight * (X[t, j] - mean[j])
 
@@ -51,6 +53,7 @@ def follow_input(mean, X, t, weight):
 @hot
 def hebb(W, eta, post, post_bar, pre, pre_bar):
     """W <- W + eta ((post - post_bar)(pre - pre_bar)' - W)."""
+    eta = W.dtype.type(eta)
     for i in range(W.shape[0]):
         a = post[i] - post_bar[i]
         for j in range(W.shape[1]):
@@ -60,6 +63,7 @@ def hebb(W, eta, post, post_bar, pre, pre_bar):
 @hot
 def hebb_input(W, eta, post, post_bar, X, t, x_bar):
     """W <- W + eta ((post - post_bar)(x_t - x_bar)' - W)."""
+    eta = W.dtype.type(eta)
     for i in range(W.shape[0]):
         a = post[i] - post_bar[i]
         for j in range(W.shape[1]):
@@ -69,6 +73,7 @@ def hebb_input(W, eta, post, post_bar, X, t, x_bar):
 @hot
 def hebb_raw(W, eta, post, pre):
     """W <- W + eta (post pre' - W), uncentred."""
+    eta = W.dtype.type(eta)
     for i in range(W.shape[0]):
         for j in range(W.shape[1]):
             W[i, j] += eta * (post[i] * pre[j] - W[i, j])

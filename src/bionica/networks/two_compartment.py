@@ -113,11 +113,12 @@ def _learn(state, work, params, X, t, rates):
         for j in range(x_bar.shape[0]):
             size += (X[t, j] - x_bar[j]) * (X[t, j] - x_bar[j])
         eta = cap_rate(eta, size, 0.5, work.ws.events)
+    double = W_xz.dtype.type(2 * eta)
     for i in range(W_xz.shape[0]):
-        a = z[i]
-        b = c[i] - c_bar[i]
+        a = double * z[i]
+        b = double * (c[i] - c_bar[i])
         for j in range(W_xz.shape[1]):
-            W_xz[i, j] += 2 * eta * (a * X[t, j] - b * (X[t, j] - x_bar[j]))
+            W_xz[i, j] += a * X[t, j] - b * (X[t, j] - x_bar[j])
     follow_lateral(params.dynamics, state.H, eta / params.tau, z, work.ws)
     hebb_raw(state.W_zz, eta / params.tau, z, z)
     averaging = averaging_weight(state.t[0], params.gamma, params.horizon)
