@@ -13,6 +13,7 @@ every combination of network, dynamics and precision has a loop of its own name,
 import functools
 import hashlib
 import threading
+import types
 from pathlib import Path
 from typing import Any
 
@@ -44,28 +45,37 @@ _ENTRIES: dict[str, Any] = {}
 _COMPILING = threading.Lock()  # of threads that meet a network first, one compiles and the others wait
 
 
+def loop(state, work, params, X, rates, Y, limit):
+    """Take the rows of X through a network; see `run`. Compiled below, and for a GPU in `gpu`."""
+    learning = rates.shape[0] > 0
+    keeping = Y.shape[0] > 0
+    y = work.y
+    for t in range(X.shape[0]):
+        settle(state, work, params, X, t)
+        for i in range(y.shape[0]):
+            if not abs(y[i]) <= limit:
+                return t
+        if keeping:
+            for i in range(y.shape[0]):
+                Y[t, i] = y[i]
+        if learning:
+            learn(state, work, params, X, t, rates)
+            repair(state, work, params)
+    return X.shape[0]
+
+
 @functools.cache
 def _compile(name):
-    def loop(state, work, params, X, rates, Y, limit):
-        learning = rates.shape[0] > 0
-        keeping = Y.shape[0] > 0
-        y = work.y
-        for t in range(X.shape[0]):
-            settle(state, work, params, X, t)
-            for i in range(y.shape[0]):
-                if not abs(y[i]) <= limit:
-                    return t
-            if keeping:
-                for i in range(y.shape[0]):
-                    Y[t, i] = y[i]
-            if learning:
-                learn(state, work, params, X, t, rates)
-                repair(state, work, params)
-        return X.shape[0]
-
-    loop.__qualname__ = f"{name}_{_DIGEST}"
+    own = types.FunctionType(loop.__code__, loop.__globals__, name)
+    own.__qualname__ = f"{name}_{_DIGEST}"
+    own.__module__ = __name__
     # Without _nrt=False Numba counts references to every array of a state at every call, 1.5 us a sample at d = 3.
-    return numba.njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy", _nrt=False)(loop)
+    return numba.njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy", _nrt=False)(own)
+
+
+def largest_output(dtype: Any) -> float:
+    """Return the largest output that passes: its square stays finite."""
+    return float(np.sqrt(np.finfo(dtype).max)) / 16
 
 
 @functools.cache
@@ -97,22 +107,21 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
     """
     work = workspace(state)
     learning = rates.shape[0] > 0
-    # Squares of what passes stay finite.
-    limit = float(np.sqrt(np.finfo(X.dtype).max)) / 16
+    limit = largest_output(X.dtype)
     layer = type(state.layer) if hasattr(state, "layer") else None
     name = _name((type(state), layer, type(params.dynamics), X.dtype))
-    loop = _ENTRIES.get(name)
-    if loop is None:
+    entry = _ENTRIES.get(name)
+    if entry is None:
         with _COMPILING, lanes():
-            loop = _compile(name)
-            done = loop(state, work, params, X, rates, Y, limit)
+            compiled = _compile(name)
+            done = compiled(state, work, params, X, rates, Y, limit)
             if getattr(
                 loop, "overloads", None
             ):  # compiled: Numba would look up the types of every argument at every call
-                (compiled,) = loop.overloads.values()
-                _ENTRIES[name] = compiled.entry_point
+                (result,) = compiled.overloads.values()
+                _ENTRIES[name] = result.entry_point
     else:
-        done = loop(state, work, params, X, rates, Y, limit)
+        done = entry(state, work, params, X, rates, Y, limit)
     if learning:
         state.repairs[:] += work.ws.events
     return int(done)

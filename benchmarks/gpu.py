@@ -1,0 +1,97 @@
+"""Networks on a GPU: network-samples a second, and the paper's grid for d = 3.
+
+python benchmarks/gpu.py            prints the tables
+python benchmarks/gpu.py --write    and writes them to benchmarks/results/gpu.md, with the date and the card
+"""
+
+import argparse
+import datetime
+import time
+from pathlib import Path
+
+import bionica
+import numpy as np
+from bionica.networks import gpu
+from bionica.schedules import learning_rates
+
+PLAIN = {"precondition": None, "average": False, "init": "random"}
+
+
+def batch(name, d, n, T, dtype, n_data=10):
+    """n networks of one kind on n_data sets of mixtures, 30 learning rates and 13 values of tau."""
+    rng = np.random.default_rng(0)
+    A = bionica.datasets.paper_mixing(f"d{d}")
+    S = np.stack([bionica.datasets.sparse_uniform(T, d, rng=rng) for _ in range(n_data)])
+    X = (S @ A.T).astype(dtype)
+    schedules = [(eta0, decay) for eta0 in (0.1, 0.05, 0.02, 0.01, 0.005) for decay in (1e-2, 1e-3, 1e-4)]
+    rates = np.stack([learning_rates(eta0, decay, 1.0, 0, T)[:, np.newaxis] for eta0, decay in schedules])
+    settings = PLAIN if name.endswith("NICA") else {}
+    network = getattr(bionica, name)(d, eta0=0.01, random_state=0, **settings)
+    states = [network._open(X[0])[0]]
+    # Other initial weights, quickly: rows permuted.
+    first = "W_xz" if name == "TwoCompartmentNICA" else "W_xy"
+    for _ in range(min(n, 1000) - 1):
+        W = getattr(states[0], first)[rng.permutation(d)] * rng.choice([-1, 1], (d, 1)).astype(dtype)
+        states.append(states[0]._replace(**{first: np.ascontiguousarray(W)}))
+    params = network._rule_params(states[0], X.dtype)
+    order = np.arange(n)
+    return gpu.Batch(
+        [states[i % len(states)] for i in order], [params] * n, X, S.astype(dtype), order * n_data // n,
+        rates.astype(dtype), order % len(rates), np.array([T // 10, T]),
+    )  # fmt: skip
+
+
+def rate(name, d, n, T, dtype, **launch):
+    problem = batch(name, d, n, T, dtype)
+    started = time.perf_counter()
+    found = gpu.run(problem, **launch)
+    whole = time.perf_counter() - started
+    best = min(found.seconds, gpu.run(problem, **launch).seconds)
+    samples = found.done.sum()
+    return best, samples / best, whole, (found.done == T).mean()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/gpu.md")
+    parser.add_argument("--tune", action="store_true", help="try sizes of blocks and grids")
+    args = parser.parse_args()
+    from numba import cuda
+
+    card = cuda.get_current_device().name
+    card = card.decode() if isinstance(card, bytes) else card
+    lines = [
+        "# On a GPU",
+        "",
+        f"`python benchmarks/gpu.py`, {datetime.date.today()}, {card}. One thread a network, errors computed on the card.",
+        "",
+        "| network | d | precision | networks | samples | s on the card | network-samples a second | ended well |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    print("\n".join(lines), flush=True)
+    cases = [
+        ("TwoCompartmentNICA", 3, 3900, 100_000, "float32"),
+        ("TwoCompartmentNICA", 3, 160_000, 20_000, "float32"),
+        ("TwoCompartmentNICA", 3, 160_000, 10_000, "float64"),
+        ("InterneuronNICA", 3, 160_000, 10_000, "float32"),
+        ("TwoCompartmentNICA", 10, 100_000, 4_000, "float32"),
+        ("TwoCompartmentNICA", 10, 100_000, 2_000, "float64"),
+        ("InterneuronNICA", 10, 100_000, 2_000, "float32"),
+    ]
+    if args.tune:
+        cases = [("TwoCompartmentNICA", 10, 100_000, 1000, "float32")]
+    for name, d, n, T, dtype in cases:
+        sizes = [(block, per * 132) for block in (32, 64, 128) for per in (1, 2, 4, 8)] if args.tune else [(64, 0)]
+        for block, blocks in sizes:
+            best, speed, whole, well = rate(name, d, n, T, np.dtype(dtype), block=block, blocks=blocks)
+            note = f" block {block} x {blocks}" if args.tune else ""
+            row = f"| {name}{note} | {d} | {dtype} | {n:,} | {T:,} | {best:.3f} | {speed:.2e} | {well:.0%} |"
+            print(row, f"<!-- with compilation {whole:.1f} s -->" if args.tune else "", flush=True)
+            lines.append(row)
+    if args.write:
+        path = Path(__file__).parent / "results" / "gpu.md"
+        path.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
