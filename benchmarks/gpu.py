@@ -9,8 +9,9 @@ import datetime
 import time
 from pathlib import Path
 
-import bionica
 import numpy as np
+
+import bionica
 from bionica.networks import gpu
 from bionica.schedules import learning_rates
 

@@ -34,7 +34,7 @@ import numpy as np
 
 from .compiled import cold, generic, hot
 from .guards import UNSETTLED
-from .pivoting import Exact, ExactAsymmetric, complementary, linear, solve_firing
+from .pivoting import Exact, ExactAsymmetric, Masked, complementary, linear, solve_firing
 from .plasticity import apply
 
 #: H, and M where it is a product, are computed anew every so many samples.
@@ -151,7 +151,7 @@ def _rectify(dynamics, M, H, c, c_max, z, ws):
             index[a] = i
             a += firing[i] == few
         for i in range(d):
-            z[i] = 0 if few else free[i]
+            z[i] = z.dtype.type(0) if few else free[i]
             w[i] = c[i] if few else -free[i]
         A = M if few else H
         count = f if few else d - f
@@ -272,6 +272,75 @@ def solve_exactly(dynamics, M, H, c, y, ws):
         linear(dynamics, M, c, y, ws)
 
 
+@hot
+def _masked_ldl(floor, M, m, c, L, u):
+    """Solve M u = c over the neurons with m_i = 1, the others left out by factors of zero; the number of pivots lost."""
+    one = M.dtype.type(1)
+    lost = 0
+    for a in range(c.shape[0]):
+        v = m[a] * c[a]
+        pivot = m[a] * M[a, a] + (one - m[a])
+        least = floor * pivot
+        for b in range(a):
+            s = m[a] * m[b] * M[a, b]
+            for e in range(b):
+                s -= L[a, e] * L[b, e]
+            L[a, b] = s
+            s *= L[b, b]
+            pivot -= s * L[a, b]
+            v -= s * u[b]
+        for b in range(a):
+            L[a, b] *= L[b, b]
+        lost += not pivot > least
+        L[a, a] = one / pivot
+        u[a] = v
+    for a in range(c.shape[0]):
+        u[a] *= L[a, a]
+    for a in range(c.shape[0] - 1, 0, -1):
+        for b in range(a):
+            u[b] -= L[a, b] * u[a]
+    return lost
+
+
+@hot
+def settle_masked(dynamics, M, H, c, z, ws):
+    """z >= 0 with M z - c >= 0 and complementary, by block principal pivoting on masks, from the signs of H c."""
+    d = c.shape[0]
+    m, w = ws.v, ws.w
+    zero, one = M.dtype.type(0), M.dtype.type(1)
+    floor = M.dtype.type(8 * d * dynamics.eps)
+    tol = M.dtype.type(32 * dynamics.eps)
+    c_max = _unrectified(H, c, ws)
+    largest = zero
+    for i in range(d):
+        m[i] = one if ws.free[i] >= zero else zero
+        largest = max(largest, M[i, i])
+    for _ in range(EXCHANGES):
+        lost = _masked_ldl(floor, M, m, c, ws.L, z)
+        size = zero
+        for i in range(d):
+            size += abs(z[i])
+        slack = tol * (c_max + largest * size)
+        violated = 0
+        for i in range(d):
+            s = -c[i]
+            for j in range(d):
+                s += M[i, j] * z[j]
+            s = m[i] * M[i, i] * z[i] + (one - m[i]) * s
+            bad = s < -slack
+            violated += bad
+            w[i] = one - m[i] if bad else m[i]
+        if lost == 0 and violated == 0:
+            for i in range(d):
+                z[i] = max(m[i] * z[i], zero)
+            return
+        for i in range(d):
+            m[i] = w[i]
+    for i in range(d):
+        ws.firing[i] = m[i] > zero
+    complementary(Exact(dynamics.eps), M, c, z, ws)
+
+
 # ---------------------------------------------------------------------------------------------- direct connections
 
 
@@ -290,7 +359,13 @@ def _lateral_exact(dynamics, W_zz, H, c, z, ws):
     settle_exactly(dynamics, W_zz, H, c, z, ws)
 
 
+@settle_lateral.register(Masked)
+def _lateral_masked(dynamics, W_zz, H, c, z, ws):
+    settle_masked(dynamics, W_zz, H, c, z, ws)
+
+
 @follow_lateral.register(Exact)
+@follow_lateral.register(Masked)
 def _follow_exact(dynamics, H, rate, z, ws):
     d = z.shape[0]
     g = ws.free
@@ -380,6 +455,7 @@ def multiply(W_ny, W_yn, M):
 
 @settle_interneurons.register(Exact)
 @settle_interneurons.register(ExactAsymmetric)
+@settle_interneurons.register(Masked)
 def _interneurons_exact(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectify):
     balance(dynamics, M, H, c, y, ws, rectify)
     apply(W_yn, y, n)
@@ -398,6 +474,14 @@ def _balance(dynamics, M, H, c, y, ws, rectify):
         solve_exactly(dynamics, M, H, c, y, ws)
 
 
+@balance.register(Masked)
+def _balance_masked(dynamics, M, H, c, y, ws, rectify):
+    if rectify:
+        settle_masked(dynamics, M, H, c, y, ws)
+    else:
+        solve_exactly(Exact(dynamics.eps), M, H, c, y, ws)
+
+
 @balance.register(ExactAsymmetric)
 def _balance_asymmetric(dynamics, M, H, c, y, ws, rectify):
     if rectify:
@@ -407,6 +491,7 @@ def _balance_asymmetric(dynamics, M, H, c, y, ws, rectify):
 
 
 @follow_interneurons.register(Exact)
+@follow_interneurons.register(Masked)
 def _follow_symmetric(dynamics, W_yn, W_ny, M, H, eta, y, y_bar, n, n_bar, ws):
     # M <- s M + b dy' + dy b'; in H by Woodbury's formula for the two vectors.
     d = y.shape[0]

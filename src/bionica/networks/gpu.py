@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .pivoting import Exact, Masked
 from .rule import workspace
 from .stream import largest_output, loop
 
@@ -76,7 +77,7 @@ def run(batch: Batch, block: int = 64, blocks: int = 0) -> Found:
     from numba import cuda
 
     n, (_, T, _), d = len(batch.states), batch.X.shape, batch.S.shape[2]
-    state, params = batch.states[0], batch.params[0]
+    state, params = batch.states[0], _together(batch.params[0])
     arrays = [np.stack([_leaves(s)[i] for s in batch.states], axis=-1) for i in range(len(_leaves(state)))]
     numbers = np.array([[float(x) for x in _numbers(p)] for p in batch.params]).T.reshape(-1, n)
     compiled = kernel(_kind(state), _kind(workspace(state)), _kind(params), d, batch.X.dtype.name)
@@ -84,7 +85,7 @@ def run(batch: Batch, block: int = 64, blocks: int = 0) -> Found:
     shared = [cuda.to_device(np.ascontiguousarray(a)) for a in batch[2:]]  # X, S, data, rates, schedule, times
     noted = cuda.to_device(np.zeros((len(batch.times), d, d, n)))
     done, repairs = cuda.to_device(np.full(n, T)), cuda.to_device(np.zeros(n, np.int64))
-    rest = (*shared[3:], noted, done, repairs, largest_output(batch.X.dtype), *on_card)
+    rest = (*shared[3:], noted, done, repairs, batch.X.dtype.type(largest_output(batch.X.dtype)), *on_card)
     grid = blocks or -(-n // block)
     nobody = cuda.to_device(np.zeros(0, np.int64))
     compiled[1, block](*shared[:2], nobody, *rest)  # compiles
@@ -94,6 +95,13 @@ def run(batch: Batch, block: int = 64, blocks: int = 0) -> Found:
     cuda.synchronize()
     seconds = time.perf_counter() - started
     return Found(np.cumsum(noted.copy_to_host(), axis=0), done.copy_to_host(), repairs.copy_to_host(), seconds)
+
+
+def _together(params):
+    """The parameters with the dynamics that suits threads that go together."""
+    if isinstance(params.dynamics, Exact):
+        return params._replace(dynamics=Masked(params.dynamics.eps))
+    return params
 
 
 # ---------------------------------------------------------------------------------------------- the kernel's text
