@@ -1,5 +1,6 @@
 """How the cost of a sample grows with d, k and T."""
 
+from functools import partial
 from typing import Any
 
 from .contenders import NETWORKS, SINGLE_LAYER, default_network, paper_network, problem
@@ -48,7 +49,7 @@ def _n_samples(sizes: Sizes, values: int, least: int) -> int:
 
 
 def _measured(along: str, value: int, networks: dict[str, Any], X: Any, rounds: int) -> list[Row]:
-    contenders = {name: (lambda network=network: network.partial_fit(X)) for name, network in networks.items()}
+    contenders = {name: partial(network.partial_fit, X) for name, network in networks.items()}
     return [_row(along, value, name, s / len(X)) for name, s in best_of(contenders, rounds).items()]
 
 
@@ -66,7 +67,7 @@ def _along_T(sizes: Sizes) -> list[Row]:
             seconds, first = 0.0, T
             while T < decade:
                 block = pool[: min(POOL, decade - T)]
-                seconds += timed(lambda: network.partial_fit(block))  # noqa: B023
+                seconds += timed(partial(network.partial_fit, block))
                 T += len(block)
             rows.append(_row("T", decade, name, seconds / (T - first)))
             decade *= 10

@@ -11,7 +11,7 @@ from .. import datasets, estimators, metrics
 from .table import Row, Sizes, Table
 from .timing import timed
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 Fit = Callable[[Array, int], Callable[[Array], Array]]
 
 #: Samples that nobody learns from.
@@ -59,9 +59,11 @@ def peers(sizes: Sizes) -> Table:
 
 
 def _missing() -> str:
-    from importlib.util import find_spec
-
-    return "" if find_spec("picard") else " Picard is not installed: pip install python-picard."
+    try:
+        import picard  # noqa: F401
+    except ImportError:
+        return " Picard is not installed: pip install python-picard."
+    return ""
 
 
 def _fitted(fit: Fit, X: Array, n: int, d: int) -> Array:

@@ -1,5 +1,7 @@
 """ns a sample of every network, beside C++ and NumPy."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .contenders import NETWORKS, SINGLE_LAYER, default_network, in_cpp, in_numpy, paper_network, problem
@@ -45,8 +47,9 @@ def _rows(d: int, n: int, n_numpy: int, rounds: int, library: Any, settle: Any) 
     X = problem(n, d)
     ours = {name: paper_network(name, d, X) for name in NETWORKS}
     defaults = {name: default_network(name, d, X) for name in SINGLE_LAYER}
-    contenders = {name: (lambda network=network: network.partial_fit(X)) for name, network in ours.items()}
-    contenders |= {f"{name} default": (lambda net=net: net.partial_fit(X)) for name, net in defaults.items()}
+    contenders: dict[str, Callable[[], object]]
+    contenders = {name: partial(network.partial_fit, X) for name, network in ours.items()}
+    contenders |= {f"{name} default": partial(network.partial_fit, X) for name, network in defaults.items()}
     contenders |= {f"{name} numpy": in_numpy(network, X[:n_numpy], settle) for name, network in ours.items()}
     if library is not None and d in SIZES:
         contenders["TwoCompartmentNICA cpp"] = in_cpp(library, ours["TwoCompartmentNICA"], X)

@@ -28,7 +28,7 @@ def growth_figure(rows: Sequence[Row]) -> Any:
     3
     """
     figure = new_figure(13.0, 4.6)
-    axes = figure.subplots(1, len(AXES))
+    axes = figure.subplots(1, len(AXES), sharey=True)
     for axis, (along, label) in zip(axes, AXES.items(), strict=True):
         mine = [row for row in rows if row["along"] == along]
         for network in dict.fromkeys(row["network"] for row in mine):
@@ -42,9 +42,9 @@ def growth_figure(rows: Sequence[Row]) -> Any:
         axis.set_xlabel(label)
         axis.grid(alpha=0.25, which="major", linewidth=0.6)
         plain(axis)
-    # A flat line shall look flat.
-    low, high = axes[2].get_ylim()
-    axes[2].set_ylim(min(low, 10), max(high, 1e4))
+    sizes = sorted({row["value"] for row in rows if row["along"] == "d"})
+    axes[0].set_xticks(sizes, [str(d) for d in sizes])
+    axes[0].minorticks_off()
     axes[0].set_ylabel("ns a sample, learning")
     handles, labels = axes[0].get_legend_handles_labels()
     columns = legend_columns(len(labels), 3)
