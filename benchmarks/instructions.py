@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 RECORD = Path(__file__).with_name("instructions.json")
@@ -38,8 +39,8 @@ def cases():
     return {f"{name} {kind} d={d}": (name, kind, d) for name, kind in kinds for d in SIZES}
 
 
-def prepare(path):
-    """Compile every loop, and keep what `run` is handed for the next 3 N samples of every case."""
+def prepare(path, networks):
+    """Compile the loops, and keep what `run` is handed for the next 3 N samples of every case of these networks."""
     from bionica.bench.contenders import default_network, paper_network, problem
     from bionica.estimators import online
 
@@ -51,6 +52,8 @@ def prepare(path):
 
     kept = {}
     for case, (name, kind, d) in cases().items():
+        if name not in networks:
+            continue
         X = problem(LEARNED + 3 * N, d)
         network = (paper_network if kind == "paper" else default_network)(name, d, X[:LEARNED])
         online.run = recorded
@@ -86,7 +89,16 @@ def obstacle():
 
 
 def count():
-    """case -> instructions a sample."""
+    """case -> instructions a sample; two processes at once, as most of the time goes into compiling and loading."""
+    from bionica.bench.contenders import NETWORKS
+
+    with ThreadPoolExecutor(2) as pool:
+        halves = pool.map(_count, (NETWORKS[0::2], NETWORKS[1::2]))
+        counts = {name: value for half in halves for name, value in half.items()}
+    return {name: counts[name] for name in cases()}
+
+
+def _count(networks):
     environment = os.environ | {
         "NUMBA_CPU_NAME": "haswell",
         "NUMBA_CPU_FEATURES": "+avx2,+fma",
@@ -96,18 +108,17 @@ def count():
         "PYTHONPATH": str(COUNTED),
     }
     environment.pop("NUMBA_DISABLE_JIT", None)
+    script = [sys.executable, __file__]
     with tempfile.TemporaryDirectory() as folder:
         environment["NUMBA_CACHE_DIR"] = str(Path(folder) / "cache")
-        script = [sys.executable, __file__]
-        handed = str(Path(folder) / "handed.pickle")
-        _call([*script, "--prepare", handed], environment)
-        profile = Path(folder) / "profile"
+        handed, profile = Path(folder) / "handed.pickle", Path(folder) / "profile"
+        _call([*script, "--prepare", str(handed), *networks], environment)
         callgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", "--dump-before=getppid"]
-        _call([*callgrind, *script, "--replay", handed], environment)
+        _call([*callgrind, *script, "--replay", str(handed)], environment)
+        names = list(pickle.loads(handed.read_bytes()))
         parts = sorted(Path(folder).glob("profile.*"), key=lambda path: int(path.suffix[1:]))
         totals = [_total(path) for path in parts]
-    names = list(cases())
-    # Before the first mark, then four to a case: N samples, between, 2 N samples, until the next case.
+    # Four parts to a case, each ended by a mark: before, N samples, between, 2 N samples.
     if len(totals) != 4 * len(names):
         raise RuntimeError(f"callgrind wrote {len(totals)} parts, not {4 * len(names)}: does it know getppid by name?")
     return {name: round((totals[4 * i + 3] - totals[4 * i + 1]) / N, 1) for i, name in enumerate(names)}
@@ -149,11 +160,11 @@ def differences(counts, record):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="record the counts in benchmarks/instructions.json")
-    parser.add_argument("--prepare", help=argparse.SUPPRESS)
+    parser.add_argument("--prepare", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--replay", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.prepare or args.replay:
-        prepare(args.prepare) if args.prepare else replay(args.replay)
+        prepare(args.prepare[0], args.prepare[1:]) if args.prepare else replay(args.replay)
         return
     if obstacle():
         sys.exit(f"Error: {obstacle()}")

@@ -40,8 +40,14 @@ def paper_network(name: str, d: int, X: Array) -> Any:
 
 
 def default_network(name: str, d: int, X: Array) -> Any:
-    """Our defaults (natural steps, averaged weights) after X; the offline start is not what is timed, and left out."""
-    return getattr(estimators, name)(d, init="random", random_state=0).fit(X)
+    """Our defaults (natural steps, averaged weights) after X, repeated until the network has what it starts with.
+
+    The offline start is not what is timed, and left out.
+    """
+    network = getattr(estimators, name)(d, init="random", random_state=0).fit(X)
+    while network.n_missing_:
+        network.partial_fit(X)
+    return network
 
 
 def in_cpp(library: Any, network: Any, X: Array) -> Callable[[], Array]:
