@@ -5,7 +5,7 @@ INSTALLED := .venv/.installed
 # Threads of BLAS gain nothing at these sizes and fight with pytest's two workers.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all test-interpreted check bench clean
+.PHONY: demo test test-all test-interpreted check bench instructions clean
 
 demo: $(INSTALLED)
 	$(BIN)/bionica demo
@@ -33,6 +33,10 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/batch.py $(if $(WRITE),--write)
 	$(BIN)/python benchmarks/separate.py $(if $(WRITE),--write)
 	$(BIN)/python benchmarks/sweep.py $(if $(WRITE),--write)
+
+# Instructions a sample beside the recorded ones; WRITE=1 records them.
+instructions: $(INSTALLED)
+	$(BIN)/python benchmarks/instructions.py $(if $(WRITE),--write)
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "bionica needs Python 3.11 or newer: make PYTHON=python3.12 ...")'

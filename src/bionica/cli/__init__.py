@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .bench import bench
 from .demo import demo
 from .doctor import doctor
 from .reproduce import reproduce
@@ -17,6 +18,7 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_show_locals=False,
 )
+app.command()(bench)
 app.command()(demo)
 app.command()(doctor)
 app.command()(reproduce)

@@ -3,6 +3,7 @@
 from .curves import error_figure
 from .diagrams import network_diagram
 from .grid import grid_figure
+from .growth import growth_figure
 from .images import images_figure
 from .learning import learning_figure, weights_figure
 from .report import Picture, Section, Table, figure_bytes, report_page
@@ -17,6 +18,7 @@ __all__ = [
     "error_figure",
     "figure_bytes",
     "grid_figure",
+    "growth_figure",
     "images_figure",
     "learning_figure",
     "look",

@@ -5,14 +5,19 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+Array = NDArray[np.float64]
+
+#: Dimensions that the source instantiates.
 SIZES = (3, 10, 50, 200)
 
 
-def build():
-    """Compile and load the loop; None where there is no C++ compiler."""
+def build() -> ctypes.CDLL | None:
+    """Compile and load the loop; None where there is no C++ compiler, or none that can."""
     compiler = shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
         return None
@@ -20,11 +25,12 @@ def build():
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "two_compartment.so"
         command = [compiler, "-O3", "-march=native", "-shared", "-fPIC", str(source), "-o", str(library)]
-        subprocess.run(command, check=True)
+        if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+            return None
         return ctypes.CDLL(str(library))
 
 
-def run(library, X, rates, tau, W_xz, W_zz):
+def run(library: Any, X: Array, rates: Array, tau: float, W_xz: Array, W_zz: Array) -> Array:
     """Learn from X; returns the outputs, and the weights are changed in place."""
     n, d = X.shape
     Z = np.empty((n, d))

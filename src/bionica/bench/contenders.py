@@ -1,0 +1,74 @@
+"""What is timed: problems, our networks on them, and the same learning in C++ and line by line in NumPy."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import datasets, estimators
+from ..schedules import learning_rates
+from . import cpp, line_by_line
+
+Array = NDArray[np.float64]
+
+WEIGHTS = {
+    "TwoCompartmentNICA": ("W_xz", "W_zz"),
+    "InterneuronNICA": ("W_xy", "W_yn", "W_ny"),
+    "TwoLayerNSM": ("W_xh", "W_hg", "W_hy", "W_yy"),
+    "NonnegativePCA": ("W",),
+}
+NETWORKS = tuple(WEIGHTS)
+#: Those that have defaults beyond the paper.
+SINGLE_LAYER = NETWORKS[:2]
+PAPER: dict[str, Any] = {"precondition": None, "average": False, "init": "random"}
+ETA0, DECAY, TAU = 0.01, 1e-3, 0.8
+
+
+def problem(n: int, d: int, k: int | None = None) -> Array:
+    """Sparse uniform sources, mixed by a matrix with orthonormal columns."""
+    rng = np.random.default_rng(0)
+    S = datasets.sparse_uniform(n, d, rng=rng)
+    return np.ascontiguousarray(S @ np.linalg.qr(rng.standard_normal((k or d, d)))[0].T)
+
+
+def paper_network(name: str, d: int, X: Array) -> Any:
+    """The paper's rule after X."""
+    options = PAPER if name in SINGLE_LAYER else {}
+    options = options | ({"tau": TAU} if name == "TwoCompartmentNICA" else {})
+    return getattr(estimators, name)(d, eta0=ETA0, decay=DECAY, random_state=0, **options).fit(X)
+
+
+def default_network(name: str, d: int, X: Array) -> Any:
+    """Our defaults (natural steps, averaged weights) after X, repeated until the network has what it starts with.
+
+    The offline start is not what is timed, and left out.
+    """
+    network = getattr(estimators, name)(d, init="random", random_state=0).fit(X)
+    while network.n_missing_:
+        network.partial_fit(X)
+    return network
+
+
+def in_cpp(library: Any, network: Any, X: Array) -> Callable[[], Array]:
+    """Algorithm 2 in C++, going on from the weights of a network."""
+    rates = learning_rates(ETA0, DECAY, 1.0, network.n_samples_seen_, len(X))
+    W_xz, W_zz = (np.ascontiguousarray(W, dtype=np.float64) for W in (network.W_xz_, network.W_zz_))
+    return lambda: cpp.run(library, X, rates, TAU, W_xz.copy(), W_zz.copy())
+
+
+def in_numpy(network: Any, X: Array, settle: line_by_line.Settle) -> Callable[[], Array]:
+    """The same rule in NumPy, going on from the weights of a network."""
+    name = type(network).__name__
+    rates = learning_rates(ETA0, DECAY, 1.0, network.n_samples_seen_, len(X))
+    weights = {part: getattr(network, f"{part}_") for part in WEIGHTS[name]}
+    if name == "TwoCompartmentNICA":
+        return lambda: line_by_line.two_compartment(X, **weights, rates=rates, tau=TAU, settle=settle)
+    if name == "InterneuronNICA":
+        return lambda: line_by_line.interneuron(X, **weights, rates=rates, settle=settle)
+    if name == "TwoLayerNSM":
+        rate = network.whitening_eta0, network.whitening_decay, network.whitening_power
+        zetas = learning_rates(*rate, network.n_samples_seen_, len(X))
+        return lambda: line_by_line.two_layer_nsm(X, **weights, rates=rates, zetas=zetas, settle=settle)
+    F = network.whitening_
+    return lambda: line_by_line.nonnegative_pca(X, **weights, F=F, rates=rates)
