@@ -1,5 +1,6 @@
 """What the tests share: the estimators, found by introspection, and small problems."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -10,6 +11,11 @@ import bionica
 from bionica.estimators.online import OnlineNICA
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # a shell's background job, whose children would not hear Ctrl-C either
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PUBLIC = [getattr(bionica, name) for name in bionica.__all__]
 NETWORKS = [cls for cls in PUBLIC if isinstance(cls, type) and issubclass(cls, OnlineNICA)]

@@ -10,7 +10,7 @@ import naive
 from bionica.networks import two_compartment
 from bionica.networks.dynamics import ProjectedGradient, inverse, settle_exactly, settle_interneurons, settle_lateral
 from bionica.networks.guards import REGULARISED, UNSETTLED, Guards
-from bionica.networks.pivoting import Exact, ExactAsymmetric, complementary, scratch
+from bionica.networks.pivoting import Exact, ExactAsymmetric, Masked, complementary, scratch
 from bionica.networks.stream import run
 from conftest import mixtures
 
@@ -206,3 +206,23 @@ def test_the_inverse_stays_the_inverse(name, eta0, dtype):
     np.testing.assert_allclose(state.H @ M, np.eye(d), atol=1e3 * eps * np.linalg.cond(M))
     if name == "InterneuronNICA":
         np.testing.assert_allclose(M, state.W_ny @ state.W_yn, atol=1e3 * eps * np.abs(M).max())
+
+
+@pytest.mark.parametrize("dynamics", [Exact(EPS), Masked(EPS)])
+def test_what_is_no_number_is_not_taken_for_silence(dynamics):
+    for c in (np.array([np.nan, 1.0]), np.array([np.inf, 1.0])):
+        z = np.zeros(2)
+        with np.errstate(all="ignore"):
+            settle_lateral(dynamics, np.eye(2), np.eye(2), c, z, scratch(2, float))
+        assert not np.isfinite(z).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(d=st.integers(1, 12), condition=st.floats(0, 10), bias=st.floats(-2, 2), seed=st.integers(0, 10**6))
+def test_masks_find_the_same_point(d, condition, bias, seed):
+    rng = np.random.default_rng(seed)
+    M = positive_definite(rng, d, 10**condition)
+    c, z = rng.standard_normal(d) + bias, np.zeros(d)
+    settle_lateral(Masked(EPS), M, inverse(M), c, z, scratch(d, float))
+    assert z.min() >= 0
+    assert kkt_residual(M, c, z) <= 1e-10

@@ -170,7 +170,7 @@ def _rectify(dynamics, M, H, c, c_max, z, ws):
         violated = 0
         f = 0
         for i in range(d):
-            bad = z[i] < -tol * z_max if firing[i] else w[i] < -tol * c_max
+            bad = not (z[i] >= -tol * z_max if firing[i] else w[i] >= -tol * c_max)  # so is what is no number
             z[i] = max(z[i], z.dtype.type(0)) if firing[i] else z.dtype.type(0)
             violated += bad
             firing[i] ^= bad
@@ -327,7 +327,7 @@ def settle_masked(dynamics, M, H, c, z, ws):
             for j in range(d):
                 s += M[i, j] * z[j]
             s = m[i] * M[i, i] * z[i] + (one - m[i]) * s
-            bad = s < -slack
+            bad = not s >= -slack
             violated += bad
             w[i] = one - m[i] if bad else m[i]
         if lost == 0 and violated == 0:

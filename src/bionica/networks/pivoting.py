@@ -258,7 +258,7 @@ def _pivot(dynamics, M, shift, c, z, ws, tol):
             for j in range(d):
                 s += M[i, j] * z[j]
             w[i] = z[i] * M[i, i] if firing[i] else s
-            bad = w[i] < -slack
+            bad = not w[i] >= -slack  # so is what is no number
             violated += bad
             last = i if bad else last
         if violated == 0:
@@ -269,7 +269,7 @@ def _pivot(dynamics, M, shift, c, z, ws, tol):
         fewest = min(fewest, violated)
         if patience >= 0:
             for i in range(d):
-                firing[i] ^= w[i] < -slack
+                firing[i] ^= not w[i] >= -slack
         else:
             firing[last] = not firing[last]
     return False

@@ -3,9 +3,10 @@
 An engine takes cases and yields an `Outcome` for each as it is there, in any order.
 """
 
+import warnings
 from collections.abc import Callable, Generator, Sequence
 
-from . import clusters, engine_cpu
+from . import clusters, engine_cpu, engine_cuda
 from .plan import Case
 from .table import Outcome
 
@@ -24,6 +25,7 @@ def choose(
     Parameters
     ----------
     device : {"auto", "cpu", "cuda"}
+        "auto" takes a GPU where there is one; "cuda" says so where there is none, and the CPU computes.
     n_jobs : int
         Threads or processes; -1 for as many as there are cores, -2 for one less.
     scheduler : str, optional
@@ -40,8 +42,6 @@ def choose(
         raise ValueError("n_jobs=0 runs nothing: give a number of threads, or -1 for as many as there are cores")
     if scheduler is not None and backend is not None:
         raise ValueError(f"scheduler={scheduler!r} and backend={backend!r} are two ways to run: give one of them")
-    if device == "cuda":
-        raise ValueError("device='cuda': there is no GPU engine in this build; use device='cpu'")
     if scheduler is not None:
         return lambda cases: clusters.run_dask(cases, scheduler), f"Dask at {scheduler}"
     if backend is not None:
@@ -50,4 +50,10 @@ def choose(
             raise ValueError(f"backend={backend!r} is none of joblib's: choose from {', '.join(names)}")
         return lambda cases: clusters.run_joblib(cases, n_jobs, backend), f"joblib's {backend}"
     threads = n_jobs if n_jobs > 0 else int(effective_n_jobs(n_jobs))
+    if device != "cpu":
+        why = engine_cuda.available()
+        if why is None:
+            return lambda cases: engine_cuda.run(cases, threads), "the GPU"
+        if device == "cuda":
+            warnings.warn(f"device='cuda': {why}; the CPU computes", stacklevel=3)
     return lambda cases: engine_cpu.run(cases, threads), f"{threads} {'thread' if threads == 1 else 'threads'}"

@@ -1,0 +1,65 @@
+"""The GPU's kernels, in Numba's simulator where there is no card: the same numbers as on the CPU."""
+
+import os
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from bionica.sweep import engine_cuda, engines
+
+SCRIPT = """
+import json, sys
+from bionica import sweep
+
+plan = {
+    "seeds": 2, "times": [40, 150], "dtype": sys.argv[1],
+    "data": [{"kind": "sparse_uniform", "d": 3, "T": 250, "mixing": "d3"}],
+    "network": [
+        {"name": "TwoCompartmentNICA", "published": "d3", "grid": {"tau": [0.5, 0.8], "eta0": [0.05, 0.01]}},
+        {"name": "InterneuronNICA", "published": "d3"},
+        {"name": "TwoLayerNSM", "published": "d3"},
+        {"name": "NonnegativePCA", "published": "d3"},
+        {"name": "TwoCompartmentNICA", "label": "default"},
+        {"name": "TwoCompartmentNICA", "label": "scaled", "params": {"precondition": "scale"}},
+        {"name": "TwoCompartmentNICA", "label": "wild", "published": "d3",
+         "params": {"eta0": 500.0, "decay": 0.0, "tau": 1000.0, "guards": False}},
+    ],
+}
+print(json.dumps([dict(row) for row in sweep.run(plan, device=sys.argv[2], n_jobs=1)]))
+"""
+
+
+def table(dtype, device):
+    import json
+
+    env = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"} if device == "cuda" else os.environ
+    done = subprocess.run([sys.executable, "-c", SCRIPT, dtype, device], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-9), ("float32", 2e-3)])
+def test_the_same_errors_as_on_the_cpu(dtype, tolerance):
+    on_gpu, on_cpu = table(dtype, "cuda"), table(dtype, "cpu")
+    assert len(on_gpu) == len(on_cpu) == 3 * 2 * 10
+    for mine, theirs in zip(on_gpu, on_cpu, strict=True):
+        same = ("network", "seed", "t", "eta0", "tau", "status")
+        assert [mine[name] for name in same] == [theirs[name] for name in same]
+        if mine["status"] == "ok":
+            assert mine["error"] == pytest.approx(theirs["error"], rel=tolerance)
+            assert mine["repairs"] == theirs["repairs"]
+    devices = {(row["network"], row["device"]) for row in on_gpu}
+    assert ("scaled", "cpu") in devices
+    assert ("TwoLayerNSM", "cuda") in devices
+    assert any(row["status"].startswith("diverged at sample") for row in on_gpu)
+
+
+def test_no_gpu_is_said_and_the_cpu_computes(monkeypatch):
+    monkeypatch.setattr(engine_cuda, "available", lambda: "no NVIDIA GPU or no driver was found")
+    with pytest.warns(UserWarning, match="device='cuda': no NVIDIA GPU or no driver was found; the CPU computes"):
+        _, name = engines.choose("cuda", 1)
+    assert name == "1 thread"
+    with warnings.catch_warnings():
+        assert engines.choose("auto", 1)[1] == "1 thread"
