@@ -45,8 +45,12 @@ def test_the_same_errors_as_on_the_cpu(dtype, tolerance):
     on_gpu, on_cpu = table(dtype, "cuda"), table(dtype, "cpu")
     assert len(on_gpu) == len(on_cpu) == 3 * 2 * 10
     for mine, theirs in zip(on_gpu, on_cpu, strict=True):
-        same = ("network", "seed", "t", "eta0", "tau", "status")
+        same = ("network", "seed", "t", "eta0", "tau")
         assert [mine[name] for name in same] == [theirs[name] for name in same]
+        if dtype == "float64":
+            assert mine["status"] == theirs["status"]
+        else:  # where single precision overflows is a matter of rounding
+            assert mine["status"].split(" at ")[0] == theirs["status"].split(" at ")[0]
         if mine["status"] == "ok":
             assert mine["error"] == pytest.approx(theirs["error"], rel=tolerance)
             assert mine["repairs"] == theirs["repairs"]
