@@ -16,6 +16,7 @@ import bionica
 from bionica.networks import gpu
 from bionica.schedules import learning_rates
 
+TARGET = ("TwoCompartmentNICA", 10, "float32")
 PLAIN = {"precondition": None, "average": False, "init": "random"}
 
 
@@ -64,7 +65,9 @@ def grid():
     lines = [
         "",
         f"The paper's grid for d = 3, {len({row['case'] for row in tables['cpu']}):,} runs, all four networks, float32: "
-        f"{seconds['cuda']:.2f} s on the card (target for it: 0.5), {seconds['cpu']:.0f} s of CPU threads.",
+        f"{seconds['cuda']:.2f} s on the card (target 0.5: "
+        f"{'met' if seconds['cuda'] <= 0.5 else 'MISSED; the four networks ran one after the other'}), "
+        f"{seconds['cpu']:.0f} s of CPU threads.",
         "",
         "| network | best on the GPU | error | best on the CPU | error |",
         "|---|---|---|---|---|",
@@ -112,7 +115,8 @@ def main():
         for block, blocks in sizes:
             best, speed, whole, well = rate(name, d, n, T, np.dtype(dtype), block=block, blocks=blocks)
             note = f" block {block} x {blocks}" if args.tune else ""
-            row = f"| {name}{note} | {d} | {dtype} | {n:,} | {T:,} | {best:.3f} | {speed:.2e} | {well:.0%} |"
+            target = " (target 5e9: MISSED)" if (name, d, dtype) == TARGET and speed < 5e9 else ""
+            row = f"| {name}{note} | {d} | {dtype} | {n:,} | {T:,} | {best:.3f} | {speed:.2e}{target} | {well:.0%} |"
             print(row, f"<!-- with compilation {whole:.1f} s -->" if args.tune else "", flush=True)
             lines.append(row)
     if not args.tune:
