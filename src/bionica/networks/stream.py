@@ -25,6 +25,7 @@ from . import (  # noqa: F401  (they register their rules)
     nonnegative_pca,
     two_compartment,
     two_layer_nsm,
+    wide,
 )
 from .compiled import lanes
 from .rule import learn, repair, settle, workspace
@@ -91,6 +92,21 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
     int
         Number of samples before the first whose output left the range of its dtype; `len(X)` if all is well.
     """
+    n, k = X.shape
+    if not wide.suits(state, n, k):
+        return _run(state, params, X, rates, Y)
+    learning, keeping = rates.shape[0] > 0, Y.shape[0] > 0
+    for rows in wide.cut(state, params, n, wide.rows(k, state.fired.size, X.itemsize), learning):
+        with np.errstate(all="ignore"):  # what leaves the range of its numbers is told by the status
+            small = wide.shrink(state, X[rows], learning) or wide.Small(state, X[rows], lambda: None)
+            done = _run(small.state, params, small.X, rates[rows] if learning else rates, Y[rows] if keeping else Y)
+            small.back()
+        if done < rows.stop - rows.start:
+            return rows.start + done
+    return n
+
+
+def _run(state, params, X, rates, Y):
     work = workspace(state)
     learning = rates.shape[0] > 0
     # Squares of what passes stay finite.
