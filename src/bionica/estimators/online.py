@@ -22,6 +22,7 @@ from sklearn.utils._set_output import _wrap_data_with_container
 from sklearn.utils.validation import check_array, validate_data
 
 from ..networks import state as states
+from ..networks import wide
 from ..networks.dynamics import Exact, ProjectedGradient
 from ..networks.guards import REPAIRS, Guards
 from ..networks.stream import run
@@ -153,8 +154,9 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
         """Go on learning from the rows of X; the first call starts a fresh network.
 
-        However the data is cut into calls, the network ends the same to the last bit. It keeps the precision of the first X
-        (float32 or float64). Not for several threads at once on one network.
+        However the data is cut into calls, the network ends the same to the last bit; with 1000 mixtures or more, which it takes
+        in blocks, to rounding. It keeps the precision of the first X (float32 or float64). Not for several threads at once on
+        one network.
 
         Parameters
         ----------
@@ -410,7 +412,8 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         Y = np.empty((n if keep else 0, state.fired.size), dtype)
         params = self._rule_params(state, dtype)
         unsettled = int(state.repairs[REPAIRS.index("unsettled")])
-        for start, stop in self._blocks(n, k):
+        least = wide.rows(k, state.fired.size, dtype.itemsize) if wide.suits(state, n, k) else 1
+        for start, stop in self._blocks(n, k, least):
             block = X[start:stop] if order is None else X[order[start:stop]]
             block = np.array(block, dtype=dtype, order="C")  # always a copy: writable, aligned, one type to compile
             check_finite(block, start, name)
@@ -434,8 +437,8 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             )
         return Y
 
-    def _blocks(self, n: int, k: int) -> Iterable[tuple[int, int]]:
-        rows = max(1, min(32768, _BLOCK_BYTES // (8 * k)))
+    def _blocks(self, n: int, k: int, least: int = 1) -> Iterable[tuple[int, int]]:
+        rows = max(least, min(32768, _BLOCK_BYTES // (8 * k)))
         blocks = [(start, min(start + rows, n)) for start in range(0, n, rows)]
         if not self.verbose or len(blocks) == 1:
             return blocks

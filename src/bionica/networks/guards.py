@@ -121,10 +121,12 @@ def _products_of_rows(W, S):
     for start in range(0, n, TILE):
         stop = min(start + TILE, n)
         for i in range(d):
+            a = W[i, start:stop]
             for j in range(i + 1):
+                b = W[j, start:stop]
                 s = 0.0
-                for p in range(start, stop):
-                    s += W[i, p] * W[j, p]
+                for p in range(a.shape[0]):
+                    s += a[p] * b[p]
                 S[i, j] = S[i, j] + s if start else s
 
 
