@@ -31,6 +31,7 @@ check: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/speed.py $(if $(WRITE),--write)
 	$(BIN)/python benchmarks/batch.py $(if $(WRITE),--write)
+	$(BIN)/python benchmarks/wide.py $(if $(WRITE),--write)
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "bionica needs Python 3.11 or newer: make PYTHON=python3.12 ...")'

@@ -20,7 +20,7 @@ _TILE_BYTES = 1 << 24
 
 def wider_than_long(X: Array) -> bool:
     """Whether X is whitened here: 1000 features or more, and fewer samples than features."""
-    return X.shape[1] >= 1000 and X.shape[1] > X.shape[0]
+    return bool(X.shape[1] >= 1000 and X.shape[1] > X.shape[0])
 
 
 def whiten_rows(X: Array, n_components: int | None = None) -> Whitening:

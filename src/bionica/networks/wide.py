@@ -15,7 +15,7 @@ weights keep of their own past).
 
 Nothing depends on the diagonal of G but the size of a sample in the guard `rate`: a sample meets its own trace in W nowhere. Rows
 of V are scaled to norm 1 for the Cholesky factor, and s, which makes up for rounding where they depend on each other, changes
-these sizes by 1e-12 (1e-3 in single precision).
+these sizes by 1e-12 (in single precision, by 1e-3 at most).
 
 Weights that do not learn from the input (F of a natural network or of an offline whitening; all of them in `transform`) take a
 block in one product, before the loop, which then finds the identity in their place.
@@ -151,10 +151,9 @@ def _rotate(state, name, side, weights, mean, X):
 
 def _update(W, factor, U, X, x_bar):
     """W <- factor W + U V, a tile after the other: that needs no second W."""
-    n, k = X.shape
     factor = factor.astype(W.dtype)
-    for start in range(0, k, TILE):
-        tile = slice(start, min(start + TILE, k))
+    for start in range(0, X.shape[1], TILE):
+        tile = slice(start, start + TILE)
         V = np.vstack([X[:, tile], x_bar[tile]])
         W[:, tile] *= factor
         W[:, tile] += U @ V
