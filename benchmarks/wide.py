@@ -113,7 +113,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/wide.md")
     args = parser.parse_args()
-    wide.INPUTS_PER_NEURON = 0
+    wide.SYNAPSES = 0
     text = [
         "# Wide inputs",
         "",
@@ -128,9 +128,9 @@ def main():
         "",
         *crossing_table(),
         "",
-        "A million mixtures, d = 10, four calls of `partial_fit` with a block each. The weights are there twice while a call runs: what",
-        "was before it comes back if it fails. A natural network first collects samples (256 MB of them, but 4 d + 20 at least), and",
-        "joins what it has with what comes.",
+        "A million mixtures, d = 10, four calls of `partial_fit` with a block each. The weights are there twice while a call",
+        "runs: what was before it comes back if it fails. A natural network first collects samples (256 MB of them, but 4 d + 20",
+        "at least), and joins what it has with what comes.",
         "",
         *memory_table(),
     ]

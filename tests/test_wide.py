@@ -46,7 +46,7 @@ def blocks(monkeypatch):
 
     def force(size):
         monkeypatch.setattr(wide, "INPUTS", 1 if size else 10**9)
-        monkeypatch.setattr(wide, "INPUTS_PER_NEURON", 0)
+        monkeypatch.setattr(wide, "SYNAPSES", 0)
         monkeypatch.setattr(wide, "SAMPLES", 1)
         monkeypatch.setattr(wide, "rows", lambda k, d, itemsize: size)
 
@@ -137,7 +137,7 @@ def test_single_precision(blocks, rule):
 
 
 def hard(rng):
-    S, X = problem(noise=0.0)
+    _, X = problem(noise=0.0)
     yield "rank d", X
     yield "all alike", np.repeat(X[:1], len(X), axis=0)
     yield "silence", X * (np.arange(len(X)) % 3 > 0)[:, np.newaxis]

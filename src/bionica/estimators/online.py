@@ -414,8 +414,10 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         unsettled = int(state.repairs[REPAIRS.index("unsettled")])
         least = wide.rows(k, state.fired.size, dtype.itemsize) if wide.suits(state, n, k) else 1
         for start, stop in self._blocks(n, k, least):
+            in_blocks = wide.suits(state, stop - start, k)
             block = X[start:stop] if order is None else X[order[start:stop]]
-            block = np.array(block, dtype=dtype, order="C")  # always a copy: writable, aligned, one type to compile
+            # The compiled loop always gets a copy: writable, aligned, one type to compile.
+            block = np.array(block, dtype=dtype, order="C", copy=None if in_blocks else True)
             check_finite(block, start, name)
             t = int(state.t[0])
             rates = self._rates(state, len(block)) if learn else _NO_RATES

@@ -27,16 +27,16 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import get_blas_funcs
 
 from . import interneuron, natural, two_compartment, whitening_layer
 from .guards import EVERY
 
-#: Where blocks pay: at least so many inputs, so many for each neuron, and so many samples in a call. Measured: benchmarks/wide.py.
-INPUTS, INPUTS_PER_NEURON, SAMPLES = 1000, 8, 8
+#: Where blocks pay: so many inputs at least, weights from them that no longer lie in cache, so many samples in a call
+#: (measured: benchmarks/wide.py).
+INPUTS, SYNAPSES, SAMPLES = 1000, 2**18, 8
 #: A block has so many bytes at most (but 8 samples).
 BLOCK_BYTES = 2**28
-#: Columns of W that are brought up to date together.
-TILE = 1024
 
 _FIXED = (natural.Input, whitening_layer.Fixed)
 _LEARNED = {
@@ -61,9 +61,8 @@ def rows(k: int, d: int, itemsize: int) -> int:
 
 def suits(state: Any, n: int, k: int) -> bool:
     """Whether n samples of k inputs are taken through this network in blocks."""
-    d = state.fired.size
     known = isinstance(_input_side(state)[1], (*_FIXED, *_LEARNED))
-    return known and k >= INPUTS and k >= INPUTS_PER_NEURON * d and n >= SAMPLES
+    return known and k >= INPUTS and k * state.fired.size >= SYNAPSES and n >= SAMPLES
 
 
 def cut(state: Any, params: Any, n: int, size: int, learning: bool) -> Iterator[slice]:
@@ -150,13 +149,13 @@ def _rotate(state, name, side, weights, mean, X):
 
 
 def _update(W, factor, U, X, x_bar):
-    """W <- factor W + U V, a tile after the other: that needs no second W."""
-    factor = factor.astype(W.dtype)
-    for start in range(0, X.shape[1], TILE):
-        tile = slice(start, start + TILE)
-        V = np.vstack([X[:, tile], x_bar[tile]])
-        W[:, tile] *= factor
-        W[:, tile] += U @ V
+    """W <- factor W + U V in place: in memory W' is ordered as BLAS wants it."""
+    gemm, ger = get_blas_funcs(("gemm", "ger"), (W,))
+    common = float(np.abs(factor).max())  # a neuron's factor differs from the others' by its sign, if at all
+    for i in np.flatnonzero(factor[:, 0] != common):
+        W[i] *= factor[i, 0] / common if common else 0
+    gemm(1, X.T, U[:, :-1].T.copy("F"), common, W.T, overwrite_c=1)
+    ger(1, x_bar, U[:, -1].copy(), a=W.T, overwrite_a=1)
 
 
 def _add_rows(A, factor, W):
