@@ -179,17 +179,17 @@ def test_divergence_is_told_at_the_same_sample(blocks):
 def test_the_form_is_chosen_by_size():
     rng = np.random.default_rng(0)
     _, X = problem(20, 1000, 3)
-    network = bionica.TwoCompartmentNICA(3, random_state=0, **PLAIN).partial_fit(X)
-    state = network._state
-    assert wide.suits(state, 20, 1000)
-    assert not wide.suits(state, 1, 1000)  # learn_one
-    assert not wide.suits(state, 20, 999)
+    state = bionica.TwoCompartmentNICA(3, random_state=0, **PLAIN).partial_fit(X)._state
+    assert wide.suits(state, 20, 100_000)
+    assert not wide.suits(state, 1, 100_000)  # learn_one
+    assert not wide.suits(state, 20, 1000)  # lies in cache
     unwhitened = bionica.NonnegativePCA(3, whiten=False, random_state=0).partial_fit(rng.exponential(size=(5, 3)))
-    assert not wide.suits(unwhitened._state, 20, 1000)
+    assert not wide.suits(unwhitened._state, 20, 100_000)
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_chunks_of_a_wide_stream_agree_to_rounding(rule):
+def test_chunks_of_a_wide_stream_agree_to_rounding(monkeypatch, rule):
+    monkeypatch.setattr(wide, "SYNAPSES", 0)
     Network, params = RULES[rule]
     _, X = problem(230, 1200)
     ends = []

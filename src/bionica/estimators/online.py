@@ -154,9 +154,9 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
         """Go on learning from the rows of X; the first call starts a fresh network.
 
-        However the data is cut into calls, the network ends the same to the last bit; with 1000 mixtures or more, which it takes
-        in blocks, to rounding. It keeps the precision of the first X (float32 or float64). Not for several threads at once on
-        one network.
+        However the data is cut into calls, the network ends the same to the last bit; with 1000 mixtures or more and 2^18 weights
+        from them or more, where it takes them in blocks, to rounding. It keeps the precision of the first X (float32 or
+        float64). Not for several threads at once on one network.
 
         Parameters
         ----------

@@ -106,7 +106,7 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
     return n
 
 
-def _run(state, params, X, rates, Y):
+def _run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> int:
     work = workspace(state)
     learning = rates.shape[0] > 0
     # Squares of what passes stay finite.

@@ -14,8 +14,8 @@ more coordinate, in which W~ starts at 1 and every sample is 0, comes back as th
 weights keep of their own past).
 
 Nothing depends on the diagonal of G but the size of a sample in the guard `rate`: a sample meets its own trace in W nowhere. Rows
-of V are scaled to norm 1 for the Cholesky factor, and s, which makes up for rounding where they depend on each other, changes
-these sizes by 1e-12 (in single precision, by 1e-3 at most).
+of V are scaled to norm 1 for the Cholesky factor, and s, which makes up for rounding, is 0 unless they depend on each other; then
+it changes these sizes by 1e-12 (in single precision, by 1e-3 at most).
 
 Weights that do not learn from the input (F of a natural network or of an offline whitening; all of them in `transform`) take a
 block in one product, before the loop, which then finds the identity in their place.
@@ -55,8 +55,8 @@ class Small(NamedTuple):
 
 
 def rows(k: int, d: int, itemsize: int) -> int:
-    """How many samples a block has: twice as many as neurons, 32 to 256 of them, within the bytes of a block."""
-    return max(SAMPLES, min(max(32, min(2 * d, 256)), BLOCK_BYTES // (k * itemsize)))
+    """How many samples a block has: as many as neurons, but 32 to 128, and within the bytes of a block."""
+    return max(SAMPLES, min(max(32, min(d, 128)), BLOCK_BYTES // (k * itemsize)))
 
 
 def suits(state: Any, n: int, k: int) -> bool:
@@ -79,7 +79,7 @@ def cut(state: Any, params: Any, n: int, size: int, learning: bool) -> Iterator[
 
 
 def shrink(state: Any, X: np.ndarray, learning: bool) -> Small | None:
-    """Return the network and the block X in few coordinates; None where that gains nothing or the numbers are too large."""
+    """Return the network and the block X in few coordinates; None for one sample, or if squares leave the range of numbers."""
     name, side = _input_side(state)
     if isinstance(side, _FIXED):
         return _apply(state, name, side, "F", X)
@@ -102,13 +102,13 @@ def _replace(state, name, side, **arrays):
     return state._replace(**{name: side}) if name else side
 
 
-def _apply(state, name, side, weights, X):
+def _apply(state: Any, name: str, side: Any, weights: str, X: np.ndarray) -> Small:
     W = getattr(side, weights)
     small = _replace(state, name, side, **{weights: np.eye(len(W), dtype=W.dtype)})
     return Small(small, np.ascontiguousarray(X @ W.T), lambda: None)
 
 
-def _rotate(state, name, side, weights, mean, X):
+def _rotate(state: Any, name: str, side: Any, weights: str, mean: str | None, X: np.ndarray) -> Small | None:
     W, x_bar = getattr(side, weights), side.x_bar
     W_mean = getattr(side, mean) if mean else W[:0]
     found = _coordinates(X, x_bar)
@@ -149,7 +149,7 @@ def _rotate(state, name, side, weights, mean, X):
 
 
 def _update(W, factor, U, X, x_bar):
-    """W <- factor W + U V in place: in memory W' is ordered as BLAS wants it."""
+    """W <- factor W + U V, in place: a second W may not fit."""
     gemm, ger = get_blas_funcs(("gemm", "ger"), (W,))
     common = float(np.abs(factor).max())  # a neuron's factor differs from the others' by its sign, if at all
     for i in np.flatnonzero(factor[:, 0] != common):
@@ -176,8 +176,16 @@ def _coordinates(X, x_bar):
     alive = norm > 0
     if not (np.isfinite(G).all() and (norm[alive] > info.tiny**0.4).all() and norm.max() < info.max**0.4):
         return None
-    norm[~alive] = 1
+    norm[~alive] = info.eps * (norm.max() or 1.0)
     G /= norm
     G /= norm[:, np.newaxis]
-    np.fill_diagonal(G, 1 + 32 * (n + 1) * info.eps)
-    return np.linalg.cholesky(G), norm
+    enough = 32 * (n + 1) * float(info.eps)
+    for shift in (0.0, enough, 1000 * enough):
+        np.fill_diagonal(G, 1 + shift)
+        try:
+            C = np.linalg.cholesky(G)
+        except np.linalg.LinAlgError:
+            continue
+        if shift or np.diag(C).min() ** 2 > enough:
+            return C, norm
+    return None
