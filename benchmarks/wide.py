@@ -16,7 +16,7 @@ import numpy as np
 import bionica
 from bionica.networks import wide
 
-K, D, N, REPEATS, TARGET = 20_000, 100, 400, 5, 8
+K, D, N, REPEATS, TARGET = 20_000, 100, 1000, 5, 8
 PAPER = {"precondition": None, "average": False, "init": "random", "eta0": 1e-3}
 NETWORKS = {
     "TwoCompartmentNICA, the paper's rule": (bionica.TwoCompartmentNICA, PAPER),

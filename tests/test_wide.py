@@ -110,8 +110,12 @@ def test_guards_that_act(blocks, average):
     W = 0.2 * rng.standard_normal((D, K)) - X.mean(axis=0)
     cases = [
         (bionica.TwoCompartmentNICA, {"init": {"W_xz": W}, "eta0": 0.3, "decay": 0.1}, X),
-        (bionica.InterneuronNICA, {"init": {"W_xy": W}, "eta0": 0.05}, 0.02 * X),
-        (bionica.InterneuronNICA, {"init": {"W_xy": W}, "eta0": 0.05, "guards": ["silent", "spectrum"]}, 0.02 * X),
+        (bionica.InterneuronNICA, {"init": {"W_xy": W}, "eta0": 0.3, "decay": 0.1}, 0.02 * X),
+        (
+            bionica.InterneuronNICA,
+            {"init": {"W_xy": W}, "eta0": 0.3, "decay": 0.1, "guards": ["silent", "spectrum"]},
+            0.02 * X,
+        ),
     ]
     for Network, params, data in cases:
         params = {**PLAIN, "average": average, **params}

@@ -102,8 +102,8 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
             done = _run(small.state, params, small.X, rates[rows] if learning else rates, Y[rows] if keeping else Y)
             small.back()
         if done < rows.stop - rows.start:
-            return rows.start + done
-    return n
+            return int(rows.start) + done
+    return len(X)
 
 
 def _run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> int:
