@@ -33,6 +33,7 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/batch.py $(if $(WRITE),--write)
 	$(BIN)/python benchmarks/separate.py $(if $(WRITE),--write)
 	$(BIN)/python benchmarks/sweep.py $(if $(WRITE),--write)
+	$(BIN)/python benchmarks/wide.py $(if $(WRITE),--write)
 
 # Instructions a sample beside the recorded ones; WRITE=1 records them.
 instructions: $(INSTALLED)

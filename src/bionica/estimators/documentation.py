@@ -62,7 +62,8 @@ init : {{"batch", "random"}} or dict, default="batch"
     input, and then learns from them too (`transform` meanwhile reads out with the random weights that it would start from). A
     dict: arrays by the paper's names, {names}; those that are not given are random. They are copied.
 init_samples : int, default=100000
-    See `init`. `fit` holds this many samples in float64.
+    See `init`. `fit` holds this many samples in float64. With 1000 mixtures or more, no more than 256 MB of them (but 4 d + 20)
+    are used, by `fit` and by a stream.
 horizon : int, default=None
     For mixtures that change: what the network remembers of its input, how it averages, and the smallest learning rate reach back
     about this many samples. None: it weighs all samples, and ends at rest."""

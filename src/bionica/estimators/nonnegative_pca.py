@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from ..networks import nonnegative_pca, whitening_layer
 from ..schedules import Rate, learning_rates
 from ..whitening import moments, whitening
+from ..wide_whitening import whiten_rows, wider_than_long
 from .documentation import documented
 from .errors import DivergenceError, check_finite
 from .online import Array, OnlineNICA
@@ -171,12 +172,15 @@ class NonnegativePCA(OnlineNICA):
     def _offline_whitening(self, X: Array, d: int) -> Array:
         for start, stop in self._blocks(*X.shape):
             check_finite(X[start:stop], start, type(self).__name__)
-        with np.errstate(over="ignore", invalid="ignore"):
-            seen = moments(X)
-        if not np.isfinite(seen.scatter).all():
-            largest = max(float(np.abs(X[start:stop]).max()) for start, stop in self._blocks(*X.shape))
-            raise DivergenceError(f"the covariance of X overflows: rescale the mixtures (largest {largest:.2g})", 0)
-        found = whitening(seen, d, precision=X.dtype)
+        if isinstance(X, np.ndarray) and wider_than_long(X):
+            found = whiten_rows(X, d)
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                seen = moments(X)
+            if not np.isfinite(seen.scatter).all():
+                largest = max(float(np.abs(X[start:stop]).max()) for start, stop in self._blocks(*X.shape))
+                raise DivergenceError(f"the covariance of X overflows: rescale the mixtures (largest {largest:.2g})", 0)
+            found = whitening(seen, d, precision=X.dtype)
         if found.rank == 0:
             raise ValueError(
                 f"X has no variance to whiten (n_samples={len(X)}): give samples that differ, or whiten='online'"

@@ -24,6 +24,7 @@ from sklearn.utils._set_output import _wrap_data_with_container
 from sklearn.utils.validation import check_array, validate_data
 
 from ..networks import state as states
+from ..networks import wide
 from ..networks.dynamics import ProjectedGradient
 from ..networks.guards import REPAIRS, Guards
 from ..networks.pivoting import Exact
@@ -166,8 +167,9 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
         """Go on learning from the rows of X; the first call starts a fresh network.
 
-        However the data is cut into calls, the network ends the same to the last bit. It keeps the precision of the first X
-        (float32 or float64). Not for several threads at once on one network.
+        However the data is cut into calls, the network ends the same to the last bit; with 1000 mixtures or more and 2^18 weights
+        from them or more, where it takes them in blocks, to rounding. It keeps the precision of the first X (float32 or
+        float64). Not for several threads at once on one network.
 
         Parameters
         ----------
@@ -440,9 +442,12 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         Y = np.empty((n if keep else 0, state.fired.size), dtype)
         params = self._rule_params(state, dtype)
         unsettled = int(state.repairs[REPAIRS.index("unsettled")])
-        for start, stop in self._blocks(n, k):
+        least = wide.rows(k, state.fired.size, dtype.itemsize) if wide.suits(state, n, k) else 1
+        for start, stop in self._blocks(n, k, least):
+            in_blocks = wide.suits(state, stop - start, k)
             block = X[start:stop] if order is None else X[order[start:stop]]
-            block = np.array(block, dtype=dtype, order="C")  # always a copy: writable, aligned, one type to compile
+            # The compiled loop always gets a copy: writable, aligned, one type to compile.
+            block = np.array(block, dtype=dtype, order="C", copy=None if in_blocks else True)
             check_finite(block, start, name)
             self._advance(state, params, block, Y[start:stop] if keep else Y, start, learn)
         unsettled = int(state.repairs[REPAIRS.index("unsettled")]) - unsettled
@@ -473,8 +478,8 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             at = min(done, len(block) - 1)
             raise self._divergence(t + at if learn else first + at, float(np.abs(block).max()), learn)
 
-    def _blocks(self, n: int, k: int) -> Iterable[tuple[int, int]]:
-        rows = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // (8 * k)))
+    def _blocks(self, n: int, k: int, least: int = 1) -> Iterable[tuple[int, int]]:
+        rows = max(least, min(_BLOCK_ROWS, _BLOCK_BYTES // (8 * k)))
         blocks = [(start, min(start + rows, n)) for start in range(0, n, rows)]
         if not self.verbose or len(blocks) == 1:
             return blocks

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..networks import natural
+from ..networks import natural, wide
 from ..schedules import learning_rates
 from ..whitening import Spectrum
 from .errors import DivergenceError, check_finite
@@ -27,6 +27,8 @@ RISE = 20.0
 #: The longest memory of a natural network in single precision. A share of 1/n of a weight is lost to rounding when n is larger than
 #: this, except for large samples, which biases what is learned: 0.02 of error after 10^8 samples.
 SINGLE_PRECISION_HORIZON = 2**20
+#: A wide network starts from so many bytes of samples at most (but 4 d + 20 samples).
+START_BYTES = 2**28
 #: How the average of the weights forgets (see `networks.natural`): from the offline solution, and from nothing.
 SETTLED, SEARCHING = 1.0, 5.0
 
@@ -114,13 +116,17 @@ class SingleLayerNICA(OnlineNICA):
             if self.precondition != "natural":
                 super()._begin(X, rng)
             return  # else it starts as a stream does
-        if self.horizon is None:  # spread evenly: neighbouring samples may be alike, as pixels are
-            block = (
-                X[:] if len(X) <= self.init_samples else X[np.arange(self.init_samples) * len(X) // self.init_samples]
-            )
-        else:
-            block = X[: min(self.init_samples, self.horizon)]
-        check_finite(block, 0, type(self).__name__)
+        most = self.init_samples
+        if X.shape[1] >= wide.INPUTS:
+            most = min(most, max(self._n_start(X.shape[1]), START_BYTES // (8 * X.shape[1])))
+        if self.horizon is not None:
+            block = X[: min(most, self.horizon)]
+        elif len(X) <= most:
+            block = X[:]
+        else:  # spread evenly: neighbouring samples may be alike, as pixels are
+            block = X[np.arange(most) * len(X) // most]
+        for first in range(0, len(block), step := 1 + 2**24 // X.shape[1]):
+            check_finite(block[first : first + step], first, type(self).__name__)
         start = begin(block, self._count(block), rng, offline=True)
         self._offline_start = True
         if self.precondition == "natural":
@@ -143,7 +149,7 @@ class SingleLayerNICA(OnlineNICA):
 
     def _n_start(self, k: int) -> int:
         d = k if not isinstance(self.n_components, Integral) else int(self.n_components)
-        return 100 + 20 * d
+        return min(100 + 20 * d, max(4 * d + 20, START_BYTES // (8 * k)))
 
     def _started(self, rows: Array) -> Any:
         rng = np.random.RandomState(self._start_seed)

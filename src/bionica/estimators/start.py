@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ..batch.rotation import rotate
 from ..rows import linear_map
-from ..whitening import Spectrum, count_sources, moments, whitening
+from ..whitening import Spectrum, Whitening, count_sources, moments, whitening
+from ..wide_whitening import largest, whiten_rows, wider_than_long
 from .errors import DivergenceError
 
 Array = NDArray[Any]
@@ -31,20 +32,17 @@ class Start(NamedTuple):
 
 def spectrum(block: Array) -> Spectrum:
     """The evidence for the number of sources in a block of mixtures."""
-    scale = _scale(block)
-    found = whitening(moments(block / scale), precision=block.dtype)
-    return count_sources(found.eigenvalues, len(block))
+    return count_sources(_whiten(block, None)[0].eigenvalues, len(block))
 
 
 def project(block: Array, d: int) -> tuple[Array, Array, int]:
     """F, its right inverse and the rank; directions that the block does not show are scaled like the others."""
-    scale = _scale(block)
-    found = whitening(moments(block / scale), d, precision=block.dtype)
+    found, scale = _whiten(block, d)
     F, inverse = found.matrix, found.inverse
     rank = min(found.rank, d)
     if rank < d:
         typical = float(np.sqrt(found.eigenvalues.mean())) if found.rank else 1.0
-        basis = np.linalg.qr(np.hstack([inverse, np.eye(block.shape[1])]))[0][:, rank:d]
+        basis = np.linalg.qr(np.hstack([inverse, np.eye(block.shape[1], d)]))[0][:, rank:d]
         F = np.vstack([F, basis.T / typical])
         inverse = np.hstack([inverse, basis * typical])
     return F / scale, inverse * scale, rank
@@ -52,9 +50,10 @@ def project(block: Array, d: int) -> tuple[Array, Array, int]:
 
 def begin(block: Array, d: int, rng: np.random.RandomState, *, offline: bool) -> Start:
     """Start from a block of mixtures: at its offline solution, or at a random rotation."""
-    block = np.asarray(block, dtype=np.float64)
+    if not wider_than_long(block):
+        block = np.asarray(block, dtype=np.float64)
     F, inverse, rank = project(block, d)
-    U = linear_map(block, F)
+    U = linear_map(block, F).astype(np.float64)
     if not np.isfinite(U).all():
         raise DivergenceError(
             f"the mixtures overflow: rescale them (largest absolute value {np.abs(block).max():.2g})", 0
@@ -68,7 +67,9 @@ def begin(block: Array, d: int, rng: np.random.RandomState, *, offline: bool) ->
     return Start(F, inverse, V, U.mean(axis=0), Y.mean(axis=0), Y.T @ Y / len(Y), len(block))
 
 
-def _scale(block: Array) -> float:
-    """Largest absolute value, or 1: squares of what is divided by it neither overflow nor vanish."""
-    largest = float(np.abs(block).max())
-    return largest if largest > 0 else 1.0
+def _whiten(block: Array, d: int | None) -> tuple[Whitening, float]:
+    """The whitening of block / scale, and scale."""
+    if wider_than_long(block):
+        return whiten_rows(block, d), 1.0
+    scale = largest(block)
+    return whitening(moments(block / scale), d, precision=block.dtype), scale

@@ -18,6 +18,8 @@ from numba.extending import overload, register_jitable
 
 hot = register_jitable(forceinline=True)
 cold = register_jitable(forceinline=False)
+# Where long sums may be taken in any order.
+cold_sums = register_jitable(forceinline=False, fastmath={"nsz", "arcp", "contract", "afn", "reassoc"})
 # Where sums are kept in lanes by hand: the compiler must not make other lanes of them.
 in_lanes = register_jitable(forceinline=False, fastmath={"nsz", "arcp", "contract", "afn"})
 

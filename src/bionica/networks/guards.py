@@ -22,7 +22,7 @@ Counted with them: `regularised` and `unsettled` samples of the dynamics.
 import math
 from typing import NamedTuple
 
-from .compiled import cold, hot
+from .compiled import cold, cold_sums, hot
 
 SILENT, ROW, SPECTRUM, RATE, REGULARISED, UNSETTLED, ENERGY = range(7)
 REPAIRS = ("silent", "row", "spectrum", "rate", "regularised", "unsettled", "energy")
@@ -31,6 +31,7 @@ n_repairs = len(REPAIRS)
 EVERY = 100
 ROW_FLOOR = 0.1
 SPECTRUM_FLOOR = 0.01
+TILE = 512  # columns of a wide matrix
 
 
 class Guards(NamedTuple):
@@ -113,19 +114,31 @@ def _exceeds(S, floor, d, L):
     return True
 
 
+@cold_sums
+def _products_of_rows(W, S):
+    """S <- W W', the lower triangle; a wide W in tiles that stay in cache."""
+    d, n = W.shape
+    for start in range(0, n, TILE):
+        stop = min(start + TILE, n)
+        for i in range(d):
+            a = W[i, start:stop]
+            for j in range(i + 1):
+                b = W[j, start:stop]
+                s = 0.0
+                for p in range(a.shape[0]):
+                    s += a[p] * b[p]
+                S[i, j] = S[i, j] + s if start else s
+
+
 @cold
 def lift_singular_values(W, eps, ws):
     """Set the singular values of W (d x n, d <= n) that fell below 0.01 to 1; True if there were any."""
     d, n = W.shape
     # Most of the time nothing is wrong, and W W' - (2 floor)^2 I has a Cholesky factor to show it.
     S = ws.M
+    _products_of_rows(W, S)
     largest = 0.0
     for i in range(d):
-        for j in range(i + 1):
-            s = 0.0
-            for p in range(n):
-                s += W[i, p] * W[j, p]
-            S[i, j] = s
         largest = max(largest, S[i, i])
     bound = 4 * SPECTRUM_FLOOR * SPECTRUM_FLOOR
     if largest * d * n * eps < bound / 8 and _exceeds(S, bound, d, ws.L):

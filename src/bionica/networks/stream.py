@@ -27,6 +27,7 @@ from . import (  # noqa: F401  (they register their rules)
     nonnegative_pca,
     two_compartment,
     two_layer_nsm,
+    wide,
 )
 from .compiled import lanes
 from .rule import learn, repair, settle, workspace
@@ -96,7 +97,7 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
     state : State of a rule
         Changed in place if `rates` has rows, else left alone.
     params : Params of the same rule
-    X : (n, k) C-ordered array of the state's dtype
+    X : (n, k) C-ordered array of the state's dtype; writable and aligned, unless `wide.suits` it
     rates : (n, r) float64 array, or (0, r) for frozen weights
     Y : (n, d) array for the outputs, or (0, d) when nobody wants them
 
@@ -105,6 +106,21 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
     int
         Number of samples before the first whose output left the range of its dtype; `len(X)` if all is well.
     """
+    n, k = X.shape
+    if not wide.suits(state, n, k):
+        return _run(state, params, X, rates, Y)
+    learning, keeping = rates.shape[0] > 0, Y.shape[0] > 0
+    for rows in wide.cut(state, params, n, wide.rows(k, state.fired.size, X.itemsize), learning):
+        with np.errstate(all="ignore"):  # what leaves the range of its numbers is told by the status
+            small = wide.shrink(state, X[rows], learning) or wide.Small(state, np.array(X[rows]), lambda: None)
+            done = _run(small.state, params, small.X, rates[rows] if learning else rates, Y[rows] if keeping else Y)
+            small.back()
+        if done < rows.stop - rows.start:
+            return int(rows.start) + done
+    return len(X)
+
+
+def _run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> int:
     work = workspace(state)
     learning = rates.shape[0] > 0
     limit = largest_output(X.dtype)

@@ -1,0 +1,255 @@
+"""Blocks of wide inputs give what the sequential loop gives; starts that never see a covariance of k x k."""
+
+import itertools
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import bionica
+from bionica.metrics import permutation_error
+from bionica.networks import wide
+from bionica.networks.guards import REPAIRS
+from bionica.networks.state import to_arrays
+from bionica.whitening import moments, whitening
+from bionica.wide_whitening import whiten_rows
+
+K, D, N = 60, 4, 330
+PLAIN = {"precondition": None, "init": "random", "eta0": 0.01, "decay": 0.001}
+RULES = {
+    "interneuron": (bionica.InterneuronNICA, {**PLAIN, "average": False}),
+    "interneuron averaged": (bionica.InterneuronNICA, {**PLAIN, "average": True}),
+    "two-compartment": (bionica.TwoCompartmentNICA, {**PLAIN, "average": False}),
+    "two-compartment averaged": (bionica.TwoCompartmentNICA, {**PLAIN, "average": True}),
+    "two-compartment scaled": (
+        bionica.TwoCompartmentNICA,
+        {**PLAIN, "precondition": "scale", "average": True, "eta0": 1e-3},
+    ),
+    "natural interneuron": (bionica.InterneuronNICA, {"init": "random"}),
+    "natural two-compartment": (bionica.TwoCompartmentNICA, {"init": "random"}),
+    "2-layer NSM": (bionica.TwoLayerNSM, {"eta0": 0.01}),
+    "nonnegative PCA, online": (bionica.NonnegativePCA, {"whiten": "online"}),
+    "nonnegative PCA, offline": (bionica.NonnegativePCA, {}),
+}
+
+
+def problem(n=N, k=K, d=D, noise=0.01, seed=0):
+    rng = np.random.default_rng(seed)
+    S = rng.uniform(0, np.sqrt(48 / 5), (n, d)) * (rng.random((n, d)) < 0.5)
+    A = np.linalg.qr(rng.standard_normal((k, d)))[0]
+    return S, S @ A.T + noise * rng.standard_normal((n, k))
+
+
+@pytest.fixture
+def blocks(monkeypatch):
+    """Have the loop take blocks of so many samples, whatever the width; 0: never."""
+
+    def force(size):
+        monkeypatch.setattr(wide, "INPUTS", 1 if size else 10**9)
+        monkeypatch.setattr(wide, "SYNAPSES", 0)
+        monkeypatch.setattr(wide, "SAMPLES", 1)
+        monkeypatch.setattr(wide, "rows", lambda k, d, itemsize: size)
+
+    return force
+
+
+def learned(Network, params, X):
+    """Every array of the network, and its outputs while it learned and after."""
+    network = Network(D, random_state=0, **params)
+    if Network is bionica.NonnegativePCA and "whiten" not in params:
+        network.fit(X[:100])
+    Y = network.partial_fit_transform(X)
+    return {"outputs": Y, "transform": network.transform(X), **to_arrays(network._state)}
+
+
+def assert_alike(found, expected, tolerance=1e-10):
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        if value.dtype.kind == "f":
+            size = max(1.0, float(np.abs(value).max(initial=0.0)))
+            np.testing.assert_allclose(found[name], value, rtol=0, atol=tolerance * size, err_msg=name)
+        else:
+            np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+def repairs(found, name):
+    return found["repairs"][REPAIRS.index(name)]
+
+
+@pytest.mark.parametrize("dynamics", ["exact", "gradient"])
+@pytest.mark.parametrize("rule", RULES)
+def test_blocks_equal_the_sequential_loop(blocks, rule, dynamics):
+    Network, params = RULES[rule]
+    _, X = problem()
+    for guards in (True, False):
+        chosen = {**params, "dynamics": dynamics, "guards": guards}
+        blocks(0)
+        expected = learned(Network, chosen, X)
+        for size in (2, 7, 64, 1000):
+            blocks(size)
+            assert_alike(learned(Network, chosen, X), expected)
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if "natural" not in rule])
+def test_each_guard_alone(blocks, rule):
+    Network, params = RULES[rule]
+    _, X = problem(seed=1)
+    for guard in Network._own_guards:
+        blocks(0)
+        expected = learned(Network, {**params, "guards": [guard]}, X)
+        blocks(32)
+        assert_alike(learned(Network, {**params, "guards": [guard]}, X), expected)
+
+
+@pytest.mark.parametrize("average", [False, True])
+def test_guards_that_act(blocks, average):
+    """Silent neurons flipped, rates capped, rows replaced and singular values lifted inside and between blocks."""
+    _, X = problem(seed=2)
+    acted = set()
+    rng = np.random.default_rng(0)
+    W = 0.2 * rng.standard_normal((D, K)) - X.mean(axis=0)
+    cases = [
+        (bionica.TwoCompartmentNICA, {"init": {"W_xz": W}, "eta0": 0.3, "decay": 0.1}, X),
+        (bionica.InterneuronNICA, {"init": {"W_xy": W}, "eta0": 0.3, "decay": 0.1}, 0.02 * X),
+        (
+            bionica.InterneuronNICA,
+            {"init": {"W_xy": W}, "eta0": 0.3, "decay": 0.1, "guards": ["silent", "spectrum"]},
+            0.02 * X,
+        ),
+    ]
+    for Network, params, data in cases:
+        params = {**PLAIN, "average": average, **params}
+        blocks(0)
+        expected = learned(Network, params, data)
+        acted |= {name for name in REPAIRS if repairs(expected, name)}
+        for size in (13, 64):
+            blocks(size)
+            assert_alike(learned(Network, params, data), expected)
+    assert {"silent", "rate", "row", "spectrum"} <= acted
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_single_precision(blocks, rule):
+    Network, params = RULES[rule]
+    X = problem()[1].astype(np.float32)
+    blocks(0)
+    expected = learned(Network, params, X)
+    blocks(40)
+    found = learned(Network, params, X)
+    assert found["outputs"].dtype == np.float32
+    assert_alike(found, expected, 2e-3)
+
+
+def hard(rng):
+    _, X = problem(noise=0.0)
+    yield "rank d", X
+    yield "all alike", np.repeat(X[:1], len(X), axis=0)
+    yield "silence", X * (np.arange(len(X)) % 3 > 0)[:, np.newaxis]
+    yield "sizes of all kinds", X * 10.0 ** rng.uniform(-6, 1, (len(X), 1))
+    yield "a far mean", X + 1.0
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if "natural" not in rule])
+def test_hard_blocks(blocks, rng, rule):
+    """Samples that depend on each other, whose Gram matrix is singular, and samples of very different size."""
+    Network, params = RULES[rule]
+    params = {**params, "eta0": 1e-4}
+    for name, X in hard(rng):
+        if name == "all alike" and "offline" in rule:
+            continue  # nothing to whiten
+        blocks(0)
+        expected = learned(Network, params, X)
+        blocks(64)
+        found = learned(Network, params, X)
+        try:
+            assert_alike(found, expected)
+        except AssertionError as error:
+            raise AssertionError(f"{name}: {error}") from error
+
+
+def test_divergence_is_told_at_the_same_sample(blocks):
+    _, X = problem()
+    X[200] *= 1e200
+    messages = []
+    for size in (0, 64):
+        blocks(size)
+        network = bionica.TwoCompartmentNICA(D, random_state=0, **{**PLAIN, "guards": False})
+        with pytest.raises(bionica.estimators.errors.DivergenceError) as error:
+            network.partial_fit(X)
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
+
+
+def test_the_form_is_chosen_by_size():
+    rng = np.random.default_rng(0)
+    _, X = problem(20, 1000, 3)
+    state = bionica.TwoCompartmentNICA(3, random_state=0, **PLAIN).partial_fit(X)._state
+    assert wide.suits(state, 20, 100_000)
+    assert not wide.suits(state, 1, 100_000)  # learn_one
+    assert not wide.suits(state, 20, 1000)  # lies in cache
+    unwhitened = bionica.NonnegativePCA(3, whiten=False, random_state=0).partial_fit(rng.exponential(size=(5, 3)))
+    assert not wide.suits(unwhitened._state, 20, 100_000)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_chunks_of_a_wide_stream_agree_to_rounding(monkeypatch, rule):
+    monkeypatch.setattr(wide, "SYNAPSES", 0)
+    Network, params = RULES[rule]
+    _, X = problem(230, 1200)
+    ends = []
+    for step in (230, 50, 3):
+        network = Network(D, random_state=0, **params)
+        if Network is bionica.NonnegativePCA and "whiten" not in params:
+            network.fit(X[:100])
+        for start in range(0, len(X), step):
+            network.partial_fit(X[start : start + step])
+        ends.append(to_arrays(network._state))
+    for end in ends[1:]:
+        assert_alike(end, ends[0])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_whitening_of_few_rows_is_that_of_the_covariance(dtype):
+    _, X = problem(80, 1100, 5)
+    X = (1e3 * X + 5).astype(dtype)
+    expected, found = whitening(moments(X), 5, precision=dtype), whiten_rows(X, 5)
+    np.testing.assert_allclose(found.matrix, expected.matrix, rtol=1e-6, atol=1e-9 * np.abs(expected.matrix).max())
+    np.testing.assert_allclose(found.inverse, expected.inverse, rtol=1e-6, atol=1e-9 * np.abs(expected.inverse).max())
+    np.testing.assert_allclose(found.eigenvalues[:40], expected.eigenvalues[:40], rtol=1e-9)
+    np.testing.assert_allclose(found.matrix @ found.inverse, np.eye(5), atol=1e-12)
+
+
+def test_whitening_of_few_rows_finds_the_rank_at_any_scale():
+    _, X = problem(50, 1100, 3, noise=0.0)
+    for scale, dtype in itertools.product((1e-30, 1.0, 1e30), (np.float64, np.float32)):
+        found = whiten_rows((scale * X).astype(dtype))
+        assert found.rank == 3
+        Z = (scale * X) @ found.matrix.T
+        np.testing.assert_allclose(np.cov(Z.T, bias=True), np.eye(3), atol=1e-5 if dtype is np.float32 else 1e-12)
+    assert whiten_rows(np.ones((5, 1100))).rank == 0
+
+
+@pytest.mark.parametrize("name", ["TwoCompartmentNICA", "InterneuronNICA", "NonnegativePCA"])
+def test_wide_fits_stay_below_a_covariance(name):
+    """k x k would be 800 MB; the data are 16 MB."""
+    S, X = problem(200, 10_000, 3)
+    tracemalloc.start()
+    try:
+        network = getattr(bionica, name)(3, random_state=0).fit(X)
+        stream = getattr(bionica, name)(3, random_state=0)
+        for start in range(0, 200, 40):
+            stream.partial_fit(X[start : start + 40])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * X.nbytes
+    if name != "NonnegativePCA":
+        assert permutation_error(S, network.transform(X)) < 0.05
+
+
+def test_more_sources_than_the_samples_show():
+    _, X = problem(40, 1500, 3, noise=0.0)
+    network = bionica.TwoCompartmentNICA(5, random_state=0).fit(X)
+    assert network.components_.shape == (5, 1500)
+    assert np.isfinite(network.transform(X)).all()
+    assert bionica.TwoCompartmentNICA("auto", random_state=0).fit(X).components_.shape == (3, 1500)
