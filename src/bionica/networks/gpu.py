@@ -64,40 +64,60 @@ class Found(NamedTuple):
     done : int64 array of shape (n,)
         Samples before the first whose output left the range of its numbers; T if all is well.
     repairs : int64 array of shape (n,)
-    seconds : float
-        That the card computed.
     """
 
     noted: np.ndarray
     done: np.ndarray
     repairs: np.ndarray
-    seconds: float
 
 
-def run(batch: Batch, block: int = 64, blocks: int = 0) -> Found:
-    """Run a batch; `block` threads in a block, `blocks` of them (0: one thread a network)."""
+class Prepared(NamedTuple):
+    """A batch that is on the card."""
+
+    compiled: Any
+    grid: int
+    block: int
+    arguments: tuple[Any, ...]
+    noted: Any
+    done: Any
+    repairs: Any
+
+
+def prepare(batch: Batch, block: int = 64, blocks: int = 0) -> Prepared:
+    """Compile for a batch and send it; `block` threads in a block, `blocks` of them (0: one thread a network)."""
     from numba import cuda
 
     n, (_, T, _), d = len(batch.states), batch.X.shape, batch.S.shape[2]
     state = batch.states[0]
     params = _together(state, batch.params[0])
-    arrays = [np.stack([_leaves(s)[i] for s in batch.states], axis=-1) for i in range(len(_leaves(state)))]
+    arrays = [np.stack(same, axis=-1) for same in zip(*(_leaves(s) for s in batch.states), strict=True)]
     numbers = np.array([[float(x) for x in _numbers(p)] for p in batch.params]).T.reshape(-1, n)
     compiled = kernel(*kind(state, params), d, batch.X.dtype.name)
     on_card = [cuda.to_device(np.ascontiguousarray(a)) for a in (*arrays, numbers.astype(batch.X.dtype))]
-    shared = [cuda.to_device(np.ascontiguousarray(a)) for a in batch[2:]]  # X, S, data, rates, schedule, times
+    X, S, data, *shared = [cuda.to_device(np.ascontiguousarray(a)) for a in batch[2:]]
     noted = cuda.to_device(np.zeros((len(batch.times), d, d, n)))
     done, repairs = cuda.to_device(np.full(n, T)), cuda.to_device(np.zeros(n, np.int64))
-    rest = (*shared[3:], noted, done, repairs, batch.X.dtype.type(largest_output(batch.X.dtype)), *on_card)
-    grid = blocks or -(-n // block)
-    nobody = cuda.to_device(np.zeros(0, np.int64))
-    compiled[1, block](*shared[:2], nobody, *rest)  # compiles
+    rest = (*shared, noted, done, repairs, batch.X.dtype.type(largest_output(batch.X.dtype)), *on_card)
+    compiled[1, block](X, S, cuda.to_device(np.zeros(0, np.int64)), *rest)  # on no network: compiles
+    return Prepared(compiled, blocks or -(-n // block), block, (X, S, data, *rest), noted, done, repairs)
+
+
+def launch(batches: list[Prepared]) -> float:
+    """Run batches on the card at once, and return the seconds that it took."""
+    from numba import cuda
+
     cuda.synchronize()
     started = time.perf_counter()
-    compiled[grid, block](*shared[:3], *rest)
+    for batch in batches:
+        batch.compiled[batch.grid, batch.block, cuda.stream()](*batch.arguments)
     cuda.synchronize()
-    seconds = time.perf_counter() - started
-    return Found(np.cumsum(noted.copy_to_host(), axis=0), done.copy_to_host(), repairs.copy_to_host(), seconds)
+    return time.perf_counter() - started
+
+
+def collect(batch: Prepared) -> Found:
+    """Bring back what was found."""
+    noted = np.cumsum(batch.noted.copy_to_host(), axis=0)
+    return Found(noted, batch.done.copy_to_host(), batch.repairs.copy_to_host())
 
 
 def kind(state: Any, params: Any) -> Any:

@@ -1,4 +1,5 @@
-"""Cases on a GPU: networks of one kind and size go together, one thread each; the data of a batch are sent once.
+"""Cases on a GPU: networks of one kind and size go together, one thread each; different kinds run side by side; the data of a
+batch are sent once.
 
 What a GPU cannot take is run on the CPU: networks whose gain follows the input (`precondition="scale"`), data without sources to
 compare with, and batches whose data do not fit into the card's memory.
@@ -24,6 +25,8 @@ __all__ = ["available", "run"]
 
 #: Share of the card's free memory that a batch may take.
 SHARE = 0.8
+#: Networks that go together at most, so that results come while others run.
+NETWORKS = 2**16
 
 
 class _Entry(NamedTuple):
@@ -64,11 +67,11 @@ def _cuda() -> Any:
 
 def run(cases: Sequence[Case], n_jobs: int) -> Generator[Outcome, None, None]:
     """Run cases on the GPU, those that it cannot take in threads, and yield their outcomes as they come."""
-    elsewhere = [case for case in cases if case.value("precondition") == "scale" or not case.data.d]
+    elsewhere = [case for case in cases if _is_for_cpu(case)]
     problems: dict[tuple[str, int, str], Problem] = {}
     groups: dict[Any, list[_Entry]] = defaultdict(list)
     for case in cases:
-        if case in elsewhere:
+        if _is_for_cpu(case):
             continue
         key = (case.data.identity, case.data.seed_of(case.seed), case.dtype)
         if key not in problems:
@@ -78,15 +81,40 @@ def run(cases: Sequence[Case], n_jobs: int) -> Generator[Outcome, None, None]:
             yield entry
         else:
             groups[gpu.kind(entry.state, entry.params), entry.X.shape, entry.case.times].append(entry)
-    for entries in groups.values():
-        for batch in _batches(entries):
-            if batch is None:
-                warnings.warn("the data do not fit into the GPU's memory: their cases run on the CPU", stacklevel=2)
-                elsewhere += [entry.case for entry in entries]
-                break
-            yield from _compute(batch)
+    free, _ = _cuda().current_context().get_memory_info()
+    together: list[list[_Entry]] = []
+    left = SHARE * free
+    for batch in (batch for entries in groups.values() for batch in _cut(entries)):
+        need = _bytes(batch)
+        if need > SHARE * free:
+            warnings.warn("the data do not fit into the GPU's memory: their cases run on the CPU", stacklevel=2)
+            elsewhere += [entry.case for entry in batch]
+            continue
+        if need > left:
+            yield from _compute(together)
+            together, left = [], SHARE * free
+        together.append(batch)
+        left -= need
+    yield from _compute(together)
     if elsewhere:
         yield from engine_cpu.run(elsewhere, n_jobs)
+
+
+def _is_for_cpu(case: Case) -> bool:
+    return case.value("precondition") == "scale" or not case.data.d
+
+
+def _cut(entries: list[_Entry]) -> Iterable[list[_Entry]]:
+    """Cut the networks of one kind into batches; those on the same data stay together, for threads that go together."""
+    entries = sorted(entries, key=lambda entry: id(entry.X))
+    return (entries[i : i + NETWORKS] for i in range(0, len(entries), NETWORKS))
+
+
+def _bytes(entries: list[_Entry]) -> int:
+    """Return what a batch takes on the card, or a little more."""
+    own = sum(a.nbytes for a in to_arrays(entries[0].state).values()) + entries[0].score.noted.nbytes
+    shared = {id(a): a.nbytes for entry in entries for a in (entry.X, entry.S, entry.rates)}
+    return int(own * len(entries) + sum(shared.values()))
 
 
 def _open(case: Case, problem: Problem) -> _Entry | Outcome:
@@ -104,40 +132,29 @@ def _open(case: Case, problem: Problem) -> _Entry | Outcome:
     return _Entry(case, state, network._rule_params(state, X.dtype), X, problem.S, len(Y), rates, score)
 
 
-def _batches(entries: list[_Entry]) -> Generator[list[_Entry] | None, None, None]:
-    """Cut entries so that a batch fits into the card's memory; None if not even one does."""
-    free, _ = _cuda().current_context().get_memory_info()
-    left = SHARE * free
-    batch: list[_Entry] = []
-    seen: set[int] = set()
-    for entry in entries:
-        own = sum(a.nbytes for a in to_arrays(entry.state).values()) + entry.score.noted.nbytes
-        shared = entry.X.nbytes + entry.S.nbytes + entry.rates.nbytes
-        need = own + (0 if id(entry.X) in seen else shared)
-        if need > left and batch:
-            yield batch
-            batch, seen, left = [], set(), SHARE * free
-            need = own + shared
-        if need > left:
-            yield None
-            return
-        seen.add(id(entry.X))
-        batch.append(entry)
-        left -= need
-    if batch:
-        yield batch
+def _compute(batches: list[list[_Entry]]) -> Iterable[Outcome]:
+    """Run batches on the card at once and turn what comes back into outcomes."""
+    prepared = [gpu.prepare(_batch(entries)) for entries in batches]
+    seconds = gpu.launch(prepared) / max(1, sum(map(len, batches)))
+    for entries, batch in zip(batches, prepared, strict=True):
+        found = gpu.collect(batch)
+        for i, entry in enumerate(entries):
+            repairs = int(found.repairs[i])
+            if found.done[i] < len(entry.X) - entry.first:
+                status = f"diverged at sample {entry.first + found.done[i]}"
+                yield failed(entry.case, status, repairs, seconds, "cuda")
+            else:
+                entry.score.noted[-len(found.noted) :] = entry.score.total + found.noted[..., i]
+                yield finished(entry.case, entry.score, repairs, seconds, "cuda")
 
 
-def _compute(entries: list[_Entry]) -> Iterable[Outcome]:
-    """Run a batch and turn what comes back into outcomes."""
-    entries = sorted(entries, key=lambda entry: id(entry.X))  # threads that go together read the same data
-    head = entries[0]
-    first, dtype = head.first, head.X.dtype
+def _batch(entries: list[_Entry]) -> gpu.Batch:
+    first, dtype = entries[0].first, entries[0].X.dtype
     X, data = _distinct([entry.X for entry in entries])
     S, _ = _distinct([entry.S for entry in entries], [entry.X for entry in entries])
     rates, schedule = _alike([entry.rates for entry in entries])
-    times = head.score.times[head.score.times > first] - first
-    batch = gpu.Batch(
+    times = entries[0].score.times
+    return gpu.Batch(
         [entry.state for entry in entries],
         [entry.params for entry in entries],
         np.stack([x[first:] for x in X]),
@@ -145,17 +162,8 @@ def _compute(entries: list[_Entry]) -> Iterable[Outcome]:
         data,
         np.stack(rates).astype(dtype),
         schedule,
-        times,
+        times[times > first] - first,
     )
-    found = gpu.run(batch)
-    seconds = found.seconds / len(entries)
-    for i, entry in enumerate(entries):
-        repairs = int(found.repairs[i])
-        if found.done[i] < batch.X.shape[1]:
-            yield failed(entry.case, f"diverged at sample {first + found.done[i]}", repairs, seconds, "cuda")
-            continue
-        entry.score.noted[-len(times) :] = entry.score.total + found.noted[..., i]
-        yield finished(entry.case, entry.score, repairs, seconds, "cuda")
 
 
 def _distinct(arrays: list[Any], by: list[Any] | None = None) -> tuple[list[Any], Any]:
