@@ -34,7 +34,7 @@ import numpy as np
 
 from .compiled import cold, generic, hot
 from .guards import UNSETTLED
-from .pivoting import Exact, ExactAsymmetric, Masked, complementary, linear, solve_firing
+from .pivoting import Exact, ExactAsymmetric, Masked, complementary, linear, overflow, solve_firing
 from .plasticity import apply
 
 #: H, and M where it is a product, are computed anew every so many samples.
@@ -120,20 +120,20 @@ def refresh_interneurons(W_yn, W_ny, M, H, t, changed):
 
 @hot
 def _unrectified(H, c, ws):
-    """ws.free <- H c; returns the largest |c_i|."""
+    """ws.free <- H c; returns the sum of |c_i|, finite only if every c_i is."""
     d = c.shape[0]
-    c_max = c.dtype.type(0)
+    c_sum = c.dtype.type(0)
     for i in range(d):
         s = H[i, 0] * c[0]
         for j in range(1, d):
             s += H[i, j] * c[j]
         ws.free[i] = s
-        c_max = max(c_max, abs(c[i]))
-    return c_max
+        c_sum += abs(c[i])
+    return c_sum
 
 
 @hot
-def _rectify(dynamics, M, H, c, c_max, z, ws):
+def _rectify(dynamics, M, H, c, c_sum, z, ws):
     """z >= 0 by exchanges from ws.free = H c. Returns 1 if z was found in M, 2 if in H, 0 if exchanges do not end soon."""
     d = z.shape[0]
     firing, index, free, u, w = ws.firing, ws.chosen, ws.free, ws.u, ws.w
@@ -170,7 +170,7 @@ def _rectify(dynamics, M, H, c, c_max, z, ws):
         violated = 0
         f = 0
         for i in range(d):
-            bad = not (z[i] >= -tol * z_max if firing[i] else w[i] >= -tol * c_max)  # so is what is no number
+            bad = not (z[i] >= -tol * z_max if firing[i] else w[i] >= -tol * c_sum)  # so is what is no number
             z[i] = max(z[i], z.dtype.type(0)) if firing[i] else z.dtype.type(0)
             violated += bad
             firing[i] ^= bad
@@ -187,7 +187,7 @@ def accepted(eps):
 
 
 @hot
-def _residual(M, c, c_max, z, ws, rectify):
+def _residual(M, c, c_sum, z, ws, rectify):
     """ws.w <- c - M z where neurons fire, or where it is positive and they should; returns its size over that of its terms."""
     d = c.shape[0]
     w = ws.w
@@ -205,12 +205,12 @@ def _residual(M, c, c_max, z, ws, rectify):
         worst = max(worst, abs(s))
         size += abs(z[i])
         largest = max(largest, M[i, i])
-    total = c_max + largest * size
+    total = c_sum + largest * size
     return worst / total if total > 0 else worst
 
 
 @cold
-def _refine(dynamics, M, H, c, c_max, z, ws, rectify):
+def _refine(dynamics, M, H, c, c_sum, z, ws, rectify):
     """Two corrections of z with the residual in ws.w, the firing neurons given; False if that is not enough."""
     d = c.shape[0]
     index, free, u, w = ws.chosen, ws.free, ws.u, ws.w
@@ -240,7 +240,7 @@ def _refine(dynamics, M, H, c, c_max, z, ws, rectify):
             z[i] += free[i]
             if rectify:
                 z[i] = max(z[i], 0.0)
-        if _residual(M, c, c_max, z, ws, rectify) <= accepted(dynamics.eps):
+        if _residual(M, c, c_sum, z, ws, rectify) <= accepted(dynamics.eps):
             return True
     return False
 
@@ -248,14 +248,17 @@ def _refine(dynamics, M, H, c, c_max, z, ws, rectify):
 @hot
 def settle_exactly(dynamics, M, H, c, z, ws):
     """z >= 0 with M z - c >= 0 and complementary."""
-    c_max = _unrectified(H, c, ws)
-    found = _rectify(dynamics, M, H, c, c_max, z, ws)
+    c_sum = _unrectified(H, c, ws)
+    if not c_sum < np.inf:
+        overflow(z)
+        return
+    found = _rectify(dynamics, M, H, c, c_sum, z, ws)
     if found == 1:
         return
     if found == 2:
-        if _residual(M, c, c_max, z, ws, True) <= accepted(dynamics.eps):
+        if _residual(M, c, c_sum, z, ws, True) <= accepted(dynamics.eps):
             return
-        if _refine(dynamics, M, H, c, c_max, z, ws, True):
+        if _refine(dynamics, M, H, c, c_sum, z, ws, True):
             return
     complementary(dynamics, M, c, z, ws)
 
@@ -263,12 +266,15 @@ def settle_exactly(dynamics, M, H, c, z, ws):
 @hot
 def solve_exactly(dynamics, M, H, c, y, ws):
     """y with M y = c."""
-    c_max = _unrectified(H, c, ws)
+    c_sum = _unrectified(H, c, ws)
+    if not c_sum < np.inf:
+        overflow(y)
+        return
     for i in range(y.shape[0]):
         y[i] = ws.free[i]
-    if _residual(M, c, c_max, y, ws, False) <= accepted(dynamics.eps):
+    if _residual(M, c, c_sum, y, ws, False) <= accepted(dynamics.eps):
         return
-    if not _refine(dynamics, M, H, c, c_max, y, ws, False):
+    if not _refine(dynamics, M, H, c, c_sum, y, ws, False):
         linear(dynamics, M, c, y, ws)
 
 
@@ -310,7 +316,10 @@ def settle_masked(dynamics, M, H, c, z, ws):
     zero, one = M.dtype.type(0), M.dtype.type(1)
     floor = M.dtype.type(8 * d * dynamics.eps)
     tol = M.dtype.type(32 * dynamics.eps)
-    c_max = _unrectified(H, c, ws)
+    c_sum = _unrectified(H, c, ws)
+    if not c_sum < np.inf:
+        overflow(z)
+        return
     largest = zero
     for i in range(d):
         m[i] = one if ws.free[i] >= zero else zero
@@ -320,7 +329,7 @@ def settle_masked(dynamics, M, H, c, z, ws):
         size = zero
         for i in range(d):
             size += abs(z[i])
-        slack = tol * (c_max + largest * size)
+        slack = tol * (c_sum + largest * size)
         violated = 0
         for i in range(d):
             s = -c[i]

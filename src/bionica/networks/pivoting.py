@@ -276,9 +276,22 @@ def _pivot(dynamics, M, shift, c, z, ws, tol):
 
 
 @cold
+def overflow(z):
+    """z <- infinity, which the loop reports."""
+    for i in range(z.shape[0]):
+        z[i] = np.inf
+
+
+@cold
 def complementary(dynamics, M, c, z, ws):
     """z >= 0 with M z - c >= 0 and complementary, written to z; where there is none, z is infinite."""
     d = c.shape[0]
+    size = 0.0
+    for i in range(d):
+        size += abs(c[i])
+    if not size < np.inf:
+        overflow(z)
+        return
     tol = 32 * dynamics.eps
     shift = 0.0
     for attempt in range(10):
@@ -291,8 +304,7 @@ def complementary(dynamics, M, c, z, ws):
             shift = _more(M, shift, dynamics.eps, ws)
             for i in range(d):
                 ws.firing[i] = False
-    for i in range(d):
-        z[i] = np.inf
+    overflow(z)
 
 
 @cold
@@ -321,5 +333,4 @@ def linear(dynamics, M, c, y, ws):
                 y[i] = ws.u[i]
             return
         shift = _more(M, shift, dynamics.eps, ws)
-    for i in range(d):
-        y[i] = np.inf
+    overflow(y)
