@@ -6,6 +6,7 @@ import sys
 import threading
 import warnings
 
+import numba
 import numpy as np
 import pytest
 import scipy.sparse
@@ -485,3 +486,16 @@ def test_memory_does_not_grow_with_the_samples(Network):
     assert network.n_samples_seen_ > 9_900_000
     assert abs(len(pickle.dumps(network)) - size) < 100
     assert grown < 4e6
+
+
+def test_the_compiled_loop_is_called_directly(Network):
+    """After the first call neither Numba's look-up of types nor the lock of the compilation is in the way."""
+    from bionica.networks import stream
+
+    if numba.config.DISABLE_JIT:
+        pytest.skip("nothing is compiled")
+    _, X = mixtures(300, 3)
+    Network(3, random_state=0).fit(X).partial_fit(X)
+    assert stream._ENTRIES
+    with stream._COMPILING:
+        Network(3, random_state=0).fit(X)

@@ -22,7 +22,12 @@ NETWORKS = tuple(WEIGHTS)
 #: Those that have defaults beyond the paper.
 SINGLE_LAYER = NETWORKS[:2]
 PAPER: dict[str, Any] = {"precondition": None, "average": False, "init": "random"}
-ETA0, DECAY, TAU = 0.01, 1e-3, 0.8
+DECAY, TAU = 1e-3, 0.8
+
+
+def first_rate(d: int) -> float:
+    """Return the first learning rate: Algorithm 1 by the paper's rule does not bear 0.01 with 200 outputs."""
+    return 0.01 if d < 100 else 0.001
 
 
 def problem(n: int, d: int, k: int | None = None) -> Array:
@@ -36,7 +41,7 @@ def paper_network(name: str, d: int, X: Array) -> Any:
     """The paper's rule after X."""
     options = PAPER if name in SINGLE_LAYER else {}
     options = options | ({"tau": TAU} if name == "TwoCompartmentNICA" else {})
-    return getattr(estimators, name)(d, eta0=ETA0, decay=DECAY, random_state=0, **options).fit(X)
+    return getattr(estimators, name)(d, eta0=first_rate(d), decay=DECAY, random_state=0, **options).fit(X)
 
 
 def default_network(name: str, d: int, X: Array) -> Any:
@@ -52,7 +57,7 @@ def default_network(name: str, d: int, X: Array) -> Any:
 
 def in_cpp(library: Any, network: Any, X: Array) -> Callable[[], Array]:
     """Algorithm 2 in C++, going on from the weights of a network."""
-    rates = learning_rates(ETA0, DECAY, 1.0, network.n_samples_seen_, len(X))
+    rates = learning_rates(network.eta0, DECAY, 1.0, network.n_samples_seen_, len(X))
     W_xz, W_zz = (np.ascontiguousarray(W, dtype=np.float64) for W in (network.W_xz_, network.W_zz_))
     return lambda: cpp.run(library, X, rates, TAU, W_xz.copy(), W_zz.copy())
 
@@ -60,7 +65,7 @@ def in_cpp(library: Any, network: Any, X: Array) -> Callable[[], Array]:
 def in_numpy(network: Any, X: Array, settle: line_by_line.Settle) -> Callable[[], Array]:
     """The same rule in NumPy, going on from the weights of a network."""
     name = type(network).__name__
-    rates = learning_rates(ETA0, DECAY, 1.0, network.n_samples_seen_, len(X))
+    rates = learning_rates(network.eta0, DECAY, 1.0, network.n_samples_seen_, len(X))
     weights = {part: getattr(network, f"{part}_") for part in WEIGHTS[name]}
     if name == "TwoCompartmentNICA":
         return lambda: line_by_line.two_compartment(X, **weights, rates=rates, tau=TAU, settle=settle)

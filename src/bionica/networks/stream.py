@@ -131,9 +131,7 @@ def _run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarra
         with _COMPILING, lanes():
             compiled = _compile(name)
             done = compiled(state, work, params, X, rates, Y, limit)
-            if getattr(
-                loop, "overloads", None
-            ):  # compiled: Numba would look up the types of every argument at every call
+            if getattr(compiled, "overloads", None):  # Numba would look up the types of every argument at every call
                 (result,) = compiled.overloads.values()
                 _ENTRIES[name] = result.entry_point
     else:
