@@ -474,6 +474,7 @@ def test_resume_checks_that_model_and_input_belong_together(tmp_path, problem):
     assert "starting from the beginning" in result.stderr
     model = ["--model", m, "--resume", "--force"]
     assert "stopped in an input of 4000" in refused(write(tmp_path / "y.npy", X[:2000]), *model)
+    assert "is not the input that" in refused(write(tmp_path / "w.npy", X[::-1].copy()), *model)
     assert "has 4 mixtures" in refused(write(tmp_path / "z.npy", X[:, :4].copy()), *model)
     assert "holds a TwoCompartmentNICA" in refused(x, *model, "--method", "interneuron")
     assert "has 3 sources" in refused(x, *model, "--sources", 2)

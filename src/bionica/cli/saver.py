@@ -1,5 +1,6 @@
 """A trained network to its file (at once, or beside the work where nobody may wait for the disk) and back."""
 
+import hashlib
 from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from .options import CLASSES, Options
 if TYPE_CHECKING:
     from ..io import Reader
 
-__all__ = ["Saver", "resumed"]
+__all__ = ["Saver", "beginning", "resumed"]
 
 Contents = tuple[dict[str, Any], dict[str, Any]]
 
@@ -81,6 +82,13 @@ class Saver:
         io.write_model(self.path, header, arrays)
 
 
+def beginning(reader: "Reader") -> str | None:
+    """Return a digest of the first samples of an input that can be read again: what tells it from another as long."""
+    for block in reader.blocks():
+        return hashlib.sha256(block[:100].tobytes()).hexdigest()
+    return None
+
+
 def resumed(path: Path, o: Options, reader: "Reader") -> tuple[Any, int]:
     """Load the network of an earlier run and what it had seen before the input; refuse one that does not belong here."""
     from .. import io, load
@@ -107,6 +115,11 @@ def resumed(path: Path, o: Options, reader: "Reader") -> tuple[Any, int]:
         raise io.InputError(
             f"{reader.name} has {reader.n_samples} samples; {path} stopped in an input of {before}: give that one, or start "
             "anew with --force instead of --resume"
+        )
+    if reader.repeatable and not o.follow and progress.get("begins") not in (None, beginning(reader)):
+        raise io.InputError(
+            f"{reader.name} is not the input that {path} stopped in: give that one, or start anew with --force. "
+            f"To learn on from other data, pipe them: cat MORE.csv | bionica separate - --model {path} --resume"
         )
     return network, int(progress.get("zero", network.n_samples_seen_))
 

@@ -15,7 +15,7 @@ import typer
 
 from .options import Method, Options
 from .running import heard, new_network, undisturbed, warm_up
-from .saver import Saver, resumed
+from .saver import Saver, beginning, resumed
 from .saying import Voice, n_missing
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ class Separation:
     network: Any = None
     #: What `network` had seen when it began with the input: its place in the input is what it has seen since.
     zero: int = 0
+    #: Digest of the first samples of an input that can be read again.
+    begins: str | None = None
     saved: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -231,8 +233,16 @@ class Separation:
         """Save network and place in the input; with `every`, if the last time is so long ago, and a pipe does not wait for it."""
         if self.saver is None:
             return
-        n_samples = reader.n_samples if reader.repeatable and not self.options.follow else None
-        progress = {"zero": self.zero, "n_samples": n_samples, "use": self.options.use, "skip": self.options.skip}
+        again = reader.repeatable and not self.options.follow
+        if again and self.begins is None:
+            self.begins = beginning(reader)
+        progress = {
+            "zero": self.zero,
+            "n_samples": reader.n_samples if again else None,
+            "begins": self.begins,
+            "use": self.options.use,
+            "skip": self.options.skip,
+        }
         if every is None:
             self.saver.save(self.network, progress)
         elif time.monotonic() - self.saved < every:
