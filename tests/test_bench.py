@@ -11,7 +11,18 @@ from typer.testing import CliRunner
 
 from bionica import bench, estimators
 from bionica.bench import cpp, line_by_line
-from bionica.bench.contenders import DECAY, ETA0, NETWORKS, PAPER, SINGLE_LAYER, TAU, WEIGHTS, in_cpp, in_numpy, problem
+from bionica.bench.contenders import (
+    DECAY,
+    NETWORKS,
+    PAPER,
+    SINGLE_LAYER,
+    TAU,
+    WEIGHTS,
+    first_rate,
+    in_cpp,
+    in_numpy,
+    problem,
+)
 from bionica.cli import app
 
 TINY = bench.Sizes(
@@ -35,7 +46,7 @@ def fresh(name, d):
     """A network without guards, at its first sample."""
     options = PAPER if name in SINGLE_LAYER else {}
     options = options | ({"tau": TAU} if name == "TwoCompartmentNICA" else {})
-    return getattr(estimators, name)(d, eta0=ETA0, decay=DECAY, random_state=0, guards=False, **options)
+    return getattr(estimators, name)(d, eta0=first_rate(3), decay=DECAY, random_state=0, guards=False, **options)
 
 
 def learned(name, d, X):
