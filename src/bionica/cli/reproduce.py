@@ -117,7 +117,7 @@ def _check_folder(output: Path) -> None:
 
 def _results(config: Reproduction, output: Path, jobs: int, force: bool) -> tuple[list[Result], int]:
     """Run what is not there yet, and read everything."""
-    from joblib import cpu_count  # type: ignore[import-untyped]
+    from joblib import cpu_count
 
     from .. import experiments
 
@@ -202,7 +202,7 @@ def _finite(value: Any) -> Any:
 @contextmanager
 def _one_line_errors(output: Path, force: bool) -> Iterator[None]:
     """End with a sentence, not with a traceback."""
-    from joblib.externals.loky.process_executor import TerminatedWorkerError  # type: ignore[import-untyped]
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     from ..io.source import FULL
 

@@ -55,7 +55,7 @@ def run_all(
     if jobs == 1 or len(tasks) < 2:
         finished: Iterable[Task] = (execute(task, store) for task in tasks)
     else:
-        from joblib import Parallel, delayed  # type: ignore[import-untyped]
+        from joblib import Parallel, delayed
 
         parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
         finished = parallel(delayed(execute)(task, store) for task in tasks)

@@ -31,8 +31,8 @@ class WorkerDiedError(RuntimeError):
 
 def run_joblib(cases: Sequence[Case], n_jobs: int, backend: str) -> Generator[Outcome, None, None]:
     """Run cases through a backend of joblib and yield their outcomes as they come."""
-    from joblib import Parallel, delayed  # type: ignore[import-untyped]
-    from joblib.externals.loky.process_executor import TerminatedWorkerError  # type: ignore[import-untyped]
+    from joblib import Parallel, delayed
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     parallel = Parallel(n_jobs=n_jobs, backend=backend, return_as="generator_unordered")
     try:

@@ -33,8 +33,8 @@ def choose(
     backend : str, optional
         A backend of joblib.
     """
-    from joblib import effective_n_jobs  # type: ignore[import-untyped]
-    from joblib.parallel import BACKENDS, EXTERNAL_BACKENDS  # type: ignore[import-untyped]
+    from joblib import effective_n_jobs
+    from joblib.parallel import BACKENDS, EXTERNAL_BACKENDS
 
     if device not in DEVICES:
         raise ValueError(f"device={device!r} is unknown: choose from {', '.join(DEVICES)}")

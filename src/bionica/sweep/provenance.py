@@ -20,7 +20,7 @@ def versions() -> str:
 @lru_cache
 def machine() -> str:
     """The machine in words."""
-    from joblib import cpu_count  # type: ignore[import-untyped]
+    from joblib import cpu_count
 
     cpuinfo = Path("/proc/cpuinfo")
     names = [line.split(":", 1)[1].strip() for line in _lines(cpuinfo) if line.startswith("model name")]
