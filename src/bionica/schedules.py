@@ -45,9 +45,15 @@ def learning_rates(
     >>> learning_rates(lambda t: 0.1 if t < 2 else 0.01, 0.0, 1.0, 0, 3)
     array([0.1 , 0.1 , 0.01])
     """
-    index = np.arange(t0, t0 + n) if horizon is None else np.minimum(np.arange(t0, t0 + n), horizon)
+    index = np.arange(t0, t0 + n, dtype=np.float64)
+    if horizon is not None:
+        np.minimum(index, horizon, out=index)
     if not callable(eta0):
-        return eta0 / (1 + decay * index.astype(np.float64)) ** power
+        index *= decay
+        index += 1
+        if power != 1:
+            index **= power
+        return np.divide(eta0, index, out=index)
     try:
         rates = np.array([eta0(int(t)) for t in index], dtype=np.float64)
     except (TypeError, ValueError) as error:

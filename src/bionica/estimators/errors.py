@@ -27,8 +27,11 @@ class DivergenceError(ArithmeticError):
 
 def check_finite(block: NDArray[Any], first: int, name: str) -> None:
     """Raise ValueError for the first NaN or infinity of `block`, whose first row is number `first` of X."""
+    with np.errstate(all="ignore"):
+        if np.isfinite(np.add.reduce(block, axis=None)):
+            return
     finite = np.isfinite(block)
-    if finite.all():
+    if finite.all():  # and their sum was too large
         return
     row, column = np.argwhere(~finite)[0]
     value = "NaN" if np.isnan(block[row, column]) else "infinity"

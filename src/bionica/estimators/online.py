@@ -446,8 +446,8 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         for start, stop in self._blocks(n, k, least):
             in_blocks = wide.suits(state, stop - start, k)
             block = X[start:stop] if order is None else X[order[start:stop]]
-            # The compiled loop always gets a copy: writable, aligned, one type to compile.
-            block = np.array(block, dtype=dtype, order="C", copy=None if in_blocks else True)
+            # The compiled loop gets a copy of what is not writable and aligned: one type to compile.
+            block = np.require(block, dtype, ["C"] if in_blocks else ["C", "W", "A"])
             check_finite(block, start, name)
             self._advance(state, params, block, Y[start:stop] if keep else Y, start, learn)
         unsettled = int(state.repairs[REPAIRS.index("unsettled")]) - unsettled

@@ -243,7 +243,7 @@ def _state(header: dict[str, Any], k: int, arrays: dict[str, NDArray[Any]]) -> A
         template = nonnegative_pca.init(layers[header["layer"]], zeros(d, width), seed)
     else:
         raise ValueError(f"no network has the rule {rule!r}")
-    if header["format"] < 3:
+    if header["format"] < 4:
         own |= _inverses(own)
     if header["format"] == 1:  # nothing was averaged or scaled then
         own = {name: a for name, a in states.to_arrays(template).items() if a.size == 0} | own
@@ -252,16 +252,15 @@ def _state(header: dict[str, Any], k: int, arrays: dict[str, NDArray[Any]]) -> A
 
 
 def _inverses(own: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return what older formats did not keep: the matrix of the lateral connections where it is a product, and its inverse."""
+    """Return what older formats did not keep: the matrix of the lateral connections where it is a product, and inverses."""
     lateral = next((own[name] for name in ("W_zz", "W_yy") if name in own), None)
     found = {} if lateral is None else {"H": inverse(lateral)}
     if "W_yn" in own:
         M = own["W_ny"] @ own["W_yn"]
         found |= {"M": M, "H": inverse(M)}
     if "layer.W_hg" in own:
-        M = own["layer.W_hg"].T @ own["layer.W_hg"]
-        found |= {"layer.M": M, "layer.H": inverse(M)}
-    return found
+        found |= {"layer.B": whitening_layer.inverse(own["layer.W_hg"])}
+    return {name: array for name, array in found.items() if name not in own}
 
 
 @cache

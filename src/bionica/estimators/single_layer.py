@@ -176,7 +176,7 @@ class SingleLayerNICA(OnlineNICA):
             )
         taken = np.asarray(X[:missing], dtype=known.dtype)
         check_finite(taken, 0, type(self).__name__)
-        self._waiting = np.concatenate([known, taken])
+        self._waiting = self._behind(known, taken)
         if not len(known):  # what would not start later shall not wait
             self._rates(self._started(self._waiting), 1)
         d = self._count(self._waiting)
@@ -191,6 +191,22 @@ class SingleLayerNICA(OnlineNICA):
         if len(taken) == len(X):
             return silent
         return np.concatenate([silent, super()._learn(X[missing:], keep)])
+
+    def _behind(self, known: Array, taken: Array) -> Array:
+        """Return the waiting samples with these behind them, in the one place that has room for all: they may not fit twice."""
+        n, k = len(known) + len(taken), known.shape[1]
+        size = self._n_start(k), k
+        room = known.base
+        if not isinstance(room, np.ndarray) or room.shape != size:
+            room = np.empty(size, known.dtype)
+            room[: len(known)] = known
+        room[len(known) : n] = taken
+        return room[:n]
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        # A copy waits in a place of its own.
+        return state | {"_waiting": state["_waiting"].copy()} if "_waiting" in state else state
 
     def _open(self, X: Array) -> tuple[Any, Array]:
         if self.precondition != "natural":

@@ -45,7 +45,7 @@ def project(block: Array, d: int) -> tuple[Array, Array, int]:
         basis = np.linalg.qr(np.hstack([inverse, np.eye(block.shape[1], d)]))[0][:, rank:d]
         F = np.vstack([F, basis.T / typical])
         inverse = np.hstack([inverse, basis * typical])
-    return F / scale, inverse * scale, rank
+    return (F, inverse, rank) if scale == 1 else (F / scale, inverse * scale, rank)
 
 
 def begin(block: Array, d: int, rng: np.random.RandomState, *, offline: bool) -> Start:

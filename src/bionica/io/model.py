@@ -20,7 +20,9 @@ from .sink import whole
 
 __all__ = ["FORMAT", "ModelFileError", "read_model", "write_model"]
 
-FORMAT = 3  # 2: averaged weights, natural networks; 3: the inverse of the lateral weights
+FORMAT = (
+    4  # 2: averaged weights, natural networks; 3: the inverse of the lateral weights; 4: that of the whitening layer's
+)
 _HEADER = "header.json"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same model gives the same bytes
 

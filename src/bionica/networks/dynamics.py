@@ -4,7 +4,7 @@ Direct lateral connections (Algorithm 2, eq. 15 of the paper; the NSM layer):
 
     z <- [z + gamma (c - W_zz z)]_+      until convergence
 
-Connections through interneurons (Algorithm 1, eq. 11; the whitening layer without the [.]_+):
+Connections through interneurons (Algorithm 1, eq. 11; for the whitening layer, without the [.]_+, see there):
 
     y <- [y + gamma (c - W_ny n)]_+,  n <- n + gamma (W_yn y - n)      until convergence
 
@@ -32,10 +32,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import cold, generic, hot
+from .compiled import cold, fma, generic, hot
 from .guards import UNSETTLED
-from .pivoting import Exact, ExactAsymmetric, Masked, complementary, linear, overflow, solve_firing
-from .plasticity import apply
+from .pivoting import Exact, ExactAsymmetric, Masked, complementary, overflow, solve_firing
+from .plasticity import apply, dot
 
 #: H, and M where it is a product, are computed anew every so many samples.
 REFRESH = 1000
@@ -97,7 +97,7 @@ def invert(M, H):
                 s = H[i, p]
                 H[i, p] = 0
                 for j in range(d):
-                    H[i, j] -= s * H[p, j]
+                    H[i, j] = fma(-s, H[p, j], H[i, j])
     for i in range(d):
         for j in range(i):
             H[j, i] = H[i, j]
@@ -124,10 +124,7 @@ def _unrectified(H, c, ws):
     d = c.shape[0]
     c_sum = c.dtype.type(0)
     for i in range(d):
-        s = H[i, 0] * c[0]
-        for j in range(1, d):
-            s += H[i, j] * c[j]
-        ws.free[i] = s
+        ws.free[i] = dot(H, i, c)
         c_sum += abs(c[i])
     return c_sum
 
@@ -163,7 +160,7 @@ def _rectify(dynamics, M, H, c, c_sum, z, ws):
         for a in range(count):
             i = index[a]
             for j in range(d):
-                out[j] += u[a] * A[i, j]
+                out[j] = fma(u[a], A[i, j], out[j])
         into = z if few else w
         for a in range(count):
             into[index[a]] = u[a]
@@ -187,7 +184,7 @@ def accepted(eps):
 
 
 @hot
-def _residual(M, c, c_sum, z, ws, rectify):
+def _residual(M, c, c_sum, z, ws):
     """ws.w <- c - M z where neurons fire, or where it is positive and they should; returns its size over that of its terms."""
     d = c.shape[0]
     w = ws.w
@@ -196,10 +193,8 @@ def _residual(M, c, c_sum, z, ws, rectify):
     largest = zero
     worst = zero
     for i in range(d):
-        s = c[i]
-        for j in range(d):
-            s -= M[i, j] * z[j]
-        if rectify and not z[i] > 0:
+        s = c[i] - dot(M, i, z)
+        if not z[i] > 0:
             s = max(s, zero)
         w[i] = s
         worst = max(worst, abs(s))
@@ -210,22 +205,19 @@ def _residual(M, c, c_sum, z, ws, rectify):
 
 
 @cold
-def _refine(dynamics, M, H, c, c_sum, z, ws, rectify):
+def _refine(dynamics, M, H, c, c_sum, z, ws):
     """Two corrections of z with the residual in ws.w, the firing neurons given; False if that is not enough."""
     d = c.shape[0]
     index, free, u, w = ws.chosen, ws.free, ws.u, ws.w
     for _ in range(2):
         g = 0
         for i in range(d):
-            if rectify and not z[i] > 0:
+            if not z[i] > 0:
                 index[g] = i
                 g += 1
                 w[i] = 0
         for i in range(d):
-            s = 0.0
-            for j in range(d):
-                s += H[i, j] * w[j]
-            free[i] = s
+            free[i] = dot(H, i, w)
         for i in range(d):
             w[i] = -free[i]
         if not solve_firing(dynamics, H, 0.0, w, index, g, ws):
@@ -233,14 +225,12 @@ def _refine(dynamics, M, H, c, c_sum, z, ws, rectify):
         for a in range(g):
             i = index[a]
             for j in range(d):
-                free[j] += u[a] * H[i, j]
+                free[j] = fma(u[a], H[i, j], free[j])
         for a in range(g):
             free[index[a]] = 0
         for i in range(d):
-            z[i] += free[i]
-            if rectify:
-                z[i] = max(z[i], 0.0)
-        if _residual(M, c, c_sum, z, ws, rectify) <= accepted(dynamics.eps):
+            z[i] = max(z[i] + free[i], 0.0)
+        if _residual(M, c, c_sum, z, ws) <= accepted(dynamics.eps):
             return True
     return False
 
@@ -256,26 +246,11 @@ def settle_exactly(dynamics, M, H, c, z, ws):
     if found == 1:
         return
     if found == 2:
-        if _residual(M, c, c_sum, z, ws, True) <= accepted(dynamics.eps):
+        if _residual(M, c, c_sum, z, ws) <= accepted(dynamics.eps):
             return
-        if _refine(dynamics, M, H, c, c_sum, z, ws, True):
+        if _refine(dynamics, M, H, c, c_sum, z, ws):
             return
     complementary(dynamics, M, c, z, ws)
-
-
-@hot
-def solve_exactly(dynamics, M, H, c, y, ws):
-    """y with M y = c."""
-    c_sum = _unrectified(H, c, ws)
-    if not c_sum < np.inf:
-        overflow(y)
-        return
-    for i in range(y.shape[0]):
-        y[i] = ws.free[i]
-    if _residual(M, c, c_sum, y, ws, False) <= accepted(dynamics.eps):
-        return
-    if not _refine(dynamics, M, H, c, c_sum, y, ws, False):
-        linear(dynamics, M, c, y, ws)
 
 
 @hot
@@ -381,22 +356,19 @@ def _follow_exact(dynamics, H, rate, z, ws):
     rate = H.dtype.type(rate)
     q = H.dtype.type(0)
     for i in range(d):
-        s = H[i, 0] * z[0]
-        for j in range(1, d):
-            s += H[i, j] * z[j]
-        g[i] = s
-        q += s * z[i]
+        g[i] = dot(H, i, z)
+        q = fma(g[i], z[i], q)
     if not (rate < 1 and q >= 0):
         _forget(H)
         return
     one = H.dtype.type(1)
     grow = one / (one - rate)
-    f = math.sqrt(rate * grow / (one - rate + rate * q))
+    f = math.sqrt(rate * grow / fma(rate, q, one - rate))
     for i in range(d):
         g[i] *= f
     for i in range(d):
         for j in range(d):
-            H[i, j] = grow * H[i, j] - g[i] * g[j]
+            H[i, j] = fma(grow, H[i, j], -(g[i] * g[j]))
 
 
 @follow_lateral.register(ProjectedGradient)
@@ -418,13 +390,10 @@ def _lateral_gradient(dynamics, W_zz, H, c, z, ws):
         gamma = 1 / max(trace, 1e-30)
     for _ in range(dynamics.max_iter):
         for i in range(d):
-            s = c[i]
-            for j in range(d):
-                s -= W_zz[i, j] * z[j]
-            ws.w[i] = s
+            ws.w[i] = c[i] - dot(W_zz, i, z)
         change = 0.0
         for i in range(d):
-            new = max(z[i] + gamma * ws.w[i], 0.0)
+            new = max(fma(gamma, ws.w[i], z[i]), 0.0)
             change = max(change, abs(new - z[i]))
             z[i] = new
         if change <= dynamics.tol * gamma * c_max:
@@ -436,8 +405,8 @@ def _lateral_gradient(dynamics, W_zz, H, c, z, ws):
 
 
 @generic
-def settle_interneurons(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectify):
-    """Settle y (>= 0 if `rectify`) and n = W_yn y under connections through interneurons; M = W_ny W_yn, H its inverse."""
+def settle_interneurons(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
+    """Settle y >= 0 and n = W_yn y under connections through interneurons; M = W_ny W_yn, H its inverse."""
 
 
 @generic
@@ -459,44 +428,25 @@ def multiply(W_ny, W_yn, M):
         for p in range(W_yn.shape[0]):
             w = W_ny[i, p]
             for j in range(M.shape[1]):
-                M[i, j] += w * W_yn[p, j]
+                M[i, j] = fma(w, W_yn[p, j], M[i, j])
 
 
 @settle_interneurons.register(Exact)
-@settle_interneurons.register(ExactAsymmetric)
-@settle_interneurons.register(Masked)
-def _interneurons_exact(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectify):
-    balance(dynamics, M, H, c, y, ws, rectify)
+def _interneurons_exact(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
+    settle_exactly(dynamics, M, H, c, y, ws)
     apply(W_yn, y, n)
 
 
-@generic
-def balance(dynamics, M, H, c, y, ws, rectify):
-    """M y = c, with y >= 0 and the rest complementary if `rectify`."""
+@settle_interneurons.register(Masked)
+def _interneurons_masked(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
+    settle_masked(dynamics, M, H, c, y, ws)
+    apply(W_yn, y, n)
 
 
-@balance.register(Exact)
-def _balance(dynamics, M, H, c, y, ws, rectify):
-    if rectify:
-        settle_exactly(dynamics, M, H, c, y, ws)
-    else:
-        solve_exactly(dynamics, M, H, c, y, ws)
-
-
-@balance.register(Masked)
-def _balance_masked(dynamics, M, H, c, y, ws, rectify):
-    if rectify:
-        settle_masked(dynamics, M, H, c, y, ws)
-    else:
-        solve_exactly(Exact(dynamics.eps), M, H, c, y, ws)
-
-
-@balance.register(ExactAsymmetric)
-def _balance_asymmetric(dynamics, M, H, c, y, ws, rectify):
-    if rectify:
-        complementary(dynamics, M, c, y, ws)
-    else:
-        linear(dynamics, M, c, y, ws)
+@settle_interneurons.register(ExactAsymmetric)
+def _interneurons_asymmetric(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
+    complementary(dynamics, M, c, y, ws)
+    apply(W_yn, y, n)
 
 
 @follow_interneurons.register(Exact)
@@ -509,37 +459,34 @@ def _follow_symmetric(dynamics, W_yn, W_ny, M, H, eta, y, y_bar, n, n_bar, ws):
     one = M.dtype.type(1)
     s = (one - eta) * (one - eta)
     size = M.dtype.type(0)
+    for i in range(d):
+        b[i] = 0
     for p in range(n.shape[0]):
-        size += (n[p] - n_bar[p]) * (n[p] - n_bar[p])
+        dn = n[p] - n_bar[p]
+        size = fma(dn, dn, size)
+        for i in range(d):
+            b[i] = fma(dn, W_yn[p, i], b[i])
     mixed = eta * (one - eta)
     square = eta * eta * size * M.dtype.type(0.5)
     for i in range(d):
         dy[i] = y[i] - y_bar[i]
-        v = W_ny[i, 0] * (n[0] - n_bar[0])
-        for p in range(1, n.shape[0]):
-            v += W_ny[i, p] * (n[p] - n_bar[p])
-        b[i] = mixed * v + square * dy[i]
+        b[i] = fma(mixed, b[i], square * dy[i])
     bb = M.dtype.type(0)
     bd = s
     dd = M.dtype.type(0)
     for i in range(d):
-        v = H[i, 0] * b[0]
-        w = H[i, 0] * dy[0]
-        for j in range(1, d):
-            v += H[i, j] * b[j]
-            w += H[i, j] * dy[j]
-        Hb[i] = v
-        Hdy[i] = w
-        bb += v * b[i]
-        bd += w * b[i]
-        dd += w * dy[i]
+        Hb[i] = dot(H, i, b)
+        Hdy[i] = dot(H, i, dy)
+        bb = fma(Hb[i], b[i], bb)
+        bd = fma(Hdy[i], b[i], bd)
+        dd = fma(Hdy[i], dy[i], dd)
     if s > 0 and bd * bd > bb * dd:
         grow = one / s
         if dd > 1e-12:
-            f = math.sqrt(dd * grow / (bd * bd - bb * dd))
+            f = math.sqrt(dd * grow / fma(bd, bd, -(bb * dd)))
             e = one / math.sqrt(s * dd)
             for i in range(d):
-                Hb[i] = f * (Hb[i] - bd / dd * Hdy[i])
+                Hb[i] = f * fma(-bd / dd, Hdy[i], Hb[i])
                 Hdy[i] *= e
         else:  # y is its mean
             for i in range(d):
@@ -547,12 +494,12 @@ def _follow_symmetric(dynamics, W_yn, W_ny, M, H, eta, y, y_bar, n, n_bar, ws):
                 Hdy[i] = 0
         for i in range(d):
             for j in range(d):
-                H[i, j] = grow * H[i, j] + Hb[i] * Hb[j] - Hdy[i] * Hdy[j]
+                H[i, j] = fma(grow, H[i, j], fma(Hb[i], Hb[j], -(Hdy[i] * Hdy[j])))
     else:
         _forget(H)
     for i in range(d):
         for j in range(d):
-            M[i, j] = s * M[i, j] + b[i] * dy[j] + dy[i] * b[j]
+            M[i, j] = fma(s, M[i, j], b[i] * dy[j] + dy[i] * b[j])
 
 
 @follow_interneurons.register(ExactAsymmetric)
@@ -579,11 +526,17 @@ def _follow_asymmetric(dynamics, W_yn, W_ny, M, H, eta, y, y_bar, n, n_bar, ws):
         a[i] = mixed * w
     for i in range(d):
         for j in range(d):
-            M[i, j] = s * M[i, j] + b[i] * dy[j] + dy[i] * a[j]
+            M[i, j] = fma(s, M[i, j], fma(b[i], dy[j], dy[i] * a[j]))
 
 
 @settle_interneurons.register(ProjectedGradient)
-def _interneurons_gradient(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectify):
+def _interneurons_gradient(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
+    iterate(dynamics, W_yn, W_ny, c, y, n, ws, True)
+
+
+@hot
+def iterate(dynamics, W_yn, W_ny, c, y, n, ws, rectify):
+    """The iteration for y (>= 0 if `rectify`) and n."""
     d = c.shape[0]
     m = n.shape[0]
     gamma = dynamics.gamma
@@ -604,10 +557,7 @@ def _interneurons_gradient(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectify):
     for _ in range(dynamics.max_iter):
         change_y = 0.0
         for i in range(d):
-            s = c[i]
-            for p in range(m):
-                s -= W_ny[i, p] * n[p]
-            new = y[i] + gamma * s
+            new = fma(gamma, c[i] - dot(W_ny, i, n), y[i])
             if rectify:
                 new = max(new, 0.0)
             change_y = max(change_y, abs(new - y[i]))
@@ -615,10 +565,8 @@ def _interneurons_gradient(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectify):
         change_n = 0.0
         n_max = 0.0
         for p in range(m):
-            s = -n[p]
-            for i in range(d):
-                s += W_yn[p, i] * y[i]
-            n[p] += gamma * s
+            s = dot(W_yn, p, y) - n[p]
+            n[p] = fma(gamma, s, n[p])
             change_n = max(change_n, abs(gamma * s))
             n_max = max(n_max, abs(n[p]))
         if change_y <= dynamics.tol * gamma * c_max and change_n <= dynamics.tol * gamma * n_max:

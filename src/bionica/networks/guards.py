@@ -22,7 +22,8 @@ Counted with them: `regularised` and `unsettled` samples of the dynamics.
 import math
 from typing import NamedTuple
 
-from .compiled import cold, cold_sums, hot
+from .compiled import cold, hot
+from .plasticity import dot_rows
 
 SILENT, ROW, SPECTRUM, RATE, REGULARISED, UNSETTLED, ENERGY = range(7)
 REPAIRS = ("silent", "row", "spectrum", "rate", "regularised", "unsettled", "energy")
@@ -101,32 +102,25 @@ def _exceeds(S, floor, d, L):
     """Whether the Cholesky factorisation of S - floor I shows every eigenvalue of S above `floor`."""
     for a in range(d):
         for b in range(a):
-            s = S[a, b]
-            for e in range(b):
-                s -= L[a, e] * L[b, e]
-            L[a, b] = s * L[b, b]
-        s = S[a, a] - floor
-        for e in range(a):
-            s -= L[a, e] * L[a, e]
+            L[a, b] = (S[a, b] - dot_rows(L, a, L, b, b)) * L[b, b]
+        s = S[a, a] - floor - dot_rows(L, a, L, a, a)
         if not s > 0:
             return False
         L[a, a] = 1 / math.sqrt(s)
     return True
 
 
-@cold_sums
+@cold
 def _products_of_rows(W, S):
     """S <- W W', the lower triangle; a wide W in tiles that stay in cache."""
     d, n = W.shape
     for start in range(0, n, TILE):
         stop = min(start + TILE, n)
         for i in range(d):
-            a = W[i, start:stop]
+            a = W[i : i + 1, start:stop]
             for j in range(i + 1):
-                b = W[j, start:stop]
-                s = 0.0
-                for p in range(a.shape[0]):
-                    s += a[p] * b[p]
+                b = W[j : j + 1, start:stop]
+                s = dot_rows(a, 0, b, 0, stop - start)
                 S[i, j] = S[i, j] + s if start else s
 
 

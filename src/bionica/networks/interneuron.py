@@ -107,7 +107,7 @@ def _workspace(state):
 def _settle(state, work, params, X, t):
     project(state.W_xy, X, t, work.c)
     W_yn, W_ny = state.W_yn, state.W_ny
-    settle_interneurons(params.dynamics, W_yn, W_ny, state.M, state.H, work.c, work.y, work.n, work.ws, True)
+    settle_interneurons(params.dynamics, W_yn, W_ny, state.M, state.H, work.c, work.y, work.n, work.ws)
 
 
 @learn.register(State)

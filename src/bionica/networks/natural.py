@@ -21,13 +21,14 @@ Averaged weights: each learned matrix W has a mean, mean <- mean + a (W - mean) 
 (gamma + 1)/horizon; gamma = 0 weighs all samples alike, larger ones forget the beginning. `transform` reads out with the means.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import cold, hot
+from .compiled import cold, fma, hot
 from .guards import ENERGY
-from .plasticity import apply
+from .plasticity import apply, dot
 
 #: The guard `energy` looks every so many samples, and never makes the rates slower than this share.
 WINDOW = 1000
@@ -53,6 +54,7 @@ class Workspace(NamedTuple):
 
     u: np.ndarray
     r: np.ndarray  # R (u - u_bar)
+    du: np.ndarray
 
 
 def start(F: np.ndarray, u_bar: np.ndarray, R: np.ndarray, n: int) -> Input:
@@ -63,37 +65,36 @@ def start(F: np.ndarray, u_bar: np.ndarray, R: np.ndarray, n: int) -> Input:
 
 def workspace(d, dtype):
     """Allocate scratch arrays."""
-    return Workspace(np.zeros(d, dtype), np.zeros(d, dtype))
+    return Workspace(np.zeros(d, dtype), np.zeros(d, dtype), np.zeros(d, dtype))
 
 
 @hot
 def observe(inp, work, horizon):
     """Take the sample work.u in: R, u_bar, v and n move; work.r <- R (u - u_bar). Returns q = (u - u_bar)' R (u - u_bar)."""
-    R, u_bar, v, u, r = inp.R, inp.u_bar, inp.v, work.u, work.r
+    R, u_bar, v, u, r, du = inp.R, inp.u_bar, inp.v, work.u, work.r, work.du
     d = u.shape[0]
+    one = R.dtype.type(1)
     inp.n[0] += 1
-    w = forgetting(inp.n[0], horizon)
-    q = 0.0
-    along = 0.0
+    w = R.dtype.type(forgetting(inp.n[0], horizon))
     for i in range(d):
-        s = 0.0
+        du[i] = u[i] - u_bar[i]
+    q = R.dtype.type(0)
+    along = R.dtype.type(0)
+    for i in range(d):
+        r[i] = dot(R, i, du)
+        q = fma(r[i], du[i], q)
+        along = fma(v[i], du[i], along)
+    shrink = one / fma(w, q, one)
+    grow = one / (one - w)
+    f = math.sqrt(w * shrink * grow)
+    for i in range(d):
+        u_bar[i] = fma(w, du[i], u_bar[i])
+        v[i] = fma(w * shrink * (one - along), r[i], v[i]) * grow
+        du[i] = f * r[i]
+    for i in range(d):
         for j in range(d):
-            s += R[i, j] * (u[j] - u_bar[j])
-        r[i] = s
-        q += s * (u[i] - u_bar[i])
-        along += v[i] * (u[i] - u_bar[i])
-    f = w / (1 + w * q)
-    grow = 1 / (1 - w)
+            R[i, j] = fma(grow, R[i, j], -(du[i] * du[j]))
     for i in range(d):
-        a = f * r[i]
-        for j in range(i + 1):
-            s = (R[i, j] - a * r[j]) * grow
-            R[i, j] = s
-            R[j, i] = s
-    shrink = 1 / (1 + w * q)
-    for i in range(d):
-        v[i] = (v[i] - f * along * r[i] + w * shrink * r[i]) * grow
-        u_bar[i] += w * (u[i] - u_bar[i])
         r[i] *= shrink
     if inp.n[0] % REFRESH == 0:  # what rounding did to v would stay for ever
         apply(R, u_bar, v)
@@ -113,11 +114,11 @@ def measure_energy(inp, work, y):
     """Add the energy of the outputs, |y|^2, and of the whitened input, u' R u, to what the guard `energy` compares."""
     s = 0.0
     for i in range(y.shape[0]):
-        s += y[i] * y[i]
+        s = fma(y[i], y[i], s)
     inp.energy[0] += s
     s = 0.0
     for j in range(work.u.shape[0]):
-        s += work.u[j] * (work.r[j] + inp.v[j])
+        s = fma(work.u[j], work.r[j] + inp.v[j], s)
     inp.energy[1] += s
 
 
@@ -157,7 +158,7 @@ def average(mean, W, weight):
         weight = mean.dtype.type(weight)
         for i in range(W.shape[0]):
             for j in range(W.shape[1]):
-                mean[i, j] += weight * (W[i, j] - mean[i, j])
+                mean[i, j] = fma(weight, W[i, j] - mean[i, j], mean[i, j])
 
 
 @hot

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import natural
+from .compiled import fma
 from .dynamics import follow_interneurons, inverse, refresh_interneurons, settle_interneurons
 from .guards import EVERY, cap_rate, flip_silent, lift_singular_values
 from .natural import WINDOW, average, averaging_weight, forgetting, judge_energy, measure_energy, observe, restore
@@ -114,7 +115,7 @@ def _settle(state, work, params, X, t):
     project(state.inp.F, X, t, work.first.u)
     apply(state.W_xy, work.first.u, work.c)
     W_yn, W_ny = state.W_yn, state.W_ny
-    settle_interneurons(params.dynamics, W_yn, W_ny, state.M, state.H, work.c, work.y, work.n, work.ws, True)
+    settle_interneurons(params.dynamics, W_yn, W_ny, state.M, state.H, work.c, work.y, work.n, work.ws)
 
 
 @learn.register(State)
@@ -128,10 +129,11 @@ def _learn(state, work, params, X, t, rates):
     weight = forgetting(state.inp.n[0], params.horizon)
     follow(y_bar, y, weight)
     follow(state.n_bar, work.n, weight)
+    rate = W_xy.dtype.type(eta)
     for i in range(y.shape[0]):
         a = y[i] - y_bar[i]
         for j in range(r.shape[0]):
-            W_xy[i, j] += eta * (a * r[j] - W_xy[i, j])
+            W_xy[i, j] = fma(rate, fma(a, r[j], -W_xy[i, j]), W_xy[i, j])
     W_yn, W_ny, n, n_bar = state.W_yn, state.W_ny, work.n, state.n_bar
     follow_interneurons(params.dynamics, W_yn, W_ny, state.M, state.H, 0.5 * eta, y, y_bar, n, n_bar, work.ws)
     hebb(W_ny, 0.5 * eta, y, y_bar, n, n_bar)

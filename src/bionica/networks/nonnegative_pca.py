@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import whitening_layer
+from .compiled import fma
 from .guards import cap_rate, flip_silent
 from .pivoting import scratch
 from .plasticity import apply, mean_weight
@@ -81,15 +82,16 @@ def _learn(state, work, params, X, t, rates):
     if params.guards.rate:
         size = 0.0
         for i in range(y.shape[0]):
-            size += y[i] * y[i]
+            size = fma(y[i], y[i], size)
         eta = cap_rate(eta, size, 1.0, work.ws.events)
     eta = W.dtype.type(eta)
     for j in range(h.shape[0]):
         e = h[j]
         for i in range(y.shape[0]):
-            e -= W[i, j] * y[i]
+            e = fma(-W[i, j], y[i], e)
+        e *= eta
         for i in range(y.shape[0]):
-            W[i, j] += eta * y[i] * e
+            W[i, j] = fma(y[i], e, W[i, j])
     zeta = rates[t, rates.shape[1] - 1]
     weight = mean_weight(state.t[0], params.mean_window)
     learn_whitening(state.layer, work.first, params.dynamics, X, t, zeta, weight, state.t[0])

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import cold, generic, hot, in_lanes
+from .compiled import SHORT, cold, fma, generic, hot, in_lanes
 from .guards import REGULARISED, n_repairs
+from .plasticity import dot
 
-#: Columns that are eliminated together, and from how many neurons on that pays.
+#: Columns that are eliminated together, from `SHORT` neurons on.
 BLOCK = 8
-BLOCKED = 12
 
 
 class Exact(NamedTuple):
@@ -60,7 +60,7 @@ def scratch(d, dtype, events=None):
         firing=np.zeros(d, np.bool_),
         chosen=np.zeros(d + BLOCK, np.uint64),
         L=np.zeros((d, d), dtype),
-        U=np.zeros((d + 1, BLOCK * (d // BLOCK + 1)) if d >= BLOCKED else (0, 0), dtype),
+        U=np.zeros((d + 1, BLOCK * (d // BLOCK + 1)) if d >= SHORT else (0, 0), dtype),
         u=np.zeros(d + BLOCK, dtype),
         w=np.zeros(d, dtype),
         free=np.zeros(d, dtype),
@@ -81,7 +81,7 @@ def solve_firing(dynamics, M, shift, c, index, f, ws):
 @solve_firing.register(Exact)
 def _solve_symmetric(dynamics, M, shift, c, index, f, ws):
     floor = 8 * dynamics.eps * f
-    if f < BLOCKED:
+    if f < SHORT:
         return _ldl(floor, M, shift, c, index, f, ws.L, ws.u)
     return _ldl_in_blocks(floor, M, shift, c, index, f, ws.U, ws.u)
 
@@ -97,11 +97,11 @@ def _ldl(floor, M, shift, c, index, f, L, u):
         for b in range(a):
             s = M[i, index[b]]
             for e in range(b):
-                s -= L[a, e] * L[b, e]
+                s = fma(-L[a, e], L[b, e], s)
             L[a, b] = s
             s *= L[b, b]
-            pivot -= s * L[a, b]
-            v -= s * u[b]
+            pivot = fma(-s, L[a, b], pivot)
+            v = fma(-s, u[b], v)
         for b in range(a):
             L[a, b] *= L[b, b]
         if not pivot > least:
@@ -112,7 +112,7 @@ def _ldl(floor, M, shift, c, index, f, L, u):
         u[a] *= L[a, a]
     for a in range(f - 1, 0, -1):
         for b in range(a):
-            u[b] -= L[a, b] * u[a]
+            u[b] = fma(-L[a, b], u[a], u[b])
     return True
 
 
@@ -254,9 +254,7 @@ def _pivot(dynamics, M, shift, c, z, ws, tol):
         violated = 0
         last = 0
         for i in range(d):
-            s = -c[i]
-            for j in range(d):
-                s += M[i, j] * z[j]
+            s = dot(M, i, z) - c[i]
             w[i] = z[i] * M[i, i] if firing[i] else s
             bad = not w[i] >= -slack  # so is what is no number
             violated += bad

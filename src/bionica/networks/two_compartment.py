@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .compiled import fma
 from .dynamics import follow_lateral, inverse, refresh_lateral, settle_lateral
 from .guards import EVERY, cap_rate, flip_silent, lift_eigenvalues
 from .natural import average, averaging_weight
@@ -111,14 +112,14 @@ def _learn(state, work, params, X, t, rates):
     if params.guards.rate:
         size = 0.0
         for j in range(x_bar.shape[0]):
-            size += (X[t, j] - x_bar[j]) * (X[t, j] - x_bar[j])
+            size = fma(X[t, j] - x_bar[j], X[t, j] - x_bar[j], size)
         eta = cap_rate(eta, size, 0.5, work.ws.events)
     double = W_xz.dtype.type(2 * eta)
     for i in range(W_xz.shape[0]):
         a = double * z[i]
         b = double * (c[i] - c_bar[i])
         for j in range(W_xz.shape[1]):
-            W_xz[i, j] += a * X[t, j] - b * (X[t, j] - x_bar[j])
+            W_xz[i, j] = fma(a, X[t, j], fma(-b, X[t, j] - x_bar[j], W_xz[i, j]))
     follow_lateral(params.dynamics, state.H, eta / params.tau, z, work.ws)
     hebb_raw(state.W_zz, eta / params.tau, z, z)
     averaging = averaging_weight(state.t[0], params.gamma, params.horizon)

@@ -8,16 +8,19 @@ g), that is h = (W_hg' W_hg)^-1 W_xh x and g = W_hg h, and the running means mov
 
 This is Algorithm 1 without the rectification: h is noncentered-whitened over the d leading directions of x.
 Nonnegative PCA can use it, a fixed matrix (whitening offline, as the paper does), or nothing.
+
+The layer keeps B = W_hg^-1, by Sherman and Morrison's formula as W_hg learns and anew every 1000 samples: h = B B' W_xh x. Every h
+is checked against W_hg itself; where B has lost digits it is refined, and where that does not help W_hg' W_hg is factorised.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .compiled import generic
-from .dynamics import follow_interneurons, inverse, refresh_interneurons, settle_interneurons
-from .pivoting import scratch
-from .plasticity import follow, follow_input, hebb, hebb_input, project
+from .compiled import cold, fma, generic, hot
+from .dynamics import REFRESH, ProjectedGradient, accepted, invert, iterate, multiply
+from .pivoting import Exact, Masked, linear, overflow, scratch
+from .plasticity import apply, dot, dot_rows, follow, follow_input, hebb, hebb_input, project
 
 
 class Learned(NamedTuple):
@@ -25,8 +28,7 @@ class Learned(NamedTuple):
 
     W_xh: np.ndarray  # (d, k)
     W_hg: np.ndarray  # (d, d)
-    M: np.ndarray  # (d, d) W_hg' W_hg
-    H: np.ndarray  # (d, d) its inverse
+    B: np.ndarray  # (d, d) the inverse of W_hg
     x_bar: np.ndarray
     h_bar: np.ndarray
     g_bar: np.ndarray
@@ -53,14 +55,23 @@ class Work(NamedTuple):
     ws: Any
 
 
+def inverse(W_hg: np.ndarray) -> np.ndarray:
+    """W_hg^-1 for a layer that begins; zeros where there is none, and then factorisations do the work."""
+    with np.errstate(all="ignore"):
+        try:
+            B = np.linalg.inv(W_hg.astype(np.float64)).astype(W_hg.dtype)
+        except np.linalg.LinAlgError:
+            return np.zeros_like(W_hg)
+    return B if np.isfinite(B).all() else np.zeros_like(B)
+
+
 def init(W_xh: np.ndarray, W_hg: np.ndarray) -> Learned:
     """Return a layer that has seen nothing, with these initial weights (copied)."""
     d, k = W_xh.shape
     return Learned(
         W_xh=W_xh.copy(),
         W_hg=W_hg.copy(),
-        M=W_hg.T @ W_hg,
-        H=inverse(W_hg.T @ W_hg),
+        B=inverse(W_hg),
         x_bar=np.zeros(k, W_xh.dtype),
         h_bar=np.zeros(d, W_xh.dtype),
         g_bar=np.zeros(d, W_xh.dtype),
@@ -85,7 +96,7 @@ def learn_whitening(layer, work, dynamics, X, t, zeta, weight, seen):
 @whiten.register(Learned)
 def _whiten_learned(layer, work, dynamics, X, t):
     project(layer.W_xh, X, t, work.c)
-    settle_interneurons(dynamics, layer.W_hg, layer.W_hg.T, layer.M, layer.H, work.c, work.h, work.g, work.ws, False)
+    settle_whitening(dynamics, layer.W_hg, layer.B, work.c, work.h, work.g, work.ws)
 
 
 @whiten.register(Fixed)
@@ -105,10 +116,10 @@ def _learn_learned(layer, work, dynamics, X, t, zeta, weight, seen):
     follow(layer.h_bar, work.h, weight)
     follow(layer.g_bar, work.g, weight)
     hebb_input(layer.W_xh, zeta, work.h, layer.h_bar, X, t, layer.x_bar)
-    W_hg, M, H = layer.W_hg, layer.M, layer.H
-    follow_interneurons(dynamics, W_hg, W_hg.T, M, H, zeta, work.h, layer.h_bar, work.g, layer.g_bar, work.ws)
-    hebb(W_hg, zeta, work.g, layer.g_bar, work.h, layer.h_bar)
-    refresh_interneurons(W_hg, W_hg.T, M, H, seen, False)
+    kept = follow_whitening(dynamics, layer.B, zeta, work.h, layer.h_bar, work.g, layer.g_bar, work.ws)
+    hebb(layer.W_hg, zeta, work.g, layer.g_bar, work.h, layer.h_bar)
+    if not kept or seen % REFRESH == 0:
+        _invert(layer.W_hg, layer.B, work.ws)
 
 
 @learn_whitening.register(Fixed)
@@ -124,3 +135,128 @@ def whitening(layer: Any) -> np.ndarray:
     if isinstance(layer, Fixed):
         return layer.F
     return np.eye(int(layer.width[0]))
+
+
+# ---------------------------------------------------------------------------------------------- dynamics
+
+
+@generic
+def settle_whitening(dynamics, W_hg, B, c, h, g, ws):
+    """Settle h = (W_hg' W_hg)^-1 c and g = W_hg h."""
+
+
+@generic
+def follow_whitening(dynamics, B, zeta, h, h_bar, g, g_bar, ws):
+    """B after W_hg <- W_hg + zeta (dg dh' - W_hg); False where the formula would lose digits, and B is left alone."""
+
+
+@settle_whitening.register(ProjectedGradient)
+def _settle_gradient(dynamics, W_hg, B, c, h, g, ws):
+    iterate(dynamics, W_hg, W_hg.T, c, h, g, ws, False)
+
+
+@follow_whitening.register(ProjectedGradient)
+def _follow_nothing(dynamics, B, zeta, h, h_bar, g, g_bar, ws):
+    return True
+
+
+@settle_whitening.register(Exact)
+@settle_whitening.register(Masked)
+def _settle_exact(dynamics, W_hg, B, c, h, g, ws):
+    c_sum = c.dtype.type(0)
+    for i in range(c.shape[0]):
+        c_sum += abs(c[i])
+    if not c_sum < np.inf:
+        overflow(h)
+        return
+    _solve(B, c, h, g)
+    if not _residual(W_hg, c, c_sum, h, g, ws) <= accepted(dynamics.eps):
+        _refine(dynamics, W_hg, B, c, c_sum, h, g, ws)
+
+
+@hot
+def _solve(B, c, h, g):
+    """h <- B B' c, by way of g."""
+    for p in range(g.shape[0]):
+        g[p] = B[0, p] * c[0]
+    for i in range(1, c.shape[0]):
+        for p in range(g.shape[0]):
+            g[p] = fma(B[i, p], c[i], g[p])
+    apply(B, g, h)
+
+
+@hot
+def _residual(W_hg, c, c_sum, h, g, ws):
+    """g <- W_hg h and ws.w <- c - W_hg' g; returns the size of that over the size of its terms."""
+    d = c.shape[0]
+    w, squares = ws.w, ws.v
+    for i in range(d):
+        w[i] = c[i]
+        squares[i] = 0
+    for p in range(d):
+        g[p] = dot(W_hg, p, h)
+        for i in range(d):
+            w[i] = fma(-W_hg[p, i], g[p], w[i])
+            squares[i] = fma(W_hg[p, i], W_hg[p, i], squares[i])
+    size = c.dtype.type(0)
+    largest = c.dtype.type(0)
+    worst = c.dtype.type(0)
+    for i in range(d):
+        size += abs(h[i])
+        largest = max(largest, squares[i])
+        worst = max(worst, abs(w[i]))
+    total = fma(largest, size, c_sum)
+    return worst / total if total > 0 else worst
+
+
+@cold
+def _refine(dynamics, W_hg, B, c, c_sum, h, g, ws):
+    """Two corrections of h with the residual in ws.w; where they are not enough, a factorisation."""
+    for _ in range(2):
+        _solve(B, ws.w, ws.free, g)
+        for i in range(h.shape[0]):
+            h[i] += ws.free[i]
+        if _residual(W_hg, c, c_sum, h, g, ws) <= accepted(dynamics.eps):
+            return
+    multiply(W_hg.T, W_hg, ws.M)
+    linear(Exact(dynamics.eps), ws.M, c, h, ws)
+    apply(W_hg, h, g)
+
+
+@cold
+def _invert(W_hg, B, ws):
+    """B <- W_hg^-1, as (W_hg' W_hg)^-1 W_hg'."""
+    multiply(W_hg.T, W_hg, ws.M)
+    invert(ws.M, ws.L)
+    for i in range(B.shape[0]):
+        for p in range(B.shape[1]):
+            B[i, p] = dot_rows(ws.L, i, W_hg, p, W_hg.shape[1])
+
+
+@follow_whitening.register(Exact)
+@follow_whitening.register(Masked)
+def _follow_exact(dynamics, B, zeta, h, h_bar, g, g_bar, ws):
+    d = h.shape[0]
+    dg, Bdg, Bdh = ws.free, ws.w, ws.v  # B' dh the last
+    one = B.dtype.type(1)
+    zeta = B.dtype.type(zeta)
+    for p in range(d):
+        dg[p] = g[p] - g_bar[p]
+        Bdh[p] = 0
+    q = B.dtype.type(0)
+    for i in range(d):
+        dh = h[i] - h_bar[i]
+        Bdg[i] = dot(B, i, dg)
+        q = fma(dh, Bdg[i], q)
+        for p in range(d):
+            Bdh[p] = fma(dh, B[i, p], Bdh[p])
+    grow = one / (one - zeta)
+    below = fma(zeta * grow, q, one)
+    if not (zeta < one and below > B.dtype.type(0.1)):
+        return False
+    f = zeta * grow * grow / below
+    for i in range(d):
+        a = f * Bdg[i]
+        for p in range(d):
+            B[i, p] = fma(grow, B[i, p], -(a * Bdh[p]))
+    return True

@@ -20,7 +20,8 @@ it changes these sizes by 1e-12 (in single precision, by 1e-3 at most).
 Weights that do not learn from the input (F of a natural network or of an offline whitening; all of them in `transform`) take a
 block in one product, before the loop, which then finds the identity in their place.
 
-The guards `row` and `spectrum` look at W_xy itself, every 100 samples: that sample is taken alone, in all k coordinates.
+The guards `row` and `spectrum` look at W_xy itself, every 100 samples: a block ends there, and they act on all k coordinates if a
+Cholesky factor of W_xy W_xy' says that there is anything to do.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +31,7 @@ import numpy as np
 from scipy.linalg.blas import get_blas_funcs
 
 from . import interneuron, natural, two_compartment, whitening_layer
-from .guards import EVERY
+from .guards import EVERY, ROW_FLOOR, SPECTRUM_FLOOR
 
 #: Where blocks pay: so many inputs at least, weights from them that no longer lie in cache, so many samples in a call
 #: (measured: benchmarks/wide.py).
@@ -65,17 +66,44 @@ def suits(state: Any, n: int, k: int) -> bool:
     return known and k >= INPUTS and k * state.fired.size >= SYNAPSES and n >= SAMPLES
 
 
-def cut(state: Any, params: Any, n: int, size: int, learning: bool) -> Iterator[slice]:
-    """Cut n samples into blocks; a sample after which guards look at all of the weights is a block of its own."""
-    alone = learning and isinstance(state, interneuron.State) and (params.guards.row or params.guards.spectrum)
+def cut(state: Any, n: int, size: int) -> Iterator[slice]:
+    """Cut n samples into blocks, which end where guards look at all of the weights."""
     seen, start = int(state.t[0]), 0
     while start < n:
-        stop = min(start + size, n)
-        if alone:
-            ahead = EVERY - 1 - (seen + start) % EVERY  # samples before that one
-            stop = min(stop, start + max(ahead, 1))
+        stop = min(start + size, n, start + EVERY - (seen + start) % EVERY)
         yield slice(start, stop)
         start = stop
+
+
+def unguarded(state: Any, params: Any) -> Any:
+    """The parameters without the guards that look at weights from all inputs."""
+    if not isinstance(state, interneuron.State):
+        return params
+    return params._replace(guards=params.guards._replace(row=False, spectrum=False))
+
+
+def due(state: Any, params: Any) -> bool:
+    """Whether these guards have anything to do after this sample."""
+    guards = params.guards
+    if not isinstance(state, interneuron.State) or state.t[0] % EVERY or not (guards.row or guards.spectrum):
+        return False
+    S = state.W_xy @ state.W_xy.T
+    if guards.row and not (np.diag(S) >= ROW_FLOOR**2).all():
+        return True
+    others = state.W_yn.T @ state.W_yn, state.W_ny @ state.W_ny.T
+    return bool(guards.spectrum) and not all(_exceeds(A, state.W_xy.shape[1], params.eps) for A in (S, *others))
+
+
+def _exceeds(S, n, eps):
+    """Whether all eigenvalues of S, sums of n products, are well above the floor of the guard `spectrum`."""
+    bound = 4 * SPECTRUM_FLOOR**2
+    if not np.diag(S).max() * len(S) * n * eps < bound / 8:
+        return False
+    try:
+        np.linalg.cholesky(S - bound * np.eye(len(S)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def shrink(state: Any, X: np.ndarray, learning: bool) -> Small | None:
