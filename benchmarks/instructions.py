@@ -30,19 +30,21 @@ COUNTED = Path(__file__).parents[1] / "src"
 
 
 def cases():
-    """name -> network, d and whether it has our defaults."""
+    """name -> network, d and whether it has our defaults, or runs in a loop for its size."""
     from bionica.bench.contenders import NETWORKS, SINGLE_LAYER
 
     kinds = [
         (name, kind) for name in NETWORKS for kind in (("paper", "default") if name in SINGLE_LAYER else ("paper",))
     ]
-    return {f"{name} {kind} d={d}": (name, kind, d) for name, kind in kinds for d in SIZES}
+    found = {f"{name} {kind} d={d}": (name, kind, d) for name, kind in kinds for d in SIZES}
+    return found | {f"{NETWORKS[0]} own loop d={d}": (NETWORKS[0], "own loop", d) for d in SIZES[:2]}
 
 
 def prepare(path, networks):
     """Compile the loops, and keep what `run` is handed for the next 3 N samples of every case of these networks."""
     from bionica.bench.contenders import default_network, paper_network, problem
     from bionica.estimators import online
+    from bionica.networks import stream
 
     run, handed = online.run, []
 
@@ -55,21 +57,25 @@ def prepare(path, networks):
         if name not in networks:
             continue
         X = problem(LEARNED + 3 * N, d)
-        network = (paper_network if kind == "paper" else default_network)(name, d, X[:LEARNED])
+        network = (default_network if kind == "default" else paper_network)(name, d, X[:LEARNED])
         online.run = recorded
         network.partial_fit(X[LEARNED:])
         online.run = run
         (kept[case],) = handed
         handed.clear()
+        if kind == "own loop":
+            stream.tailor(*pickle.loads(kept[case]))
     Path(path).write_bytes(pickle.dumps(kept))
 
 
 def replay(path):
     """What runs under valgrind: only the loops, each for N samples and for 2 N."""
+    from bionica.networks import stream
     from bionica.networks.stream import run
 
-    for data in pickle.loads(Path(path).read_bytes()).values():
+    for case, data in pickle.loads(Path(path).read_bytes()).items():
         state, params, X, rates, Y = pickle.loads(data)
+        stream.MANY = 1 if "own loop" in case else len(X)
         run(state, params, X[:1], rates[:0], Y)  # loads the compiled loop
         for part in (slice(0, N), slice(N, 3 * N)):
             os.getppid()

@@ -26,7 +26,7 @@ from bionica.bench.contenders import (
 from bionica.cli import app
 
 TINY = bench.Sizes(
-    samples={3: (400, 30)}, rounds=1, peers=(3, 2000), d=(3, 4), k=(10, 12), n_values=5e3, T=10_000
+    samples={3: (400, 30)}, rounds=1, peers=(3, 2000), d=(3, 4), k=(10, 12), n_values=5e3, T=10_000, own=False
 )  # fmt: skip
 
 

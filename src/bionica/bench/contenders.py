@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import datasets, estimators
+from ..networks import stream
 from ..schedules import learning_rates
 from . import cpp, line_by_line
 
@@ -53,6 +54,28 @@ def default_network(name: str, d: int, X: Array) -> Any:
     while network.n_missing_:
         network.partial_fit(X)
     return network
+
+
+def in_the_loop_for_all(network: Any, X: Array) -> Callable[[], None]:
+    """A network learning from X in the loop for all sizes, whether there is one for its own or not."""
+
+    def learn() -> None:
+        many, stream.MANY = stream.MANY, len(X) + 1
+        try:
+            network.partial_fit(X)
+        finally:
+            stream.MANY = many
+
+    return learn
+
+
+def in_its_own_loop(network: Any, X: Array) -> Callable[[], object] | None:
+    """A network learning from X in a loop that is compiled for its size, now; None if it is not small."""
+    state, d = network._state, network._n_features_out
+    params, rates = network._rule_params(state, X.dtype), network._rates(state, 1)
+    if not stream.tailor(state, params, X[:1], rates, np.empty((0, d))):
+        return None
+    return lambda: network.partial_fit(X)
 
 
 def in_cpp(library: Any, network: Any, X: Array) -> Callable[[], Array]:

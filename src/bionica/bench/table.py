@@ -80,6 +80,8 @@ class Sizes:
         Of the multiplications of a growth measurement at one d or k; sets its number of samples.
     T : int
         The longest stream.
+    own : bool
+        Whether loops for the size at hand are compiled and measured too.
     """
 
     samples: dict[int, tuple[int, int]]
@@ -89,6 +91,7 @@ class Sizes:
     k: tuple[int, ...]
     n_values: float
     T: int
+    own: bool = True
 
 
 FULL = Sizes(
