@@ -106,9 +106,11 @@ def _sweep(path: Path, folder: Path, options: dict[str, Any], json: bool, quiet:
     ran = len(cases) - there
     failed = len({row["case"] for row in table if row["status"] != "ok"})
     files = sorted(str(file) for file in folder.glob("results.*"))
-    lines = [f"{ran:,} of {len(cases):,} cases in {seconds:.1f} s on {engine}, {ran / seconds:.1f} a second"]
-    if there:
-        lines[0] += "; the others were there already"
+    if ran:
+        lines = [f"{ran:,} of {len(cases):,} cases in {seconds:.1f} s on {engine}, {ran / seconds:.1f} a second"]
+        lines[0] += "; the others were there already" if there else ""
+    else:
+        lines = [f"All {len(cases):,} cases were there already: nothing ran"]
     lines += [_best(row, table.swept) for row in table.best()]
     if failed:
         lines.append(f"{failed:,} cases failed: see the column status")

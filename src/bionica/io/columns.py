@@ -74,7 +74,8 @@ class Columns:
             match = _RANGE.fullmatch(item)
             first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
             if not 1 <= first <= last <= width:
-                names = f"{', '.join(header[:20])} (or 1 to {width})" if header else f"columns 1 to {width}"
+                known = [column or "one without a name" for column in header or ()]
+                names = f"{', '.join(known[:20])} (or 1 to {width})" if header else f"columns 1 to {width}"
                 raise InputError(f"{option} {text}: {name} has no column {item!r}; it has {names}")
             found |= set(range(first - 1, last))
         return found

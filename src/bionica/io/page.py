@@ -195,8 +195,9 @@ def write_page(
 
 
 def _verdict(summary: dict[str, Any]) -> str:
-    said = [*summary["diagnosis"], *summary.get("notes", [])]
-    sentences = "".join(f"<p>{escape(sentence[0].upper() + sentence[1:])}</p>" for sentence in said)
+    said = [sentence[0].upper() + sentence[1:] for sentence in summary["diagnosis"]]
+    said += summary.get("notes", [])  # which may begin with the name of a file
+    sentences = "".join(f"<p>{escape(sentence)}</p>" for sentence in said)
     title = "" if summary["ok"] else "<h2>The fit does not look right yet</h2>"
     return f'<div class="verdict {"good" if summary["ok"] else "bad"}">{title}{sentences}</div>'
 

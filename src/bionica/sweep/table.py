@@ -203,7 +203,10 @@ class Table(Sequence[Row]):
         return sorted(means, key=lambda m: (order[m["data"], m["network"]], m["error"]))
 
     def best(self) -> list[Row]:
-        """The best setting of every network on every data, by its mean final error."""
+        """The best setting of every network on every data: that with the least `error` after the last sample, mean over seeds.
+
+        `error` is the permutation error over all samples from the first on; `last_tenth` that over the last tenth of them.
+        """
         found: dict[tuple[str, str], Row] = {}
         for row in self.settings():
             first = found.setdefault((row["data"], row["network"]), {**row, "settings": 0})
