@@ -1,8 +1,12 @@
-"""Many networks at once on a GPU: the same rules and the same loop, one thread a network.
+"""Many networks at once on a GPU: the same rules and the same steps, one thread a network.
 
-A thread keeps its network in local memory, whose sizes the compiler must know: for every combination of rule and sizes `kernel`
-writes the few lines that load a state, and Numba compiles them with `stream.loop` and the rules inside. Outputs are compared
-with the sources at once, a few samples at a time, and only sums of squared differences leave the card.
+The sizes of everything that a thread keeps must be known to the compiler: for every combination of rule and sizes `kernel` writes
+the few lines that load a state, and Numba compiles them with `stream.step` and the rules inside. Outputs are compared with the
+sources at once, a few samples at a time, and only sums of squared differences leave the card.
+
+Small networks are kept in registers, which have no address: loops over neurons are unrolled (see `unrolled`), neurons settle by
+masks (see `masked`), and what is rare and needs addresses, the guards of every 100 samples and samples that masks do not settle,
+works on a copy in the thread's local memory, `home`. Other networks live there altogether.
 
 On a machine without a card the kernels run in Numba's simulator (NUMBA_ENABLE_CUDASIM=1).
 """
@@ -13,16 +17,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .pivoting import Exact, Masked
-from .rule import workspace
-from .stream import largest_output, loop
+from .compiled import cold, hot
+from .guards import EVERY
+from .masked import Masked, Pivoted
+from .pivoting import Exact
+from .rule import inspect, workspace
+from .stream import largest_output, step
+from .unrolled import unrolled
 
 #: Samples that go through the loop between two looks at the errors; their outputs are local too.
-STRIDE = 8
+STRIDE = 4
 #: Samples after which sums in single precision are added to those in double precision.
 FLUSH = 1024
-#: Neurons up to which a thread settles by masks.
-MASKED = 6
+#: Neurons up to which a network is kept in registers and settles by masks.
+MASKED = 10
+#: Matrices that are symmetric: of those in registers only the lower triangle is kept.
+SYMMETRIC = ("W_zz", "W_yy", "M")
 
 
 class Batch(NamedTuple):
@@ -88,17 +98,17 @@ def prepare(batch: Batch, block: int = 64, blocks: int = 0) -> Prepared:
     from numba import cuda
 
     n, (_, T, _), d = len(batch.states), batch.X.shape, batch.S.shape[2]
-    state = batch.states[0]
-    params = _together(state, batch.params[0])
-    arrays = [np.stack(same, axis=-1) for same in zip(*(_leaves(s) for s in batch.states), strict=True)]
-    numbers = np.array([[float(x) for x in _numbers(p)] for p in batch.params]).T.reshape(-1, n)
-    compiled = kernel(*kind(state, params), d, batch.X.dtype.name)
+    pairs = [_for_card(*pair) for pair in zip(batch.states, batch.params, strict=True)]
+    arrays = [np.stack(same, axis=-1) for same in zip(*(_leaves(state) for state, _ in pairs), strict=True)]
+    numbers = np.array([[float(x) for x in _numbers(params)] for _, params in pairs]).T.reshape(-1, n)
+    compiled = kernel(*kind(batch.states[0], batch.params[0]), d, batch.X.dtype.name)
     on_card = [cuda.to_device(np.ascontiguousarray(a)) for a in (*arrays, numbers.astype(batch.X.dtype))]
     X, S, data, *shared = [cuda.to_device(np.ascontiguousarray(a)) for a in batch[2:]]
     noted = cuda.to_device(np.zeros((len(batch.times), d, d, n)))
     done, repairs = cuda.to_device(np.full(n, T)), cuda.to_device(np.zeros(n, np.int64))
-    rest = (*shared, noted, done, repairs, batch.X.dtype.type(largest_output(batch.X.dtype)), *on_card)
-    compiled[1, block](X, S, cuda.to_device(np.zeros(0, np.int64)), *rest)  # on no network: compiles
+    rest = (*shared, noted, done, repairs, batch.X.dtype.type(largest_output(batch.X.dtype)), STRIDE, *on_card)
+    with unrolled():
+        compiled[1, block](X, S, cuda.to_device(np.zeros(0, np.int64)), *rest)  # on no network: compiles
     return Prepared(compiled, blocks or -(-n // block), block, (X, S, data, *rest), noted, done, repairs)
 
 
@@ -122,14 +132,56 @@ def collect(batch: Prepared) -> Found:
 
 def kind(state: Any, params: Any) -> Any:
     """Return what a kernel depends on: networks with the same can go together."""
-    return _kind(state), _kind(workspace(state)), _kind(_together(state, params))
+    work = workspace(state)
+    state, params = _for_card(state, params)
+    return _kind(state), _kind(work), _kind(params)
 
 
-def _together(state, params):
-    """The parameters with the dynamics that is fastest on a GPU: masks pay for few neurons (measured: d = 3 yes, d = 10 no)."""
+def _for_card(state, params):
+    """A state and parameters as they go to the card: small networks settle by masks, and need no inverse."""
     if isinstance(params.dynamics, Exact) and len(state.fired) <= MASKED:
-        return params._replace(dynamics=Masked(params.dynamics.eps))
-    return params
+        return _without_inverse(state), params._replace(dynamics=Masked(params.dynamics.eps))
+    return state, params
+
+
+def _without_inverse(state):
+    if isinstance(state, np.ndarray):
+        return state
+    parts = {name: _without_inverse(part) for name, part in zip(state._fields, state, strict=True)}
+    return type(state)(**{**parts, **({"H": state.H[:0]} if "H" in parts else {})})
+
+
+# ---------------------------------------------------------------------------------------------- parts of the kernel
+
+
+@hot
+def steps(state, work, params, X, rates, Y, rows, limit):
+    """Take the first rows of X through a network that is in registers; returns how many went through."""
+    for t in range(rows):
+        if not step(state, work, params, X, t, rates, Y, limit):
+            return t
+    return rows
+
+
+@cold
+def one_step(state, work, params, X, rates, Y, limit):
+    """Take the first row of X through a network that is in memory; returns whether it went through."""
+    return step(state, work, params, X, 0, rates, Y, limit)
+
+
+@cold
+def look(state, work, params):
+    """Inspect a network that is in memory."""
+    inspect(state, work, params)
+
+
+@cold
+def add_rows(S, Y, rows, part):
+    """Add (s_i - y_j)^2 over the first rows."""
+    for row in range(rows):
+        for i in range(part.shape[0]):
+            for j in range(part.shape[1]):
+                part[i, j] += (S[row, i] - Y[row, j]) * (S[row, i] - Y[row, j])
 
 
 # ---------------------------------------------------------------------------------------------- the kernel's text
@@ -157,44 +209,54 @@ def _kind(value):
 
 
 class _Writer:
-    """Writes expressions that build named tuples of local arrays, and the lines that allocate and fill them."""
+    """Writes expressions that build named tuples of local arrays, and the lines that allocate, fill and copy them."""
 
     def __init__(self, names):
         self.names = names
         self.lines = []
-        self.loaded = 0
+        self.loaded = []
         self.local = 0
         self.number = 0
 
-    def tuple_of(self, kind, load):
+    def tuple_of(self, kind, load, field=""):
         """Return the expression for a named tuple of arrays; from the arguments a0, a1, ... if `load`, else of zeros."""
         if not isinstance(kind[0], type):
-            return self.array(*kind, load)
-        parts = ", ".join(self.tuple_of(part, load) for part in kind[1])
-        return f"{self.name(kind[0])}({parts})"
+            return self.array(*kind, load, field)
+        parts = (self.tuple_of(part, load, field) for field, part in zip(kind[0]._fields, kind[1], strict=True))
+        return f"{self.name(kind[0])}({', '.join(parts)})"
 
-    def array(self, shape, dtype, load):
-        name = f"x{self.local}"
-        self.local += 1
-        source = f"a{self.loaded}"
-        self.loaded += load
-        empty = 0 in shape
-        size = tuple(max(1, length) for length in shape)
-        self.lines.append(f"{name} = cuda.local.array({size}, np.{'bool_' if dtype == 'bool' else dtype})")
-        if empty:
-            self.lines.append(f"{name} = {name}[:0]")
-            return name
-        index = [f"i{axis}" for axis in range(len(shape))]
-        for axis, length in enumerate(shape):
-            self.lines.append("    " * axis + f"for {index[axis]} in range({length}):")
-        value = f"{source}[{', '.join(index)}, n]" if load else "0"
-        self.lines.append("    " * len(shape) + f"{name}[{', '.join(index)}] = {value}")
+    def array(self, shape, dtype, load, field):
+        name = self.allocate(shape, dtype)
+        if load:
+            value = f"a{len(self.loaded)}[{{}}, n]"
+            self.loaded.append((name, field, shape))
+        self.fill(name, shape, value if load else "0")
         return name
 
-    def params(self, kind):
+    def allocate(self, shape, dtype):
+        name = f"x{self.local}"
+        self.local += 1
+        size = tuple(max(1, length) for length in shape)
+        self.lines.append(f"{name} = cuda.local.array({size}, np.{'bool_' if dtype == 'bool' else dtype})")
+        if 0 in shape:
+            self.lines.append(f"{name} = {name}[:0]")
+        return name
+
+    def fill(self, name, shape, value, symmetric=False):
+        """name[i0, i1] = value, with {} in `value` for the indices; if `symmetric`, from the lower triangle."""
+        if 0 in shape:
+            return
+        index = ", ".join(f"i{axis}" for axis in range(len(shape)))
+        for axis, length in enumerate(shape):
+            self.lines.append("    " * axis + f"for i{axis} in range({length}):")
+        target = f"if i1 <= i0: {name}[{index}] = {name}[i1, i0]" if symmetric else f"{name}[{index}]"
+        self.lines.append("    " * len(shape) + f"{target} = {value.format(index)}")
+
+    def params(self, kind, dynamics=None):
         """Return the expression for the parameters: switches as they are, numbers from the array `numbers`."""
         if isinstance(kind, tuple):
-            return f"{self.name(kind[0])}({', '.join(self.params(part) for part in kind[1])})"
+            parts = ", ".join(self.params(part, dynamics) for part in kind[1])
+            return f"{self.name(dynamics if dynamics and kind[0] is Masked else kind[0])}({parts})"
         if isinstance(kind, bool):
             return str(kind)
         self.number += 1
@@ -206,47 +268,97 @@ class _Writer:
         self.names[name] = cls
         return name
 
+    def in_registers(self, state, work, params):
+        """Write what keeps a copy of `home` in registers, and copies it back and forth."""
+        at_home, self.loaded = self.loaded, []
+        made = {"state": self.tuple_of(state, load=True), "work": self.tuple_of(work, load=False)}
+        made["allocate"] = self.text(8)
+        pairs = list(zip(self.loaded, at_home, strict=True))
+        for (name, _, shape), (home, *_) in pairs:
+            self.fill(name, shape, f"{home}[{{}}]")
+        made["from_home"] = self.text(16)
+        for (name, field, shape), (home, *_) in pairs:
+            self.fill(home, shape, f"{name}[{{}}]", field in SYMMETRIC)
+        made["to_home"] = self.text(16)
+        self.number = 0
+        return {
+            **made,
+            "params": self.params(params),
+            "counted": "home.repairs[i] + home_work.ws.events[i] + work.ws.events[i]",
+        }
+
+    def text(self, indent):
+        """Hand out the lines written so far."""
+        lines, self.lines = self.lines, []
+        return ("\n" + " " * indent).join(lines or ["pass"])
+
 
 _TEXT = """
-def kernel(X, S, data, rates, schedule, times, noted, done, repairs, limit, {arguments}):
+def kernel(X, S, data, rates, schedule, times, noted, done, repairs, limit, stride, {arguments}):
     T = X.shape[1]
+    d = S.shape[2]
+    Y = cuda.local.array(({stride}, {d}), np.{dtype})
+    part = cuda.local.array(({d}, {d}), np.{dtype})
     for n in range(cuda.grid(1), data.shape[0], cuda.gridsize(1)):
         {load}
+        home = {home}
+        home_work = {home_work}
+        careful = {careful}
+        {allocate}
         state = {state}
         work = {work}
         params = {params}
-        Y = cuda.local.array(({stride}, {d}), np.{dtype})
-        part = cuda.local.array(({d}, {d}), np.{dtype})
-        for i in range({d}):
-            for j in range({d}):
+        for i in range(d):
+            for j in range(d):
                 part[i, j] = 0
         mixtures = X[data[n]]
         sources = S[data[n]]
         etas = rates[schedule[n]]
+        due = {every} - home.t[0] % {every}
         note = 0
+        summed = 0
         t = 0
         while t < T:
-            stop = min(t + {stride}, times[note])
-            passed = loop(state, work, params, mixtures[t:stop], etas[t:stop], Y, limit)
-            if passed < stop - t:
-                done[n] = t + passed
-                break
-            for row in range(passed):
-                for i in range({d}):
+            rows = min(stride, times[note] - t, due)
+            passed = steps(state, work, params, mixtures[t:], etas[t:], Y, rows, limit)
+            if passed < rows:
+                {to_home}
+                again = t + passed
+                more = one_step(home, home_work, careful, mixtures[again:], etas[again:], Y[passed:], limit)
+                {from_home}
+                passed += more
+                if more == 0:
+                    done[n] = again
+                    break
+            if passed == {stride}:
+                for i in range(d):
                     for j in range({d}):
-                        difference = sources[t + row, i] - Y[row, j]
-                        part[i, j] += difference * difference
-            t = stop
-            if t % {flush} == 0 or t == times[note]:
-                for i in range({d}):
-                    for j in range({d}):
+                        s = part[i, j]
+                        for row in range({stride}):
+                            difference = sources[t + row, i] - Y[row, j]
+                            s += difference * difference
+                        part[i, j] = s
+            else:
+                add_rows(sources[t:], Y, passed, part)
+            t += passed
+            due -= passed
+            summed += passed
+            if due == 0:
+                due = {every}
+                {to_home}
+                look(home, home_work, careful)
+                {from_home}
+            if summed >= {flush} or t == times[note]:
+                summed = 0
+                for i in range(d):
+                    for j in range(d):
                         noted[note, i, j, n] += part[i, j]
                         part[i, j] = 0
             if t == times[note]:
                 note += 1
         total = 0
         for i in range(work.ws.events.shape[0]):
-            total += state.repairs[i] + work.ws.events[i]
+            total += {counted}
         repairs[n] = total
 """
 
@@ -256,19 +368,23 @@ def kernel(state, work, params, d, dtype):
     """Return the compiled kernel for networks of this kind."""
     from numba import cuda
 
-    names: dict[str, Any] = {"cuda": cuda, "np": np, "loop": cuda.jit(device=True)(loop)}
+    functions = {f.__name__: f for f in (steps, one_step, look, add_rows)}
+    names: dict[str, Any] = {"cuda": cuda, "np": np, **functions}
     writer = _Writer(names)
-    made = writer.tuple_of(state, load=True)
+    parts = {"home": writer.tuple_of(state, load=True), "home_work": writer.tuple_of(work, load=False)}
+    parts |= {"careful": writer.params(params, Pivoted), "load": writer.text(8)}
+    arguments = [f"a{i}" for i in range(len(writer.loaded))]
+    parts |= {
+        "state": "home",
+        "work": "home_work",
+        "params": "careful",
+        "counted": "home.repairs[i] + home_work.ws.events[i]",
+    }
+    parts |= dict.fromkeys(["allocate", "to_home", "from_home"], "pass")
+    if params[1][0][0] is Masked:
+        parts |= writer.in_registers(state, work, params)
     text = _TEXT.format(
-        arguments=", ".join([f"a{i}" for i in range(writer.loaded)] + ["numbers"]),
-        state=made,
-        work=writer.tuple_of(work, load=False),
-        params=writer.params(params),
-        load="\n        ".join(writer.lines),
-        stride=STRIDE,
-        flush=FLUSH,
-        d=d,
-        dtype=dtype,
+        arguments=", ".join([*arguments, "numbers"]), stride=STRIDE, every=EVERY, flush=FLUSH, d=d, dtype=dtype, **parts
     )
     exec(compile(text, f"<{state[0].__module__} on a GPU>", "exec"), names)
-    return cuda.jit(names["kernel"])
+    return cuda.jit(fastmath=True)(names["kernel"])

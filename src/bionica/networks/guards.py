@@ -48,9 +48,8 @@ class Guards(NamedTuple):
 def flip_silent(W, y, fired, events):
     """Flip the feedforward weights of every neuron that has never fired."""
     for i in range(y.shape[0]):
-        if y[i] > 0:
-            fired[i] = True
-        elif not fired[i]:
+        fired[i] |= y[i] > 0
+        if not fired[i]:
             events[SILENT] += 1
             for j in range(W.shape[1]):
                 W[i, j] = -W[i, j]

@@ -22,6 +22,7 @@ import numpy as np
 
 from . import (  # noqa: F401  (they register their rules)
     interneuron,
+    masked,
     natural_interneuron,
     natural_two_compartment,
     nonnegative_pca,
@@ -29,8 +30,9 @@ from . import (  # noqa: F401  (they register their rules)
     two_layer_nsm,
     wide,
 )
-from .compiled import lanes
-from .rule import learn, repair, settle, workspace
+from .compiled import hot, lanes
+from .guards import EVERY
+from .rule import inspect, learn, repair, settle, workspace
 
 # No "nnan" and "ninf": with them, isnan and comparisons lie about a network that diverged.
 FASTMATH = {"nsz", "arcp", "contract", "afn", "reassoc"}
@@ -46,22 +48,32 @@ _ENTRIES: dict[str, Any] = {}
 _COMPILING = threading.Lock()  # of threads that meet a network first, one compiles and the others wait
 
 
+@hot
+def step(state, work, params, X, t, rates, Y, limit):
+    """Take X[t] through a network; False, and nothing is learned, if its output is beyond `limit` or no number."""
+    y = work.y
+    settle(state, work, params, X, t)
+    within = True
+    for i in range(y.shape[0]):
+        within &= abs(y[i]) <= limit
+    if not within:
+        return False
+    if Y.shape[0] > 0:
+        for i in range(y.shape[0]):
+            Y[t, i] = y[i]
+    if rates.shape[0] > 0:
+        learn(state, work, params, X, t, rates)
+        repair(state, work, params)
+    return True
+
+
 def loop(state, work, params, X, rates, Y, limit):
     """Take the rows of X through a network; see `run`. Compiled below, and for a GPU in `gpu`."""
-    learning = rates.shape[0] > 0
-    keeping = Y.shape[0] > 0
-    y = work.y
     for t in range(X.shape[0]):
-        settle(state, work, params, X, t)
-        for i in range(y.shape[0]):
-            if not abs(y[i]) <= limit:
-                return t
-        if keeping:
-            for i in range(y.shape[0]):
-                Y[t, i] = y[i]
-        if learning:
-            learn(state, work, params, X, t, rates)
-            repair(state, work, params)
+        if not step(state, work, params, X, t, rates, Y, limit):
+            return t
+        if rates.shape[0] > 0 and state.t[0] % EVERY == 0:
+            inspect(state, work, params)
     return X.shape[0]
 
 

@@ -78,8 +78,13 @@ def whiten(layer, work, dynamics, X, t):
 
 
 @generic
-def learn_whitening(layer, work, dynamics, X, t, zeta, weight, seen):
-    """The layer's synaptic updates; `weight` is that of the running means, `seen` the number of samples."""
+def learn_whitening(layer, work, dynamics, X, t, zeta, weight):
+    """The layer's synaptic updates; `weight` is that of the running means."""
+
+
+@generic
+def refresh_whitening(layer, dynamics, seen):
+    """What is computed anew now and then; `seen` is the number of samples."""
 
 
 @whiten.register(Learned)
@@ -100,7 +105,7 @@ def _whiten_absent(layer, work, dynamics, X, t):
 
 
 @learn_whitening.register(Learned)
-def _learn_learned(layer, work, dynamics, X, t, zeta, weight, seen):
+def _learn_learned(layer, work, dynamics, X, t, zeta, weight):
     follow_input(layer.x_bar, X, t, weight)
     follow(layer.h_bar, work.h, weight)
     follow(layer.g_bar, work.g, weight)
@@ -108,12 +113,22 @@ def _learn_learned(layer, work, dynamics, X, t, zeta, weight, seen):
     W_hg, M, H = layer.W_hg, layer.M, layer.H
     follow_interneurons(dynamics, W_hg, W_hg.T, M, H, zeta, work.h, layer.h_bar, work.g, layer.g_bar, work.ws)
     hebb(W_hg, zeta, work.g, layer.g_bar, work.h, layer.h_bar)
-    refresh_interneurons(W_hg, W_hg.T, M, H, seen, False)
+
+
+@refresh_whitening.register(Learned)
+def _refresh_learned(layer, dynamics, seen):
+    refresh_interneurons(dynamics, layer.W_hg, layer.W_hg.T, layer.M, layer.H, seen, False)
 
 
 @learn_whitening.register(Fixed)
 @learn_whitening.register(Absent)
-def _learn_nothing(layer, work, dynamics, X, t, zeta, weight, seen):
+def _learn_nothing(layer, work, dynamics, X, t, zeta, weight):
+    pass
+
+
+@refresh_whitening.register(Fixed)
+@refresh_whitening.register(Absent)
+def _refresh_nothing(layer, dynamics, seen):
     pass
 
 
