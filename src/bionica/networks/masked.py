@@ -7,7 +7,8 @@ a silent one is left out of M z = c by a factor of zero in place of its reciproc
 
 The first guess of who fires are a few sweeps of z_i <- [z_i + (c - M z)_i / M_ii]_+ from rest; those that violate their condition
 are then exchanged (block principal pivoting, see `pivoting`). At d = 10, on the paper's problem after 4000 samples, 1.1 solutions
-are needed after 3 sweeps, and 1.9 by the slowest of 32 threads; from the signs of M^-1 c, which would have to be kept, 1.8 and 3.0.
+are needed after 3 sweeps, and 1.9 by the slowest of 32 threads (1.0 and 1.2 after 5); from the signs of M^-1 c, which would have
+to be kept, 1.8 and 3.0.
 
 What has not settled after `exchanges` solutions is no number: the thread then takes the sample through the network again with
 `Pivoted`, which pivots on M from the beginning and is slow.
@@ -35,16 +36,17 @@ from .dynamics import (
 from .pivoting import Exact, complementary, linear
 from .plasticity import apply
 
-#: Sweeps behind the first guess.
-SWEEPS = 3
+#: Sweeps behind the first guess, after the first.
+SWEEPS = 4
 #: Solutions before pivoting takes over.
 EXCHANGES = 12
 
 
 class Masked(NamedTuple):
-    """Settle by masks; `eps` is the rounding unit. `exchanges` is no constant, so that its loop is not unrolled."""
+    """Settle by masks; `eps` is the rounding unit. The others are no constants, so that their loops are not unrolled."""
 
     eps: float
+    sweeps: int = SWEEPS
     exchanges: int = EXCHANGES
 
 
@@ -53,7 +55,7 @@ class Pivoted(Masked):
 
 
 @hot
-def _guess(M, c, z, ws):
+def _guess(sweeps, M, c, z, ws):
     """z >= 0 near the solution, by Gauss-Seidel sweeps from rest."""
     d = c.shape[0]
     zero, one = M.dtype.type(0), M.dtype.type(1)
@@ -64,7 +66,7 @@ def _guess(M, c, z, ws):
             s -= M[i, j] * z[j] if j < i else zero
         s *= ws.w[i]
         z[i] = s if s > zero else zero
-    for _ in range(1, SWEEPS):
+    for _ in range(np.int32(sweeps)):
         for i in range(d):
             s = c[i]
             for j in range(d):
@@ -74,8 +76,8 @@ def _guess(M, c, z, ws):
 
 
 @hot
-def _solve(floor, M, firing, c, L, u):
-    """Solve M u = c over the firing neurons, u = 0 for the others; returns whether a pivot was lost to rounding."""
+def _solve(floor, M, m, c, L, u):
+    """Solve M u = c over the neurons with m_i = 1, u = 0 for those with 0; returns whether a pivot was lost to rounding."""
     d = c.shape[0]
     zero, one = M.dtype.type(0), M.dtype.type(1)
     lost = False
@@ -94,9 +96,8 @@ def _solve(floor, M, firing, c, L, u):
                 v -= s * u[b]
         for b in range(d):
             L[a, b] *= L[b, b] if b < a else one
-        lost |= not (pivot > least or not firing[a])
-        pivot = one / pivot
-        L[a, a] = pivot if firing[a] else zero
+        lost |= not pivot > least
+        L[a, a] = m[a] * (one / pivot)
         u[a] = v
     for a in range(d):
         u[a] *= L[a, a]
@@ -117,19 +118,19 @@ def _give_up(z):
 def settle_masked(dynamics, M, c, z, ws):
     """z >= 0 with M z - c >= 0 and complementary, or no number."""
     d = c.shape[0]
-    firing = ws.firing
-    zero = M.dtype.type(0)
+    m = ws.v
+    zero, one = M.dtype.type(0), M.dtype.type(1)
     floor = M.dtype.type(8 * d) * M.dtype.type(dynamics.eps)
     tol = M.dtype.type(32) * M.dtype.type(dynamics.eps)
-    _guess(M, c, z, ws)
+    _guess(dynamics.sweeps, M, c, z, ws)
     c_sum = zero
     largest = zero
     for i in range(d):
-        firing[i] = z[i] > zero
+        m[i] = one if z[i] > zero else zero
         c_sum += abs(c[i])
         largest = M[i, i] if M[i, i] > largest else largest
-    for _ in range(dynamics.exchanges):
-        violated = _solve(floor, M, firing, c, ws.L, z)
+    for _ in range(np.int32(dynamics.exchanges)):
+        violated = _solve(floor, M, m, c, ws.L, z)
         size = zero
         for i in range(d):
             size += abs(z[i])
@@ -138,10 +139,11 @@ def settle_masked(dynamics, M, c, z, ws):
             s = -c[i]
             for j in range(d):
                 s += (M[i, j] if j < i else M[j, i]) * z[j]
-            s = M[i, i] * z[i] if firing[i] else s
-            bad = not s >= slack  # so is what is no number
+            v = M[i, i] * z[i]
+            v = v if v < s else s  # of a firing neuron (M z - c)_i is 0, of a silent one z_i
+            bad = not v >= slack  # so is what is no number
             violated |= bad
-            firing[i] ^= bad
+            m[i] = one - m[i] if bad else m[i]
         if not violated:
             for i in range(d):
                 z[i] = z[i] if z[i] > zero else zero
@@ -181,9 +183,9 @@ def _balance_masked(dynamics, M, H, c, y, ws, rectify):
         settle_masked(dynamics, M, c, y, ws)
     else:
         for i in range(c.shape[0]):
-            ws.firing[i] = True
+            ws.v[i] = M.dtype.type(1)
         floor = M.dtype.type(8 * c.shape[0]) * M.dtype.type(dynamics.eps)
-        if _solve(floor, M, ws.firing, c, ws.L, y):
+        if _solve(floor, M, ws.v, c, ws.L, y):
             _give_up(y)
 
 
