@@ -34,7 +34,7 @@ import numpy as np
 
 from .compiled import cold, fma, generic, hot
 from .guards import UNSETTLED
-from .pivoting import Exact, ExactAsymmetric, Masked, complementary, overflow, solve_firing
+from .pivoting import Exact, ExactAsymmetric, complementary, overflow, solve_firing
 from .plasticity import apply, dot
 
 #: H, and M where it is a product, are computed anew every so many samples.
@@ -101,21 +101,6 @@ def invert(M, H):
     for i in range(d):
         for j in range(i):
             H[j, i] = H[i, j]
-
-
-@hot
-def refresh_lateral(W_zz, H, t, changed):
-    """H anew where a guard changed the weights, and every 1000 samples."""
-    if changed or t % REFRESH == 0:
-        invert(W_zz, H)
-
-
-@hot
-def refresh_interneurons(W_yn, W_ny, M, H, t, changed):
-    """M and H anew where a guard changed the weights, and every 1000 samples."""
-    if changed or t % REFRESH == 0:
-        multiply(W_ny, W_yn, M)
-        invert(M, H)
 
 
 @hot
@@ -253,78 +238,6 @@ def settle_exactly(dynamics, M, H, c, z, ws):
     complementary(dynamics, M, c, z, ws)
 
 
-@hot
-def _masked_ldl(floor, M, m, c, L, u):
-    """Solve M u = c over the neurons with m_i = 1, the others left out by factors of zero; the number of pivots lost."""
-    one = M.dtype.type(1)
-    lost = 0
-    for a in range(c.shape[0]):
-        v = m[a] * c[a]
-        pivot = m[a] * M[a, a] + (one - m[a])
-        least = floor * pivot
-        for b in range(a):
-            s = m[a] * m[b] * M[a, b]
-            for e in range(b):
-                s -= L[a, e] * L[b, e]
-            L[a, b] = s
-            s *= L[b, b]
-            pivot -= s * L[a, b]
-            v -= s * u[b]
-        for b in range(a):
-            L[a, b] *= L[b, b]
-        lost += not pivot > least
-        L[a, a] = one / pivot
-        u[a] = v
-    for a in range(c.shape[0]):
-        u[a] *= L[a, a]
-    for a in range(c.shape[0] - 1, 0, -1):
-        for b in range(a):
-            u[b] -= L[a, b] * u[a]
-    return lost
-
-
-@hot
-def settle_masked(dynamics, M, H, c, z, ws):
-    """z >= 0 with M z - c >= 0 and complementary, by block principal pivoting on masks, from the signs of H c."""
-    d = c.shape[0]
-    m, w = ws.v, ws.w
-    zero, one = M.dtype.type(0), M.dtype.type(1)
-    floor = M.dtype.type(8 * d * dynamics.eps)
-    tol = M.dtype.type(32 * dynamics.eps)
-    c_sum = _unrectified(H, c, ws)
-    if not c_sum < np.inf:
-        overflow(z)
-        return
-    largest = zero
-    for i in range(d):
-        m[i] = one if ws.free[i] >= zero else zero
-        largest = max(largest, M[i, i])
-    for _ in range(EXCHANGES):
-        lost = _masked_ldl(floor, M, m, c, ws.L, z)
-        size = zero
-        for i in range(d):
-            size += abs(z[i])
-        slack = tol * (c_sum + largest * size)
-        violated = 0
-        for i in range(d):
-            s = -c[i]
-            for j in range(d):
-                s += M[i, j] * z[j]
-            s = m[i] * M[i, i] * z[i] + (one - m[i]) * s
-            bad = not s >= -slack
-            violated += bad
-            w[i] = one - m[i] if bad else m[i]
-        if lost == 0 and violated == 0:
-            for i in range(d):
-                z[i] = max(m[i] * z[i], zero)
-            return
-        for i in range(d):
-            m[i] = w[i]
-    for i in range(d):
-        ws.firing[i] = m[i] > zero
-    complementary(Exact(dynamics.eps), M, c, z, ws)
-
-
 # ---------------------------------------------------------------------------------------------- direct connections
 
 
@@ -338,18 +251,24 @@ def follow_lateral(dynamics, H, rate, z, ws):
     """H after W_zz <- W_zz + rate (z z' - W_zz)."""
 
 
+@generic
+def refresh_lateral(dynamics, W_zz, H, t, changed):
+    """H anew where a guard changed the weights, and every 1000 samples."""
+
+
+@refresh_lateral.register(Exact)
+@refresh_lateral.register(ProjectedGradient)
+def _refresh_lateral(dynamics, W_zz, H, t, changed):
+    if changed or t % REFRESH == 0:
+        invert(W_zz, H)
+
+
 @settle_lateral.register(Exact)
 def _lateral_exact(dynamics, W_zz, H, c, z, ws):
     settle_exactly(dynamics, W_zz, H, c, z, ws)
 
 
-@settle_lateral.register(Masked)
-def _lateral_masked(dynamics, W_zz, H, c, z, ws):
-    settle_masked(dynamics, W_zz, H, c, z, ws)
-
-
 @follow_lateral.register(Exact)
-@follow_lateral.register(Masked)
 def _follow_exact(dynamics, H, rate, z, ws):
     d = z.shape[0]
     g = ws.free
@@ -419,6 +338,20 @@ def follow_interneurons(dynamics, W_yn, W_ny, M, H, eta, y, y_bar, n, n_bar, ws)
     """
 
 
+@generic
+def refresh_interneurons(dynamics, W_yn, W_ny, M, H, t, changed):
+    """M and H anew where a guard changed the weights, and every 1000 samples."""
+
+
+@refresh_interneurons.register(Exact)
+@refresh_interneurons.register(ExactAsymmetric)
+@refresh_interneurons.register(ProjectedGradient)
+def _refresh_interneurons(dynamics, W_yn, W_ny, M, H, t, changed):
+    if changed or t % REFRESH == 0:
+        multiply(W_ny, W_yn, M)
+        invert(M, H)
+
+
 @cold
 def multiply(W_ny, W_yn, M):
     """M <- W_ny W_yn."""
@@ -437,12 +370,6 @@ def _interneurons_exact(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
     apply(W_yn, y, n)
 
 
-@settle_interneurons.register(Masked)
-def _interneurons_masked(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
-    settle_masked(dynamics, M, H, c, y, ws)
-    apply(W_yn, y, n)
-
-
 @settle_interneurons.register(ExactAsymmetric)
 def _interneurons_asymmetric(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
     complementary(dynamics, M, c, y, ws)
@@ -450,7 +377,6 @@ def _interneurons_asymmetric(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
 
 
 @follow_interneurons.register(Exact)
-@follow_interneurons.register(Masked)
 def _follow_symmetric(dynamics, W_yn, W_ny, M, H, eta, y, y_bar, n, n_bar, ws):
     # M <- s M + b dy' + dy b'; in H by Woodbury's formula for the two vectors.
     d = y.shape[0]

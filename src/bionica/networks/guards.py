@@ -48,10 +48,14 @@ class Guards(NamedTuple):
 @hot
 def flip_silent(W, y, fired, events):
     """Flip the feedforward weights of every neuron that has never fired."""
+    all_fired = True
     for i in range(y.shape[0]):
-        if y[i] > 0:
-            fired[i] = True
-        elif not fired[i]:
+        fired[i] |= y[i] > 0
+        all_fired &= fired[i]
+    if all_fired:
+        return
+    for i in range(y.shape[0]):
+        if not fired[i]:
             events[SILENT] += 1
             for j in range(W.shape[1]):
                 W[i, j] = -W[i, j]
@@ -190,6 +194,7 @@ def lift_eigenvalues(W, eps, ws):
 def _orthogonalise_rows(A, U):
     """One-sided Jacobi: rotate pairs of rows of A until all are orthogonal; U gets the rotation."""
     d, n = A.shape
+    small = 1e-15 if A.itemsize == 8 else 4e-7  # single precision never comes to 1e-15
     for i in range(d):
         for j in range(d):
             U[i, j] = 1.0 if i == j else 0.0
@@ -204,7 +209,7 @@ def _orthogonalise_rows(A, U):
                     aa += A[i, p] * A[i, p]
                     bb += A[j, p] * A[j, p]
                     ab += A[i, p] * A[j, p]
-                if abs(ab) <= 1e-15 * math.sqrt(aa * bb) or ab == 0:
+                if abs(ab) <= small * math.sqrt(aa * bb) or ab == 0:
                     continue
                 rotated = True
                 zeta = (bb - aa) / (2 * ab)

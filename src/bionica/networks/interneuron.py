@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .dynamics import follow_interneurons, inverse, refresh_interneurons, settle_interneurons
-from .guards import EVERY, flip_silent, lift_singular_values, replace_rows
+from .guards import flip_silent, lift_singular_values, replace_rows
 from .natural import average, averaging_weight
 from .pivoting import scratch
 from .plasticity import follow, follow_input, hebb, hebb_input, mean_weight, project
-from .rule import bookkeeping, learn, repair, settle, workspace
+from .rule import bookkeeping, inspect, learn, repair, settle, workspace
 
 
 class State(NamedTuple):
@@ -114,7 +114,7 @@ def _settle(state, work, params, X, t):
 def _learn(state, work, params, X, t, rates):
     eta = rates[t, 0]
     state.t[0] += 1
-    weight = mean_weight(state.t[0], params.mean_window)
+    weight = mean_weight(rates, state.t[0], params.mean_window)
     follow_input(state.x_bar, X, t, weight)
     follow(state.y_bar, work.y, weight)
     follow(state.n_bar, work.n, weight)
@@ -131,18 +131,20 @@ def _learn(state, work, params, X, t, rates):
 
 @repair.register(State)
 def _repair(state, work, params):
-    guards = params.guards
-    if guards.silent:
+    if params.guards.silent:
         flip_silent(state.W_xy, work.y, state.fired, work.ws.events)
+
+
+@inspect.register(State)
+def _inspect(state, work, params):
     lifted = False
-    if state.t[0] % EVERY == 0:
-        if guards.row:
-            replace_rows(state.W_xy, state.rng, work.ws.events)
-        if guards.spectrum:
-            lift_singular_values(state.W_xy, params.eps, work.ws)
-            lifted = lift_singular_values(state.W_yn.T, params.eps, work.ws)
-            lifted = lift_singular_values(state.W_ny, params.eps, work.ws) or lifted
-    refresh_interneurons(state.W_yn, state.W_ny, state.M, state.H, state.t[0], lifted)
+    if params.guards.row:
+        replace_rows(state.W_xy, state.rng, work.ws.events)
+    if params.guards.spectrum:
+        lift_singular_values(state.W_xy, params.eps, work.ws)
+        lifted = lift_singular_values(state.W_yn.T, params.eps, work.ws)
+        lifted = lift_singular_values(state.W_ny, params.eps, work.ws) or lifted
+    refresh_interneurons(params.dynamics, state.W_yn, state.W_ny, state.M, state.H, state.t[0], lifted)
 
 
 def averaged(state: State) -> State:

@@ -21,11 +21,11 @@ import numpy as np
 from . import natural
 from .compiled import fma
 from .dynamics import follow_interneurons, inverse, refresh_interneurons, settle_interneurons
-from .guards import EVERY, cap_rate, flip_silent, lift_singular_values
+from .guards import cap_rate, flip_silent, lift_singular_values
 from .natural import WINDOW, average, averaging_weight, forgetting, judge_energy, measure_energy, observe, restore
 from .pivoting import scratch
 from .plasticity import apply, follow, hebb, project
-from .rule import bookkeeping, learn, repair, settle, workspace
+from .rule import bookkeeping, inspect, learn, repair, settle, workspace
 
 
 class State(NamedTuple):
@@ -146,23 +146,26 @@ def _learn(state, work, params, X, t, rates):
 
 @repair.register(State)
 def _repair(state, work, params):
-    guards = params.guards
-    if guards.silent:
+    if params.guards.silent:
         flip_silent(state.W_xy, work.y, state.fired, work.ws.events)
+    if params.guards.energy:
+        measure_energy(state.inp, work.first, work.y)
+
+
+@inspect.register(State)
+def _inspect(state, work, params):
     changed = False
-    if guards.spectrum and state.t[0] % EVERY == 0:
+    if params.guards.spectrum:
         # Not W_xy: its size is that of R, and the thresholds of appendix C would mean nothing.
         changed = lift_singular_values(state.W_yn.T, params.eps, work.ws)
         changed = lift_singular_values(state.W_ny, params.eps, work.ws) or changed
-    if guards.energy:
-        measure_energy(state.inp, work.first, work.y)
-        if state.t[0] % WINDOW == 0:
-            lost, healthy = judge_energy(state.inp, work.ws.events)
-            restore(state.W_xy, state.W_xy_mean, state.W_xy_good, lost, healthy)
-            restore(state.W_yn, state.W_yn_mean, state.W_yn_good, lost, healthy)
-            restore(state.W_ny, state.W_ny_mean, state.W_ny_good, lost, healthy)
-            changed = changed or lost
-    refresh_interneurons(state.W_yn, state.W_ny, state.M, state.H, state.t[0], changed)
+    if params.guards.energy and state.t[0] % WINDOW == 0:
+        lost, healthy = judge_energy(state.inp, work.ws.events)
+        restore(state.W_xy, state.W_xy_mean, state.W_xy_good, lost, healthy)
+        restore(state.W_yn, state.W_yn_mean, state.W_yn_good, lost, healthy)
+        restore(state.W_ny, state.W_ny_mean, state.W_ny_good, lost, healthy)
+        changed = changed or lost
+    refresh_interneurons(params.dynamics, state.W_yn, state.W_ny, state.M, state.H, state.t[0], changed)
 
 
 def averaged(state: State) -> State:

@@ -16,11 +16,11 @@ import numpy as np
 
 from . import natural
 from .dynamics import follow_lateral, inverse, refresh_lateral, settle_lateral
-from .guards import EVERY, cap_rate, flip_silent, lift_eigenvalues
+from .guards import cap_rate, flip_silent, lift_eigenvalues
 from .natural import WINDOW, average, averaging_weight, judge_energy, measure_energy, observe, restore
 from .pivoting import scratch
 from .plasticity import apply, hebb_raw, project
-from .rule import bookkeeping, learn, repair, settle, workspace
+from .rule import bookkeeping, inspect, learn, repair, settle, workspace
 
 
 class State(NamedTuple):
@@ -115,17 +115,21 @@ def _learn(state, work, params, X, t, rates):
 def _repair(state, work, params):
     if params.guards.silent:
         flip_silent(state.W_xz, work.y, state.fired, work.ws.events)
-    changed = False
-    if params.guards.spectrum and state.t[0] % EVERY == 0:
-        changed = lift_eigenvalues(state.W_zz, params.eps, work.ws)
     if params.guards.energy:
         measure_energy(state.inp, work.first, work.y)
-        if state.t[0] % WINDOW == 0:
-            lost, healthy = judge_energy(state.inp, work.ws.events)
-            restore(state.W_xz, state.W_xz_mean, state.W_xz_good, lost, healthy)
-            restore(state.W_zz, state.W_zz_mean, state.W_zz_good, lost, healthy)
-            changed = changed or lost
-    refresh_lateral(state.W_zz, state.H, state.t[0], changed)
+
+
+@inspect.register(State)
+def _inspect(state, work, params):
+    changed = False
+    if params.guards.spectrum:
+        changed = lift_eigenvalues(state.W_zz, params.eps, work.ws)
+    if params.guards.energy and state.t[0] % WINDOW == 0:
+        lost, healthy = judge_energy(state.inp, work.ws.events)
+        restore(state.W_xz, state.W_xz_mean, state.W_xz_good, lost, healthy)
+        restore(state.W_zz, state.W_zz_mean, state.W_zz_good, lost, healthy)
+        changed = changed or lost
+    refresh_lateral(params.dynamics, state.W_zz, state.H, state.t[0], changed)
 
 
 def averaged(state: State) -> State:

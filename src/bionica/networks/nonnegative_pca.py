@@ -16,8 +16,8 @@ from .compiled import fma
 from .guards import cap_rate, flip_silent
 from .pivoting import scratch
 from .plasticity import apply, mean_weight
-from .rule import bookkeeping, learn, repair, settle, workspace
-from .whitening_layer import learn_whitening, whiten
+from .rule import bookkeeping, inspect, learn, repair, settle, workspace
+from .whitening_layer import learn_whitening, refresh_whitening, whiten
 
 
 class State(NamedTuple):
@@ -71,7 +71,7 @@ def _settle(state, work, params, X, t):
     y = work.y
     apply(state.W, work.first.h, y)
     for i in range(y.shape[0]):
-        y[i] = max(y[i], 0.0)
+        y[i] = max(y[i], y.dtype.type(0))
 
 
 @learn.register(State)
@@ -80,10 +80,10 @@ def _learn(state, work, params, X, t, rates):
     eta = rates[t, 0]
     state.t[0] += 1
     if params.guards.rate:
-        size = 0.0
+        size = rates.dtype.type(0)
         for i in range(y.shape[0]):
             size = fma(y[i], y[i], size)
-        eta = cap_rate(eta, size, 1.0, work.ws.events)
+        eta = cap_rate(eta, size, rates.dtype.type(1), work.ws.events)
     eta = W.dtype.type(eta)
     for j in range(h.shape[0]):
         e = h[j]
@@ -93,14 +93,19 @@ def _learn(state, work, params, X, t, rates):
         for i in range(y.shape[0]):
             W[i, j] = fma(y[i], e, W[i, j])
     zeta = rates[t, rates.shape[1] - 1]
-    weight = mean_weight(state.t[0], params.mean_window)
-    learn_whitening(state.layer, work.first, params.dynamics, X, t, zeta, weight, state.t[0])
+    weight = mean_weight(rates, state.t[0], params.mean_window)
+    learn_whitening(state.layer, work.first, params.dynamics, X, t, zeta, weight)
 
 
 @repair.register(State)
 def _repair(state, work, params):
     if params.guards.silent:
         flip_silent(state.W, work.y, state.fired, work.ws.events)
+
+
+@inspect.register(State)
+def _inspect(state, work, params):
+    refresh_whitening(state.layer, work.first, state.t[0])
 
 
 def unmixing(state: State) -> np.ndarray:

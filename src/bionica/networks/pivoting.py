@@ -33,12 +33,6 @@ class ExactAsymmetric(NamedTuple):
     eps: float
 
 
-class Masked(NamedTuple):
-    """As `Exact`, without an index or a loop that depends on who fires: threads of a GPU go together."""
-
-    eps: float
-
-
 class Scratch(NamedTuple):
     """Work space of one layer of d neurons."""
 

@@ -60,11 +60,14 @@ def apply(W, v, c):
 
 
 @hot
-def mean_weight(t, window):
-    """Weight of sample number t (from 1) in a running mean: 1/t, and never below 1/window where one is set (> 0)."""
+def mean_weight(rates, t, window):
+    """Weight of sample number t (from 1) in a running mean: 1/t, and never below 1/window where one is set (> 0).
+
+    In the precision of the rates, as all that becomes one.
+    """
     if window > 0 and t > window:
-        return 1.0 / window
-    return 1.0 / t
+        t = window
+    return rates.dtype.type(1) / rates.dtype.type(t)
 
 
 @hot

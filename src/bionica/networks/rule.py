@@ -1,11 +1,12 @@
-"""What a learning rule is: four functions of its State, found by type in Python and in Numba alike.
+"""What a learning rule is: five functions of its State, found by type in Python and in Numba alike.
 
 A rule file defines `State` (a NamedTuple of arrays) and `Params` (a NamedTuple of scalars) and registers
 
     workspace(state) -> work                 scratch arrays, a NamedTuple made anew for each call from outside
     settle(state, work, params, X, t)        work.y <- the output for the mixture X[t]; changes `work` only
     learn(state, work, params, X, t, rates)  the synaptic updates for that mixture; changes `state`
-    repair(state, work, params)              the guards, after the updates; changes `state`
+    repair(state, work, params)              the guards of every sample, after the updates; changes `state`
+    inspect(state, work, params)             the guards of every 100 samples, after those; changes `state`
 
 The loop in `stream` calls these names. Registered functions carry no annotations: `numba.extending.overload` refuses
 them.
@@ -49,3 +50,8 @@ def learn(state, work, params, X, t, rates):
 @generic
 def repair(state, work, params):
     """The guards that follow `learn`."""
+
+
+@generic
+def inspect(state, work, params):
+    """The guards that look every 100 samples, and what is computed anew then."""

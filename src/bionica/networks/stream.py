@@ -28,6 +28,7 @@ from numba.core import config
 
 from . import (  # noqa: F401  (they register their rules)
     interneuron,
+    masked,
     natural_interneuron,
     natural_two_compartment,
     nonnegative_pca,
@@ -36,8 +37,9 @@ from . import (  # noqa: F401  (they register their rules)
     two_layer_nsm,
     wide,
 )
-from .compiled import lanes
-from .rule import learn, repair, settle, workspace
+from .compiled import hot, lanes
+from .guards import EVERY
+from .rule import inspect, learn, repair, settle, workspace
 
 
 def _digest():
@@ -55,22 +57,32 @@ _SPENT: dict[Any, float] = {}  # seconds in the loop for all sizes, by name and 
 _COMPILING = threading.Lock()  # of threads that meet a network first, one compiles and the others wait
 
 
+@hot
+def step(state, work, params, X, t, rates, Y, limit):
+    """Take X[t] through a network; False, and nothing is learned, if its output is beyond `limit` or no number."""
+    y = work.y
+    settle(state, work, params, X, t)
+    within = True
+    for i in range(y.shape[0]):
+        within &= abs(y[i]) <= limit
+    if not within:
+        return False
+    if Y.shape[0] > 0:
+        for i in range(y.shape[0]):
+            Y[t, i] = y[i]
+    if rates.shape[0] > 0:
+        learn(state, work, params, X, t, rates)
+        repair(state, work, params)
+    return True
+
+
 def loop(state, work, params, X, rates, Y, limit):
     """Take the rows of X through a network; see `run`. Compiled below, and for a GPU in `gpu`."""
-    learning = rates.shape[0] > 0
-    keeping = Y.shape[0] > 0
-    y = work.y
     for t in range(X.shape[0]):
-        settle(state, work, params, X, t)
-        for i in range(y.shape[0]):
-            if not abs(y[i]) <= limit:
-                return t
-        if keeping:
-            for i in range(y.shape[0]):
-                Y[t, i] = y[i]
-        if learning:
-            learn(state, work, params, X, t, rates)
-            repair(state, work, params)
+        if not step(state, work, params, X, t, rates, Y, limit):
+            return t
+        if rates.shape[0] > 0 and state.t[0] % EVERY == 0:
+            inspect(state, work, params)
     return X.shape[0]
 
 
@@ -138,7 +150,7 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
             if done < rows.stop - rows.start:
                 return int(rows.start) + done
             if learning and wide.due(state, params):
-                _repair_alone(state, params)
+                _inspect_alone(state, params)
     return len(X)
 
 
@@ -168,21 +180,21 @@ def _run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarra
     return int(done)
 
 
-def _repair_alone(state: Any, params: Any) -> None:
+def _inspect_alone(state: Any, params: Any) -> None:
     """The guards that `wide.unguarded` left out."""
     work = workspace(state)
     with _COMPILING:
-        _compiled_repair()(state, work, params._replace(guards=params.guards._replace(silent=False)))
+        _compiled_inspection()(state, work, params)
     state.repairs[:] += work.ws.events
 
 
-def _repair(state, work, params):
-    repair(state, work, params)
+def _inspect(state, work, params):
+    inspect(state, work, params)
 
 
 @functools.cache
-def _compiled_repair():
-    return numba.njit(**_OPTIONS)(_repair)
+def _compiled_inspection():
+    return numba.njit(**_OPTIONS)(_inspect)
 
 
 def _name_for(name, state, k):

@@ -26,11 +26,11 @@ import numpy as np
 
 from .compiled import fma
 from .dynamics import follow_lateral, inverse, refresh_lateral, settle_lateral
-from .guards import EVERY, cap_rate, flip_silent, lift_eigenvalues
+from .guards import cap_rate, flip_silent, lift_eigenvalues
 from .natural import average, averaging_weight
 from .pivoting import scratch
 from .plasticity import follow, follow_input, hebb_raw, mean_weight, project
-from .rule import bookkeeping, learn, repair, settle, workspace
+from .rule import bookkeeping, inspect, learn, repair, settle, workspace
 
 
 class State(NamedTuple):
@@ -106,15 +106,15 @@ def _learn(state, work, params, X, t, rates):
     W_xz, x_bar, c_bar, c, z = state.W_xz, state.x_bar, state.c_bar, work.c, work.y
     eta = rates[t, 0]
     state.t[0] += 1
-    weight = mean_weight(state.t[0], params.mean_window)
+    weight = mean_weight(rates, state.t[0], params.mean_window)
     follow_input(x_bar, X, t, weight)
     follow(c_bar, c, weight)
     if params.guards.rate:
-        size = 0.0
+        size = rates.dtype.type(0)
         for j in range(x_bar.shape[0]):
             size = fma(X[t, j] - x_bar[j], X[t, j] - x_bar[j], size)
-        eta = cap_rate(eta, size, 0.5, work.ws.events)
-    double = W_xz.dtype.type(2 * eta)
+        eta = cap_rate(eta, size, rates.dtype.type(0.5), work.ws.events)
+    double = W_xz.dtype.type(eta + eta)
     for i in range(W_xz.shape[0]):
         a = double * z[i]
         b = double * (c[i] - c_bar[i])
@@ -129,13 +129,16 @@ def _learn(state, work, params, X, t, rates):
 
 @repair.register(State)
 def _repair(state, work, params):
-    guards = params.guards
-    if guards.silent:
+    if params.guards.silent:
         flip_silent(state.W_xz, work.y, state.fired, work.ws.events)
+
+
+@inspect.register(State)
+def _inspect(state, work, params):
     lifted = False
-    if guards.spectrum and state.t[0] % EVERY == 0:
+    if params.guards.spectrum:
         lifted = lift_eigenvalues(state.W_zz, params.eps, work.ws)
-    refresh_lateral(state.W_zz, state.H, state.t[0], lifted)
+    refresh_lateral(params.dynamics, state.W_zz, state.H, state.t[0], lifted)
 
 
 def averaged(state: State) -> State:

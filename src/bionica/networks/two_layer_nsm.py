@@ -18,11 +18,11 @@ import numpy as np
 
 from . import whitening_layer
 from .dynamics import follow_lateral, inverse, refresh_lateral, settle_lateral
-from .guards import EVERY, flip_silent, lift_eigenvalues
+from .guards import flip_silent, lift_eigenvalues
 from .pivoting import scratch
 from .plasticity import apply, hebb_raw, mean_weight
-from .rule import bookkeeping, learn, repair, settle, workspace
-from .whitening_layer import learn_whitening, whiten
+from .rule import bookkeeping, inspect, learn, repair, settle, workspace
+from .whitening_layer import learn_whitening, refresh_whitening, whiten
 
 
 class State(NamedTuple):
@@ -89,8 +89,8 @@ def _learn(state, work, params, X, t, rates):
     eta = rates[t, 0]
     zeta = rates[t, 1]
     state.t[0] += 1
-    weight = mean_weight(state.t[0], params.mean_window)
-    learn_whitening(state.layer, work.first, params.dynamics, X, t, zeta, weight, state.t[0])
+    weight = mean_weight(rates, state.t[0], params.mean_window)
+    learn_whitening(state.layer, work.first, params.dynamics, X, t, zeta, weight)
     hebb_raw(state.W_hy, eta, work.y, work.first.h)
     follow_lateral(params.dynamics, state.H, eta, work.y, work.ws)
     hebb_raw(state.W_yy, eta, work.y, work.y)
@@ -98,13 +98,17 @@ def _learn(state, work, params, X, t, rates):
 
 @repair.register(State)
 def _repair(state, work, params):
-    guards = params.guards
-    if guards.silent:
+    if params.guards.silent:
         flip_silent(state.W_hy, work.y, state.fired, work.ws.events)
+
+
+@inspect.register(State)
+def _inspect(state, work, params):
+    refresh_whitening(state.layer, work.first, state.t[0])
     lifted = False
-    if guards.spectrum and state.t[0] % EVERY == 0:
+    if params.guards.spectrum:
         lifted = lift_eigenvalues(state.W_yy, params.eps, work.ws)
-    refresh_lateral(state.W_yy, state.H, state.t[0], lifted)
+    refresh_lateral(params.dynamics, state.W_yy, state.H, state.t[0], lifted)
 
 
 def unmixing(state: State) -> np.ndarray:

@@ -19,7 +19,7 @@ import numpy as np
 
 from .compiled import cold, fma, generic, hot
 from .dynamics import REFRESH, ProjectedGradient, accepted, invert, iterate, multiply
-from .pivoting import Exact, Masked, linear, overflow, scratch
+from .pivoting import Exact, linear, overflow, scratch
 from .plasticity import apply, dot, dot_rows, follow, follow_input, hebb, hebb_input, project
 
 
@@ -89,8 +89,13 @@ def whiten(layer, work, dynamics, X, t):
 
 
 @generic
-def learn_whitening(layer, work, dynamics, X, t, zeta, weight, seen):
-    """The layer's synaptic updates; `weight` is that of the running means, `seen` the number of samples."""
+def learn_whitening(layer, work, dynamics, X, t, zeta, weight):
+    """The layer's synaptic updates; `weight` is that of the running means."""
+
+
+@generic
+def refresh_whitening(layer, work, seen):
+    """What is computed anew now and then; `seen` is the number of samples."""
 
 
 @whiten.register(Learned)
@@ -111,20 +116,32 @@ def _whiten_absent(layer, work, dynamics, X, t):
 
 
 @learn_whitening.register(Learned)
-def _learn_learned(layer, work, dynamics, X, t, zeta, weight, seen):
+def _learn_learned(layer, work, dynamics, X, t, zeta, weight):
     follow_input(layer.x_bar, X, t, weight)
     follow(layer.h_bar, work.h, weight)
     follow(layer.g_bar, work.g, weight)
     hebb_input(layer.W_xh, zeta, work.h, layer.h_bar, X, t, layer.x_bar)
-    kept = follow_whitening(dynamics, layer.B, zeta, work.h, layer.h_bar, work.g, layer.g_bar, work.ws)
-    hebb(layer.W_hg, zeta, work.g, layer.g_bar, work.h, layer.h_bar)
-    if not kept or seen % REFRESH == 0:
+    learn_interneurons(dynamics, layer.W_hg, layer.B, zeta, work.h, layer.h_bar, work.g, layer.g_bar, work.ws)
+
+
+@refresh_whitening.register(Learned)
+def _refresh_learned(layer, work, seen):
+    size = layer.B.dtype.type(0)
+    for p in range(layer.B.shape[1]):
+        size += abs(layer.B[0, p])
+    if seen % REFRESH == 0 or size == 0:  # there is none yet, or it was given up
         _invert(layer.W_hg, layer.B, work.ws)
 
 
 @learn_whitening.register(Fixed)
 @learn_whitening.register(Absent)
-def _learn_nothing(layer, work, dynamics, X, t, zeta, weight, seen):
+def _learn_nothing(layer, work, dynamics, X, t, zeta, weight):
+    pass
+
+
+@refresh_whitening.register(Fixed)
+@refresh_whitening.register(Absent)
+def _refresh_nothing(layer, work, seen):
     pass
 
 
@@ -146,8 +163,8 @@ def settle_whitening(dynamics, W_hg, B, c, h, g, ws):
 
 
 @generic
-def follow_whitening(dynamics, B, zeta, h, h_bar, g, g_bar, ws):
-    """B after W_hg <- W_hg + zeta (dg dh' - W_hg); False where the formula would lose digits, and B is left alone."""
+def learn_interneurons(dynamics, W_hg, B, zeta, h, h_bar, g, g_bar, ws):
+    """W_hg <- W_hg + zeta (dg dh' - W_hg), and its inverse B."""
 
 
 @settle_whitening.register(ProjectedGradient)
@@ -155,13 +172,20 @@ def _settle_gradient(dynamics, W_hg, B, c, h, g, ws):
     iterate(dynamics, W_hg, W_hg.T, c, h, g, ws, False)
 
 
-@follow_whitening.register(ProjectedGradient)
-def _follow_nothing(dynamics, B, zeta, h, h_bar, g, g_bar, ws):
-    return True
+@learn_interneurons.register(ProjectedGradient)
+def _learn_gradient(dynamics, W_hg, B, zeta, h, h_bar, g, g_bar, ws):
+    hebb(W_hg, zeta, g, g_bar, h, h_bar)
+
+
+@learn_interneurons.register(Exact)
+def _learn_exact(dynamics, W_hg, B, zeta, h, h_bar, g, g_bar, ws):
+    kept = follow_inverse(B, zeta, h, h_bar, g, g_bar, ws)
+    hebb(W_hg, zeta, g, g_bar, h, h_bar)
+    if not kept:
+        _invert(W_hg, B, ws)
 
 
 @settle_whitening.register(Exact)
-@settle_whitening.register(Masked)
 def _settle_exact(dynamics, W_hg, B, c, h, g, ws):
     c_sum = c.dtype.type(0)
     for i in range(c.shape[0]):
@@ -169,13 +193,13 @@ def _settle_exact(dynamics, W_hg, B, c, h, g, ws):
     if not c_sum < np.inf:
         overflow(h)
         return
-    _solve(B, c, h, g)
-    if not _residual(W_hg, c, c_sum, h, g, ws) <= accepted(dynamics.eps):
+    solve(B, c, h, g)
+    if not residual(W_hg, c, c_sum, h, g, ws) <= accepted(dynamics.eps):
         _refine(dynamics, W_hg, B, c, c_sum, h, g, ws)
 
 
 @hot
-def _solve(B, c, h, g):
+def solve(B, c, h, g):
     """h <- B B' c, by way of g."""
     for p in range(g.shape[0]):
         g[p] = B[0, p] * c[0]
@@ -186,7 +210,7 @@ def _solve(B, c, h, g):
 
 
 @hot
-def _residual(W_hg, c, c_sum, h, g, ws):
+def residual(W_hg, c, c_sum, h, g, ws):
     """g <- W_hg h and ws.w <- c - W_hg' g; returns the size of that over the size of its terms."""
     d = c.shape[0]
     w, squares = ws.w, ws.v
@@ -213,13 +237,19 @@ def _residual(W_hg, c, c_sum, h, g, ws):
 def _refine(dynamics, W_hg, B, c, c_sum, h, g, ws):
     """Two corrections of h with the residual in ws.w; where they are not enough, a factorisation."""
     for _ in range(2):
-        _solve(B, ws.w, ws.free, g)
+        solve(B, ws.w, ws.free, g)
         for i in range(h.shape[0]):
             h[i] += ws.free[i]
-        if _residual(W_hg, c, c_sum, h, g, ws) <= accepted(dynamics.eps):
+        if residual(W_hg, c, c_sum, h, g, ws) <= accepted(dynamics.eps):
             return
+    solve_anew(dynamics.eps, W_hg, c, h, g, ws)
+
+
+@cold
+def solve_anew(eps, W_hg, c, h, g, ws):
+    """h and g without B."""
     multiply(W_hg.T, W_hg, ws.M)
-    linear(Exact(dynamics.eps), ws.M, c, h, ws)
+    linear(Exact(eps), ws.M, c, h, ws)
     apply(W_hg, h, g)
 
 
@@ -233,9 +263,9 @@ def _invert(W_hg, B, ws):
             B[i, p] = dot_rows(ws.L, i, W_hg, p, W_hg.shape[1])
 
 
-@follow_whitening.register(Exact)
-@follow_whitening.register(Masked)
-def _follow_exact(dynamics, B, zeta, h, h_bar, g, g_bar, ws):
+@hot
+def follow_inverse(B, zeta, h, h_bar, g, g_bar, ws):
+    """B after W_hg <- W_hg + zeta (dg dh' - W_hg); False where the formula would lose digits, and B is left alone."""
     d = h.shape[0]
     dg, Bdg, Bdh = ws.free, ws.w, ws.v  # B' dh the last
     one = B.dtype.type(1)
