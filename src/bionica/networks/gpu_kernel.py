@@ -218,7 +218,6 @@ def kernel(X, S, data, rates, schedule, times, noted, done, repairs, limit, stri
 def kernel(state, work, params, d, dtype):
     """Return the compiled kernel for networks of this kind."""
     from numba import cuda
-    from numba.core import config
 
     functions = {f.__name__: f for f in (step, careful_step, look, add_rows)}
     names: dict[str, Any] = {"cuda": cuda, "np": np, **functions}
@@ -247,6 +246,4 @@ def kernel(state, work, params, d, dtype):
         **parts,
     )
     exec(compile(text, f"<{state[0].__module__} on a GPU>", "exec"), names)
-    # Linking again would forget `fastmath`; numba-cuda drops `lto` where jit is given no function.
-    options = {} if config.ENABLE_CUDASIM else {"lto": False}
-    return cuda.jit(names["kernel"], fastmath=True, **options)
+    return cuda.jit(fastmath=True)(names["kernel"])
