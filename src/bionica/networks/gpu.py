@@ -20,6 +20,7 @@ from .gpu_kernel import STRIDE, kernel
 from .masked import Masked
 from .pivoting import Exact
 from .rule import workspace
+from .state import leaves
 from .stream import largest_output
 from .unrolled import unrolled
 
@@ -92,7 +93,7 @@ def prepare(batch: Batch, block: int = 128, blocks: int = 0) -> Prepared:
     n, (_, T, _), d = len(batch.states), batch.X.shape, batch.S.shape[2]
     block = min(block, n)
     pairs = [_for_card(*pair) for pair in zip(batch.states, batch.params, strict=True)]
-    arrays = [np.stack(same, axis=-1) for same in zip(*(_leaves(state) for state, _ in pairs), strict=True)]
+    arrays = [np.stack(same, axis=-1) for same in zip(*(leaves(state) for state, _ in pairs), strict=True)]
     numbers = np.array([[float(x) for x in _numbers(params)] for _, params in pairs]).T.reshape(-1, n)
     compiled = kernel(*kind(batch.states[0], batch.params[0]), d, batch.X.dtype.name)
     on_card = [cuda.to_device(np.ascontiguousarray(a)) for a in (*arrays, numbers.astype(batch.X.dtype))]
@@ -142,11 +143,6 @@ def _without_inverse(state):
         return state
     parts = {name: _without_inverse(part) for name, part in zip(state._fields, state, strict=True)}
     return type(state)(**{**parts, **({"H": state.H[:0]} if "H" in parts else {})})
-
-
-def _leaves(value):
-    """Every array of nested named tuples, in order."""
-    return [value] if isinstance(value, np.ndarray) else [leaf for part in value for leaf in _leaves(part)]
 
 
 def _numbers(value):

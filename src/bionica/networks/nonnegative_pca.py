@@ -85,13 +85,16 @@ def _learn(state, work, params, X, t, rates):
             size = fma(y[i], y[i], size)
         eta = cap_rate(eta, size, rates.dtype.type(1), work.ws.events)
     eta = W.dtype.type(eta)
+    e = work.first.c  # h - W' y
     for j in range(h.shape[0]):
-        e = h[j]
-        for i in range(y.shape[0]):
-            e = fma(-W[i, j], y[i], e)
-        e *= eta
-        for i in range(y.shape[0]):
-            W[i, j] = fma(y[i], e, W[i, j])
+        e[j] = h[j]
+    for i in range(y.shape[0]):
+        for j in range(h.shape[0]):
+            e[j] = fma(-W[i, j], y[i], e[j])
+    for i in range(y.shape[0]):
+        a = eta * y[i]
+        for j in range(h.shape[0]):
+            W[i, j] = fma(a, e[j], W[i, j])
     zeta = rates[t, rates.shape[1] - 1]
     weight = mean_weight(rates, state.t[0], params.mean_window)
     learn_whitening(state.layer, work.first, params.dynamics, X, t, zeta, weight)

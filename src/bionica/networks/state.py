@@ -16,6 +16,11 @@ def to_arrays(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
     return arrays
 
 
+def leaves(value: Any) -> list[np.ndarray]:
+    """Every array of nested named tuples, in order."""
+    return [value] if isinstance(value, np.ndarray) else [leaf for part in value for leaf in leaves(part)]
+
+
 def from_arrays(template: Any, arrays: dict[str, np.ndarray], prefix: str = "") -> Any:
     """Build a state like `template` from copies of `arrays`.
 

@@ -14,11 +14,12 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from .compiled import SHORT
+from .state import leaves
 
 
 def shapes(state: Any, k: int) -> tuple[tuple[int, ...], ...] | None:
     """Return the sizes that a loop for this network and k mixtures is compiled for; None if they are not small."""
-    found = [leaf.shape for leaf in _leaves(state)]
+    found = [leaf.shape for leaf in leaves(state)]
     if k >= SHORT or any(size >= SHORT for shape in found for size in shape):
         return None
     return (*found, (k,))
@@ -35,11 +36,6 @@ def write(state: Any, work: Any, k: int, loop: Any, name: str) -> Any:
     made = names[name]
     made.__module__ = __name__
     return made
-
-
-def _leaves(value):
-    """Every array of nested named tuples, in order."""
-    return [value] if isinstance(value, np.ndarray) else [leaf for part in value for leaf in _leaves(part)]
 
 
 def _sized_tuple(value, place, names):
