@@ -23,7 +23,7 @@ def growth(sizes: Sizes) -> Table:
     """Measure along d, k and T."""
     rows = [row for d in sizes.d for row in _along_d(d, sizes)]
     rows += [row for k in sizes.k for row in _along_k(k, sizes)]
-    rows += _along_T(sizes)
+    rows += along_T(sizes)
     note = (
         f"Along d the mixtures are as many as the sources; along k, d = {D_OF_K}; along T, d = {D_OF_T}, a stream of ever the same "
         f"{POOL:,} mixtures that is learned from block by block, and the rate is that of the last decade alone. "
@@ -57,7 +57,8 @@ def _row(along: str, value: int, network: str, seconds: float) -> Row:
     return {"along": along, "value": value, "network": network, "ns": 1e9 * seconds, "per_second": 1 / seconds}
 
 
-def _along_T(sizes: Sizes) -> list[Row]:
+def along_T(sizes: Sizes) -> list[Row]:
+    """A stream of T samples, decade by decade."""
     pool = problem(POOL, D_OF_T)
     rows = []
     for name in ("TwoCompartmentNICA", "TwoCompartmentNICA untuned"):
