@@ -1,6 +1,8 @@
 """The single-layer networks at their defaults: no tuning, whatever the mixing; and what goes with it."""
 
+import copy
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -221,3 +223,14 @@ def test_auto_needs_its_first_samples_in_one_call_to_return_outputs():
     assert bionica.TwoCompartmentNICA("auto", random_state=0).partial_fit_transform(X).shape == (1000, 3)
     rounded = np.array([[float(f"{value:.6g}") for value in row] for row in X])
     assert bionica.TwoCompartmentNICA("auto", random_state=0).fit(rounded).components_.shape == (3, 6)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda network: pickle.loads(pickle.dumps(network))])
+def test_a_copy_waits_in_a_place_of_its_own(copied):
+    _, X = mixtures(100, 3)
+    one = bionica.TwoCompartmentNICA(3, random_state=0).partial_fit(X[:20])
+    other = copied(one)
+    one.partial_fit(X[20:40])
+    other.partial_fit(X[60:80])
+    np.testing.assert_array_equal(one._waiting, X[:40])
+    np.testing.assert_array_equal(other._waiting, np.concatenate([X[:20], X[60:80]]))
