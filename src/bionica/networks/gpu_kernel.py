@@ -19,8 +19,9 @@ from .stream import step
 STRIDE = 8
 #: Samples after which sums in single precision are added to those in double precision.
 FLUSH = 1024
-#: Neurons from which the threads of a block wait for each other at every sample. A step is then too long for the cache of
-#: instructions, and threads that are at the same place fetch them once (measured: d = 10 gains a sixth).
+#: Neurons from which the threads of a block wait for each other at every fourth sample. A step is then too long for the cache of
+#: instructions, and threads that are at the same place fetch them once (measured: d = 10 gains a fifth, a sixth if they wait at
+#: every sample).
 TOGETHER = 7
 #: Matrices that are symmetric: of those in registers only the lower triangle is kept.
 SYMMETRIC = ("W_zz", "W_yy", "M")
@@ -186,15 +187,13 @@ def kernel(X, S, data, rates, schedule, times, noted, done, repairs, limit, stri
             if not alive:
                 pass
             elif rows == {stride}:
-                for pair in range(d // {pair}):  # outputs that are read once for two sources
-                    for q in range({pair}):
-                        i = {pair} * pair + q
-                        for j in range({d}):
-                            s = part[i, j]
-                            for p in range({stride}):
-                                difference = sources[p, i] - Y[p, j]
-                                s += difference * difference
-                            part[i, j] = s
+                for i in range(d):
+                    for j in range({d}):
+                        s = part[i, j]
+                        for p in range({stride}):
+                            difference = sources[p, i] - Y[p, j]
+                            s += difference * difference
+                        part[i, j] = s
             else:
                 add_rows(sources, Y, rows, part)
             t += rows
@@ -234,14 +233,13 @@ def kernel(state, work, params, d, dtype):
     parts |= dict.fromkeys(["allocate", "to_home", "from_home"], "pass")
     if params[1][0][0] is Masked:
         parts |= writer.in_registers(state, work, params)
-    parts["together"] = "cuda.syncthreads()" if d >= TOGETHER else "pass"
+    parts["together"] = "if row % 4 == 0: cuda.syncthreads()" if d >= TOGETHER else "pass"
     text = _TEXT.format(
         arguments=", ".join([*arguments, "numbers"]),
         stride=STRIDE,
         every=EVERY,
         flush=FLUSH,
         d=d,
-        pair=2 - d % 2,
         dtype=dtype,
         **parts,
     )

@@ -132,14 +132,13 @@ def _products_of_rows(W, S):
 def lift_singular_values(W, eps, ws):
     """Set the singular values of W (d x n, d <= n) that fell below 0.01 to 1; True if there were any."""
     d, n = W.shape
-    # Most of the time nothing is wrong, and W W' - (2 floor)^2 I has a Cholesky factor to show it.
+    # Most of the time nothing is wrong, and W W' - (2 floor)^2 I has a Cholesky factor to show it, less what rounding can hide.
     S = ws.M
     _products_of_rows(W, S)
     largest = 0.0
     for i in range(d):
         largest = max(largest, S[i, i])
-    bound = 4 * SPECTRUM_FLOOR * SPECTRUM_FLOOR
-    if largest * d * n * eps < bound / 8 and _exceeds(S, bound, d, ws.L):
+    if _exceeds(S, 4 * SPECTRUM_FLOOR * SPECTRUM_FLOOR + 8 * eps * d * n * largest, d, ws.L):
         return False
     before = ws.events[SPECTRUM]
     U = ws.L
@@ -170,7 +169,7 @@ def lift_eigenvalues(W, eps, ws):
     largest = 0.0
     for i in range(d):
         largest = max(largest, W[i, i])
-    if largest * d * eps < SPECTRUM_FLOOR / 8 and _exceeds(W, 2 * SPECTRUM_FLOOR, d, ws.L):
+    if _exceeds(W, 2 * SPECTRUM_FLOOR + 8 * eps * d * largest, d, ws.L):
         return False
     before = ws.events[SPECTRUM]
     A, U = ws.M, ws.L
@@ -194,7 +193,7 @@ def lift_eigenvalues(W, eps, ws):
 def _orthogonalise_rows(A, U):
     """One-sided Jacobi: rotate pairs of rows of A until all are orthogonal; U gets the rotation."""
     d, n = A.shape
-    small = 1e-15 if A.itemsize == 8 else 4e-7  # single precision never comes to 1e-15
+    small = 1e-15 if A.itemsize == 8 else 1e-6  # single precision never comes to 1e-15
     for i in range(d):
         for j in range(d):
             U[i, j] = 1.0 if i == j else 0.0

@@ -96,14 +96,11 @@ def due(state: Any, params: Any) -> bool:
 
 def _exceeds(S, n, eps):
     """Whether all eigenvalues of S, sums of n products, are well above the floor of the guard `spectrum`."""
-    bound = 4 * SPECTRUM_FLOOR**2
-    if not np.diag(S).max() * len(S) * n * eps < bound / 8:
-        return False
+    bound = 4 * SPECTRUM_FLOOR**2 + 8 * eps * len(S) * n * np.diag(S).max()
     try:
-        np.linalg.cholesky(S - bound * np.eye(len(S)))
+        return bool(np.isfinite(np.linalg.cholesky(S - bound * np.eye(len(S)))).all())
     except np.linalg.LinAlgError:
         return False
-    return True
 
 
 def shrink(state: Any, X: np.ndarray, learning: bool) -> Small | None:
