@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 import bionica
 import naive
 from bionica.networks import two_compartment
-from bionica.networks.dynamics import ProjectedGradient, inverse, settle_exactly, settle_interneurons, settle_lateral
+from bionica.networks.connections import Direct
+from bionica.networks.dynamics import ProjectedGradient, settle_interneurons, settle_lateral
 from bionica.networks.guards import REGULARISED, UNSETTLED, Guards
+from bionica.networks.inverse import inverse, settle_exactly
 from bionica.networks.masked import Masked, Pivoted
 from bionica.networks.pivoting import Exact, ExactAsymmetric, complementary, scratch
 from bionica.networks.stream import run
@@ -44,7 +46,7 @@ def solve(M, c, kind=Exact, firing=None):
 def solve_with(M, H, c):
     ws = scratch(len(c), np.float64)
     z = np.zeros(len(c))
-    settle_exactly(Exact(EPS), np.ascontiguousarray(M), np.ascontiguousarray(H), c, z, ws)
+    settle_exactly(Exact(EPS), Direct(np.ascontiguousarray(M)), np.ascontiguousarray(H), c, z, ws)
     return z, ws
 
 
@@ -66,6 +68,31 @@ def test_kkt_with_an_inverse_that_lost_digits(d, condition, scale, lost, bias, s
     z, ws = solve_with(M, H, c)
     assert z.min() >= 0
     assert kkt_residual(M, c, z) <= 1e-10
+    assert ws.events[REGULARISED] == 0
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    d=st.integers(1, 30),
+    more=st.integers(0, 3),
+    condition=st.floats(0, 5),
+    lost=st.sampled_from([0.0, 1e-12, 1e-6, 1e-2, 1.0]),
+    bias=st.floats(-4, 2),
+    seed=st.integers(0, 10**6),
+)
+def test_kkt_through_interneurons(d, more, condition, lost, bias, seed):
+    """M = W_yn' W_yn is never formed whole, and neither W_ny nor a kept M is read: complementary to 1e-10, and n = W_yn y."""
+    rng = np.random.default_rng(seed)
+    Q = np.linalg.qr(rng.standard_normal((d + more, d)))[0]
+    W_yn = np.ascontiguousarray((Q * np.geomspace(1, 10**-condition, d)) @ np.linalg.qr(rng.standard_normal((d, d)))[0])
+    M = W_yn.T @ W_yn
+    H = inverse(M) * (1 + lost * rng.standard_normal((d, d)))
+    nothing = np.full((d, d + more), np.nan), np.full((d, d), np.nan)
+    c, y, n, ws = rng.standard_normal(d) + bias, np.zeros(d), np.zeros(d + more), scratch(d, float)
+    settle_interneurons(Exact(EPS), W_yn, *nothing, H, c, y, n, ws)
+    assert y.min() >= 0
+    assert kkt_residual(M, c, y) <= 1e-10
+    np.testing.assert_allclose(n, W_yn @ y, rtol=0, atol=1e-14 * max(1, np.abs(y).max()))
     assert ws.events[REGULARISED] == 0
 
 
@@ -207,11 +234,33 @@ def test_the_inverse_stays_the_inverse(name, eta0, dtype):
     published = {"precondition": None, "average": False, "init": "random"} if name.endswith("NICA") else {}
     network = getattr(bionica, name)(d, eta0=eta0, decay=0.0, random_state=0, guards=True, **published).partial_fit(X)
     state = network._state
-    M = {"TwoCompartmentNICA": "W_zz", "InterneuronNICA": "M", "TwoLayerNSM": "W_yy"}[name]
-    M = getattr(state, M).astype(float)
-    np.testing.assert_allclose(state.H @ M, np.eye(d), atol=1e3 * eps * np.linalg.cond(M))
     if name == "InterneuronNICA":
-        np.testing.assert_allclose(M, state.W_ny @ state.W_yn, atol=1e3 * eps * np.abs(M).max())
+        np.testing.assert_array_equal(state.W_ny, state.W_yn.T)
+        M = state.W_ny.astype(float) @ state.W_yn
+    else:
+        M = (state.W_zz if name == "TwoCompartmentNICA" else state.W_yy).astype(float)
+    np.testing.assert_allclose(state.H @ M, np.eye(d), atol=1e3 * eps * np.linalg.cond(M))
+
+
+@pytest.mark.parametrize("dynamics", ["exact", "gradient"])
+def test_separate_interneuron_weights_keep_their_product(dynamics):
+    X = mixtures(999, 4)[1]
+    published = {"precondition": None, "average": False, "init": "random", "eta0": 0.01, "decay": 0.0}
+    network = bionica.InterneuronNICA(4, dynamics=dynamics, decoupled=True, random_state=0, **published).partial_fit(X)
+    state = network._state
+    assert np.abs(state.W_ny - state.W_yn.T).max() > 1e-6
+    np.testing.assert_allclose(state.M, state.W_ny @ state.W_yn, atol=1e-12)
+
+
+def test_coupled_weights_stay_coupled_whatever_is_set_later():
+    """`decoupled` says how the weights begin: a network that began coupled goes on with the symmetric solver."""
+    X = mixtures(600, 3)[1]
+    published = {"precondition": None, "average": True, "init": "random", "eta0": 0.01}
+    plain, changed = (bionica.InterneuronNICA(3, random_state=0, **published).partial_fit(X[:300]) for _ in range(2))
+    np.testing.assert_array_equal(
+        changed.set_params(decoupled=True).partial_fit_transform(X[300:]), plain.partial_fit_transform(X[300:])
+    )
+    np.testing.assert_array_equal(changed.W_ny_, changed.W_yn_.T)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

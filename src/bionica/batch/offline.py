@@ -12,7 +12,7 @@ Algorithm 2, on L_2, with Z at the fixed point of Z <- [Z + gamma (W_xz X - W_zz
     W_xz <- W_xz + 2 eta (Z X'/T - W_xz C_xx)                                     (13)
     W_zz <- W_zz + (eta / tau) (Z Z'/T - W_zz)                                    (14)
 
-The samples settle exactly through the same compiled solver as online (`networks.dynamics`), or by the printed projected
+The samples settle exactly through the same compiled solver as online (`networks.inverse`), or by the printed projected
 gradient on blocks of samples, which is matrix products; the steps in the weights are matrix products too. At most one array of the
 size of the outputs is kept besides X.
 

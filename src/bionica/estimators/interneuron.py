@@ -202,7 +202,7 @@ class InterneuronNICA(SingleLayerNICA):
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, window, eps = self._common_params(dtype)
         both_given = isinstance(self.init, dict) and {"W_yn", "W_ny"} <= set(self.init)
-        if self.dynamics == "exact" and (self.decoupled or both_given):
+        if self.dynamics == "exact" and (self.decoupled or both_given) and not np.array_equal(state.W_ny, state.W_yn.T):
             dynamics = ExactAsymmetric(eps)
         averaging = self._averaging()
         if self.precondition == "natural":

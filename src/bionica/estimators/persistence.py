@@ -22,7 +22,7 @@ from ..networks import (
     whitening_layer,
 )
 from ..networks import state as states
-from ..networks.dynamics import inverse
+from ..networks.inverse import inverse
 from .batch_nica import BatchNICA
 from .interneuron import InterneuronNICA
 from .nonnegative_pca import NonnegativePCA

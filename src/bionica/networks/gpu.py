@@ -26,6 +26,8 @@ from .unrolled import unrolled
 
 #: Neurons up to which a network is kept in registers and settles by masks.
 MASKED = 10
+#: What such a network does not read.
+UNREAD = ("H", "W_ny", "W_ny_mean", "W_ny_good")
 
 
 class Batch(NamedTuple):
@@ -132,17 +134,18 @@ def kind(state: Any, params: Any) -> Any:
 
 
 def _for_card(state, params):
-    """A state and parameters as they go to the card: small networks settle by masks, and need no inverse."""
+    """A state and parameters as they go to the card: small networks settle by masks, and need no inverse and no W_ny."""
     if isinstance(params.dynamics, Exact) and len(state.fired) <= MASKED:
-        return _without_inverse(state), params._replace(dynamics=Masked(params.dynamics.eps))
+        return _lightened(state), params._replace(dynamics=Masked(params.dynamics.eps))
     return state, params
 
 
-def _without_inverse(state):
+def _lightened(state):
     if isinstance(state, np.ndarray):
         return state
-    parts = {name: _without_inverse(part) for name, part in zip(state._fields, state, strict=True)}
-    return type(state)(**{**parts, **({"H": state.H[:0]} if "H" in parts else {})})
+    parts = zip(state._fields, state, strict=True)
+    light = type(state)(*(part[:0] if name in UNREAD else _lightened(part) for name, part in parts))
+    return light._replace(M=state.W_yn.T @ state.W_yn) if hasattr(state, "M") else light  # which Masked keeps
 
 
 def _numbers(value):

@@ -14,7 +14,8 @@ and then the weights:
     W_ny <- W_ny + eta_t ((y_t - y_bar)(n_t - n_bar)' - W_ny)
     W_yn <- W_yn + eta_t ((n_t - n_bar)(y_t - y_bar)' - W_yn)
 
-W_ny and W_yn are separate synapses. The difference W_ny - W_yn' shrinks by (1 - eta_t) at each sample (appendix B).
+W_ny and W_yn are separate synapses. The difference W_ny - W_yn' shrinks by (1 - eta_t) at each sample (appendix B); if there is
+none at the beginning there never is, and only W_yn is learned in the loop (see `dynamics.separate`).
 At the optimum W_xy = P A' and W_yn' W_yn = P A'A P' for a permutation P (appendix A).
 """
 
@@ -22,12 +23,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dynamics import follow_interneurons, inverse, refresh_interneurons, settle_interneurons
+from .dynamics import learn_interneurons, lift_interneurons, refresh_interneurons, separate, settle_interneurons
 from .guards import flip_silent, lift_singular_values, replace_rows
+from .inverse import inverse
 from .natural import average, averaging_weight
 from .pivoting import scratch
-from .plasticity import follow, follow_input, hebb, hebb_input, mean_weight, project
-from .rule import bookkeeping, inspect, learn, repair, settle, workspace
+from .plasticity import follow, follow_input, hebb_input, mean_weight, project
+from .rule import bookkeeping, finish, inspect, learn, repair, settle, workspace
 
 
 class State(NamedTuple):
@@ -36,8 +38,8 @@ class State(NamedTuple):
     W_xy: np.ndarray  # (d, k)
     W_yn: np.ndarray  # (m, d)
     W_ny: np.ndarray  # (d, m)
-    M: np.ndarray  # (d, d) W_ny W_yn
-    H: np.ndarray  # (d, d) its inverse
+    M: np.ndarray  # (d, d) W_ny W_yn, where it is kept (see `dynamics.separate`)
+    H: np.ndarray  # (d, d) the inverse of W_ny W_yn
     x_bar: np.ndarray
     y_bar: np.ndarray
     n_bar: np.ndarray
@@ -118,15 +120,14 @@ def _learn(state, work, params, X, t, rates):
     follow_input(state.x_bar, X, t, weight)
     follow(state.y_bar, work.y, weight)
     follow(state.n_bar, work.n, weight)
-    hebb_input(state.W_xy, eta, work.y, state.y_bar, X, t, state.x_bar)
     W_yn, W_ny, y, n = state.W_yn, state.W_ny, work.y, work.n
-    follow_interneurons(params.dynamics, W_yn, W_ny, state.M, state.H, eta, y, state.y_bar, n, state.n_bar, work.ws)
-    hebb(W_ny, eta, y, state.y_bar, n, state.n_bar)
-    hebb(W_yn, eta, n, state.n_bar, y, state.y_bar)
+    learn_interneurons(params.dynamics, W_yn, W_ny, state.M, state.H, eta, y, state.y_bar, n, state.n_bar, work.ws)
+    hebb_input(state.W_xy, eta, y, state.y_bar, X, t, state.x_bar)
     averaging = averaging_weight(state.t[0], params.gamma, params.horizon)
     average(state.W_xy_mean, state.W_xy, averaging)
     average(state.W_yn_mean, state.W_yn, averaging)
-    average(state.W_ny_mean, state.W_ny, averaging)
+    if separate(params.dynamics):
+        average(state.W_ny_mean, W_ny, averaging)
 
 
 @repair.register(State)
@@ -142,9 +143,16 @@ def _inspect(state, work, params):
         replace_rows(state.W_xy, state.rng, work.ws.events)
     if params.guards.spectrum:
         lift_singular_values(state.W_xy, params.eps, work.ws)
-        lifted = lift_singular_values(state.W_yn.T, params.eps, work.ws)
-        lifted = lift_singular_values(state.W_ny, params.eps, work.ws) or lifted
-    refresh_interneurons(params.dynamics, state.W_yn, state.W_ny, state.M, state.H, state.t[0], lifted)
+        lifted = lift_interneurons(params.dynamics, state.W_yn, state.W_ny, params.eps, work.ws)
+    refresh_interneurons(params.dynamics, state.W_yn, state.W_ny, state.M, state.H, work.ws, state.t[0], lifted)
+
+
+@finish.register(State)
+def _finish(state, params):
+    if not separate(params.dynamics):
+        state.W_ny[:] = state.W_yn.T
+        if len(state.W_ny_mean):
+            state.W_ny_mean[:] = state.W_yn_mean.T
 
 
 def averaged(state: State) -> State:

@@ -22,20 +22,20 @@ from typing import NamedTuple
 import numpy as np
 
 from .compiled import hot
+from .connections import multiply
 from .dynamics import (
     REFRESH,
-    accepted,
-    follow_interneurons,
     follow_lateral,
-    multiply,
+    learn_interneurons,
     refresh_interneurons,
     refresh_lateral,
+    separate,
     settle_interneurons,
     settle_lateral,
 )
 from .pivoting import Exact, complementary
-from .plasticity import apply, hebb
-from .whitening_layer import follow_inverse, learn_interneurons, residual, settle_whitening, solve, solve_anew
+from .plasticity import apply, hebb, size
+from .whitening_layer import follow_inverse, learn_feedback, settle_whitening, solve, solve_anew, solved
 
 #: Sweeps behind the first guess, after the first.
 SWEEPS = 4
@@ -57,49 +57,54 @@ class Pivoted(Masked):
 
 @hot
 def _guess(sweeps, M, c, z, ws):
-    """z >= 0 near the solution, by Gauss-Seidel sweeps from rest."""
+    """z >= 0 near the solution, by Gauss-Seidel sweeps from rest.
+
+    r_j = c_j - sum_{i != j} M_ji z_i is kept, and follows each z: products that do not wait for each other.
+    """
     d = c.shape[0]
+    r, inverse = ws.u, ws.w
     zero, one = M.dtype.type(0), M.dtype.type(1)
     for i in range(d):
-        ws.w[i] = one / M[i, i]
-        s = c[i]
-        for j in range(d):
-            s -= M[i, j] * z[j] if j < i else zero
-        s *= ws.w[i]
-        z[i] = s if s > zero else zero
-    for _ in range(np.int32(sweeps)):
+        inverse[i] = one / M[i, i]
+        r[i] = c[i]
+        z[i] = zero
+    for j in range(d):
+        s = r[j] * inverse[j]
+        z[j] = s if s > zero else zero
         for i in range(d):
-            s = c[i]
-            for j in range(d):
-                s -= (M[i, j] if j < i else M[j, i]) * z[j] if i != j else zero
-            s *= ws.w[i]
-            z[i] = s if s > zero else zero
+            r[i] -= (M[j, i] if i < j else M[i, j]) * z[j] if i != j else zero
+    for _ in range(np.int32(sweeps)):
+        for j in range(d):
+            s = r[j] * inverse[j]
+            s = s if s > zero else zero
+            change = s - z[j]
+            z[j] = s
+            for i in range(d):
+                r[i] -= (M[j, i] if i < j else M[i, j]) * change if i != j else zero
 
 
 @hot
 def _solve(floor, M, m, c, L, u):
     """Solve M u = c over the neurons with m_i = 1, u = 0 for those with 0; returns whether a pivot was lost to rounding."""
     d = c.shape[0]
-    zero, one = M.dtype.type(0), M.dtype.type(1)
+    one, zero = M.dtype.type(1), M.dtype.type(0)
     lost = False
     for a in range(d):
-        v = c[a]
-        pivot = M[a, a]
-        least = floor * pivot
+        u[a] = c[a]
         for b in range(d):
-            if b < a:
-                s = M[a, b]
+            if b <= a:
+                L[a, b] = M[a, b]
+    for b in range(d):  # column by column, so that products do not wait for each other
+        lost |= not L[b, b] > floor * M[b, b]
+        L[b, b] = m[b] * (one / L[b, b])
+        for q in range(d):
+            a = d - 1 - q
+            if a > b:
+                s = L[a, b] * L[b, b]
+                u[a] -= s * u[b]
                 for e in range(d):
-                    s -= L[a, e] * L[b, e] if e < b else zero
+                    L[a, e] -= s * L[e, b] if b < e and e <= a else zero
                 L[a, b] = s
-                s *= L[b, b]
-                pivot -= s * L[a, b]
-                v -= s * u[b]
-        for b in range(d):
-            L[a, b] *= L[b, b] if b < a else one
-        lost |= not pivot > least
-        L[a, a] = m[a] * (one / pivot)
-        u[a] = v
     for a in range(d):
         u[a] *= L[a, a]
     for p in range(d):
@@ -124,18 +129,14 @@ def settle_masked(dynamics, M, c, z, ws):
     floor = M.dtype.type(8 * d) * M.dtype.type(dynamics.eps)
     tol = M.dtype.type(32) * M.dtype.type(dynamics.eps)
     _guess(dynamics.sweeps, M, c, z, ws)
-    c_sum = zero
+    c_sum = size(c)
     largest = zero
     for i in range(d):
         m[i] = one if z[i] > zero else zero
-        c_sum += abs(c[i])
         largest = M[i, i] if M[i, i] > largest else largest
     for _ in range(np.int32(dynamics.exchanges)):
         violated = _solve(floor, M, m, c, ws.L, z)
-        size = zero
-        for i in range(d):
-            size += abs(z[i])
-        slack = -tol * (c_sum + largest * size)
+        slack = -tol * (c_sum + largest * size(z))
         for i in range(d):
             s = -c[i]
             for j in range(d):
@@ -172,6 +173,11 @@ def _refresh_nothing(dynamics, W_zz, H, t, changed):
     pass
 
 
+@separate.register(Masked)
+def _coupled(dynamics):
+    return False
+
+
 @settle_interneurons.register(Masked)
 def _interneurons_masked(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
     settle_masked(dynamics, M, c, y, ws)
@@ -184,41 +190,39 @@ def _interneurons_pivoted(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
     apply(W_yn, y, n)
 
 
-@follow_interneurons.register(Masked)
-def _follow_product(dynamics, W_yn, W_ny, M, H, eta, y, y_bar, n, n_bar, ws):
-    # M <- s M + b dy' + dy b', as `Exact` does, without H.
+@learn_interneurons.register(Masked)
+def _learn_product(dynamics, W_yn, W_ny, M, H, eta, y, y_bar, n, n_bar, ws):
+    # M <- s M + b dy' + dy b', by the formula of `Exact` for H.
     d = y.shape[0]
     b, dy = ws.free, ws.w
     eta = M.dtype.type(eta)
     rest = M.dtype.type(1) - eta
-    size = M.dtype.type(0)
+    energy = M.dtype.type(0)
     for p in range(n.shape[0]):
-        size += (n[p] - n_bar[p]) * (n[p] - n_bar[p])
-    square = eta * eta * size * M.dtype.type(0.5)
+        energy += (n[p] - n_bar[p]) * (n[p] - n_bar[p])
+    square = eta * eta * energy * M.dtype.type(0.5)
     for i in range(d):
         dy[i] = y[i] - y_bar[i]
-        v = W_ny[i, 0] * (n[0] - n_bar[0])
+        v = W_yn[0, i] * (n[0] - n_bar[0])
         for p in range(1, n.shape[0]):
-            v += W_ny[i, p] * (n[p] - n_bar[p])
+            v += W_yn[p, i] * (n[p] - n_bar[p])
         b[i] = eta * rest * v + square * dy[i]
     for i in range(d):
         for j in range(d):
             M[i, j] = rest * rest * M[i, j] + b[i] * dy[j] + dy[i] * b[j]
+    hebb(W_yn, eta, n, n_bar, y, y_bar)
 
 
 @refresh_interneurons.register(Masked)
-def _refresh_product(dynamics, W_yn, W_ny, M, H, t, changed):
+def _refresh_product(dynamics, W_yn, W_ny, M, H, ws, t, changed):
     if changed or t % REFRESH == 0:
-        multiply(W_ny, W_yn, M)
+        multiply(W_yn.T, W_yn, M)
 
 
 @settle_whitening.register(Masked)
 def _whiten_masked(dynamics, W_hg, B, c, h, g, ws):
-    c_sum = c.dtype.type(0)
-    for i in range(c.shape[0]):
-        c_sum += abs(c[i])
     solve(B, c, h, g)
-    if not residual(W_hg, c, c_sum, h, g, ws) <= c.dtype.type(accepted(dynamics.eps)):
+    if not solved(dynamics.eps, W_hg, c, size(c), h, g, ws):
         _give_up(h)
 
 
@@ -227,7 +231,7 @@ def _whiten_pivoted(dynamics, W_hg, B, c, h, g, ws):
     solve_anew(dynamics.eps, W_hg, c, h, g, ws)
 
 
-@learn_interneurons.register(Masked)
+@learn_feedback.register(Masked)
 def _learn_masked(dynamics, W_hg, B, zeta, h, h_bar, g, g_bar, ws):
     kept = follow_inverse(B, zeta, h, h_bar, g, g_bar, ws)
     hebb(W_hg, zeta, g, g_bar, h, h_bar)

@@ -20,12 +20,13 @@ import numpy as np
 
 from . import natural
 from .compiled import fma
-from .dynamics import follow_interneurons, inverse, refresh_interneurons, settle_interneurons
-from .guards import cap_rate, flip_silent, lift_singular_values
+from .dynamics import learn_interneurons, lift_interneurons, refresh_interneurons, separate, settle_interneurons
+from .guards import cap_rate, flip_silent
+from .inverse import inverse
 from .natural import WINDOW, average, averaging_weight, forgetting, judge_energy, measure_energy, observe, restore
 from .pivoting import scratch
-from .plasticity import apply, follow, hebb, project
-from .rule import bookkeeping, inspect, learn, repair, settle, workspace
+from .plasticity import apply, follow, project
+from .rule import bookkeeping, finish, inspect, learn, repair, settle, workspace
 
 
 class State(NamedTuple):
@@ -35,8 +36,8 @@ class State(NamedTuple):
     W_xy: np.ndarray  # (d, d), from u
     W_yn: np.ndarray  # (m, d)
     W_ny: np.ndarray  # (d, m)
-    M: np.ndarray  # (d, d) W_ny W_yn
-    H: np.ndarray  # (d, d) its inverse
+    M: np.ndarray  # (d, d) W_ny W_yn, where it is kept (see `dynamics.separate`)
+    H: np.ndarray  # (d, d) the inverse of W_ny W_yn
     y_bar: np.ndarray
     n_bar: np.ndarray
     W_xy_mean: np.ndarray  # (d, d), or (0, d) when weights are not averaged
@@ -135,13 +136,12 @@ def _learn(state, work, params, X, t, rates):
         for j in range(r.shape[0]):
             W_xy[i, j] = fma(rate, fma(a, r[j], -W_xy[i, j]), W_xy[i, j])
     W_yn, W_ny, n, n_bar = state.W_yn, state.W_ny, work.n, state.n_bar
-    follow_interneurons(params.dynamics, W_yn, W_ny, state.M, state.H, 0.5 * eta, y, y_bar, n, n_bar, work.ws)
-    hebb(W_ny, 0.5 * eta, y, y_bar, n, n_bar)
-    hebb(W_yn, 0.5 * eta, n, n_bar, y, y_bar)
+    learn_interneurons(params.dynamics, W_yn, W_ny, state.M, state.H, 0.5 * eta, y, y_bar, n, n_bar, work.ws)
     weight = averaging_weight(state.inp.n[0], params.gamma, params.horizon)
     average(state.W_xy_mean, W_xy, weight)
     average(state.W_yn_mean, state.W_yn, weight)
-    average(state.W_ny_mean, state.W_ny, weight)
+    if separate(params.dynamics):
+        average(state.W_ny_mean, W_ny, weight)
 
 
 @repair.register(State)
@@ -157,15 +157,24 @@ def _inspect(state, work, params):
     changed = False
     if params.guards.spectrum:
         # Not W_xy: its size is that of R, and the thresholds of appendix C would mean nothing.
-        changed = lift_singular_values(state.W_yn.T, params.eps, work.ws)
-        changed = lift_singular_values(state.W_ny, params.eps, work.ws) or changed
+        changed = lift_interneurons(params.dynamics, state.W_yn, state.W_ny, params.eps, work.ws)
     if params.guards.energy and state.t[0] % WINDOW == 0:
         lost, healthy = judge_energy(state.inp, work.ws.events)
         restore(state.W_xy, state.W_xy_mean, state.W_xy_good, lost, healthy)
         restore(state.W_yn, state.W_yn_mean, state.W_yn_good, lost, healthy)
-        restore(state.W_ny, state.W_ny_mean, state.W_ny_good, lost, healthy)
+        if separate(params.dynamics):
+            restore(state.W_ny, state.W_ny_mean, state.W_ny_good, lost, healthy)
         changed = changed or lost
-    refresh_interneurons(params.dynamics, state.W_yn, state.W_ny, state.M, state.H, state.t[0], changed)
+    refresh_interneurons(params.dynamics, state.W_yn, state.W_ny, state.M, state.H, work.ws, state.t[0], changed)
+
+
+@finish.register(State)
+def _finish(state, params):
+    if not separate(params.dynamics):
+        state.W_ny[:] = state.W_yn.T
+        state.W_ny_good[:] = state.W_yn_good.T
+        if len(state.W_ny_mean):
+            state.W_ny_mean[:] = state.W_yn_mean.T
 
 
 def averaged(state: State) -> State:

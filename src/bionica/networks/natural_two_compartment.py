@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import natural
-from .dynamics import follow_lateral, inverse, refresh_lateral, settle_lateral
+from .dynamics import follow_lateral, refresh_lateral, settle_lateral
 from .guards import cap_rate, flip_silent, lift_eigenvalues
+from .inverse import inverse
 from .natural import WINDOW, average, averaging_weight, judge_energy, measure_energy, observe, restore
 from .pivoting import scratch
 from .plasticity import apply, hebb_raw, project

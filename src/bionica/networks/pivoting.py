@@ -44,7 +44,7 @@ class Scratch(NamedTuple):
     w: np.ndarray  # what must not be negative: M_ii z_i of the firing, (M z - c)_i of the silent; or the gradient
     free: np.ndarray  # the activity without rectification; in between, a vector
     v: np.ndarray  # a vector
-    M: np.ndarray  # for the guards
+    M: np.ndarray  # M where it is not kept, and for the guards
     events: np.ndarray  # how often each repair acted
 
 

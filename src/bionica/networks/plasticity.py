@@ -46,6 +46,15 @@ def _long_dot_rows(A, i, B, j, n):
 
 
 @hot
+def size(v):
+    """The sum of |v_i|: finite only if every v_i is."""
+    s = v.dtype.type(0)
+    for i in range(v.shape[0]):
+        s += abs(v[i])
+    return s
+
+
+@hot
 def project(W, X, t, c):
     """c <- W x_t."""
     for i in range(W.shape[0]):

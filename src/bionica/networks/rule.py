@@ -1,4 +1,4 @@
-"""What a learning rule is: five functions of its State, found by type in Python and in Numba alike.
+"""What a learning rule is: functions of its State, found by type in Python and in Numba alike.
 
 A rule file defines `State` (a NamedTuple of arrays) and `Params` (a NamedTuple of scalars) and registers
 
@@ -7,6 +7,9 @@ A rule file defines `State` (a NamedTuple of arrays) and `Params` (a NamedTuple 
     learn(state, work, params, X, t, rates)  the synaptic updates for that mixture; changes `state`
     repair(state, work, params)              the guards of every sample, after the updates; changes `state`
     inspect(state, work, params)             the guards of every 100 samples, after those; changes `state`
+    finish(state, params)                    what the loop leaves for the end of a block, if anything; changes `state`
+
+Of several matrices `learn` changes those last that `settle` reads first: what was touched last is still in the cache.
 
 The loop in `stream` calls these names. Registered functions carry no annotations: `numba.extending.overload` refuses
 them.
@@ -25,6 +28,11 @@ from .guards import n_repairs
 def workspace(state: Any) -> Any:
     """Scratch arrays for one run over `state`; called from Python only."""
     raise TypeError(f"no workspace() is registered for {type(state).__name__}")
+
+
+@functools.singledispatch
+def finish(state: Any, params: Any) -> None:
+    """Write what the loop did not keep up to date; called from Python only, after the loop."""
 
 
 def bookkeeping(d: int, rng: np.ndarray) -> dict[str, np.ndarray]:

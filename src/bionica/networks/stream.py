@@ -39,7 +39,7 @@ from . import (  # noqa: F401  (they register their rules)
 )
 from .compiled import hot, lanes
 from .guards import EVERY
-from .rule import inspect, learn, repair, settle, workspace
+from .rule import finish, inspect, learn, repair, settle, workspace
 
 
 def _digest():
@@ -177,6 +177,7 @@ def _run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarra
         _SPENT[size] += time.perf_counter() - started
     if rates.shape[0] > 0:
         state.repairs[:] += work.ws.events
+        finish(state, params)
     return int(done)
 
 
@@ -186,6 +187,7 @@ def _inspect_alone(state: Any, params: Any) -> None:
     with _COMPILING:
         _compiled_inspection()(state, work, params)
     state.repairs[:] += work.ws.events
+    finish(state, params)
 
 
 def _inspect(state, work, params):

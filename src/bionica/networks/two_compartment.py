@@ -25,8 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .compiled import fma
-from .dynamics import follow_lateral, inverse, refresh_lateral, settle_lateral
+from .dynamics import follow_lateral, refresh_lateral, settle_lateral
 from .guards import cap_rate, flip_silent, lift_eigenvalues
+from .inverse import inverse
 from .natural import average, averaging_weight
 from .pivoting import scratch
 from .plasticity import follow, follow_input, hebb_raw, mean_weight, project
@@ -114,14 +115,14 @@ def _learn(state, work, params, X, t, rates):
         for j in range(x_bar.shape[0]):
             size = fma(X[t, j] - x_bar[j], X[t, j] - x_bar[j], size)
         eta = cap_rate(eta, size, rates.dtype.type(0.5), work.ws.events)
+    follow_lateral(params.dynamics, state.H, eta / params.tau, z, work.ws)
+    hebb_raw(state.W_zz, eta / params.tau, z, z)
     double = W_xz.dtype.type(eta + eta)
     for i in range(W_xz.shape[0]):
         a = double * z[i]
         b = double * (c[i] - c_bar[i])
         for j in range(W_xz.shape[1]):
             W_xz[i, j] = fma(a, X[t, j], fma(-b, X[t, j] - x_bar[j], W_xz[i, j]))
-    follow_lateral(params.dynamics, state.H, eta / params.tau, z, work.ws)
-    hebb_raw(state.W_zz, eta / params.tau, z, z)
     averaging = averaging_weight(state.t[0], params.gamma, params.horizon)
     average(state.W_xz_mean, state.W_xz, averaging)
     average(state.W_zz_mean, state.W_zz, averaging)

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import whitening_layer
-from .dynamics import follow_lateral, inverse, refresh_lateral, settle_lateral
+from .dynamics import follow_lateral, refresh_lateral, settle_lateral
 from .guards import flip_silent, lift_eigenvalues
+from .inverse import inverse
 from .pivoting import scratch
 from .plasticity import apply, hebb_raw, mean_weight
 from .rule import bookkeeping, inspect, learn, repair, settle, workspace
@@ -90,10 +91,10 @@ def _learn(state, work, params, X, t, rates):
     zeta = rates[t, 1]
     state.t[0] += 1
     weight = mean_weight(rates, state.t[0], params.mean_window)
-    learn_whitening(state.layer, work.first, params.dynamics, X, t, zeta, weight)
-    hebb_raw(state.W_hy, eta, work.y, work.first.h)
     follow_lateral(params.dynamics, state.H, eta, work.y, work.ws)
     hebb_raw(state.W_yy, eta, work.y, work.y)
+    hebb_raw(state.W_hy, eta, work.y, work.first.h)
+    learn_whitening(state.layer, work.first, params.dynamics, X, t, zeta, weight)
 
 
 @repair.register(State)

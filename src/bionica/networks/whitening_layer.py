@@ -18,9 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .compiled import cold, fma, generic, hot
-from .dynamics import REFRESH, ProjectedGradient, accepted, invert, iterate, multiply
+from .connections import largest_square, multiply, there_and_back
+from .dynamics import REFRESH, ProjectedGradient, iterate
+from .inverse import accepted, invert
 from .pivoting import Exact, linear, overflow, scratch
-from .plasticity import apply, dot, dot_rows, follow, follow_input, hebb, hebb_input, project
+from .plasticity import apply, dot, dot_rows, follow, follow_input, hebb, hebb_input, project, size
 
 
 class Learned(NamedTuple):
@@ -120,16 +122,13 @@ def _learn_learned(layer, work, dynamics, X, t, zeta, weight):
     follow_input(layer.x_bar, X, t, weight)
     follow(layer.h_bar, work.h, weight)
     follow(layer.g_bar, work.g, weight)
+    learn_feedback(dynamics, layer.W_hg, layer.B, zeta, work.h, layer.h_bar, work.g, layer.g_bar, work.ws)
     hebb_input(layer.W_xh, zeta, work.h, layer.h_bar, X, t, layer.x_bar)
-    learn_interneurons(dynamics, layer.W_hg, layer.B, zeta, work.h, layer.h_bar, work.g, layer.g_bar, work.ws)
 
 
 @refresh_whitening.register(Learned)
 def _refresh_learned(layer, work, seen):
-    size = layer.B.dtype.type(0)
-    for p in range(layer.B.shape[1]):
-        size += abs(layer.B[0, p])
-    if seen % REFRESH == 0 or size == 0:  # there is none yet, or it was given up
+    if seen % REFRESH == 0 or size(layer.B[0]) == 0:  # there is none yet, or it was given up
         _invert(layer.W_hg, layer.B, work.ws)
 
 
@@ -163,7 +162,7 @@ def settle_whitening(dynamics, W_hg, B, c, h, g, ws):
 
 
 @generic
-def learn_interneurons(dynamics, W_hg, B, zeta, h, h_bar, g, g_bar, ws):
+def learn_feedback(dynamics, W_hg, B, zeta, h, h_bar, g, g_bar, ws):
     """W_hg <- W_hg + zeta (dg dh' - W_hg), and its inverse B."""
 
 
@@ -172,12 +171,12 @@ def _settle_gradient(dynamics, W_hg, B, c, h, g, ws):
     iterate(dynamics, W_hg, W_hg.T, c, h, g, ws, False)
 
 
-@learn_interneurons.register(ProjectedGradient)
+@learn_feedback.register(ProjectedGradient)
 def _learn_gradient(dynamics, W_hg, B, zeta, h, h_bar, g, g_bar, ws):
     hebb(W_hg, zeta, g, g_bar, h, h_bar)
 
 
-@learn_interneurons.register(Exact)
+@learn_feedback.register(Exact)
 def _learn_exact(dynamics, W_hg, B, zeta, h, h_bar, g, g_bar, ws):
     kept = follow_inverse(B, zeta, h, h_bar, g, g_bar, ws)
     hebb(W_hg, zeta, g, g_bar, h, h_bar)
@@ -187,14 +186,12 @@ def _learn_exact(dynamics, W_hg, B, zeta, h, h_bar, g, g_bar, ws):
 
 @settle_whitening.register(Exact)
 def _settle_exact(dynamics, W_hg, B, c, h, g, ws):
-    c_sum = c.dtype.type(0)
-    for i in range(c.shape[0]):
-        c_sum += abs(c[i])
+    c_sum = size(c)
     if not c_sum < np.inf:
         overflow(h)
         return
     solve(B, c, h, g)
-    if not residual(W_hg, c, c_sum, h, g, ws) <= accepted(dynamics.eps):
+    if not solved(dynamics.eps, W_hg, c, c_sum, h, g, ws):
         _refine(dynamics, W_hg, B, c, c_sum, h, g, ws)
 
 
@@ -210,27 +207,14 @@ def solve(B, c, h, g):
 
 
 @hot
-def residual(W_hg, c, c_sum, h, g, ws):
-    """g <- W_hg h and ws.w <- c - W_hg' g; returns the size of that over the size of its terms."""
-    d = c.shape[0]
-    w, squares = ws.w, ws.v
-    for i in range(d):
-        w[i] = c[i]
-        squares[i] = 0
-    for p in range(d):
-        g[p] = dot(W_hg, p, h)
-        for i in range(d):
-            w[i] = fma(-W_hg[p, i], g[p], w[i])
-            squares[i] = fma(W_hg[p, i], W_hg[p, i], squares[i])
-    size = c.dtype.type(0)
-    largest = c.dtype.type(0)
+def solved(eps, W_hg, c, c_sum, h, g, ws):
+    """g <- W_hg h and ws.w <- c - W_hg' g; returns whether that is small beside the terms of the sum."""
+    there_and_back(W_hg, h, g, c, ws.w)
     worst = c.dtype.type(0)
-    for i in range(d):
-        size += abs(h[i])
-        largest = max(largest, squares[i])
-        worst = max(worst, abs(w[i]))
-    total = fma(largest, size, c_sum)
-    return worst / total if total > 0 else worst
+    for i in range(c.shape[0]):
+        worst = max(worst, abs(ws.w[i]))
+    bound = c.dtype.type(accepted(eps))
+    return worst <= bound * c_sum or worst <= bound * (c_sum + largest_square(W_hg) * size(h))
 
 
 @cold
@@ -240,7 +224,7 @@ def _refine(dynamics, W_hg, B, c, c_sum, h, g, ws):
         solve(B, ws.w, ws.free, g)
         for i in range(h.shape[0]):
             h[i] += ws.free[i]
-        if residual(W_hg, c, c_sum, h, g, ws) <= accepted(dynamics.eps):
+        if solved(dynamics.eps, W_hg, c, c_sum, h, g, ws):
             return
     solve_anew(dynamics.eps, W_hg, c, h, g, ws)
 
