@@ -20,13 +20,14 @@ TARGET = ("TwoCompartmentNICA", 10, "float32")
 PLAIN = {"precondition": None, "average": False, "init": "random"}
 
 
-def batch(name, d, n, T, dtype, n_data=10):
-    """n networks of one kind on n_data sets of mixtures, 30 learning rates and 13 values of tau."""
+def batch(name, d, n, T, dtype, fastest=0.1, n_data=10):
+    """n networks of one kind on n_data sets of mixtures, with up to 15 schedules of learning rates, the first `fastest` at most."""
     rng = np.random.default_rng(0)
     A = bionica.datasets.paper_mixing(f"d{d}")
     S = np.stack([bionica.datasets.sparse_uniform(T, d, rng=rng) for _ in range(n_data)])
     X = (S @ A.T).astype(dtype)
-    schedules = [(eta0, decay) for eta0 in (0.1, 0.05, 0.02, 0.01, 0.005) for decay in (1e-2, 1e-3, 1e-4)]
+    starts = [eta0 for eta0 in (0.1, 0.05, 0.02, 0.01, 0.005) if eta0 <= fastest]
+    schedules = [(eta0, decay) for eta0 in starts for decay in (1e-2, 1e-3, 1e-4)]
     rates = np.stack([learning_rates(eta0, decay, 1.0, 0, T)[:, np.newaxis] for eta0, decay in schedules])
     settings = PLAIN if name.endswith("NICA") else {}
     network = getattr(bionica, name)(d, eta0=0.01, random_state=0, **settings)
@@ -44,9 +45,9 @@ def batch(name, d, n, T, dtype, n_data=10):
     )  # fmt: skip
 
 
-def rate(name, d, n, T, dtype, **launch):
+def rate(name, d, n, T, dtype, fastest, **launch):
     started = time.perf_counter()
-    prepared = gpu.prepare(batch(name, d, n, T, dtype), **launch)
+    prepared = gpu.prepare(batch(name, d, n, T, dtype, fastest), **launch)
     whole = time.perf_counter() - started
     best = min(gpu.launch([prepared]) for _ in range(6))  # the card's clock rises first; the sums are then of all
     return best, n * T / best, whole, (gpu.collect(prepared).done == T).mean()
@@ -93,28 +94,30 @@ def main():
         "",
         f"`python benchmarks/gpu.py`, {datetime.date.today()}, {card}. One thread a network, errors computed on the card.",
         "",
-        "| network | d | precision | networks | samples | s on the card | network-samples a second | ended well |",
-        "|---|---|---|---|---|---|---|---|",
+        "| network | d | precision | first rates to | networks | samples | s on the card | network-samples a second | ended well |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     print("\n".join(lines), flush=True)
     cases = [
-        ("TwoCompartmentNICA", 3, 3900, 100_000, "float32"),
-        ("TwoCompartmentNICA", 3, 160_000, 20_000, "float32"),
-        ("TwoCompartmentNICA", 3, 160_000, 10_000, "float64"),
-        ("InterneuronNICA", 3, 160_000, 10_000, "float32"),
-        ("TwoCompartmentNICA", 10, 100_000, 4_000, "float32"),
-        ("TwoCompartmentNICA", 10, 100_000, 2_000, "float64"),
-        ("InterneuronNICA", 10, 100_000, 2_000, "float32"),
+        ("TwoCompartmentNICA", 3, 3900, 100_000, "float32", 0.1),
+        ("TwoCompartmentNICA", 3, 160_000, 20_000, "float32", 0.1),
+        ("TwoCompartmentNICA", 3, 160_000, 10_000, "float64", 0.1),
+        ("InterneuronNICA", 3, 160_000, 10_000, "float32", 0.1),
+        ("TwoCompartmentNICA", 10, 100_000, 4_000, "float32", 0.1),
+        ("TwoCompartmentNICA", 10, 100_000, 20_000, "float32", 0.1),
+        ("TwoCompartmentNICA", 10, 100_000, 2_000, "float64", 0.1),
+        ("InterneuronNICA", 10, 100_000, 2_000, "float32", 0.1),
+        ("InterneuronNICA", 10, 100_000, 2_000, "float32", 0.02),
     ]
     if args.tune:
-        cases = [("TwoCompartmentNICA", 10, 100_000, 1000, "float32")]
-    for name, d, n, T, dtype in cases:
+        cases = [("TwoCompartmentNICA", 10, 100_000, 1000, "float32", 0.1)]
+    for name, d, n, T, dtype, fastest in cases:
         sizes = [(block, per * 132) for block in (32, 64, 128) for per in (1, 2, 4, 8)] if args.tune else [(128, 0)]
         for block, blocks in sizes:
-            best, speed, whole, well = rate(name, d, n, T, np.dtype(dtype), block=block, blocks=blocks)
+            best, speed, whole, well = rate(name, d, n, T, np.dtype(dtype), fastest, block=block, blocks=blocks)
             note = f" block {block} x {blocks}" if args.tune else ""
-            target = " (target 5e9: MISSED)" if (name, d, dtype) == TARGET and speed < 5e9 else ""
-            row = f"| {name}{note} | {d} | {dtype} | {n:,} | {T:,} | {best:.3f} | {speed:.2e}{target} | {well:.0%} |"
+            target = f" (target 5e9: {'met' if speed >= 5e9 else 'MISSED'})" if (name, d, dtype) == TARGET else ""
+            row = f"| {name}{note} | {d} | {dtype} | {fastest} | {n:,} | {T:,} | {best:.3f} | {speed:.2e}{target} | {well:.0%} |"
             print(row, f"<!-- with compilation {whole:.1f} s -->" if args.tune else "", flush=True)
             lines.append(row)
     if not args.tune:

@@ -76,7 +76,9 @@ def replay(path):
     for case, data in pickle.loads(Path(path).read_bytes()).items():
         state, params, X, rates, Y = pickle.loads(data)
         stream.MANY = 1 if "own loop" in case else len(X)
-        run(state, params, X[:1], rates[:0], Y)  # loads the compiled loop
+        run(
+            pickle.loads(data)[0], params, X[:1], rates[:1], Y
+        )  # loads the compiled loop, and what Python looks up once
         for part in (slice(0, N), slice(N, 3 * N)):
             os.getppid()
             done = run(state, params, X[part], rates[part], Y)

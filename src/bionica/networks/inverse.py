@@ -16,7 +16,7 @@ import numpy as np
 from .compiled import cold, fma, hot
 from .connections import fewer, largest, make_rows, make_whole, remain
 from .pivoting import complementary, overflow, solve_firing
-from .plasticity import apply, dot, size
+from .plasticity import dot, size
 
 #: Exchanges of silent and firing neurons before pivoting on M takes over.
 EXCHANGES = 12
@@ -74,8 +74,11 @@ def invert(M, H):
 @hot
 def _unrectified(H, c, ws):
     """ws.free <- H c; returns the sum of |c_i|, finite only if every c_i is."""
-    apply(H, c, ws.free)
-    return size(c)
+    c_sum = c.dtype.type(0)
+    for i in range(c.shape[0]):
+        ws.free[i] = dot(H, i, c)
+        c_sum += abs(c[i])
+    return c_sum
 
 
 @hot
