@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from threadpoolctl import threadpool_info
 
 import bionica
 from bionica.networks import wide
@@ -118,7 +119,7 @@ def main():
         "# Wide inputs",
         "",
         f"`make bench`, best of {REPEATS}, {platform.processor() or platform.machine()}, Python {platform.python_version()}, "
-        f"NumPy {np.__version__}. Guards on, learning on.",
+        f"NumPy {np.__version__}, BLAS threads: {max(pool['num_threads'] for pool in threadpool_info())}. Guards on, learning on.",
         "",
         f"k = {K:,} mixtures, d = {D}: blocks of {wide.rows(K, D, 8)} samples beside the sequential loop.",
         "",
@@ -130,7 +131,7 @@ def main():
         "",
         "A million mixtures, d = 10, four calls of `partial_fit` with a block each. The weights are there twice while a call",
         "runs: what was before it comes back if it fails. A natural network first collects samples (256 MB of them, but 4 d + 20",
-        "at least), and joins what it has with what comes.",
+        "at least: 480 MB here), in one place.",
         "",
         *memory_table(),
     ]

@@ -220,6 +220,11 @@ def test_columns_are_chosen_in_every_format(tmp_path, X, suffix, small_blocks):
         read(path, columns=Columns(None, "1-3"))
 
 
+def test_a_column_without_a_name_is_told_as_such():
+    with pytest.raises(InputError, match=r"has no column 'c'; it has one without a name, a, b \(or 1 to 3\)"):
+        Columns("c").kept("x.csv", 3, ["", "a", "b"])
+
+
 def test_a_column_that_is_left_out_may_hold_anything(tmp_path, X):
     X[5, 1] = np.nan
     for suffix in MATRICES:

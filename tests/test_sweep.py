@@ -553,6 +553,7 @@ def test_the_command_runs_the_example(plan_file, tmp_path):
     again = command(plan_file, "-o", output, "--json")
     found = json.loads(again.stdout)
     assert (found["cases"], found["finished before"], len(found["best"])) == (390, 390, 4)
+    assert "All 390 cases were there already: nothing ran" in command(plan_file, "-o", output).stdout
     assert command(plan_file, "-o", output, "-q").stdout == ""
 
 
