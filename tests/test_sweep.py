@@ -239,6 +239,7 @@ def test_whatever_a_result_depends_on_makes_another_case():
         ({"network": [{**GRID, "published": "d4"}]}, r"published = 'd4' is unknown: choose from d3, d10, images"),
         ({"network": [{**GRID, "published": "d10"}]}, r"n_components = 10 and data\[0\] .* 3 sources: .*use n_components = 3"),
         ({"network": [{"name": "TwoLayerNSM", "params": {"n_components": "auto"}}]}, "'auto': give a number"),
+        ({"network": [GRID, GRID]}, r"network\[1\].label = 'TwoCompartmentNICA' is network\[0\]'s too: give them labels"),
         ({"network": []}, r"network = \[\]: the plan needs at least one \[\[network\]\]"),
         ({"network": [3]}, r"network\[0\] = 3 is not a table"),
         ({"seeds": 0}, "seeds = 0: give a whole number, 1 or more"),
@@ -394,7 +395,11 @@ def test_a_network_that_diverges_says_where(tmp_path):
     [
         ({"device": "tpu"}, "device='tpu' is unknown"),
         ({"n_jobs": 0}, "n_jobs=0 runs nothing"),
-        ({"backend": "spark?"}, "backend='spark.' is none of joblib's: choose from .*loky"),
+        ({"backend": "multiprocessing"}, "none of joblib's that hand out results as they come"),
+        (
+            {"backend": "spark?"},
+            "backend='spark.' is none of joblib's that .*: choose from loky, sequential, threading",
+        ),
         ({"backend": "loky", "scheduler": "tcp://x:1"}, "two ways to run"),
     ],
 )
@@ -577,6 +582,22 @@ def test_the_command_ends_with_a_sentence(plan_file, arguments, code, message):
     assert result.exit_code == code
     assert message in " ".join(result.output.replace("│", " ").split())
     assert "Traceback" not in result.output
+
+
+def test_a_device_that_is_not_there_is_told_once(plan_file, tmp_path, monkeypatch):
+    monkeypatch.setattr("bionica.sweep.engine_cuda.available", lambda: "no GPU was found")
+    result = command(plan_file, "-o", tmp_path / "out", "--device", "cuda", "--jobs", 2)
+    assert result.exit_code == 0
+    assert result.stderr.count("Note: device='cuda': no GPU was found; the CPU computes") == 1
+    assert "UserWarning" not in result.stderr
+    assert command(plan_file, "-o", tmp_path / "out", "--device", "cuda", "-q").output == ""
+
+
+def test_sigterm_is_taken_as_an_interruption(plan_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "run", lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGTERM))
+    result = command(plan_file, "-o", tmp_path / "out")
+    assert result.exit_code == 130
+    assert "goes on from there" in result.stderr
 
 
 def test_a_bad_plan_is_one_line(tmp_path):

@@ -17,7 +17,10 @@ LONG = 10**9
 
 
 def bench(
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes: half a minute instead of some.")] = False,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Smaller sizes: half a minute, the first time one or two more for compiling."),
+    ] = False,
     long: Annotated[bool, typer.Option("--long", help="A stream of 10^9 samples: some minutes more.")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for speed.md, the tables and the figure of growth.")

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json as jsons
+import signal
 import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from math import isfinite
 from pathlib import Path
@@ -70,7 +74,8 @@ def sweep(
     folder = Path(f"{plan.stem}-results") if output is None else output
     options = {"n_jobs": jobs or -1, "device": device.value, "scheduler": scheduler, "backend": backend}
     try:
-        _sweep(plan, folder, options, json, quiet, dry_run)
+        with _polite(quiet):
+            _sweep(plan, folder, options, json, quiet, dry_run)
     except KeyboardInterrupt:
         typer.echo(f"Interrupted. Finished cases are kept in {folder}: the same command goes on from there.", err=True)
         raise typer.Exit(130) from None
@@ -78,6 +83,33 @@ def sweep(
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except (ImportError, ValueError, WorkerDiedError) as error:
         _fail(str(error))
+
+
+@contextmanager
+def _polite(quiet: bool) -> Iterator[None]:
+    """Tell warnings as notes, each once, and take SIGTERM as Ctrl-C."""
+    told = set()
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    def note(message: Warning | str, *_: Any, **__: Any) -> None:
+        if not quiet and str(message) not in told:
+            told.add(str(message))
+            typer.echo(f"Note: {message}", err=True)
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not the main thread
+        before = None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = note
+            yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
 def _fail(message: str) -> NoReturn:

@@ -41,7 +41,8 @@ class InterneuronNICA(SingleLayerNICA):
     n_interneurons : int, default=None
         Number of interneurons m >= d; d if None.
     decoupled : bool, default=False
-        Whether W_ny starts independently of W_yn, instead of as its transpose. Their difference then decays as the product
+        Whether W_ny starts independently of W_yn, instead of as its transpose (a start that was computed from data, or from one
+        of the two alone, has them as transposes). Their difference then decays as the product
         of (1 - eta_t) (appendix B).
     {common_parameters}
 
@@ -201,8 +202,7 @@ class InterneuronNICA(SingleLayerNICA):
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, window, eps = self._common_params(dtype)
-        both_given = isinstance(self.init, dict) and {"W_yn", "W_ny"} <= set(self.init)
-        if self.dynamics == "exact" and (self.decoupled or both_given) and not np.array_equal(state.W_ny, state.W_yn.T):
+        if self.dynamics == "exact" and len(state.M):
             dynamics = ExactAsymmetric(eps)
         averaging = self._averaging()
         if self.precondition == "natural":

@@ -245,6 +245,12 @@ def _state(header: dict[str, Any], k: int, arrays: dict[str, NDArray[Any]]) -> A
         raise ValueError(f"no network has the rule {rule!r}")
     if header["format"] < 4:
         own |= _inverses(own)
+    if header["format"] < 5:
+        own |= {"x_power": own["x_power"].astype(np.float64)} if "x_power" in own else {}
+        if "W_yn" in own and np.array_equal(own["W_ny"], own["W_yn"].T):
+            own["M"] = own["M"][:0]
+    if "W_yn" in own:
+        template = template._replace(M=zeros(d if len(own["M"]) else 0, d))
     if header["format"] == 1:  # nothing was averaged or scaled then
         own = {name: a for name, a in states.to_arrays(template).items() if a.size == 0} | own
         own["repairs"] = np.append(own["repairs"], np.zeros(len(template.repairs) - len(own["repairs"]), np.int64))

@@ -254,7 +254,7 @@ class SingleLayerNICA(OnlineNICA):
         if self.precondition != "scale":
             return block
         if not learn:
-            return np.ascontiguousarray(block * gain(state.x_power))
+            return np.ascontiguousarray((block * gain(state.x_power)).astype(block.dtype))
         # One sample after the other, so that the sums do not depend on how the stream is cut.
         t = np.arange(state.t[0] + 1, state.t[0] + 1 + len(block), dtype=np.float64)[:, np.newaxis]
         if self.horizon is not None:
@@ -262,7 +262,7 @@ class SingleLayerNICA(OnlineNICA):
         power = np.empty(block.shape)
         with np.errstate(over="ignore"):
             square = block.astype(np.float64) ** 2
-        last = state.x_power.astype(np.float64)
+        last = state.x_power.copy()
         for i in range(len(block)):
             last = last + (square[i] - last) / t[i]
             power[i] = last
@@ -277,7 +277,7 @@ class SingleLayerNICA(OnlineNICA):
         """Return weights from what the network sees as weights from the mixtures."""
         if isinstance(getattr(state, "inp", None), natural.Input):
             return np.asarray(W @ state.inp.F)
-        return W * gain(state.x_power) if self.precondition == "scale" else np.array(W)
+        return (W * gain(state.x_power)).astype(W.dtype) if self.precondition == "scale" else np.array(W)
 
     @property
     def components_(self) -> Array:
@@ -288,7 +288,7 @@ class SingleLayerNICA(OnlineNICA):
         """
         state = self._readout(self._fitted_state())
         V = np.asarray(rule_of(state).unmixing(state))
-        return V * gain(state.x_power) if self.precondition == "scale" else V
+        return (V * gain(state.x_power)).astype(V.dtype) if self.precondition == "scale" else V
 
 
 def rms(block: Array) -> Array:

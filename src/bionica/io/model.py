@@ -20,9 +20,9 @@ from .sink import whole
 
 __all__ = ["FORMAT", "ModelFileError", "read_model", "write_model"]
 
-FORMAT = (
-    4  # 2: averaged weights, natural networks; 3: the inverse of the lateral weights; 4: that of the whitening layer's
-)
+#: 2: averaged weights, natural networks; 3: the inverse of the lateral weights; 4: that of the whitening layer's; 5: no product of
+#: W_ny and W_yn where one is the other's transpose, x_power in double precision.
+FORMAT = 5
 _HEADER = "header.json"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same model gives the same bytes
 

@@ -129,14 +129,14 @@ def _lateral_gradient(dynamics, W_zz, H, c, z, ws):
 
 @generic
 def settle_interneurons(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
-    """Settle y >= 0 and n = W_yn y under connections through interneurons; M = W_ny W_yn where it is kept, H its inverse."""
+    """Settle y >= 0 and n = W_yn y under connections through interneurons; M = W_ny W_yn, if it has rows, H its inverse."""
 
 
 @generic
 def separate(dynamics):
-    """Whether W_ny and M are kept beside W_yn.
+    """Whether W_ny is learned beside W_yn.
 
-    Else W_ny is W_yn' to the last bit: nobody reads it in the loop, `rule.finish` writes it, and M is left as it is.
+    Else it is W_yn' to the last bit: nobody reads it in the loop, and `rule.finish` writes it.
     """
 
 
@@ -189,7 +189,8 @@ def _refresh_coupled(dynamics, W_yn, W_ny, M, H, ws, t, changed):
 def _refresh_separate(dynamics, W_yn, W_ny, M, H, ws, t, changed):
     if changed or t % REFRESH == 0:
         multiply(W_ny, W_yn, M)
-        invert(M, H)
+        multiply(W_ny, W_yn, ws.M)
+        invert(ws.M, H)
 
 
 @settle_interneurons.register(Exact)
@@ -276,7 +277,7 @@ def _learn_separate(dynamics, W_yn, W_ny, M, H, eta, y, y_bar, n, n_bar, ws):
             w += W_yn[p, i] * (n[p] - n_bar[p])
         b[i] = mixed * v + square * dy[i]
         a[i] = mixed * w
-    for i in range(d):
+    for i in range(M.shape[0]):
         for j in range(d):
             M[i, j] = fma(s, M[i, j], fma(b[i], dy[j], dy[i] * a[j]))
     hebb(W_yn, eta, n, n_bar, y, y_bar)

@@ -38,7 +38,7 @@ class State(NamedTuple):
     W_xy: np.ndarray  # (d, k)
     W_yn: np.ndarray  # (m, d)
     W_ny: np.ndarray  # (d, m)
-    M: np.ndarray  # (d, d) W_ny W_yn, where it is kept (see `dynamics.separate`)
+    M: np.ndarray  # (d, d) W_ny W_yn; without rows in a network that began with W_ny = W_yn', where it is not kept
     H: np.ndarray  # (d, d) the inverse of W_ny W_yn
     x_bar: np.ndarray
     y_bar: np.ndarray
@@ -46,7 +46,7 @@ class State(NamedTuple):
     W_xy_mean: np.ndarray  # averaged weights; without rows when they are not averaged
     W_yn_mean: np.ndarray
     W_ny_mean: np.ndarray
-    x_power: np.ndarray  # (k,) running mean of x^2 behind `precondition="scale"`; else empty. Not touched by the rule
+    x_power: np.ndarray  # (k,) running mean of x^2, in double precision, behind `precondition="scale"`; else empty
     t: np.ndarray  # samples seen
     fired: np.ndarray  # whether each output has ever fired
     rng: np.ndarray
@@ -85,7 +85,7 @@ def init(
         W_xy=W_xy.copy(),
         W_yn=W_yn.copy(),
         W_ny=W_ny.copy(),
-        M=W_ny @ W_yn,
+        M=(W_ny @ W_yn)[: 0 if np.array_equal(W_ny, W_yn.T) else d],
         H=inverse(W_ny @ W_yn),
         x_bar=np.zeros(k, dtype),
         y_bar=np.zeros(d, dtype),
@@ -93,7 +93,7 @@ def init(
         W_xy_mean=W_xy[rows].copy(),
         W_yn_mean=W_yn[rows].copy(),
         W_ny_mean=W_ny[rows].copy(),
-        x_power=np.zeros(k if scaled else 0, dtype),
+        x_power=np.zeros(k if scaled else 0),
         **bookkeeping(d, rng),
     )
 
@@ -161,7 +161,7 @@ def averaged(state: State) -> State:
         return state
     W_yn, W_ny = state.W_yn_mean, state.W_ny_mean
     M = W_ny @ W_yn
-    return state._replace(W_xy=state.W_xy_mean, W_yn=W_yn, W_ny=W_ny, M=M, H=inverse(M))
+    return state._replace(W_xy=state.W_xy_mean, W_yn=W_yn, W_ny=W_ny, M=M[: len(state.M)], H=inverse(M))
 
 
 def unmixing(state: State) -> np.ndarray:

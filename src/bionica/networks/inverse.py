@@ -132,9 +132,13 @@ def _rectify(dynamics, lateral, H, c, c_sum, z, ws):
 
 
 @hot
-def accepted(eps):
-    """The residual that is accepted."""
-    return eps * (ACCEPTED_SINGLE if eps > 1e-10 else ACCEPTED)
+def accepted(eps, worst, c_sum, reach):
+    """Whether a residual is small beside the terms of c - M z, whose sizes are c_sum and `reach`.
+
+    A `reach` of more than c_sum / eps is nothing that an M with an inverse in this precision makes of c.
+    """
+    bound = eps * (ACCEPTED_SINGLE if eps > 1e-10 else ACCEPTED)
+    return eps * reach <= c_sum and worst <= bound * (c_sum + reach)
 
 
 @hot
@@ -148,8 +152,8 @@ def _settled(eps, lateral, c, c_sum, z, ws):
         if not z[i] > 0:
             w[i] = max(w[i], zero)
         worst = max(worst, abs(w[i]))
-    bound = c.dtype.type(accepted(eps))
-    return worst <= bound * c_sum or worst <= bound * (c_sum + largest(lateral) * size(z))
+    eps = c.dtype.type(eps)
+    return accepted(eps, worst, c_sum, zero) or accepted(eps, worst, c_sum, largest(lateral) * size(z))
 
 
 @cold

@@ -36,7 +36,7 @@ class State(NamedTuple):
     W_xy: np.ndarray  # (d, d), from u
     W_yn: np.ndarray  # (m, d)
     W_ny: np.ndarray  # (d, m)
-    M: np.ndarray  # (d, d) W_ny W_yn, where it is kept (see `dynamics.separate`)
+    M: np.ndarray  # (d, d) W_ny W_yn; without rows in a network that began with W_ny = W_yn', where it is not kept
     H: np.ndarray  # (d, d) the inverse of W_ny W_yn
     y_bar: np.ndarray
     n_bar: np.ndarray
@@ -89,7 +89,7 @@ def init(
         W_xy=W_xy.copy(),
         W_yn=W_yn.copy(),
         W_ny=W_ny.copy(),
-        M=W_ny @ W_yn,
+        M=(W_ny @ W_yn)[: 0 if np.array_equal(W_ny, W_yn.T) else d],
         H=inverse(W_ny @ W_yn),
         y_bar=y_bar.copy(),
         n_bar=W_yn @ y_bar,
@@ -183,7 +183,7 @@ def averaged(state: State) -> State:
         return state
     W_yn, W_ny = state.W_yn_mean, state.W_ny_mean
     M = W_ny @ W_yn
-    return state._replace(W_xy=state.W_xy_mean, W_yn=W_yn, W_ny=W_ny, M=M, H=inverse(M))
+    return state._replace(W_xy=state.W_xy_mean, W_yn=W_yn, W_ny=W_ny, M=M[: len(state.M)], H=inverse(M))
 
 
 def unmixing(state: State) -> np.ndarray:

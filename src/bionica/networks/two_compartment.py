@@ -44,7 +44,7 @@ class State(NamedTuple):
     c_bar: np.ndarray
     W_xz_mean: np.ndarray  # averaged weights; without rows when they are not averaged
     W_zz_mean: np.ndarray
-    x_power: np.ndarray  # (k,) running mean of x^2 behind `precondition="scale"`; else empty. Not touched by the rule
+    x_power: np.ndarray  # (k,) running mean of x^2, in double precision, behind `precondition="scale"`; else empty
     t: np.ndarray  # samples seen
     fired: np.ndarray  # whether each output has ever fired
     rng: np.ndarray
@@ -84,7 +84,7 @@ def init(W_xz: np.ndarray, W_zz: np.ndarray, rng: np.ndarray, averaged: bool = F
         c_bar=np.zeros(d, dtype),
         W_xz_mean=W_xz[rows].copy(),
         W_zz_mean=W_zz[rows].copy(),
-        x_power=np.zeros(k if scaled else 0, dtype),
+        x_power=np.zeros(k if scaled else 0),
         **bookkeeping(d, rng),
     )
 

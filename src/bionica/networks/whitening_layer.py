@@ -210,11 +210,12 @@ def solve(B, c, h, g):
 def solved(eps, W_hg, c, c_sum, h, g, ws):
     """g <- W_hg h and ws.w <- c - W_hg' g; returns whether that is small beside the terms of the sum."""
     there_and_back(W_hg, h, g, c, ws.w)
-    worst = c.dtype.type(0)
+    zero = c.dtype.type(0)
+    worst = zero
     for i in range(c.shape[0]):
         worst = max(worst, abs(ws.w[i]))
-    bound = c.dtype.type(accepted(eps))
-    return worst <= bound * c_sum or worst <= bound * (c_sum + largest_square(W_hg) * size(h))
+    eps = c.dtype.type(eps)
+    return accepted(eps, worst, c_sum, zero) or accepted(eps, worst, c_sum, largest_square(W_hg) * size(h))
 
 
 @cold

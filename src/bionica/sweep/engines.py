@@ -34,7 +34,7 @@ def choose(
         A backend of joblib.
     """
     from joblib import effective_n_jobs
-    from joblib.parallel import BACKENDS, EXTERNAL_BACKENDS
+    from joblib.parallel import BACKENDS
 
     if device not in DEVICES:
         raise ValueError(f"device={device!r} is unknown: choose from {', '.join(DEVICES)}")
@@ -45,9 +45,11 @@ def choose(
     if scheduler is not None:
         return lambda cases: clusters.run_dask(cases, scheduler), f"Dask at {scheduler}"
     if backend is not None:
-        names = sorted({*BACKENDS, *EXTERNAL_BACKENDS})
+        names = sorted(name for name, kind in BACKENDS.items() if kind.supports_return_generator)
         if backend not in names:
-            raise ValueError(f"backend={backend!r} is none of joblib's: choose from {', '.join(names)}")
+            raise ValueError(
+                f"backend={backend!r} is none of joblib's that hand out results as they come: choose from {', '.join(names)}"
+            )
         return lambda cases: clusters.run_joblib(cases, n_jobs, backend), f"joblib's {backend}"
     threads = n_jobs if n_jobs > 0 else int(effective_n_jobs(n_jobs))
     if device != "cpu":

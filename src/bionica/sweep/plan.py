@@ -4,7 +4,7 @@ import hashlib
 import inspect
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
@@ -193,12 +193,8 @@ class Plan:
         known(body, ("data", "network", "seeds", "times", "dtype"), "the plan")
         data = tuple(Data.from_dict(d, f"data[{i}]", Path(folder)) for i, d in enumerate(_entries(body, "data")))
         networks = tuple(Network.from_dict(n, f"network[{i}]") for i, n in enumerate(_entries(body, "network")))
-        names = [d.name for d in data]
-        for i, name in enumerate(names):
-            if name in names[:i]:
-                raise PlanError(
-                    f"data[{i}].name = {name!r} is data[{names.index(name)}]'s too: give them names that differ"
-                )
+        _differ([d.name for d in data], "data", "name")
+        _differ([n.label for n in networks], "network", "label")
         dtype = one_of(body.get("dtype", "float64"), ("float64", "float32"), "dtype")
         plan = cls(data, networks, _seeds(body.get("seeds", 1)), _times(body.get("times", 1)), dtype)
         plan._check()
@@ -276,6 +272,15 @@ def _entries(body: Mapping[str, Any], key: str) -> list[Any]:
     if not isinstance(entries, list | tuple) or not entries:
         raise PlanError(f"{key} = {entries!r}: the plan needs at least one [[{key}]]")
     return list(entries)
+
+
+def _differ(names: Sequence[str], entries: str, key: str) -> None:
+    """Refuse two entries of one name: the table could not tell them apart."""
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise PlanError(
+                f"{entries}[{i}].{key} = {name!r} is {entries}[{names.index(name)}]'s too: give them {key}s that differ"
+            )
 
 
 def _seeds(value: Any) -> tuple[int, ...]:
