@@ -1,14 +1,13 @@
 """`bionica separate`: the sources of a user's own mixtures. The options, their contradictions, errors in one line."""
 
-import signal
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from .manners import polite
 from .options import Method, Options, Raw
 from .saying import Voice
 from .separation import Separation
@@ -149,24 +148,12 @@ def _one_line_errors(voice: Voice) -> Iterator[None]:
     from ..estimators.errors import DivergenceError
     from ..io.source import FULL
 
-    def stop(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    def note(message: Warning | str, *_: Any, **__: Any) -> None:
-        voice.remark(str(message))
-
     def terminate(message: str) -> typer.Exit:
         typer.echo(f"Error: {' '.join(message.split())}", err=True)
         return typer.Exit(1)
 
     try:
-        before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not the main thread
-        before = None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = note
+        with polite(voice.remark):
             yield
     except KeyboardInterrupt:
         typer.echo("Interrupted: nothing was written", err=True)
@@ -181,6 +168,3 @@ def _one_line_errors(voice: Voice) -> Iterator[None]:
         raise terminate("out of memory: has the input very many mixtures (--axis), or very many --sources?") from None
     except (ValueError, DivergenceError) as error:
         raise terminate(str(error)) from None
-    finally:
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)

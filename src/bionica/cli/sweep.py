@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json as jsons
-import signal
 import time
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from enum import StrEnum
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+
+from .manners import polite
 
 if TYPE_CHECKING:
     from ..sweep import Plan, Table
@@ -74,7 +73,7 @@ def sweep(
     folder = Path(f"{plan.stem}-results") if output is None else output
     options = {"n_jobs": jobs or -1, "device": device.value, "scheduler": scheduler, "backend": backend}
     try:
-        with _polite(quiet):
+        with polite(_notes(quiet)):
             _sweep(plan, folder, options, json, quiet, dry_run)
     except KeyboardInterrupt:
         typer.echo(f"Interrupted. Finished cases are kept in {folder}: the same command goes on from there.", err=True)
@@ -85,31 +84,16 @@ def sweep(
         _fail(str(error))
 
 
-@contextmanager
-def _polite(quiet: bool) -> Iterator[None]:
-    """Tell warnings as notes, each once, and take SIGTERM as Ctrl-C."""
+def _notes(quiet: bool) -> Callable[[str], None]:
+    """Tell notes, each once."""
     told = set()
 
-    def stop(*_: Any) -> None:
-        raise KeyboardInterrupt
+    def tell(text: str) -> None:
+        if not quiet and text not in told:
+            told.add(text)
+            typer.echo(f"Note: {text}", err=True)
 
-    def note(message: Warning | str, *_: Any, **__: Any) -> None:
-        if not quiet and str(message) not in told:
-            told.add(str(message))
-            typer.echo(f"Note: {message}", err=True)
-
-    try:
-        before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not the main thread
-        before = None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = note
-            yield
-    finally:
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)
+    return tell
 
 
 def _fail(message: str) -> NoReturn:
