@@ -233,6 +233,26 @@ def test_files_of_the_first_format(Network):
     loaded.partial_fit(X)
 
 
+@pytest.mark.parametrize("precondition", ["natural", "scale", None])
+def test_the_fourth_format_kept_a_product_and_a_power_in_single_precision(precondition, tmp_path, monkeypatch):
+    """A network with W_ny = W_yn' had M too, and `x_power` was in its own precision: such a file goes on as the network does."""
+    X = mixtures(600, 3, 4, dtype=np.float32)[1]
+    network = bionica.InterneuronNICA(3, precondition=precondition, init="random", random_state=0).partial_fit(X[:400])
+    network.save(tmp_path / "new")
+    header, arrays = bionica.io.read_model(tmp_path / "new")
+    arrays["state/M"] = arrays["state/W_ny"] @ arrays["state/W_yn"]
+    if precondition == "scale":
+        network._state.x_power[:] = arrays["state/x_power"] = arrays["state/x_power"].astype(np.float32)
+    monkeypatch.setattr(bionica.io.model, "FORMAT", 4)
+    bionica.io.write_model(
+        tmp_path / "old", {k: v for k, v in header.items() if k not in ("format", "checksum")}, arrays
+    )
+    monkeypatch.undo()
+    loaded = bionica.load(tmp_path / "old")
+    assert len(loaded._state.M) == 0
+    np.testing.assert_array_equal(loaded.partial_fit_transform(X[400:]), network.partial_fit_transform(X[400:]))
+
+
 # --- the offline estimators
 
 OFFLINE = {
