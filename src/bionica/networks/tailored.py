@@ -1,7 +1,7 @@
 """The loop compiled for one size: what a network of fewer than `SHORT` neurons and inputs gains from that.
 
-With the sizes known the compiler unrolls the short loops and keeps activities in registers: a sample of Algorithm 2 takes 0.7 of
-the time at d = 3, 0.8 at d = 10 (benchmarks/results/speed.md). The bits are those of the loop for all sizes (see `compiled`), so
+With the sizes known the compiler unrolls the short loops and keeps activities in registers: a sample of Algorithm 2 takes 0.7
+to 0.85 of the time at d = 3 and 10 (benchmarks/results/speed.md). The bits are those of the loop for all sizes (see `compiled`), so
 that one can take over from the other at any sample. But it takes 5 to 30 s to compile, and every size has its own: `stream` does
 that where it pays.
 
