@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 import bionica
-from bionica.networks import gpu
-from bionica.schedules import learning_rates
+from bionica.engines.cuda import launch as gpu
+from bionica.networks.schedules import learning_rates
 
 TARGET = ("TwoCompartmentNICA", 10, "float32")
 PLAIN = {"precondition": None, "average": False, "init": "random"}
@@ -56,7 +56,7 @@ def rate(name, d, n, T, dtype, fastest, **launch):
 def grid():
     """The paper's grid for d = 3 on the card and on the CPU: seconds, and whether the same settings win."""
     from bionica import sweep
-    from bionica.experiments import paper_grid
+    from bionica.paper import paper_grid
 
     plan = {**tomllib.loads(paper_grid()), "dtype": "float32"}
     tables = {device: sweep.run(plan, device=device) for device in ("cuda", "cpu")}

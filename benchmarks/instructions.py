@@ -43,8 +43,8 @@ def cases():
 def prepare(path, networks):
     """Compile the loops, and keep what `run` is handed for the next 3 N samples of every case of these networks."""
     from bionica.bench.contenders import default_network, paper_network, problem
-    from bionica.estimators import online
-    from bionica.networks import stream
+    from bionica.engines import loop as stream
+    from bionica.estimators import _online as online
 
     run, handed = online.run, []
 
@@ -70,8 +70,8 @@ def prepare(path, networks):
 
 def replay(path):
     """What runs under valgrind: only the loops, each for N samples and for 2 N."""
-    from bionica.networks import stream
-    from bionica.networks.stream import run
+    from bionica.engines import loop as stream
+    from bionica.engines.loop import run
 
     for case, data in pickle.loads(Path(path).read_bytes()).items():
         state, params, X, rates, Y = pickle.loads(data)

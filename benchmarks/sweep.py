@@ -17,7 +17,7 @@ import tomllib
 from pathlib import Path
 
 from bionica import estimators, metrics, sweep
-from bionica.experiments import paper_grid
+from bionica.paper import paper_grid
 from bionica.sweep.provenance import machine, versions
 
 RESULTS = Path(__file__).parent / "results" / "sweep.md"

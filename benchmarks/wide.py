@@ -15,7 +15,7 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 import bionica
-from bionica.networks import wide
+from bionica.engines import blocks as wide
 
 K, D, N, REPEATS, TARGET = 20_000, 100, 1000, 5, 8
 PAPER = {"precondition": None, "average": False, "init": "random", "eta0": 1e-3}

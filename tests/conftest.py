@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica.estimators.online import OnlineNICA
+from bionica.estimators._online import OnlineNICA
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -5,9 +5,9 @@ import pytest
 
 import bionica
 import naive
-from bionica.estimators.published import GUARDS
+from bionica.estimators._published import GUARDS
+from bionica.networks.schedules import learning_rates
 from bionica.networks.state import copy, to_arrays
-from bionica.schedules import learning_rates
 from conftest import mixtures
 
 # Loose enough for quadprog's own rounding, and for the interpreted run, whose sums are in another order.

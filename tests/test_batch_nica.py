@@ -10,7 +10,8 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bionica.batch.rotation import (
+from bionica.estimators.batch_nica import BatchNICA
+from bionica.offline.rotation import (
     descend,
     disagreement,
     expected_objective,
@@ -18,7 +19,6 @@ from bionica.batch.rotation import (
     start_rotation,
     value_and_gradient,
 )
-from bionica.estimators.batch_nica import BatchNICA
 
 KINDS = ["sparse_uniform", "exponential", "half_normal", "gamma"]
 

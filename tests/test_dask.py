@@ -14,8 +14,8 @@ da = pytest.importorskip("dask.array", reason="dask is not installed (the extra 
 
 import bionica  # noqa: E402
 from bionica import BatchNICA, NoncenteredWhitener  # noqa: E402
-from bionica.estimators.lazy import DaskRows, checked  # noqa: E402
-from bionica.rows import part_rows  # noqa: E402
+from bionica.estimators._dask import DaskRows, checked  # noqa: E402
+from bionica.offline.chunked import part_rows  # noqa: E402
 
 NETWORKS = ["InterneuronNICA", "TwoCompartmentNICA", "TwoLayerNSM", "NonnegativePCA"]
 

@@ -12,15 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bionica import datasets
-from bionica.datasets import (
-    copula_uniform,
-    mix,
-    natural_images,
-    odors,
-    paper_mixing,
-    random_sources,
-    sparse_uniform,
-)
+from bionica.datasets import copula_uniform, mix, natural_images, odors, paper_mixing, random_sources, sparse_uniform
 
 KINDS = ("sparse_uniform", "exponential", "half_normal", "gamma", "odor")
 PAPER_IMAGES = Path(__file__).parents[1] / ".." / "shared" / "data" / "natural_images"

@@ -10,8 +10,8 @@ from scipy.stats import ortho_group
 from sklearn.exceptions import NotFittedError
 
 from bionica.datasets import copula_uniform, random_sources
+from bionica.estimators._diagnosis import EDGES, Diagnosable, diagnose
 from bionica.estimators.batch_nica import BatchNICA
-from bionica.estimators.diagnosis import EDGES, Diagnosable, diagnose
 
 T = 4000
 
@@ -95,7 +95,7 @@ def test_blocks_change_nothing(monkeypatch, S):
     X, W = mixed(S, 7)
     X = noisy(X, 20) + 1e4
     whole = diagnose(Linear(W), X)
-    monkeypatch.setattr("bionica.estimators.diagnosis._BLOCK", 7 * 33)
+    monkeypatch.setattr("bionica.estimators._diagnosis._BLOCK", 7 * 33)
     cut = diagnose(Linear(W), X)
     for name in ("negativity", "correlations", "variance", "grounding", "residual", "outside", "inner"):
         assert_allclose(getattr(cut, name), getattr(whole, name), rtol=1e-7, atol=1e-12)

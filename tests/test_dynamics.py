@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 import bionica
 import naive
+from bionica.engines.cuda.masked import Masked, Pivoted
+from bionica.engines.loop import run
 from bionica.networks import two_compartment
-from bionica.networks.connections import Direct
-from bionica.networks.dynamics import ProjectedGradient, settle_interneurons, settle_lateral
 from bionica.networks.guards import REGULARISED, UNSETTLED, Guards
-from bionica.networks.inverse import inverse, settle_exactly
-from bionica.networks.masked import Masked, Pivoted
-from bionica.networks.pivoting import Exact, ExactAsymmetric, complementary, scratch
-from bionica.networks.stream import run
+from bionica.networks.settling.connections import Direct
+from bionica.networks.settling.exact import inverse, settle_exactly
+from bionica.networks.settling.gradient import ProjectedGradient, settle_interneurons, settle_lateral
+from bionica.networks.settling.pivoting import Exact, ExactAsymmetric, complementary, scratch
 from bionica.networks.whitening_layer import settle_whitening
 from conftest import mixtures
 

@@ -109,7 +109,7 @@ def test_hypothesis_chunking(cuts, which, seed):
 def test_blocks_inside_fit_do_not_show(Network, monkeypatch):
     _, X = mixtures(500, 3)
     whole = online(Network, random_state=0).fit(X)
-    monkeypatch.setattr("bionica.estimators.online._BLOCK_BYTES", 8 * 3 * 7)
+    monkeypatch.setattr("bionica.estimators._online._BLOCK_BYTES", 8 * 3 * 7)
     assert same_bits(whole, online(Network, random_state=0).fit(X))
 
 
@@ -450,7 +450,7 @@ def test_pandas_in_and_out(Network):
 
 def test_progress_bar(Network, capsys, monkeypatch):
     _, X = mixtures(300, 3)
-    monkeypatch.setattr("bionica.estimators.online._BLOCK_BYTES", 8 * 3 * 50)
+    monkeypatch.setattr("bionica.estimators._online._BLOCK_BYTES", 8 * 3 * 50)
     quiet = online(Network, random_state=0).fit(X)
     assert capsys.readouterr().err == ""
     loud = online(Network, random_state=0, verbose=1).fit(X)
@@ -490,7 +490,7 @@ def test_memory_does_not_grow_with_the_samples(Network):
 
 def test_the_compiled_loop_is_called_directly(Network):
     """After the first call neither Numba's look-up of types nor the lock of the compilation is in the way."""
-    from bionica.networks import stream
+    from bionica.engines import loop as stream
 
     if numba.config.DISABLE_JIT:
         pytest.skip("nothing is compiled")

@@ -7,7 +7,8 @@ import warnings
 
 import pytest
 
-from bionica.sweep import engine_cuda, engines
+from bionica.sweep import engines
+from bionica.sweep import run_cuda as engine_cuda
 
 SCRIPT = """
 import json, sys

@@ -13,7 +13,7 @@ from bionica.networks.guards import (
     standard_normal,
     uniform,
 )
-from bionica.networks.pivoting import scratch
+from bionica.networks.settling.pivoting import scratch
 
 pytestmark = pytest.mark.interpreted
 EPS = np.finfo(float).eps

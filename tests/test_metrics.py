@@ -13,14 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from bionica import metrics
-from bionica.metrics import (
-    amari_distance,
-    correlation_floor,
-    error_curve,
-    match_sources,
-    permutation_error,
-    sinr,
-)
+from bionica.metrics import amari_distance, correlation_floor, error_curve, match_sources, permutation_error, sinr
 
 PAPER_IMAGES = Path(__file__).parents[1] / ".." / "shared" / "data" / "natural_images" / "sources.npy"
 

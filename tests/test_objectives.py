@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from bionica.batch import objectives as o
+from bionica.offline import objectives as o
 
 EPS = 1e-9
 

@@ -8,10 +8,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bionica
 from bionica import OfflineNICA
-from bionica.batch import objectives
-from bionica.batch.offline import Settling, offline_interneuron, offline_two_compartment
 from bionica.datasets import mix, paper_mixing, sparse_uniform
 from bionica.metrics import permutation_error
+from bionica.offline import objectives
+from bionica.offline.descent_ascent import Settling, offline_interneuron, offline_two_compartment
 
 NETWORKS = ["interneuron", "two_compartment"]
 

@@ -243,7 +243,7 @@ def test_the_fourth_format_kept_a_product_and_a_power_in_single_precision(precon
     arrays["state/M"] = arrays["state/W_ny"] @ arrays["state/W_yn"]
     if precondition == "scale":
         network._state.x_power[:] = arrays["state/x_power"] = arrays["state/x_power"].astype(np.float32)
-    monkeypatch.setattr(bionica.io.model, "FORMAT", 4)
+    monkeypatch.setattr(bionica.io.model_file, "FORMAT", 4)
     bionica.io.write_model(
         tmp_path / "old", {k: v for k, v in header.items() if k not in ("format", "checksum")}, arrays
     )

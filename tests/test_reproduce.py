@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 from bionica import InterneuronNICA, datasets, metrics
 from bionica.cli import app
-from bionica.estimators.published import PUBLISHED
-from bionica.experiments import (
+from bionica.estimators._published import PUBLISHED
+from bionica.paper import (
     Reproduction,
     Store,
     best_settings,
@@ -31,7 +31,7 @@ from bionica.experiments import (
     run_all,
     tasks_of,
 )
-from bionica.experiments.reference import AS_CODED, DECAY, ETA0, NETWORKS, TAU
+from bionica.paper.reference import AS_CODED, DECAY, ETA0, NETWORKS, TAU
 from browser import check_page
 
 pytest.importorskip("matplotlib")
@@ -168,7 +168,7 @@ def test_other_images_are_other_runs_wherever_they_lie(tmp_path, pictures):
 
 
 def result_of(setting, network, seed, error, experiment="figure4", params=()):
-    from bionica.experiments import Result, Task
+    from bionica.paper import Result, Task
 
     header = {"status": "ok", "error": error, "last_tenth": error, "seconds": 1.0, "n_samples": 10}
     return Result(Task(experiment, setting, network, seed, 10, params), header, {})

@@ -97,7 +97,7 @@ def test_methods_and_json(tmp_path, problem, method):
 
 
 def test_larger_than_the_first_sample(tmp_path, problem, monkeypatch):
-    monkeypatch.setattr("bionica.cli.separation.SAMPLE", 1000)
+    monkeypatch.setattr("bionica.cli.separate_run.SAMPLE", 1000)
     S, X = problem
     separate(write(tmp_path / "x.npy", X), "--model", tmp_path / "m", "--epochs", 2)
     assert permutation_error(S, read(tmp_path / "x-sources.npy")) < 1e-3

@@ -19,10 +19,12 @@ from typer.testing import CliRunner
 from bionica import DivergenceError, NoncenteredWhitener, NonnegativePCA, TwoCompartmentNICA, metrics, sweep
 from bionica.cli import app
 from bionica.datasets import mix, paper_mixing, sparse_uniform
-from bionica.experiments import Store, Task, paper_grid, run_all
-from bionica.experiments.contenders import outputs
-from bionica.experiments.problems import problem
-from bionica.sweep import Plan, PlanError, clusters, engine_cpu
+from bionica.paper import Store, Task, paper_grid, run_all
+from bionica.paper.contenders import outputs
+from bionica.paper.problems import problem
+from bionica.sweep import Plan, PlanError
+from bionica.sweep import run_threads as engine_cpu
+from bionica.sweep import run_workers as clusters
 from bionica.sweep.data import Data
 from bionica.sweep.errors import add_error, add_errors, error_times, errors_of, new_score
 from bionica.sweep.plan import NETWORKS
@@ -585,7 +587,7 @@ def test_the_command_ends_with_a_sentence(plan_file, arguments, code, message):
 
 
 def test_a_device_that_is_not_there_is_told_once(plan_file, tmp_path, monkeypatch):
-    monkeypatch.setattr("bionica.sweep.engine_cuda.available", lambda: "no GPU was found")
+    monkeypatch.setattr("bionica.sweep.run_cuda.available", lambda: "no GPU was found")
     result = command(plan_file, "-o", tmp_path / "out", "--device", "cuda", "--jobs", 2)
     assert result.exit_code == 0
     assert result.stderr.count("Note: device='cuda': no GPU was found; the CPU computes") == 1

@@ -5,8 +5,9 @@ import pytest
 from numba.core import config
 
 import bionica
+from bionica.engines import loop as stream
+from bionica.engines import tailored
 from bionica.networks import state as states
-from bionica.networks import stream, tailored
 from conftest import mixtures
 
 pytestmark = [

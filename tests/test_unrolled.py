@@ -1,6 +1,6 @@
 """What is asked of LLVM for a GPU: loops of the kernel are unrolled, what is cold stays out of line."""
 
-from bionica.networks.unrolled import unroll
+from bionica.engines.cuda.unrolling import unroll
 
 KERNEL = """
 define void @"kernel"(i64 %"n")

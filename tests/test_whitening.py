@@ -9,16 +9,9 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bionica.estimators.whitener import NoncenteredWhitener
-from bionica.rows import linear_map, row_blocks
-from bionica.whitening import (
-    Moments,
-    count_sources,
-    merge_moments,
-    moments,
-    refine,
-    whitening,
-)
+from bionica.estimators.noncentered_whitener import NoncenteredWhitener
+from bionica.offline.chunked import linear_map, row_blocks
+from bionica.offline.whitening import Moments, count_sources, merge_moments, moments, refine, whitening
 
 
 def mixtures(n_samples=2000, d=5, k=None, seed=0, condition=None):

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import bionica
+from bionica.engines import blocks as wide
 from bionica.metrics import permutation_error
-from bionica.networks import wide
 from bionica.networks.guards import REPAIRS
 from bionica.networks.state import to_arrays
-from bionica.whitening import moments, whitening
-from bionica.wide_whitening import whiten_rows
+from bionica.offline.gram_whitening import whiten_rows
+from bionica.offline.whitening import moments, whitening
 
 K, D, N = 60, 4, 330
 PLAIN = {"precondition": None, "init": "random", "eta0": 0.01, "decay": 0.001}
@@ -174,7 +174,7 @@ def test_divergence_is_told_at_the_same_sample(blocks):
     for size in (0, 64):
         blocks(size)
         network = bionica.TwoCompartmentNICA(D, random_state=0, **{**PLAIN, "guards": False})
-        with pytest.raises(bionica.estimators.errors.DivergenceError) as error:
+        with pytest.raises(bionica.estimators._exceptions.DivergenceError) as error:
             network.partial_fit(X)
         messages.append(str(error.value))
     assert messages[0] == messages[1]

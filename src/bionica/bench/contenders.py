@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import datasets, estimators
-from ..networks import stream
-from ..schedules import learning_rates
+from ..engines import loop as stream
+from ..networks.schedules import learning_rates
 from . import cpp, line_by_line
 
 Array = NDArray[np.float64]

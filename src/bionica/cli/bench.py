@@ -120,7 +120,7 @@ def write_results(folder: Path, tables: Sequence[Table], command: str) -> list[P
     files = [folder / "speed.md"]
     text = "\n".join([f"# Speed\n\n`{command}`\n\n{setting()}.\n", *(table.markdown() for table in tables)])
     if find_spec("matplotlib") is not None:
-        from ..figures import figure_bytes, growth_figure
+        from ..report import figure_bytes, growth_figure
 
         figure = growth_figure(next(table.rows for table in tables if table.name == "growth"))
         for kind in ("svg", "png"):

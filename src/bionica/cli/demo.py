@@ -118,8 +118,9 @@ def _check(output: Path) -> None:
 
 
 def _run(output: Path, seed: int, silent: bool) -> dict[str, Any]:
-    from .. import experiments, figures
-    from .demo_page import demo_page
+    from .. import paper as experiments
+    from .. import report as figures
+    from ..report.demo_page import demo_page
 
     started = time.perf_counter()
     problem = _problem(seed)
@@ -228,7 +229,7 @@ def _recovered(problem: Problem, stream: Stream) -> tuple[Any, Any]:
 
 
 def _separation(problem: Problem, stream: Stream) -> Any:
-    from ..figures import separation_figure
+    from ..report import separation_figure
 
     return separation_figure(problem.S, problem.X, _recovered(problem, stream)[0], (512, 512))
 

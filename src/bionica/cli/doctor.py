@@ -89,7 +89,7 @@ def cache() -> str:
     import os
     from pathlib import Path
 
-    from ..networks import stream
+    from ..engines import loop as stream
 
     config = numba_config()
     if config.DISABLE_JIT:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from ..experiments import Reproduction, Result, Task
+    from ..paper import Reproduction, Result, Task
     from .reproduce_files import Written
 
 #: Seconds between the lines that say how far it is, where there is no terminal.
@@ -86,7 +86,7 @@ def _configuration(target: Target, options: dict[str, Any], images: Path | None)
     """What to run; everything that can be wrong is found before the first run."""
     from importlib.util import find_spec
 
-    from .. import experiments
+    from .. import paper as experiments
 
     if find_spec("matplotlib") is None:
         raise ImportError("the figures take matplotlib, which is not installed: pip install 'bionica[plot]'")
@@ -119,7 +119,7 @@ def _results(config: Reproduction, output: Path, jobs: int, force: bool) -> tupl
     """Run what is not there yet, and read everything."""
     from joblib import cpu_count
 
-    from .. import experiments
+    from .. import paper as experiments
 
     tasks, store = experiments.tasks_of(config), experiments.Store(output / "runs")
     missing = tasks if force else experiments.pending(tasks, store)

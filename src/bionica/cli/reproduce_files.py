@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..experiments import Reproduction, Result
-    from ..figures import Picture, Section
+    from ..paper import Reproduction, Result
+    from ..report import Picture, Section
 
 Row = dict[str, Any]
 
@@ -38,20 +38,20 @@ class Written:
 
     def write(self, path: Path, content: bytes) -> None:
         """Write a file, whole or not at all."""
-        from ..experiments import write_atomically
+        from ..paper import write_atomically
 
         write_atomically(path, content)
         self.files.append(path)
 
     def table(self, name: str, rows: Sequence[Row]) -> None:
         """Write a table."""
-        from ..experiments import write_table
+        from ..paper import write_table
 
         self.files += write_table(self.folder / name, rows)
 
     def figure(self, name: str, figure: Any, caption: str) -> Picture:
         """Write a figure as .svg and .png; return it for the page."""
-        from ..figures import Picture, figure_bytes
+        from ..report import Picture, figure_bytes
 
         svg = figure_bytes(figure, "svg")
         self.write(self.folder / f"{name}.svg", svg)
@@ -77,7 +77,8 @@ def write_files(config: Reproduction, results: list[Result], folder: Path, targe
     -------
     Written
     """
-    from .. import experiments, figures
+    from .. import paper as experiments
+    from .. import report as figures
 
     by_experiment = {name: [r for r in results if r.task.experiment == name] for name in config.experiments}
     written = Written(folder, folder / (f"{target}.html" if target else "report.html"))
@@ -106,8 +107,8 @@ def write_files(config: Reproduction, results: list[Result], folder: Path, targe
 
 def _table(columns: dict[str, str], rows: Sequence[Row]) -> Any:
     """A table of the page, methods and settings under the names that the figures give them."""
-    from ..experiments.reference import SETTINGS
-    from ..figures import Table, look
+    from ..paper.reference import SETTINGS
+    from ..report import Table, look
 
     def cell(name: str, value: Any) -> Any:
         if name == "network":
@@ -124,8 +125,8 @@ def _errors(written: Written, experiment: str) -> Any:
 
 
 def _curves(results: list[Result], written: Written) -> Section:
-    from ..experiments import curve_rows
-    from ..figures import Section, error_figure
+    from ..paper import curve_rows
+    from ..report import Section, error_figure
 
     caption = (
         "Figure 4. error(t) on sparse uniform sources with the printed mixing matrices. Lines are means over runs, shades "
@@ -144,8 +145,8 @@ def _curves(results: list[Result], written: Written) -> Section:
 def _images(config: Reproduction, results: list[Result], written: Written) -> Section:
     from math import isqrt
 
-    from ..experiments import curve_rows, image_sources, mix_images
-    from ..figures import Section, images_figure
+    from ..paper import curve_rows, image_sources, mix_images
+    from ..report import Section, images_figure
 
     S = image_sources(config.images)
     side = isqrt(len(S))
@@ -167,7 +168,7 @@ def _images(config: Reproduction, results: list[Result], written: Written) -> Se
 
 
 def _grid(means: list[Row], written: Written) -> Section:
-    from ..figures import Section, grid_figure
+    from ..report import Section, grid_figure
 
     caption = "Table 1. Mean final error at every learning rate and decay of appendix C's grid; of Algorithm 2, with the best τ."
     parts = [_table(_GRID, written.best), written.figure("table1", grid_figure(means), caption)]
@@ -175,7 +176,7 @@ def _grid(means: list[Row], written: Written) -> Section:
 
 
 def _scatter(result: Result, written: Written) -> Section:
-    from ..figures import Section, network_diagram, scatter_figure
+    from ..report import Section, network_diagram, scatter_figure
 
     caption = (
         f"Figure 1. Plumbley's two steps; three sources followed. Error of the recovered: {result.header['error']:.2g}."
@@ -189,14 +190,14 @@ def _scatter(result: Result, written: Written) -> Section:
 
 
 def _notes() -> Section:
-    from ..experiments import NOTES
-    from ..figures import Section, Table
+    from ..paper import NOTES
+    from ..report import Section, Table
 
     return Section("How we read the paper", [Table(("the paper", "what we found, and do"), NOTES)])
 
 
 def _provenance(config: Reproduction, results: list[Result]) -> Section:
-    from ..figures import Section, Table
+    from ..report import Section, Table
 
     headers = [result.header for result in results]
     facts = [

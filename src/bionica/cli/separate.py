@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from .manners import polite
-from .options import Method, Options, Raw
-from .saying import Voice
-from .separation import Separation
+from .separate_messages import Voice
+from .separate_options import Method, Options, Raw
+from .separate_run import Separation
+from .signals import polite
 
 
 def _sources(value: str) -> int | None:
@@ -145,7 +145,7 @@ def _check_usage(o: Options) -> None:
 @contextmanager
 def _one_line_errors(voice: Voice) -> Iterator[None]:
     """End with a sentence, not with a traceback; a request to terminate is an interruption."""
-    from ..estimators.errors import DivergenceError
+    from ..estimators._exceptions import DivergenceError
     from ..io.source import FULL
 
     def terminate(message: str) -> typer.Exit:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from .manners import polite
+from .signals import polite
 
 if TYPE_CHECKING:
     from ..sweep import Plan, Table
@@ -62,13 +62,13 @@ def sweep(
     Exit status: 0 done, 1 bad plan, data or files, 2 wrong usage, 130 interrupted.
     """
     if example:
-        from ..experiments import paper_grid
+        from ..paper import paper_grid
 
         typer.echo(paper_grid(), nl=False)
         return
     if plan is None:
         raise typer.BadParameter("PLAN is missing: bionica sweep --example > plan.toml makes one")
-    from ..sweep.clusters import WorkerDiedError
+    from ..sweep.run_workers import WorkerDiedError
 
     folder = Path(f"{plan.stem}-results") if output is None else output
     options = {"n_jobs": jobs or -1, "device": device.value, "scheduler": scheduler, "backend": backend}

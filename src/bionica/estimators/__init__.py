@@ -1,14 +1,14 @@
 """The scikit-learn face of the networks and of the offline methods."""
 
+from ._exceptions import DivergenceError
+from ._persistence import load
 from .batch_nica import BatchNICA
-from .errors import DivergenceError
-from .interneuron import InterneuronNICA
-from .nonnegative_pca import NonnegativePCA
-from .offline import OfflineNICA
-from .persistence import load
-from .two_compartment import TwoCompartmentNICA
-from .two_layer_nsm import TwoLayerNSM
-from .whitener import NoncenteredWhitener
+from .interneuron_nica import InterneuronNICA
+from .noncentered_whitener import NoncenteredWhitener
+from .npca import NonnegativePCA
+from .nsm import TwoLayerNSM
+from .offline_nica import OfflineNICA
+from .two_compartment_nica import TwoCompartmentNICA
 
 __all__ = [
     "BatchNICA",

@@ -13,13 +13,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from bionica.batch.rotation import Rotation, rotate
-from bionica.estimators.diagnosis import Diagnosable
-from bionica.estimators.lazy import DaskRows, checked, is_dask, lazily, moments_of, validated_rows
-from bionica.estimators.storage import Saved
-from bionica.estimators.whitener import whitening_or_error
-from bionica.rows import InMemory, Rows, linear_map
-from bionica.whitening import Spectrum, Whitening, count_sources, refine
+from ..offline.chunked import InMemory, Rows, linear_map
+from ..offline.rotation import Rotation, rotate
+from ..offline.whitening import Spectrum, Whitening, count_sources, refine
+from ._dask import DaskRows, checked, is_dask, lazily, moments_of, validated_rows
+from ._diagnosis import Diagnosable
+from ._offline_schema import Saved
+from .noncentered_whitener import whitening_or_error
 
 Array = npt.NDArray[Any]
 

@@ -1,7 +1,7 @@
 """Readers and writers: streams of mixtures and sources, models on disk."""
 
 from .columns import Columns
-from .model import ModelFileError, read_model, write_model
+from .model_file import ModelFileError, read_model, write_model
 from .readers import FORMATS, open_reader
 from .source import InputError, Reader
 from .spread import Spread

@@ -22,7 +22,7 @@ Counted with them: `regularised` and `unsettled` samples of the dynamics.
 import math
 from typing import NamedTuple
 
-from .compiled import cold, hot
+from .generic import cold, hot
 from .plasticity import dot_rows
 
 SILENT, ROW, SPECTRUM, RATE, REGULARISED, UNSETTLED, ENERGY = range(7)

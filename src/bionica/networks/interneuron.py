@@ -23,13 +23,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dynamics import learn_interneurons, lift_interneurons, refresh_interneurons, separate, settle_interneurons
 from .guards import flip_silent, lift_singular_values, replace_rows
-from .inverse import inverse
-from .natural import average, averaging_weight
-from .pivoting import scratch
+from .natural_input import average, averaging_weight
 from .plasticity import follow, follow_input, hebb_input, mean_weight, project
 from .rule import bookkeeping, finish, inspect, learn, repair, settle, workspace
+from .settling.exact import inverse
+from .settling.gradient import (
+    learn_interneurons,
+    lift_interneurons,
+    refresh_interneurons,
+    separate,
+    settle_interneurons,
+)
+from .settling.pivoting import scratch
 
 
 class State(NamedTuple):

@@ -18,15 +18,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import natural
-from .compiled import fma
-from .dynamics import learn_interneurons, lift_interneurons, refresh_interneurons, separate, settle_interneurons
+from . import natural_input as natural
+from .generic import fma
 from .guards import cap_rate, flip_silent
-from .inverse import inverse
-from .natural import WINDOW, average, averaging_weight, forgetting, judge_energy, measure_energy, observe, restore
-from .pivoting import scratch
+from .natural_input import WINDOW, average, averaging_weight, forgetting, judge_energy, measure_energy, observe, restore
 from .plasticity import apply, follow, project
 from .rule import bookkeeping, finish, inspect, learn, repair, settle, workspace
+from .settling.exact import inverse
+from .settling.gradient import (
+    learn_interneurons,
+    lift_interneurons,
+    refresh_interneurons,
+    separate,
+    settle_interneurons,
+)
+from .settling.pivoting import scratch
 
 
 class State(NamedTuple):

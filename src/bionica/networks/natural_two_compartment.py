@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import natural
-from .dynamics import follow_lateral, refresh_lateral, settle_lateral
+from . import natural_input as natural
 from .guards import cap_rate, flip_silent, lift_eigenvalues
-from .inverse import inverse
-from .natural import WINDOW, average, averaging_weight, judge_energy, measure_energy, observe, restore
-from .pivoting import scratch
+from .natural_input import WINDOW, average, averaging_weight, judge_energy, measure_energy, observe, restore
 from .plasticity import apply, hebb_raw, project
 from .rule import bookkeeping, inspect, learn, repair, settle, workspace
+from .settling.exact import inverse
+from .settling.gradient import follow_lateral, refresh_lateral, settle_lateral
+from .settling.pivoting import scratch
 
 
 class State(NamedTuple):

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import whitening_layer
-from .compiled import fma
+from .generic import fma
 from .guards import cap_rate, flip_silent
-from .pivoting import scratch
 from .plasticity import apply, mean_weight
 from .rule import bookkeeping, inspect, learn, repair, settle, workspace
+from .settling.pivoting import scratch
 from .whitening_layer import learn_whitening, refresh_whitening, whiten
 
 

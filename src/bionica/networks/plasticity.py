@@ -3,7 +3,7 @@
 Loops index X[t, j] in place: at d = 3 slicing X[t] costs more than the whole step.
 """
 
-from .compiled import SHORT, fma, hot, sums
+from .generic import SHORT, fma, hot, sums
 
 
 @hot

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiled import generic
+from .generic import generic
 from .guards import n_repairs
 
 

@@ -24,14 +24,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .compiled import fma
-from .dynamics import follow_lateral, refresh_lateral, settle_lateral
+from .generic import fma
 from .guards import cap_rate, flip_silent, lift_eigenvalues
-from .inverse import inverse
-from .natural import average, averaging_weight
-from .pivoting import scratch
+from .natural_input import average, averaging_weight
 from .plasticity import follow, follow_input, hebb_raw, mean_weight, project
 from .rule import bookkeeping, inspect, learn, repair, settle, workspace
+from .settling.exact import inverse
+from .settling.gradient import follow_lateral, refresh_lateral, settle_lateral
+from .settling.pivoting import scratch
 
 
 class State(NamedTuple):

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import whitening_layer
-from .dynamics import follow_lateral, refresh_lateral, settle_lateral
 from .guards import flip_silent, lift_eigenvalues
-from .inverse import inverse
-from .pivoting import scratch
 from .plasticity import apply, hebb_raw, mean_weight
 from .rule import bookkeeping, inspect, learn, repair, settle, workspace
+from .settling.exact import inverse
+from .settling.gradient import follow_lateral, refresh_lateral, settle_lateral
+from .settling.pivoting import scratch
 from .whitening_layer import learn_whitening, refresh_whitening, whiten
 
 

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .compiled import cold, fma, generic, hot
-from .connections import largest_square, multiply, there_and_back
-from .dynamics import REFRESH, ProjectedGradient, iterate
-from .inverse import accepted, invert
-from .pivoting import Exact, linear, overflow, scratch
+from .generic import cold, fma, generic, hot
 from .plasticity import apply, dot, dot_rows, follow, follow_input, hebb, hebb_input, project, size
+from .settling.connections import largest_square, multiply, there_and_back
+from .settling.exact import accepted, invert
+from .settling.gradient import REFRESH, ProjectedGradient, iterate
+from .settling.pivoting import Exact, linear, overflow, scratch
 
 
 class Learned(NamedTuple):

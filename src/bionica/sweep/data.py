@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import datasets
-from ..estimators.errors import check_finite
-from ..estimators.whitener import NoncenteredWhitener
+from ..estimators._exceptions import check_finite
+from ..estimators.noncentered_whitener import NoncenteredWhitener
 from .checks import PlanError, known, number, one_of, table, whole
 
 __all__ = ["Data", "Problem"]

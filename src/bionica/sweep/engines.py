@@ -6,7 +6,9 @@ An engine takes cases and yields an `Outcome` for each as it is there, in any or
 import warnings
 from collections.abc import Callable, Generator, Sequence
 
-from . import clusters, engine_cpu, engine_cuda
+from . import run_cuda as engine_cuda
+from . import run_threads as engine_cpu
+from . import run_workers as clusters
 from .plan import Case
 from .table import Outcome
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from ..networks.compiled import hot
+from ..networks.generic import hot
 
 __all__ = ["Score", "add_error", "add_errors", "error_times", "errors_of", "new_score"]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__, estimators
-from ..estimators.online import OnlineNICA
-from ..estimators.published import SOURCES, published
+from ..estimators._online import OnlineNICA
+from ..estimators._published import SOURCES, published
 from .checks import PlanError, known, one_of, table, whole
 from .data import Data, Problem
 from .errors import error_times

@@ -1,0 +1,1 @@
+"""Many networks at once on a GPU."""

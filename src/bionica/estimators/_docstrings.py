@@ -1,0 +1,115 @@
+"""The part of the networks' docstrings that is the same for all, written once."""
+
+import textwrap
+from collections.abc import Callable
+from typing import TypeVar
+
+__all__ = ["documented"]
+
+T = TypeVar("T")
+
+_RATES = """\
+eta0 : float or callable, default={eta0}
+    Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule.
+decay : float, default={decay}
+    The rate at sample t is ``eta0 / (1 + decay * t) ** power``.
+power : float, default=1.0
+    See `decay`; 1 in the paper."""
+
+_SELF_SCALING_RATES = """\
+eta0 : float or callable, default=None
+    Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule. None, with
+    `decay` None too: rates that fit the number of sources and the start (natural steps), else eta0={eta0}.
+decay : float, default=None
+    The rate at sample t is ``eta0 / (1 + decay * t) ** power``. None: see `eta0`; else decay={decay}.
+power : float, default=1.0
+    See `decay`; 1 in the paper."""
+
+_DYNAMICS = """\
+dynamics : {{"exact", "gradient"}}, default="exact"
+    How the neurons settle: exactly (a nonnegative quadratic program, as in the paper's experiments) or by the
+    projected gradient iteration of the algorithm box.{only}
+gamma : float, default=None
+    Step of the gradient dynamics. None takes a step that is safe for the weights at hand.
+settle_tol : float, default=1e-10
+    The gradient dynamics stop when no activity is off by more than this share of the input. At least 64 rounding units.
+settle_steps : int, default=10000
+    Most steps of the gradient dynamics for a sample.
+mean_window : int, default=None
+    Running means weigh sample t by 1/t as in the paper; with a window, by 1/min(t, mean_window).{means}"""
+
+_AS_PUBLISHED = """\
+precondition : None
+    This network is kept as it was published.
+average : False
+    This network is kept as it was published.
+init : "random" or dict, default="random"
+    Initial weights: random (orthonormal feedforward, identity lateral), or arrays by the paper's names, {names}.
+    Those that are not given are random. They are copied."""
+
+_BEYOND = """\
+precondition : {{"natural", "scale"}} or None, default="natural"
+    What the learning rule does with its input. "natural": natural-gradient steps, which work whatever the mixing matrix and the
+    scale; not a local rule (`bionica.networks.natural_input`). "scale": every mixture over its running root mean square, which an
+    input neuron can do by itself. None: the paper's rule. With the last two, mind the scale and the condition of the mixtures.
+average : bool, default=True
+    Whether `transform` reads out with weights averaged over the samples. What the network puts out while it learns
+    (`partial_fit_transform`) never does.
+init : {{"batch", "random"}} or dict, default="batch"
+    Where it starts. "batch": `fit` starts at the offline solution on `init_samples` samples, spread evenly over X (with a
+    horizon: on the first of them); a stream (`partial_fit`, `learn_one`) starts as with "random". "random": random weights; a
+    natural network is silent for its first 100 + 20 d samples, from which it takes the scale and the leading directions of its
+    input, and then learns from them too (`transform` meanwhile reads out with the random weights that it would start from). A
+    dict: arrays by the paper's names, {names}; those that are not given are random. They are copied.
+init_samples : int, default=100000
+    See `init`. `fit` holds this many samples in float64. With 1000 mixtures or more, no more than 256 MB of them (but 4 d + 20)
+    are used, by `fit` and by a stream.
+horizon : int, default=None
+    For mixtures that change: what the network remembers of its input, how it averages, and the smallest learning rate reach back
+    about this many samples. None: it weighs all samples, and ends at rest."""
+
+_REST = """\
+guards : bool or collection of str, default=True
+    Repairs to switch on: all, none, or some of {guards}; see `bionica.networks.guards`.
+n_epochs : int, default=1
+    How often `fit` presents the data.
+shuffle : bool, default=False
+    Whether `fit` presents the data in random order, another in each epoch.
+random_state : int, RandomState instance or None, default=None
+    Seed of the initial weights, the order and the guards. A saved model keeps it if it is an int.
+verbose : int, default=0
+    Whether long work shows a progress bar on standard error."""
+
+_ATTRIBUTES = """\
+components_ : ndarray of shape (n_components, n_features)
+    The unmixing matrix.
+mixing_ : ndarray of shape (n_features, n_components)
+    Its pseudoinverse: the estimated mixing matrix.
+repairs_ : dict of str to int
+    How often each guard acted; samples that were regularised (nearly singular lateral weights) or did not settle.
+n_samples_seen_ : int
+    Samples learned from.
+n_features_in_ : int
+    Mixtures per sample.
+feature_names_in_ : ndarray of shape (n_features_in_,)
+    Names of the mixtures, if X had string column names."""
+
+
+def documented(
+    *, beyond: bool = False, only: str = "", means: str = "", **values: object
+) -> Callable[[type[T]], type[T]]:
+    """Fill in ``{common_parameters}`` and ``{common_attributes}`` of a class docstring.
+
+    `beyond` is for the networks that go beyond the paper; `only` and `means` say what `dynamics` and `mean_window` are for.
+    """
+    parts = [_SELF_SCALING_RATES if beyond else _RATES, _DYNAMICS, _BEYOND if beyond else _AS_PUBLISHED, _REST]
+    filled = "\n".join(part.format(only=only, means=means, **values) for part in parts)
+    parameters = textwrap.indent(filled, "    ").lstrip()
+    attributes = textwrap.indent(_ATTRIBUTES, "    ").lstrip()
+
+    def fill(cls: type[T]) -> type[T]:
+        text = cls.__doc__ or ""
+        cls.__doc__ = text.replace("{common_parameters}", parameters).replace("{common_attributes}", attributes)
+        return cls
+
+    return fill

@@ -1,0 +1,212 @@
+"""Algorithm 1 behind scikit-learn's interface."""
+
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils._param_validation import Interval
+
+from ..networks import interneuron, natural_interneuron
+from ..networks import natural_input as natural
+from ..networks.schedules import Rate
+from ..networks.settling.pivoting import ExactAsymmetric
+from ._docstrings import documented
+from ._online import Array
+from ._single_layer import SingleLayerNICA
+from ._start import Start
+from ._weights import guard_seed, orthonormal_rows
+
+
+@documented(
+    beyond=True,
+    eta0=0.01,
+    decay=0.001,
+    names="W_xy, W_yn, W_ny",
+    guards=("silent", "row", "spectrum", "rate", "energy"),
+    means=" For the paper's rule; natural steps have\n    `horizon`.",
+)
+class InterneuronNICA(SingleLayerNICA):
+    """Nonnegative ICA by a single layer of neurons with interneurons (Algorithm 1).
+
+    Nonnegative outputs, one sample at a time, no tuning: at its defaults it takes natural-gradient steps from the offline solution
+    (`bionica.networks.natural_interneuron`). With ``precondition=None`` it is the paper's network with its strictly local rules
+    (`bionica.networks.interneuron`), which want tuning; `as_published` has the paper's settings.
+
+    Parameters
+    ----------
+    n_components : int, "auto" or None, default=None
+        Number of sources d; the number of mixtures if None. "auto" takes it from the spectrum of the first samples (`spectrum_`
+        has the evidence).
+    n_interneurons : int, default=None
+        Number of interneurons m >= d; d if None.
+    decoupled : bool, default=False
+        Whether W_ny starts independently of W_yn, instead of as its transpose (a start that was computed from data, or from one
+        of the two alone, has them as transposes). Their difference then decays as the product
+        of (1 - eta_t) (appendix B).
+    {common_parameters}
+
+    Attributes
+    ----------
+    W_xy_, W_yn_, W_ny_ : ndarray
+        Copies of the weights: mixtures to outputs, outputs to interneurons, interneurons to outputs.
+    spectrum_ : Spectrum
+        With n_components="auto": the evidence for the number of sources.
+    online_, local_, nonnegative_ : bool
+        Which of the paper's three requirements the network meets as it is configured.
+    n_neurons_ : int
+        Outputs and interneurons.
+    {common_attributes}
+
+    See Also
+    --------
+    TwoCompartmentNICA : the paper's other network.
+
+    Examples
+    --------
+    >>> from bionica import InterneuronNICA
+    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
+    >>> from bionica.metrics import permutation_error
+    >>> S = sparse_uniform(100_000, 3, rng=0)
+    >>> X, A = mix(S, paper_mixing("d3"))
+    >>> network = InterneuronNICA(3, random_state=0).fit(X)
+    >>> bool(permutation_error(S, network.transform(X)) < 1e-3)
+    True
+    """
+
+    _own_guards: ClassVar = ("silent", "row", "spectrum", "rate", "energy")
+    _plain_rates: ClassVar = (0.01, 0.001)
+    _share: ClassVar = 1.0
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SingleLayerNICA._parameter_constraints,
+        "n_interneurons": [Interval(Integral, 1, None, closed="left"), None],
+        "decoupled": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        n_components: int | str | None = None,
+        *,
+        n_interneurons: int | None = None,
+        decoupled: bool = False,
+        eta0: Rate | None = None,
+        decay: float | None = None,
+        power: float = 1.0,
+        dynamics: str = "exact",
+        gamma: float | None = None,
+        settle_tol: float = 1e-10,
+        settle_steps: int = 10_000,
+        mean_window: int | None = None,
+        precondition: str | None = "natural",
+        average: bool = True,
+        init: str | dict[str, ArrayLike] = "batch",
+        init_samples: int = 100_000,
+        horizon: int | None = None,
+        guards: bool | Iterable[str] = True,
+        n_epochs: int = 1,
+        shuffle: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.n_components = n_components
+        self.n_interneurons = n_interneurons
+        self.decoupled = decoupled
+        self.eta0 = eta0
+        self.decay = decay
+        self.power = power
+        self.dynamics = dynamics
+        self.gamma = gamma
+        self.settle_tol = settle_tol
+        self.settle_steps = settle_steps
+        self.mean_window = mean_window
+        self.precondition = precondition
+        self.average = average
+        self.init = init
+        self.init_samples = init_samples
+        self.horizon = horizon
+        self.guards = guards
+        self.n_epochs = n_epochs
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def W_xy_(self) -> Array:
+        """Weights from mixtures to outputs, (n_components, n_features)."""
+        return self._from_mixtures(self._fitted_state(), self._weight("W_xy"))
+
+    @property
+    def W_yn_(self) -> Array:
+        """Weights from outputs to interneurons, (n_interneurons, n_components)."""
+        return self._weight("W_yn")
+
+    @property
+    def W_ny_(self) -> Array:
+        """Weights from interneurons to outputs, (n_components, n_interneurons)."""
+        return self._weight("W_ny")
+
+    @property
+    def n_neurons_(self) -> int:
+        """Neurons beside the inputs: outputs and interneurons."""
+        return sum(self._fitted_state().W_yn.shape)
+
+    def _n_interneurons(self, d: int) -> int:
+        m = d if self.n_interneurons is None else self.n_interneurons
+        if m < d:
+            raise ValueError(f"n_interneurons={m} is fewer than the {d} outputs; use n_interneurons >= {d}")
+        return m
+
+    def _lateral(self, given: dict[str, Array], d: int, dtype: Any, rng: np.random.RandomState) -> tuple[Array, Array]:
+        """Return the initial W_yn and W_ny."""
+        m = self._n_interneurons(d)
+        if "W_yn" in given or "W_ny" in given:
+            W_yn = given["W_yn"] if "W_yn" in given else given["W_ny"].T.copy()
+            W_ny = given["W_ny"] if "W_ny" in given else given["W_yn"].T.copy()
+            return W_yn.astype(dtype), W_ny.astype(dtype)
+        W_yn, W_ny = np.eye(m, d, dtype=dtype), np.eye(d, m, dtype=dtype)
+        if self.decoupled:
+            # Small enough that W_ny W_yn stays positive definite, where the dynamics have one fixed point.
+            spread = 0.2 / np.sqrt(m)
+            W_yn += (spread * rng.standard_normal((m, d))).astype(dtype)
+            W_ny += (spread * rng.standard_normal((d, m))).astype(dtype)
+        return W_yn, W_ny
+
+    def _shapes(self, d: int, k: int) -> dict[str, tuple[int, int]]:
+        m = self._n_interneurons(d)
+        return {"W_xy": (d, k), "W_yn": (m, d), "W_ny": (d, m)}
+
+    def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
+        given = X if isinstance(X, dict) else self._given_weights(self._shapes(d, k), dtype)
+        W_xy = given.get("W_xy", orthonormal_rows(rng, d, k, dtype))
+        W_yn, W_ny = self._lateral(given, d, dtype, rng)
+        return interneuron.init(W_xy, W_yn, W_ny, guard_seed(rng), self.average, self.precondition == "scale")
+
+    def _plain_start(self, start: Start) -> dict[str, Array]:
+        # Appendix A: W_xy = P A', W_yn' W_yn = P A'A P'.
+        A = start.inverse @ start.V.T
+        d = A.shape[1]
+        lam, Q = np.linalg.eigh(A.T @ A)
+        W_yn = np.zeros((self._n_interneurons(d), d))
+        W_yn[:d] = (Q * np.sqrt(np.maximum(lam, 0))) @ Q.T
+        return {"W_xy": np.ascontiguousarray(A.T), "W_yn": W_yn}
+
+    def _natural_state(self, start: Start, dtype: Any, rng: np.random.RandomState) -> Any:
+        d, k = start.F.shape
+        given = self._given_weights(self._shapes(d, k), np.float64)
+        W_xy = given["W_xy"] @ start.inverse if "W_xy" in given else start.V
+        W_yn, W_ny = self._lateral(given, d, dtype, rng)
+        inp = natural.start(start.F.astype(dtype), start.u_bar.astype(dtype), np.eye(d, dtype=dtype), start.n)
+        y_bar = start.y_bar.astype(dtype)
+        return natural_interneuron.init(inp, W_xy.astype(dtype), W_yn, W_ny, y_bar, self.average, guard_seed(rng))
+
+    def _rule_params(self, state: Any, dtype: Any) -> Any:
+        dynamics, guards, window, eps = self._common_params(dtype)
+        if self.dynamics == "exact" and len(state.M):
+            dynamics = ExactAsymmetric(eps)
+        averaging = self._averaging()
+        if self.precondition == "natural":
+            horizon = self._memory(dtype) or 0
+            return natural_interneuron.Params(dynamics, guards, horizon, eps, averaging)
+        return interneuron.Params(dynamics, guards, window, eps, averaging, int(self.horizon or 0))

@@ -1,0 +1,264 @@
+"""Noncentered whitening as a scikit-learn transformer; the mathematics is in `bionica.offline.whitening`."""
+
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from ..offline.chunked import linear_map
+from ..offline.whitening import Moments, Whitening, merge_moments, refine, whitening
+from ._dask import checked, is_dask, lazily, moments_of, validated_rows
+from ._offline_schema import Saved
+
+Array = npt.NDArray[Any]
+
+
+def whitening_or_error(
+    seen: Moments, n_components: int | None, *, tol: float | None, precision: npt.DTypeLike
+) -> Whitening:
+    """`bionica.offline.whitening.whitening`, with an error that says what to do where the data have too few directions."""
+    if not np.all(np.isfinite(seen.scatter)):
+        raise ValueError(
+            f"The variance of the data overflows (largest mean {np.abs(seen.mean).max():.3g}). Divide X by a constant first."
+        )
+    found = whitening(seen, n_components, tol=tol, precision=precision)
+    if not found.rank:
+        raise ValueError(
+            f"The {seen.n} sample(s) seen so far do not vary, so there is nothing to whiten (rank 0). Pass at least two "
+            "samples that differ."
+        )
+    if n_components is not None and n_components > found.rank:
+        raise ValueError(
+            f"n_components={n_components} exceeds the rank of the data: {seen.n} samples of {len(seen.mean)} features "
+            f"vary in {found.rank} independent direction(s) only. Use n_components=None (keeps {found.rank}), a number up "
+            f"to {found.rank}, or more samples."
+        )
+    return found
+
+
+class NoncenteredWhitener(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Whiten without removing the mean, from an array or from a stream of chunks.
+
+    z = F x with F = Lambda^{-1/2} U' on the leading eigenvectors of the covariance of x (section 2.1 of the paper): z has
+    identity covariance (averages over n samples, not n - 1) and keeps its mean. Nonnegative ICA needs exactly this;
+    ``PCA(whiten=True)`` and ``FastICA`` remove the mean.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        How many leading directions to keep. None keeps every direction in which the data vary (`rank_` of them). A number
+        above the rank raises ValueError, at `fit` or, after `partial_fit`, when the result is asked for.
+    tol : float, default=None
+        A direction counts as empty when its variance is at most `tol` times the largest, features being scaled to unit
+        variance first. None takes what rounding in the data and in the sums can produce.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        F.
+    mixing_ : ndarray of shape (n_features, n_components)
+        The right inverse of F, U Lambda^{1/2}.
+    mean_ : ndarray of shape (n_features,)
+        Mean of the samples seen.
+    covariance_ : ndarray of shape (n_features, n_features)
+        Covariance of the samples seen.
+    explained_variance_ : ndarray of shape (n_components,)
+        Variance along each direction kept, before whitening.
+    rank_ : int
+        Number of directions in which the data vary.
+    n_samples_seen_ : int
+        Number of samples seen.
+    n_features_in_ : int
+        Number of features.
+
+    Notes
+    -----
+    `partial_fit` keeps count, mean and scatter (pairwise updates, float64 whatever the input) and nothing else; the
+    eigenvectors are computed when they are first asked for. Where eigenvalues coincide the eigenvectors are not unique,
+    and rounding may choose others for another chunking; the covariance is the same to rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica.estimators.noncentered_whitener import NoncenteredWhitener
+    >>> X = np.random.default_rng(0).exponential(size=(1000, 3)) @ np.array([[1, 2, 0], [0, 1, 1], [3, 0, 1.0]])
+    >>> whitener = NoncenteredWhitener()
+    >>> for chunk in np.array_split(X, 10):
+    ...     whitener = whitener.partial_fit(chunk)
+    >>> Z = whitener.transform(X)
+    >>> bool(np.allclose(np.cov(Z.T, bias=True), np.eye(3), atol=1e-10)), whitener.n_samples_seen_
+    (True, 1000)
+    >>> bool(np.allclose(whitener.inverse_transform(Z), X))
+    True
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's contract
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "tol": [Interval(Real, 0, 1, closed="left"), None],
+    }
+
+    _moments: Moments
+    _whitening: Whitening | None
+    _precision: np.dtype[Any]
+
+    def __init__(self, n_components: int | None = None, *, tol: float | None = None) -> None:
+        self.n_components = n_components
+        self.tol = tol
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: npt.ArrayLike, y: None = None) -> Self:
+        """Learn the whitening of X, forgetting what was seen before.
+
+        Parameters
+        ----------
+        X : array-like or Dask array of shape (n_samples, n_features)
+            At least two samples.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        rows = validated_rows(self, X, min_samples=2)
+        seen = moments_of(rows, type(self).__name__)
+        found = refine(rows, whitening_or_error(seen, self.n_components, tol=self.tol, precision=rows.dtype))
+        self._moments, self._whitening, self._precision = seen, found, rows.dtype
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: npt.ArrayLike, y: None = None) -> Self:
+        """Take a chunk of samples into the mean and the covariance.
+
+        Parameters
+        ----------
+        X : array-like or Dask array of shape (n_samples, n_features)
+            One sample or more. A chunk with a NaN or an infinity raises ValueError and leaves the model as it was.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        first = not hasattr(self, "_moments")
+        rows = validated_rows(self, X, reset=first)
+        seen = moments_of(rows, type(self).__name__)
+        # Rounding of float32 chunks stays in the moments whatever comes after: the coarsest type counts.
+        self._precision = rows.dtype if first else min(self._precision, rows.dtype, key=lambda t: t.itemsize)
+        self._moments = seen if first else merge_moments(self._moments, seen)
+        self._whitening = None
+        return self
+
+    def transform(self, X: npt.ArrayLike) -> Any:
+        """F x for every row of X, in its precision.
+
+        Parameters
+        ----------
+        X : array-like or Dask array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components), or Dask array where X is one
+        """
+        check_is_fitted(self)
+        F = self.components_
+        if is_dask(X):
+            return lazily(partial(linear_map, matrix=F), checked(X, self, known=False), len(F), type(self).__name__)
+        data: Array = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return linear_map(data, F)
+
+    def inverse_transform(self, X: npt.ArrayLike) -> Any:
+        """The samples nearest to the data's mean that whiten to the rows of X.
+
+        Where directions were left out, their coordinates are those of the mean: a constant feature comes back constant.
+
+        Parameters
+        ----------
+        X : array-like or Dask array of shape (n_samples, n_components)
+            Whitened samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features), or Dask array where X is one
+        """
+        check_is_fitted(self)
+        data: Any = checked(X, known=False) if is_dask(X) else check_array(X, dtype=[np.float64, np.float32])
+        found = self._solved()
+        if data.shape[1] != len(found.matrix):
+            raise ValueError(
+                f"X has {data.shape[1]} columns, but this {type(self).__name__} has {len(found.matrix)} components; pass what "
+                "transform returned."
+            )
+        mean = self._moments.mean
+        map_back = partial(_affine, matrix=found.inverse, offset=mean - found.inverse @ (found.matrix @ mean))
+        return lazily(map_back, data, len(mean), type(self).__name__) if is_dask(data) else map_back(data)
+
+    def _solved(self) -> Whitening:
+        """The eigenvectors for the moments of now; kept until the next chunk."""
+        if self._whitening is None:
+            self._whitening = whitening_or_error(
+                self._moments, self.n_components, tol=self.tol, precision=self._precision
+            )
+        return self._whitening
+
+    @property
+    def components_(self) -> Array:
+        """F, (n_components, n_features)."""
+        return self._solved().matrix
+
+    @property
+    def mixing_(self) -> Array:
+        """The right inverse of F, (n_features, n_components)."""
+        return self._solved().inverse
+
+    @property
+    def explained_variance_(self) -> Array:
+        """Variance along each direction kept, largest first."""
+        found = self._solved()
+        return found.eigenvalues[: len(found.matrix)]
+
+    @property
+    def rank_(self) -> int:
+        """Number of directions in which the data vary."""
+        if self._whitening is None:
+            return whitening(self._moments, tol=self.tol, precision=self._precision).rank
+        return self._whitening.rank
+
+    @property
+    def mean_(self) -> Array:
+        """Mean of the samples seen, (n_features,)."""
+        return self._moments.mean
+
+    @property
+    def covariance_(self) -> Array:
+        """Covariance of the samples seen, (n_features, n_features)."""
+        return self._moments.covariance
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Number of samples seen."""
+        return self._moments.n
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_moments")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _affine(X: Array, matrix: Array, offset: Array) -> Array:
+    out = linear_map(X, matrix)
+    out += offset.astype(out.dtype)
+    return out

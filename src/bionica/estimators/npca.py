@@ -1,0 +1,203 @@
+"""Nonnegative PCA behind scikit-learn's interface."""
+
+import warnings
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+
+from ..networks import nonnegative_pca, whitening_layer
+from ..networks.schedules import Rate, learning_rates
+from ..offline.gram_whitening import whiten_rows, wider_than_long
+from ..offline.whitening import moments, whitening
+from ._docstrings import documented
+from ._exceptions import DivergenceError, check_finite
+from ._online import Array, OnlineNICA
+from ._weights import guard_seed, orthonormal_rows
+
+
+@documented(
+    eta0=0.01,
+    decay=1e-5,
+    names="W, and W_xh, W_hg with whiten='online'",
+    guards=("silent", "rate"),
+    only=" Here that is the\n    online whitening layer; nothing else has dynamics.",
+    means=" Of the online whitening layer.",
+)
+class NonnegativePCA(OnlineNICA):
+    """Nonnegative ICA by noncentered whitening and online nonnegative PCA (Plumbley and Oja 2004).
+
+    Its learning rule is not local. See `bionica.networks.nonnegative_pca` for the equations.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Number of sources d; the number of mixtures if None.
+    whiten : {"offline", "online"} or False, default="offline"
+        How the mixtures are whitened (noncentered). "offline": `fit` computes the whitening from all the data, as the paper
+        does, and keeps it; a fresh network that starts with `partial_fit` or `learn_one` whitens online. "online": by a
+        whitening layer that learns sample by sample (that of `TwoLayerNSM`). False: they are whitened already.
+    whitening_eta0, whitening_decay, whitening_power : float, default=0.01, 0.01, 1.0
+        Learning rate of the online whitening layer, zeta_t = whitening_eta0 / (1 + whitening_decay t) ** whitening_power.
+    {common_parameters}
+
+    Attributes
+    ----------
+    W_ : ndarray of shape (n_components, n_components)
+        Copy of the weights from the whitened mixtures to the outputs.
+    whitening_ : ndarray of shape (n_components, n_features)
+        The whitening matrix.
+    {common_attributes}
+
+    Examples
+    --------
+    >>> from bionica import NonnegativePCA
+    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
+    >>> from bionica.metrics import permutation_error
+    >>> S = sparse_uniform(100_000, 3, rng=0)
+    >>> X, A = mix(S, paper_mixing("d3"))
+    >>> network = NonnegativePCA(3, random_state=0).fit(X)
+    >>> bool(permutation_error(S, network.transform(X)) < 1e-3)
+    True
+    """
+
+    _own_guards: ClassVar = ("silent", "rate")
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineNICA._parameter_constraints,
+        "whiten": [StrOptions({"offline", "online"}), Options(bool, {False})],
+        "whitening_eta0": [Interval(Real, 0, 1, closed="neither")],
+        "whitening_decay": [Interval(Real, 0, None, closed="left")],
+        "whitening_power": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        whiten: str | bool = "offline",
+        whitening_eta0: float = 0.01,
+        whitening_decay: float = 0.01,
+        whitening_power: float = 1.0,
+        eta0: Rate = 0.01,
+        decay: float = 1e-5,
+        power: float = 1.0,
+        dynamics: str = "exact",
+        gamma: float | None = None,
+        settle_tol: float = 1e-10,
+        settle_steps: int = 10_000,
+        mean_window: int | None = None,
+        precondition: None = None,
+        average: bool = False,
+        init: str | dict[str, ArrayLike] = "random",
+        guards: bool | Iterable[str] = True,
+        n_epochs: int = 1,
+        shuffle: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.n_components = n_components
+        self.whiten = whiten
+        self.whitening_eta0 = whitening_eta0
+        self.whitening_decay = whitening_decay
+        self.whitening_power = whitening_power
+        self.eta0 = eta0
+        self.decay = decay
+        self.power = power
+        self.dynamics = dynamics
+        self.gamma = gamma
+        self.settle_tol = settle_tol
+        self.settle_steps = settle_steps
+        self.mean_window = mean_window
+        self.precondition = precondition
+        self.average = average
+        self.init = init
+        self.guards = guards
+        self.n_epochs = n_epochs
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def W_(self) -> Array:
+        """Weights from the whitened mixtures to the outputs."""
+        return self._weight("W")
+
+    @property
+    def whitening_(self) -> Array:
+        """The whitening matrix that is applied to the mixtures."""
+        return np.array(whitening_layer.whitening(self._fitted_state().layer))
+
+    @property
+    def online_(self) -> bool:
+        """Whether it learned sample by sample (the paper's first requirement); False where the whitening was computed offline."""
+        return not isinstance(self._fitted_state().layer, whitening_layer.Fixed)
+
+    @property
+    def local_(self) -> bool:
+        """Whether every synapse sees only its two neurons (the paper's second requirement): no."""
+        return False
+
+    @property
+    def nonnegative_(self) -> bool:
+        """Whether the outputs are nonnegative (the paper's third requirement): always."""
+        return True
+
+    @property
+    def n_neurons_(self) -> int:
+        """Neurons beside the inputs: outputs, and those of an online whitening layer."""
+        layers = 3 if isinstance(self._fitted_state().layer, whitening_layer.Learned) else 1
+        return layers * self._n_features_out
+
+    def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Array | None) -> Any:
+        shapes = {"W": (d, k if self.whiten is False else d)}
+        online = self.whiten == "online" or (self.whiten == "offline" and X is None)
+        if online:
+            shapes |= {"W_xh": (d, k), "W_hg": (d, d)}
+        given = self._given_weights(shapes, dtype)
+        W = given.get("W", orthonormal_rows(rng, *shapes["W"], dtype))
+        layer: Any
+        if self.whiten is False:
+            layer = whitening_layer.Absent(np.array([k]))
+        elif self.whiten == "offline" and X is not None:
+            layer = whitening_layer.Fixed(self._offline_whitening(X, d).astype(dtype))
+        else:
+            W_xh = given.get("W_xh", orthonormal_rows(rng, d, k, dtype))
+            layer = whitening_layer.init(W_xh, given.get("W_hg", np.eye(d, dtype=dtype)))
+        return nonnegative_pca.init(layer, W, guard_seed(rng))
+
+    def _offline_whitening(self, X: Array, d: int) -> Array:
+        for start, stop in self._blocks(*X.shape):
+            check_finite(X[start:stop], start, type(self).__name__)
+        if isinstance(X, np.ndarray) and wider_than_long(X):
+            found = whiten_rows(X, d)
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                seen = moments(X)
+            if not np.isfinite(seen.scatter).all():
+                largest = max(float(np.abs(X[start:stop]).max()) for start, stop in self._blocks(*X.shape))
+                raise DivergenceError(f"the covariance of X overflows: rescale the mixtures (largest {largest:.2g})", 0)
+            found = whitening(seen, d, precision=X.dtype)
+        if found.rank == 0:
+            raise ValueError(
+                f"X has no variance to whiten (n_samples={len(X)}): give samples that differ, or whiten='online'"
+            )
+        F = np.zeros((d, X.shape[1]))
+        F[: found.rank] = found.matrix
+        if found.rank < d:
+            warnings.warn(
+                f"X has rank {found.rank}, fewer than n_components={d}: the other {d - found.rank} directions are empty; "
+                f"use n_components={max(found.rank, 1)}",
+                stacklevel=5,
+            )
+        return F
+
+    def _rule_params(self, state: Any, dtype: Any) -> Any:
+        return nonnegative_pca.Params(*self._common_params(dtype))
+
+    def _rates(self, state: Any, n: int) -> Array:
+        zeta = learning_rates(self.whitening_eta0, self.whitening_decay, self.whitening_power, int(state.t[0]), n)
+        return np.column_stack([super()._rates(state, n), zeta])

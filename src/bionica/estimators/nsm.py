@@ -1,0 +1,158 @@
+"""2-layer NSM behind scikit-learn's interface."""
+
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils._param_validation import Interval
+
+from ..networks import two_layer_nsm
+from ..networks.schedules import Rate, learning_rates
+from ._docstrings import documented
+from ._online import Array, OnlineNICA
+from ._weights import guard_seed, orthonormal_rows, positive_definite
+
+
+@documented(eta0=0.1, decay=1e-6, names="W_xh, W_hg, W_hy, W_yy", guards=("silent", "spectrum"))
+class TwoLayerNSM(OnlineNICA):
+    """Nonnegative ICA by whitening and nonnegative similarity matching in two layers (Pehlevan et al. 2017).
+
+    Online and local, with nonnegative outputs; it needs three times the neurons of `TwoCompartmentNICA`. See
+    `bionica.networks.two_layer_nsm` for the equations.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Number of sources d; the number of mixtures if None.
+    whitening_eta0, whitening_decay, whitening_power : float, default=0.01, 0.01, 1.0
+        Learning rate of the whitening layer, zeta_t = whitening_eta0 / (1 + whitening_decay t) ** whitening_power.
+    {common_parameters}
+
+    Attributes
+    ----------
+    W_xh_, W_hg_, W_hy_, W_yy_ : ndarray
+        Copies of the weights: mixtures to whitened, whitened to interneurons, whitened to outputs, between outputs.
+    {common_attributes}
+
+    Examples
+    --------
+    >>> from bionica import TwoLayerNSM
+    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
+    >>> from bionica.metrics import permutation_error
+    >>> S = sparse_uniform(100_000, 3, rng=0)
+    >>> X, A = mix(S, paper_mixing("d3"))
+    >>> network = TwoLayerNSM(3, random_state=0).fit(X)
+    >>> bool(permutation_error(S, network.transform(X)) < 1e-3)
+    True
+    """
+
+    _own_guards: ClassVar = ("silent", "spectrum")
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineNICA._parameter_constraints,
+        "whitening_eta0": [Interval(Real, 0, 1, closed="neither")],
+        "whitening_decay": [Interval(Real, 0, None, closed="left")],
+        "whitening_power": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        whitening_eta0: float = 0.01,
+        whitening_decay: float = 0.01,
+        whitening_power: float = 1.0,
+        eta0: Rate = 0.1,
+        decay: float = 1e-6,
+        power: float = 1.0,
+        dynamics: str = "exact",
+        gamma: float | None = None,
+        settle_tol: float = 1e-10,
+        settle_steps: int = 10_000,
+        mean_window: int | None = None,
+        precondition: None = None,
+        average: bool = False,
+        init: str | dict[str, ArrayLike] = "random",
+        guards: bool | Iterable[str] = True,
+        n_epochs: int = 1,
+        shuffle: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.n_components = n_components
+        self.whitening_eta0 = whitening_eta0
+        self.whitening_decay = whitening_decay
+        self.whitening_power = whitening_power
+        self.eta0 = eta0
+        self.decay = decay
+        self.power = power
+        self.dynamics = dynamics
+        self.gamma = gamma
+        self.settle_tol = settle_tol
+        self.settle_steps = settle_steps
+        self.mean_window = mean_window
+        self.precondition = precondition
+        self.average = average
+        self.init = init
+        self.guards = guards
+        self.n_epochs = n_epochs
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def W_xh_(self) -> Array:
+        """Weights from mixtures to whitened activities, (n_components, n_features)."""
+        return self._weight("layer.W_xh")
+
+    @property
+    def W_hg_(self) -> Array:
+        """Weights from whitened activities to their interneurons, (n_components, n_components)."""
+        return self._weight("layer.W_hg")
+
+    @property
+    def W_hy_(self) -> Array:
+        """Weights from whitened activities to outputs, (n_components, n_components)."""
+        return self._weight("W_hy")
+
+    @property
+    def W_yy_(self) -> Array:
+        """Weights between outputs, (n_components, n_components)."""
+        return self._weight("W_yy")
+
+    @property
+    def online_(self) -> bool:
+        """Whether it learned sample by sample (the paper's first requirement): always."""
+        return True
+
+    @property
+    def local_(self) -> bool:
+        """Whether every synapse sees only its two neurons (the paper's second requirement): always."""
+        return True
+
+    @property
+    def nonnegative_(self) -> bool:
+        """Whether the outputs are nonnegative (the paper's third requirement): those of the second layer are."""
+        return True
+
+    @property
+    def n_neurons_(self) -> int:
+        """Neurons beside the inputs: whitened, their interneurons, outputs."""
+        return 3 * self._n_features_out
+
+    def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Array | None) -> Any:
+        given = self._given_weights({"W_xh": (d, k), "W_hg": (d, d), "W_hy": (d, d), "W_yy": (d, d)}, dtype)
+        W_xh = given.get("W_xh", orthonormal_rows(rng, d, k, dtype))
+        W_hy = given.get("W_hy", orthonormal_rows(rng, d, d, dtype))
+        W_hg = given.get("W_hg", np.eye(d, dtype=dtype))
+        W_yy = positive_definite(given.get("W_yy", np.eye(d, dtype=dtype)), "W_yy")
+        return two_layer_nsm.init(W_xh, W_hg, W_hy, W_yy, guard_seed(rng))
+
+    def _rule_params(self, state: Any, dtype: Any) -> Any:
+        return two_layer_nsm.Params(*self._common_params(dtype))
+
+    def _rates(self, state: Any, n: int) -> Array:
+        zeta = learning_rates(self.whitening_eta0, self.whitening_decay, self.whitening_power, int(state.t[0]), n)
+        return np.column_stack([super()._rates(state, n), zeta])

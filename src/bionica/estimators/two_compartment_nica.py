@@ -1,0 +1,179 @@
+"""Algorithm 2 behind scikit-learn's interface."""
+
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils._param_validation import Interval
+
+from ..networks import natural_input as natural
+from ..networks import natural_two_compartment, two_compartment
+from ..networks.schedules import Rate
+from ._docstrings import documented
+from ._online import Array
+from ._single_layer import SingleLayerNICA
+from ._start import Start
+from ._weights import guard_seed, orthonormal_rows, positive_definite
+
+
+@documented(
+    beyond=True,
+    eta0=0.1,
+    decay=0.01,
+    names="W_xz, W_zz",
+    guards=("silent", "spectrum", "rate", "energy"),
+    means=" For the paper's rule; natural steps have\n    `horizon`.",
+)
+class TwoCompartmentNICA(SingleLayerNICA):
+    """Nonnegative ICA by a single layer of 2-compartmental neurons (Algorithm 2).
+
+    Nonnegative outputs, one sample at a time, no tuning: at its defaults it takes natural-gradient steps from the offline solution
+    (`bionica.networks.natural_two_compartment`). With ``precondition=None`` it is the paper's network with its strictly local rules
+    (`bionica.networks.two_compartment`), which want tuning; `as_published` has the paper's settings.
+
+    Parameters
+    ----------
+    n_components : int, "auto" or None, default=None
+        Number of sources d; the number of mixtures if None. "auto" takes it from the spectrum of the first samples (`spectrum_`
+        has the evidence).
+    tau : float, default=None
+        The lateral weights W_zz learn at the rate eta/tau. Every eta must be below tau. None: 0.5 with natural
+        steps, where the noise of the two kinds of weights then cancels, else 0.8.
+    {common_parameters}
+
+    Attributes
+    ----------
+    W_xz_, W_zz_ : ndarray
+        Copies of the weights: mixtures to outputs, and between outputs.
+    spectrum_ : Spectrum
+        With n_components="auto": the evidence for the number of sources.
+    online_, local_, nonnegative_ : bool
+        Which of the paper's three requirements the network meets as it is configured.
+    n_neurons_ : int
+        Outputs.
+    {common_attributes}
+
+    See Also
+    --------
+    InterneuronNICA : the paper's other network.
+
+    Examples
+    --------
+    >>> from bionica import TwoCompartmentNICA
+    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
+    >>> from bionica.metrics import permutation_error
+    >>> S = sparse_uniform(100_000, 3, rng=0)
+    >>> X, A = mix(S, paper_mixing("d3"))
+    >>> network = TwoCompartmentNICA(3, random_state=0).fit(X)
+    >>> bool(permutation_error(S, network.transform(X)) < 1e-3)
+    True
+    """
+
+    _own_guards: ClassVar = ("silent", "spectrum", "rate", "energy")
+    _plain_rates: ClassVar = (0.1, 0.01)
+    _share: ClassVar = 0.5
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SingleLayerNICA._parameter_constraints,
+        "tau": [Interval(Real, 0, None, closed="neither"), None],
+    }
+
+    def __init__(
+        self,
+        n_components: int | str | None = None,
+        *,
+        tau: float | None = None,
+        eta0: Rate | None = None,
+        decay: float | None = None,
+        power: float = 1.0,
+        dynamics: str = "exact",
+        gamma: float | None = None,
+        settle_tol: float = 1e-10,
+        settle_steps: int = 10_000,
+        mean_window: int | None = None,
+        precondition: str | None = "natural",
+        average: bool = True,
+        init: str | dict[str, ArrayLike] = "batch",
+        init_samples: int = 100_000,
+        horizon: int | None = None,
+        guards: bool | Iterable[str] = True,
+        n_epochs: int = 1,
+        shuffle: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.n_components = n_components
+        self.tau = tau
+        self.eta0 = eta0
+        self.decay = decay
+        self.power = power
+        self.dynamics = dynamics
+        self.gamma = gamma
+        self.settle_tol = settle_tol
+        self.settle_steps = settle_steps
+        self.mean_window = mean_window
+        self.precondition = precondition
+        self.average = average
+        self.init = init
+        self.init_samples = init_samples
+        self.horizon = horizon
+        self.guards = guards
+        self.n_epochs = n_epochs
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def W_xz_(self) -> Array:
+        """Weights from mixtures to outputs, (n_components, n_features)."""
+        return self._from_mixtures(self._fitted_state(), self._weight("W_xz"))
+
+    @property
+    def W_zz_(self) -> Array:
+        """Weights between outputs, (n_components, n_components)."""
+        return self._weight("W_zz")
+
+    @property
+    def n_neurons_(self) -> int:
+        """Neurons beside the inputs: one for each source, of two compartments."""
+        return self._n_features_out
+
+    def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
+        given = X if isinstance(X, dict) else self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, dtype)
+        W_xz = given.get("W_xz", orthonormal_rows(rng, d, k, dtype))
+        W_zz = positive_definite(given.get("W_zz", np.eye(d, dtype=dtype)), "W_zz")
+        return two_compartment.init(W_xz, W_zz, guard_seed(rng), self.average, self.precondition == "scale")
+
+    def _plain_start(self, start: Start) -> dict[str, Array]:
+        W_zz = start.yy + 1e-6 * np.trace(start.yy) * np.eye(len(start.yy))
+        return {"W_xz": W_zz @ start.V @ start.F, "W_zz": W_zz}
+
+    def _natural_state(self, start: Start, dtype: Any, rng: np.random.RandomState) -> Any:
+        d, k = start.F.shape
+        given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, np.float64)
+        # An output that has not fired yet gets a variance all the same.
+        W_zz = given.get("W_zz", start.yy + 1e-3 * np.eye(d))
+        W_xz = given["W_xz"] @ start.inverse if "W_xz" in given else W_zz @ start.V
+        inp = natural.start(start.F.astype(dtype), start.u_bar.astype(dtype), np.eye(d, dtype=dtype), start.n)
+        return natural_two_compartment.init(
+            inp, W_xz.astype(dtype), positive_definite(W_zz.astype(dtype), "W_zz"), self.average, guard_seed(rng)
+        )
+
+    def _tau(self) -> float:
+        if self.tau is None:
+            return 0.5 if self.precondition == "natural" else 0.8
+        return float(self.tau)
+
+    def _rule_params(self, state: Any, dtype: Any) -> Any:
+        dynamics, guards, window, eps = self._common_params(dtype)
+        averaging = self._averaging()
+        if self.precondition == "natural":
+            horizon = self._memory(dtype) or 0
+            return natural_two_compartment.Params(dynamics, guards, horizon, eps, averaging, self._tau())
+        return two_compartment.Params(dynamics, guards, window, eps, averaging, int(self.horizon or 0), self._tau())
+
+    def _bounded(self, rates: Array, state: Any) -> Array:
+        tau = self._tau()
+        return self._below(rates, state, tau, f"tau={tau:g}", "lower eta0 or raise tau")[:, np.newaxis]

@@ -1,0 +1,1 @@
+"""How neurons settle: exactly, by the paper's gradient iteration, or by pivoting."""

@@ -1,0 +1,100 @@
+"""Noncentered whitening of fewer samples than features: from their products, (n, n), where a covariance would be (k, k).
+
+With X_c = X - <x> (n x k) and X_c X_c' = U L U', the leading eigenvectors of the covariance are the rows of U_d' X_c, made
+orthonormal. What X_c is along these directions gives their variances once more, without the digits that squares have lost, and the
+rotation to the eigenvectors. X is read in tiles of columns; no copy of it is made.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .whitening import Whitening, _signs
+
+Array = npt.NDArray[Any]
+
+_TILE_BYTES = 1 << 24
+
+
+def wider_than_long(X: Array) -> bool:
+    """Whether X is whitened here: 1000 features or more, and fewer samples than features."""
+    return bool(X.shape[1] >= 1000 and X.shape[1] > X.shape[0])
+
+
+def whiten_rows(X: Array, n_components: int | None = None) -> Whitening:
+    """F = Lambda^{-1/2} U' on the leading eigenvectors of the covariance of X, as `whitening` has it.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        float32 or float64, of any strides; finite.
+    n_components : int, optional
+        Number of leading directions d; all that are not numerically empty by default.
+
+    Returns
+    -------
+    Whitening
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica.offline.gram_whitening import whiten_rows
+    >>> X = np.random.default_rng(0).exponential(size=(50, 3)) @ np.random.default_rng(1).uniform(size=(3, 2000))
+    >>> Z = X @ whiten_rows(X).matrix.T
+    >>> bool(np.allclose(np.cov(Z.T, bias=True), np.eye(3), atol=1e-10))
+    True
+    """
+    n, k = X.shape
+    scale = largest(X)
+    products, power = np.zeros((n, n)), 0.0
+    for _, x, mean in _centred_tiles(X, scale):
+        products += x @ x.T
+        power += float(np.vdot(x, x)) + n * float(mean @ mean)
+    lam, U = np.linalg.eigh(products)
+    lam, U = lam[::-1], U[:, ::-1]
+    # Empty is what rounding of the data and of the sums can produce.
+    floor = 4 * n * np.finfo(np.float64).eps * max(lam[0], 0.0) + np.finfo(X.dtype).eps ** 2 * power
+    rank = int(np.sum(lam > floor))
+    d = rank if n_components is None else min(n_components, rank)
+    if not rank:
+        return Whitening(np.empty((0, k)), np.empty((k, 0)), np.empty(0), 0, np.inf)
+
+    basis = np.empty((k, d))
+    for columns, x, _ in _centred_tiles(X, scale):
+        basis[columns] = x.T @ U[:, :d]
+    basis = np.linalg.qr(basis)[0]
+    along = np.zeros((n, d))
+    for columns, x, _ in _centred_tiles(X, scale):
+        along += x @ basis[columns]
+    variance, R = np.linalg.eigh(along.T @ along / n)
+    variance, R = variance[::-1], R[:, ::-1]
+    basis = basis @ R
+    basis *= _signs(basis)
+    deviation = np.sqrt(variance)
+    F = np.ascontiguousarray(basis.T)
+    F /= (deviation * scale)[:, np.newaxis]
+    basis *= deviation * scale
+    eigenvalues = lam[:rank] / n
+    eigenvalues[:d] = variance
+    eigenvalues *= scale * scale
+    return Whitening(F, basis, eigenvalues, rank, float(lam[0] / lam[rank - 1]))
+
+
+def largest(X: Array) -> float:
+    """Largest absolute value, or 1 if all are 0: squares of what is divided by it neither overflow nor vanish."""
+    return max(float(X.max()), -float(X.min())) or 1.0
+
+
+def _centred_tiles(X: Array, scale: float) -> Iterator[tuple[slice, Array, Array]]:
+    """Tiles of columns over `scale` in double precision, without their means; where they are, and the means."""
+    n, k = X.shape
+    step = max(1, _TILE_BYTES // (8 * n))
+    for start in range(0, k, step):
+        columns = slice(start, min(start + step, k))
+        x = X[:, columns].astype(np.float64)
+        x /= scale
+        mean = x.mean(axis=0)
+        x -= mean
+        yield columns, x, mean

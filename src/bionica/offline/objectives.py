@@ -1,0 +1,216 @@
+"""The objectives that the networks are derived from, by the paper's equation numbers; rows are samples.
+
+    (1)   whitening_objective       -Tr(dY'dY dX'dX), minimal over cov(Y) <= I, Y = F X at a noncentered whitening of X
+    (2)   nsm_objective             |Z'Z - Y'Y|_F^2, minimal over Z >= 0 where Z is a rotation of the whitened Y
+    (3)   whitening_objective       the same as (1) over Y >= 0: its minimum is a permutation of the sources
+    (4)   combined_nsm_objective    |Z'Z - X' C_xx^+ X|_F^2, minimal over Z >= 0 at a permutation of the sources
+    L_1   interneuron_objective     the min-max form of (3), with gradients
+    L_2   two_compartment_objective the min-max form of (4), with gradients
+
+Here d. means centred over the samples and C_xx^+ is the Moore-Penrose inverse. None of them forms a T x T matrix.
+
+*Erratum.* Appendix A writes the inner problem of L_1 as (2/T) Tr(dN' W_yn dY - dY' W_xy dX - dN'dN). With the stated solution
+N = W_yn Y the last term needs a factor 1/2, as L_1 itself has; and Y* = P X in the proof of the first lemma reads Y* = P S.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .chunked import linear_map
+from .whitening import moments, whitening
+
+__all__ = [
+    "combined_nsm_objective",
+    "interneuron_gradients",
+    "interneuron_objective",
+    "nsm_objective",
+    "two_compartment_gradients",
+    "two_compartment_objective",
+    "whitening_excess",
+    "whitening_objective",
+]
+
+Array = NDArray[Any]
+
+
+def _centred(X: Array) -> Array:
+    return np.asarray(X - X.mean(axis=0))
+
+
+def whitening_objective(Y: Array, X: Array) -> float:
+    """Objective (1), and (3) where Y is nonnegative: -Tr(dY'dY dX'dX) = -|dY dX'|_F^2.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n_samples, d)
+    X : ndarray of shape (n_samples, k)
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> whitening_objective(np.array([[1.0], [-1.0]]), np.array([[2.0], [-2.0]]))
+    -16.0
+    """
+    return -float(np.sum((_centred(Y).T @ _centred(X)) ** 2))
+
+
+def whitening_excess(Y: Array) -> float:
+    """By how much Y breaks the constraint dY'dY <= T I of (1) and (3): the largest eigenvalue of cov(Y) - I, at least 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> whitening_excess(np.array([[1.0], [-1.0]])), whitening_excess(np.array([[2.0], [-2.0]]))
+    (0.0, 3.0)
+    """
+    dY = _centred(Y)
+    return max(0.0, float(np.linalg.eigvalsh(dY.T @ dY / len(Y))[-1]) - 1)
+
+
+def nsm_objective(Z: Array, Y: Array) -> float:
+    """Objective (2), nonnegative similarity matching: |Z'Z - Y'Y|_F^2.
+
+    Parameters
+    ----------
+    Z, Y : ndarray of shape (n_samples, d)
+
+    Returns
+    -------
+    float
+
+    Notes
+    -----
+    With [Z Y] = Q [R_z R_y], Q of orthonormal columns, it is |R_z R_z' - R_y R_y'|_F^2: nothing of size T x T, and no difference
+    of large numbers near the minimum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Y = np.array([[1.0, 2.0], [3.0, 4.0], [0.0, 1.0]])
+    >>> bool(nsm_objective(Y @ [[0, 1], [1, 0]], Y) < 1e-20)
+    True
+    """
+    R: Array = np.asarray(np.linalg.qr(np.hstack([Z, Y]), mode="r"))
+    R_z, R_y = R[:, : Z.shape[1]], R[:, Z.shape[1] :]
+    return float(np.sum((R_z @ R_z.T - R_y @ R_y.T) ** 2))
+
+
+def combined_nsm_objective(Z: Array, X: Array, n_components: int | None = None) -> float:
+    """Objective (4): |Z'Z - X' C_xx^+ X|_F^2.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n_samples, d)
+    X : ndarray of shape (n_samples, k)
+    n_components : int, optional
+        Rank of C_xx^+; that of C_xx if not given.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> S = np.array([[0.0, 0.0], [0.0, 2.0], [2.0, 0.0], [2.0, 2.0]])  # uncorrelated, of unit variance
+    >>> bool(combined_nsm_objective(S, S @ [[1.0, 3.0], [-2.0, 1.0]]) < 1e-20)
+    True
+    """
+    return nsm_objective(Z, linear_map(X, whitening(moments(X), n_components).matrix))
+
+
+def interneuron_objective(Y: Array, N: Array, W_xy: Array, W_yn: Array, X: Array) -> float:
+    """L_1 of section 4.1, minimised over Y and W_xy, maximised over N and W_yn.
+
+    Parameters
+    ----------
+    Y, N : ndarray of shape (n_samples, d) and (n_samples, m)
+    W_xy, W_yn : ndarray of shape (d, k) and (m, d)
+    X : ndarray of shape (n_samples, k)
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1.0], [-1.0]])
+    >>> interneuron_objective(X, X, np.eye(1), np.eye(1), X)
+    -1.0
+    """
+    dX, dY, dN = _centred(X), _centred(Y), _centred(N)
+    T = len(X)
+    activity = 2 * np.sum(dN * (dY @ W_yn.T)) - 2 * np.sum(dY * (dX @ W_xy.T)) - np.sum(dN**2)
+    return float(activity / T - np.sum(W_yn**2) + np.sum(W_xy**2))
+
+
+class InterneuronGradients(NamedTuple):
+    """Derivatives of L_1."""
+
+    Y: Array
+    N: Array
+    W_xy: Array
+    W_yn: Array
+
+
+def interneuron_gradients(Y: Array, N: Array, W_xy: Array, W_yn: Array, X: Array) -> InterneuronGradients:
+    """Return the gradients of L_1 by each of its arguments; those by the weights are -2 and 2 times eqs. (8) and (9)."""
+    dX, dY, dN = _centred(X), _centred(Y), _centred(N)
+    T = len(X)
+    return InterneuronGradients(
+        Y=2 / T * (dN @ W_yn - dX @ W_xy.T),
+        N=2 / T * (dY @ W_yn.T - dN),
+        W_xy=2 * (W_xy - dY.T @ dX / T),
+        W_yn=2 * (dN.T @ dY / T - W_yn),
+    )
+
+
+def two_compartment_objective(Z: Array, W_xz: Array, W_zz: Array, X: Array) -> float:
+    """L_2 of section 4.2, minimised over Z and W_xz, maximised over W_zz.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n_samples, d)
+    W_xz, W_zz : ndarray of shape (d, k) and (d, d)
+    X : ndarray of shape (n_samples, k)
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0], [2.0]])
+    >>> two_compartment_objective(X, np.eye(1), 2 * np.eye(1), X)
+    -2.0
+    """
+    T = len(X)
+    C_xx = moments(X).covariance
+    activity = np.sum(Z * (Z @ W_zz)) - 2 * np.sum(Z * (X @ W_xz.T))
+    return float(2 / T * activity - np.sum(W_zz**2) + 2 * np.sum((W_xz @ C_xx) * W_xz))
+
+
+class TwoCompartmentGradients(NamedTuple):
+    """Derivatives of L_2."""
+
+    Z: Array
+    W_xz: Array
+    W_zz: Array
+
+
+def two_compartment_gradients(Z: Array, W_xz: Array, W_zz: Array, X: Array) -> TwoCompartmentGradients:
+    """Return the gradients of L_2 by each of its arguments; those by the weights are -4 and 2 times eqs. (13) and (14)."""
+    T = len(X)
+    return TwoCompartmentGradients(
+        Z=4 / T * (Z @ W_zz - X @ W_xz.T),
+        W_xz=4 * (W_xz @ moments(X).covariance - Z.T @ X / T),
+        W_zz=2 * (Z.T @ Z / T - W_zz),
+    )

@@ -1,0 +1,299 @@
+"""Noncentered whitening: unit covariance with the mean left in, from an array or from a stream.
+
+Nonnegative ICA needs outputs z = F x whose covariance is the identity while their mean is still there (section 2.1 of
+the paper, after Plumbley 2003): had the mean been removed, "nonnegative" would have lost its meaning.
+
+    C_xx = <(x - <x>)(x - <x>)'> = U Lambda U',      F = Lambda_d^{-1/2} U_d',      z = F x
+
+Averages divide by the number of samples T, as in the paper, not by T - 1.
+
+Moments are kept as (n, mean, scatter) and joined by the pairwise update of Chan, Golub and LeVeque (1983), which does
+not lose digits when the mean is large beside the spread. They are float64 whatever the data are, and are computed
+from blocks of rows: no centred copy of X is ever made.
+"""
+
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+
+from .chunked import Rows, as_rows, row_blocks
+
+Array = npt.NDArray[Any]
+
+_CLIFF = 1e4  # a drop of 100 times in amplitude, far above all others, is no accident of the mixing
+
+
+class Moments(NamedTuple):
+    """Count, mean and scatter (the sum of centred outer products) of the rows seen so far."""
+
+    n: int
+    mean: Array
+    scatter: Array
+
+    @property
+    def covariance(self) -> Array:
+        """C_xx, the scatter over the number of samples."""
+        return self.scatter / max(self.n, 1)
+
+
+class Whitening(NamedTuple):
+    """F, its right inverse, and the spectrum that they come from.
+
+    `matrix` is F (d, k), `inverse` is U_d Lambda_d^{1/2} (k, d), so that `matrix @ inverse` is the identity;
+    `eigenvalues` are all those of C_xx that count as nonzero, largest first; `rank` is their number; `condition` is that
+    of the correlation matrix without its empty directions: F is accurate to about `condition` times 2e-16.
+    """
+
+    matrix: Array
+    inverse: Array
+    eigenvalues: Array
+    rank: int
+    condition: float
+
+
+class Spectrum(NamedTuple):
+    """What `count_sources` saw and decided.
+
+    `eigenvalues` as given; `criterion[q]` is the description length of "q sources above white noise" (lower is
+    better); `n_sources` is the decision; `noise_floor` is the mean of the eigenvalues counted as noise, or 0.0 where
+    no floor is visible.
+    """
+
+    eigenvalues: Array
+    criterion: Array
+    n_sources: int
+    noise_floor: float
+
+
+def merge_moments(a: Moments, b: Moments) -> Moments:
+    """The moments of two disjoint sets of rows together (Chan, Golub and LeVeque 1983, eq. 2.1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica.offline.whitening import merge_moments, moments
+    >>> X = np.array([[0.0], [2.0], [4.0]])
+    >>> merge_moments(moments(X[:1]), moments(X[1:])).scatter
+    array([[8.]])
+    """
+    if not a.n or not b.n:
+        return a if a.n else b
+    n = a.n + b.n
+    delta = b.mean - a.mean
+    scatter = a.scatter + b.scatter
+    scatter += np.outer(delta, delta * (a.n * (b.n / n)))
+    return Moments(n, a.mean + delta * (b.n / n), scatter)
+
+
+def moments(X: Array | Rows, start: Moments | None = None) -> Moments:
+    """Count, mean and scatter of the rows of X, continuing from `start`.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features), or Rows
+        Any real floating type; sums are float64.
+    start : Moments, optional
+        What was seen before; not changed.
+
+    Returns
+    -------
+    Moments
+        Those of all rows together. However the rows were cut, they agree to rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica.offline.whitening import moments
+    >>> X = np.arange(6.0).reshape(3, 2)
+    >>> seen = moments(X[2:], start=moments(X[:2]))
+    >>> seen.n, seen.mean
+    (3, array([2., 3.]))
+    """
+    seen = as_rows(X).fold(_moments_of_part, merge_moments)
+    return seen if start is None else merge_moments(start, seen)
+
+
+def _moments_of_part(X: Array) -> Moments:
+    n_features = X.shape[1]
+    total = Moments(0, np.zeros(n_features), np.zeros((n_features, n_features)))
+    for rows in row_blocks(X.shape[0], X.shape[1]):
+        block = X[rows].astype(np.float64)  # a copy, so that centring may happen in place
+        weights = np.full(len(block), 1.0 / len(block))
+        mean = weights @ block
+        block -= mean
+        rest = weights @ block  # what rounding left of the mean, which is taken out of both moments
+        scatter = block.T @ block
+        scatter -= np.outer(rest, rest * len(block))
+        total = merge_moments(total, Moments(len(block), mean + rest, scatter))
+    return total
+
+
+def whitening(
+    seen: Moments,
+    n_components: int | None = None,
+    *,
+    tol: float | None = None,
+    precision: npt.DTypeLike = np.float64,
+) -> Whitening:
+    """F = Lambda^{-1/2} U' on the leading eigenvectors of the covariance.
+
+    Parameters
+    ----------
+    seen : Moments
+        As `moments` returns them.
+    n_components : int, optional
+        Number of leading directions d; all that are not numerically empty by default. Where it exceeds the rank, the
+        result has `rank` rows: it is for the caller to complain.
+    tol : float, optional
+        A direction whose variance, after every feature has been scaled to unit variance, is at most `tol` times the
+        largest counts as empty. By default what rounding of the data (in `precision`) and of the sums can produce.
+    precision : dtype, default=float64
+        The type in which the data arrived.
+
+    Returns
+    -------
+    Whitening
+
+    Notes
+    -----
+    The rank is that of the correlation matrix K (C_xx = D K D, D the standard deviations), so that it does not depend
+    on the units of the features. With K = V M V', the matrix L = D V M^{1/2} = U Lambda^{1/2} W' has C_xx = L L', and
+    besides Lambda^{-1/2} U' also W' M^{-1/2} V' D^{-1} whitens. The second has the same rows where the rank is full,
+    and stays accurate when the scales of the features differ by many orders of magnitude (12 decades: identity to
+    1e-13, where an eigendecomposition of C_xx is off by 1); it is used when the first is off by more than 1e-12.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica.offline.whitening import moments, whitening
+    >>> X = np.random.default_rng(0).exponential(size=(1000, 2)) @ np.array([[2e6, 1e-6], [0.0, 1e-6]])
+    >>> Z = X @ whitening(moments(X)).matrix.T
+    >>> bool(np.allclose(np.cov(Z.T, bias=True), np.eye(2), atol=1e-10))
+    True
+    """
+    covariance = seen.covariance
+    variance = np.diag(covariance)
+    eps = np.finfo(np.float64).eps
+    power = variance + seen.mean**2
+    rounding = np.finfo(precision).eps ** 2 * power
+    alive = variance > 16 * rounding  # else the feature is constant as far as its digits say
+    scale = np.sqrt(variance[alive])
+    K = covariance[np.ix_(alive, alive)] / scale / scale[:, None]
+    M, V = linalg.eigh(K) if alive.any() else (np.empty(0), np.empty((0, 0)))
+    if tol is None:
+        noise = rounding[alive] / variance[alive]
+        tol = len(seen.mean) * (4 * eps + float(noise.max(initial=0.0)))
+    keep = M > tol * M.max(initial=0.0)
+    M, V = M[keep], V[:, keep]
+    rank = len(M)
+    if not rank:
+        empty = np.empty((0, len(seen.mean)))
+        return Whitening(empty, empty.T.copy(), np.empty(0), 0, np.inf)
+
+    L = np.zeros((len(seen.mean), rank))
+    L[alive] = scale[:, None] * V * np.sqrt(M)
+    U, sigma, Wt = linalg.svd(L, full_matrices=False)
+    signs = _signs(U)
+    U, Wt = U * signs, Wt * signs[:, None]
+    d = rank if n_components is None else min(n_components, rank)
+    inverse = L @ Wt[:d].T
+    F = U[:, :d].T / sigma[:d, None]
+    if np.abs(F @ inverse - np.eye(d)).max() > 1e-12:
+        F = np.zeros((d, len(seen.mean)))
+        F[:, alive] = (Wt[:d] / np.sqrt(M)) @ V.T / scale
+    return Whitening(F, inverse, sigma**2, rank, float(M.max() / M.min()))
+
+
+def refine(X: Array | Rows, found: Whitening) -> Whitening:
+    """Whiten once more what `found` makes of X, where its conditioning has cost more than four digits.
+
+    A covariance squares the condition number of the data. The second whitening, of nearly white data, does not, and
+    together they are as good as a QR decomposition of X would be (the idea of Cholesky-QR2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica.offline.chunked import linear_map
+    >>> from bionica.offline.whitening import moments, refine, whitening
+    >>> X = np.random.default_rng(0).exponential(size=(1000, 2)) @ np.array([[2.0, 1.0], [0.0, 1e-6]])
+    >>> rough = whitening(moments(X))
+    >>> [float(abs(moments(linear_map(X, w.matrix)).covariance - np.eye(2)).max()) < 1e-10 for w in (rough, refine(X, rough))]
+    [False, True]
+    """
+    if found.condition < 1e4 or not found.rank:
+        return found
+    F, d = found.matrix, len(found.matrix)
+    total = as_rows(X).fold(_moments_of_image, merge_moments, F)
+    w, U = linalg.eigh(total.covariance)
+    if not 0.5 < w[0] <= w[-1] < 2.0:  # not rounding: `found` does not belong to X
+        raise ValueError(
+            f"found does not whiten X: its covariance has eigenvalues from {w[0]:.3g} to {w[-1]:.3g}, not 1"
+        )
+    half = np.sqrt(w)
+    eigenvalues = found.eigenvalues.copy()
+    inverse = found.inverse @ (U * half) @ U.T
+    eigenvalues[:d] = np.sum(inverse**2, axis=0)
+    return found._replace(matrix=(U / half) @ U.T @ F, inverse=inverse, eigenvalues=eigenvalues)
+
+
+def _moments_of_image(X: Array, F: Array) -> Moments:
+    blocks = (X[rows].astype(np.float64) @ F.T for rows in row_blocks(X.shape[0], X.shape[1]))
+    return reduce(merge_moments, map(_moments_of_part, blocks))
+
+
+def _signs(U: Array) -> Array:
+    """Signs that make the largest entry of each column positive: the first one within 1e-6, so that rounding cannot choose."""
+    size = np.abs(U)
+    first = np.argmax(size >= (1 - 1e-6) * size.max(axis=0), axis=0)
+    return np.where(U[first, np.arange(U.shape[1])] < 0, -1.0, 1.0)
+
+
+def count_sources(eigenvalues: Array, n_samples: int) -> Spectrum:
+    """How many directions stand above a floor of white noise, by minimum description length.
+
+    Parameters
+    ----------
+    eigenvalues : array of shape (r,)
+        The nonzero eigenvalues of the covariance, largest first.
+    n_samples : int
+        The number of samples behind them.
+
+    Returns
+    -------
+    Spectrum
+
+    Notes
+    -----
+    Wax and Kailath (1985): MDL(q) = n (r - q) log(arithmetic / geometric mean of the r - q smallest) +
+    q (2r - q) log(n) / 2. One eigenvalue alone always looks like a floor, so at least two must agree before the
+    smallest ones count as noise; otherwise (mixtures without noise) every nonzero direction counts as a source. The
+    same holds when all of them agree, as with an orthogonal mixing matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica.offline.whitening import count_sources
+    >>> count_sources(np.array([9.0, 4.0, 0.101, 0.1, 0.099]), n_samples=1000).n_sources
+    2
+    >>> count_sources(np.array([9.0, 4.0, 0.5]), n_samples=1000).n_sources
+    3
+    >>> count_sources(np.array([9.0, 4.0, 0.5, 4e-12, 3e-12, 1e-12]), n_samples=1000).n_sources
+    3
+    """
+    r = len(eigenvalues)
+    q = np.arange(r)
+    tail = r - q
+    log_mean = np.log(np.cumsum(eigenvalues[::-1])[::-1] / tail)
+    mean_log = np.cumsum(np.log(eigenvalues[::-1]))[::-1] / tail
+    criterion = n_samples * tail * (log_mean - mean_log) + 0.5 * q * (2 * r - q) * np.log(n_samples)
+    best = int(np.argmin(criterion)) if r else 0
+    drop = np.sort(eigenvalues[:-2] / eigenvalues[1:-1])[::-1] if r > 2 else np.empty(0)
+    if drop.size and drop[0] >= _CLIFF and (drop.size == 1 or drop[0] >= 100 * drop[1]):
+        # What lies below a cliff is rounding of the data, which need not be white.
+        best = int(np.argmax(eigenvalues[:-2] / eigenvalues[1:-1])) + 1
+    if 1 <= best <= r - 2:
+        return Spectrum(eigenvalues, criterion, best, float(eigenvalues[best:].mean()))
+    return Spectrum(eigenvalues, criterion, r, 0.0)
