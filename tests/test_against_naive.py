@@ -5,7 +5,7 @@ import pytest
 
 import bionica
 import naive
-from bionica.estimators._published import GUARDS
+
 from bionica.networks.schedules import learning_rates
 from bionica.networks.state import copy, to_arrays
 from conftest import mixtures
@@ -157,7 +157,7 @@ def test_every_guard_alone_and_all_together(Network):
     X = mixtures(350, d)[0] @ rng.uniform(0.1, 1, (d, k))
     X[::40] *= 5  # too large for the rate
     beyond = {"TwoCompartmentNICA": ["rate"], "TwoLayerNSM": ["spectrum"], "NonnegativePCA": ["rate"]}
-    every = (*GUARDS[Network.__name__], *beyond.get(Network.__name__, []))
+    every = (*Network._published["always"]["guards"], *beyond.get(Network.__name__, []))
     for guards in [*((guard,) for guard in every), every]:
         init, eta0 = provocation(Network.__name__, guards, d, k)
         estimator, repairs = compare(Network, X, init, guards=guards, eta0=eta0)

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 import bionica
 import naive
 from bionica.engines.cuda.masked import Masked, Pivoted
-from bionica.engines.loop import run
+from bionica.engines.loop import Diverged, run
 from bionica.networks import two_compartment
 from bionica.networks.guards import REGULARISED, UNSETTLED, Guards
-from bionica.networks.settling.connections import Direct
 from bionica.networks.settling.exact import inverse, settle_exactly
-from bionica.networks.settling.gradient import ProjectedGradient, settle_interneurons, settle_lateral
+from bionica.networks.settling.gradient import ProjectedGradient
+from bionica.networks.settling.lateral import settle_interneurons, settle_lateral
 from bionica.networks.settling.pivoting import Exact, ExactAsymmetric, complementary, scratch
 from bionica.networks.whitening_layer import settle_whitening
 from conftest import mixtures
@@ -46,7 +46,7 @@ def solve(M, c, kind=Exact, firing=None):
 def solve_with(M, H, c):
     ws = scratch(len(c), np.float64)
     z = np.zeros(len(c))
-    settle_exactly(Exact(EPS), Direct(np.ascontiguousarray(M)), np.ascontiguousarray(H), c, z, ws)
+    settle_exactly(Exact(EPS), np.ascontiguousarray(M), np.ascontiguousarray(H), c, z, ws)
     return z, ws
 
 
@@ -81,15 +81,15 @@ def test_kkt_with_an_inverse_that_lost_digits(d, condition, scale, lost, bias, s
     seed=st.integers(0, 10**6),
 )
 def test_kkt_through_interneurons(d, more, condition, lost, bias, seed):
-    """M = W_yn' W_yn is never formed whole, and neither W_ny nor a kept M is read: complementary to 1e-10, and n = W_yn y."""
+    """W_ny is not read where it is W_yn': complementary to 1e-10, and n = W_yn y."""
     rng = np.random.default_rng(seed)
     Q = np.linalg.qr(rng.standard_normal((d + more, d)))[0]
     W_yn = np.ascontiguousarray((Q * np.geomspace(1, 10**-condition, d)) @ np.linalg.qr(rng.standard_normal((d, d)))[0])
     M = W_yn.T @ W_yn
     H = inverse(M) * (1 + lost * rng.standard_normal((d, d)))
-    nothing = np.full((d, d + more), np.nan), np.full((d, d), np.nan)
+    W_ny = np.full((d, d + more), np.nan)
     c, y, n, ws = rng.standard_normal(d) + bias, np.zeros(d), np.zeros(d + more), scratch(d, float)
-    settle_interneurons(Exact(EPS), W_yn, *nothing, H, c, y, n, ws)
+    settle_interneurons(Exact(EPS), W_yn, W_ny, M, H, c, y, n, ws)
     assert y.min() >= 0
     assert kkt_residual(M, c, y) <= 1e-10
     np.testing.assert_allclose(n, W_yn @ y, rtol=0, atol=1e-14 * max(1, np.abs(y).max()))
@@ -220,7 +220,9 @@ def test_the_loop_stops_at_the_sample_that_diverges():
     off = Guards(*5 * (False,))
     params = two_compartment.Params(Exact(EPS), off, 0, EPS, 0.0, 0, 0.5)
     X = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 1.0], [1.0, 1.0]])
-    assert run(state, params, X, np.full((4, 1), 1e-300), np.empty((0, 2))) == 2
+    with pytest.raises(Diverged) as caught:
+        run(state, params, X, np.full((4, 1), 1e-300), np.empty((0, 2)))
+    assert caught.value.sample == 2
     assert state.t[0] == 2
 
 

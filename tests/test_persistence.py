@@ -20,7 +20,6 @@ from bionica.networks.state import to_arrays
 from conftest import NETWORKS, mixtures
 from test_estimators import online, same_bits
 
-FIRST_FORMAT = Path(__file__).parent / "data"
 KINDS = {
     "plain": {},
     "gradient": {"dynamics": "gradient", "gamma": 0.05},
@@ -221,36 +220,6 @@ def test_consistent_but_wrong_content_is_refused(saved):
     bionica.io.write_model(saved, {**header, "parameters": {"rm": "-rf"}}, arrays)
     with pytest.raises(ModelFileError, match="does not describe"):
         bionica.load(saved)
-
-
-def test_files_of_the_first_format(Network):
-    """Written by 0.1.0; every later version reads them."""
-    loaded = bionica.load(FIRST_FORMAT / f"{Network.__name__}.format1.bionica")
-    expected = np.load(FIRST_FORMAT / "format1_outputs.npz")[Network.__name__]
-    X = mixtures(200, 3, 4, seed=11)[1]
-    assert loaded.n_samples_seen_ == 200
-    np.testing.assert_allclose(loaded.transform(X[:20]), expected, rtol=1e-9, atol=1e-12)
-    loaded.partial_fit(X)
-
-
-@pytest.mark.parametrize("precondition", ["natural", "scale", None])
-def test_the_fourth_format_kept_a_product_and_a_power_in_single_precision(precondition, tmp_path, monkeypatch):
-    """A network with W_ny = W_yn' had M too, and `x_power` was in its own precision: such a file goes on as the network does."""
-    X = mixtures(600, 3, 4, dtype=np.float32)[1]
-    network = bionica.InterneuronNICA(3, precondition=precondition, init="random", random_state=0).partial_fit(X[:400])
-    network.save(tmp_path / "new")
-    header, arrays = bionica.io.read_model(tmp_path / "new")
-    arrays["state/M"] = arrays["state/W_ny"] @ arrays["state/W_yn"]
-    if precondition == "scale":
-        network._state.x_power[:] = arrays["state/x_power"] = arrays["state/x_power"].astype(np.float32)
-    monkeypatch.setattr(bionica.io.model_file, "FORMAT", 4)
-    bionica.io.write_model(
-        tmp_path / "old", {k: v for k, v in header.items() if k not in ("format", "checksum")}, arrays
-    )
-    monkeypatch.undo()
-    loaded = bionica.load(tmp_path / "old")
-    assert len(loaded._state.M) == 0
-    np.testing.assert_array_equal(loaded.partial_fit_transform(X[400:]), network.partial_fit_transform(X[400:]))
 
 
 # --- the offline estimators

@@ -51,7 +51,7 @@ def default_network(name: str, d: int, X: Array) -> Any:
     The offline start is not what is timed, and left out.
     """
     network = getattr(estimators, name)(d, init="random", random_state=0).fit(X)
-    while network.n_missing_:
+    while network.n_samples_until_start_:
         network.partial_fit(X)
     return network
 

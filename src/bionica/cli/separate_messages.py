@@ -154,7 +154,7 @@ def _sentences(found: Any, seen: int, missing: int, saved: bool) -> list[str]:
 
 def n_missing(network: Any) -> int:
     """Return how many samples a network still waits for before it starts."""
-    return int(getattr(network, "n_missing_", 0))
+    return int(getattr(network, "n_samples_until_start_", 0))
 
 
 def _rising(block: Any) -> list[int]:

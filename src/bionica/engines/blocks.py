@@ -20,19 +20,19 @@ it changes these sizes by 1e-12 (in single precision, by 1e-3 at most).
 Weights that do not learn from the input (F of a natural network or of an offline whitening; all of them in `transform`) take a
 block in one product, before the loop, which then finds the identity in their place.
 
-The guards `row` and `spectrum` look at W_xy itself, every 100 samples: a block ends there, and they act on all k coordinates if a
-Cholesky factor of W_xy W_xy' says that there is anything to do.
+Rules whose guards look at all weights from the input (`Rule.inspects_input`) do so every 100 samples: a block ends there, and the
+guards act on the weights from all k inputs.
 """
 
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import get_blas_funcs
 
-from ..networks import interneuron, two_compartment, whitening_layer
-from ..networks import natural_input as natural
-from ..networks.guards import EVERY, ROW_FLOOR, SPECTRUM_FLOOR
+from ..networks.guards import EVERY
+from ..networks.rule import Rule
 
 #: Where blocks pay: so many inputs at least, weights from them that no longer lie in cache, so many samples in a call
 #: (measured: benchmarks/wide.py).
@@ -40,12 +40,8 @@ INPUTS, SYNAPSES, SAMPLES = 1000, 2**18, 8
 #: A block has so many bytes at most (but 8 samples).
 BLOCK_BYTES = 2**28
 
-_FIXED = (natural.Input, whitening_layer.Fixed)
-_LEARNED = {
-    two_compartment.State: ("W_xz", "W_xz_mean"),
-    interneuron.State: ("W_xy", "W_xy_mean"),
-    whitening_layer.Learned: ("W_xh", None),
-}
+#: More samples than a network ever sees.
+_NEVER = 2**62
 
 
 class Small(NamedTuple):
@@ -61,82 +57,82 @@ def rows(k: int, d: int, itemsize: int) -> int:
     return max(SAMPLES, min(max(32, min(d, 128)), BLOCK_BYTES // (k * itemsize)))
 
 
-def suits(state: Any, n: int, k: int) -> bool:
+def suits(rule: Rule, state: Any, n: int, k: int) -> bool:
     """Whether n samples of k inputs are taken through this network in blocks."""
-    known = isinstance(_input_side(state)[1], (*_FIXED, *_LEARNED))
-    return known and k >= INPUTS and k * state.fired.size >= SYNAPSES and n >= SAMPLES
+    declared = bool(rule.projection or rule.input_weights)
+    return declared and k >= INPUTS and k * state.fired.size >= SYNAPSES and n >= SAMPLES
 
 
-def cut(state: Any, n: int, size: int) -> Iterator[slice]:
+def run(
+    rule: Rule,
+    state: Any,
+    params: Any,
+    X: np.ndarray,
+    rates: np.ndarray,
+    Y: np.ndarray,
+    run_rows: Callable[..., int],
+    inspect: Callable[..., None],
+) -> int:
+    """Take X through the network in blocks, each by `run_rows`; returns how many samples went through.
+
+    `inspect` runs the guards that look every 100 samples, where those of the rule read the weights from all inputs.
+    """
+    learning, keeping = len(rates) > 0, len(Y) > 0
+    every = _NEVER if rule.inspects_input else EVERY
+    for part in _cut(int(state.t[0]), *X.shape, state.fired.size, X.itemsize):
+        with np.errstate(all="ignore"):  # the status tells what overflows
+            small = _shrink(rule, state, params, X[part], learning) or Small(state, np.array(X[part]), lambda: None)
+            part_rates, part_Y = rates[part] if learning else rates, Y[part] if keeping else Y
+            done = run_rows(small.state, params, small.X, part_rates, part_Y, every)
+            small.back()
+        if done < part.stop - part.start:
+            return int(part.start) + done
+        if learning and rule.inspects_input and state.t[0] % EVERY == 0:
+            inspect(state, params)
+    return len(X)
+
+
+def _cut(seen: int, n: int, k: int, d: int, itemsize: int) -> Iterator[slice]:
     """Cut n samples into blocks, which end where guards look at all of the weights."""
-    seen, start = int(state.t[0]), 0
+    size, start = rows(k, d, itemsize), 0
     while start < n:
         stop = min(start + size, n, start + EVERY - (seen + start) % EVERY)
         yield slice(start, stop)
         start = stop
 
 
-def unguarded(state: Any, params: Any) -> Any:
-    """The parameters without the guards that look at weights from all inputs."""
-    if not isinstance(state, interneuron.State):
-        return params
-    return params._replace(guards=params.guards._replace(row=False, spectrum=False))
-
-
-def due(state: Any, params: Any) -> bool:
-    """Whether these guards have anything to do after this sample."""
-    guards = params.guards
-    if not isinstance(state, interneuron.State) or state.t[0] % EVERY or not (guards.row or guards.spectrum):
-        return False
-    S = state.W_xy @ state.W_xy.T
-    if guards.row and not (np.diag(S) >= ROW_FLOOR**2).all():
-        return True
-    others = state.W_yn.T @ state.W_yn, state.W_ny @ state.W_ny.T
-    return bool(guards.spectrum) and not all(_exceeds(A, state.W_xy.shape[1], params.eps) for A in (S, *others))
-
-
-def _exceeds(S, n, eps):
-    """Whether all eigenvalues of S, sums of n products, are well above the floor of the guard `spectrum`."""
-    bound = 4 * SPECTRUM_FLOOR**2 + 8 * eps * len(S) * n * np.diag(S).max()
-    try:
-        return bool(np.isfinite(np.linalg.cholesky(S - bound * np.eye(len(S)))).all())
-    except np.linalg.LinAlgError:
-        return False
-
-
-def shrink(state: Any, X: np.ndarray, learning: bool) -> Small | None:
-    """Return the network and the block X in few coordinates; None for one sample, or if squares leave the range of numbers."""
-    name, side = _input_side(state)
-    if isinstance(side, _FIXED):
-        return _apply(state, name, side, "F", X)
-    weights, mean = _LEARNED[type(side)]
+def _shrink(rule: Rule, state: Any, params: Any, X: np.ndarray, learning: bool) -> Small | None:
+    """Return the network and the block X in few coordinates; None for one sample, or if squares overflow."""
+    if rule.projection:
+        return _apply(state, rule.projection, X)
     if not learning:
-        return _apply(state, name, side, weights, X)
-    return _rotate(state, name, side, weights, mean, X) if len(X) > 1 else None
+        return _apply(state, rule.input_weights, X)
+    return _rotate(rule, state, params, X) if len(X) > 1 else None
 
 
-def _input_side(state):
-    """Return the part of a state that meets the input, and its name ('' for the state itself)."""
-    for name in ("inp", "layer"):
-        if hasattr(state, name):
-            return name, getattr(state, name)
-    return "", state
+def _get(state: Any, name: str) -> Any:
+    return reduce(getattr, name.split("."), state)
 
 
-def _replace(state, name, side, **arrays):
-    side = side._replace(**arrays)
-    return state._replace(**{name: side}) if name else side
+def _replace(state: Any, **arrays: Any) -> Any:
+    """Replace fields of a state; those of a part are named 'part.name'."""
+    for name, array in arrays.items():
+        part, _, field = name.rpartition(".")
+        state = state._replace(**{part: getattr(state, part)._replace(**{field: array})} if part else {field: array})
+    return state
 
 
-def _apply(state: Any, name: str, side: Any, weights: str, X: np.ndarray) -> Small:
-    W = getattr(side, weights)
-    small = _replace(state, name, side, **{weights: np.eye(len(W), dtype=W.dtype)})
+def _apply(state: Any, weights: str, X: np.ndarray) -> Small:
+    W = _get(state, weights)
+    small = _replace(state, **{weights: np.eye(len(W), dtype=W.dtype)})
     return Small(small, np.ascontiguousarray(X @ W.T), lambda: None)
 
 
-def _rotate(state: Any, name: str, side: Any, weights: str, mean: str | None, X: np.ndarray) -> Small | None:
-    W, x_bar = getattr(side, weights), side.x_bar
-    W_mean = getattr(side, mean) if mean else W[:0]
+def _rotate(rule: Rule, state: Any, params: Any, X: np.ndarray) -> Small | None:
+    weights = rule.input_weights
+    mean = rule.averages.get(weights) if getattr(params, "average", False) else None
+    W, x_bar = _get(state, weights), _get(state, rule.input_mean)
+    W_mean = _get(state, mean) if mean else W[:0]
     found = _coordinates(X, x_bar)
     if found is None:
         return None
@@ -156,7 +152,7 @@ def _rotate(state: Any, name: str, side: Any, weights: str, mean: str | None, X:
     before[:, -2] = 1
     before_mean[:, -1] = 1
     V = np.hstack([norm[:, np.newaxis] * C, np.zeros((n + 1, 2))]).astype(dtype)
-    arrays = {weights: before.astype(dtype), "x_bar": V[n].copy()}
+    arrays = {weights: before.astype(dtype), rule.input_mean: V[n].copy()}
     if mean:
         arrays[mean] = before_mean.astype(dtype)
 
@@ -168,10 +164,10 @@ def _rotate(state: Any, name: str, side: Any, weights: str, mean: str | None, X:
             _update(W_mean, c, U, X, x_bar)
             _add_rows(W_mean, b, W)
         _update(W, a, combination(after - a * before), X, x_bar)
-        share = combination(arrays["x_bar"][np.newaxis].astype(np.float64))[0]
+        share = combination(arrays[rule.input_mean][np.newaxis].astype(np.float64))[0]
         x_bar[:] = share[:n] @ X + share[n] * x_bar
 
-    return Small(_replace(state, name, side, **arrays), V[:n].copy(), back)
+    return Small(_replace(state, **arrays), V[:n].copy(), back)
 
 
 def _update(W, factor, U, X, x_bar):
@@ -191,7 +187,7 @@ def _add_rows(A, factor, W):
 
 
 def _coordinates(X, x_bar):
-    """C, lower triangular with rows of norm 1, and norms: norm C is a root of V V', V = [X; x_bar]; None if V is out of range."""
+    """C, lower triangular with rows of norm 1, and norms: norm C is a root of V V', V = [X; x_bar]; None if squares overflow."""
     n = len(X)
     G = np.empty((n + 1, n + 1))
     G[:n, :n] = X @ X.T

@@ -1,60 +1,59 @@
 """The loop. Every network, every engine runs this one.
 
-`run` takes one validated C-ordered block of mixtures through a network: settle, hand out the output, learn, repair.
-With no rates it only settles (frozen weights). It allocates nothing per sample, releases the GIL, and returns a
-status: how many samples went through before an output left the range of its numbers (all of them, if none did).
+`run` takes one validated C-ordered block of mixtures through a network: settle, return the output, learn, repair. Without rates it
+only settles (frozen weights). It allocates nothing per sample and releases the GIL.
 
-Numba caches the compiled loop on disk, in a file named after it. It does not notice an edit in the files that the loop calls,
-and cannot read the file of a version whose types were elsewhere, so a digest of them all is part of the loop's name. And two
-processes that compile different networks at once may write the same cache file (each then loads the other's machine code), so
-every combination of network, dynamics and precision has a loop of its own name, and with it a file of its own.
-
-A small network can have a loop compiled for its size (see `tailored`), which gives the same bits in less time. Such a loop is
-compiled once blocks of many samples have spent `PAYS` seconds in the loop for all sizes, never in the midst of a live stream of
-few samples at a time; from then on, and in later processes, it is found on disk and used at once.
+A loop is compiled for each combination of rule, classes of its parameters and precision, and cached on disk in a file of its own.
+The file's name contains a digest of all the source that the loop reaches (see `fingerprint`), so that an edited or redefined rule
+is compiled again, and two rules of the same name never meet. A rule whose State cannot be imported (typed into a notebook, say) is
+compiled in memory.
 """
 
 import functools
-import hashlib
+import importlib
+import logging
+import re
 import threading
-import time
 import types
-from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
-from numba.core import config
 
-from ..networks.generic import hot, lanes
+from .. import networks  # noqa: F401  (the rules register themselves)
+from .._compat.numba import compile_entry
+from ..networks.generic import hot
 from ..networks.guards import EVERY
-from ..networks.rule import finish, inspect, learn, repair, settle, workspace
-from . import blocks as wide
-from . import tailored
-from .cuda import masked  # noqa: F401  (they register their rules)
+from ..networks.rule import Rule, rule_of
+from ..networks.state import copy, precision
+from . import blocks
+from .fingerprint import digest
+from .gain import scaled
 
+__all__ = ["Diverged", "largest_output", "run"]
 
-def _digest():
-    package = Path(__file__).parents[1]
-    files = sorted([*(package / "networks").rglob("*.py"), *(package / "engines").rglob("*.py")])
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+_LOG = logging.getLogger("bionica")
+#: A compilation that takes longer than this is announced.
+_PATIENCE = 2.0
 
-
-#: Seconds that blocks of at least `MANY` samples spend in the loop for all sizes before one is compiled for theirs.
-PAYS = 20.0
-MANY = 1024
-
-_DIGEST = _digest()
-_ENTRIES: dict[str, Any] = {}
-_SPENT: dict[Any, float] = {}  # seconds in the loop for all sizes, by name and size
+_ENTRIES: dict[Any, Any] = {}
 _COMPILING = threading.Lock()  # of threads that meet a network first, one compiles and the others wait
 
 
-@hot
+class Diverged(ArithmeticError):
+    """An output left the range of its dtype at the row `sample` of a block."""
+
+    def __init__(self, sample: int):
+        super().__init__(f"an output left the range of its dtype at row {sample}")
+        self.sample = sample
+
+
+# ---------------------------------------------------------------------------------------------- compiled
+
+
 def step(state, work, params, X, t, rates, Y, limit):
-    """Take X[t] through a network; False, and nothing is learned, if its output is beyond `limit` or no number."""
+    """Take X[t] through a network; False, and nothing is learned, if its output is NaN or beyond `limit`."""
     y = work.y
-    settle(state, work, params, X, t)
+    settle(state, work, params, X, t)  # noqa: F821  (the functions of the rule: see `bound`)
     within = True
     for i in range(y.shape[0]):
         within &= abs(y[i]) <= limit
@@ -64,36 +63,40 @@ def step(state, work, params, X, t, rates, Y, limit):
         for i in range(y.shape[0]):
             Y[t, i] = y[i]
     if rates.shape[0] > 0:
-        learn(state, work, params, X, t, rates)
-        repair(state, work, params)
+        learn(state, work, params, X, t, rates)  # noqa: F821
+        repair(state, work, params)  # noqa: F821
     return True
 
 
-def loop(state, work, params, X, rates, Y, limit):
-    """Take the rows of X through a network; see `run`. Compiled below, and for a GPU in `gpu`."""
+def loop(state, work, params, X, rates, Y, limit, every):
+    """Take the rows of X through a network; returns how many went through before an output was beyond `limit`."""
     for t in range(X.shape[0]):
         if not step(state, work, params, X, t, rates, Y, limit):
             return t
-        if rates.shape[0] > 0 and state.t[0] % EVERY == 0:
-            inspect(state, work, params)
+        if rates.shape[0] > 0 and state.t[0] % every == 0:
+            inspect(state, work, params)  # noqa: F821
     return X.shape[0]
 
 
-# Without _nrt=False Numba counts references to every array of a state at every call, 1.5 us a sample at d = 3.
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+def inspect_once(state, work, params):
+    """The guards that look every 100 samples, for engines that run the loop without them."""
+    inspect(state, work, params)  # noqa: F821
+
+
+_jitable = functools.cache(hot)
 
 
 @functools.cache
-def _compile(name):
-    own = types.FunctionType(loop.__code__, loop.__globals__, name)
-    own.__qualname__ = f"{name}_{_DIGEST}"
-    own.__module__ = __name__
-    return numba.njit(cache=True, **_OPTIONS)(own)
+def bound(rule: Rule) -> dict[str, Any]:
+    """The functions above for a rule: copies whose globals hold the functions of the rule."""
+    scope = {name: _jitable(getattr(rule, name)) for name in ("settle", "learn", "repair", "inspect")}
+    for function in (step, loop, inspect_once):
+        own = types.FunctionType(function.__code__, {**globals(), **scope}, function.__name__)
+        scope[function.__name__] = hot(own) if function is step else own
+    return scope
 
 
-def _compile_for(name, state, k):
-    inlined = numba.njit(forceinline=True, **_OPTIONS)(loop)
-    return numba.njit(cache=True, **_OPTIONS)(tailored.write(state, workspace(state), k, inlined, f"{name}_{_DIGEST}"))
+# ---------------------------------------------------------------------------------------------- called
 
 
 def largest_output(dtype: Any) -> float:
@@ -101,19 +104,7 @@ def largest_output(dtype: Any) -> float:
     return float(np.sqrt(np.finfo(dtype).max)) / 16
 
 
-def _name(state, params, dtype):
-    """The name of the loop for all sizes: the types of its arguments follow from it and from what `run` asks of its caller."""
-    layer = type(state.layer) if hasattr(state, "layer") else None
-    return _joined(type(state), layer, type(params.dynamics), dtype)
-
-
-@functools.cache
-def _joined(rule, layer, dynamics, dtype):
-    parts = [rule.__module__.rpartition(".")[2], layer and layer.__name__, dynamics.__name__, dtype.name]
-    return "_".join(filter(None, parts))
-
-
-def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> int:
+def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> None:
     """Stream the rows of X through the network, learning in place.
 
     Parameters
@@ -121,99 +112,109 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
     state : State of a rule
         Changed in place if `rates` has rows, else left alone.
     params : Params of the same rule
-    X : (n, k) C-ordered array of the state's dtype; writable and aligned, unless `wide.suits` it
+    X : (n, k) C-ordered array of the state's dtype, writable and aligned
+        Read-only and unaligned arrays are accepted where `blocks.suits` them.
     rates : (n, r) float64 array, or (0, r) for frozen weights
-    Y : (n, d) array for the outputs, or (0, d) when nobody wants them
+    Y : (n, d) array for the outputs, or (0, d) if they are not needed
 
-    Returns
-    -------
-    int
-        Number of samples before the first whose output left the range of its dtype; `len(X)` if all is well.
+    Raises
+    ------
+    Diverged
+        At the first sample whose output leaves the range of its dtype. The state is then not to be used any more.
     """
-    n, k = X.shape
-    if not wide.suits(state, n, k):
-        return _run(state, params, X, rates, Y)
-    learning, keeping = rates.shape[0] > 0, Y.shape[0] > 0
-    inside = wide.unguarded(state, params)
-    for rows in wide.cut(state, n, wide.rows(k, state.fired.size, X.itemsize)):
-        with np.errstate(all="ignore"):  # what leaves the range of its numbers is told by the status
-            small = wide.shrink(state, X[rows], learning) or wide.Small(state, np.array(X[rows]), lambda: None)
-            done = _run(small.state, inside, small.X, rates[rows] if learning else rates, Y[rows] if keeping else Y)
-            small.back()
-            if done < rows.stop - rows.start:
-                return int(rows.start) + done
-            if learning and wide.due(state, params):
-                _inspect_alone(state, params)
-    return len(X)
+    rule = rule_of(state)
+    params = plain(params)
+    if getattr(params, "scaled", False):
+        X = scaled(state, params, X, learning=len(rates) > 0)
+    if blocks.suits(rule, state, *X.shape):
+        done = blocks.run(rule, state, params, X, rates, Y, run_rows, inspect_alone)
+    else:
+        done = run_rows(state, params, X, rates, Y)
+    if done < len(X):
+        raise Diverged(done)
 
 
-def tailor(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> bool:
-    """Compile the loop for the size of this network now; False if it is not small. Arguments as for `run`, without rows too."""
-    size = _name_for(_name(state, params, X.dtype), state, X.shape[1])
-    if size:
-        _entry(size, lambda: _compile_for(size, state, X.shape[1]), state, params, X, rates, Y)
-    return bool(size)
+def plain(params: Any) -> Any:
+    """Params of Python's own int, float and bool: other types would be compiled for separately."""
+    if isinstance(params, tuple):
+        return type(params)(*map(plain, params))
+    return params.item() if isinstance(params, np.generic) else params
 
 
-def _run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> int:
-    call = state, params, X, rates, Y
-    work = workspace(state)
-    name = _name(state, params, X.dtype)
-    size = _name_for(name, state, X.shape[1]) if len(X) >= MANY else ""
-    if size and _pays(name, size):
-        tailor(*call)
-    entry = _ENTRIES.get(size) or _entry(name, lambda: _compile(name), *call)
-    started = time.perf_counter()
+def run_rows(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray, every: int = EVERY) -> int:
+    """Run the compiled loop over rows; returns how many went through."""
+    rule = rule_of(state)
+    work = rule.workspace(state)
+    limit = largest_output(X.dtype)
+    empty = (state, work, params, X[:0], rates[:0], Y[:0], limit, every)
+    entry = _entry("loop", rule, params, X.dtype, empty)
     with np.errstate(all="ignore"):  # with the JIT off, as it is without
-        done = entry(state, work, params, X, rates, Y, largest_output(X.dtype))
-    if size:
-        _SPENT[size] += time.perf_counter() - started
+        done = entry(state, work, params, X, rates, Y, limit, every)
     if rates.shape[0] > 0:
         state.repairs[:] += work.ws.events
-        finish(state, params)
     return int(done)
 
 
-def _inspect_alone(state: Any, params: Any) -> None:
-    """The guards that `wide.unguarded` left out."""
-    work = workspace(state)
-    with _COMPILING:
-        _compiled_inspection()(state, work, params)
+def inspect_alone(state: Any, params: Any) -> None:
+    """Run the guards that look every 100 samples."""
+    rule = rule_of(state)
+    work = rule.workspace(state)
+    a_copy = copy(state), rule.workspace(state), params
+    _entry("inspect_once", rule, params, precision(state), a_copy)(state, work, params)
     state.repairs[:] += work.ws.events
-    finish(state, params)
 
 
-def _inspect(state, work, params):
-    inspect(state, work, params)
+def _entry(kind: str, rule: Rule, params: Any, dtype: Any, arguments: tuple[Any, ...]) -> Any:
+    """The compiled function of this kind; it is compiled by a call with `arguments`, which must not matter."""
+    key = kind, rule, _classes(params), dtype
+    entry = _ENTRIES.get(key)
+    if entry is None:
+        with _COMPILING:
+            entry = _ENTRIES.get(key) or _compile(kind, rule, params, dtype, arguments)
+            _ENTRIES[key] = entry
+    return entry
 
 
-@functools.cache
-def _compiled_inspection():
-    return numba.njit(**_OPTIONS)(_inspect)
+def _compile(kind, rule, params, dtype, arguments):
+    function = bound(rule)[kind]
+    name = _name(kind, rule, params, dtype, arguments)
+    own = types.FunctionType(function.__code__, function.__globals__, name)
+    own.__qualname__ = name
+    own.__module__ = __name__
+    said = threading.Timer(_PATIENCE, _LOG.info, [f"compiling {rule.name}, once ..."])
+    said.daemon = True
+    said.start()
+    try:
+        return compile_entry(own, arguments, cache=_is_importable(rule.State))
+    finally:
+        said.cancel()
 
 
-def _name_for(name, state, k):
-    """The name of the loop for the size of this network; empty where there is none."""
-    sizes = None if config.DISABLE_JIT else tailored.shapes(state, k)
-    return "" if sizes is None else f"{name}_{hashlib.sha256(repr(sizes).encode()).hexdigest()[:8]}"
+def _name(kind, rule, params, dtype, arguments):
+    """The name of the compiled function: what it contains decides on its cache file."""
+    classes = [value for value in _flat(_classes((arguments[0], arguments[1], params))) if isinstance(value, type)]
+    content = digest([bound(rule)[kind]], classes)
+    readable = re.sub(r"\W", "_", f"{rule.name}_{type(params.dynamics).__name__}_{dtype.name}")
+    return f"{kind}_{readable}_{content}"
 
 
-def _pays(name, size):
-    """Whether a loop for this size is on disk, or the loop for all sizes has taken so long that one pays."""
-    if size not in _SPENT:
-        on_disk = any(Path(_compile(name).stats.cache_path).glob(f"*{size}_{_DIGEST}*.nbi"))
-        _SPENT[size] = PAYS if on_disk else 0.0
-    return size not in _ENTRIES and _SPENT[size] >= PAYS
+def _classes(value):
+    """The classes of nested named tuples."""
+    return (type(value), *map(_classes, value)) if isinstance(value, tuple) else type(value)
 
 
-def _entry(name, make, state, params, X, rates, Y):
-    """The compiled loop of this name."""
-    if name not in _ENTRIES:
-        with _COMPILING, lanes():
-            if name not in _ENTRIES:
-                compiled = make()
-                compiled(state, workspace(state), params, X[:0], rates[:0], Y[:0], largest_output(X.dtype))
-                # Numba would look up the types of every argument at every call.
-                overloads = getattr(compiled, "overloads", None)
-                _ENTRIES[name] = next(iter(overloads.values())).entry_point if overloads else compiled
-    return _ENTRIES[name]
+def _flat(value):
+    return [part for parts in value for part in _flat(parts)] if isinstance(value, tuple) else [value]
+
+
+def _is_importable(cls: type) -> bool:
+    """Whether another process finds this very class by its name."""
+    if cls.__module__ == "__main__":
+        return False
+    try:
+        found = importlib.import_module(cls.__module__)
+        for name in cls.__qualname__.split("."):
+            found = getattr(found, name)
+    except (ImportError, AttributeError):
+        return False
+    return found is cls

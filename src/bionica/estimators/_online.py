@@ -1,7 +1,7 @@
 """What the four networks share: the scikit-learn face of `networks.stream.run`.
 
-A subclass says how its state starts (`_initial_state`), what its rule needs to know (`_rule_params`), at which rates
-it learns (`_rates`) and which guards it has.
+A subclass says how its state starts (`_initial_state`), which parameters its rule has (`_rule_params`), at which rates it learns
+(`_rates`), which guards it has (`_own_guards`) and the paper's settings (`_published`).
 """
 
 import os
@@ -23,10 +23,11 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils._set_output import _wrap_data_with_container
 from sklearn.utils.validation import check_array, validate_data
 
-from ..engines import blocks as wide
-from ..engines.loop import run
+from ..engines import blocks
+from ..engines.loop import Diverged, run
 from ..networks import state as states
 from ..networks.guards import REPAIRS, Guards
+from ..networks.rule import rule_of
 from ..networks.schedules import Rate, learning_rates
 from ..networks.settling.gradient import ProjectedGradient
 from ..networks.settling.pivoting import Exact
@@ -34,22 +35,22 @@ from ..offline.chunked import linear_map
 from ._dask import BlockReader, blocks_of, checked, is_dask, lazily
 from ._diagnosis import Diagnosable
 from ._exceptions import DivergenceError, check_finite
+from ._initial_weights import given_weights
 from ._published import published
-from ._weights import rule_of
 
 Array = NDArray[Any]
 
 _BLOCK_BYTES = 2**22
-_BLOCK_ROWS = (
-    2**15
-)  # few enough for the cache, and so many that the threads of a sweep seldom wait for each other in between
+_BLOCK_ROWS = 2**15
 _NO_RATES = np.empty((0, 1))
 
 
 class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
     """Base of the online networks; see the subclasses."""
 
-    _own_guards: ClassVar[tuple[str, ...]]
+    _own_guards: ClassVar[tuple[str, ...]] = ()
+    #: The paper's parameters in each of its settings, and those that are the same in "always"; empty if it is not in the paper.
+    _published: ClassVar[dict[str, dict[str, Any]]] = {}
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
@@ -112,10 +113,6 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         """Return the state with whose weights `transform` reads out."""
         return state
 
-    def _gained(self, state: Any, block: Array, learn: bool) -> Array:
-        """Return the block as the network sees it; where it learns, its memory of the input's scale moves."""
-        return block
-
     @classmethod
     def as_published(cls, setting: str, **overrides: Any) -> Self:
         """Return the paper's network with its hyperparameters for this setting.
@@ -125,23 +122,23 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         setting : {"d3", "d10", "images"}
             The three or ten sparse uniform sources, or the three natural images.
         **overrides
-            Parameters that shall differ, `random_state` for one.
+            Parameters that differ from the paper's, for example `random_state`.
 
         Returns
         -------
         estimator
         """
-        return cls(**{**published(cls.__name__, setting), **overrides})
+        return cls(**{**published(cls, setting), **overrides})
 
     # ------------------------------------------------------------------------------------------ scikit-learn's methods
 
     def fit(self, X: ArrayLike, y: None = None) -> Self:
-        """Start anew and learn from every row of X, one after the other, `n_epochs` times.
+        """Start from scratch and learn from every row of X in order, `n_epochs` times.
 
         Parameters
         ----------
         X : array-like or Dask array of shape (n_samples, n_features)
-            Mixtures, in the order in which the network shall see them. A Dask array is read block by block.
+            Mixtures, in the order in which the network sees them. A Dask array is read block by block.
         y : None
             Ignored.
 
@@ -165,11 +162,11 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return self
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
-        """Go on learning from the rows of X; the first call starts a fresh network.
+        """Continue learning from the rows of X; the first call starts a new network.
 
-        However the data is cut into calls, the network ends the same to the last bit; with 1000 mixtures or more and 2^18 weights
-        from them or more, where it takes them in blocks, to rounding. It keeps the precision of the first X (float32 or
-        float64). Not for several threads at once on one network.
+        However the data are cut into calls, the network ends with the same bits. (With at least 1000 mixtures and 2^18 weights
+        from them it processes samples in blocks, and results agree to rounding.) It keeps the precision of the first X, float32
+        or float64. Do not call it from several threads on one network.
 
         Parameters
         ----------
@@ -186,7 +183,7 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return self
 
     def partial_fit_transform(self, X: ArrayLike, y: None = None) -> Any:
-        """Learn from the rows of X and return what the network put out as each arrived: the paper's y_t.
+        """Learn from the rows of X and return the output of the network as each arrived: the paper's y_t.
 
         Parameters
         ----------
@@ -225,7 +222,7 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             self._check_params()
             data = checked(X, self, known=False)
             # A copy, so that learning on before the blocks are computed changes nothing.
-            return lazily(copy(self)._settled, data, self._n_features_out, type(self).__name__, _precision(state))
+            return lazily(copy(self)._settled, data, self._n_features_out, type(self).__name__, states.precision(state))
         return self._stream(states.writable(state), self._validated(X, reset=False), learn=False, keep=True)
 
     def _settled(self, block: Array) -> Array:
@@ -294,7 +291,7 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     # ------------------------------------------------------------------------------------------ on disk
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted network to `path`; `bionica.load` reads it, and goes on as if never interrupted.
+        """Write the fitted network to `path`; `bionica.load` reads it and continues as if never interrupted.
 
         Parameters
         ----------
@@ -311,7 +308,7 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def components_(self) -> Array:
         """The unmixing matrix, (n_components, n_features): what the network does to a mixture for which every output fires.
 
-        Where some are silent the others settle without them, so that `transform` is max(components_ @ x, 0) only up to the
+        If some outputs are silent the others settle without them, so `transform` equals max(components_ @ x, 0) only up to the
         residual negativity of the fit.
         """
         state = self._readout(self._fitted_state())
@@ -362,7 +359,7 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self._check_params()
         if is_dask(X):
             return BlockReader(checked(X, self, reset=reset), type(self).__name__)
-        # Finite or not is checked block by block, where the message can name the sample.
+        # Finiteness is checked block by block, where the message can name the sample.
         return np.asarray(validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False))
 
     def _row(self, x: ArrayLike) -> Array:
@@ -437,16 +434,22 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def _stream(self, state: Any, X: Array, *, learn: bool, keep: bool, order: Array | None = None) -> Array:
         """Take X through the network block by block; `state` learns in place."""
         name = type(self).__name__
-        dtype = _precision(state)
+        dtype = states.precision(state)
         n, k = X.shape
         Y = np.empty((n if keep else 0, state.fired.size), dtype)
         params = self._rule_params(state, dtype)
         unsettled = int(state.repairs[REPAIRS.index("unsettled")])
-        least = wide.rows(k, state.fired.size, dtype.itemsize) if wide.suits(state, n, k) else 1
+        rule = rule_of(state)
+        if not isinstance(params, rule.Params):
+            raise ValueError(
+                f"the parameters of this {name} belong to another learning rule than its state ({rule.name}): call fit to start "
+                "from scratch, or restore the parameters that were changed (precondition)"
+            )
+        least = blocks.rows(k, state.fired.size, dtype.itemsize) if blocks.suits(rule, state, n, k) else 1
         for start, stop in self._blocks(n, k, least):
-            in_blocks = wide.suits(state, stop - start, k)
+            in_blocks = blocks.suits(rule, state, stop - start, k)
             block = X[start:stop] if order is None else X[order[start:stop]]
-            # The compiled loop gets a copy of what is not writable and aligned: one type to compile.
+            # Arrays that are not writable or not aligned are copied: the loop is compiled for one type.
             block = np.require(block, dtype, ["C"] if in_blocks else ["C", "W", "A"])
             check_finite(block, start, name)
             self._advance(state, params, block, Y[start:stop] if keep else Y, start, learn)
@@ -461,7 +464,7 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return Y
 
     def _open(self, X: Array) -> tuple[Any, Array]:
-        """Start on the mixtures X for an engine that drives the loop: the state, and outputs for what it has learned already."""
+        """Start on the mixtures X for a sweep, which drives the loop: the state, and outputs of samples already learned from."""
         state = self._fresh_state(X, check_random_state(self.random_state), whole=False)
         return state, np.empty((0, state.fired.size), X.dtype)
 
@@ -469,14 +472,13 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         """Take a block of finite mixtures, C-ordered and of the state's dtype, through the network; `first` is its place in X."""
         t = int(state.t[0])
         rates = self._rates(state, len(block)) if learn else _NO_RATES
-        block = self._gained(state, block, learn)
-        done = run(state, params, block, rates, Y)
-        broken = learn and not all(
-            np.isfinite(a).all() for a in states.to_arrays(state).values() if a.dtype.kind == "f"
-        )
-        if done < len(block) or broken:
-            at = min(done, len(block) - 1)
-            raise self._divergence(t + at if learn else first + at, float(np.abs(block).max()), learn)
+        try:
+            run(state, params, block, rates, Y)
+            if learn and not all(np.isfinite(a).all() for a in states.leaves(state) if a.dtype.kind == "f"):
+                raise Diverged(len(block) - 1)
+        except Diverged as error:
+            sample = error.sample + (t if learn else first)
+            raise self._divergence(sample, float(np.abs(block).max()), learn) from None
 
     def _blocks(self, n: int, k: int, least: int = 1) -> Iterable[tuple[int, int]]:
         rows = max(least, min(_BLOCK_ROWS, _BLOCK_BYTES // (8 * k)))
@@ -500,8 +502,8 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         if learning and off:
             remedies.append(f"turn on guards={self._own_guards!r} ({', '.join(off)} now off)")
         return DivergenceError(
-            f"{name} diverged at sample {sample}: an output or a weight left the range of its numbers. To change: "
-            f"{'; '.join(remedies)}. The model is as it was before this call.",
+            f"{name} diverged at sample {sample}: an output or a weight overflowed. To change: {'; '.join(remedies)}. The model is "
+            "as it was before this call.",
             sample,
         )
 
@@ -542,23 +544,4 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def _given_weights(self, shapes: dict[str, tuple[int, int]], dtype: Any) -> dict[str, Array]:
         """Return copies of the arrays in `init`, checked against `shapes`."""
-        if not isinstance(self.init, dict):
-            return {}
-        given = {}
-        for name, value in self.init.items():
-            if name not in shapes:
-                raise ValueError(f"init has no weights {name!r} to set; {type(self).__name__} has {sorted(shapes)}")
-            try:
-                W = np.array(value, dtype=dtype, order="C")
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"init[{name!r}] must be an array of numbers: {error}") from error
-            if W.shape != shapes[name]:
-                raise ValueError(f"init[{name!r}] has shape {W.shape}; for these mixtures it must be {shapes[name]}")
-            if not np.isfinite(W).all():
-                raise ValueError(f"init[{name!r}] holds NaN or infinity; give finite weights")
-            given[name] = W
-        return given
-
-
-def _precision(state: Any) -> np.dtype[Any]:
-    return next(a.dtype for a in states.to_arrays(state).values() if a.dtype.kind == "f")
+        return given_weights(self.init, shapes, dtype, type(self).__name__)

@@ -1,5 +1,6 @@
 """Fitted estimators to and from `io.model` files."""
 
+import inspect
 import os
 import platform
 from functools import cache
@@ -8,48 +9,31 @@ from typing import Any
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .. import io
-from ..networks import (
-    interneuron,
-    natural_interneuron,
-    natural_two_compartment,
-    nonnegative_pca,
-    two_compartment,
-    two_layer_nsm,
-    whitening_layer,
-)
-from ..networks import (
-    natural_input as natural,
-)
 from ..networks import state as states
-from ..networks.settling.exact import inverse
-from ._offline_schema import restore, stored
+from ..networks.rule import RULES, rule_of
+from ._offline_schema import Saved, restore, stored
 from ._online import OnlineNICA
-from ._weights import rule_of
-from .batch_nica import BatchNICA
-from .interneuron_nica import InterneuronNICA
-from .noncentered_whitener import NoncenteredWhitener
-from .npca import NonnegativePCA
-from .nsm import TwoLayerNSM
-from .offline_nica import OfflineNICA
-from .two_compartment_nica import TwoCompartmentNICA
 
 __all__ = ["contents", "load", "save"]
 
-#: The only classes that a file can name.
-_NETWORKS: tuple[type[OnlineNICA], ...] = (InterneuronNICA, TwoCompartmentNICA, TwoLayerNSM, NonnegativePCA)
-_CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (*_NETWORKS, BatchNICA, NoncenteredWhitener, OfflineNICA)}
-_FIRST_FORMAT_RULES = {
-    "InterneuronNICA": "interneuron",
-    "TwoCompartmentNICA": "two_compartment",
-    "TwoLayerNSM": "two_layer_nsm",
-    "NonnegativePCA": "nonnegative_pca",
-}
 #: How a single-layer network started, and the type that JSON gives back.
 _START: dict[str, type] = {"_offline_start": bool, "_start_seed": int}
 _CALLABLE = {"callable": True}
+
+
+def _classes() -> dict[str, Any]:
+    """The only classes that a file can name: every estimator that is imported, those of the user included."""
+    found: dict[str, Any] = {}
+    waiting: list[Any] = [OnlineNICA, Saved]
+    for cls in waiting:
+        waiting += cls.__subclasses__()
+        if issubclass(cls, BaseEstimator) and not inspect.isabstract(cls):
+            found[cls.__name__] = cls
+    return found
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
@@ -59,9 +43,9 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
 
 def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return what a file of this estimator holds, header and arrays; the arrays are its own, which never change."""
-    if _CLASSES.get(type(estimator).__name__) is not type(estimator):
+    if _classes().get(type(estimator).__name__) is not type(estimator):
         raise TypeError(
-            f"{type(estimator).__name__} is none of {sorted(_CLASSES)}, and load could not make one again; use pickle"
+            f"{type(estimator).__name__} is none of {sorted(_classes())}, and load could not make one again; use pickle"
         )
     if isinstance(estimator, OnlineNICA):
         special, arrays = _network(estimator)
@@ -103,8 +87,7 @@ def _network(estimator: OnlineNICA) -> tuple[dict[str, Any], dict[str, NDArray[A
     else:
         arrays = {"waiting": attributes["_waiting"]}
     special = {
-        "rule": rule_of(state).__name__.rpartition(".")[2],
-        "layer": type(state.layer).__name__ if hasattr(state, "layer") else None,
+        "rule": rule_of(state).name,
         "start": {name: attributes[name] for name in _START if name in attributes},
     }
     return special, arrays
@@ -120,7 +103,7 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     path : path
         A file that `save` wrote.
     **overrides
-        Parameters that shall differ from the saved ones; a schedule that was a function must be given again here.
+        Parameters that differ from the saved ones; a schedule that was a function must be given again here.
 
     Returns
     -------
@@ -145,9 +128,11 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     True
     """
     header, arrays = io.read_model(path)
-    cls = _CLASSES.get(str(header.get("class")))
+    cls = _classes().get(str(header.get("class")))
     if cls is None:
-        raise io.ModelFileError(f"{path} holds a {header.get('class')!r}, which is none of {sorted(_CLASSES)}")
+        raise io.ModelFileError(
+            f"{path} holds a {header.get('class')!r}, which is none of {sorted(_classes())}; if it is yours, import it first"
+        )
     try:
         saved = header["parameters"]
         functions = [name for name, value in saved.items() if value == _CALLABLE and name not in overrides]
@@ -179,8 +164,13 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     if state is None:
         estimator._waiting = arrays["waiting"]
         estimator.n_samples_seen_ = len(arrays["waiting"])
-    else:
-        estimator._adopt(state)
+        return estimator
+    if not isinstance(estimator._rule_params(state, states.precision(state)), rule_of(state).Params):
+        changed = ", ".join(f"{name}={value!r}" for name, value in overrides.items()) or "its parameters"
+        raise io.ModelFileError(
+            f"{path} holds a network of the rule {rule_of(state).name!r}, which {changed} do not belong to"
+        )
+    estimator._adopt(state)
     return estimator
 
 
@@ -207,68 +197,12 @@ def _parameters(saved: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> dict[
 
 
 def _state(header: dict[str, Any], k: int, arrays: dict[str, NDArray[Any]]) -> Any:
-    """Return the state, every array of it checked against the shape that its network has."""
+    """Return the state, every array of it checked against what its rule declares."""
+    rule = RULES.get(str(header["rule"]))
+    if rule is None:
+        raise ValueError(f"no network has the rule {header['rule']!r}")
     own = {name.removeprefix("state/"): a for name, a in arrays.items() if name.startswith("state/")}
-    broken = [name for name, a in own.items() if a.dtype.kind == "f" and not np.isfinite(a).all()]
-    if broken:
-        raise ValueError(f"{broken[0]} holds NaN or infinity")
-    d, dtype = own["fired"].size, next(a.dtype for a in own.values() if a.dtype.kind == "f")
-    m = len(own["W_yn"]) if "W_yn" in own else d
-    averaged = any(name.endswith("_mean") and len(a) for name, a in own.items())
-    rule = header["rule"] if header["format"] > 1 else _FIRST_FORMAT_RULES[header["class"]]
-
-    def zeros(*shape: int) -> NDArray[Any]:
-        return np.zeros(shape, dtype)
-
-    seed = np.ones(2, dtype=np.int64)
-    template: Any
-    if rule == "interneuron":
-        weights = zeros(d, k), zeros(m, d), zeros(d, m)
-        template = interneuron.init(*weights, seed, averaged, own.get("x_power", zeros(0)).size > 0)
-    elif rule == "two_compartment":
-        template = two_compartment.init(zeros(d, k), zeros(d, d), seed, averaged, own.get("x_power", zeros(0)).size > 0)
-    elif rule == "natural_interneuron":
-        inp = natural.start(zeros(d, k), zeros(d), zeros(d, d), 1)
-        template = natural_interneuron.init(inp, zeros(d, d), zeros(m, d), zeros(d, m), zeros(d), averaged, seed)
-    elif rule == "natural_two_compartment":
-        inp = natural.start(zeros(d, k), zeros(d), zeros(d, d), 1)
-        template = natural_two_compartment.init(inp, zeros(d, d), zeros(d, d), averaged, seed)
-    elif rule == "two_layer_nsm":
-        template = two_layer_nsm.init(zeros(d, k), zeros(d, d), zeros(d, d), zeros(d, d), seed)
-    elif rule == "nonnegative_pca":
-        layers = {
-            "Learned": whitening_layer.init(zeros(d, k), zeros(d, d)),
-            "Fixed": whitening_layer.Fixed(zeros(d, k)),
-            "Absent": whitening_layer.Absent(np.array([k])),
-        }
-        width = k if header["layer"] == "Absent" else d
-        template = nonnegative_pca.init(layers[header["layer"]], zeros(d, width), seed)
-    else:
-        raise ValueError(f"no network has the rule {rule!r}")
-    if header["format"] < 4:
-        own |= _inverses(own)
-    if header["format"] < 5:
-        own |= {"x_power": own["x_power"].astype(np.float64)} if "x_power" in own else {}
-        if "W_yn" in own and np.array_equal(own["W_ny"], own["W_yn"].T):
-            own["M"] = own["M"][:0]
-    if "W_yn" in own:
-        template = template._replace(M=zeros(d if len(own["M"]) else 0, d))
-    if header["format"] == 1:  # nothing was averaged or scaled then
-        own = {name: a for name, a in states.to_arrays(template).items() if a.size == 0} | own
-        own["repairs"] = np.append(own["repairs"], np.zeros(len(template.repairs) - len(own["repairs"]), np.int64))
-    return states.from_arrays(template, own)
-
-
-def _inverses(own: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return what older formats did not keep: the matrix of the lateral connections where it is a product, and inverses."""
-    lateral = next((own[name] for name in ("W_zz", "W_yy") if name in own), None)
-    found = {} if lateral is None else {"H": inverse(lateral)}
-    if "W_yn" in own:
-        M = own["W_ny"] @ own["W_yn"]
-        found |= {"M": M, "H": inverse(M)}
-    if "layer.W_hg" in own:
-        found |= {"layer.B": whitening_layer.inverse(own["layer.W_hg"])}
-    return {name: array for name, array in found.items() if name not in own}
+    return states.from_arrays(rule, own, k)
 
 
 @cache

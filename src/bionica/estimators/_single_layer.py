@@ -1,6 +1,6 @@
 """What the two single-layer networks share beyond the paper: preconditioning, averaging, where they start, how they forget.
 
-`docs/no-tuning.md` tells why and what was measured; `networks.natural` has the equations.
+`docs/no-tuning.md` tells why and what was measured; `networks.natural_input` has the equations.
 """
 
 from abc import abstractmethod
@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..engines import blocks as wide
+from ..engines import blocks
+from ..engines.gain import gain
 from ..networks import natural_input as natural
+from ..networks.rule import rule_of
 from ..networks.schedules import learning_rates
 from ..offline.whitening import Spectrum
-from ._exceptions import DivergenceError, check_finite
+from ._exceptions import check_finite
 from ._online import OnlineNICA
 from ._start import Start, begin, spectrum
-from ._weights import rule_of
 
 Array = NDArray[Any]
 
@@ -30,7 +31,7 @@ RISE = 20.0
 SINGLE_PRECISION_HORIZON = 2**20
 #: A wide network starts from so many bytes of samples at most (but 4 d + 20 samples).
 START_BYTES = 2**28
-#: How the average of the weights forgets (see `networks.natural`): from the offline solution, and from nothing.
+#: How the average of the weights forgets (see `networks.natural_input`): from the offline solution, and from nothing.
 SETTLED, SEARCHING = 1.0, 5.0
 
 
@@ -84,7 +85,7 @@ class SingleLayerNICA(OnlineNICA):
         return True
 
     @property
-    def n_missing_(self) -> int:
+    def n_samples_until_start_(self) -> int:
         """Samples that a stream must still bring before the network starts; until then its outputs are zero. 0 from then on."""
         if "_state" in vars(self) or "_waiting" not in vars(self):
             self._fitted_state()
@@ -94,16 +95,18 @@ class SingleLayerNICA(OnlineNICA):
     # ------------------------------------------------------------------------------------------ where it starts
 
     def _forget(self) -> None:
-        for name in ("_state", "_waiting", "_start_seed", "_offline_start", "spectrum_"):
+        for name in ("_state", "_waiting", "_preview", "_start_seed", "_offline_start", "spectrum_"):
             self.__dict__.pop(name, None)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_state" in vars(self) or "_waiting" in vars(self)
 
     def _fitted_state(self) -> Any:
-        if "_waiting" in vars(self) and "_state" not in vars(self):
-            return self._started(self._waiting)  # what it would be if the stream ended here
-        return super()._fitted_state()
+        if "_waiting" not in vars(self) or "_state" in vars(self):
+            return super()._fitted_state()
+        if "_preview" not in vars(self):  # the network that it would be if the stream ended here
+            self._preview = self._started(self._waiting)
+        return self._preview
 
     def _count(self, block: Array) -> int:
         """Return the number of sources."""
@@ -118,7 +121,7 @@ class SingleLayerNICA(OnlineNICA):
                 super()._begin(X, rng)
             return  # else it starts as a stream does
         most = self.init_samples
-        if X.shape[1] >= wide.INPUTS:
+        if X.shape[1] >= blocks.INPUTS:
             most = min(most, max(self._n_start(X.shape[1]), START_BYTES // (8 * X.shape[1])))
         if self.horizon is not None:
             block = X[: min(most, self.horizon)]
@@ -175,10 +178,11 @@ class SingleLayerNICA(OnlineNICA):
                 f"n_components='auto' counts the sources in the first {missing + len(known)} samples, and until then the outputs "
                 "have no number: give these samples in one call, or give n_components a number"
             )
+        self.__dict__.pop("_preview", None)
         taken = np.asarray(X[:missing], dtype=known.dtype)
         check_finite(taken, 0, type(self).__name__)
         self._waiting = self._behind(known, taken)
-        if not len(known):  # what would not start later shall not wait
+        if not len(known):  # fail now rather than after buffering
             self._rates(self._started(self._waiting), 1)
         d = self._count(self._waiting)
         silent = np.zeros((len(taken) if keep else 0, d), known.dtype)
@@ -246,33 +250,9 @@ class SingleLayerNICA(OnlineNICA):
         return SETTLED if vars(self).get("_offline_start", False) else SEARCHING
 
     def _readout(self, state: Any) -> Any:
-        return rule_of(state).averaged(state)
+        return rule_of(state).averaged(state) if self.average else state
 
     # ------------------------------------------------------------------------------------------ the scale of the input
-
-    def _gained(self, state: Any, block: Array, learn: bool) -> Array:
-        """`precondition="scale"`: every mixture over its running root mean square, a gain that an input neuron can set itself."""
-        if self.precondition != "scale":
-            return block
-        if not learn:
-            return np.ascontiguousarray((block * gain(state.x_power)).astype(block.dtype))
-        # One sample after the other, so that the sums do not depend on how the stream is cut.
-        t = np.arange(state.t[0] + 1, state.t[0] + 1 + len(block), dtype=np.float64)[:, np.newaxis]
-        if self.horizon is not None:
-            t = np.minimum(t, self.horizon)
-        power = np.empty(block.shape)
-        with np.errstate(over="ignore"):
-            square = block.astype(np.float64) ** 2
-        last = state.x_power.copy()
-        for i in range(len(block)):
-            last = last + (square[i] - last) / t[i]
-            power[i] = last
-        if not np.isfinite(last).all():
-            raise DivergenceError(
-                f"the mixtures overflow: rescale them (largest {np.abs(block).max():.2g})", int(state.t[0])
-            )
-        state.x_power[:] = last
-        return np.ascontiguousarray((block * gain(power)).astype(block.dtype))
 
     def _from_mixtures(self, state: Any, W: Array) -> Array:
         """Return weights from what the network sees as weights from the mixtures."""
@@ -295,9 +275,3 @@ class SingleLayerNICA(OnlineNICA):
 def rms(block: Array) -> Array:
     """Root mean square of every mixture."""
     return np.asarray(np.sqrt(np.mean(np.asarray(block, dtype=np.float64) ** 2, axis=0)))
-
-
-def gain(power: Array) -> Array:
-    """One over the root of the mean square; 1 for a mixture that has been silent."""
-    with np.errstate(divide="ignore"):
-        return np.where(power > 0, 1 / np.sqrt(power), 1.0)

@@ -13,10 +13,10 @@ from ..networks import natural_input as natural
 from ..networks.schedules import Rate
 from ..networks.settling.pivoting import ExactAsymmetric
 from ._docstrings import documented
+from ._initial_weights import guard_seed, orthonormal_rows
 from ._online import Array
 from ._single_layer import SingleLayerNICA
 from ._start import Start
-from ._weights import guard_seed, orthonormal_rows
 
 
 @documented(
@@ -76,6 +76,12 @@ class InterneuronNICA(SingleLayerNICA):
     """
 
     _own_guards: ClassVar = ("silent", "row", "spectrum", "rate", "energy")
+    _published: ClassVar = {
+        "always": {"guards": ("silent", "row", "spectrum")},
+        "d3": {"eta0": 1e-2, "decay": 1e-3},
+        "d10": {"eta0": 1e-2, "decay": 1e-3},
+        "images": {"eta0": 1e-3, "decay": 1e-6},
+    }
     _plain_rates: ClassVar = (0.01, 0.001)
     _share: ClassVar = 1.0
 
@@ -181,7 +187,7 @@ class InterneuronNICA(SingleLayerNICA):
         given = X if isinstance(X, dict) else self._given_weights(self._shapes(d, k), dtype)
         W_xy = given.get("W_xy", orthonormal_rows(rng, d, k, dtype))
         W_yn, W_ny = self._lateral(given, d, dtype, rng)
-        return interneuron.init(W_xy, W_yn, W_ny, guard_seed(rng), self.average, self.precondition == "scale")
+        return interneuron.init(W_xy, W_yn, W_ny, guard_seed(rng))
 
     def _plain_start(self, start: Start) -> dict[str, Array]:
         # Appendix A: W_xy = P A', W_yn' W_yn = P A'A P'.
@@ -199,14 +205,15 @@ class InterneuronNICA(SingleLayerNICA):
         W_yn, W_ny = self._lateral(given, d, dtype, rng)
         inp = natural.start(start.F.astype(dtype), start.u_bar.astype(dtype), np.eye(d, dtype=dtype), start.n)
         y_bar = start.y_bar.astype(dtype)
-        return natural_interneuron.init(inp, W_xy.astype(dtype), W_yn, W_ny, y_bar, self.average, guard_seed(rng))
+        return natural_interneuron.init(inp, W_xy.astype(dtype), W_yn, W_ny, y_bar, guard_seed(rng))
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, window, eps = self._common_params(dtype)
-        if self.dynamics == "exact" and len(state.M):
+        if self.dynamics == "exact" and not state.coupled[0]:
             dynamics = ExactAsymmetric(eps)
-        averaging = self._averaging()
+        averaging, average = self._averaging(), bool(self.average)
         if self.precondition == "natural":
             horizon = self._memory(dtype) or 0
-            return natural_interneuron.Params(dynamics, guards, horizon, eps, averaging)
-        return interneuron.Params(dynamics, guards, window, eps, averaging, int(self.horizon or 0))
+            return natural_interneuron.Params(dynamics, guards, horizon, eps, averaging, average)
+        scaled = self.precondition == "scale"
+        return interneuron.Params(dynamics, guards, window, eps, averaging, int(self.horizon or 0), average, scaled)

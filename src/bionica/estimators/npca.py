@@ -15,8 +15,8 @@ from ..offline.gram_whitening import whiten_rows, wider_than_long
 from ..offline.whitening import moments, whitening
 from ._docstrings import documented
 from ._exceptions import DivergenceError, check_finite
+from ._initial_weights import guard_seed, orthonormal_rows
 from ._online import Array, OnlineNICA
-from ._weights import guard_seed, orthonormal_rows
 
 
 @documented(
@@ -65,6 +65,12 @@ class NonnegativePCA(OnlineNICA):
     """
 
     _own_guards: ClassVar = ("silent", "rate")
+    _published: ClassVar = {
+        "always": {"guards": ("silent",), "whiten": "offline"},
+        "d3": {"eta0": 1e-2, "decay": 1e-5},
+        "d10": {"eta0": 1e-2, "decay": 1e-5},
+        "images": {"eta0": 1e-3, "decay": 1e-5},
+    }
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineNICA._parameter_constraints,

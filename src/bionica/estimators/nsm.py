@@ -11,8 +11,8 @@ from sklearn.utils._param_validation import Interval
 from ..networks import two_layer_nsm
 from ..networks.schedules import Rate, learning_rates
 from ._docstrings import documented
+from ._initial_weights import guard_seed, orthonormal_rows, positive_definite
 from ._online import Array, OnlineNICA
-from ._weights import guard_seed, orthonormal_rows, positive_definite
 
 
 @documented(eta0=0.1, decay=1e-6, names="W_xh, W_hg, W_hy, W_yy", guards=("silent", "spectrum"))
@@ -49,6 +49,12 @@ class TwoLayerNSM(OnlineNICA):
     """
 
     _own_guards: ClassVar = ("silent", "spectrum")
+    _published: ClassVar = {
+        "always": {"guards": ("silent",), "whitening_eta0": 0.01, "whitening_decay": 0.01},
+        "d3": {"eta0": 1e-1, "decay": 1e-7},
+        "d10": {"eta0": 1e-1, "decay": 1e-6},
+        "images": {"eta0": 1e-1, "decay": 1e-6},
+    }
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineNICA._parameter_constraints,

@@ -20,8 +20,8 @@ from ..offline.whitening import moments
 from ._dask import is_dask
 from ._diagnosis import Diagnosable
 from ._exceptions import check_finite
+from ._initial_weights import orthonormal_rows
 from ._offline_schema import Saved
-from ._weights import orthonormal_rows
 
 __all__ = ["OfflineNICA"]
 

@@ -12,10 +12,10 @@ from ..networks import natural_input as natural
 from ..networks import natural_two_compartment, two_compartment
 from ..networks.schedules import Rate
 from ._docstrings import documented
+from ._initial_weights import guard_seed, orthonormal_rows, positive_definite
 from ._online import Array
 from ._single_layer import SingleLayerNICA
 from ._start import Start
-from ._weights import guard_seed, orthonormal_rows, positive_definite
 
 
 @documented(
@@ -72,6 +72,12 @@ class TwoCompartmentNICA(SingleLayerNICA):
     """
 
     _own_guards: ClassVar = ("silent", "spectrum", "rate", "energy")
+    _published: ClassVar = {
+        "always": {"guards": ("silent", "spectrum")},
+        "d3": {"eta0": 1e-1, "decay": 1e-2, "tau": 0.8},
+        "d10": {"eta0": 1e-3, "decay": 1e-4, "tau": 0.03},
+        "images": {"eta0": 1e-2, "decay": 1e-4, "tau": 0.5},
+    }
     _plain_rates: ClassVar = (0.1, 0.01)
     _share: ClassVar = 0.5
 
@@ -144,7 +150,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
         given = X if isinstance(X, dict) else self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, dtype)
         W_xz = given.get("W_xz", orthonormal_rows(rng, d, k, dtype))
         W_zz = positive_definite(given.get("W_zz", np.eye(d, dtype=dtype)), "W_zz")
-        return two_compartment.init(W_xz, W_zz, guard_seed(rng), self.average, self.precondition == "scale")
+        return two_compartment.init(W_xz, W_zz, guard_seed(rng))
 
     def _plain_start(self, start: Start) -> dict[str, Array]:
         W_zz = start.yy + 1e-6 * np.trace(start.yy) * np.eye(len(start.yy))
@@ -158,7 +164,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
         W_xz = given["W_xz"] @ start.inverse if "W_xz" in given else W_zz @ start.V
         inp = natural.start(start.F.astype(dtype), start.u_bar.astype(dtype), np.eye(d, dtype=dtype), start.n)
         return natural_two_compartment.init(
-            inp, W_xz.astype(dtype), positive_definite(W_zz.astype(dtype), "W_zz"), self.average, guard_seed(rng)
+            inp, W_xz.astype(dtype), positive_definite(W_zz.astype(dtype), "W_zz"), guard_seed(rng)
         )
 
     def _tau(self) -> float:
@@ -168,11 +174,12 @@ class TwoCompartmentNICA(SingleLayerNICA):
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, window, eps = self._common_params(dtype)
-        averaging = self._averaging()
+        averaging, average, tau = self._averaging(), bool(self.average), self._tau()
         if self.precondition == "natural":
             horizon = self._memory(dtype) or 0
-            return natural_two_compartment.Params(dynamics, guards, horizon, eps, averaging, self._tau())
-        return two_compartment.Params(dynamics, guards, window, eps, averaging, int(self.horizon or 0), self._tau())
+            return natural_two_compartment.Params(dynamics, guards, horizon, eps, averaging, tau, average)
+        scaled, horizon = self.precondition == "scale", int(self.horizon or 0)
+        return two_compartment.Params(dynamics, guards, window, eps, averaging, horizon, tau, average, scaled)
 
     def _bounded(self, rates: Array, state: Any) -> Array:
         tau = self._tau()

@@ -16,7 +16,7 @@ Appendix C of the paper:
                which it equals at the solution. Where it is over 4 times or under a quarter of that, the weights go back to
                where it was last within a factor 2, and the learning rates are halved (to a sixteenth at most) until it is again.
 
-Counted with them: `regularised` and `unsettled` samples of the dynamics.
+Counted with them: samples whose dynamics were `regularised` or did not settle (`unsettled`).
 """
 
 import math
@@ -163,6 +163,20 @@ def lift_singular_values(W, eps, ws):
 
 
 @cold
+def lift_transposed(W, scratch, eps, ws):
+    """`lift_singular_values` of the transpose of W (n x d, d <= n), in a scratch array of its shape."""
+    for i in range(W.shape[1]):
+        for p in range(W.shape[0]):
+            scratch[i, p] = W[p, i]
+    lifted = lift_singular_values(scratch, eps, ws)
+    if lifted:
+        for i in range(W.shape[1]):
+            for p in range(W.shape[0]):
+                W[p, i] = scratch[i, p]
+    return lifted
+
+
+@cold
 def lift_eigenvalues(W, eps, ws):
     """Set the eigenvalues of the symmetric W that fell below 0.01 to 1; True if there were any."""
     d = W.shape[0]
@@ -193,7 +207,7 @@ def lift_eigenvalues(W, eps, ws):
 def _orthogonalise_rows(A, U):
     """One-sided Jacobi: rotate pairs of rows of A until all are orthogonal; U gets the rotation."""
     d, n = A.shape
-    small = 1e-15 if A.itemsize == 8 else 1e-6  # single precision never comes to 1e-15
+    small = 1e-15 if A.itemsize == 8 else 1e-6  # float32 never reaches 1e-15
     for i in range(d):
         for j in range(d):
             U[i, j] = 1.0 if i == j else 0.0

@@ -26,13 +26,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .generic import cold, fma, hot
+from .generic import cold, hot
 from .guards import ENERGY
 from .plasticity import apply, dot
 
 #: The guard `energy` looks every so many samples, and never makes the rates slower than this share.
 WINDOW = 1000
-#: v = R u_bar is computed anew every so many samples, and by updates in between.
+#: v = R u_bar is recomputed every so many samples, and updated in between.
 REFRESH = 64
 SLOWEST = 1 / 16
 
@@ -40,13 +40,25 @@ SLOWEST = 1 / 16
 class Input(NamedTuple):
     """The input side of a natural network."""
 
-    F: np.ndarray  # (d, k)
-    R: np.ndarray  # (d, d)
+    F: np.ndarray
+    R: np.ndarray
     u_bar: np.ndarray
     v: np.ndarray  # R u_bar
     n: np.ndarray  # (1,) samples behind F, R and u_bar, those of the first block included
     energy: np.ndarray  # (2,) of the outputs and of the whitened input since the guard `energy` last looked
     brake: np.ndarray  # (1,) what that guard has made of the learning rates
+
+
+#: Shapes of these arrays, for the rules that have them as their part `inp`.
+SHAPES = {
+    "inp.F": "dk",
+    "inp.R": "dd",
+    "inp.u_bar": "d",
+    "inp.v": "d",
+    "inp.n": "1:int64",
+    "inp.energy": "2:float64",
+    "inp.brake": "1:float64",
+}
 
 
 class Workspace(NamedTuple):
@@ -82,21 +94,21 @@ def observe(inp, work, horizon):
     along = R.dtype.type(0)
     for i in range(d):
         r[i] = dot(R, i, du)
-        q = fma(r[i], du[i], q)
-        along = fma(v[i], du[i], along)
-    shrink = one / fma(w, q, one)
+        q += r[i] * du[i]
+        along += v[i] * du[i]
+    shrink = one / (one + w * q)
     grow = one / (one - w)
     f = math.sqrt(w * shrink * grow)
     for i in range(d):
-        u_bar[i] = fma(w, du[i], u_bar[i])
-        v[i] = fma(w * shrink * (one - along), r[i], v[i]) * grow
+        u_bar[i] += w * du[i]
+        v[i] = (v[i] + w * shrink * (one - along) * r[i]) * grow
         du[i] = f * r[i]
     for i in range(d):
         for j in range(d):
-            R[i, j] = fma(grow, R[i, j], -(du[i] * du[j]))
+            R[i, j] = grow * R[i, j] - du[i] * du[j]
     for i in range(d):
         r[i] *= shrink
-    if inp.n[0] % REFRESH == 0:  # what rounding did to v would stay for ever
+    if inp.n[0] % REFRESH == 0:  # rounding errors of v would accumulate
         apply(R, u_bar, v)
     return q
 
@@ -114,11 +126,11 @@ def measure_energy(inp, work, y):
     """Add the energy of the outputs, |y|^2, and of the whitened input, u' R u, to what the guard `energy` compares."""
     s = 0.0
     for i in range(y.shape[0]):
-        s = fma(y[i], y[i], s)
+        s += y[i] * y[i]
     inp.energy[0] += s
     s = 0.0
     for j in range(work.u.shape[0]):
-        s = fma(work.u[j], work.r[j] + inp.v[j], s)
+        s += work.u[j] * (work.r[j] + inp.v[j])
     inp.energy[1] += s
 
 
@@ -145,25 +157,6 @@ def restore(W, mean, good, lost, healthy):
         for j in range(W.shape[1]):
             if lost:
                 W[i, j] = good[i, j]
-                if mean.shape[0] > 0:
-                    mean[i, j] = good[i, j]
+                mean[i, j] = good[i, j]
             elif healthy:
                 good[i, j] = W[i, j]
-
-
-@hot
-def average(mean, W, weight):
-    """mean <- mean + weight (W - mean); a mean without rows is switched off."""
-    if mean.shape[0] > 0:
-        weight = mean.dtype.type(weight)
-        for i in range(W.shape[0]):
-            for j in range(W.shape[1]):
-                mean[i, j] = fma(weight, W[i, j] - mean[i, j], mean[i, j])
-
-
-@hot
-def averaging_weight(n, gamma, horizon):
-    """(gamma + 1)/(n + gamma), and never below (gamma + 1)/horizon where one is set (> 0)."""
-    if horizon > 0 and n > horizon:
-        return min(1.0, (gamma + 1.0) / horizon)
-    return (gamma + 1.0) / (n + gamma)

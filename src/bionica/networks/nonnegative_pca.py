@@ -3,8 +3,8 @@
     y_t = [W h_t]_+
     W <- W + eta_t y_t (h_t - W' y_t)'
 
-The mixtures must be noncentered-whitened: offline (`whitening_layer.Fixed`, as the paper does), by a layer that learns
-(`Learned`), or beforehand (`Absent`). The rule is not local: a synapse needs W' y, which sums over all outputs.
+The mixtures must be noncentered-whitened: offline (`Offline`, as the paper does), by a layer that learns (`Online`), or beforehand
+(`Whitened`). The rule is not local: a synapse needs W' y, which sums over all outputs.
 """
 
 from typing import Any, NamedTuple
@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import whitening_layer
-from .generic import fma
 from .guards import cap_rate, flip_silent
 from .plasticity import apply, mean_weight
-from .rule import bookkeeping, inspect, learn, repair, settle, workspace
+from .rule import Rule, bookkeeping, register
 from .settling.pivoting import scratch
 from .whitening_layer import learn_whitening, refresh_whitening, whiten
 
@@ -23,12 +22,24 @@ from .whitening_layer import learn_whitening, refresh_whitening, whiten
 class State(NamedTuple):
     """What the network remembers."""
 
-    layer: Any  # the whitening
-    W: np.ndarray  # (d, number of whitened directions)
-    t: np.ndarray  # samples seen
-    fired: np.ndarray  # whether each output has ever fired
+    layer: Any
+    W: np.ndarray
+    t: np.ndarray
+    fired: np.ndarray
     rng: np.ndarray
     repairs: np.ndarray
+
+
+class Offline(State):
+    """Whitened by a fixed matrix."""
+
+
+class Online(State):
+    """Whitened by a layer that learns."""
+
+
+class Whitened(State):
+    """The mixtures are white already."""
 
 
 class Params(NamedTuple):
@@ -49,24 +60,20 @@ class Work(NamedTuple):
 
 
 def init(layer: Any, W: np.ndarray, rng: np.ndarray) -> State:
-    """Return a network that has seen nothing, with these initial weights (copied)."""
-    d = W.shape[0]
-    return State(
-        layer=layer,
-        W=W.copy(),
-        **bookkeeping(d, rng),
-    )
+    """Return a network that has seen nothing, with this whitening and these initial weights (copied)."""
+    kinds = {whitening_layer.Fixed: Offline, whitening_layer.Learned: Online, whitening_layer.Absent: Whitened}
+    return kinds[type(layer)](layer=layer, W=W.copy(), **bookkeeping(len(W), rng))
 
 
-@workspace.register(State)
-def _workspace(state):
+def workspace(state):
+    """Allocate scratch arrays."""
     d, k = state.W.shape
     ws = scratch(d, state.W.dtype)
     return Work(whitening_layer.workspace(k, state.W.dtype, ws.events), np.zeros(d, state.W.dtype), ws)
 
 
-@settle.register(State)
-def _settle(state, work, params, X, t):
+def settle(state, work, params, X, t):
+    """y = [W h]_+."""
     whiten(state.layer, work.first, params.dynamics, X, t)
     y = work.y
     apply(state.W, work.first.h, y)
@@ -74,15 +81,15 @@ def _settle(state, work, params, X, t):
         y[i] = max(y[i], y.dtype.type(0))
 
 
-@learn.register(State)
-def _learn(state, work, params, X, t, rates):
+def learn(state, work, params, X, t, rates):
+    """The update of W, and those of the whitening layer."""
     W, h, y = state.W, work.first.h, work.y
     eta = rates[t, 0]
     state.t[0] += 1
     if params.guards.rate:
         size = rates.dtype.type(0)
         for i in range(y.shape[0]):
-            size = fma(y[i], y[i], size)
+            size += y[i] * y[i]
         eta = cap_rate(eta, size, rates.dtype.type(1), work.ws.events)
     eta = W.dtype.type(eta)
     e = work.first.c  # h - W' y
@@ -90,27 +97,46 @@ def _learn(state, work, params, X, t, rates):
         e[j] = h[j]
     for i in range(y.shape[0]):
         for j in range(h.shape[0]):
-            e[j] = fma(-W[i, j], y[i], e[j])
+            e[j] -= W[i, j] * y[i]
     for i in range(y.shape[0]):
         a = eta * y[i]
         for j in range(h.shape[0]):
-            W[i, j] = fma(a, e[j], W[i, j])
+            W[i, j] += a * e[j]
     zeta = rates[t, rates.shape[1] - 1]
     weight = mean_weight(rates, state.t[0], params.mean_window)
     learn_whitening(state.layer, work.first, params.dynamics, X, t, zeta, weight)
 
 
-@repair.register(State)
-def _repair(state, work, params):
+def repair(state, work, params):
+    """The guard `silent`."""
     if params.guards.silent:
         flip_silent(state.W, work.y, state.fired, work.ws.events)
 
 
-@inspect.register(State)
-def _inspect(state, work, params):
+def inspect(state, work, params):
+    """The whitening layer's inverse is recomputed from time to time."""
     refresh_whitening(state.layer, work.first, state.t[0])
 
 
 def unmixing(state: State) -> np.ndarray:
-    """W F: what the network does to a mixture while every neuron fires."""
+    """W F."""
     return np.asarray(state.W @ whitening_layer.whitening(state.layer))
+
+
+def _declare(name, cls, layer, shapes, **rest):
+    functions = workspace, settle, learn, unmixing, repair, inspect
+    return register(Rule(name, cls, Params, shapes, *functions, parts={"layer": layer}, **rest))
+
+
+OFFLINE = _declare(
+    "nonnegative_pca", Offline, whitening_layer.Fixed, {"layer.F": "hk", "W": "dh"}, projection="layer.F"
+)
+ONLINE = _declare(
+    "nonnegative_pca_online",
+    Online,
+    whitening_layer.Learned,
+    {**whitening_layer.LEARNED, "W": "dd"},
+    input_weights="layer.W_xh",
+    input_mean="layer.x_bar",
+)
+WHITENED = _declare("nonnegative_pca_whitened", Whitened, whitening_layer.Absent, {"layer.width": "1:int64", "W": "dk"})

@@ -1,27 +1,16 @@
-"""What the learning rules share: sums, projections, running means and Hebbian outer products.
+"""What the learning rules share: products, running means, Hebbian updates, averaged weights.
 
 Loops index X[t, j] in place: at d = 3 slicing X[t] costs more than the whole step.
 """
 
-from .generic import SHORT, fma, hot, sums
+from .generic import cold, hot
 
 
 @hot
 def dot(A, i, v):
     """The sum of A_ij v_j over j."""
-    n = v.shape[0]
-    if n >= SHORT:
-        return _long_dot(A, i, v)
-    s = A[i, 0] * v[0]
-    for j in range(1, n):
-        s = fma(A[i, j], v[j], s)
-    return s
-
-
-@sums
-def _long_dot(A, i, v):
-    s = A[i, 0] * v[0]
-    for j in range(1, v.shape[0]):
+    s = A.dtype.type(0)
+    for j in range(v.shape[0]):
         s += A[i, j] * v[j]
     return s
 
@@ -29,16 +18,6 @@ def _long_dot(A, i, v):
 @hot
 def dot_rows(A, i, B, j, n):
     """The sum of A_ip B_jp over the first n p."""
-    if n >= SHORT:
-        return _long_dot_rows(A, i, B, j, n)
-    s = A.dtype.type(0)
-    for p in range(n):
-        s = fma(A[i, p], B[j, p], s)
-    return s
-
-
-@sums
-def _long_dot_rows(A, i, B, j, n):
     s = A.dtype.type(0)
     for p in range(n):
         s += A[i, p] * B[j, p]
@@ -46,7 +25,7 @@ def _long_dot_rows(A, i, B, j, n):
 
 
 @hot
-def size(v):
+def absolute_sum(v):
     """The sum of |v_i|: finite only if every v_i is."""
     s = v.dtype.type(0)
     for i in range(v.shape[0]):
@@ -68,11 +47,22 @@ def apply(W, v, c):
         c[i] = dot(W, i, v)
 
 
+@cold
+def multiply(A, B, M):
+    """M <- A B."""
+    for i in range(M.shape[0]):
+        for j in range(M.shape[1]):
+            M[i, j] = 0
+        for p in range(B.shape[0]):
+            for j in range(M.shape[1]):
+                M[i, j] += A[i, p] * B[p, j]
+
+
 @hot
 def mean_weight(rates, t, window):
     """Weight of sample number t (from 1) in a running mean: 1/t, and never below 1/window where one is set (> 0).
 
-    In the precision of the rates, as all that becomes one.
+    In the precision of the rates.
     """
     if window > 0 and t > window:
         t = window
@@ -84,7 +74,7 @@ def follow(mean, v, weight):
     """mean <- mean + weight (v - mean)."""
     weight = mean.dtype.type(weight)
     for i in range(mean.shape[0]):
-        mean[i] = fma(weight, v[i] - mean[i], mean[i])
+        mean[i] += weight * (v[i] - mean[i])
 
 
 @hot
@@ -92,7 +82,14 @@ def follow_input(mean, X, t, weight):
     """mean <- mean + weight (x_t - mean)."""
     weight = mean.dtype.type(weight)
     for j in range(mean.shape[0]):
-        mean[j] = fma(weight, X[t, j] - mean[j], mean[j])
+        mean[j] += weight * (X[t, j] - mean[j])
+
+
+@hot
+def subtract(v, mean, out):
+    """out <- v - mean."""
+    for i in range(v.shape[0]):
+        out[i] = v[i] - mean[i]
 
 
 @hot
@@ -102,7 +99,7 @@ def hebb(W, eta, post, post_bar, pre, pre_bar):
     for i in range(W.shape[0]):
         a = post[i] - post_bar[i]
         for j in range(W.shape[1]):
-            W[i, j] = fma(eta, fma(a, pre[j] - pre_bar[j], -W[i, j]), W[i, j])
+            W[i, j] += eta * (a * (pre[j] - pre_bar[j]) - W[i, j])
 
 
 @hot
@@ -112,13 +109,52 @@ def hebb_input(W, eta, post, post_bar, X, t, x_bar):
     for i in range(W.shape[0]):
         a = post[i] - post_bar[i]
         for j in range(W.shape[1]):
-            W[i, j] = fma(eta, fma(a, X[t, j] - x_bar[j], -W[i, j]), W[i, j])
+            W[i, j] += eta * (a * (X[t, j] - x_bar[j]) - W[i, j])
 
 
 @hot
-def hebb_raw(W, eta, post, pre):
-    """W <- W + eta (post pre' - W), uncentred."""
+def hebb_uncentred(W, eta, post, pre):
+    """W <- W + eta (post pre' - W)."""
     eta = W.dtype.type(eta)
     for i in range(W.shape[0]):
         for j in range(W.shape[1]):
-            W[i, j] = fma(eta, fma(post[i], pre[j], -W[i, j]), W[i, j])
+            W[i, j] += eta * (post[i] * pre[j] - W[i, j])
+
+
+@hot
+def product_and_hebb(W, eta, post, pre, out):
+    """out <- W pre, then W <- W + eta (post pre' - W); row by row, so that each row is read once."""
+    eta = W.dtype.type(eta)
+    for i in range(W.shape[0]):
+        out[i] = dot(W, i, pre)
+        for j in range(W.shape[1]):
+            W[i, j] += eta * (post[i] * pre[j] - W[i, j])
+
+
+@hot
+def transposed_product_and_hebb(W, eta, post, pre, out):
+    """out <- W' post, then W <- W + eta (post pre' - W); row by row, so that each row is read once."""
+    eta = W.dtype.type(eta)
+    for j in range(W.shape[1]):
+        out[j] = 0
+    for i in range(W.shape[0]):
+        for j in range(W.shape[1]):
+            out[j] += W[i, j] * post[i]
+            W[i, j] += eta * (post[i] * pre[j] - W[i, j])
+
+
+@hot
+def average(mean, W, weight):
+    """mean <- mean + weight (W - mean)."""
+    weight = mean.dtype.type(weight)
+    for i in range(W.shape[0]):
+        for j in range(W.shape[1]):
+            mean[i, j] += weight * (W[i, j] - mean[i, j])
+
+
+@hot
+def averaging_weight(n, gamma, horizon):
+    """(gamma + 1)/(n + gamma), and never below (gamma + 1)/horizon where one is set (> 0)."""
+    if horizon > 0 and n > horizon:
+        return min(1.0, (gamma + 1.0) / horizon)
+    return (gamma + 1.0) / (n + gamma)

@@ -1,65 +1,131 @@
-"""What a learning rule is: functions of its State, found by type in Python and in Numba alike.
+"""What a learning rule is, and the registry of all rules.
 
-A rule file defines `State` (a NamedTuple of arrays) and `Params` (a NamedTuple of scalars) and registers
+A rule file defines `State` (a NamedTuple of arrays that ends with those of `bookkeeping`), `Params` (a NamedTuple of plain numbers
+with at least `dynamics` and `guards`) and the functions
 
-    workspace(state) -> work                 scratch arrays, a NamedTuple made anew for each call from outside
+    workspace(state) -> work                 scratch arrays, a NamedTuple with at least `y` and `ws`, made for each call
     settle(state, work, params, X, t)        work.y <- the output for the mixture X[t]; changes `work` only
     learn(state, work, params, X, t, rates)  the synaptic updates for that mixture; changes `state`
     repair(state, work, params)              the guards of every sample, after the updates; changes `state`
     inspect(state, work, params)             the guards of every 100 samples, after those; changes `state`
-    finish(state, params)                    what the loop leaves for the end of a block, if anything; changes `state`
+    unmixing(state) -> matrix                what the network does to a mixture while every output fires
 
-Of several matrices `learn` changes those last that `settle` reads first: what was touched last is still in the cache.
+and declares them, once, with ``RULE = register(Rule(...))``. Everything that runs, saves, sweeps or draws networks reads that
+record: the loop, blocks of wide inputs, CUDA, model files, the command line and the tests. `workspace` and `unmixing` run in
+Python, the others are compiled: they have no annotations, allocate nothing, and call functions that are `hot` or `cold` (see
+`generic`).
 
-The loop in `stream` calls these names. Registered functions carry no annotations: `numba.extending.overload` refuses
-them.
+Update last the matrices that `settle` reads first, so that they are still in cache.
 """
 
-import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from .generic import generic
 from .guards import n_repairs
+from .settling.exact import inverse
+
+#: Shapes of the arrays that every State ends with.
+BOOKKEEPING = {"t": "1:int64", "fired": "d:bool", "rng": "2:int64", "repairs": f"{n_repairs}:int64"}
 
 
-@functools.singledispatch
-def workspace(state: Any) -> Any:
-    """Scratch arrays for one run over `state`; called from Python only."""
-    raise TypeError(f"no workspace() is registered for {type(state).__name__}")
+def nothing(state, work, params):
+    """A rule without guards."""
 
 
-@functools.singledispatch
-def finish(state: Any, params: Any) -> None:
-    """Write what the loop did not keep up to date; called from Python only, after the loop."""
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A learning rule.
+
+    Attributes
+    ----------
+    name : str
+        Its name in model files and in the names of cache files.
+    State, Params : NamedTuple classes
+    shapes : mapping of str to str
+        The shape of every array of a State: "dk" is (d, k), "2:int64" two integers. The letters k (mixtures), d (outputs) and any
+        other stand for lengths; without a dtype the array has the precision of the network. Arrays of a part are 'part.name'.
+        Those of `bookkeeping` need not be listed.
+    workspace, settle, learn, unmixing, repair, inspect : callables
+        See the module.
+    parts : mapping of str to NamedTuple class, optional
+        The fields of State that are NamedTuples themselves.
+    averages : mapping of str to str, optional
+        Weights, and the fields that hold their averages.
+    products : mapping of str to (str, str), optional
+        Fields that are the product of two others.
+    inverses : mapping of str to str, optional
+        Fields that are the inverse of a symmetric matrix. Only the exact solver reads them.
+    symmetric : tuple of str, optional
+        Other matrices that are symmetric.
+    input_weights : str, optional
+        The field of weights that learn from the mixtures themselves, for blocks of wide inputs. Such a rule sees the mixtures
+        through inner products with these weights and with `input_mean` alone.
+    input_mean : str, optional
+        The field with the running mean of the mixtures.
+    projection : str, optional
+        The field of a matrix that does not learn and is all that the rule applies to the mixtures.
+    inspects_input : bool, optional
+        Whether `inspect` reads the weights from the mixtures.
+    """
+
+    name: str
+    State: Any
+    Params: Any
+    shapes: Mapping[str, str]
+    workspace: Callable[..., Any]
+    settle: Callable[..., None]
+    learn: Callable[..., None]
+    unmixing: Callable[[Any], np.ndarray]
+    repair: Callable[..., None] = nothing
+    inspect: Callable[..., None] = nothing
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    averages: Mapping[str, str] = field(default_factory=dict)
+    products: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    inverses: Mapping[str, str] = field(default_factory=dict)
+    symmetric: tuple[str, ...] = ()
+    input_weights: str = ""
+    input_mean: str = "x_bar"
+    projection: str = ""
+    inspects_input: bool = False
+
+    def averaged(self, state: Any) -> Any:
+        """Return the network that reads out with its averaged weights; shares memory with `state`."""
+        state = state._replace(**{name: getattr(state, mean) for name, mean in self.averages.items()})
+        state = state._replace(
+            **{name: getattr(state, a) @ getattr(state, b) for name, (a, b) in self.products.items()}
+        )
+        return state._replace(**{name: inverse(getattr(state, M)) for name, M in self.inverses.items()})
+
+
+#: Every rule by its State.
+_BY_STATE: dict[Any, Rule] = {}
+#: Every rule by its name; a rule that is defined again replaces the first.
+RULES: dict[str, Rule] = {}
+
+
+def register(rule: Rule) -> Rule:
+    """Make a rule known, and return it."""
+    _BY_STATE[rule.State] = rule
+    RULES[rule.name] = rule
+    return rule
+
+
+def rule_of(state: Any) -> Rule:
+    """Return the rule that a state belongs to."""
+    try:
+        return _BY_STATE[type(state)]
+    except KeyError:
+        raise TypeError(f"no rule is registered for {type(state)}: declare it with register(Rule(...))") from None
 
 
 def bookkeeping(d: int, rng: np.ndarray) -> dict[str, np.ndarray]:
-    """Return what every State ends with: samples seen, who has ever fired, random numbers, repairs."""
+    """Return what every State ends with: samples seen, which outputs have ever fired, random numbers, repairs."""
     return {
         "t": np.zeros(1, np.int64),
         "fired": np.zeros(d, np.bool_),
         "rng": rng.copy(),
         "repairs": np.zeros(n_repairs, np.int64),
     }
-
-
-@generic
-def settle(state, work, params, X, t):
-    """work.y <- the network's output for X[t], with the weights as they are."""
-
-
-@generic
-def learn(state, work, params, X, t, rates):
-    """The synaptic updates that follow `settle`."""
-
-
-@generic
-def repair(state, work, params):
-    """The guards that follow `learn`."""
-
-
-@generic
-def inspect(state, work, params):
-    """The guards that look every 100 samples, and what is computed anew then."""

@@ -1,12 +1,15 @@
 """A network's state as a flat dict of named arrays, and back."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from .rule import BOOKKEEPING, Rule
+
 
 def to_arrays(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
-    """Name every array of a state; those of a layer inside it as 'layer.W'."""
+    """Name every array of a state; those of a part as 'part.name'."""
     arrays: dict[str, np.ndarray] = {}
     for name, value in zip(state._fields, state, strict=True):
         if isinstance(value, np.ndarray):
@@ -16,30 +19,50 @@ def to_arrays(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
     return arrays
 
 
-def leaves(value: Any) -> list[np.ndarray]:
-    """Every array of nested named tuples, in order."""
-    return [value] if isinstance(value, np.ndarray) else [leaf for part in value for leaf in leaves(part)]
-
-
-def from_arrays(template: Any, arrays: dict[str, np.ndarray], prefix: str = "") -> Any:
-    """Build a state like `template` from copies of `arrays`.
+def from_arrays(rule: Rule, arrays: Mapping[str, np.ndarray], k: int) -> Any:
+    """Build a state of this rule for k mixtures from copies of `arrays`.
 
     Raises
     ------
     ValueError
-        If an array is missing or has not the template's shape and dtype.
+        If an array is missing, or its shape, dtype or byte order is not what the rule declares, or it holds NaN or infinity.
     """
-    values = []
-    for name, value in zip(template._fields, template, strict=True):
-        if not isinstance(value, np.ndarray):
-            values.append(from_arrays(value, arrays, f"{prefix}{name}."))
-            continue
-        new = arrays.get(prefix + name)
-        if new is None or new.shape != value.shape or new.dtype != value.dtype:
-            found = "nothing" if new is None else f"{new.dtype} of shape {new.shape}"
-            raise ValueError(f"{prefix}{name}: {value.dtype} of shape {value.shape} was expected, found {found}")
-        values.append(np.array(new, order="C"))
-    return type(template)(*values)
+    sizes, dtype = {"k": k}, None
+    shapes = {**rule.shapes, **BOOKKEEPING}
+    for name, spec in shapes.items():
+        if name not in arrays:
+            raise ValueError(f"{name} is missing")
+        array = arrays[name]
+        letters, _, wanted = spec.partition(":")
+        dims = [int(letters)] if letters.isdigit() else [sizes.setdefault(s, n) for s, n in zip(letters, array.shape)]  # noqa: B905
+        dtype = dtype if wanted or dtype is not None else array.dtype
+        expected = np.dtype(wanted) if wanted else dtype
+        if (
+            array.shape != tuple(dims)
+            or len(dims) != (1 if letters.isdigit() else len(letters))
+            or array.dtype != expected
+        ):
+            raise ValueError(
+                f"{name}: {expected} of shape {spec} with {sizes} was expected, found {array.dtype} {array.shape}"
+            )
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"{name} holds NaN or infinity")
+    if dtype not in (np.float32, np.float64):
+        raise ValueError(f"weights must be float32 or float64, not {dtype}")
+    return _build(rule.State, rule, arrays, "")
+
+
+def _build(cls, rule, arrays, prefix):
+    return cls(*(
+        _build(rule.parts[name], rule, arrays, f"{name}.") if name in rule.parts and not prefix
+        else np.array(arrays[prefix + name], order="C")
+        for name in cls._fields
+    ))  # fmt: skip
+
+
+def leaves(value: Any) -> list[np.ndarray]:
+    """Every array of nested named tuples, in order."""
+    return [value] if isinstance(value, np.ndarray) else [leaf for part in value for leaf in leaves(part)]
 
 
 def copy(state: Any) -> Any:
@@ -48,5 +71,11 @@ def copy(state: Any) -> Any:
 
 
 def writable(state: Any) -> Any:
-    """Return this state, or a copy of one that lies in read-only memory (a memory-mapped model): the loop knows one type."""
-    return state if all(a.flags.writeable for a in to_arrays(state).values()) else copy(state)
+    """Return this state, or a copy of one in read-only memory (a memory-mapped model): the loop is compiled for one type."""
+    return state if all(a.flags.writeable for a in leaves(state)) else copy(state)
+
+
+def precision(state: Any) -> np.dtype[Any]:
+    """The dtype of a network's weights."""
+    shapes = to_arrays(state)
+    return next(a.dtype for name, a in shapes.items() if a.dtype.kind == "f")

@@ -18,10 +18,10 @@ import numpy as np
 
 from . import whitening_layer
 from .guards import flip_silent, lift_eigenvalues
-from .plasticity import apply, hebb_raw, mean_weight
-from .rule import bookkeeping, inspect, learn, repair, settle, workspace
-from .settling.exact import inverse
-from .settling.gradient import follow_lateral, refresh_lateral, settle_lateral
+from .plasticity import apply, hebb_uncentred, mean_weight
+from .rule import Rule, bookkeeping, register
+from .settling.exact import inverse, refresh_inverse
+from .settling.lateral import follow_lateral, settle_lateral
 from .settling.pivoting import scratch
 from .whitening_layer import learn_whitening, refresh_whitening, whiten
 
@@ -29,12 +29,12 @@ from .whitening_layer import learn_whitening, refresh_whitening, whiten
 class State(NamedTuple):
     """What the network remembers."""
 
-    layer: Any  # the whitening layer
-    W_hy: np.ndarray  # (d, d)
-    W_yy: np.ndarray  # (d, d)
-    H: np.ndarray  # (d, d) the inverse of W_yy
-    t: np.ndarray  # samples seen
-    fired: np.ndarray  # whether each output has ever fired
+    layer: whitening_layer.Learned
+    W_hy: np.ndarray
+    W_yy: np.ndarray
+    H: np.ndarray  # the inverse of W_yy
+    t: np.ndarray
+    fired: np.ndarray
     rng: np.ndarray
     repairs: np.ndarray
 
@@ -69,49 +69,69 @@ def init(W_xh: np.ndarray, W_hg: np.ndarray, W_hy: np.ndarray, W_yy: np.ndarray,
     )
 
 
-@workspace.register(State)
-def _workspace(state):
-    d = state.W_yy.shape[0]
-    dtype = state.W_hy.dtype
+def workspace(state):
+    """Allocate scratch arrays."""
+    d, dtype = len(state.W_yy), state.W_hy.dtype
     ws = scratch(d, dtype)
     first = whitening_layer.workspace(d, dtype, ws.events)
     return Work(first=first, c=np.zeros(d, dtype), y=np.zeros(d, dtype), ws=ws)
 
 
-@settle.register(State)
-def _settle(state, work, params, X, t):
+def settle(state, work, params, X, t):
+    """The whitening layer, then the outputs."""
     whiten(state.layer, work.first, params.dynamics, X, t)
     apply(state.W_hy, work.first.h, work.c)
     settle_lateral(params.dynamics, state.W_yy, state.H, work.c, work.y, work.ws)
 
 
-@learn.register(State)
-def _learn(state, work, params, X, t, rates):
+def learn(state, work, params, X, t, rates):
+    """The updates of both layers."""
     eta = rates[t, 0]
     zeta = rates[t, 1]
     state.t[0] += 1
     weight = mean_weight(rates, state.t[0], params.mean_window)
     follow_lateral(params.dynamics, state.H, eta, work.y, work.ws)
-    hebb_raw(state.W_yy, eta, work.y, work.y)
-    hebb_raw(state.W_hy, eta, work.y, work.first.h)
+    hebb_uncentred(state.W_yy, eta, work.y, work.y)
+    hebb_uncentred(state.W_hy, eta, work.y, work.first.h)
     learn_whitening(state.layer, work.first, params.dynamics, X, t, zeta, weight)
 
 
-@repair.register(State)
-def _repair(state, work, params):
+def repair(state, work, params):
+    """The guard `silent`."""
     if params.guards.silent:
         flip_silent(state.W_hy, work.y, state.fired, work.ws.events)
 
 
-@inspect.register(State)
-def _inspect(state, work, params):
+def inspect(state, work, params):
+    """The guard `spectrum`; inverses are recomputed from time to time."""
     refresh_whitening(state.layer, work.first, state.t[0])
     lifted = False
     if params.guards.spectrum:
         lifted = lift_eigenvalues(state.W_yy, params.eps, work.ws)
-    refresh_lateral(params.dynamics, state.W_yy, state.H, state.t[0], lifted)
+    refresh_inverse(state.W_yy, state.H, state.t[0], lifted)
 
 
 def unmixing(state: State) -> np.ndarray:
-    """W_yy^-1 W_hy F: what the network does to a mixture while every neuron fires."""
+    """W_yy^-1 W_hy F, with the whitening layer's F."""
     return np.asarray(np.linalg.solve(state.W_yy, state.W_hy) @ whitening_layer.whitening(state.layer))
+
+
+RULE = register(
+    Rule(
+        "two_layer_nsm",
+        State,
+        Params,
+        {**whitening_layer.LEARNED, "W_hy": "dd", "W_yy": "dd", "H": "dd"},
+        workspace,
+        settle,
+        learn,
+        unmixing,
+        repair,
+        inspect,
+        parts={"layer": whitening_layer.Learned},
+        inverses={"H": "W_yy"},
+        symmetric=("W_yy",),
+        input_weights="layer.W_xh",
+        input_mean="layer.x_bar",
+    )
+)

@@ -9,28 +9,28 @@ g), that is h = (W_hg' W_hg)^-1 W_xh x and g = W_hg h, and the running means mov
 This is Algorithm 1 without the rectification: h is noncentered-whitened over the d leading directions of x.
 Nonnegative PCA can use it, a fixed matrix (whitening offline, as the paper does), or nothing.
 
-The layer keeps B = W_hg^-1, by Sherman and Morrison's formula as W_hg learns and anew every 1000 samples: h = B B' W_xh x. Every h
-is checked against W_hg itself; where B has lost digits it is refined, and where that does not help W_hg' W_hg is factorised.
+The layer keeps B = W_hg^-1: h = B B' W_xh x. B is updated by Sherman and Morrison's formula as W_hg learns, and recomputed every
+1000 samples. Every h is checked against W_hg itself; if B has lost digits, h is refined, and if that does not help, W_hg' W_hg is
+factorised.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .generic import cold, fma, generic, hot
-from .plasticity import apply, dot, dot_rows, follow, follow_input, hebb, hebb_input, project, size
-from .settling.connections import largest_square, multiply, there_and_back
-from .settling.exact import accepted, invert
-from .settling.gradient import REFRESH, ProjectedGradient, iterate
+from .generic import cold, generic, hot
+from .plasticity import absolute_sum, apply, dot, dot_rows, follow, follow_input, hebb, hebb_input, multiply, project
+from .settling.exact import REFRESH, accepted, invert
+from .settling.gradient import ProjectedGradient, iterate_interneurons
 from .settling.pivoting import Exact, linear, overflow, scratch
 
 
 class Learned(NamedTuple):
     """A whitening layer that learns."""
 
-    W_xh: np.ndarray  # (d, k)
-    W_hg: np.ndarray  # (d, d)
-    B: np.ndarray  # (d, d) the inverse of W_hg
+    W_xh: np.ndarray
+    W_hg: np.ndarray
+    B: np.ndarray  # the inverse of W_hg
     x_bar: np.ndarray
     h_bar: np.ndarray
     g_bar: np.ndarray
@@ -39,13 +39,24 @@ class Learned(NamedTuple):
 class Fixed(NamedTuple):
     """Whitening by a matrix that was computed offline."""
 
-    F: np.ndarray  # (d, k)
+    F: np.ndarray
 
 
 class Absent(NamedTuple):
     """No whitening: the mixtures are passed on as they are."""
 
-    width: np.ndarray  # (1,): k
+    width: np.ndarray  # k
+
+
+#: Shapes of these arrays, for the rules that have a layer as their part `layer`.
+LEARNED = {
+    "layer.W_xh": "dk",
+    "layer.W_hg": "dd",
+    "layer.B": "dd",
+    "layer.x_bar": "k",
+    "layer.h_bar": "d",
+    "layer.g_bar": "d",
+}
 
 
 class Work(NamedTuple):
@@ -58,7 +69,7 @@ class Work(NamedTuple):
 
 
 def inverse(W_hg: np.ndarray) -> np.ndarray:
-    """W_hg^-1 for a layer that begins; zeros where there is none, and then factorisations do the work."""
+    """W_hg^-1 for a new layer; zeros if W_hg is singular, and then factorisations do the work."""
     with np.errstate(all="ignore"):
         try:
             B = np.linalg.inv(W_hg.astype(np.float64)).astype(W_hg.dtype)
@@ -97,7 +108,7 @@ def learn_whitening(layer, work, dynamics, X, t, zeta, weight):
 
 @generic
 def refresh_whitening(layer, work, seen):
-    """What is computed anew now and then; `seen` is the number of samples."""
+    """Recompute the inverse now and then; `seen` is the number of samples."""
 
 
 @whiten.register(Learned)
@@ -128,7 +139,7 @@ def _learn_learned(layer, work, dynamics, X, t, zeta, weight):
 
 @refresh_whitening.register(Learned)
 def _refresh_learned(layer, work, seen):
-    if seen % REFRESH == 0 or size(layer.B[0]) == 0:  # there is none yet, or it was given up
+    if seen % REFRESH == 0 or absolute_sum(layer.B[0]) == 0:  # singular when it was last needed
         _invert(layer.W_hg, layer.B, work.ws)
 
 
@@ -168,7 +179,7 @@ def learn_feedback(dynamics, W_hg, B, zeta, h, h_bar, g, g_bar, ws):
 
 @settle_whitening.register(ProjectedGradient)
 def _settle_gradient(dynamics, W_hg, B, c, h, g, ws):
-    iterate(dynamics, W_hg, W_hg.T, c, h, g, ws, False)
+    iterate_interneurons(dynamics, W_hg, W_hg.T, c, h, g, ws, False)
 
 
 @learn_feedback.register(ProjectedGradient)
@@ -186,7 +197,7 @@ def _learn_exact(dynamics, W_hg, B, zeta, h, h_bar, g, g_bar, ws):
 
 @settle_whitening.register(Exact)
 def _settle_exact(dynamics, W_hg, B, c, h, g, ws):
-    c_sum = size(c)
+    c_sum = absolute_sum(c)
     if not c_sum < np.inf:
         overflow(h)
         return
@@ -199,23 +210,41 @@ def _settle_exact(dynamics, W_hg, B, c, h, g, ws):
 def solve(B, c, h, g):
     """h <- B B' c, by way of g."""
     for p in range(g.shape[0]):
-        g[p] = B[0, p] * c[0]
-    for i in range(1, c.shape[0]):
+        g[p] = 0
+    for i in range(c.shape[0]):
         for p in range(g.shape[0]):
-            g[p] = fma(B[i, p], c[i], g[p])
+            g[p] += B[i, p] * c[i]
     apply(B, g, h)
 
 
 @hot
 def solved(eps, W_hg, c, c_sum, h, g, ws):
     """g <- W_hg h and ws.w <- c - W_hg' g; returns whether that is small beside the terms of the sum."""
-    there_and_back(W_hg, h, g, c, ws.w)
+    d, w = c.shape[0], ws.w
     zero = c.dtype.type(0)
+    for i in range(d):
+        w[i] = c[i]
+    for p in range(g.shape[0]):
+        g[p] = dot(W_hg, p, h)
+        for i in range(d):
+            w[i] -= W_hg[p, i] * g[p]
     worst = zero
-    for i in range(c.shape[0]):
-        worst = max(worst, abs(ws.w[i]))
+    for i in range(d):
+        worst = max(worst, abs(w[i]))
     eps = c.dtype.type(eps)
-    return accepted(eps, worst, c_sum, zero) or accepted(eps, worst, c_sum, largest_square(W_hg) * size(h))
+    return accepted(eps, worst, c_sum, zero) or accepted(eps, worst, c_sum, _largest_square(W_hg) * absolute_sum(h))
+
+
+@cold
+def _largest_square(W):
+    """The largest sum of squares of a column."""
+    largest = W.dtype.type(0)
+    for i in range(W.shape[1]):
+        s = W.dtype.type(0)
+        for p in range(W.shape[0]):
+            s += W[p, i] * W[p, i]
+        largest = max(largest, s)
+    return largest
 
 
 @cold
@@ -227,11 +256,11 @@ def _refine(dynamics, W_hg, B, c, c_sum, h, g, ws):
             h[i] += ws.free[i]
         if solved(dynamics.eps, W_hg, c, c_sum, h, g, ws):
             return
-    solve_anew(dynamics.eps, W_hg, c, h, g, ws)
+    solve_without_inverse(dynamics.eps, W_hg, c, h, g, ws)
 
 
 @cold
-def solve_anew(eps, W_hg, c, h, g, ws):
+def solve_without_inverse(eps, W_hg, c, h, g, ws):
     """h and g without B."""
     multiply(W_hg.T, W_hg, ws.M)
     linear(Exact(eps), ws.M, c, h, ws)
@@ -262,16 +291,16 @@ def follow_inverse(B, zeta, h, h_bar, g, g_bar, ws):
     for i in range(d):
         dh = h[i] - h_bar[i]
         Bdg[i] = dot(B, i, dg)
-        q = fma(dh, Bdg[i], q)
+        q += dh * Bdg[i]
         for p in range(d):
-            Bdh[p] = fma(dh, B[i, p], Bdh[p])
+            Bdh[p] += dh * B[i, p]
     grow = one / (one - zeta)
-    below = fma(zeta * grow, q, one)
+    below = one + zeta * grow * q
     if not (zeta < one and below > B.dtype.type(0.1)):
         return False
     f = zeta * grow * grow / below
     for i in range(d):
         a = f * Bdg[i]
         for p in range(d):
-            B[i, p] = fma(grow, B[i, p], -(a * Bdh[p]))
+            B[i, p] = grow * B[i, p] - a * Bdh[p]
     return True

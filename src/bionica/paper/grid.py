@@ -6,7 +6,7 @@ from math import inf, isfinite
 
 import numpy as np
 
-from ..estimators._published import PUBLISHED
+from .. import estimators
 from ..io.tables import Row
 from .reference import NETWORKS, SETTINGS
 from .store import Result
@@ -67,5 +67,5 @@ def _error(row: Row) -> float:
 
 
 def _is_paper(network: str, setting: str, params: dict[str, float]) -> bool:
-    printed = PUBLISHED[network][setting]
+    printed = getattr(estimators, network)._published[setting]
     return all(np.isclose(value, printed[name], rtol=1e-9) for name, value in params.items())

@@ -87,7 +87,7 @@ class Network:
         label = given.get("label", name)
         if not isinstance(label, str) or not label:
             raise PlanError(f"{where}.label = {label!r}: give a word by which the table shall know it")
-        base = published(name, setting) if setting else {}
+        base = published(NETWORKS[name], setting) if setting else {}
         params = table(given.get("params", {}), f"{where}.params")
         fixed = tuple((key, _value(name, base, key, v, f"{where}.params")) for key, v in params.items())
         grid = []
@@ -122,7 +122,7 @@ class Case:
 
     def parameters(self) -> dict[str, Any]:
         """Every parameter that is not the class's default."""
-        base = published(self.network, self.published) if self.published else {}
+        base = published(NETWORKS[self.network], self.published) if self.published else {}
         if not self.published and self.data.d:
             base["n_components"] = self.data.d
         return {**base, **dict(self.params), "random_state": self.seed}

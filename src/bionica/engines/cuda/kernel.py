@@ -1,18 +1,21 @@
 """The kernel that takes networks of one kind through their samples on a GPU, one thread a network (see `gpu`).
 
 `kernel` writes the lines that load a state and copy it between registers and the thread's memory; Numba compiles them with
-`stream.step` and the rules inside.
+`loop.step` and the rule inside. Kernels are cached on disk.
 """
 
 import functools
+import types
 from typing import Any
 
 import numpy as np
 
+from ..._compat.numba_cuda import compile_kernel
 from ...networks.generic import cold
 from ...networks.guards import EVERY
-from ...networks.rule import inspect
-from ..loop import step
+from ...networks.rule import Rule
+from ..fingerprint import digest
+from ..loop import bound
 from .masked import Masked, Pivoted
 
 #: Samples that go through the loop between two looks at the errors; their outputs are local too.
@@ -23,23 +26,19 @@ FLUSH = 1024
 #: instructions, and threads that are at the same place fetch them once (measured: d = 10 gains a fifth, a sixth if they wait at
 #: every sample).
 TOGETHER = 7
-#: Matrices that are symmetric: of those in registers only the lower triangle is kept.
-SYMMETRIC = ("W_zz", "W_yy", "M")
 
 
 # ---------------------------------------------------------------------------------------------- parts of the kernel
 
 
-@cold
 def careful_step(state, work, params, X, t, rates, Y, limit):
     """`step` for a network that is in memory."""
-    return step(state, work, params, X, t, rates, Y, limit)
+    return step(state, work, params, X, t, rates, Y, limit)  # noqa: F821  (of the rule)
 
 
-@cold
 def look(state, work, params):
     """Inspect a network that is in memory."""
-    inspect(state, work, params)
+    inspect(state, work, params)  # noqa: F821
 
 
 @cold
@@ -57,8 +56,9 @@ def add_rows(S, Y, rows, part):
 class _Writer:
     """Writes expressions that build named tuples of local arrays, and the lines that allocate, fill and copy them."""
 
-    def __init__(self, names):
+    def __init__(self, names, rule):
         self.names = names
+        self.rule = rule
         self.lines = []
         self.loaded = []
         self.local = 0
@@ -119,12 +119,13 @@ class _Writer:
         at_home, self.loaded = self.loaded, []
         made = {"state": self.tuple_of(state, load=True), "work": self.tuple_of(work, load=False)}
         made["allocate"] = self.text(8)
-        pairs = list(zip(self.loaded, at_home, strict=True))
+        # Inverses are not read: their copies cost nothing as long as nobody fills them.
+        pairs = [pair for pair in zip(self.loaded, at_home, strict=True) if pair[0][1] not in self.rule.inverses]
         for (name, _, shape), (home, *_) in pairs:
             self.fill(name, shape, f"{home}[{{}}]")
         made["from_home"] = self.text(20)
         for (name, field, shape), (home, *_) in pairs:
-            self.fill(home, shape, f"{name}[{{}}]", field in SYMMETRIC)
+            self.fill(home, shape, f"{name}[{{}}]", field in self.rule.symmetric)
         made["to_home"] = self.text(20)
         self.number = 0
         return {
@@ -214,13 +215,14 @@ def kernel(X, S, data, rates, schedule, times, noted, done, repairs, limit, stri
 
 
 @functools.cache
-def kernel(state, work, params, d, dtype):
-    """Return the compiled kernel for networks of this kind."""
-    from numba import cuda
-
-    functions = {f.__name__: f for f in (step, careful_step, look, add_rows)}
-    names: dict[str, Any] = {"cuda": cuda, "np": np, **functions}
-    writer = _Writer(names)
+def kernel(rule: Rule, state: Any, work: Any, params: Any, d: int, dtype: str) -> Any:
+    """Return the compiled kernel for networks of this rule and kind."""
+    scope = bound(rule)
+    functions = {"step": scope["step"], "add_rows": add_rows}
+    for function in (careful_step, look):
+        functions[function.__name__] = cold(types.FunctionType(function.__code__, {**globals(), **scope}))
+    names: dict[str, Any] = {"np": np, **functions}
+    writer = _Writer(names, rule)
     parts = {"home": writer.tuple_of(state, load=True), "home_work": writer.tuple_of(work, load=False)}
     parts |= {"careful": writer.params(params, Pivoted), "load": writer.text(8)}
     arguments = [f"a{i}" for i in range(len(writer.loaded))]
@@ -243,5 +245,6 @@ def kernel(state, work, params, d, dtype):
         dtype=dtype,
         **parts,
     )
-    exec(compile(text, f"<{state[0].__module__} on a GPU>", "exec"), names)
-    return cuda.jit(fastmath=True)(names["kernel"])
+    classes = [value for value in names.values() if isinstance(value, type)]
+    content = digest([*functions.values(), text], classes)
+    return compile_kernel(text, names, f"{rule.name}_{content}")

@@ -1,7 +1,7 @@
 """Many networks at once on a GPU: the same rules and the same steps, one thread a network.
 
 The sizes of everything that a thread keeps must be known to the compiler: for every combination of rule and sizes `kernel` writes
-the few lines that load a state, and Numba compiles them with `stream.step` and the rules inside. Outputs are compared with the
+the few lines that load a state, and Numba compiles them with `loop.step` and the rule inside. Outputs are compared with the
 sources at once, a few samples at a time, and only sums of squared differences leave the card.
 
 Small networks are kept in registers, which have no address: loops over neurons are unrolled (see `unrolled`), neurons settle by
@@ -16,18 +16,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...networks.rule import workspace
+from ..._compat import numba_cuda
+from ..._compat.numba_cuda import row_stack, simulated
+from ...networks.rule import rule_of
 from ...networks.settling.pivoting import Exact
 from ...networks.state import leaves
-from ..loop import largest_output
+from ..loop import largest_output, plain
 from .kernel import STRIDE, kernel
 from .masked import Masked
 from .unrolling import unrolled
 
 #: Neurons up to which a network is kept in registers and settles by masks.
 MASKED = 10
-#: What such a network does not read.
-UNREAD = ("H", "W_ny", "W_ny_mean", "W_ny_good")
 
 
 class Batch(NamedTuple):
@@ -90,28 +90,26 @@ class Prepared(NamedTuple):
 
 def prepare(batch: Batch, block: int = 128, blocks: int = 0) -> Prepared:
     """Compile for a batch and send it; `block` threads in a block, `blocks` of them (0: one thread a network)."""
-    from numba import cuda
-
+    cuda = numba_cuda.cuda()
     n, (_, T, _), d = len(batch.states), batch.X.shape, batch.S.shape[2]
     block = min(block, n)
-    pairs = [_for_card(*pair) for pair in zip(batch.states, batch.params, strict=True)]
-    arrays = [np.stack(same, axis=-1) for same in zip(*(leaves(state) for state, _ in pairs), strict=True)]
-    numbers = np.array([[float(x) for x in _numbers(params)] for _, params in pairs]).T.reshape(-1, n)
-    compiled = kernel(*kind(batch.states[0], batch.params[0]), d, batch.X.dtype.name)
+    arrays = [np.stack(same, axis=-1) for same in zip(*map(leaves, batch.states), strict=True)]
+    params = [_on_card(state, params) for state, params in zip(batch.states, batch.params, strict=True)]
+    numbers = np.array([[float(x) for x in _numbers(p)] for p in params]).T.reshape(-1, n)
+    compiled = kernel(rule_of(batch.states[0]), *kind(batch.states[0], batch.params[0]), d, batch.X.dtype.name)
     on_card = [cuda.to_device(np.ascontiguousarray(a)) for a in (*arrays, numbers.astype(batch.X.dtype))]
     X, S, data, *shared = [cuda.to_device(np.ascontiguousarray(a)) for a in batch[2:]]
     noted = cuda.to_device(np.zeros((len(batch.times), d, d, n)))
     done, repairs = cuda.to_device(np.full(n, T)), cuda.to_device(np.zeros(n, np.int64))
     rest = (*shared, noted, done, repairs, batch.X.dtype.type(largest_output(batch.X.dtype)), STRIDE, *on_card)
-    with unrolled():
+    with unrolled(simulated()), row_stack():
         compiled[1, block](X, S, cuda.to_device(np.zeros(0, np.int64)), *rest)  # on no network: compiles
     return Prepared(compiled, blocks or -(-n // block), block, (X, S, data, *rest), noted, done, repairs)
 
 
 def launch(batches: list[Prepared]) -> float:
     """Run batches on the card at once, and return the seconds that it took."""
-    from numba import cuda
-
+    cuda = numba_cuda.cuda()
     cuda.synchronize()
     started = time.perf_counter()
     for batch in batches:
@@ -128,24 +126,15 @@ def collect(batch: Prepared) -> Found:
 
 def kind(state: Any, params: Any) -> Any:
     """Return what a kernel depends on: networks with the same can go together."""
-    work = workspace(state)
-    state, params = _for_card(state, params)
-    return _kind(state), _kind(work), _kind(params)
+    return _kind(state), _kind(rule_of(state).workspace(state)), _kind(_on_card(state, params))
 
 
-def _for_card(state, params):
-    """A state and parameters as they go to the card: small networks settle by masks, and need no inverse and no W_ny."""
+def _on_card(state, params):
+    """Parameters as they go to the card: small networks settle by masks."""
+    params = plain(params)
     if isinstance(params.dynamics, Exact) and len(state.fired) <= MASKED:
-        return _lightened(state), params._replace(dynamics=Masked(params.dynamics.eps))
-    return state, params
-
-
-def _lightened(state):
-    if isinstance(state, np.ndarray):
-        return state
-    parts = zip(state._fields, state, strict=True)
-    light = type(state)(*(part[:0] if name in UNREAD else _lightened(part) for name, part in parts))
-    return light._replace(M=state.W_yn.T @ state.W_yn) if hasattr(state, "M") else light  # which Masked keeps
+        return params._replace(dynamics=Masked(params.dynamics.eps))
+    return params
 
 
 def _numbers(value):

@@ -10,7 +10,7 @@ are then exchanged (block principal pivoting, see `pivoting`). At d = 10, on the
 are needed after 3 sweeps, and 1.9 by the slowest of 32 threads (1.0 and 1.2 after 5); from the signs of M^-1 c, which would have
 to be kept, 1.8 and 3.0.
 
-What has not settled after `exchanges` solutions is no number: the thread then takes the sample through the network again with
+A sample that has not settled after `exchanges` solutions gets NaN outputs: the thread then takes it through the network again with
 `Pivoted`, which pivots on M from the beginning and is slow.
 
 Only the lower triangle of the symmetric M is read, and no inverse is kept: the compiler leaves out what nobody reads.
@@ -22,20 +22,23 @@ from typing import NamedTuple
 import numpy as np
 
 from ...networks.generic import hot
-from ...networks.plasticity import apply, hebb, size
-from ...networks.settling.connections import multiply
-from ...networks.settling.gradient import (
-    REFRESH,
+from ...networks.plasticity import absolute_sum, apply, hebb
+from ...networks.settling.lateral import (
+    follow_interneurons,
     follow_lateral,
-    learn_interneurons,
-    refresh_interneurons,
-    refresh_lateral,
-    separate,
+    follow_product,
     settle_interneurons,
     settle_lateral,
 )
 from ...networks.settling.pivoting import Exact, complementary
-from ...networks.whitening_layer import follow_inverse, learn_feedback, settle_whitening, solve, solve_anew, solved
+from ...networks.whitening_layer import (
+    follow_inverse,
+    learn_feedback,
+    settle_whitening,
+    solve,
+    solve_without_inverse,
+    solved,
+)
 
 #: Sweeps behind the first guess, after the first.
 SWEEPS = 4
@@ -122,28 +125,28 @@ def _give_up(z):
 
 @hot
 def settle_masked(dynamics, M, c, z, ws):
-    """z >= 0 with M z - c >= 0 and complementary, or no number."""
+    """z >= 0 with M z - c >= 0 and complementary, or NaN."""
     d = c.shape[0]
     m = ws.v
     zero, one = M.dtype.type(0), M.dtype.type(1)
     floor = M.dtype.type(8 * d) * M.dtype.type(dynamics.eps)
     tol = M.dtype.type(32) * M.dtype.type(dynamics.eps)
     _guess(dynamics.sweeps, M, c, z, ws)
-    c_sum = size(c)
+    c_sum = absolute_sum(c)
     largest = zero
     for i in range(d):
         m[i] = one if z[i] > zero else zero
         largest = M[i, i] if M[i, i] > largest else largest
     for _ in range(np.int32(dynamics.exchanges)):
         violated = _solve(floor, M, m, c, ws.L, z)
-        slack = -tol * (c_sum + largest * size(z))
+        slack = -tol * (c_sum + largest * absolute_sum(z))
         for i in range(d):
             s = -c[i]
             for j in range(d):
                 s += (M[i, j] if j < i else M[j, i]) * z[j]
             v = M[i, i] * z[i]
             v = v if v < s else s  # of a firing neuron (M z - c)_i is 0, of a silent one z_i
-            bad = not v >= slack  # so is what is no number
+            bad = not v >= slack  # also true for NaN
             violated |= bad
             m[i] = one - m[i] if bad else m[i]
         if not violated:
@@ -168,16 +171,6 @@ def _follow_nothing(dynamics, H, rate, z, ws):
     pass
 
 
-@refresh_lateral.register(Masked)
-def _refresh_nothing(dynamics, W_zz, H, t, changed):
-    pass
-
-
-@separate.register(Masked)
-def _coupled(dynamics):
-    return False
-
-
 @settle_interneurons.register(Masked)
 def _interneurons_masked(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
     settle_masked(dynamics, M, c, y, ws)
@@ -190,45 +183,21 @@ def _interneurons_pivoted(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
     apply(W_yn, y, n)
 
 
-@learn_interneurons.register(Masked)
-def _learn_product(dynamics, W_yn, W_ny, M, H, eta, y, y_bar, n, n_bar, ws):
-    # M <- s M + b dy' + dy b', by the formula of `Exact` for H.
-    d = y.shape[0]
-    b, dy = ws.free, ws.w
-    eta = M.dtype.type(eta)
-    rest = M.dtype.type(1) - eta
-    energy = M.dtype.type(0)
-    for p in range(n.shape[0]):
-        energy += (n[p] - n_bar[p]) * (n[p] - n_bar[p])
-    square = eta * eta * energy * M.dtype.type(0.5)
-    for i in range(d):
-        dy[i] = y[i] - y_bar[i]
-        v = W_yn[0, i] * (n[0] - n_bar[0])
-        for p in range(1, n.shape[0]):
-            v += W_yn[p, i] * (n[p] - n_bar[p])
-        b[i] = eta * rest * v + square * dy[i]
-    for i in range(d):
-        for j in range(d):
-            M[i, j] = rest * rest * M[i, j] + b[i] * dy[j] + dy[i] * b[j]
-    hebb(W_yn, eta, n, n_bar, y, y_bar)
-
-
-@refresh_interneurons.register(Masked)
-def _refresh_product(dynamics, W_yn, W_ny, M, H, ws, t, changed):
-    if changed or t % REFRESH == 0:
-        multiply(W_yn.T, W_yn, M)
+@follow_interneurons.register(Masked)
+def _follow_interneurons_masked(dynamics, M, H, eta, p, q, dy, dn, ws):
+    follow_product(M, eta, p, p, dy, dn)
 
 
 @settle_whitening.register(Masked)
 def _whiten_masked(dynamics, W_hg, B, c, h, g, ws):
     solve(B, c, h, g)
-    if not solved(dynamics.eps, W_hg, c, size(c), h, g, ws):
+    if not solved(dynamics.eps, W_hg, c, absolute_sum(c), h, g, ws):
         _give_up(h)
 
 
 @settle_whitening.register(Pivoted)
 def _whiten_pivoted(dynamics, W_hg, B, c, h, g, ws):
-    solve_anew(dynamics.eps, W_hg, c, h, g, ws)
+    solve_without_inverse(dynamics.eps, W_hg, c, h, g, ws)
 
 
 @learn_feedback.register(Masked)
@@ -237,4 +206,4 @@ def _learn_masked(dynamics, W_hg, B, zeta, h, h_bar, g, g_bar, ws):
     hebb(W_hg, zeta, g, g_bar, h, h_bar)
     for i in range(B.shape[0]):
         for p in range(B.shape[1]):
-            B[i, p] = B[i, p] if kept else B.dtype.type(0)  # until it is computed anew
+            B[i, p] = B[i, p] if kept else B.dtype.type(0)  # until it is recomputed

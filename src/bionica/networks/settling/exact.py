@@ -1,4 +1,4 @@
-"""The exact fixed point, with the inverse of the lateral weights at hand.
+"""The exact fixed point of the neural dynamics, with the inverse of the lateral weights at hand.
 
     z >= 0,  w = M z - c >= 0,  z_i w_i = 0
 
@@ -6,27 +6,36 @@ which for symmetric M is the optimum of min_{z >= 0} z'Mz/2 - c'z. With H = M^-1
 
     z = H c + H_{:,G} w_G      H_GG w_G = -(H c)_G
 
-and what has to be factorised is H_GG or, where that costs less, M over the firing neurons. The first G are the neurons with
-(H c)_i < 0; those that violate their condition are exchanged. What was found in H is checked against M itself and, if H has lost
-digits, refined; where that does not help, block principal pivoting on M takes over (see `pivoting`).
+What has to be factorised is H_GG or, if fewer neurons fire than are silent, M over the firing neurons. The first guess of G are the
+neurons with (H c)_i < 0; neurons that violate their condition are exchanged. A solution found with H is checked against M and, if H
+has lost digits, refined; if that does not help, block principal pivoting on M takes over (see `pivoting`).
+
+A network keeps H from sample to sample by rank-one and rank-two updates (Sherman, Morrison and Woodbury), and recomputes it every
+1000 samples. The updates are symmetric in i and j: an antisymmetric part would grow with every sample.
 """
+
+import math
 
 import numpy as np
 
-from ..generic import cold, fma, hot
-from ..plasticity import dot, size
-from .connections import fewer, largest, make_rows, make_whole, remain
+from ..generic import cold, hot
+from ..plasticity import absolute_sum, dot
 from .pivoting import complementary, overflow, solve_firing
 
+#: H is recomputed every so many samples.
+REFRESH = 1000
 #: Exchanges of silent and firing neurons before pivoting on M takes over.
 EXCHANGES = 12
-#: Accepted residual of M z = c over the size of its terms, in rounding units: 1e-12 in double precision, 3e-5 in single.
+#: Accepted residual of M z = c over the size of its terms, in rounding units: 1e-12 in float64, 3e-5 in float32.
 ACCEPTED = 4096
 ACCEPTED_SINGLE = 256
 
 
+# ---------------------------------------------------------------------------------------------- the inverse
+
+
 def inverse(M: np.ndarray) -> np.ndarray:
-    """M^-1 for a state that begins and symmetric M; zeros where there is none, and then pivoting does the work."""
+    """M^-1 for a new state and symmetric M; zeros if M is singular, and then pivoting does the work."""
     with np.errstate(all="ignore"):
         try:
             H = np.linalg.inv(M.astype(np.float64))
@@ -38,7 +47,7 @@ def inverse(M: np.ndarray) -> np.ndarray:
 
 @cold
 def forget(H):
-    """H <- 0: pivoting does the work until H is computed anew."""
+    """H <- 0: pivoting does the work until H is recomputed."""
     for i in range(H.shape[0]):
         for j in range(H.shape[1]):
             H[i, j] = 0
@@ -46,7 +55,7 @@ def forget(H):
 
 @cold
 def invert(M, H):
-    """H <- M^-1 for symmetric M, by Gauss and Jordan; zeros where a pivot is lost."""
+    """H <- M^-1 for symmetric M, by Gauss-Jordan elimination; zeros if a pivot is lost."""
     d = M.shape[0]
     for i in range(d):
         for j in range(d):
@@ -65,25 +74,82 @@ def invert(M, H):
                 s = H[i, p]
                 H[i, p] = 0
                 for j in range(d):
-                    H[i, j] = fma(-s, H[p, j], H[i, j])
+                    H[i, j] -= s * H[p, j]
     for i in range(d):
         for j in range(i):
             H[j, i] = H[i, j]
 
 
 @hot
-def _unrectified(H, c, ws):
-    """ws.free <- H c; returns the sum of |c_i|, finite only if every c_i is."""
-    c_sum = c.dtype.type(0)
-    for i in range(c.shape[0]):
-        ws.free[i] = dot(H, i, c)
-        c_sum += abs(c[i])
-    return c_sum
+def refresh_inverse(M, H, t, changed):
+    """Recompute H if a guard changed M, and every 1000 samples."""
+    if changed or t % REFRESH == 0:
+        invert(M, H)
 
 
 @hot
-def _rectify(dynamics, lateral, H, c, c_sum, z, ws):
-    """z >= 0 by exchanges from ws.free = H c. Returns 1 if z was found in M, 2 if in H, 0 if exchanges do not end soon."""
+def follow_outer(H, rate, z, ws):
+    """H after M <- M + rate (z z' - M)."""
+    d = z.shape[0]
+    g = ws.free
+    rate = H.dtype.type(rate)
+    q = H.dtype.type(0)
+    for i in range(d):
+        g[i] = dot(H, i, z)
+        q += g[i] * z[i]
+    if not (rate < 1 and q >= 0):
+        forget(H)
+        return
+    one = H.dtype.type(1)
+    grow = one / (one - rate)
+    f = math.sqrt(rate * grow / (one - rate + rate * q))
+    for i in range(d):
+        g[i] *= f
+    for i in range(d):
+        for j in range(d):
+            H[i, j] = grow * H[i, j] - g[i] * g[j]
+
+
+@hot
+def follow_symmetric(H, s, b, a, ws):
+    """H after M <- s M + b a' + a b', by Woodbury's formula for the two vectors; overwrites ws.u and ws.v."""
+    d = a.shape[0]
+    Hb, Ha = ws.u, ws.v
+    one = H.dtype.type(1)
+    bb = H.dtype.type(0)
+    ba = s
+    aa = H.dtype.type(0)
+    for i in range(d):
+        Hb[i] = dot(H, i, b)
+        Ha[i] = dot(H, i, a)
+        bb += Hb[i] * b[i]
+        ba += Ha[i] * b[i]
+        aa += Ha[i] * a[i]
+    if not (s > 0 and ba * ba > bb * aa):
+        forget(H)
+        return
+    grow = one / s
+    if aa > 1e-12:
+        f = math.sqrt(aa * grow / (ba * ba - bb * aa))
+        e = one / math.sqrt(s * aa)
+        for i in range(d):
+            Hb[i] = f * (Hb[i] - ba / aa * Ha[i])
+            Ha[i] *= e
+    else:  # a is zero to rounding
+        for i in range(d):
+            Hb[i] = 0
+            Ha[i] = 0
+    for i in range(d):
+        for j in range(d):
+            H[i, j] = grow * H[i, j] + (Hb[i] * Hb[j] - Ha[i] * Ha[j])
+
+
+# ---------------------------------------------------------------------------------------------- the fixed point
+
+
+@hot
+def _rectify(dynamics, M, H, c, c_sum, z, ws):
+    """z >= 0 by exchanges from ws.free = H c. Returns 1 if z was found with M, 2 if with H, 0 if exchanges do not end soon."""
     d = z.shape[0]
     firing, index, free, u, w = ws.firing, ws.chosen, ws.free, ws.u, ws.w
     tol = c.dtype.type(32 * dynamics.eps)
@@ -94,7 +160,7 @@ def _rectify(dynamics, lateral, H, c, c_sum, z, ws):
         f += firing[i]
         z_max = max(z_max, abs(free[i]))
     for _ in range(EXCHANGES):
-        few = fewer(lateral, f, d)
+        few = 2 * f < d
         a = 0
         for i in range(d):
             index[a] = i
@@ -102,10 +168,8 @@ def _rectify(dynamics, lateral, H, c, c_sum, z, ws):
         for i in range(d):
             z[i] = z.dtype.type(0) if few else free[i]
             w[i] = c[i] if few else -free[i]
-        A = lateral.M if few else H
+        A = M if few else H
         count = f if few else d - f
-        if few:
-            make_rows(lateral, index, f)
         if not solve_firing(dynamics, A, 0.0, w, index, count, ws):
             return 0
         out = w if few else z
@@ -114,14 +178,14 @@ def _rectify(dynamics, lateral, H, c, c_sum, z, ws):
         for a in range(count):
             i = index[a]
             for j in range(d):
-                out[j] = fma(u[a], A[i, j], out[j])
+                out[j] += u[a] * A[i, j]
         into = z if few else w
         for a in range(count):
             into[index[a]] = u[a]
         violated = 0
         f = 0
         for i in range(d):
-            bad = not (z[i] >= -tol * z_max if firing[i] else w[i] >= -tol * c_sum)  # so is what is no number
+            bad = not (z[i] >= -tol * z_max if firing[i] else w[i] >= -tol * c_sum)  # also true for NaN
             z[i] = max(z[i], z.dtype.type(0)) if firing[i] else z.dtype.type(0)
             violated += bad
             firing[i] ^= bad
@@ -135,30 +199,35 @@ def _rectify(dynamics, lateral, H, c, c_sum, z, ws):
 def accepted(eps, worst, c_sum, reach):
     """Whether a residual is small beside the terms of c - M z, whose sizes are c_sum and `reach`.
 
-    A `reach` of more than c_sum / eps is nothing that an M with an inverse in this precision makes of c.
+    An M that is invertible in this precision never makes a `reach` of more than c_sum / eps out of c.
     """
     bound = eps * (ACCEPTED_SINGLE if eps > 1e-10 else ACCEPTED)
     return eps * reach <= c_sum and worst <= bound * (c_sum + reach)
 
 
 @hot
-def _settled(eps, lateral, c, c_sum, z, ws):
-    """ws.w <- c - M z where neurons fire, or where it is positive and they should; whether that is small beside its terms."""
+def _settled(eps, M, c, c_sum, z, ws):
+    """ws.w <- c - M z for firing neurons, and for silent ones that should fire; whether it is small beside its terms."""
     w = ws.w
     zero = c.dtype.type(0)
-    remain(lateral, z, c, w)
     worst = zero
     for i in range(c.shape[0]):
+        w[i] = c[i] - dot(M, i, z)
         if not z[i] > 0:
             w[i] = max(w[i], zero)
         worst = max(worst, abs(w[i]))
     eps = c.dtype.type(eps)
-    return accepted(eps, worst, c_sum, zero) or accepted(eps, worst, c_sum, largest(lateral) * size(z))
+    if accepted(eps, worst, c_sum, zero):
+        return True
+    largest = zero
+    for i in range(c.shape[0]):
+        largest = max(largest, M[i, i])
+    return accepted(eps, worst, c_sum, largest * absolute_sum(z))
 
 
 @cold
-def _refine(dynamics, lateral, H, c, c_sum, z, ws):
-    """Two corrections of z with the residual in ws.w, the firing neurons given; False if that is not enough."""
+def _refine(dynamics, M, H, c, c_sum, z, ws):
+    """Two corrections of z with the residual in ws.w and the firing neurons as they are; False if that is not enough."""
     d = c.shape[0]
     index, free, u, w = ws.chosen, ws.free, ws.u, ws.w
     for _ in range(2):
@@ -177,31 +246,29 @@ def _refine(dynamics, lateral, H, c, c_sum, z, ws):
         for a in range(g):
             i = index[a]
             for j in range(d):
-                free[j] = fma(u[a], H[i, j], free[j])
+                free[j] += u[a] * H[i, j]
         for a in range(g):
             free[index[a]] = 0
         for i in range(d):
             z[i] = max(z[i] + free[i], 0.0)
-        if _settled(dynamics.eps, lateral, c, c_sum, z, ws):
+        if _settled(dynamics.eps, M, c, c_sum, z, ws):
             return True
     return False
 
 
 @hot
-def settle_exactly(dynamics, lateral, H, c, z, ws):
-    """z >= 0 with M z - c >= 0 and complementary; returns whether z came through `connections.remain` last."""
-    c_sum = _unrectified(H, c, ws)
+def settle_exactly(dynamics, M, H, c, z, ws):
+    """z >= 0 with M z - c >= 0 and complementary; infinite if c is not finite."""
+    c_sum = c.dtype.type(0)
+    for i in range(c.shape[0]):
+        ws.free[i] = dot(H, i, c)
+        c_sum += abs(c[i])
     if not c_sum < np.inf:
         overflow(z)
-        return False
-    found = _rectify(dynamics, lateral, H, c, c_sum, z, ws)
+        return
+    found = _rectify(dynamics, M, H, c, c_sum, z, ws)
     if found == 1:
-        return False
-    if found == 2:
-        if _settled(dynamics.eps, lateral, c, c_sum, z, ws):
-            return True
-        if _refine(dynamics, lateral, H, c, c_sum, z, ws):
-            return True
-    make_whole(lateral)
-    complementary(dynamics, lateral.M, c, z, ws)
-    return False
+        return
+    if found == 2 and (_settled(dynamics.eps, M, c, c_sum, z, ws) or _refine(dynamics, M, H, c, c_sum, z, ws)):
+        return
+    complementary(dynamics, M, c, z, ws)

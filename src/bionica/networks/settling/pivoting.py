@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..generic import SHORT, cold, fma, generic, hot, in_lanes
+from ..generic import cold, generic, hot
 from ..guards import REGULARISED, n_repairs
 from ..plasticity import dot
 
-#: Columns that are eliminated together, from `SHORT` neurons on.
-BLOCK = 8
+#: From so many firing neurons on, the elimination goes by whole rows, which the compiler vectorises.
+LARGE = 12
 
 
 class Exact(NamedTuple):
@@ -39,12 +39,12 @@ class Scratch(NamedTuple):
     firing: np.ndarray  # the neurons that fire: the warm start
     chosen: np.ndarray  # their numbers
     L: np.ndarray  # factor of M over them, reciprocal pivots on the diagonal
-    U: np.ndarray  # the same by rows of D L', with room for whole blocks of columns; reciprocal pivots in the last row
+    U: np.ndarray  # the same by rows of D L', for many neurons
     u: np.ndarray  # their activity
     w: np.ndarray  # what must not be negative: M_ii z_i of the firing, (M z - c)_i of the silent; or the gradient
     free: np.ndarray  # the activity without rectification; in between, a vector
     v: np.ndarray  # a vector
-    M: np.ndarray  # M where it is not kept, and for the guards
+    M: np.ndarray  # a matrix
     events: np.ndarray  # how often each repair acted
 
 
@@ -52,10 +52,10 @@ def scratch(d, dtype, events=None):
     """Allocate the work space; layers of one network share `events`."""
     return Scratch(
         firing=np.zeros(d, np.bool_),
-        chosen=np.zeros(d + BLOCK, np.uint64),
+        chosen=np.zeros(d, np.uint64),
         L=np.zeros((d, d), dtype),
-        U=np.zeros((d + 1, BLOCK * (d // BLOCK + 1)) if d >= SHORT else (0, 0), dtype),
-        u=np.zeros(d + BLOCK, dtype),
+        U=np.zeros((d + 1, d + 1), dtype),
+        u=np.zeros(d, dtype),
         w=np.zeros(d, dtype),
         free=np.zeros(d, dtype),
         v=np.zeros(d, dtype),
@@ -75,13 +75,13 @@ def solve_firing(dynamics, M, shift, c, index, f, ws):
 @solve_firing.register(Exact)
 def _solve_symmetric(dynamics, M, shift, c, index, f, ws):
     floor = 8 * dynamics.eps * f
-    if f < SHORT:
-        return _ldl(floor, M, shift, c, index, f, ws.L, ws.u)
-    return _ldl_in_blocks(floor, M, shift, c, index, f, ws.U, ws.u)
+    if f < LARGE:
+        return _ldl_small(floor, M, shift, c, index, f, ws.L, ws.u)
+    return _ldl_large(floor, M, shift, c, index, f, ws.U, ws.u)
 
 
 @hot
-def _ldl(floor, M, shift, c, index, f, L, u):
+def _ldl_small(floor, M, shift, c, index, f, L, u):
     # L D L' without square roots; L[a, a] = 1/D_a. Row a is kept times D until it is complete.
     for a in range(f):
         i = index[a]
@@ -91,11 +91,11 @@ def _ldl(floor, M, shift, c, index, f, L, u):
         for b in range(a):
             s = M[i, index[b]]
             for e in range(b):
-                s = fma(-L[a, e], L[b, e], s)
+                s -= L[a, e] * L[b, e]
             L[a, b] = s
             s *= L[b, b]
-            pivot = fma(-s, L[a, b], pivot)
-            v = fma(-s, u[b], v)
+            pivot -= s * L[a, b]
+            v -= s * u[b]
         for b in range(a):
             L[a, b] *= L[b, b]
         if not pivot > least:
@@ -106,82 +106,40 @@ def _ldl(floor, M, shift, c, index, f, L, u):
         u[a] *= L[a, a]
     for a in range(f - 1, 0, -1):
         for b in range(a):
-            u[b] = fma(-L[a, b], u[a], u[b])
+            u[b] -= L[a, b] * u[a]
     return True
 
 
-@in_lanes
-def _ldl_in_blocks(floor, M, shift, c, index, f, U, u):
-    # Rows of U = D L' with c as column f, eight columns at a time in registers, even and odd rows above them apart.
+@cold
+def _ldl_large(floor, M, shift, c, index, f, U, u):
+    # Rows of U = D L' with c as column f, and reciprocal pivots in the last row; four rows above are eliminated at once.
     last = U.shape[0] - 1
-    width = f - f % BLOCK + BLOCK
-    for j in range(f, width):
-        index[j] = index[0]  # columns that nobody reads
     for b in range(f):
         i = index[b]
-        for j in range(b - b % BLOCK, width):
+        for j in range(b, f):
             U[b, j] = M[i, index[j]]
         U[b, b] += M.dtype.type(shift)
         U[b, f] = c[i]
         least = floor * U[b, b]
-        for q in range(b // BLOCK, f // BLOCK + 1):
-            j = BLOCK * q
-            s0, s1, s2, s3 = U[b, j], U[b, j + 1], U[b, j + 2], U[b, j + 3]
-            s4, s5, s6, s7 = U[b, j + 4], U[b, j + 5], U[b, j + 6], U[b, j + 7]
-            t0 = t1 = t2 = t3 = t4 = t5 = t6 = t7 = M.dtype.type(0)
-            for p in range(b // 2):
-                e = 2 * p
-                v = U[e, b] * U[last, e]
-                s0 -= v * U[e, j]
-                s1 -= v * U[e, j + 1]
-                s2 -= v * U[e, j + 2]
-                s3 -= v * U[e, j + 3]
-                s4 -= v * U[e, j + 4]
-                s5 -= v * U[e, j + 5]
-                s6 -= v * U[e, j + 6]
-                s7 -= v * U[e, j + 7]
-                v = U[e + 1, b] * U[last, e + 1]
-                t0 -= v * U[e + 1, j]
-                t1 -= v * U[e + 1, j + 1]
-                t2 -= v * U[e + 1, j + 2]
-                t3 -= v * U[e + 1, j + 3]
-                t4 -= v * U[e + 1, j + 4]
-                t5 -= v * U[e + 1, j + 5]
-                t6 -= v * U[e + 1, j + 6]
-                t7 -= v * U[e + 1, j + 7]
-            if b % 2:
-                v = U[b - 1, b] * U[last, b - 1]
-                s0 -= v * U[b - 1, j]
-                s1 -= v * U[b - 1, j + 1]
-                s2 -= v * U[b - 1, j + 2]
-                s3 -= v * U[b - 1, j + 3]
-                s4 -= v * U[b - 1, j + 4]
-                s5 -= v * U[b - 1, j + 5]
-                s6 -= v * U[b - 1, j + 6]
-                s7 -= v * U[b - 1, j + 7]
-            U[b, j], U[b, j + 1], U[b, j + 2], U[b, j + 3] = s0 + t0, s1 + t1, s2 + t2, s3 + t3
-            U[b, j + 4], U[b, j + 5], U[b, j + 6], U[b, j + 7] = s4 + t4, s5 + t5, s6 + t6, s7 + t7
+        for q in range(b // 4):
+            e = 4 * q
+            v0, v1 = U[e, b] * U[last, e], U[e + 1, b] * U[last, e + 1]
+            v2, v3 = U[e + 2, b] * U[last, e + 2], U[e + 3, b] * U[last, e + 3]
+            for j in range(b, f + 1):
+                U[b, j] -= v0 * U[e, j] + v1 * U[e + 1, j] + v2 * U[e + 2, j] + v3 * U[e + 3, j]
+        for e in range(b - b % 4, b):
+            v = U[e, b] * U[last, e]
+            for j in range(b, f + 1):
+                U[b, j] -= v * U[e, j]
         if not U[b, b] > least:
             return False
         U[last, b] = M.dtype.type(1) / U[b, b]
-    for a in range(f):
-        u[a] = U[a, f]
-    for q in range(f // BLOCK, -1, -1):
-        j = BLOCK * q
-        end = min(j + BLOCK, f)
-        for b in range(end - 1, j - 1, -1):
-            v = u[b] * U[last, b]
-            u[b] = v
-            for a in range(j, b):
-                u[a] -= U[a, b] * v
-        for b in range(end, j + BLOCK):  # column f and the empty ones after it
-            u[b] = 0
-        s0, s1, s2, s3 = u[j], u[j + 1], u[j + 2], u[j + 3]
-        s4, s5, s6, s7 = u[j + 4], u[j + 5], u[j + 6], u[j + 7]
-        for a in range(j):
-            v = U[a, j] * s0 + U[a, j + 1] * s1 + U[a, j + 2] * s2 + U[a, j + 3] * s3
-            w = U[a, j + 4] * s4 + U[a, j + 5] * s5 + U[a, j + 6] * s6 + U[a, j + 7] * s7
-            u[a] -= v + w
+    for q in range(f):
+        a = f - 1 - q
+        s = U[a, f]
+        for j in range(a + 1, f):
+            s -= U[a, j] * u[j]
+        u[a] = s * U[last, a]
     return True
 
 
@@ -250,7 +208,7 @@ def _pivot(dynamics, M, shift, c, z, ws, tol):
         for i in range(d):
             s = dot(M, i, z) - c[i]
             w[i] = z[i] * M[i, i] if firing[i] else s
-            bad = not w[i] >= -slack  # so is what is no number
+            bad = not w[i] >= -slack  # also true for NaN
             violated += bad
             last = i if bad else last
         if violated == 0:

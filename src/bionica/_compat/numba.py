@@ -1,0 +1,103 @@
+"""Numba's private names. Checked with 0.61 to 0.68.
+
+`entry_point` of a compiled function: calling it directly saves the look-up of the types of every argument, 30 us for a network.
+`_nrt=False`: without it Numba counts references to every array of a state at every call, 1.5 us a sample at d = 3.
+`one_module`: Numba optimises and assembles every function that the loop calls, although only the loop is ever called from
+    Python. Here the called functions are linked into the loop, and the loop alone is optimised: a first fit takes a third of the
+    time. If a future Numba lacks one of the names, it compiles as it always does.
+"""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numba
+from numba.core.errors import NumbaError
+
+__all__ = ["compile_entry", "jit_is_off"]
+
+_LOG = logging.getLogger("bionica")
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+_warned: set[str] = set()
+
+
+def jit_is_off() -> bool:
+    """Whether NUMBA_DISABLE_JIT is set."""
+    return bool(numba.config.DISABLE_JIT)
+
+
+def compile_entry(function: Callable[..., Any], arguments: tuple[Any, ...], cache: bool) -> Any:
+    """Compile a function for these arguments, by calling it with them, and return what to call from then on.
+
+    Where nothing can be cached (a read-only folder, a full disk, a damaged file) it compiles without a cache and says so once.
+    """
+    if jit_is_off():
+        return function
+    for cached in (True, False) if cache else (False,):
+        try:
+            compiled = numba.njit(cache=cached, **_OPTIONS)(function)
+        except RuntimeError as error:  # no folder for the cache
+            _warn(error)
+            continue
+        try:
+            with _one_module(function.__qualname__):
+                compiled(*arguments)
+        except NumbaError:
+            raise
+        except Exception as error:
+            if not cached:
+                raise
+            _warn(error)
+            if not compiled.overloads:
+                continue  # the cache could not be read; otherwise it could not be written
+        return next(iter(compiled.overloads.values())).entry_point
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _warn(error: Exception) -> None:
+    text = f"compiled code cannot be cached and is compiled again in each process: {type(error).__name__}: {error}"
+    if text not in _warned:
+        _warned.add(text)
+        _LOG.warning(text)
+
+
+@contextlib.contextmanager
+def _one_module(name: str) -> Iterator[None]:
+    """Link what the function `name` calls into its module without optimising or assembling it before; in this thread only."""
+    try:
+        from numba import _dynfunc
+        from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+        from numba.core.cpu import CPUContext
+
+        create, execute = JITCPUCodegen.create_library, CPUContext.get_executable
+    except (ImportError, AttributeError):
+        yield
+        return
+    here = threading.get_ident()
+
+    class Linked(JITCodeLibrary):  # type: ignore[misc, valid-type]
+        def finalize(self) -> None:
+            for library in dict.fromkeys(self._linking_libraries):
+                self._reload_init.update(library._reload_init)
+                self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+            self._finalized = True
+
+    def create_library(self: Any, library: str, **options: Any) -> Any:
+        if library == name or threading.get_ident() != here:
+            return create(self, library, **options)
+        return Linked(self, library, **options)
+
+    def get_executable(self: Any, library: Any, description: Any, env: Any) -> Any:
+        if not isinstance(library, Linked):
+            return execute(self, library, description, env)
+        library._ensure_finalized()
+        # Nobody calls it: it stands for the function in Numba's tables.
+        return _dynfunc.make_function(description.lookup_module(), description.qualname, "", 0, env, (library,))
+
+    JITCPUCodegen.create_library, CPUContext.get_executable = create_library, get_executable
+    try:
+        yield
+    finally:
+        JITCPUCodegen.create_library, CPUContext.get_executable = create, execute
