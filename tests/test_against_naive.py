@@ -5,7 +5,6 @@ import pytest
 
 import bionica
 import naive
-
 from bionica.networks.schedules import learning_rates
 from bionica.networks.state import copy, to_arrays
 from conftest import mixtures

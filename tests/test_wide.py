@@ -10,6 +10,7 @@ import bionica
 from bionica.engines import blocks as wide
 from bionica.metrics import permutation_error
 from bionica.networks.guards import REPAIRS
+from bionica.networks.rule import rule_of
 from bionica.networks.state import to_arrays
 from bionica.offline.gram_whitening import whiten_rows
 from bionica.offline.whitening import moments, whitening
@@ -184,11 +185,12 @@ def test_the_form_is_chosen_by_size():
     rng = np.random.default_rng(0)
     _, X = problem(20, 1000, 3)
     state = bionica.TwoCompartmentNICA(3, random_state=0, **PLAIN).partial_fit(X)._state
-    assert wide.suits(state, 20, 100_000)
-    assert not wide.suits(state, 1, 100_000)  # learn_one
-    assert not wide.suits(state, 20, 1000)  # lies in cache
+    rule = rule_of(state)
+    assert wide.suits(rule, state, 20, 100_000)
+    assert not wide.suits(rule, state, 1, 100_000)  # learn_one
+    assert not wide.suits(rule, state, 20, 1000)  # lies in cache
     unwhitened = bionica.NonnegativePCA(3, whiten=False, random_state=0).partial_fit(rng.exponential(size=(5, 3)))
-    assert not wide.suits(unwhitened._state, 20, 100_000)
+    assert not wide.suits(rule_of(unwhitened._state), unwhitened._state, 20, 100_000)
 
 
 @pytest.mark.parametrize("rule", RULES)

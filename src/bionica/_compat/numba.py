@@ -68,16 +68,18 @@ def _one_module(name: str) -> Iterator[None]:
     """Link what the function `name` calls into its module without optimising or assembling it before; in this thread only."""
     try:
         from numba import _dynfunc
-        from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
-        from numba.core.cpu import CPUContext
+        from numba.core import codegen, cpu
 
-        create, execute = JITCPUCodegen.create_library, CPUContext.get_executable
+        Library: Any = codegen.JITCodeLibrary
+        Codegen: Any = codegen.JITCPUCodegen
+        Context: Any = cpu.CPUContext
+        create, execute = Codegen.create_library, Context.get_executable
     except (ImportError, AttributeError):
         yield
         return
     here = threading.get_ident()
 
-    class Linked(JITCodeLibrary):  # type: ignore[misc, valid-type]
+    class Linked(Library):
         def finalize(self) -> None:
             for library in dict.fromkeys(self._linking_libraries):
                 self._reload_init.update(library._reload_init)
@@ -96,8 +98,8 @@ def _one_module(name: str) -> Iterator[None]:
         # Nobody calls it: it stands for the function in Numba's tables.
         return _dynfunc.make_function(description.lookup_module(), description.qualname, "", 0, env, (library,))
 
-    JITCPUCodegen.create_library, CPUContext.get_executable = create_library, get_executable
+    Codegen.create_library, Context.get_executable = create_library, get_executable
     try:
         yield
     finally:
-        JITCPUCodegen.create_library, CPUContext.get_executable = create, execute
+        Codegen.create_library, Context.get_executable = create, execute

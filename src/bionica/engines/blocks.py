@@ -79,7 +79,7 @@ def run(
     """
     learning, keeping = len(rates) > 0, len(Y) > 0
     every = _NEVER if rule.inspects_input else EVERY
-    for part in _cut(int(state.t[0]), *X.shape, state.fired.size, X.itemsize):
+    for part in _cut(int(state.t[0]), len(X), X.shape[1], state.fired.size, X.itemsize):
         with np.errstate(all="ignore"):  # the status tells what overflows
             small = _shrink(rule, state, params, X[part], learning) or Small(state, np.array(X[part]), lambda: None)
             part_rates, part_Y = rates[part] if learning else rates, Y[part] if keeping else Y

@@ -212,7 +212,7 @@ def _is_importable(cls: type) -> bool:
     if cls.__module__ == "__main__":
         return False
     try:
-        found = importlib.import_module(cls.__module__)
+        found: Any = importlib.import_module(cls.__module__)
         for name in cls.__qualname__.split("."):
             found = getattr(found, name)
     except (ImportError, AttributeError):

@@ -1,0 +1,85 @@
+"""A rule and its estimator as a user writes them, outside the package: a Hebbian network with a fixed lateral inhibition."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bionica.estimators.network import OnlineNICA, guard_seed, orthonormal_rows
+from bionica.networks.plasticity import follow_input, hebb_input, mean_weight, project
+from bionica.networks.rule import Rule, bookkeeping, register
+from bionica.networks.settling.pivoting import scratch
+
+STRENGTH = 1.0
+
+
+class State(NamedTuple):
+    W: np.ndarray
+    W_mean: np.ndarray
+    x_bar: np.ndarray
+    t: np.ndarray
+    fired: np.ndarray
+    rng: np.ndarray
+    repairs: np.ndarray
+
+
+class Params(NamedTuple):
+    dynamics: Any
+    guards: Any
+
+
+class Work(NamedTuple):
+    y: np.ndarray
+    zero: np.ndarray
+    ws: Any
+
+
+def workspace(state):
+    d = len(state.W)
+    return Work(np.zeros(d, state.W.dtype), np.zeros(d, state.W.dtype), scratch(d, state.W.dtype))
+
+
+def settle(state, work, params, X, t):
+    project(state.W, X, t, work.y)
+    for i in range(work.y.shape[0]):
+        work.y[i] = max(work.y.dtype.type(STRENGTH) * work.y[i], work.y.dtype.type(0))
+
+
+def learn(state, work, params, X, t, rates):
+    state.t[0] += 1
+    follow_input(state.x_bar, X, t, mean_weight(rates, state.t[0], 0))
+    hebb_input(state.W, rates[t, 0], work.y, work.zero, X, t, state.x_bar)
+
+
+RULE = register(
+    Rule(
+        "mylab",
+        State,
+        Params,
+        {"W": "dk", "W_mean": "dk", "x_bar": "k"},
+        workspace,
+        settle,
+        learn,
+        unmixing=lambda state: state.W,
+        input_weights="W",
+    )
+)
+
+
+class HebbNetwork(OnlineNICA):
+    """A network of `mylab`."""
+
+    def __init__(
+        self, n_components=None, *, eta0=0.01, decay=1e-3, power=1.0, dynamics="exact", gamma=None, settle_tol=1e-10,
+        settle_steps=1000, mean_window=None, precondition=None, average=False, init="random", guards=True, n_epochs=1,
+        shuffle=False, random_state=None, verbose=0,
+    ):  # fmt: skip
+        for name, value in locals().items():
+            if name not in ("self", "__class__"):
+                setattr(self, name, value)
+
+    def _initial_state(self, k, d, dtype, rng, X):
+        W = orthonormal_rows(rng, d, k, dtype)
+        return State(W, W.copy(), np.zeros(k, dtype), **bookkeeping(d, guard_seed(rng)))
+
+    def _rule_params(self, state, dtype):
+        return Params(*self._common_params(dtype)[:2])

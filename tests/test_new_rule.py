@@ -1,0 +1,298 @@
+"""A rule from outside the package, in one file: everything that runs, saves and sweeps networks takes it."""
+
+import importlib
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+import bionica
+from bionica import sweep
+from bionica.engines import blocks, loop
+from bionica.engines.fingerprint import digest
+from bionica.networks.rule import RULES
+from bionica.networks.state import to_arrays
+from conftest import mixtures
+
+OUTSIDE = Path(__file__).parent / "outside"
+sys.path.insert(0, str(OUTSIDE))
+SOURCE = (OUTSIDE / "mylab_rule.py").read_text()
+
+from mylab_rule import HebbNetwork  # noqa: E402
+
+
+def line_by_line(network, X, rates):
+    """The rule in NumPy."""
+    W, x_bar = network._initial_state(X.shape[1], 3, X.dtype, np.random.RandomState(0), None)[0].copy(), 0.0
+    Y = []
+    for t, x in enumerate(X):
+        Y.append(np.maximum(W @ x, 0))
+        x_bar = x_bar + (x - x_bar) / (t + 1)
+        W += rates[t] * (np.outer(Y[-1], x - x_bar) - W)
+    return np.array(Y), W
+
+
+def test_it_learns_as_its_line_by_line_version():
+    _, X = mixtures(400, 3, 4)
+    network = HebbNetwork(3, random_state=0)
+    Y, W = line_by_line(network, X, 0.01 / (1 + 1e-3 * np.arange(400)))
+    np.testing.assert_allclose(network.partial_fit_transform(X), Y, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(network.components_, W, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("cut", [1, 7, 150])
+def test_any_chunking_gives_the_same_bits(cut):
+    _, X = mixtures(300, 3, 4)
+    whole, parts = HebbNetwork(3, random_state=0).fit(X), HebbNetwork(3, random_state=0)
+    for start in range(0, len(X), cut):
+        parts.partial_fit(X[start : start + cut])
+    for name, array in to_arrays(whole._state).items():
+        np.testing.assert_array_equal(array, to_arrays(parts._state)[name], err_msg=name)
+
+
+def test_wide_inputs_are_taken_in_blocks(monkeypatch):
+    monkeypatch.setattr(blocks, "SYNAPSES", 0)
+    _, X = mixtures(150, 3, 1200)
+    in_blocks = HebbNetwork(3, random_state=0).partial_fit_transform(X)
+    monkeypatch.setattr(blocks, "INPUTS", 10**9)
+    one_by_one = HebbNetwork(3, random_state=0).partial_fit_transform(X)
+    np.testing.assert_allclose(in_blocks, one_by_one, rtol=1e-9, atol=1e-11)
+    assert not np.array_equal(in_blocks, one_by_one)
+
+
+def test_it_is_saved_and_continues(tmp_path):
+    _, X = mixtures(300, 3, 4)
+    network = HebbNetwork(3, random_state=0).fit(X)
+    network.save(tmp_path / "mine.bionica")
+    again = bionica.load(tmp_path / "mine.bionica")
+    assert type(again) is HebbNetwork
+    np.testing.assert_array_equal(again.partial_fit_transform(X), network.partial_fit_transform(X))
+
+
+PLAN = {
+    "seeds": 2,
+    "data": [{"kind": "sparse_uniform", "d": 3, "T": 300, "mixing": "d3"}],
+    "network": [{"name": "mylab_rule:HebbNetwork", "label": "mine", "grid": {"eta0": [0.01, 0.02]}}],
+}
+
+
+def test_it_is_swept_on_processes(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(OUTSIDE), *sys.path]))
+    rows = list(sweep.run(PLAN, n_jobs=2, device="cpu"))
+    alone = list(sweep.run(PLAN, n_jobs=1, device="cpu"))
+    assert [row["status"] for row in rows] == ["ok"] * 4
+    assert [row["error"] for row in rows] == [row["error"] for row in alone]
+
+
+def run_python(code, *arguments, **env):
+    paths = [str(OUTSIDE), str(Path(bionica.__file__).parents[1])]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(env.pop("paths", paths)), **env}
+    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_it_runs_in_the_cuda_simulator():
+    code = f"import json; from bionica import sweep; print(json.dumps([dict(r) for r in sweep.run({PLAN!r}, device='cuda', n_jobs=1)]))"
+    import json
+
+    on_gpu = json.loads(run_python(code, NUMBA_ENABLE_CUDASIM="1"))
+    on_cpu = list(sweep.run(PLAN, n_jobs=1, device="cpu"))
+    assert {row["device"] for row in on_gpu} == {"cuda"}
+    for mine, theirs in zip(on_gpu, on_cpu, strict=True):
+        assert mine["error"] == pytest.approx(theirs["error"], rel=1e-9)
+
+
+def test_the_command_line_sweeps_it(tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        'seeds = 1\n[[data]]\nkind = "sparse_uniform"\nd = 3\nT = 200\nmixing = "d3"\n'
+        '[[network]]\nname = "mylab_rule:HebbNetwork"\n'
+    )
+    code = "import sys; from bionica.cli import app; app(sys.argv[1:])"
+    run_python(code, "sweep", plan, "-o", tmp_path / "out", "--quiet", "--device", "cpu")
+    assert "HebbNetwork" in (tmp_path / "out" / "results.csv").read_text()
+
+
+# ---------------------------------------------------------------------------------------------- definitions that change
+
+
+def first_output(module):
+    """With weights of ones the first output is STRENGTH times the sum of the mixture."""
+    network = module.HebbNetwork(2, random_state=0)
+    X = np.ones((1, 2))
+    state = network._initial_state(2, 2, X.dtype, np.random.RandomState(0), None)
+    state.W[:] = 1
+    Y = np.empty((1, 2))
+    loop.run(state, network._rule_params(state, X.dtype), X, np.empty((0, 1)), Y)
+    return float(Y[0, 0])
+
+
+def load_module(folder, name, text):
+    (folder / f"{name}.py").write_text(text)
+    sys.modules.pop(name, None)
+    importlib.invalidate_caches()
+    return importlib.import_module(name)
+
+
+@pytest.fixture
+def restore():
+    rules = dict(RULES)
+    yield
+    RULES.clear()
+    RULES.update(rules)
+
+
+def test_a_second_definition_runs_the_new_code(tmp_path, monkeypatch, restore):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    first = load_module(tmp_path, "redefined_rule", SOURCE)
+    assert first_output(first) == 2.0
+    second = load_module(tmp_path, "redefined_rule", SOURCE.replace("STRENGTH = 1.0", "STRENGTH = 5.0"))
+    assert first_output(second) == 10.0
+    assert first_output(first) == 2.0
+
+
+def test_an_edited_file_is_compiled_again_in_the_next_process(tmp_path):
+    code = (
+        f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(Path(__file__).parent)!r}]; import edited_rule, test_new_rule; "
+        "print(test_new_rule.first_output(edited_rule))"
+    )
+    for strength, expected in (("1.0", "2.0"), ("5.0", "10.0"), ("5.0", "10.0"), ("1.0", "2.0")):
+        (tmp_path / "edited_rule.py").write_text(SOURCE.replace("STRENGTH = 1.0", f"STRENGTH = {strength}"))
+        out = run_python(code, PYTHONDONTWRITEBYTECODE="1", NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+        assert out.split()[-1] == expected
+
+
+def test_two_rules_of_one_module_do_not_meet(tmp_path, monkeypatch, restore):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    twice = SOURCE.replace("class HebbNetwork(OnlineNICA)", "class First(OnlineNICA)")
+    body = SOURCE.partition("class State(NamedTuple):")[2].replace(
+        "class HebbNetwork(OnlineNICA)", "class Second(OnlineNICA)"
+    )
+    body = body.replace("STRENGTH)", "7.0)").replace('"mylab"', '"mylab2"')
+    twice = twice.partition("class First")[0].replace("State", "State1") + "class First" + twice.partition("class First")[2].replace(
+        "State(", "State1("
+    ) + "\n\nclass State(NamedTuple):" + body  # fmt: skip
+    module = load_module(tmp_path, "two_rules", twice)
+    module.HebbNetwork = module.First
+    assert first_output(module) == 2.0
+    module.HebbNetwork = module.Second
+    assert first_output(module) == 14.0
+    module.HebbNetwork = module.First
+    assert first_output(module) == 2.0
+
+
+def test_a_users_file_of_the_same_name_leaves_ours_alone(tmp_path):
+    """A user's two_compartment.py neither replaces ours nor is asked for by later processes."""
+    (tmp_path / "mylab").mkdir()
+    (tmp_path / "mylab" / "__init__.py").write_text("")
+    (tmp_path / "mylab" / "two_compartment.py").write_text(SOURCE.replace('"mylab"', '"two_compartment"'))
+    cache, tests = str(tmp_path / "cache"), str(Path(__file__).parent)
+    src = str(Path(bionica.__file__).parents[1])
+    fit = (
+        "import numpy as np, bionica; X = np.random.default_rng(0).exponential(size=(50, 2)); "
+        "print(bionica.TwoCompartmentNICA(2, precondition=None, init='random', random_state=0).fit(X).transform(X).sum())"
+    )
+    theirs = "import mylab.two_compartment as m, test_new_rule; print(test_new_rule.first_output(m)); " + fit
+    with_theirs = run_python(theirs, paths=[str(tmp_path), tests, str(OUTSIDE), src], NUMBA_CACHE_DIR=cache)
+    without = run_python(fit, paths=[src], NUMBA_CACHE_DIR=cache)
+    assert with_theirs.split()[0] == "2.0"
+    assert with_theirs.split()[-1] == without.split()[-1]
+
+
+def test_types_of_parameters_do_not_leak():
+    """A horizon of numpy.uint8 is an int like any other: a later network with 300 does not count modulo 256."""
+    _, X = mixtures(600, 2)
+    bionica.TwoCompartmentNICA(2, horizon=np.uint8(200), random_state=0).partial_fit(X)
+    a = bionica.TwoCompartmentNICA(2, horizon=300, random_state=0).partial_fit(X)
+    b = bionica.TwoCompartmentNICA(2, horizon=np.int16(300), random_state=0).partial_fit(X)
+    np.testing.assert_array_equal(a.components_, b.components_)
+
+
+def test_a_model_loaded_with_the_wrong_rule_is_refused_and_harms_nobody(tmp_path):
+    _, X = mixtures(600, 2)
+    network = bionica.TwoCompartmentNICA(2, random_state=0).fit(X)
+    network.save(tmp_path / "m")
+    with pytest.raises(bionica.ModelFileError, match=r"natural_two_compartment.*precondition=None"):
+        bionica.load(tmp_path / "m", precondition=None)
+    with pytest.raises(ValueError, match="another learning rule"):
+        network.set_params(precondition=None).partial_fit(X)
+    bionica.TwoCompartmentNICA(2, random_state=0).fit(X)
+
+
+def test_the_digest_sees_what_is_called_and_nothing_else():
+    scope = {"helper": lambda x: x + 1, "SIZE": 3}
+    exec("def f(x):\n    '''One.'''\n    return helper(x) * SIZE", scope)
+    before = digest([scope["f"]], [])
+    exec("def f(x):\n    '''Two.'''\n\n    return helper(x) * SIZE  # comment", scope)
+    assert digest([scope["f"]], []) == before
+    scope["SIZE"] = 4
+    assert digest([scope["f"]], []) != before
+    scope["SIZE"] = 3
+    scope["helper"] = lambda x: x + 2
+    assert digest([scope["f"]], []) != before
+
+
+# ---------------------------------------------------------------------------------------------- where nothing can be cached
+
+FIT = """
+import numpy as np, bionica
+bionica.NonnegativePCA(2, random_state=0).fit(np.random.default_rng(0).exponential(size=(50, 2)))
+"""
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+@pytest.mark.parametrize("fault", ["no folder", "full disk", "unreadable"])
+def test_without_a_cache_it_compiles_in_memory_and_says_so_once(fault, monkeypatch, caplog):
+    from bionica._compat import numba as door
+
+    njit = numba.njit
+
+    def no_folder(*args, cache=False, **options):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return njit(*args, **options)
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    if fault == "no folder":
+        monkeypatch.setattr(door.numba, "njit", no_folder)
+    else:
+        method = "save_overload" if fault == "full disk" else "load_overload"
+        monkeypatch.setattr(numba.core.caching.FunctionCache, method, fail)
+    monkeypatch.setattr(door, "_warned", set())
+    monkeypatch.setattr(loop, "_ENTRIES", {})
+    with caplog.at_level(logging.WARNING, "bionica"):
+        for _ in range(2):
+            HebbNetwork(2, random_state=0).fit(np.ones((5, 2)) + np.eye(5, 2))
+    assert sum("cannot be cached" in record.message for record in caplog.records) == 1
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_damaged_cache_files_are_compiled_again(tmp_path):
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", FIT], env=env, check=True)
+    for suffix in ("nbi", "nbc"):
+        files = list(tmp_path.rglob(f"*.{suffix}"))
+        assert files
+        for file in files:
+            file.write_bytes(file.read_bytes()[:20])
+        done = subprocess.run([sys.executable, "-c", FIT], env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_long_compilation_is_announced(monkeypatch, caplog):
+    if numba.config.DISABLE_JIT:
+        pytest.skip("nothing is compiled")
+    monkeypatch.setattr(loop, "_PATIENCE", 0.0)
+    monkeypatch.setattr(loop, "_ENTRIES", {})
+    with caplog.at_level(logging.INFO, "bionica"):
+        HebbNetwork(2, random_state=0).fit(np.ones((5, 2)) + np.eye(5, 2))
+    assert any("compiling mylab, once" in record.message for record in caplog.records)
