@@ -1,6 +1,7 @@
 """A rule from outside the package, in one file: everything that runs, saves and sweeps networks takes it."""
 
 import importlib
+import json
 import logging
 import os
 import subprocess
@@ -98,9 +99,8 @@ def run_python(code, *arguments, **env):
 
 
 def test_it_runs_in_the_cuda_simulator():
-    code = f"import json; from bionica import sweep; print(json.dumps([dict(r) for r in sweep.run({PLAN!r}, device='cuda', n_jobs=1)]))"
-    import json
-
+    run = f"sweep.run({PLAN!r}, device='cuda', n_jobs=1)"
+    code = f"import json; from bionica import sweep; print(json.dumps([dict(row) for row in {run}]))"
     on_gpu = json.loads(run_python(code, NUMBA_ENABLE_CUDASIM="1"))
     on_cpu = list(sweep.run(PLAN, n_jobs=1, device="cpu"))
     assert {row["device"] for row in on_gpu} == {"cuda"}
@@ -171,14 +171,10 @@ def test_an_edited_file_is_compiled_again_in_the_next_process(tmp_path):
 
 def test_two_rules_of_one_module_do_not_meet(tmp_path, monkeypatch, restore):
     monkeypatch.syspath_prepend(str(tmp_path))
-    twice = SOURCE.replace("class HebbNetwork(OnlineNICA)", "class First(OnlineNICA)")
-    body = SOURCE.partition("class State(NamedTuple):")[2].replace(
-        "class HebbNetwork(OnlineNICA)", "class Second(OnlineNICA)"
-    )
-    body = body.replace("STRENGTH)", "7.0)").replace('"mylab"', '"mylab2"')
-    twice = twice.partition("class First")[0].replace("State", "State1") + "class First" + twice.partition("class First")[2].replace(
-        "State(", "State1("
-    ) + "\n\nclass State(NamedTuple):" + body  # fmt: skip
+    head, _, body = SOURCE.partition("class State(NamedTuple):")
+    first = body.replace("State(", "State1(").replace("    State,\n", "    State1,\n").replace("HebbNetwork", "First")
+    second = body.replace("STRENGTH)", "7.0)").replace('"mylab"', '"mylab2"').replace("HebbNetwork", "Second")
+    twice = f"{head}class State1(NamedTuple):{first}\n\nclass State(NamedTuple):{second}"
     module = load_module(tmp_path, "two_rules", twice)
     module.HebbNetwork = module.First
     assert first_output(module) == 2.0
@@ -265,8 +261,9 @@ def test_without_a_cache_it_compiles_in_memory_and_says_so_once(fault, monkeypat
     if fault == "no folder":
         monkeypatch.setattr(door.numba, "njit", no_folder)
     else:
-        method = "save_overload" if fault == "full disk" else "load_overload"
-        monkeypatch.setattr(numba.core.caching.FunctionCache, method, fail)
+        Cache = numba.core.caching.FunctionCache
+        monkeypatch.setattr(Cache, "load_overload", fail if fault == "unreadable" else lambda *_: None)
+        monkeypatch.setattr(Cache, "save_overload", fail)
     monkeypatch.setattr(door, "_warned", set())
     monkeypatch.setattr(loop, "_ENTRIES", {})
     with caplog.at_level(logging.WARNING, "bionica"):
