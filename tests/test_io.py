@@ -10,16 +10,16 @@ import pytest
 
 from bionica.io import (
     Columns,
+    EvenSample,
     InputError,
     OutputError,
     RawPipe,
-    Spread,
     TextReader,
     check_output,
+    import_optional,
     open_reader,
     open_writer,
 )
-from bionica.io import source as sources
 
 h5py = pytest.importorskip("h5py")
 zarr = pytest.importorskip("zarr")
@@ -38,9 +38,10 @@ def X(rng):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of 128 samples, so that small files have several."""
-    for module in ("source", "containers"):
-        monkeypatch.setattr(f"bionica.io.{module}.block_rows", lambda k: 128)
-    monkeypatch.setattr("bionica.io.text._CHUNK", 2000)
+    for module in ("reader", "arrays", "parquet"):
+        monkeypatch.setattr(f"bionica.io.readers.{module}.block_rows", lambda k: 128)
+    monkeypatch.setattr("bionica.io.readers.text._CHUNK", 2000)
+    monkeypatch.setattr("bionica.io.readers.line_parser._ARROW_BYTES", 1000)
 
 
 def write(path, X, shape=None):
@@ -171,7 +172,7 @@ def test_quoted_numbers_blank_lines_and_one_column(tmp_path):
         ("time,1\n2,3\n", r"line 1, column 1: 'time' is not a number"),
         ("", r"x.csv holds no sample"),
         ("a,b\n", r"x.csv holds no sample"),
-        ("1,2\n\0\0\n", r"holds zero bytes"),
+        ("1,2\n\0\0\n", r"contains NUL bytes"),
     ],
 )
 @pytest.mark.parametrize("axis", [0, 1])
@@ -307,7 +308,7 @@ def test_tables_that_are_no_mixtures(tmp_path):
     parquet.write_table(pa.table({"a": [1.0, None], "b": [1, 2]}), tmp_path / "y.parquet")
     with pytest.raises(InputError, match="row 1, column 'a' is empty"):
         read(tmp_path / "y.parquet")
-    with pytest.raises(InputError, match="leave --axis 1 away"):
+    with pytest.raises(InputError, match="omit --axis 1"):
         read(tmp_path / "y.parquet", axis=1)
 
 
@@ -327,7 +328,7 @@ def test_names_that_cannot_be_read(tmp_path):
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "h5py", None)
     with pytest.raises(InputError, match=r"needs the package h5py: pip install 'bionica\[io\]'"):
-        sources.optional("h5py", "reading HDF5")
+        import_optional("h5py", "reading HDF5")
 
 
 # ---------------------------------------------------------------------------------------------- images
@@ -471,9 +472,9 @@ def test_a_broken_zarr_store_is_refused(tmp_path, X, rng):
     assert np.array_equal(read(path), X)
 
 
-def test_spread_is_even_however_it_is_cut(rng):
+def test_sample_is_even_however_it_is_cut(rng):
     X = np.arange(10_007.0)[:, np.newaxis]
-    whole, pieces = Spread(100), Spread(100)
+    whole, pieces = EvenSample(100), EvenSample(100)
     whole.add(X)
     for piece in np.split(X, np.sort(rng.integers(0, len(X), 50))):
         pieces.add(piece)

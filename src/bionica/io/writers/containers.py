@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .sink import Writer, names
-from .source import optional
+from ..readers import import_optional
+from .writer import Writer, source_names
 
 __all__ = ["Hdf5Writer", "ParquetWriter", "ZarrWriter"]
 
@@ -17,16 +17,19 @@ Array = NDArray[Any]
 _CHUNK_ROWS = 16384
 
 
+def _chunk_rows(n_sources: int) -> int:
+    return max(1, min(_CHUNK_ROWS, 2**20 // n_sources))
+
+
 class ParquetWriter(Writer):
     """A column for each source."""
 
     def __init__(self, path: Path, n_sources: int, dtype: Any) -> None:
         super().__init__(path, n_sources, dtype)
-        self._arrow = optional("pyarrow", "writing Parquet")
-        self._schema = self._arrow.schema(
-            [(name, self._arrow.from_numpy_dtype(self.dtype)) for name in names(n_sources)]
-        )
-        self._file = optional("pyarrow.parquet", "writing Parquet").ParquetWriter(self.part, self._schema)
+        self._arrow = import_optional("pyarrow", "writing Parquet")
+        number = self._arrow.from_numpy_dtype(self.dtype)
+        self._schema = self._arrow.schema([(name, number) for name in source_names(n_sources)])
+        self._file = import_optional("pyarrow.parquet", "writing Parquet").ParquetWriter(self.partial, self._schema)
 
     def write(self, block: Array) -> None:
         """Append samples."""
@@ -38,19 +41,19 @@ class ParquetWriter(Writer):
         """Complete the partial file."""
         self._file.close()
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Close what is open."""
         if self._file.is_open:
             self._file.close()
 
 
-class _Patient(FileIO):
-    """A file that keeps its error for later: HDF5 cannot close after a write that failed, and crashes the process."""
+class _DeferredErrorFile(FileIO):
+    """A file that keeps its error until `check`: HDF5 cannot close after a failed write, and crashes the process."""
 
     error: OSError | None = None
 
     def write(self, data: Any, /) -> int:
-        """Append samples."""
+        """Write all of `data`, unless there was an error."""
         view = memoryview(data).cast("B")
         done = 0
         try:
@@ -79,11 +82,12 @@ class Hdf5Writer(Writer):
 
     def __init__(self, path: Path, n_sources: int, dtype: Any) -> None:
         super().__init__(path, n_sources, dtype)
-        h5py = optional("h5py", "writing HDF5")
-        self._raw = _Patient(self.part, "w+b")
+        h5py = import_optional("h5py", "writing HDF5")
+        self._raw = _DeferredErrorFile(self.partial, "w+b")
         self._file = h5py.File(self._raw, "w")
+        chunks = (_chunk_rows(n_sources), n_sources)
         self._data = self._file.create_dataset(
-            "sources", (0, n_sources), self.dtype, maxshape=(None, n_sources), chunks=(_chunk(n_sources), n_sources)
+            "sources", (0, n_sources), self.dtype, maxshape=(None, n_sources), chunks=chunks
         )
 
     def write(self, block: Array) -> None:
@@ -98,7 +102,7 @@ class Hdf5Writer(Writer):
         self._file.close()
         self._raw.check()
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Close what is open."""
         self._file.close()
         self._raw.close()
@@ -109,32 +113,29 @@ class ZarrWriter(Writer):
 
     def __init__(self, path: Path, n_sources: int, dtype: Any) -> None:
         super().__init__(path, n_sources, dtype)
-        self._rows = _chunk(n_sources)
-        self._data = optional("zarr", "writing Zarr").open_array(
-            str(self.part), mode="w", shape=(0, n_sources), chunks=(self._rows, n_sources), dtype=self.dtype
+        self._rows = _chunk_rows(n_sources)
+        self._data = import_optional("zarr", "writing Zarr").open_array(
+            str(self.partial), mode="w", shape=(0, n_sources), chunks=(self._rows, n_sources), dtype=self.dtype
         )
-        self._waiting: list[Array] = []
+        self._buffer: list[Array] = []
+        self._buffered = 0
 
     def write(self, block: Array) -> None:
-        """Append samples."""
-        self._waiting.append(block)
-        if sum(map(len, self._waiting)) >= self._rows:  # whole chunks: none is written twice
-            rows = np.concatenate(self._waiting)
-            whole = len(rows) // self._rows * self._rows
-            self._append(rows[:whole])
-            self._waiting = [rows[whole:]]
+        """Append samples, in whole chunks so that none is written twice."""
+        self._buffer.append(block)
+        self._buffered += len(block)
+        if self._buffered >= self._rows:
+            self._flush(self._buffered // self._rows * self._rows)
 
-    def _append(self, rows: Array) -> None:
-        self._data.resize((self.n_samples + len(rows), self.n_sources))
-        self._data[self.n_samples :] = rows
-        self.n_samples += len(rows)
+    def _flush(self, n: int) -> None:
+        """Write the first n rows of the buffer."""
+        rows = np.concatenate(self._buffer)
+        self._data.resize((self.n_samples + n, self.n_sources))
+        self._data[self.n_samples :] = rows[:n]
+        self.n_samples += n
+        self._buffer, self._buffered = [rows[n:]], len(rows) - n
 
     def finish(self) -> None:
-        """Complete the partial file."""
-        rows = np.concatenate([np.empty((0, self.n_sources), self.dtype), *self._waiting])
-        if len(rows):
-            self._append(rows)
-
-
-def _chunk(n_sources: int) -> int:
-    return max(1, min(_CHUNK_ROWS, 2**20 // n_sources))
+        """Write the last chunk."""
+        if self._buffered:
+            self._flush(self._buffered)

@@ -1,19 +1,19 @@
-"""Which columns of a table are mixtures: all, those that the user names, never an index."""
+"""Which columns of a table are mixtures: all but an index, or those that the user names."""
 
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from .source import InputError
+from .reader import InputError
 
-__all__ = ["ALL", "Columns", "is_index"]
+__all__ = ["ALL", "Columns"]
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The user's choice of columns, by name or by number from 1; both None: all but an index.
+    """The user's choice of columns, by name or by number from 1. If both are None: all but an index.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Columns:
     [1, 2]
     >>> Columns(use="c").kept("x.csv", 2, ["a", "b"])
     Traceback (most recent call last):
-    bionica.io.source.InputError: --use c: x.csv has no column 'c'; it has a, b (or 1 to 2)
+    bionica.io.readers.reader.InputError: --use c: x.csv has no column 'c'; it has a, b (or 1 to 2)
     """
 
     use: str | None = None
@@ -41,18 +41,18 @@ class Columns:
     def kept(
         self, name: str, width: int, header: Sequence[str] | None = None, index: Collection[int] = ()
     ) -> list[int]:
-        """Return the columns to read, counted from 0.
+        """Return the indices of the columns to read.
 
         Parameters
         ----------
         name : str
             The file, for messages.
         width : int
-            Columns there.
+            Number of columns of the file.
         header : sequence of str, optional
             Their names.
         index : collection of int
-            Columns that number the rows: left out unless `use` names them.
+            Columns that number the rows. They are left out unless `use` names them.
         """
         if self.use is not None:
             chosen = self._numbers("--use", self.use, name, width, header)
@@ -61,7 +61,7 @@ class Columns:
         if self.skip is not None:
             chosen -= self._numbers("--skip", self.skip, name, width, header)
         if not chosen:
-            raise InputError(f"{name}: no column is left of {width}: use more, or skip fewer")
+            raise InputError(f"{name}: no column is left of {width}: name more with --use, or fewer with --skip")
         return sorted(chosen)
 
     @staticmethod
@@ -82,14 +82,3 @@ class Columns:
 
 
 ALL = Columns()
-
-
-def is_index(column: str) -> bool:
-    """Whether this is the name that pandas and R leave to the row numbers: none.
-
-    Examples
-    --------
-    >>> is_index(""), is_index("Unnamed: 0"), is_index("red")
-    (True, True, False)
-    """
-    return column in ("", "Unnamed: 0", "__index_level_0__")
