@@ -142,7 +142,7 @@ def test_disk_that_refuses(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device", str(tmp_path / "out"))
 
     monkeypatch.setattr("pathlib.Path.mkdir", full)
-    assert "No space left on device; choose another folder" in refused("-o", tmp_path / "out", "--quiet")
+    assert "(No space left on device): free some space, or choose another folder" in refused("-o", tmp_path / "out", "--quiet")
 
 
 @pytest.mark.parametrize("package", ["matplotlib", "skimage"])
