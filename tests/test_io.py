@@ -190,6 +190,50 @@ def test_a_bad_line_is_named_far_into_the_file(tmp_path, X, small_blocks):
         read(tmp_path / "x.csv")
 
 
+def outcome(path, **how):
+    """Return what reading gives: the array, or the error."""
+    try:
+        return read(path, **how).tolist()
+    except InputError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda lines: lines,
+        lambda lines: ["a;b;c", *lines],
+        lambda lines: [*lines[:700], "", "# a comment", "   ", *lines[700:]],
+        lambda lines: [*lines[:700], '"1";"2"; +3.5 ', *lines[700:]],
+        lambda lines: [*lines[:700], "# 1;2;3", *lines[700:]],
+        lambda lines: [*lines[:700], "1;2;3;4", *lines[700:]],
+        lambda lines: [*lines[:700], "1;nan;3", *lines[700:]],
+        lambda lines: [*lines[:700], "1;;3", *lines[700:]],
+        lambda lines: [*lines[:700], "1;2;1e999", *lines[700:]],
+    ],
+    ids=["numbers", "header", "blank lines", "quotes", "comment", "too wide", "nan", "empty", "overflow"],
+)
+@pytest.mark.parametrize("columns", [Columns(), Columns(None, "1")])
+def test_pyarrow_and_the_line_parser_read_the_same(tmp_path, X, monkeypatch, change, columns):
+    from bionica.io.readers import line_parser
+
+    monkeypatch.setattr("bionica.io.readers.text._CHUNK", 5000)
+    monkeypatch.setattr(line_parser, "_ARROW_BYTES", 1000)
+    lines = change([";".join(map(repr, row)) for row in X.tolist()])
+    (tmp_path / "x.csv").write_text("\n".join(lines))
+    parsed = []
+    with_arrow = line_parser.LineParser._parse_with_arrow
+    monkeypatch.setattr(
+        line_parser.LineParser,
+        "_parse_with_arrow",
+        lambda self, chunk: (block := with_arrow(self, chunk), parsed.append(block is not None))[0],
+    )
+    found = outcome(tmp_path / "x.csv", columns=columns)
+    assert sum(parsed) > 5  # most chunks hold nothing but numbers
+    monkeypatch.setattr(line_parser, "_arrow", lambda: None)
+    assert outcome(tmp_path / "x.csv", columns=columns) == found
+
+
 @pytest.mark.parametrize("cut", [1, 7, 10_000])
 @pytest.mark.parametrize(("use", "skip", "columns"), [(None, "2", [0, 2]), ("c,1", None, [0, 2]), (None, "b", [0, 2])])
 def test_columns_of_a_text_however_it_is_cut(X, cut, use, skip, columns):

@@ -56,6 +56,12 @@ def text(X):
     return "".join(",".join(map(repr, row)) + "\n" for row in X.tolist())
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiled():
+    """Compile the loop first: a command that has to wait for it says so on standard error."""
+    bionica.TwoCompartmentNICA(3, random_state=0).fit(mixtures(400, 3)[1])
+
+
 @pytest.fixture(scope="module")
 def problem():
     return mixtures(4000, 3, 5)

@@ -75,8 +75,8 @@ def resume(path: Path, o: Options, reader: "Reader") -> tuple[Any, int]:
         n_samples = progress.get("n_samples")
         if n_samples not in (None, reader.n_samples):
             raise io.InputError(
-                f"{reader.name} has {reader.n_samples} samples; {path} stopped in an input of {n_samples}: give that one, or "
-                "start anew with --force instead of --resume"
+                f"{reader.name} has {reader.n_samples} samples; {path} stopped in an input of {n_samples}: give that "
+                "one, or start anew with --force instead of --resume"
             )
         if progress.get("begins") not in (None, input_digest(reader)):
             raise io.InputError(

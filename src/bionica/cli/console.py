@@ -1,7 +1,8 @@
 """Everything that a command says to a person, and how it ends.
 
-Results go to standard output. Progress, notes and errors go to standard error. --quiet leaves errors only, and --json prints one
-object in place of everything else. An error is one line and exit status 1; Ctrl-C and SIGTERM end with status 130.
+Results go to standard output. Progress, notes and errors go to standard error. --quiet leaves errors only, and --json
+prints one object in place of everything else. An error is one line and exit status 1; Ctrl-C and SIGTERM end with
+status 130.
 """
 
 import json as jsons
@@ -11,7 +12,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -58,7 +59,7 @@ class Console:
             self.notes.append(message)
             self.say(f"Note: {message}")
 
-    def result(self, lines: Sequence[str], data: Any) -> None:
+    def result(self, lines: Iterable[str], data: Any) -> None:
         """Print the result: `lines`, or with --json `data` as one line."""
         self._finished = True
         if self.json:

@@ -25,8 +25,8 @@ CHUNK = 4096
 class MixedImages:
     """Images S, their mixtures X and the mixing matrix A, with indices of pixels.
 
-    `watched` are the pixels on which the error is measured, `first` those of the offline start, `starts` those of other starts, and
-    `order` is the order in which the network sees the pixels.
+    `watched` are the pixels on which the error is measured, `first` those of the offline start, `starts` those of other
+    starts, and `order` is the order in which the network sees the pixels.
     """
 
     S: Any
@@ -57,8 +57,9 @@ def demo(
 ) -> None:
     """Mix three images, separate them online, and make a page of what was mixed, learned and recovered.
 
-    TwoCompartmentNICA at its defaults starts from the offline solution on 100,000 pixels, spread evenly, and then learns from one
-    pixel after the other. Beside it, for comparison: the same network without that start, and other starts.
+    TwoCompartmentNICA at its defaults starts from the offline solution on 100,000 pixels, spread evenly, and then learns
+    from one pixel after the other. For comparison, the page also shows the same network without that start, and other
+    starts.
 
     For example:
 
@@ -112,9 +113,8 @@ def _run(output: Path, seed: int, console: Console) -> dict[str, Any]:
     started = time.perf_counter()
     images = _mixed_images(seed)
     if not console.silent:
-        typer.echo(
-            f"Separating {', '.join(NAMES)} from {images.X.shape[1]} mixtures, {len(images.order):,} pixels one at a time"
-        )
+        mixtures, pixels = images.X.shape[1], len(images.order)
+        typer.echo(f"Separating {', '.join(NAMES)} from {mixtures} mixtures, {pixels:,} pixels one at a time")
     with console.progress("Separating", len(images.order), transient=False) as advance:
         learned = _learn(images, seed, offline_start=True, advance=advance)
     with console.progress("Without the start", len(images.order), transient=False) as advance:

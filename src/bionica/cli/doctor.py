@@ -47,30 +47,21 @@ def doctor(
     with console.session(interrupted="Interrupted: what is compiled already is kept"):
         dtypes = ["float64"] * compile_loops + ["float32"] * float32
         compiled = dict(compile_networks(console, dtypes))
-        findings = examine() | ({"compiled now, seconds": compiled} if compiled else {})
-        _print(console, findings)
+        findings = examine()
+        console.result(_lines(findings), findings | ({"seconds of compiling": compiled} if compiled else {}))
     if not findings["self test"].startswith("passed") or any(isinstance(result, str) for result in compiled.values()):
         raise typer.Exit(1)
 
 
-def _print(console: Console, findings: dict[str, Any]) -> None:
-    from rich.console import Console as Terminal
-    from rich.markup import escape
-    from rich.table import Table
-
-    if console.json:
-        console.result([], findings)
-        return
-    table = Table(show_header=False, box=None)
+def _lines(findings: dict[str, Any]) -> Iterator[str]:
     for name, value in findings.items():
         if isinstance(value, dict):
             value = ", ".join(f"{key} {entry}" for key, entry in value.items())
-        table.add_row(name, escape(str(value)))
-    Terminal().print(table)
+        yield f"{name:16} {value}"
 
 
 def compile_networks(console: Console, dtypes: list[str]) -> Iterator[tuple[str, float | str]]:
-    """Fit every network to a few samples, at its defaults and as published; yield its name and the seconds, or the error."""
+    """Fit every network to a few samples, at its defaults and as published; yield its name and the seconds, or why not."""
     import numpy as np
 
     X = np.random.default_rng(0).exponential(size=(400, 3))
@@ -107,8 +98,11 @@ def examine() -> dict[str, Any]:
     """Collect what `bionica doctor` prints."""
     import platform
 
+    import numba
+
     from .. import __version__
 
+    config: Any = numba.config
     extras = (extra for extra, names in OPTIONAL.items() if "missing" in map(installed, names))
     return {
         "bionica": __version__,
@@ -116,7 +110,7 @@ def examine() -> dict[str, Any]:
         "required": {name: installed(name) for name in REQUIRED},
         "optional": {name: installed(name) for names in OPTIONAL.values() for name in names},
         "to install": ", ".join(f"pip install 'bionica[{extra}]'" for extra in extras),
-        "threading layer": threading_layer(),
+        "threading layer": f"{config.THREADING_LAYER}, {config.NUMBA_NUM_THREADS} threads",
         "self test": self_test(),
         "compiled code": cache(),
         "GPU": gpu(),
@@ -133,24 +127,13 @@ def installed(name: str) -> str:
         return "missing"
 
 
-def threading_layer() -> str:
-    """Name the layer that Numba would use for parallel loops."""
-    config = numba_config()
-    return f"{config.THREADING_LAYER}, {config.NUMBA_NUM_THREADS} threads"
-
-
-def numba_config() -> Any:
-    """Return Numba's settings."""
-    import numba
-
-    return numba.config
-
-
 def cache() -> str:
     """Say where compiled loops are kept, how many there are, and whether new ones can be kept."""
+    import numba
+
     from .. import engines
 
-    config = numba_config()
+    config: Any = numba.config
 
     if config.DISABLE_JIT:
         return "the JIT is off (NUMBA_DISABLE_JIT): everything runs interpreted, hundreds of times slower"
@@ -163,8 +146,8 @@ def cache() -> str:
             return f"{sum(1 for _ in folder.rglob('*.nbc'))} loops in {folder}"
         obstacles.append(f"{folder}: {obstacle}")
     return (
-        f"nothing can be kept ({'; '.join(obstacles)}), so that every process compiles anew: set NUMBA_CACHE_DIR to a folder "
-        "that can be written to"
+        f"nothing can be kept ({'; '.join(obstacles)}), so that every process compiles anew: set NUMBA_CACHE_DIR to a "
+        "folder that can be written to"
     )
 
 

@@ -21,8 +21,8 @@ def separate(
         list[str],
         typer.Argument(
             metavar="INPUT...",
-            help="Mixtures: .npy .npz .csv .tsv .parquet .h5 .zarr, a TIFF of several pages, several images of one shape, "
-            "or - for standard input (CSV, or raw numbers with --columns).",
+            help="Mixtures: .npy .npz .csv .tsv .parquet .h5 .zarr, a TIFF of several pages, several images of one "
+            "shape, or - for standard input (CSV, or raw numbers with --columns).",
         ),
     ],
     output: Annotated[
@@ -55,7 +55,7 @@ def separate(
         str | None,
         typer.Option(
             metavar="COLUMNS",
-            help="Columns that are mixtures, by name or number from 1: red,blue or 2-4,7. All by default, but for an index.",
+            help="Columns that are mixtures, by name or number from 1: red,blue or 2-4,7. By default all but an index.",
         ),
     ] = None,
     skip: Annotated[
@@ -82,8 +82,8 @@ def separate(
         bool,
         typer.Option(
             "--json",
-            help="Print the findings as one line of JSON and nothing else: to standard output, or to standard error where the "
-            "sources go to standard output.",
+            help="Print the findings as one line of JSON and nothing else: to standard output, or to standard error if "
+            "the sources go to standard output.",
         ),
     ] = False,
     quiet: Annotated[

@@ -32,13 +32,15 @@ def _method_name(class_name: str) -> str:
     return _SHORT_NAMES.get(class_name) or "-".join(words).lower()
 
 
-#: --method name -> class, for every public estimator that separates. By name, because importing the classes takes most of a second.
-#: OfflineNICA holds all samples in memory several times and is left to Python.
-METHODS = {
-    _method_name(name): name
-    for name in bionica.__all__
-    if name in _SHORT_NAMES or (name.endswith("NICA") and name != "OfflineNICA")
-}
+#: --method name -> class name, for every public estimator that separates, except OfflineNICA, which needs all samples in
+#: memory. They are found by name, because importing the classes takes most of a second.
+METHODS = dict(
+    sorted(
+        (_method_name(name), name)
+        for name in bionica.__all__
+        if name in _SHORT_NAMES or (name.endswith("NICA") and name != "OfflineNICA")
+    )
+)
 
 
 def estimator_class(method: str) -> Any:

@@ -1,6 +1,7 @@
 """The work of `bionica separate`.
 
-A file is learned from in passes and then read once more for its sources. A pipe is learned from and answered as it arrives.
+A file is learned from in passes and then read once more for its sources. A pipe is learned from and answered as it
+arrives.
 """
 
 import gc
@@ -64,7 +65,8 @@ class Separation:
         n, k = reader.n_samples or 0, sample.shape[1]
         if n < k and o.axis is None and reader.image_shape is None:
             raise io.InputError(
-                f"{reader.name} has {n} samples of {k} mixtures: if it is the other way round, pass --axis 1; if not, --axis 0"
+                f"{reader.name} has {n} samples of {k} mixtures: if it is the other way round, pass --axis 1; if not, "
+                "--axis 0"
             )
         if not self._resume(reader):
             d = self._count_sources(sample)
@@ -191,8 +193,9 @@ class Separation:
         seen = network.n_samples_seen_
         remedy = "omit --follow" if self.options.follow else "save them in a file and separate that"
         raise io.InputError(
-            f"{name} ended after {seen} samples, and the network starts with {seen + missing}: nothing was separated (until then "
-            f"it answers zeros). Give more samples, go on later with --model FILE, or {remedy}: a file starts with fewer"
+            f"{name} ended after {seen} samples, and the network starts with {seen + missing}: nothing was separated "
+            "(until then it answers zeros). Give more samples, go on later with --model FILE, or "
+            f"{remedy}: a file starts with fewer"
         )
 
     # ------------------------------------------------------------------------------------------ the network

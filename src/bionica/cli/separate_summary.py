@@ -23,8 +23,8 @@ def note_input(console: Console, reader: "Reader", sample: Any = None) -> None:
         numbers = ",".join(str(reader.kept[j] + 1 if reader.kept else j + 1) for j in rising[:5])
         verb = "rise" if len(rising) > 1 else "rises"
         console.note(
-            f"{reader.name}: {columns} only {verb} from sample to sample; a time or a count is no mixture: leave it out with "
-            f"--skip {numbers}"
+            f"{reader.name}: {columns} only {verb} from sample to sample; a time or a count is no mixture: leave it out "
+            f"with --skip {numbers}"
         )
 
 
@@ -93,8 +93,8 @@ def _sentences(diagnosis: Any, network: Any, missing: int, o: Options) -> list[s
     if missing:
         seen = network.n_samples_seen_
         return [
-            f"the network has not started: {seen} of the {seen + missing} samples that it starts with have come, and every answer "
-            f"was zero.{' More samples with --resume go on from here.' if o.model else ''}"
+            f"the network has not started: {seen} of the {seen + missing} samples that it starts with have come, and "
+            f"every answer was zero.{' More samples with --resume go on from here.' if o.model else ''}"
         ]
     if diagnosis is None:
         return ["one sample is too few to judge by."]

@@ -1,4 +1,4 @@
-"""Mixtures and sources in files and pipes (`readers`, `writers`), models on disk (`model_file`), tables of results (`tables`)."""
+"""Mixtures and sources in files and pipes (`readers`, `writers`), models (`model_file`), tables of results (`tables`)."""
 
 from .atomic import atomic_file, is_disk_full, write_atomically
 from .model_file import ModelFileError, read_model, write_model

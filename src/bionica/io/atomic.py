@@ -1,7 +1,7 @@
 """Files that appear under their name only when they are complete.
 
-A file is written beside its name, as a hidden file that ends in .part, and renamed at the end. A process that is killed may leave the
-.part file; the next run with the same output removes it (`remove_partials`).
+A file is written beside its name, as a hidden file that ends in .part, and renamed at the end. A process that is
+killed may leave the .part file; the next run with the same output removes it (`remove_partials`).
 """
 
 import errno

@@ -1,8 +1,8 @@
 """Models on disk: a zip of one JSON header and plain .npy arrays, which `numpy.load` can read too.
 
-The header holds the number of the format, the class, its parameters, the versions of the software that wrote it, and a SHA-256
-of the rest of the header and of every array. Nothing is pickled, so reading a file runs no code. A file that was truncated,
-edited or made by something else is refused. A file appears under its name only when it is complete.
+The header holds the number of the format, the class, its parameters, the versions of the software that wrote it, and a
+SHA-256 of the rest of the header and of every array. Nothing is pickled, so reading a file runs no code. A file that was
+truncated, edited or made by something else is refused. A file appears under its name only when it is complete.
 """
 
 import hashlib

@@ -46,7 +46,7 @@ def _read_npy(name: str, file: BinaryIO, axis: int) -> MatrixReader:
 
 
 def open_npz(path: Path, axis: int, dataset: str | None) -> MatrixReader:
-    """Open an array of an .npz file, by default the only one. It is unpacked to an unnamed file on disk, not to memory."""
+    """Open an array of an .npz file, by default the only one. It is unpacked to disk, not to memory."""
     with zipfile.ZipFile(path) as archive:
         names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
         name = _choose(str(path), names, dataset)

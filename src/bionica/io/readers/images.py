@@ -20,7 +20,7 @@ IMAGES = (".png", ".jpg", ".jpeg", ".bmp", *TIFF)
 
 
 def open_images(paths: Sequence[Path]) -> MatrixReader:
-    """Open several images of one shape, or a TIFF of several pages. The pixels are copied to an unnamed file on disk."""
+    """Open several images of one shape, or a TIFF of several pages. The pixels are copied to disk."""
     one = len(paths) == 1
     if one and paths[0].suffix.lower() not in TIFF:
         raise InputError(f"{paths[0]} is one image, that is one mixture: give at least two, or a TIFF of several pages")

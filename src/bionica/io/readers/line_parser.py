@@ -1,7 +1,8 @@
 """Lines of text as rows of numbers.
 
-Large chunks of separated values are parsed by pyarrow, if it is installed. Everything else (lines from a pipe, columns separated by
-spaces, comments, and any chunk in which pyarrow finds a fault) is parsed line by line, so that an error names its line and column.
+Large chunks of separated values are parsed by pyarrow, if it is installed. Everything else (lines from a pipe, columns
+separated by spaces, comments, and any chunk in which pyarrow finds a fault) is parsed line by line, so that an error
+names its line and column.
 """
 
 import csv
@@ -9,7 +10,7 @@ import math
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +48,7 @@ class LineParser:
     ['a', 'b']
     >>> parser.parse(b"5 6 7\n")
     Traceback (most recent call last):
-    bionica.io.readers.line_parser.BadLine: x.csv, line 5 has 3 values where 2 are expected: every line must hold one number ...
+    bionica.io.readers.line_parser.BadLine: x.csv, line 5 has 3 values where 2 are expected: every line must hold ...
     """
 
     def __init__(self, name: str, columns: Columns = ALL) -> None:
@@ -104,18 +105,35 @@ class LineParser:
                 continue
             if self.width is None and self._start(line):
                 continue
-            cells = self._cells(line)
             try:
-                row = [float(cells[j]) for j in self.kept]
-            except (ValueError, IndexError):
-                row = []
-            if len(cells) != self.width or not all(map(math.isfinite, row)) or not row:
-                raise BadLine(self._fault(number, cells), self._block(rows))
-            rows.append(row)
+                rows.append(self._row(number, self._cells(line)))
+            except InputError as error:
+                raise BadLine(str(error), self._block(rows)) from None
         return self._block(rows)
 
     def _block(self, rows: list[list[float]]) -> Array:
         return np.array(rows, np.float64).reshape(-1, len(self.kept))
+
+    def _row(self, number: int, cells: list[str]) -> list[float]:
+        """Return the mixtures of a line, or say what is wrong with it."""
+        place = f"{self.name}, line {number}"
+        if len(cells) != self.width:
+            raise InputError(
+                f"{place} has {len(cells)} values where {self.width} are expected: every line must hold one number for "
+                "each mixture"
+            )
+        row = [_number(cells[j]) for j in self.kept]
+        for j, value in zip(self.kept, row, strict=True):
+            if value is None or not math.isfinite(value):
+                where = f"{place}, column {j + 1}" + (f" ({self.header[j]})" if self.header else "")
+                if value is not None:
+                    raise InputError(f"{where} is {value}: drop or fill such samples first")
+                what = f"{cells[j][:40]!r} is not a number" if cells[j] else "is empty"
+                remedy = f"correct it, remove the line, or leave the column out with --skip {j + 1}"
+                if _number(cells[j].replace(",", ".")) is not None:
+                    remedy = "write decimal points, not commas"
+                raise InputError(f"{where}: {what}: {remedy}")
+        return cast("list[float]", row)
 
     def _cells(self, line: str) -> list[str]:
         if self.separator is None:
@@ -146,23 +164,6 @@ class LineParser:
             )
         return self.header is not None
 
-    def _fault(self, number: int, cells: list[str]) -> str:
-        """Return what is wrong with a line."""
-        place = f"{self.name}, line {number}"
-        if len(cells) == self.width:
-            for j in self.kept:
-                value = _number(cells[j])
-                where = f"{place}, column {j + 1}" + (f" ({self.header[j]})" if self.header else "")
-                if value is None:
-                    what = f"{cells[j][:40]!r} is not a number" if cells[j] else "is empty"
-                    remedy = f"correct it, remove the line, or leave the column out with --skip {j + 1}"
-                    if _number(cells[j].replace(",", ".")) is not None:
-                        remedy = "write decimal points, not commas"
-                    return f"{where}: {what}: {remedy}"
-                if not math.isfinite(value):
-                    return f"{where} is {value}: drop or fill such samples first"
-        return f"{place} has {len(cells)} values where {self.width} are expected: every line must hold one number for each mixture"
-
 
 @cache
 def _arrow() -> Any:
@@ -186,10 +187,10 @@ def _are_names(cells: list[str]) -> bool:
 
     Examples
     --------
-    >>> _are_names(["red", "blue"]), _are_names(["", "0", "1"]), _are_names(["0", "1", "2"]), _are_names(["", "400", "410"])
-    (True, True, True, True)
-    >>> _are_names(["1", "2", "3"]), _are_names(["", "7", "2"]), _are_names(["time", "1"])
-    (False, False, False)
+    >>> [_are_names(cells.split(",")) for cells in ("red,blue", ",0,1", "0,1,2", ",400,410")]
+    [True, True, True, True]
+    >>> [_are_names(cells.split(",")) for cells in ("1,2,3", ",7,2", "time,1")]
+    [False, False, False]
     """
     values = [_number(cell) for cell in cells]
     if all(value is None for value in values):
@@ -198,6 +199,6 @@ def _are_names(cells: list[str]) -> bool:
         return False
     if cells[0]:
         return cells == [str(j) for j in range(len(cells))]
-    # The first cell is empty: either a sample lacks a number, or the names are numbers (0 1 2, wavelengths), and then they rise.
+    # The first cell is empty: either a sample lacks a number, or the names are numbers (0 1 2, wavelengths) that rise.
     rest = [value for value in values[1:] if value is not None]
     return len(rest) == len(cells) - 1 and all(a < b for a, b in pairwise(rest))

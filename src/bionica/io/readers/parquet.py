@@ -43,7 +43,8 @@ class ParquetReader(Reader):
         for field in (schema.field(j) for j in self.kept):
             if _dtype_kind(field) not in "biuf":
                 raise InputError(
-                    f"{path}, column {field.name!r} holds {field.type}, not real numbers: leave it out with --skip {field.name}"
+                    f"{path}, column {field.name!r} holds {field.type}, not real numbers: leave it out with "
+                    f"--skip {field.name}"
                 )
         self.n_samples, self.n_features = int(file.metadata.num_rows), len(self.kept)
         if not self.n_samples or not self.n_features:

@@ -16,19 +16,6 @@ from ..atomic import is_disk_full
 if TYPE_CHECKING:
     from .columns import Columns
 
-__all__ = [
-    "EvenSample",
-    "InputError",
-    "MatrixReader",
-    "Reader",
-    "block_rows",
-    "explain_errors",
-    "finite_floats",
-    "import_optional",
-    "skip_samples",
-    "spool",
-]
-
 Array = NDArray[Any]
 
 _BLOCK_BYTES = 2**22
@@ -73,13 +60,13 @@ def check_dtype(dtype: Any, name: str) -> None:
 
 
 def finite_floats(values: Any, name: str, first: int = 0) -> Array:
-    """Return a block, whose first sample has index `first`, C-ordered; float32 and float16 as float32, the rest as float64.
+    """Return a block C-ordered, float32 and float16 as float32, the rest as float64; raise if it holds NaN or infinity.
 
     Examples
     --------
     >>> finite_floats([[1.0, float("nan")]], "a.npy", first=6)
     Traceback (most recent call last):
-    bionica.io.readers.reader.InputError: a.npy, sample 6, mixture 1 is nan: drop or fill such samples first (both counted from 0)
+    bionica.io.readers.reader.InputError: a.npy, sample 6, mixture 1 is nan: drop or fill such samples first ...
     """
     block: Array = np.asarray(values)
     check_dtype(block.dtype, name)
@@ -176,7 +163,7 @@ class Reader(ABC):
         """Yield the samples from index `start` on: finite floats of shape (n, n_features), C-ordered."""
 
     def sample(self, limit: int) -> Array:
-        """Return at most `limit` samples, evenly spread over the input; all of them if there are no more. Counts the samples."""
+        """Return at most `limit` samples, evenly spread over the input, and count all samples."""
         chosen = EvenSample(limit)
         for block in self.blocks():
             chosen.add(block)
@@ -205,9 +192,9 @@ def skip_samples(blocks: Iterable[Array], start: int) -> Iterator[Array]:
 class MatrixReader(Reader):
     """A matrix of which any range of samples can be fetched.
 
-    `shape` and `dtype` are those of the matrix in the file, `axis` is the axis that holds the samples, `fetch(index)` returns
-    matrix[index] and `kind` says what the file should be. `rows` is the number of samples of a block, and `gather` says that
-    single samples are cheap to fetch.
+    `shape` and `dtype` are those of the matrix in the file, `axis` is the axis that holds the samples, `fetch(index)`
+    returns matrix[index] and `kind` says what the file should be. `rows` is the number of samples of a block, and
+    `gather` says that single samples are cheap to fetch.
 
     Examples
     --------
@@ -235,7 +222,8 @@ class MatrixReader(Reader):
     ) -> None:
         if len(shape) != 2:
             raise InputError(
-                f"{name} has shape {shape}: mixtures are a matrix, samples x mixtures (or mixtures x samples with --axis 1)"
+                f"{name} has shape {shape}: mixtures are a matrix, samples x mixtures (or mixtures x samples with "
+                "--axis 1)"
             )
         check_dtype(np.dtype(dtype), name)
         if 0 in shape:

@@ -26,8 +26,8 @@ _CHUNK = 2**20
 class TextReader(Reader):
     r"""CSV from a file or a pipe.
 
-    `open_input` returns a context manager whose value is a function `read(n)`. That returns at most n bytes as soon as there are
-    any, and b"" at the end.
+    `open_input` returns a context manager whose value is a function `read(n)`. That returns at most n bytes as soon as
+    there are any, and b"" at the end.
 
     Examples
     --------

@@ -25,7 +25,7 @@ _WRITERS: dict[str, type[Writer]] = {
 
 
 def check_file(path: Path, option: str, *, force: bool, remedy: str | None = None) -> None:
-    """Raise if a file cannot be written: its folder does not exist, or the file does. Removes what a killed process left of it.
+    """Raise if the folder of a file does not exist, or if the file does. Removes what a killed process left of it.
 
     Examples
     --------
