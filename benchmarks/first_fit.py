@@ -1,4 +1,4 @@
-"""Seconds of the first fit of every network in a fresh process: with an empty Numba cache, and with the cache that this left.
+"""Seconds of the first fit of every network in a new process: with an empty Numba cache, and with what this one left.
 
 python benchmarks/first_fit.py                         this checkout
 python benchmarks/first_fit.py --src OTHER/src         another checkout beside it, in one table

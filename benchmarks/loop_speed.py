@@ -3,24 +3,24 @@
 python benchmarks/loop_speed.py                        this checkout
 python benchmarks/loop_speed.py --src OTHER/src        and another, with ratios
 
-Each checkout runs in a process of its own that lives through the whole measurement. The two take turns, so that other load on the
-machine slows them alike, and the best of all rounds counts. The networks have the paper's published settings and learn from sparse
-uniform sources with `partial_fit`, on one core.
+Each checkout runs in a process of its own that lives through the whole measurement. The two take turns, so that other
+load on the machine slows them alike, and the best of all rounds counts. The networks have the paper's published settings
+and learn from sparse uniform sources with `partial_fit`, on one thread.
 """
 
+import argparse
 import importlib
 import os
 import subprocess
 import sys
 import warnings
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from common import NETWORKS, parser, problem, report, seconds, table
 
 #: d -> samples of one measurement.
 SIZES = {3: 400_000, 10: 100_000, 50: 8000}
-ROUNDS = 7
 
 
 def published_network(name, d):
@@ -39,27 +39,18 @@ def work():
             importlib.import_module(module).MANY = sys.maxsize
         except ImportError:
             continue
-    networks, data = {}, {}
-    for line in sys.stdin:
-        name, d, n = line.split()
-        X = data.setdefault((d, n), None)
-        if X is None:
-            X = data[d, n] = problem(int(n), int(d))
+    mixtures, networks = cache(problem), {}
+    for name, d, n in map(str.split, sys.stdin):
+        X = mixtures(int(n), int(d))
         if (name, d) not in networks:
             networks[name, d] = published_network(name, int(d)).fit(X)
-        print(seconds(lambda: networks[name, d].partial_fit(X)), flush=True)  # noqa: B023
+        print(seconds(partial(networks[name, d].partial_fit, X)), flush=True)
 
 
 def start_worker(src):
-    cores = {min(os.sched_getaffinity(0))} if hasattr(os, "sched_setaffinity") else None
-    return subprocess.Popen(
-        [sys.executable, __file__, "--worker"],
-        env=os.environ | {"PYTHONPATH": str(src), "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None,
-    )
+    environment = os.environ | {"PYTHONPATH": str(src), "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    command = [sys.executable, __file__, "--worker"]
+    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def measured(worker, *request):
@@ -67,7 +58,7 @@ def measured(worker, *request):
     return float(worker.stdout.readline())
 
 
-def loop_speeds(sources, sizes=SIZES, rounds=ROUNDS, networks=NETWORKS):
+def loop_speeds(sources, sizes=SIZES, rounds=7, networks=NETWORKS):
     workers = {label: start_worker(src) for label, src in sources.items()}
     rows = []
     try:
@@ -82,14 +73,15 @@ def loop_speeds(sources, sizes=SIZES, rounds=ROUNDS, networks=NETWORKS):
     finally:
         for worker in workers.values():
             worker.communicate()
-    note = f"Published settings, sparse uniform sources, learning on, one core; best of {rounds} rounds in turn."
+    note = f"Published settings, sparse uniform sources, learning on, one thread; best of {rounds} rounds in turn."
     return table("Loop", note, rows)
 
 
 def main():
     arguments = parser(__doc__, "loop_speed")
     arguments.add_argument("--src", type=Path, help="the src folder of another checkout")
-    arguments.add_argument("--worker", action="store_true", help="measure what standard input asks for")
+    arguments.add_argument("--rounds", type=int, default=7, help="more on a busy machine")
+    arguments.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = arguments.parse_args()
     if args.worker:
         work()
@@ -97,7 +89,7 @@ def main():
     sources = {"before": args.src.resolve()} if args.src else {}
     sources["now"] = Path(__file__).parents[1] / "src"
     options = [f"--src {args.src}"] * bool(args.src)
-    report("loop_speed", "Speed of the loops", options, [partial(loop_speeds, sources)], args.write)
+    report("loop_speed", "Speed of the loops", options, [partial(loop_speeds, sources, rounds=args.rounds)], args.write)
 
 
 if __name__ == "__main__":
