@@ -98,7 +98,7 @@ class Separation:
 
         path, d = output_path(self.options), first.shape[1]
         if path is None:
-            with self._open_pipe(reader) as pipe, ignore_broken_pipe():
+            with self._open_output(reader, None, first.dtype) as pipe, ignore_broken_pipe():
                 for block in reader.blocks():
                     pipe.write(self.network.transform(block))
             return []
@@ -111,7 +111,7 @@ class Separation:
     # ------------------------------------------------------------------------------------------ a stream
 
     def _separate_stream(self, reader: "Reader") -> None:
-        """Learn from each sample and answer it."""
+        """Answer each sample as it arrives, with what was learned before it."""
         from .. import io
 
         o, path = self.options, output_path(self.options)
@@ -125,19 +125,9 @@ class Separation:
             first = self._first_block(blocks, reader.name)
             note_input(self.console, reader)
             sample, stopped = io.EvenSample(_sample_rows(first.shape[1])), False
-            d = self.network.n_components
             try:
-                with (
-                    io.open_writer(path, d, first.dtype) if path else self._open_pipe(reader) as out,
-                    ignore_broken_pipe(),
-                ):
-                    try:
-                        for block in chain([first], blocks):
-                            out.write(self.network.partial_fit_transform(block))
-                            sample.add(block)
-                            self._save(reader, every=o.checkpoint)
-                    except KeyboardInterrupt:  # the samples of a pipe come once: keep what was made of them
-                        stopped = True
+                with self._open_output(reader, path, first.dtype) as out, ignore_broken_pipe():
+                    stopped = self._answer(chain([first], blocks), reader, out, sample)
                     self._check_started(self.network, reader.name, stopped)
             finally:
                 if sample.seen:
@@ -151,10 +141,23 @@ class Separation:
         if stopped:
             self._interrupted(reader)
 
-    def _open_pipe(self, reader: "Reader") -> Any:
+    def _answer(self, blocks: Iterator[Any], reader: "Reader", out: Any, sample: Any) -> bool:
+        """Learn from each sample and write its sources; return whether the user interrupted."""
+        try:
+            for block in blocks:
+                out.write(self.network.partial_fit_transform(block))
+                sample.add(block)
+                self._save(reader, every=self.options.checkpoint)
+        except KeyboardInterrupt:  # the samples of a pipe come once: keep what was made of them
+            return True
+        return False
+
+    def _open_output(self, reader: "Reader", path: Path | None, dtype: Any) -> Any:
         from .. import io
 
-        return io.PipeWriter(typer.get_binary_stream("stdout"), header=bool(reader.header))
+        if path is None:
+            return io.PipeWriter(typer.get_binary_stream("stdout"), header=bool(reader.header))
+        return io.open_writer(path, self.network.n_components, dtype)
 
     def _first_block(self, blocks: Iterator[Any], name: str) -> Any:
         """Return the first block, and make the network. While sources are counted, samples are buffered."""
