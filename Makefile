@@ -28,14 +28,13 @@ check: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+# Prints the tables of docs/benchmarks.md; WRITE=1 writes them to benchmarks/results.
 bench: $(INSTALLED)
-	$(BIN)/python benchmarks/speed.py $(if $(WRITE),--write)
-	$(BIN)/python benchmarks/batch.py $(if $(WRITE),--write)
-	$(BIN)/python benchmarks/separate.py $(if $(WRITE),--write)
-	$(BIN)/python benchmarks/sweep.py $(if $(WRITE),--write)
-	$(BIN)/python benchmarks/wide.py $(if $(WRITE),--write)
+	for name in speed peers growth first_fit batch separate sweep wide; do \
+	  $(BIN)/python benchmarks/$$name.py $(if $(WRITE),--write) || exit; \
+	done
 
-# Instructions a sample beside the recorded ones; WRITE=1 records them.
+# Instructions per sample beside the recorded ones; WRITE=1 records them.
 instructions: $(INSTALLED)
 	$(BIN)/python benchmarks/instructions.py $(if $(WRITE),--write)
 

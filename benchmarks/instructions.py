@@ -1,11 +1,11 @@
-"""Instructions a sample of every network, counted by valgrind: what a change costs, without a clock.
+"""Instructions per sample of every network, counted by valgrind: what a change costs, without a clock.
 
     python benchmarks/instructions.py            # counts, and compares with benchmarks/instructions.json
     python benchmarks/instructions.py --write    # counts, and records
 
-The loops are compiled for one fixed processor (Haswell), so that the counts do not depend on the machine, and go on from a network
-that has learned already. Callgrind starts a new part of its profile wherever getppid is called; a count is what 200 samples take
-more than 100, divided by 100, so that whatever is not paid by the sample cancels.
+The loops are compiled for one fixed processor (Haswell), so that the counts do not depend on the machine. They go on from a
+network that has learned already. Callgrind starts a new part of its profile wherever getppid is called. A count is the
+difference between 200 samples and 100 samples, divided by 100, so that costs which do not depend on the number of samples cancel.
 """
 
 import argparse
@@ -21,64 +21,56 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from common import NETWORKS, SINGLE_LAYER, default_network, paper_network, problem, started
+
 RECORD = Path(__file__).with_name("instructions.json")
-#: Of the recorded count: more is slower, and less is a gain to be recorded.
+#: Relative to the recorded count. More is slower, and less is a gain to be recorded.
 TOLERANCE = 0.05
 SIZES = (3, 10, 50)
-N, LEARNED = 100, 2000  # the spectrum is looked at every 100 samples: N is a multiple of it
+N, LEARNED = 100, 2000  # the spectrum is inspected every 100 samples: N is a multiple of it
 COUNTED = Path(__file__).parents[1] / "src"
 
 
 def cases():
-    """name -> network, d and whether it has our defaults, or runs in a loop for its size."""
-    from bionica.bench.contenders import NETWORKS, SINGLE_LAYER
-
+    """Return name -> network, d and whether it has our defaults."""
     kinds = [
-        (name, kind) for name in NETWORKS for kind in (("paper", "default") if name in SINGLE_LAYER else ("paper",))
+        (name, kind) for name in NETWORKS for kind in ("paper", "default") if kind == "paper" or name in SINGLE_LAYER
     ]
-    found = {f"{name} {kind} d={d}": (name, kind, d) for name, kind in kinds for d in SIZES}
-    return found | {f"{NETWORKS[0]} own loop d={d}": (NETWORKS[0], "own loop", d) for d in SIZES[:2]}
+    return {f"{name} {kind} d={d}": (name, kind, d) for name, kind in kinds for d in SIZES}
 
 
 def prepare(path, networks):
-    """Compile the loops, and keep what `run` is handed for the next 3 N samples of every case of these networks."""
-    from bionica.bench.contenders import default_network, paper_network, problem
-    from bionica.engines import loop as stream
+    """Compile the loops, and store the arguments of `run` for the next 3 N samples of every case of these networks."""
     from bionica.estimators import _online as online
 
-    run, handed = online.run, []
+    run, arguments = online.run, []
 
-    def recorded(state, params, X, rates, Y):
-        handed.append(pickle.dumps((state, params, X, rates, Y)))
-        return run(state, params, X, rates, Y)
+    def record(*args):
+        arguments.append(pickle.dumps(args))
+        return run(*args)
 
-    kept = {}
+    stored = {}
     for case, (name, kind, d) in cases().items():
         if name not in networks:
             continue
         X = problem(LEARNED + 3 * N, d)
-        network = (default_network if kind == "default" else paper_network)(name, d, X[:LEARNED])
-        online.run = recorded
+        network = paper_network(name, d) if kind == "paper" else default_network(name, d)
+        started(network, X[:LEARNED])
+        online.run = record
         network.partial_fit(X[LEARNED:])
         online.run = run
-        (kept[case],) = handed
-        handed.clear()
-        if kind == "own loop":
-            stream.tailor(*pickle.loads(kept[case]))
-    Path(path).write_bytes(pickle.dumps(kept))
+        (stored[case],) = arguments
+        arguments.clear()
+    Path(path).write_bytes(pickle.dumps(stored))
 
 
 def replay(path):
-    """What runs under valgrind: only the loops, each for N samples and for 2 N."""
-    from bionica.engines import loop as stream
+    """Run only the loops, each for N samples and for 2 N. This runs under valgrind."""
     from bionica.engines.loop import run
 
-    for case, data in pickle.loads(Path(path).read_bytes()).items():
+    for data in pickle.loads(Path(path).read_bytes()).values():
         state, params, X, rates, Y = pickle.loads(data)
-        stream.MANY = 1 if "own loop" in case else len(X)
-        run(
-            pickle.loads(data)[0], params, X[:1], rates[:1], Y
-        )  # loads the compiled loop, and what Python looks up once
+        run(pickle.loads(data)[0], params, X[:1], rates[:1], Y)  # loads the compiled loop
         for part in (slice(0, N), slice(N, 3 * N)):
             os.getppid()
             done = run(state, params, X[part], rates[part], Y)
@@ -87,7 +79,7 @@ def replay(path):
 
 
 def obstacle():
-    """Why nothing can be counted here; None if it can."""
+    """Return why nothing can be counted here; None if it can."""
     if shutil.which("valgrind") is None:
         return "valgrind is not installed"
     flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
@@ -97,9 +89,7 @@ def obstacle():
 
 
 def count():
-    """case -> instructions a sample; two processes at once, as most of the time goes into compiling and loading."""
-    from bionica.bench.contenders import NETWORKS
-
+    """Return case -> instructions per sample. Two processes at once, because most of the time is spent compiling and loading."""
     with ThreadPoolExecutor(2) as pool:
         halves = pool.map(_count, (NETWORKS[0::2], NETWORKS[1::2]))
         counts = {name: value for half in halves for name, value in half.items()}
@@ -119,11 +109,11 @@ def _count(networks):
     script = [sys.executable, __file__]
     with tempfile.TemporaryDirectory() as folder:
         environment["NUMBA_CACHE_DIR"] = str(Path(folder) / "cache")
-        handed, profile = Path(folder) / "handed.pickle", Path(folder) / "profile"
-        _call([*script, "--prepare", str(handed), *networks], environment)
+        arguments, profile = Path(folder) / "arguments.pickle", Path(folder) / "profile"
+        _call([*script, "--prepare", str(arguments), *networks], environment)
         callgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", "--dump-before=getppid"]
-        _call([*callgrind, *script, "--replay", str(handed)], environment)
-        names = list(pickle.loads(handed.read_bytes()))
+        _call([*callgrind, *script, "--replay", str(arguments)], environment)
+        names = list(pickle.loads(arguments.read_bytes()))
         parts = sorted(Path(folder).glob("profile.*"), key=lambda path: int(path.suffix[1:]))
         totals = [_total(path) for path in parts]
     # Four parts to a case, each ended by a mark: before, N samples, between, 2 N samples.
@@ -149,14 +139,16 @@ def versions():
 
 
 def differences(counts, record):
-    """A sentence for every count that is not the recorded one, and what to do."""
+    """Return a sentence for every count that is not the recorded one, and what to do."""
     found = []
     for name in sorted(counts.keys() | record["counts"].keys()):
         now, before = counts.get(name), record["counts"].get(name)
         if now is None or before is None:
             found.append(f"{name}: {'no longer counted' if now is None else 'not recorded'}")
         elif abs(now / before - 1) > TOLERANCE:
-            found.append(f"{name}: {now:,.0f} instructions a sample, recorded {before:,.0f} ({now / before - 1:+.1%})")
+            found.append(
+                f"{name}: {now:,.0f} instructions per sample, recorded {before:,.0f} ({now / before - 1:+.1%})"
+            )
     if found:
         found.append(
             f"More is slower: look at the kernel. If it has to be, or if it is fewer, record: python benchmarks/instructions.py "

@@ -80,7 +80,8 @@ def slow_pipe(arguments, lines=2000):
         tempfile.TemporaryDirectory() as folder,
         subprocess.Popen(command, stdin=-1, stdout=-1, stderr=-1, bufsize=0, cwd=folder) as process,
     ):
-        process.stderr.readline()  # it reads from now on
+        while not process.stderr.readline().startswith(b"Reading"):  # it may compile first
+            pass
         due = time.perf_counter()
         for row in X:
             due = max(due + 0.005, time.perf_counter())

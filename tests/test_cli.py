@@ -1,14 +1,21 @@
 """The command line and what an import costs."""
 
+import logging
 import os
+import signal
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
+import typer
 from typer.testing import CliRunner
 
+import bionica
 from bionica.cli import app
+from bionica.cli.console import Console
+from bionica.cli.separate_options import METHODS
 
 
 def test_help_names_the_commands():
@@ -101,3 +108,67 @@ def test_on_a_terminal_there_is_progress_and_no_color_is_obeyed(tmp_path, no_col
     assert process.returncode == 0, seen
     assert b"Learning" in seen
     assert (b"\x1b[38" in seen or b"\x1b[1;3" in seen or b"\x1b[3" in seen) == (no_color == "")
+
+
+# ---------------------------------------------------------------------------------------------- the console
+
+
+@pytest.mark.parametrize(("silence", "shown"), [({}, True), ({"json": True}, False), ({"quiet": True}, False)])
+def test_log_records_and_warnings_are_shown_unless_silenced(capsys, silence, shown):
+    console, logger = Console(**silence), logging.getLogger("bionica")
+    before = logger.level, logger.propagate, list(logger.handlers)
+    with console.session(interrupted=""):
+        logging.getLogger("bionica.engines").info("compiling the loop of two_compartment, once")
+        logger.warning("nothing can be cached")
+        warnings.warn("few samples", UserWarning, stacklevel=1)
+        warnings.warn("few samples", UserWarning, stacklevel=1)
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = ["compiling the loop of two_compartment, once", "Note: nothing can be cached", "Note: few samples"]
+    assert err.splitlines() == (lines if shown else [])
+    assert console.notes == ["nothing can be cached", "few samples"]
+    assert (logger.level, logger.propagate, list(logger.handlers)) == before
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (ValueError("two\nlines"), 1, "Error: two lines"),
+        (FileNotFoundError(2, "No such file", "x.npy"), 1, "Error: x.npy: No such file"),
+        (
+            OSError(28, "No space left on device"),
+            1,
+            "Error: the disk is full (No space left on device): free some space",
+        ),
+        (MemoryError(), 1, "Error: out of memory: use smaller data, or fewer processes"),
+        (ZeroDivisionError("expected"), 1, "Error: expected"),
+        (KeyboardInterrupt(), 130, "stopped"),
+    ],
+)
+def test_errors_end_in_one_line(capsys, error, status, message):
+    with (
+        pytest.raises(typer.Exit) as ended,
+        Console(json=True).session(interrupted="stopped", expected=(ZeroDivisionError,)),
+    ):
+        raise error
+    assert ended.value.exit_code == status
+    assert capsys.readouterr() == ("", f"{message}\n")
+
+
+def test_sigterm_interrupts():
+    with pytest.raises(typer.Exit) as ended, Console(quiet=True).session(interrupted="stopped"):
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+    assert ended.value.exit_code == 130
+
+
+def test_json_has_no_nan(capsys):
+    Console(json=True).result(["words"], {"a": [1.0, float("nan")], "b": (float("inf"),)})
+    assert capsys.readouterr().out == '{"a": [1.0, null], "b": [null]}\n'
+
+
+def test_every_estimator_that_separates_is_a_method():
+    assert METHODS["two-compartment"] == "TwoCompartmentNICA"
+    assert {"batch", "interneuron", "nsm", "npca"} < set(METHODS)
+    for name in METHODS.values():
+        assert {"fit", "transform", "diagnose"} <= set(dir(getattr(bionica, name)))

@@ -12,7 +12,9 @@ import time
 import pytest
 from typer.testing import CliRunner
 
+import bionica
 from bionica.cli import app
+from conftest import mixtures
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("skimage")
@@ -33,6 +35,12 @@ def refused(*arguments):
     assert result.stderr.startswith("Error: ")
     assert result.stderr.count("\n") == 1
     return result.stderr
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled():
+    """Compile the loop first: a command that has to wait for it says so on standard error."""
+    bionica.TwoCompartmentNICA(3, random_state=0).fit(mixtures(400, 3)[1])
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +150,9 @@ def test_disk_that_refuses(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device", str(tmp_path / "out"))
 
     monkeypatch.setattr("pathlib.Path.mkdir", full)
-    assert "No space left on device; choose another folder" in refused("-o", tmp_path / "out", "--quiet")
+    assert "(No space left on device): free some space, or choose another folder" in refused(
+        "-o", tmp_path / "out", "--quiet"
+    )
 
 
 @pytest.mark.parametrize("package", ["matplotlib", "skimage"])

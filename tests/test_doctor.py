@@ -2,6 +2,8 @@
 
 import importlib
 import json
+import re
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -39,3 +41,56 @@ def test_missing_packages_name_their_extra(monkeypatch):
 @pytest.mark.parametrize("name", ["numpy", "no-such-package"])
 def test_installed(name):
     assert (module.installed(name) == "missing") == (name == "no-such-package")
+
+
+def test_a_cache_that_cannot_be_written_is_a_finding(monkeypatch):
+    """A read-only package, no home, or a full disk: Numba raises RuntimeError, which must not end in a traceback."""
+    monkeypatch.setattr(module, "why_not_writable", lambda folder: "Read-only file system")
+    monkeypatch.setattr("bionica.TwoCompartmentNICA.fit", refuse)
+    result = CliRunner().invoke(app, ["doctor", "--json"])
+    assert result.exit_code == 1
+    findings = json.loads(result.output)
+    assert findings["self test"] == "FAILED: RuntimeError: cannot cache function 'x': no locator available"
+    assert re.search("nothing can be kept .*Read-only file system.* set NUMBA_CACHE_DIR", findings["compiled code"])
+
+
+def refuse(*_):
+    raise RuntimeError("cannot cache function 'x':\nno locator available")
+
+
+def test_why_not_writable(tmp_path):
+    assert module.why_not_writable(tmp_path / "new" / "folder") is None
+    (tmp_path / "file").touch()
+    assert module.why_not_writable(tmp_path / "file") == "File exists"
+    assert module.why_not_writable(tmp_path / "file" / "under") == "Not a directory"
+
+
+def network(fit):
+    return SimpleNamespace(fit=lambda X: (fit(X), SimpleNamespace(transform=lambda X: X))[1])
+
+
+def test_compile_says_how_long_each_network_took(monkeypatch):
+    fitted = []
+    networks = [("One", network(lambda X: fitted.append(X.dtype.name))), ("Two", network(refuse))]
+    monkeypatch.setattr(module, "_networks", lambda: iter(networks))
+    result = CliRunner().invoke(app, ["doctor", "--compile"])
+    assert re.match(
+        r"compiling One \.\.\. \d\.\d s\ncompiling Two \.\.\. FAILED: cannot cache function 'x': no", result.output
+    )
+    assert result.exit_code == 1
+    monkeypatch.setattr(module, "_networks", lambda: iter(networks[:1]))
+    result = CliRunner().invoke(app, ["doctor", "--compile", "--float32", "--json"])
+    assert result.exit_code == 0
+    assert list(json.loads(result.output)["seconds of compiling"]) == ["One", "One, float32"]
+    assert fitted == ["float64", "float64", "float32"]
+
+
+def test_every_network_is_compiled_at_its_defaults_and_as_published():
+    names = [name for name, _ in module._networks()]
+    for name in ("InterneuronNICA", "NonnegativePCA", "TwoCompartmentNICA", "TwoLayerNSM"):
+        assert {name, f"{name} as published"} <= set(names)
+    assert "BatchNICA" not in names
+
+
+def test_float32_needs_compile():
+    assert CliRunner().invoke(app, ["doctor", "--float32"]).exit_code == 2

@@ -10,16 +10,16 @@ import pytest
 
 from bionica.io import (
     Columns,
+    EvenSample,
     InputError,
     OutputError,
     RawPipe,
-    Spread,
     TextReader,
     check_output,
+    import_optional,
     open_reader,
     open_writer,
 )
-from bionica.io import source as sources
 
 h5py = pytest.importorskip("h5py")
 zarr = pytest.importorskip("zarr")
@@ -38,9 +38,10 @@ def X(rng):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of 128 samples, so that small files have several."""
-    for module in ("source", "containers"):
-        monkeypatch.setattr(f"bionica.io.{module}.block_rows", lambda k: 128)
-    monkeypatch.setattr("bionica.io.text._CHUNK", 2000)
+    for module in ("reader", "arrays", "parquet"):
+        monkeypatch.setattr(f"bionica.io.readers.{module}.block_rows", lambda k: 128)
+    monkeypatch.setattr("bionica.io.readers.text._CHUNK", 2000)
+    monkeypatch.setattr("bionica.io.readers.line_parser._ARROW_BYTES", 1000)
 
 
 def write(path, X, shape=None):
@@ -171,7 +172,7 @@ def test_quoted_numbers_blank_lines_and_one_column(tmp_path):
         ("time,1\n2,3\n", r"line 1, column 1: 'time' is not a number"),
         ("", r"x.csv holds no sample"),
         ("a,b\n", r"x.csv holds no sample"),
-        ("1,2\n\0\0\n", r"holds zero bytes"),
+        ("1,2\n\0\0\n", r"contains NUL bytes"),
     ],
 )
 @pytest.mark.parametrize("axis", [0, 1])
@@ -187,6 +188,50 @@ def test_a_bad_line_is_named_far_into_the_file(tmp_path, X, small_blocks):
     (tmp_path / "x.csv").write_text("a,b,c\n" + "\n".join(lines))
     with pytest.raises(InputError, match=r"line 779 has 4 values where 3"):
         read(tmp_path / "x.csv")
+
+
+def outcome(path, **how):
+    """Return what reading gives: the array, or the error."""
+    try:
+        return read(path, **how).tolist()
+    except InputError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda lines: lines,
+        lambda lines: ["a;b;c", *lines],
+        lambda lines: [*lines[:700], "", "# a comment", "   ", *lines[700:]],
+        lambda lines: [*lines[:700], '"1";"2"; +3.5 ', *lines[700:]],
+        lambda lines: [*lines[:700], "# 1;2;3", *lines[700:]],
+        lambda lines: [*lines[:700], "1;2;3;4", *lines[700:]],
+        lambda lines: [*lines[:700], "1;nan;3", *lines[700:]],
+        lambda lines: [*lines[:700], "1;;3", *lines[700:]],
+        lambda lines: [*lines[:700], "1;2;1e999", *lines[700:]],
+    ],
+    ids=["numbers", "header", "blank lines", "quotes", "comment", "too wide", "nan", "empty", "overflow"],
+)
+@pytest.mark.parametrize("columns", [Columns(), Columns(None, "1")])
+def test_pyarrow_and_the_line_parser_read_the_same(tmp_path, X, monkeypatch, change, columns):
+    from bionica.io.readers import line_parser
+
+    monkeypatch.setattr("bionica.io.readers.text._CHUNK", 5000)
+    monkeypatch.setattr(line_parser, "_ARROW_BYTES", 1000)
+    lines = change([";".join(map(repr, row)) for row in X.tolist()])
+    (tmp_path / "x.csv").write_text("\n".join(lines))
+    parsed = []
+    with_arrow = line_parser.LineParser._parse_with_arrow
+    monkeypatch.setattr(
+        line_parser.LineParser,
+        "_parse_with_arrow",
+        lambda self, chunk: (block := with_arrow(self, chunk), parsed.append(block is not None))[0],
+    )
+    found = outcome(tmp_path / "x.csv", columns=columns)
+    assert sum(parsed) > 5  # most chunks hold nothing but numbers
+    monkeypatch.setattr(line_parser, "_arrow", lambda: None)
+    assert outcome(tmp_path / "x.csv", columns=columns) == found
 
 
 @pytest.mark.parametrize("cut", [1, 7, 10_000])
@@ -307,7 +352,7 @@ def test_tables_that_are_no_mixtures(tmp_path):
     parquet.write_table(pa.table({"a": [1.0, None], "b": [1, 2]}), tmp_path / "y.parquet")
     with pytest.raises(InputError, match="row 1, column 'a' is empty"):
         read(tmp_path / "y.parquet")
-    with pytest.raises(InputError, match="leave --axis 1 away"):
+    with pytest.raises(InputError, match="omit --axis 1"):
         read(tmp_path / "y.parquet", axis=1)
 
 
@@ -327,7 +372,7 @@ def test_names_that_cannot_be_read(tmp_path):
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "h5py", None)
     with pytest.raises(InputError, match=r"needs the package h5py: pip install 'bionica\[io\]'"):
-        sources.optional("h5py", "reading HDF5")
+        import_optional("h5py", "reading HDF5")
 
 
 # ---------------------------------------------------------------------------------------------- images
@@ -471,9 +516,9 @@ def test_a_broken_zarr_store_is_refused(tmp_path, X, rng):
     assert np.array_equal(read(path), X)
 
 
-def test_spread_is_even_however_it_is_cut(rng):
+def test_sample_is_even_however_it_is_cut(rng):
     X = np.arange(10_007.0)[:, np.newaxis]
-    whole, pieces = Spread(100), Spread(100)
+    whole, pieces = EvenSample(100), EvenSample(100)
     whole.add(X)
     for piece in np.split(X, np.sort(rng.integers(0, len(X), 50))):
         pieces.add(piece)

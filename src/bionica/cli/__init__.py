@@ -1,11 +1,10 @@
-"""The command line: one module for each command, heavy imports inside the functions."""
+"""The command line: one module for each command. Packages that are slow to import are imported inside the functions."""
 
 from typing import Annotated
 
 import typer
 
 from .. import __version__
-from .bench import bench
 from .demo import demo
 from .doctor import doctor
 from .reproduce import reproduce
@@ -18,7 +17,6 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_show_locals=False,
 )
-app.command()(bench)
 app.command()(demo)
 app.command()(doctor)
 app.command()(reproduce)

@@ -1,45 +1,46 @@
-"""`bionica demo`: three images mixed, separated online before the user's eyes, and a page about it."""
+"""`bionica demo`: mix three images, separate them online, and make a page about it."""
 
-import json as jsons
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from .console import Console
+
 NAMES = ("camera", "brick", "gravel")
 PASSES = 2
-#: Pixels on which the error is measured while the others come.
+#: Pixels on which the error is measured while the network learns.
 WATCHED = 10_000
 #: Other starts, from other pixels and seeds: the error differs between them.
-DRAWS = 5
-#: Pixels between two looks at the error.
+STARTS = 5
+#: Pixels between two measurements of the error.
 CHUNK = 4096
-
-#: Called with pixels seen, pixels a second and the error.
-Watch = Callable[[int, float, float], object]
 
 
 @dataclass(frozen=True)
-class Problem:
-    """Images, their mixtures; pixels to watch, to start from, to start from otherwise; the order in which they come."""
+class MixedImages:
+    """Images S, their mixtures X and the mixing matrix A, with indices of pixels.
+
+    `watched` are the pixels on which the error is measured, `first` those of the offline start, `starts` those of other
+    starts, and `order` is the order in which the network sees the pixels.
+    """
 
     S: Any
     X: Any
     A: Any
     watched: Any
     first: Any
-    draws: Any
+    starts: Any
     order: Any
 
 
 @dataclass(frozen=True)
-class Stream:
-    """A network that has learned, its error on the way, and the seconds that learning took after the start."""
+class LearnedNetwork:
+    """A network that has learned, its error after so many samples, and its speed."""
 
     network: Any
     curve: list[tuple[int, float]]
@@ -56,8 +57,9 @@ def demo(
 ) -> None:
     """Mix three images, separate them online, and make a page of what was mixed, learned and recovered.
 
-    TwoCompartmentNICA at its defaults starts from the offline solution on 100,000 pixels, spread evenly, and then learns from one
-    pixel after the other. Beside it, for comparison: the same network without that start, and other starts.
+    TwoCompartmentNICA at its defaults starts from the offline solution on 100,000 pixels, spread evenly, and then learns
+    from one pixel after the other. For comparison, the page also shows the same network without that start, and other
+    starts.
 
     For example:
 
@@ -67,37 +69,26 @@ def demo(
 
     Exit status: 0 done, 1 files or packages in the way, 2 wrong usage, 130 interrupted.
     """
-    silent = quiet or json
-    try:
+    console = Console(json=json, quiet=quiet)
+    with console.session(
+        interrupted="Interrupted: the page was not written; bionica demo starts anew",
+        disk_full="free some space, or choose another folder with --output",
+    ):
         _check(output)
-        findings = _run(output, seed, silent)
-    except KeyboardInterrupt:
-        typer.echo("Interrupted: the page was not written; bionica demo starts anew", err=True)
-        raise typer.Exit(130) from None
-    except OSError as error:
-        _fail(f"{error.filename or output}: {error.strerror or error}; choose another folder with --output")
-    except (ImportError, ValueError) as error:
-        _fail(str(error))
-    if json:
-        typer.echo(jsons.dumps(findings))
-    elif not quiet:
-        others = findings["errors_of_other_starts"]
-        typer.echo(
-            f"Mean squared error {findings['error']:.4f} of sources with variance 1 (their correlation alone costs "
-            f"{findings['floor']:.4f}); from other starts {others[0]:.4f} to {others[-1]:.4f}, with no offline start "
-            f"{findings['error_from_nothing']:.4f}\n"
-            f"{findings['pixels_per_second']:,.0f} pixels a second; {findings['seconds']:.1f} s in all\n"
-            f"Look at {findings['page']} and {findings['figure']}"
-        )
-
-
-def _fail(message: str) -> None:
-    typer.echo(f"Error: {' '.join(message.split())}", err=True)
-    raise typer.Exit(1) from None
+        found = _run(output, seed, console)
+        others = found["errors_of_other_starts"]
+        lines = [
+            f"Mean squared error {found['error']:.4f} of sources with variance 1 (their correlation alone costs "
+            f"{found['floor']:.4f}); from other starts {others[0]:.4f} to {others[-1]:.4f}, with no offline start "
+            f"{found['error_from_nothing']:.4f}",
+            f"{found['pixels_per_second']:,.0f} pixels a second; {found['seconds']:.1f} s in all",
+            f"Look at {found['page']} and {found['figure']}",
+        ]
+        console.result(lines, found)
 
 
 def _check(output: Path) -> None:
-    """Say what would go wrong at the end, before the work begins."""
+    """Fail now rather than at the end if the page cannot be made."""
     place = output.absolute()
     while not place.exists() and place != place.parent:
         place = place.parent
@@ -105,47 +96,41 @@ def _check(output: Path) -> None:
         raise ValueError(f"--output {output}: {place} is a file; give a folder")
     if not os.access(place, os.W_OK | os.X_OK):
         raise ValueError(f"--output {output}: {place} may not be written to; choose another folder")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise ImportError("the pictures need matplotlib, which is not installed: pip install 'bionica[plot]'") from None
-    try:
-        import skimage  # noqa: F401
-    except ImportError:
-        raise ImportError(
-            "the images belong to scikit-image, which is not installed: pip install 'bionica[plot]'"
-        ) from None
+    for package, module in (("matplotlib", "matplotlib"), ("scikit-image", "skimage")):
+        try:
+            __import__(module)
+        except ImportError:
+            raise ImportError(
+                f"the demo needs {package}, which is not installed: pip install 'bionica[plot]'"
+            ) from None
 
 
-def _run(output: Path, seed: int, silent: bool) -> dict[str, Any]:
-    from .. import paper as experiments
-    from .. import report as figures
+def _run(output: Path, seed: int, console: Console) -> dict[str, Any]:
+    from ..io import write_atomically
+    from ..report import figure_bytes, separation_figure
     from ..report.demo_page import demo_page
 
     started = time.perf_counter()
-    problem = _problem(seed)
-    total = len(problem.order)
-    if not silent:
-        typer.echo(f"Separating {', '.join(NAMES)} from {problem.X.shape[1]} mixtures, {total:,} pixels one at a time")
-    with _live(total, "Separating", silent) as watch:
-        stream = _learn(problem, seed, offline_start=True, watch=watch)
-    with _live(total, "Without the start", silent) as watch:
-        bare = _learn(problem, seed, offline_start=False, watch=watch)
-    findings = _findings(problem, stream, bare, seed)
-    files = {"figure": output / "separation.png", "page": output / "demo.html"}
-    picture = figures.figure_bytes(_separation(problem, stream), "png")
-    findings["seconds"] = round(time.perf_counter() - started, 3)
-    page = demo_page(findings, stream.curve, bare.curve, _products(problem, stream), picture).encode()
+    images = _mixed_images(seed)
+    if not console.silent:
+        mixtures, pixels = images.X.shape[1], len(images.order)
+        typer.echo(f"Separating {', '.join(NAMES)} from {mixtures} mixtures, {pixels:,} pixels one at a time")
+    with console.progress("Separating", len(images.order), transient=False) as advance:
+        learned = _learn(images, seed, offline_start=True, advance=advance)
+    with console.progress("Without the start", len(images.order), transient=False) as advance:
+        bare = _learn(images, seed, offline_start=False, advance=advance)
+    found, Y, weights = _findings(images, learned, bare, seed)
+    picture = figure_bytes(separation_figure(images.S, images.X, Y, (512, 512)), "png")
+    found["seconds"] = round(time.perf_counter() - started, 3)
+    page = demo_page(found, learned.curve, bare.curve, weights, picture).encode()
     output.mkdir(parents=True, exist_ok=True)
-    experiments.write_atomically(files["figure"], picture)
-    experiments.write_atomically(files["page"], page)
-    return findings | {name: str(file) for name, file in files.items()}
+    files = {"figure": output / "separation.png", "page": output / "demo.html"}
+    write_atomically(files["figure"], picture)
+    write_atomically(files["page"], page)
+    return found | {name: str(file) for name, file in files.items()}
 
 
-# ---------------------------------------------------------------------------------------------- learning
-
-
-def _problem(seed: int) -> Problem:
+def _mixed_images(seed: int) -> MixedImages:
     import numpy as np
 
     from .. import TwoCompartmentNICA, datasets
@@ -156,113 +141,78 @@ def _problem(seed: int) -> Problem:
     n, block = len(X), TwoCompartmentNICA().init_samples
     order = np.concatenate([rng.permutation(n) for _ in range(PASSES)])
     first = np.arange(block) * n // block  # spread evenly, as `fit` and `bionica separate` start
-    draws = [rng.choice(n, block, replace=False) for _ in range(DRAWS)]
-    return Problem(S, X, A, rng.choice(n, WATCHED, replace=False), first, draws, order)
+    starts = [rng.choice(n, block, replace=False) for _ in range(STARTS)]
+    return MixedImages(S, X, A, rng.choice(n, WATCHED, replace=False), first, starts, order)
 
 
-def _learn(problem: Problem, seed: int, *, offline_start: bool, watch: Watch) -> Stream:
-    """Take the pixels through a network chunk by chunk, with a look at the error after each."""
+def _learn(images: MixedImages, seed: int, *, offline_start: bool, advance: Callable[..., None]) -> LearnedNetwork:
+    """Let a network learn chunk by chunk, and measure its error after each."""
     from .. import TwoCompartmentNICA, metrics
 
     network = TwoCompartmentNICA(len(NAMES), random_state=seed)
-    S, X = problem.S[problem.watched], problem.X[problem.watched]
+    S, X = images.S[images.watched], images.X[images.watched]
     curve: list[tuple[int, float]] = []
     seconds = 0.0
-    if offline_start:
-        network.fit(problem.X[problem.first])
+
+    def measure() -> str:
         curve.append((network.n_samples_seen_, metrics.permutation_error(S, network.transform(X))))
-        watch(0, 0.0, curve[-1][1])
-    for begin in range(0, len(problem.order), CHUNK):
-        chunk = problem.X[problem.order[begin : begin + CHUNK]]
+        return f"error {curve[-1][1]:.4f}"
+
+    if offline_start:
+        network.fit(images.X[images.first])
+        advance(0, measure())
+    for begin in range(0, len(images.order), CHUNK):
+        chunk = images.X[images.order[begin : begin + CHUNK]]
         before = time.perf_counter()
         network.partial_fit(chunk)
         seconds += time.perf_counter() - before
-        curve.append((network.n_samples_seen_, metrics.permutation_error(S, network.transform(X))))
-        watch(begin + len(chunk), (begin + len(chunk)) / seconds, curve[-1][1])
-    return Stream(network, curve, len(problem.order) / seconds)
+        advance(len(chunk), f"{(begin + len(chunk)) / seconds:,.0f} pixels/s, {measure()}")
+    return LearnedNetwork(network, curve, len(images.order) / seconds)
 
 
-def _other_starts(problem: Problem, seed: int) -> list[float]:
+def _other_starts(images: MixedImages, seed: int) -> list[float]:
     """Return the errors of offline starts on other pixels with other seeds, in order."""
     from .. import TwoCompartmentNICA, metrics
 
-    S, X = problem.S[problem.watched], problem.X[problem.watched]
-    seeds = ((seed + 1 + i) % 2**32 for i in range(DRAWS))
+    S, X = images.S[images.watched], images.X[images.watched]
     networks = (
-        TwoCompartmentNICA(len(NAMES), random_state=other).fit(problem.X[draw])
-        for other, draw in zip(seeds, problem.draws, strict=True)
+        TwoCompartmentNICA(len(NAMES), random_state=(seed + 1 + i) % 2**32).fit(images.X[pixels])
+        for i, pixels in enumerate(images.starts)
     )
     return sorted(metrics.permutation_error(S, network.transform(X)) for network in networks)
 
 
-@contextmanager
-def _live(total: int, title: str, silent: bool) -> Iterator[Watch]:
-    """A line on standard error that lives while pixels come, if that is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"), BarColumn(bar_width=20), TaskProgressColumn(), TextColumn("{task.fields[now]}"),
-        TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=console, disable=silent or not console.is_terminal) as progress:
-        task = progress.add_task(title, total=total, now="starting")
-
-        def watch(seen: int, rate: float, error: float) -> None:
-            speed = f"{rate:,.0f} pixels/s, " if rate else ""
-            progress.update(task, completed=seen, now=f"{speed}error {error:.4f}")
-
-        yield watch
-
-
-# ---------------------------------------------------------------------------------------------- what was found
-
-
-def _recovered(problem: Problem, stream: Stream) -> tuple[Any, Any]:
-    """Return all pixels of the recovered sources in the order of the sources, and what belongs to what."""
-    from .. import metrics
-
-    Y = stream.network.transform(problem.X)
-    match = metrics.match_sources(problem.S, Y)
-    return Y[:, match.permutation], match
-
-
-def _separation(problem: Problem, stream: Stream) -> Any:
-    from ..report import separation_figure
-
-    return separation_figure(problem.S, problem.X, _recovered(problem, stream)[0], (512, 512))
-
-
-def _products(problem: Problem, stream: Stream) -> tuple[Any, Any, Any]:
-    """Return W_xz, W_zz, and what the network makes of the sources: W_zz^-1 W_xz A."""
+def _findings(
+    images: MixedImages, learned: LearnedNetwork, bare: LearnedNetwork, seed: int
+) -> tuple[dict[str, Any], Any, tuple[Any, Any, Any]]:
+    """Return the numbers, the recovered sources in the order of the sources, and W_xz, W_zz, W_zz^-1 W_xz A."""
     import numpy as np
 
-    W_xz, W_zz = stream.network.W_xz_, stream.network.W_zz_
-    return W_xz, W_zz, np.linalg.solve(W_zz, W_xz) @ problem.A
-
-
-def _findings(problem: Problem, stream: Stream, bare: Stream, seed: int) -> dict[str, Any]:
     from .. import metrics
 
-    Y, match = _recovered(problem, stream)
-    return {
+    Y = learned.network.transform(images.X)
+    match = metrics.match_sources(images.S, Y)
+    Y = Y[:, match.permutation]
+    W_xz, W_zz = learned.network.W_xz_, learned.network.W_zz_
+    P = np.linalg.solve(W_zz, W_xz) @ images.A
+    found = {
         "images": list(NAMES),
         "watched": WATCHED,
-        "method": type(stream.network).__name__,
+        "method": type(learned.network).__name__,
         "seed": seed,
-        "pixels": len(problem.X),
+        "pixels": len(images.X),
         "passes": PASSES,
-        "samples": stream.curve[-1][0],
-        "offline_start_samples": stream.curve[0][0],
-        "error": metrics.permutation_error(problem.S, Y),
-        "error_at_start": stream.curve[0][1],
-        "errors_of_other_starts": _other_starts(problem, seed),
-        "error_from_nothing": metrics.permutation_error(problem.S, bare.network.transform(problem.X)),
-        "floor": metrics.correlation_floor(problem.S),
-        "amari": metrics.amari_distance(_products(problem, stream)[2]),
+        "samples": learned.curve[-1][0],
+        "offline_start_samples": learned.curve[0][0],
+        "error": metrics.permutation_error(images.S, Y),
+        "error_at_start": learned.curve[0][1],
+        "errors_of_other_starts": _other_starts(images, seed),
+        "error_from_nothing": metrics.permutation_error(images.S, bare.network.transform(images.X)),
+        "floor": metrics.correlation_floor(images.S),
+        "amari": metrics.amari_distance(P),
         "outputs": match.permutation.tolist(),
         "correlation": match.correlation.tolist(),
-        "sinr_db": metrics.sinr(problem.S, Y, per_source=True).tolist(),
-        "pixels_per_second": round(stream.pixels_per_second),
+        "sinr_db": metrics.sinr(images.S, Y, per_source=True).tolist(),
+        "pixels_per_second": round(learned.pixels_per_second),
     }
+    return found, Y, (W_xz, W_zz, P)

@@ -1,9 +1,19 @@
 """`bionica doctor`: what is installed, what it runs on, and whether it works."""
 
-import json
+import logging
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from .console import Console
+from .separate_options import METHODS, estimator_class
 
 REQUIRED = ("numpy", "scipy", "scikit-learn", "numba", "typer", "rich")
 OPTIONAL = {
@@ -15,49 +25,95 @@ OPTIONAL = {
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    compile_loops: Annotated[
+        bool, typer.Option("--compile", help="Compile the loop of every network now, so that later fits need not wait.")
+    ] = False,
+    float32: Annotated[bool, typer.Option("--float32", help="With --compile: for float32 too.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Say which versions, threads, cache, GPU and optional packages are there, and run a short self test.
+    """Say which versions, threads, cache, GPU and optional packages there are, and run a short self test.
 
-    Exit code 0 if the self test passes, 1 if not.
+    For example:
+
+    bionica doctor
+
+    bionica doctor --compile
+
+    Exit status: 0 if the self test passes, 1 if not, 2 wrong usage, 130 interrupted.
     """
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    findings = examine()
-    if as_json:
-        typer.echo(json.dumps(findings, indent=1))
-    else:
-        table = Table(show_header=False, box=None)
-        for name, value in findings.items():
-            if isinstance(value, dict):
-                value = ", ".join(f"{key} {entry}" for key, entry in value.items())
-            table.add_row(name, escape(str(value)))
-        Console().print(table)
-    if not findings["self test"].startswith("passed"):
+    if float32 and not compile_loops:
+        raise typer.BadParameter("--float32 says for which numbers to compile: give --compile too")
+    console = Console(json=json)
+    with console.session(interrupted="Interrupted: what is compiled already is kept"):
+        dtypes = ["float64"] * compile_loops + ["float32"] * float32
+        compiled = dict(compile_networks(console, dtypes))
+        findings = examine()
+        console.result(_lines(findings), findings | ({"seconds of compiling": compiled} if compiled else {}))
+    if not findings["self test"].startswith("passed") or any(isinstance(result, str) for result in compiled.values()):
         raise typer.Exit(1)
+
+
+def _lines(findings: dict[str, Any]) -> Iterator[str]:
+    for name, value in findings.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{key} {entry}" for key, entry in value.items())
+        yield f"{name:16} {value}"
+
+
+def compile_networks(console: Console, dtypes: list[str]) -> Iterator[tuple[str, float | str]]:
+    """Fit every network to a few samples, at its defaults and as published; yield its name and the seconds, or why not."""
+    import numpy as np
+
+    X = np.random.default_rng(0).exponential(size=(400, 3))
+    logging.getLogger("bionica").setLevel(logging.WARNING)  # the lines printed here say what compiles
+    for dtype in dtypes:
+        for name, network in _networks():
+            name += "" if dtype == "float64" else f", {dtype}"
+            if not console.silent:
+                typer.echo(f"compiling {name} ... ", nl=False)
+            started = time.perf_counter()
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    network.fit(X.astype(dtype)).transform(X[:1].astype(dtype))
+                result: float | str = round(time.perf_counter() - started, 1)
+            except Exception as error:  # one network that does not compile must not hide the others
+                result = f"FAILED: {' '.join(str(error).split())[:200]}"
+            if not console.silent:
+                typer.echo(result if isinstance(result, str) else f"{result} s")
+            yield name, result
+
+
+def _networks() -> Iterator[tuple[str, Any]]:
+    """Yield every network that learns online, at its defaults and with the paper's settings, by name."""
+    for method, class_name in METHODS.items():
+        cls = estimator_class(method)
+        if hasattr(cls, "partial_fit"):
+            yield class_name, cls(3, random_state=0)
+            with suppress(KeyError):  # not a network of the paper
+                yield f"{class_name} as published", cls.as_published("d3")
 
 
 def examine() -> dict[str, Any]:
     """Collect what `bionica doctor` prints."""
-    import os
     import platform
+
+    import numba
 
     from .. import __version__
 
+    config: Any = numba.config
+    extras = (extra for extra, names in OPTIONAL.items() if "missing" in map(installed, names))
     return {
         "bionica": __version__,
         "python": f"{platform.python_version()} on {platform.platform()}, {os.cpu_count()} cores",
         "required": {name: installed(name) for name in REQUIRED},
         "optional": {name: installed(name) for names in OPTIONAL.values() for name in names},
-        "to install": ", ".join(
-            f"pip install 'bionica[{extra}]'" for extra, names in OPTIONAL.items() if "missing" in map(installed, names)
-        ),
-        "threading layer": threading_layer(),
+        "to install": ", ".join(f"pip install 'bionica[{extra}]'" for extra in extras),
+        "threading layer": f"{config.THREADING_LAYER}, {config.NUMBA_NUM_THREADS} threads",
+        "self test": self_test(),
         "compiled code": cache(),
         "GPU": gpu(),
-        "self test": self_test(),
     }
 
 
@@ -71,34 +127,40 @@ def installed(name: str) -> str:
         return "missing"
 
 
-def threading_layer() -> str:
-    """Name the layer that Numba would use for parallel loops."""
-    config = numba_config()
-    return f"{config.THREADING_LAYER}, {config.NUMBA_NUM_THREADS} threads"
-
-
-def numba_config() -> Any:
-    """Return Numba's settings."""
+def cache() -> str:
+    """Say where compiled loops are kept, how many there are, and whether new ones can be kept."""
     import numba
 
-    return numba.config
+    from .. import engines
 
+    config: Any = numba.config
 
-def cache() -> str:
-    """Say where compiled loops are kept, how many there are, and whether new ones can be."""
-    import os
-    from pathlib import Path
-
-    from ..engines import loop as stream
-
-    config = numba_config()
     if config.DISABLE_JIT:
         return "the JIT is off (NUMBA_DISABLE_JIT): everything runs interpreted, hundreds of times slower"
-    folder = Path(config.CACHE_DIR or Path(stream.__file__).parent / "__pycache__")
-    loops = len(list(folder.rglob("stream.*.nbc"))) if folder.is_dir() else 0
-    parent = folder if folder.is_dir() else folder.parent
-    kept = f"{loops} loops in {folder}"
-    return kept if os.access(parent, os.W_OK) else f"{kept} (not writable: set NUMBA_CACHE_DIR to a folder that is)"
+    home = os.path.expanduser(os.environ.get("XDG_CACHE_HOME", "~/.cache"))  # noqa: PTH111 - a user may have no home
+    folders = [config.CACHE_DIR, Path(engines.__file__).parent / "__pycache__", Path(home) / "numba"]
+    obstacles = []
+    for folder in [Path(folder) for folder in folders if folder]:  # Numba tries them in this order
+        obstacle = why_not_writable(folder)
+        if obstacle is None:
+            return f"{sum(1 for _ in folder.rglob('*.nbc'))} loops in {folder}"
+        obstacles.append(f"{folder}: {obstacle}")
+    return (
+        f"nothing can be kept ({'; '.join(obstacles)}), so that every process compiles anew: set NUMBA_CACHE_DIR to a "
+        "folder that can be written to"
+    )
+
+
+def why_not_writable(folder: Path) -> str | None:
+    """Return why a file of 1 MB cannot be written in a folder, which is made if need be; None if it can."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(2**20))
+            file.flush()
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
 
 
 def gpu() -> str:
@@ -110,23 +172,24 @@ def gpu() -> str:
 
         cuda: Any = importlib.import_module("numba.cuda")
         return str(cuda.get_current_device().name) if cuda.is_available() else "none that numba-cuda can use"
-    except Exception as error:  # a driver can fail in any way, and the doctor must go on
+    except Exception as error:  # a driver can fail in any way, and the other findings must be printed
         return f"none ({error})"
 
 
 def self_test() -> str:
     """Separate a small problem online and compare with what is known."""
-    import time
-
     from .. import TwoCompartmentNICA
     from ..datasets import mix, sparse_uniform
     from ..metrics import permutation_error
 
     S = sparse_uniform(20_000, 3, rng=0)
     X, _ = mix(S, rng=0)
-    network = TwoCompartmentNICA(3, random_state=0).fit(X)
-    start = time.perf_counter()
-    network.partial_fit(X)
-    rate = len(X) / (time.perf_counter() - start)
-    error = permutation_error(S, network.transform(X))
+    try:
+        network = TwoCompartmentNICA(3, random_state=0).fit(X)
+        start = time.perf_counter()
+        network.partial_fit(X)
+        rate = len(X) / (time.perf_counter() - start)
+        error = permutation_error(S, network.transform(X))
+    except Exception as failure:  # whatever fails here is a finding
+        return f"FAILED: {type(failure).__name__}: {' '.join(str(failure).split())[:300]}"
     return f"{'passed' if error < 1e-3 else 'FAILED'}: error {error:.1e}, {rate:,.0f} samples a second"

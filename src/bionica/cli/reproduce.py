@@ -204,7 +204,7 @@ def _one_line_errors(output: Path, force: bool) -> Iterator[None]:
     """End with a sentence, not with a traceback."""
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    from ..io.source import FULL
+    from ..io import is_disk_full
 
     again = f"the same command{' without --force' if force else ''} goes on from there"
     try:
@@ -215,7 +215,7 @@ def _one_line_errors(output: Path, force: bool) -> Iterator[None]:
     except TerminatedWorkerError:
         _fail(f"a worker process was killed, for want of memory perhaps. Finished runs are kept: {again}; try --jobs 1")
     except OSError as error:
-        if error.errno in FULL:
+        if is_disk_full(error):
             _fail(f"the disk of {output} is full: free some space. Finished runs are kept: {again}")
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except (ImportError, ValueError) as error:

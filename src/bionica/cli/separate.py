@@ -1,25 +1,19 @@
-"""`bionica separate`: the sources of a user's own mixtures. The options, their contradictions, errors in one line."""
+"""`bionica separate`: the sources of the user's own mixtures."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .separate_messages import Voice
-from .separate_options import Method, Options, Raw
+from .console import Console
+from .separate_options import METHODS, Options, RawType, estimator_class
 from .separate_run import Separation
-from .signals import polite
 
 
-def _sources(value: str) -> int | None:
-    """Return the number of sources, None for "auto"."""
-    if value == "auto":
-        return None
-    if not value.isdecimal() or int(value) < 1:
-        raise typer.BadParameter(f"{value!r} is neither a number of sources (1 or more) nor auto")
-    return int(value)
+def _known_method(method: str) -> str:
+    if method not in METHODS:
+        raise typer.BadParameter(f"{method!r} is not one of {', '.join(METHODS)}")
+    return method
 
 
 def separate(
@@ -27,8 +21,8 @@ def separate(
         list[str],
         typer.Argument(
             metavar="INPUT...",
-            help="Mixtures: .npy .npz .csv .tsv .parquet .h5 .zarr, a TIFF of several pages, several images of one shape, "
-            "or - for standard input (CSV, or raw numbers with --columns).",
+            help="Mixtures: .npy .npz .csv .tsv .parquet .h5 .zarr, a TIFF of several pages, several images of one "
+            "shape, or - for standard input (CSV, or raw numbers with --columns).",
         ),
     ],
     output: Annotated[
@@ -44,8 +38,14 @@ def separate(
         str, typer.Option(metavar="N|auto", help="Number of sources; auto counts those above the noise.")
     ] = "auto",
     method: Annotated[
-        Method, typer.Option(help="The network; batch is the offline method, on 100,000 samples at most.")
-    ] = Method.two_compartment,
+        str,
+        typer.Option(
+            metavar="|".join(METHODS),
+            callback=_known_method,
+            autocompletion=lambda: list(METHODS),
+            help="The network; batch is the offline method, on 100,000 samples at most.",
+        ),
+    ] = "two-compartment",
     axis: Annotated[
         int | None,
         typer.Option(min=0, max=1, help="Axis of the matrix that holds the samples: 0 (rows) or 1 (columns)."),
@@ -55,7 +55,7 @@ def separate(
         str | None,
         typer.Option(
             metavar="COLUMNS",
-            help="Columns that are mixtures, by name or number from 1: red,blue or 2-4,7. All by default, but for an index.",
+            help="Columns that are mixtures, by name or number from 1: red,blue or 2-4,7. By default all but an index.",
         ),
     ] = None,
     skip: Annotated[
@@ -65,7 +65,7 @@ def separate(
         int | None,
         typer.Option(min=1, metavar="N", help="Standard input is raw numbers, not text: N to a sample."),
     ] = None,
-    dtype: Annotated[Raw, typer.Option(help="Type of the raw numbers.")] = Raw.float64,
+    dtype: Annotated[RawType, typer.Option(help="Type of the raw numbers.")] = RawType.float64,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the input.")] = 1,
     follow: Annotated[
         bool, typer.Option("--follow", help="One pass; a line to standard output for each sample as it arrives.")
@@ -82,8 +82,8 @@ def separate(
         bool,
         typer.Option(
             "--json",
-            help="Print the findings as one line of JSON and nothing else: to standard output, or to standard error where the "
-            "sources go to standard output.",
+            help="Print the findings as one line of JSON and nothing else: to standard output, or to standard error if "
+            "the sources go to standard output.",
         ),
     ] = False,
     quiet: Annotated[
@@ -113,58 +113,35 @@ def separate(
     Exit status: 0 done; 1 bad data, parameters or files, or too few samples to separate anything; 2 wrong usage;
     130 interrupted (--model is saved then). An error is one line on standard error, with --json too.
     """
-    options = Options(
-        inputs=inputs, output=output, n_sources=_sources(sources), method=method, axis=axis, dataset=dataset,
-        columns=columns, use=use, skip=skip, dtype=dtype, epochs=epochs, follow=follow, model=model, resume=resume,
-        checkpoint=checkpoint, seed=seed, report=report, force=force, json=json, quiet=quiet,
-    )  # fmt: skip
+    options = Options(**locals())
     _check_usage(options)
-    separation = Separation(options)
-    with _one_line_errors(separation.voice):
-        separation.run()
+    console = Console(json=json, quiet=quiet, data_on_stdout=options.to_pipe)
+    from ..estimators import DivergenceError
+
+    with console.session(
+        interrupted="Interrupted: nothing was written",
+        disk_full="free some space; no partial output was left",
+        out_of_memory="has the input very many mixtures (--axis), or are there very many --sources?",
+        expected=(DivergenceError,),
+    ):
+        Separation(options, console).run()
 
 
 def _check_usage(o: Options) -> None:
     """Refuse options that contradict each other."""
-    wrong = {
-        "- stands alone: give one standard input, or files": "-" in o.inputs and not o.piped,
-        "--columns is for raw numbers from standard input: give - as INPUT": bool(o.columns) and not o.piped,
-        "--axis 1 needs a file: every line of a pipe is a sample": o.piped and o.axis == 1,
-        "--epochs needs a file: a pipe passes once": o.streaming and o.epochs > 1,
-        "--follow writes lines to standard output: leave -o away": o.follow and o.output not in (None, "-"),
+    if o.sources != "auto" and not (o.sources.isdecimal() and int(o.sources)):
+        raise typer.BadParameter(f"--sources {o.sources!r} is neither a number of sources (1 or more) nor auto")
+    online = hasattr(estimator_class(o.method), "partial_fit")
+    contradictions = {
+        "- stands alone: give one standard input, or files": "-" in o.inputs and not o.from_pipe,
+        "--columns is for raw numbers from standard input: give - as INPUT": bool(o.columns) and not o.from_pipe,
+        "--axis 1 needs a file: every line of a pipe is a sample": o.from_pipe and o.axis == 1,
+        "--epochs needs a file: a pipe is read once": o.streaming and o.epochs > 1,
+        "--follow writes lines to standard output: omit -o": o.follow and o.output not in (None, "-"),
         "--resume goes on from a saved network: say which with --model": o.resume and o.model is None,
-        "--method batch does not learn online: choose another for a pipe or --follow": o.streaming
-        and o.method == "batch",
-        "--method batch has no network to save: leave --model away": o.model is not None and o.method == "batch",
+        f"--method {o.method} does not learn online: choose another for a pipe or --follow": o.streaming and not online,
+        f"--method {o.method} has no network to save: omit --model": o.model is not None and not online,
     }
-    for message, applies in wrong.items():
+    for message, applies in contradictions.items():
         if applies:
             raise typer.BadParameter(message)
-
-
-@contextmanager
-def _one_line_errors(voice: Voice) -> Iterator[None]:
-    """End with a sentence, not with a traceback; a request to terminate is an interruption."""
-    from ..estimators._exceptions import DivergenceError
-    from ..io.source import FULL
-
-    def terminate(message: str) -> typer.Exit:
-        typer.echo(f"Error: {' '.join(message.split())}", err=True)
-        return typer.Exit(1)
-
-    try:
-        with polite(voice.remark):
-            yield
-    except KeyboardInterrupt:
-        typer.echo("Interrupted: nothing was written", err=True)
-        raise typer.Exit(130) from None
-    except OSError as error:
-        if error.errno in FULL:
-            raise terminate(
-                f"the disk is full ({error.strerror}): free some space; no partial output was left"
-            ) from None
-        raise terminate(f"{error.filename or 'a file'}: {error.strerror or error}") from None
-    except MemoryError:
-        raise terminate("out of memory: has the input very many mixtures (--axis), or very many --sources?") from None
-    except (ValueError, DivergenceError) as error:
-        raise terminate(str(error)) from None

@@ -1,52 +1,74 @@
-"""What a user can ask of `bionica separate`."""
+"""The options of `bionica separate`, the files that they name, and the methods that it offers."""
 
+import re
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["CLASSES", "Method", "Options", "Raw"]
+import typer
+
+import bionica
+
+if TYPE_CHECKING:
+    from ..io import Reader
+
+__all__ = ["METHODS", "Options", "RawType", "check_files", "estimator_class", "open_input", "output_path"]
+
+#: --method names that do not follow from the name of the class.
+_SHORT_NAMES = {"NonnegativePCA": "npca", "TwoLayerNSM": "nsm", "MinimumVolumeCone": "cone"}
 
 
-class Method(StrEnum):
-    """The networks by the names that the command line has for them."""
+def _method_name(class_name: str) -> str:
+    """Return the --method name of an estimator.
 
-    two_compartment = "two-compartment"
-    interneuron = "interneuron"
-    nsm = "nsm"
-    npca = "npca"
-    batch = "batch"
+    Examples
+    --------
+    >>> _method_name("TwoCompartmentNICA"), _method_name("NonnegativePCA")
+    ('two-compartment', 'npca')
+    """
+    words = re.findall("[A-Z][a-z]*", class_name.removesuffix("NICA"))
+    return _SHORT_NAMES.get(class_name) or "-".join(words).lower()
 
 
-class Raw(StrEnum):
+#: --method name -> class name, for every public estimator that separates, except OfflineNICA, which needs all samples in
+#: memory. They are found by name, because importing the classes takes most of a second.
+METHODS = dict(
+    sorted(
+        (_method_name(name), name)
+        for name in bionica.__all__
+        if name in _SHORT_NAMES or (name.endswith("NICA") and name != "OfflineNICA")
+    )
+)
+
+
+def estimator_class(method: str) -> Any:
+    """Return the class of a --method."""
+    return getattr(bionica, METHODS[method])
+
+
+class RawType(StrEnum):
     """Types of raw numbers in a pipe."""
 
     float64 = "float64"
     float32 = "float32"
 
 
-CLASSES = {
-    Method.two_compartment: "TwoCompartmentNICA",
-    Method.interneuron: "InterneuronNICA",
-    Method.nsm: "TwoLayerNSM",
-    Method.npca: "NonnegativePCA",
-    Method.batch: "BatchNICA",
-}
-
-
 @dataclass(frozen=True)
 class Options:
-    """What the user asked for."""
+    """What the user asked for; see the options of `bionica separate`."""
 
     inputs: list[str]
     output: str | None
-    n_sources: int | None
-    method: Method
+    sources: str
+    method: str
     axis: int | None
     dataset: str | None
-    columns: int | None
     use: str | None
     skip: str | None
-    dtype: Raw
+    columns: int | None
+    dtype: RawType
     epochs: int
     follow: bool
     model: Path | None
@@ -59,16 +81,65 @@ class Options:
     quiet: bool
 
     @property
-    def piped(self) -> bool:
+    def n_sources(self) -> int | None:
+        """The number of sources, or None if they are to be counted."""
+        return None if self.sources == "auto" else int(self.sources)
+
+    @property
+    def from_pipe(self) -> bool:
         """Whether the mixtures come from standard input."""
         return self.inputs == ["-"]
 
     @property
     def streaming(self) -> bool:
-        """Whether sources leave as mixtures come."""
-        return self.piped or self.follow
+        """Whether each sample is answered as it arrives."""
+        return self.from_pipe or self.follow
 
     @property
     def to_pipe(self) -> bool:
         """Whether the sources go to standard output."""
         return self.output == "-" or (self.streaming and self.output is None)
+
+    def new_network(self, n_sources: int) -> Any:
+        """Return an unfitted estimator of the chosen method."""
+        return estimator_class(self.method)(n_sources, random_state=self.seed)
+
+
+def open_input(o: Options) -> "Reader":
+    """Open the files or standard input."""
+    from .. import io
+
+    columns = io.Columns(o.use, o.skip)
+    if not o.from_pipe:
+        return io.open_reader(o.inputs, axis=o.axis, dataset=o.dataset, columns=columns)
+    stdin = typer.get_binary_stream("stdin")
+    read = getattr(stdin, "read1", stdin.read)
+    if o.columns:
+        return io.RawPipe("standard input", read, o.columns, o.dtype, columns)
+    return io.TextReader("standard input", lambda: nullcontext(read), repeatable=False, columns=columns)
+
+
+def output_path(o: Options) -> Path | None:
+    """Return the file for the sources, None for standard output."""
+    if o.to_pipe:
+        return None
+    if o.output is not None:
+        return Path(o.output)
+    first = Path(o.inputs[0])
+    suffix = ".png" if first.suffix.lower() in (".jpg", ".jpeg") else first.suffix
+    return first.with_name(f"{'' if len(o.inputs) > 1 else f'{first.stem}-'}sources{suffix}")
+
+
+def check_files(o: Options, image_shape: tuple[int, ...] | None = None) -> None:
+    """Raise if an output file cannot be written, before the work begins."""
+    from .. import io
+
+    if o.report is not None:
+        io.check_file(o.report, "--report", force=o.force)
+    if o.model is not None:
+        remedy = "go on with --resume, or replace it with --force"
+        io.check_file(o.model, "--model", force=o.force or o.resume, remedy=remedy)
+    if (path := output_path(o)) is not None:
+        if any(Path(name).resolve() == path.resolve() for name in o.inputs):
+            raise io.OutputError(f"--output {path} is also the input, which would be lost: give another file")
+        io.check_output(path, force=o.force, n_sources=o.n_sources or 1, image_shape=image_shape)

@@ -1,22 +1,24 @@
 """The work of `bionica separate`.
 
-A file is learned from in passes and then read once more for its sources; a pipe is learned from and answered as it comes.
+A file is learned from in passes and then read once more for its sources. A pipe is learned from and answered as it
+arrives.
 """
 
+import gc
 import time
+import warnings
 from collections.abc import Iterator
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from .checkpoint import Saver, beginning, resumed
-from .separate_messages import Voice, n_missing
-from .separate_options import Method, Options
-from .separate_runtime import heard, new_network, undisturbed, warm_up
+from .checkpoint import Saver, input_digest, resume
+from .console import Console, ignore_broken_pipe
+from .separate_options import Options, check_files, open_input, output_path
+from .separate_summary import note_input, samples_until_start, summarize
 
 if TYPE_CHECKING:
     from ..io import Reader
@@ -27,160 +29,138 @@ __all__ = ["Separation"]
 SAMPLE, SAMPLE_BYTES = 100_000, 2**25
 
 
-@dataclass
 class Separation:
     """One run of the command."""
 
-    options: Options
-    network: Any = None
-    #: What `network` had seen when it began with the input: its place in the input is what it has seen since.
-    zero: int = 0
-    #: Digest of the first samples of an input that can be read again.
-    begins: str | None = None
-    saved: float = field(default_factory=time.monotonic)
-
-    def __post_init__(self) -> None:
-        self.voice = Voice(self.options)
-        self.saver = Saver(self.options.model) if self.options.model else None
+    def __init__(self, options: Options, console: Console) -> None:
+        self.options, self.console = options, console
+        self.started = self.saved = time.monotonic()
+        self.saver = Saver(options.model) if options.model else None
+        self.network: Any = None
+        self.zero = 0  # samples that the network had seen when it began with the input
+        self.begins: str | None = None  # digest of the first samples of an input that can be read again
 
     def run(self) -> None:
         """Read, learn, write, and say what was found."""
-        with self._open() as reader:
+        with open_input(self.options) as reader:
             try:
+                check_files(self.options, reader.image_shape)
                 if self.options.streaming:
-                    self._stream(reader)
+                    self._separate_stream(reader)
                 else:
-                    self._file(reader)
+                    self._separate_file(reader)
             except KeyboardInterrupt:
                 self._interrupted(reader)
 
     # ------------------------------------------------------------------------------------------ a file
 
-    def _file(self, reader: "Reader") -> None:
+    def _separate_file(self, reader: "Reader") -> None:
         from .. import io
 
-        o, path = self.options, self._output()
-        self._check_files()
-        if path is not None:
-            if any(Path(name).resolve() == path.resolve() for name in o.inputs):
-                raise io.OutputError(f"--output {path} is also the input, which would be lost: give another file")
-            io.check_output(path, force=o.force, n_sources=o.n_sources or 1, image_shape=reader.image_shape)
+        o = self.options
         if reader.n_features is None:
             next(reader.blocks())
-        block = reader.sample(_sample_rows(reader.n_features))
-        self.voice.notes(reader, block)
-        n, k = reader.n_samples or 0, block.shape[1]
+        sample = reader.sample(_sample_rows(reader.n_features))
+        note_input(self.console, reader, sample)
+        n, k = reader.n_samples or 0, sample.shape[1]
         if n < k and o.axis is None and reader.image_shape is None:
             raise io.InputError(
-                f"{reader.name} has {n} samples of {k} mixtures: if it is the other way round, pass --axis 1; if not, --axis 0"
+                f"{reader.name} has {n} samples of {k} mixtures: if it is the other way round, pass --axis 1; if not, "
+                "--axis 0"
             )
-        if not self._resumed(reader):
-            d = self._count(block)
+        if not self._resume(reader):
+            d = self._count_sources(sample)
             if n < max(2, d):
                 raise io.InputError(f"{reader.name} has {n} samples: {d} sources need {max(2, d)} at the least")
-            network = new_network(o, d).fit(block)
-            whole = len(block) == n  # then that was the first pass
-            self.zero = network.n_samples_seen_ - (n if whole else 0)
+            network = o.new_network(d).fit(sample)
+            if hasattr(network, "partial_fit"):
+                first_pass_done = len(sample) == n
+                self.zero = network.n_samples_seen_ - (n if first_pass_done else 0)
             self.network = network
             self._save(reader)
-        if o.method is not Method.batch:
+        if hasattr(self.network, "partial_fit"):
             self._learn(reader, n)
             self._save(reader)
-        first = self.network.transform(block[:1])
-        files = self._write(reader, path, first.shape[1], first.dtype)
-        self.voice.tell(self.network, reader, n, block, files)
+        files = self._write_sources(reader, self.network.transform(sample[:1]))
+        summarize(self.options, self.console, self.network, reader, sample, files, n=n, started=self.started)
 
     def _learn(self, reader: "Reader", n: int) -> None:
         epochs = self.options.epochs
         while (done := self.network.n_samples_seen_ - self.zero) < epochs * n:
             title = "Learning" if epochs == 1 else f"Learning, pass {done // n + 1} of {epochs}"
-            for block in self.voice.track(reader.blocks(done % n), title, n, done % n):
+            for block in self.console.track(reader.blocks(done % n), title, n, done % n):
                 self.network.partial_fit(block)
                 self._save(reader, every=self.options.checkpoint)
 
-    def _write(self, reader: "Reader", path: Path | None, d: int, dtype: Any) -> list[Path]:
+    def _write_sources(self, reader: "Reader", first: Any) -> list[Path]:
+        """Write the sources of all samples; `first` shows their number and type."""
         from .. import io
 
+        path, d = output_path(self.options), first.shape[1]
         if path is None:
-            with self._sink(reader, None, dtype) as pipe, heard():
+            with self._open_output(reader, None, first.dtype) as pipe, ignore_broken_pipe():
                 for block in reader.blocks():
                     pipe.write(self.network.transform(block))
             return []
         io.check_output(path, force=self.options.force, n_sources=d, image_shape=reader.image_shape)
-        with io.open_writer(path, d, dtype, reader.image_shape) as writer:
-            for block in self.voice.track(reader.blocks(), "Writing", reader.n_samples, 0):
+        with io.open_writer(path, d, first.dtype, reader.image_shape) as writer:
+            for block in self.console.track(reader.blocks(), "Writing", reader.n_samples):
                 writer.write(self.network.transform(block))
-        return io.output_files(path, d, reader.image_shape)
+        return io.output_files(path, d)
 
-    # ------------------------------------------------------------------------------------------ a pipe
+    # ------------------------------------------------------------------------------------------ a stream
 
-    def _stream(self, reader: "Reader") -> None:
+    def _separate_stream(self, reader: "Reader") -> None:
+        """Answer each sample as it arrives, with what was learned before it."""
         from .. import io
 
-        o, path = self.options, self._output()
-        self._check_files()
-        if path is not None:
-            io.check_output(path, force=o.force, n_sources=o.n_sources or 1)
+        o, path = self.options, output_path(self.options)
         start = 0
-        if self._resumed(reader) and reader.repeatable:
+        if self._resume(reader) and reader.repeatable:
             start = self.network.n_samples_seen_ - self.zero
-        warm_up(o)
-        with undisturbed():
-            self._answer(reader, start, path)
-
-    def _answer(self, reader: "Reader", start: int, path: Path | None) -> None:
-        """Learn from each sample and answer it."""
-        from .. import io
-
-        self.voice.progress(f"Reading {reader.name}")
-        blocks = self._begun(reader.blocks(start), reader.name)
-        first = next(blocks)
-        self.voice.notes(reader)
-        spread, stopped = io.Spread(_sample_rows(first.shape[1])), False
-        try:
-            with self._sink(reader, path, first.dtype) as out, heard():
-                try:
-                    for block in chain([first], blocks):
-                        out.write(self.network.partial_fit_transform(block))
-                        spread.add(block)
-                        self._save(reader, every=self.options.checkpoint)
-                except KeyboardInterrupt:  # samples of a pipe come once: what was made of them is kept
-                    stopped = True
-                self._check_started(self.network, reader.name, stopped)
-        finally:
-            if spread.seen:
-                self._save(reader)
-        files = [] if path is None else [path]
-        self.voice.notes(reader, spread.rows())
-        self.voice.tell(self.network, reader, spread.seen, spread.rows(), files, interrupted=stopped)
+        _load_compiled_loop(o)
+        with _garbage_collector_frozen():
+            self.console.say(f"Reading {reader.name}")
+            blocks = reader.blocks(start)
+            first = self._first_block(blocks, reader.name)
+            note_input(self.console, reader)
+            sample, stopped = io.EvenSample(_sample_rows(first.shape[1])), False
+            try:
+                with self._open_output(reader, path, first.dtype) as out, ignore_broken_pipe():
+                    stopped = self._answer(chain([first], blocks), reader, out, sample)
+                    self._check_started(self.network, reader.name, stopped)
+            finally:
+                if sample.seen:
+                    self._save(reader)
+        rows, files = sample.rows(), [path] if path else []
+        note_input(self.console, reader, rows)
+        summarize(
+            o, self.console, self.network, reader, rows, files,
+            n=sample.seen, started=self.started, interrupted=stopped,
+        )  # fmt: skip
         if stopped:
             self._interrupted(reader)
 
-    def _check_started(self, network: Any, name: str, stopped: bool = False) -> None:
-        """Refuse an input too short to start the network, unless a saved network can go on with the next one."""
-        from .. import io
+    def _answer(self, blocks: Iterator[Any], reader: "Reader", out: Any, sample: Any) -> bool:
+        """Learn from each sample and write its sources; return whether the user interrupted."""
+        try:
+            for block in blocks:
+                out.write(self.network.partial_fit_transform(block))
+                sample.add(block)
+                self._save(reader, every=self.options.checkpoint)
+        except KeyboardInterrupt:  # the samples of a pipe come once: keep what was made of them
+            return True
+        return False
 
-        missing = n_missing(network)
-        if not missing or self.options.model is not None:
-            return
-        if stopped:
-            raise KeyboardInterrupt
-        seen = network.n_samples_seen_
-        remedy = "leave --follow away" if self.options.follow else "save them in a file and separate that"
-        raise io.InputError(
-            f"{name} ended after {seen} samples, and the network starts with {seen + missing}: nothing was separated (until then "
-            f"it answers zeros). Give more samples, go on later with --model FILE, or {remedy}: a file starts with fewer"
-        )
-
-    def _sink(self, reader: "Reader", path: Path | None, dtype: Any) -> Any:
+    def _open_output(self, reader: "Reader", path: Path | None, dtype: Any) -> Any:
         from .. import io
 
         if path is None:
             return io.PipeWriter(typer.get_binary_stream("stdout"), header=bool(reader.header))
         return io.open_writer(path, self.network.n_components, dtype)
 
-    def _begun(self, blocks: Iterator[Any], name: str) -> Iterator[Any]:
-        """Yield the blocks; when the first comes there is a network. While sources are counted, samples are held back."""
+    def _first_block(self, blocks: Iterator[Any], name: str) -> Any:
+        """Return the first block, and make the network. While sources are counted, samples are buffered."""
         import numpy as np
 
         from .. import io
@@ -188,25 +168,42 @@ class Separation:
         first = next(blocks, None)
         if first is None:
             raise io.InputError(f"{name} has no sample beyond those that the network has seen: it is complete")
-        k = first.shape[1]
-        if self.network is None:
-            if self.options.n_sources is None:
-                held, wanted = [first], 100 + 20 * k
-                self.voice.progress(
-                    f"Counting sources: {wanted} samples are waited for and answered together; --sources N need not wait"
-                )
-                while sum(map(len, held)) < wanted and (block := next(blocks, None)) is not None:
-                    held.append(block)
-                first = np.concatenate(held)
-            self.network = new_network(self.options, self._count(first))
-            if self.options.n_sources is None and len(first) < wanted:  # the end: refused before anything is answered
-                self._check_started(new_network(self.options, self.network.n_components).partial_fit(first), name)
-        yield first
-        yield from blocks
+        if self.network is not None:
+            return first
+        if self.options.n_sources is not None:
+            self.network = self.options.new_network(self._count_sources(first))
+            return first
+        buffer, wanted = [first], 100 + 20 * first.shape[1]
+        self.console.say(f"Counting sources in the first {wanted} samples before answering; --sources N need not wait")
+        while sum(map(len, buffer)) < wanted and (block := next(blocks, None)) is not None:
+            buffer.append(block)
+        first = np.concatenate(buffer)
+        d = self._count_sources(first)
+        self.network = self.options.new_network(d)
+        if len(first) < wanted:  # the end: fail now rather than after answering zeros
+            self._check_started(self.options.new_network(d).partial_fit(first), name)
+        return first
+
+    def _check_started(self, network: Any, name: str, stopped: bool = False) -> None:
+        """Refuse an input too short to start the network, unless a saved network can continue with the next one."""
+        from .. import io
+
+        missing = samples_until_start(network)
+        if not missing or self.options.model is not None:
+            return
+        if stopped:
+            raise KeyboardInterrupt
+        seen = network.n_samples_seen_
+        remedy = "omit --follow" if self.options.follow else "save them in a file and separate that"
+        raise io.InputError(
+            f"{name} ended after {seen} samples, and the network starts with {seen + missing}: nothing was separated "
+            "(until then it answers zeros). Give more samples, go on later with --model FILE, or "
+            f"{remedy}: a file starts with fewer"
+        )
 
     # ------------------------------------------------------------------------------------------ the network
 
-    def _count(self, block: Any) -> int:
+    def _count_sources(self, block: Any) -> int:
         """Return the number of sources to look for."""
         from .. import io
         from ..estimators._start import spectrum
@@ -218,24 +215,24 @@ class Separation:
             raise io.InputError(f"--sources {d} is more than the {k} mixtures: sources can be as many at most")
         return d
 
-    def _resumed(self, reader: "Reader") -> bool:
-        """Load the network of an earlier run, if one is asked for and there is one."""
+    def _resume(self, reader: "Reader") -> bool:
+        """Load the network of an earlier run, if --resume asks for it and it exists."""
         o = self.options
         if not o.resume or o.model is None:
             return False
         if not o.model.exists():
-            self.voice.progress(f"There is no {o.model} yet: starting from the beginning")
+            self.console.say(f"There is no {o.model} yet: starting from the beginning")
             return False
-        self.network, self.zero = resumed(o.model, o, reader)
+        self.network, self.zero = resume(o.model, o, reader)
         return True
 
     def _save(self, reader: "Reader", every: float | None = None) -> None:
-        """Save network and place in the input; with `every`, if the last time is so long ago, and a pipe does not wait for it."""
-        if self.saver is None:
+        """Save the network and its place in the input; with `every`, only if the last save is so many seconds ago."""
+        if self.saver is None or (every is not None and time.monotonic() - self.saved < every):
             return
         again = reader.repeatable and not self.options.follow
         if again and self.begins is None:
-            self.begins = beginning(reader)
+            self.begins = input_digest(reader)
         progress = {
             "zero": self.zero,
             "n_samples": reader.n_samples if again else None,
@@ -243,51 +240,10 @@ class Separation:
             "use": self.options.use,
             "skip": self.options.skip,
         }
-        if every is None:
-            self.saver.save(self.network, progress)
-        elif time.monotonic() - self.saved < every:
-            return
-        elif self.options.streaming:
-            self.saver.save_beside(self.network, progress)
-        else:
-            self.saver.save(self.network, progress)
+        # The samples of a stream must not wait for the disk.
+        in_background = every is not None and self.options.streaming
+        (self.saver.save_in_background if in_background else self.saver.save)(self.network, progress)
         self.saved = time.monotonic()
-
-    # ------------------------------------------------------------------------------------------ files
-
-    def _open(self) -> "Reader":
-        from .. import io
-
-        o = self.options
-        columns = io.Columns(o.use, o.skip)
-        if not o.piped:
-            return io.open_reader(o.inputs, axis=o.axis, dataset=o.dataset, columns=columns)
-        stdin = typer.get_binary_stream("stdin")
-        read = getattr(stdin, "read1", stdin.read)
-        if o.columns:
-            return io.RawPipe("standard input", read, o.columns, o.dtype, columns)
-        return io.TextReader("standard input", lambda: nullcontext(read), repeatable=False, columns=columns)
-
-    def _output(self) -> Path | None:
-        """Return the file for the sources, None for standard output."""
-        o = self.options
-        if o.to_pipe:
-            return None
-        if o.output is not None:
-            return Path(o.output)
-        first = Path(o.inputs[0])
-        suffix = ".png" if first.suffix.lower() in (".jpg", ".jpeg") else first.suffix
-        return first.with_name(f"{'' if len(o.inputs) > 1 else f'{first.stem}-'}sources{suffix}")
-
-    def _check_files(self) -> None:
-        from ..io.writers import check_file
-
-        o = self.options
-        if o.report is not None:
-            check_file(o.report, "--report", force=o.force)
-        if o.model is not None:
-            remedy = "go on with --resume, or replace it with --force"
-            check_file(o.model, "--model", force=o.force or o.resume, remedy=remedy)
 
     def _interrupted(self, reader: "Reader") -> None:
         o = self.options
@@ -298,9 +254,29 @@ class Separation:
         else:
             self._save(reader)
             message = f"Interrupted: the network is in {o.model}; the same command with --resume goes on from here"
-        self.voice.last_words(message)
-        raise typer.Exit(130)
+        self.console.interrupted(message)
 
 
 def _sample_rows(k: int | None) -> int:
     return max(1000, min(SAMPLE, SAMPLE_BYTES // (8 * (k or 1))))
+
+
+def _load_compiled_loop(o: Options) -> None:
+    """Compile or load the loop of the network, so that the first sample need not wait for it."""
+    import numpy as np
+
+    X = np.random.default_rng(0).exponential(size=(400, 3)).astype(o.dtype if o.columns else "float64")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        o.new_network(2).partial_fit(X).partial_fit_transform(X[:1])
+
+
+@contextmanager
+def _garbage_collector_frozen() -> Iterator[None]:
+    """Exempt loaded modules from garbage collection: scanning them takes longer than a sample may wait."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json as jsons
 import time
-from collections.abc import Callable
 from enum import StrEnum
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .signals import polite
+from .console import Console
 
 if TYPE_CHECKING:
     from ..sweep import Plan, Table
@@ -72,33 +71,9 @@ def sweep(
 
     folder = Path(f"{plan.stem}-results") if output is None else output
     options = {"n_jobs": jobs or -1, "device": device.value, "scheduler": scheduler, "backend": backend}
-    try:
-        with polite(_notes(quiet)):
-            _sweep(plan, folder, options, json, quiet, dry_run)
-    except KeyboardInterrupt:
-        typer.echo(f"Interrupted. Finished cases are kept in {folder}: the same command goes on from there.", err=True)
-        raise typer.Exit(130) from None
-    except OSError as error:
-        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except (ImportError, ValueError, WorkerDiedError) as error:
-        _fail(str(error))
-
-
-def _notes(quiet: bool) -> Callable[[str], None]:
-    """Tell notes, each once."""
-    told = set()
-
-    def tell(text: str) -> None:
-        if not quiet and text not in told:
-            told.add(text)
-            typer.echo(f"Note: {text}", err=True)
-
-    return tell
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(f"Error: {' '.join(message.split())}", err=True)
-    raise typer.Exit(1)
+    interrupted = f"Interrupted. Finished cases are kept in {folder}: the same command goes on from there."
+    with Console(quiet=quiet).session(interrupted=interrupted, expected=(WorkerDiedError,)):
+        _sweep(plan, folder, options, json, quiet, dry_run)
 
 
 def _sweep(path: Path, folder: Path, options: dict[str, Any], json: bool, quiet: bool, dry_run: bool) -> None:

@@ -1,8 +1,8 @@
 """Models on disk: a zip of one JSON header and plain .npy arrays, which `numpy.load` can read too.
 
-The header holds the format's number, the class, its parameters, the versions that wrote it and a SHA-256 over the
-rest of the header and every array. Nothing is pickled, so reading a file runs no code; a file that was cut short,
-edited or made by something else is refused. Files appear under their name only when complete.
+The header holds the number of the format, the class, its parameters, the versions of the software that wrote it, and a
+SHA-256 of the rest of the header and of every array. Nothing is pickled, so reading a file runs no code. A file that was
+truncated, edited or made by something else is refused. A file appears under its name only when it is complete.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .sink import whole
+from .atomic import atomic_file
 
 __all__ = ["FORMAT", "ModelFileError", "read_model", "write_model"]
 
@@ -42,14 +42,14 @@ def _checksum(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> str:
 
 
 def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Write header and arrays to `path`, whole or not at all.
+    """Write header and arrays to `path`, completely or not at all.
 
     Parameters
     ----------
     path : path
-        Where to. An existing file is replaced at the last moment.
+        The file. An existing one is replaced when the new one is complete.
     header : dict
-        What JSON can hold; 'format' and 'checksum' are added.
+        Values that JSON can represent; 'format' and 'checksum' are added.
     arrays : dict of str to ndarray
         Numbers and booleans only.
     """
@@ -58,7 +58,7 @@ def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: di
         raise FileNotFoundError(f"{path.parent} is not a folder; make it first, or save somewhere else")
     header = {"format": FORMAT, **header}
     header["checksum"] = _checksum(header, arrays)
-    with whole(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with atomic_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo(_HEADER, _EPOCH), json.dumps(header, indent=1, sort_keys=True))
         for name in sorted(arrays):
             buffer = io.BytesIO()
@@ -89,19 +89,9 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
                 for name in archive.namelist()
                 if name != _HEADER
             }
-    except (FileNotFoundError, IsADirectoryError):
+    except (FileNotFoundError, IsADirectoryError, ModelFileError):
         raise
-    except ModelFileError:
-        raise
-    except (
-        zipfile.BadZipFile,
-        KeyError,
-        ValueError,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-        OSError,
-    ) as error:
+    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, RuntimeError, OSError) as error:
         raise ModelFileError(f"{path} is not a complete bionica model ({error}): save it again") from error
     if header.get("checksum") != _checksum(header, arrays):
         raise ModelFileError(f"{path} was altered after it was saved (its checksum does not match): save it again")

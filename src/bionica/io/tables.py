@@ -1,35 +1,22 @@
-"""Tables on disk: rows in, CSV and Parquet out, each file complete or absent."""
+"""Rows of results as CSV and Parquet files."""
 
 import csv
 import io
-import os
-import tempfile
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from .atomic import write_atomically
+
+__all__ = ["Row", "write_table"]
+
 Row = dict[str, Any]
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file that appears under its name only when it is complete."""
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
 def write_table(path: Path, rows: Sequence[Row]) -> list[Path]:
-    """Write rows as `path`.csv, and as `path`.parquet where pyarrow is installed.
+    """Write rows as `path`.csv, and as `path`.parquet if pyarrow is installed.
 
     Parameters
     ----------

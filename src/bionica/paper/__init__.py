@@ -4,7 +4,8 @@
 `summary`, `grid` and `claims` turn what it holds into tables.
 """
 
-from ..io.tables import write_atomically, write_table
+from ..io import write_atomically
+from ..io.tables import write_table
 from .claims import claims_of
 from .config import EXPERIMENTS, Reproduction, Task, tasks_of
 from .grid import best_settings, grid_means

@@ -3,7 +3,6 @@
 from .curves import error_figure
 from .diagrams import network_diagram
 from .grid_figure import grid_figure
-from .growth_figure import growth_figure
 from .images_figure import images_figure
 from .learning import learning_figure, weights_figure
 from .reproduction_page import Picture, Section, Table, figure_bytes, report_page
@@ -18,7 +17,6 @@ __all__ = [
     "error_figure",
     "figure_bytes",
     "grid_figure",
-    "growth_figure",
     "images_figure",
     "learning_figure",
     "look",

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..io.sink import whole
-from ..io.source import optional
+from ..io import atomic_file, import_optional
 
 __all__ = ["write_page"]
 
@@ -115,7 +114,7 @@ def _mixing(mixing: Array, names: Sequence[str]) -> str:
 
 def _images(images: Array, caption: str) -> str:
     """Small pictures, each from its smallest value (or 0) in black to its largest in white."""
-    imwrite, page = optional("imageio.v3", "a report on images").imwrite, ""
+    imwrite, page = import_optional("imageio.v3", "a report on images").imwrite, ""
     for i, image in enumerate(images[:_SHOWN]):
         low = min(0.0, float(image.min()))
         grey = np.rint(255 * (image - low) / (float(image.max()) - low or 1.0)).astype(np.uint8)
@@ -190,7 +189,7 @@ def write_page(
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f'<link rel="icon" href="data:,"><style>{_STYLE}</style></head><body>{"".join(parts)}</body></html>\n'
     )
-    with whole(path) as file:
+    with atomic_file(path) as file:
         file.write(page.encode())
 
 

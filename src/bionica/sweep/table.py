@@ -20,7 +20,8 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import IO, Any, overload
 
-from ..io.tables import Row, write_atomically, write_table
+from ..io import write_atomically
+from ..io.tables import Row, write_table
 from .errors import Score, errors_of
 from .plan import Case, Plan
 from .provenance import machine, versions

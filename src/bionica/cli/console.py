@@ -1,0 +1,214 @@
+"""Everything that a command says to a person, and how it ends.
+
+Results go to standard output. Progress, notes and errors go to standard error. --quiet leaves errors only, and --json
+prints one object in place of everything else. An error is one line and exit status 1; Ctrl-C and SIGTERM end with
+status 130.
+"""
+
+import json as jsons
+import logging
+import math
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import typer
+
+__all__ = ["Console", "fail", "ignore_broken_pipe", "sigterm_as_interrupt"]
+
+
+class Console:
+    """Speaks for one command.
+
+    Parameters
+    ----------
+    json, quiet : bool
+        The options of the command.
+    data_on_stdout : bool, default=False
+        Whether standard output carries data, so that results go to standard error.
+
+    Attributes
+    ----------
+    notes : list of str
+        What the user should know, for --json.
+    """
+
+    def __init__(self, *, json: bool = False, quiet: bool = False, data_on_stdout: bool = False) -> None:
+        self.json, self.quiet, self.data_on_stdout = json, quiet, data_on_stdout
+        self.notes: list[str] = []
+        self._finished = False
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing but errors and the result is printed."""
+        return self.json or self.quiet
+
+    def say(self, message: str) -> None:
+        """Say what happens now."""
+        if not self.silent:
+            typer.echo(message, err=True)
+
+    def note(self, message: str) -> None:
+        """Say something that the user should know, once."""
+        message = " ".join(message.split())
+        if message not in self.notes:
+            self.notes.append(message)
+            self.say(f"Note: {message}")
+
+    def result(self, lines: Iterable[str], data: Any) -> None:
+        """Print the result: `lines`, or with --json `data` as one line."""
+        self._finished = True
+        if self.json:
+            typer.echo(jsons.dumps(_finite(data)), err=self.data_on_stdout)
+        elif not self.quiet:
+            typer.echo("\n".join(lines), err=self.data_on_stdout)
+
+    def interrupted(self, message: str) -> NoReturn:
+        """End with status 130. After the object of --json, which says so too, nothing is printed."""
+        if not (self.json and self._finished):
+            typer.echo(message, err=True)
+        raise typer.Exit(130)
+
+    @contextmanager
+    def progress(
+        self, title: str, total: int | None, done: int = 0, *, transient: bool = True
+    ) -> Iterator[Callable[..., None]]:
+        """Show a progress bar if standard error is a terminal. Yields the function `advance(n, status="")`."""
+        from rich.console import Console as Terminal
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+        terminal = Terminal(stderr=True)
+        columns = (
+            TextColumn("{task.description}"), BarColumn(bar_width=20), TaskProgressColumn(),
+            TextColumn("{task.fields[status]}"), TimeRemainingColumn(),
+        )  # fmt: skip
+        off = self.silent or not terminal.is_terminal
+        with Progress(*columns, console=terminal, transient=transient, disable=off) as bar:
+            task = bar.add_task(title, total=total, completed=done, status="")
+
+            def advance(n: int, status: str = "") -> None:
+                bar.update(task, advance=n, status=status)
+
+            yield advance
+
+    def track(self, blocks: Iterator[Any], title: str, total: int | None, done: int = 0) -> Iterator[Any]:
+        """Yield blocks of samples while a progress bar counts them."""
+        with self.progress(title, total, done) as advance:
+            for block in blocks:
+                yield block
+                advance(len(block))
+
+    @contextmanager
+    def session(
+        self,
+        *,
+        interrupted: str,
+        disk_full: str = "free some space",
+        out_of_memory: str = "use smaller data, or fewer processes",
+        expected: tuple[type[Exception], ...] = (),
+    ) -> Iterator[None]:
+        """Run a command: show warnings and log records, and end with one line rather than with a traceback.
+
+        Parameters
+        ----------
+        interrupted : str
+            What to say after Ctrl-C or SIGTERM.
+        disk_full, out_of_memory : str
+            What to do about it.
+        expected : tuple of exception types
+            Exceptions whose message is meant for the user, beside OSError, ValueError and ImportError.
+        """
+        from ..io import is_disk_full
+
+        try:
+            with sigterm_as_interrupt(), self._show_warnings(), self._show_log():
+                yield
+        except KeyboardInterrupt:
+            self.interrupted(interrupted)
+        except OSError as error:
+            if is_disk_full(error):
+                fail(f"the disk is full ({error.strerror}): {disk_full}")
+            fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        except MemoryError:
+            fail(f"out of memory: {out_of_memory}")
+        except (ValueError, ImportError) as error:
+            fail(str(error))
+        except expected as error:
+            fail(str(error))
+
+    @contextmanager
+    def _show_warnings(self) -> Iterator[None]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = lambda message, *_, **__: self.note(str(message))
+            yield
+
+    @contextmanager
+    def _show_log(self) -> Iterator[None]:
+        """Show what the library logs, for example that it compiles a loop."""
+        logger, handler = logging.getLogger("bionica"), _LogHandler(self)
+        before = logger.level, logger.propagate
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+            logger.level, logger.propagate = before
+
+
+class _LogHandler(logging.Handler):
+    def __init__(self, console: Console) -> None:
+        super().__init__(logging.INFO)
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        show = self._console.note if record.levelno >= logging.WARNING else self._console.say
+        show(record.getMessage())
+
+
+def _finite(data: Any) -> Any:
+    """Return data with None in place of NaN and infinity, which JSON does not have."""
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+def fail(message: str) -> NoReturn:
+    """End with one line on standard error and status 1."""
+    typer.echo(f"Error: {' '.join(message.split())}", err=True)
+    raise typer.Exit(1) from None
+
+
+@contextmanager
+def sigterm_as_interrupt() -> Iterator[None]:
+    """Raise KeyboardInterrupt on SIGTERM, as on Ctrl-C."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:  # not the main thread
+        before = None
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def ignore_broken_pipe() -> Iterator[None]:
+    """Stop writing without an error when the reader of standard output has gone, as in `| head`."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,92 @@
+"""Readers of mixtures: `open_reader` chooses one by the suffix of the file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from .arrays import open_hdf5, open_npy, open_npz, open_zarr
+from .columns import ALL, Columns
+from .images import IMAGES, open_images
+from .parquet import open_parquet
+from .reader import EvenSample, InputError, Reader, explain_errors, import_optional
+from .text import TEXT, RawPipe, TextReader, open_text
+
+__all__ = [
+    "FORMATS",
+    "Columns",
+    "EvenSample",
+    "InputError",
+    "RawPipe",
+    "Reader",
+    "TextReader",
+    "import_optional",
+    "open_reader",
+]
+
+FORMATS = (".npy", ".npz", *TEXT, ".parquet", ".h5", ".hdf5", ".zarr", *IMAGES)
+
+
+def open_reader(
+    inputs: Sequence[str], *, axis: int | None = None, dataset: str | None = None, columns: Columns = ALL
+) -> Reader:
+    r"""Open mixtures for reading.
+
+    Parameters
+    ----------
+    inputs : sequence of str
+        One file of any of `FORMATS`, or several images of one shape.
+    axis : {0, 1}, optional
+        The axis of a matrix that holds the samples; 0 by default.
+    dataset : str, optional
+        Name of the array, if an .npz, .h5 or .zarr holds several.
+    columns : Columns, optional
+        Which columns are mixtures. By default all, except an index that pandas wrote.
+
+    Returns
+    -------
+    Reader
+        A context manager.
+
+    Raises
+    ------
+    InputError
+        If the inputs cannot be read as mixtures.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "x.csv").write_text("a;b\n1;2\n3;4\n")
+    ...     with open_reader([f"{folder}/x.csv"]) as reader:
+    ...         list(reader.blocks())
+    [array([[1., 2.],
+           [3., 4.]])]
+    """
+    paths = [Path(name) for name in inputs]
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"{path} does not exist: check the name (the current folder is {Path.cwd()})")
+    suffixes = {path.suffix.lower() for path in paths}
+    if suffixes <= set(IMAGES):
+        if axis is not None:
+            raise InputError("--axis is for matrices: in images the pixels are the samples and each file is a mixture")
+        return open_images(paths).choose(columns)
+    if len(paths) > 1:
+        raise InputError(
+            f"{len(paths)} inputs that are not all images: give one file, or several images of the same shape"
+        )
+    (path,), (suffix,) = paths, suffixes
+    if suffix not in FORMATS:
+        raise InputError(f"{path} has the unknown suffix {suffix!r}: bionica reads {', '.join(FORMATS)} and - (a pipe)")
+    if dataset is not None and suffix not in (".npz", ".h5", ".hdf5", ".zarr"):
+        raise InputError(f"--dataset {dataset}: a {suffix} file holds one table; omit --dataset")
+    if path.is_dir() and suffix != ".zarr":
+        raise InputError(f"{path} is a folder, not a {suffix} file")
+    with explain_errors(str(path), f"{suffix[1:]} data"):
+        if suffix in TEXT:
+            return open_text(path, axis or 0, columns)
+        if suffix == ".parquet":
+            return open_parquet(path, axis or 0, columns)
+        if suffix == ".npy":
+            return open_npy(path, axis or 0).choose(columns)
+        open_array = {".npz": open_npz, ".zarr": open_zarr}.get(suffix, open_hdf5)
+        return open_array(path, axis or 0, dataset).choose(columns)

@@ -1,0 +1,84 @@
+"""Which columns of a table are mixtures: all but an index, or those that the user names."""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from .reader import InputError
+
+__all__ = ["ALL", "Columns"]
+
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The user's choice of columns, by name or by number from 1. If both are None: all but an index.
+
+    Parameters
+    ----------
+    use : str, optional
+        Columns to read, in the file's order: "red,blue" or "2-4,7".
+    skip : str, optional
+        Columns to leave out.
+
+    Examples
+    --------
+    >>> Columns(skip="time").kept("x.csv", 3, ["time", "a", "b"])
+    [1, 2]
+    >>> Columns(use="1,3-4").kept("x.npy", 5)
+    [0, 2, 3]
+    >>> Columns().kept("x.csv", 3, ["", "a", "b"], index=[0])
+    [1, 2]
+    >>> Columns(use="c").kept("x.csv", 2, ["a", "b"])
+    Traceback (most recent call last):
+    bionica.io.readers.reader.InputError: --use c: x.csv has no column 'c'; it has a, b (or 1 to 2)
+    """
+
+    use: str | None = None
+    skip: str | None = None
+
+    def kept(
+        self, name: str, width: int, header: Sequence[str] | None = None, index: Collection[int] = ()
+    ) -> list[int]:
+        """Return the indices of the columns to read.
+
+        Parameters
+        ----------
+        name : str
+            The file, for messages.
+        width : int
+            Number of columns of the file.
+        header : sequence of str, optional
+            Their names.
+        index : collection of int
+            Columns that number the rows. They are left out unless `use` names them.
+        """
+        if self.use is not None:
+            chosen = self._numbers("--use", self.use, name, width, header)
+        else:
+            chosen = set(range(width)) - set(index)
+        if self.skip is not None:
+            chosen -= self._numbers("--skip", self.skip, name, width, header)
+        if not chosen:
+            raise InputError(f"{name}: no column is left of {width}: name more with --use, or fewer with --skip")
+        return sorted(chosen)
+
+    @staticmethod
+    def _numbers(option: str, text: str, name: str, width: int, header: Sequence[str] | None) -> set[int]:
+        found: set[int] = set()
+        for item in (item.strip() for item in text.split(",")):
+            if header and item in header:
+                found |= {j for j, known in enumerate(header) if known == item}
+                continue
+            match = _RANGE.fullmatch(item)
+            first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+            if not 1 <= first <= last <= width:
+                known = [column or "one without a name" for column in header or ()]
+                names = f"{', '.join(known[:20])} (or 1 to {width})" if header else f"columns 1 to {width}"
+                raise InputError(f"{option} {text}: {name} has no column {item!r}; it has {names}")
+            found |= set(range(first - 1, last))
+        return found
+
+
+ALL = Columns()

@@ -1,0 +1,108 @@
+"""Mixtures in images: each file, or each page of a TIFF, is a mixture, and its pixels are the samples."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .reader import InputError, MatrixReader, Reader, explain_errors, import_optional, spool
+
+__all__ = ["IMAGES", "TIFF", "open_images", "thumbnails"]
+
+Array = NDArray[Any]
+
+TIFF = (".tif", ".tiff")
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp", *TIFF)
+
+
+def open_images(paths: Sequence[Path]) -> MatrixReader:
+    """Open several images of one shape, or a TIFF of several pages. The pixels are copied to disk."""
+    one = len(paths) == 1
+    if one and paths[0].suffix.lower() not in TIFF:
+        raise InputError(f"{paths[0]} is one image, that is one mixture: give at least two, or a TIFF of several pages")
+    shapes: list[tuple[int, ...]] = []
+    images = _checked(_pages(paths[0]) if one else _files(paths), shapes)
+    reader = spool(str(paths[0]) if one else f"{len(paths)} images", "images", images)
+    if len(shapes) < 2:
+        reader.close()
+        raise InputError(f"{paths[0]} has one page, that is one mixture: give at least two")
+    reader.image_shape = shapes[0]
+    return reader
+
+
+def _checked(images: Iterator[tuple[str, Array]], shapes: list[tuple[int, ...]]) -> Iterator[Array]:
+    """Yield images of one shape as rows of float32 or float64; append their shapes to `shapes`."""
+    dtype: Any = None
+    for name, image in images:
+        if image.dtype.kind not in "biuf":
+            raise InputError(f"{name} holds {image.dtype}, not real numbers")
+        shapes.append(image.shape)
+        if image.shape != shapes[0]:
+            raise InputError(
+                f"{name} has shape {image.shape} where the first image has {shapes[0]}: all must be of one shape"
+            )
+        dtype = dtype or (np.float32 if image.dtype.itemsize < 3 else np.float64)
+        yield image.astype(dtype).ravel()
+
+
+def _files(paths: Sequence[Path]) -> Iterator[tuple[str, Array]]:
+    imread = import_optional("imageio.v3", "reading images").imread
+    for path in paths:
+        with explain_errors(str(path), "an image"), _raise_logged_errors():
+            image = np.squeeze(np.asarray(imread(path.read_bytes(), extension=path.suffix.lower())))
+            if image.ndim == 3 and image.shape[2] in (2, 4):
+                image = image[..., :-1]  # without transparency
+            if image.ndim not in (2, 3):
+                raise InputError(f"{path} has shape {image.shape}: each file must hold one image")
+        yield str(path), np.squeeze(image)
+
+
+def _pages(path: Path) -> Iterator[tuple[str, Array]]:
+    tifffile = import_optional("tifffile", "reading TIFF")
+    with explain_errors(str(path), "TIFF"), _raise_logged_errors(), tifffile.TiffFile(path) as file:
+        pages: Iterator[Array] = (page.asarray() for page in file.pages)
+        if len(file.pages) == 1:
+            stack = next(pages)
+            pages = iter(stack if stack.ndim == 3 and stack.shape[2] not in (3, 4) else [stack])
+        yield from ((f"{path}, page {i}", page) for i, page in enumerate(pages))
+
+
+@contextmanager
+def _raise_logged_errors() -> Iterator[None]:
+    """Raise errors that tifffile only logs: it skips pages that it cannot read, and mixtures would be missing."""
+    messages: list[str] = []
+    logger = logging.getLogger("tifffile")
+    handler = logging.Handler(logging.ERROR)
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    propagate = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagate
+    if messages:
+        raise ValueError(messages[0])
+
+
+def thumbnails(reader: Reader, transform: Callable[[Array], Array], size: int = 240) -> tuple[Array, Array]:
+    """Return mixtures and sources as images of at most about `size` pixels a side, by taking every n-th pixel."""
+    assert reader.image_shape is not None
+    height, width, *colours = reader.image_shape
+    step = max(1, -(-max(height, width) // size))
+    rows, columns = np.arange(0, height, step), np.arange(0, width, step)
+    index = rows[:, np.newaxis] * width + columns
+    if colours:
+        index = index[..., np.newaxis] * colours[0] + np.arange(colours[0])
+    wanted, seen, X = index.ravel(), 0, []
+    for block in reader.blocks():
+        inside = wanted[np.searchsorted(wanted, seen) : np.searchsorted(wanted, seen + len(block))]
+        X.append(block[inside - seen])
+        seen += len(block)
+    mixtures = np.concatenate(X)
+    return mixtures.T.reshape(-1, *index.shape), transform(mixtures).T.reshape(-1, *index.shape)

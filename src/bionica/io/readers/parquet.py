@@ -1,0 +1,96 @@
+"""Mixtures in Parquet files, each in a column."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .columns import Columns
+from .reader import InputError, Reader, block_rows, explain_errors, finite_floats, import_optional, skip_samples
+
+__all__ = ["open_parquet"]
+
+Array = NDArray[Any]
+
+
+def open_parquet(path: Path, axis: int, columns: Columns) -> Reader:
+    """Open a Parquet file."""
+    if axis != 0:
+        raise InputError(f"{path}: in a Parquet file every column is a mixture; omit --axis 1")
+    file = import_optional("pyarrow.parquet", "reading Parquet").ParquetFile(path)
+    try:
+        return ParquetReader(path, file, columns)
+    except BaseException:
+        file.close()
+        raise
+
+
+class ParquetReader(Reader):
+    """A Parquet file; see `open_reader`."""
+
+    def __init__(self, path: Path, file: Any, columns: Columns) -> None:
+        self.name, self._file = str(path), file
+        schema = file.schema_arrow
+        self.header = list(schema.names)
+        index = [self.header.index(name) for name in _pandas_index(schema) if name in self.header]
+        self.kept = columns.kept(self.name, len(self.header), self.header, index) if self.header else []
+        if left_out := [repr(self.header[j]) for j in index if j not in self.kept]:
+            self.notes = [
+                f"{path}: column {', '.join(left_out)} is the index of a pandas table and was left out (--use reads it)"
+            ]
+        for field in (schema.field(j) for j in self.kept):
+            if _dtype_kind(field) not in "biuf":
+                raise InputError(
+                    f"{path}, column {field.name!r} holds {field.type}, not real numbers: leave it out with "
+                    f"--skip {field.name}"
+                )
+        self.n_samples, self.n_features = int(file.metadata.num_rows), len(self.kept)
+        if not self.n_samples or not self.n_features:
+            raise InputError(f"{path} is empty: {self.n_samples} rows, {self.n_features} columns")
+
+    def blocks(self, start: int = 0) -> Iterator[Array]:
+        """Yield the samples from index `start` on."""
+        return skip_samples(self._blocks(), start)
+
+    def _blocks(self) -> Iterator[Array]:
+        assert self.header is not None
+        assert self.kept is not None
+        names, seen = [self.header[j] for j in self.kept], 0
+        batches = self._file.iter_batches(block_rows(len(names)), columns=names)
+        while True:
+            with explain_errors(self.name, "Parquet"):
+                batch = next(batches, None)
+                if batch is None:
+                    return
+                for name, column in zip(names, batch.columns, strict=True):
+                    if column.null_count:
+                        row = seen + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+                        raise InputError(
+                            f"{self.name}, row {row}, column {name!r} is empty: drop or fill such rows first"
+                        )
+                block = np.stack([column.to_numpy(zero_copy_only=False) for column in batch.columns], axis=1)
+                block = finite_floats(block, self.name, seen)
+            yield block
+            seen += len(block)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def _dtype_kind(field: Any) -> str:
+    try:
+        return str(np.dtype(field.type.to_pandas_dtype()).kind)
+    except NotImplementedError:
+        return "O"
+
+
+def _pandas_index(schema: Any) -> list[str]:
+    """Return the columns in which pandas stored its row labels."""
+    try:
+        names = (schema.pandas_metadata or {}).get("index_columns", [])
+    except ValueError:  # the metadata is not JSON
+        return []
+    return [name for name in names if isinstance(name, str)]

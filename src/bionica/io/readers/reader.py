@@ -1,0 +1,284 @@
+"""The base of all readers: blocks of samples, one after the other, in bounded memory."""
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from tempfile import TemporaryFile
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..atomic import is_disk_full
+
+if TYPE_CHECKING:
+    from .columns import Columns
+
+Array = NDArray[Any]
+
+_BLOCK_BYTES = 2**22
+
+
+class InputError(ValueError):
+    """Data that cannot be read as mixtures. The message names the file, the place and the remedy."""
+
+
+def import_optional(module: str, purpose: str) -> Any:
+    """Import a package that only some formats need; InputError says how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise InputError(f"{purpose} needs the package {package}: pip install 'bionica[io]' ({error})") from error
+
+
+@contextmanager
+def explain_errors(name: str, kind: str) -> Iterator[None]:
+    """Turn whatever a library raises about a broken file into one sentence."""
+    try:
+        yield
+    except (InputError, FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except Exception as error:  # each library has exceptions of its own, and broken bytes lead to all of them
+        if isinstance(error, OSError) and is_disk_full(error):
+            raise
+        cause = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(f"{name} cannot be read as {kind} ({cause}): is it complete, and of this format?") from error
+
+
+def block_rows(n_features: int) -> int:
+    """Return the number of samples of a block: 4 MiB of float64, at most 65,536."""
+    return max(1, min(65536, _BLOCK_BYTES // (8 * max(1, n_features))))
+
+
+def check_dtype(dtype: Any, name: str) -> None:
+    """Raise if these are not real numbers."""
+    if dtype.kind not in "biuf":
+        raise InputError(f"{name} holds {dtype}, not real numbers: convert it to float64 first")
+
+
+def finite_floats(values: Any, name: str, first: int = 0) -> Array:
+    """Return a block C-ordered, float32 and float16 as float32, the rest as float64; raise if it holds NaN or infinity.
+
+    Examples
+    --------
+    >>> finite_floats([[1.0, float("nan")]], "a.npy", first=6)
+    Traceback (most recent call last):
+    bionica.io.readers.reader.InputError: a.npy, sample 6, mixture 1 is nan: drop or fill such samples first ...
+    """
+    block: Array = np.asarray(values)
+    check_dtype(block.dtype, name)
+    dtype = np.float32 if block.dtype.newbyteorder("=") in (np.float32, np.float16) else np.float64
+    block = np.asarray(block, dtype=dtype, order="C")
+    finite = np.isfinite(block)
+    if not finite.all():
+        i, j = np.argwhere(~finite)[0]
+        raise InputError(
+            f"{name}, sample {first + i}, mixture {j} is {block[i, j]}: drop or fill such samples first "
+            "(both counted from 0)"
+        )
+    return block
+
+
+class EvenSample:
+    """At most `limit` rows of a stream of unknown length, evenly spread over the rows seen so far.
+
+    Every `step`-th row is kept. When more than `limit` rows are kept, every second one is dropped and `step` doubles.
+
+    Examples
+    --------
+    >>> sample = EvenSample(4)
+    >>> for start in range(0, 10, 5):
+    ...     sample.add(np.arange(start, start + 5.0)[:, np.newaxis])
+    >>> sample.rows().ravel(), sample.seen
+    (array([0., 4., 8.]), 10)
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.step, self.seen = limit, 1, 0
+        self._kept: Array = np.empty((0, 0))
+        self._n = 0
+
+    def add(self, block: Array) -> None:
+        """Add the next rows of the stream."""
+        if not self.seen:
+            self._kept = np.empty((self.limit + 1, block.shape[1]), block.dtype)
+        while len(block):
+            first, room = -self.seen % self.step, len(self._kept) - self._n
+            rows = block[first :: self.step][:room]
+            self._kept[self._n : self._n + len(rows)] = rows
+            self._n += len(rows)
+            taken = len(block) if len(rows) < room else first + (room - 1) * self.step + 1
+            self.seen += taken
+            block = block[taken:]
+            if self._n > self.limit:
+                half = self._kept[: self._n : 2]
+                self._n, self.step = len(half), 2 * self.step
+                self._kept[: self._n] = half.copy()
+
+    def rows(self) -> Array:
+        """Return the rows kept."""
+        return self._kept[: self._n].copy()
+
+
+class Reader(ABC):
+    """A stream of mixtures.
+
+    Attributes
+    ----------
+    name : str
+        For messages.
+    n_samples, n_features : int or None
+        None if not known yet. `n_features` is known after the first block, `n_samples` after `sample`.
+    repeatable : bool
+        Whether `blocks` can be called again.
+    image_shape : tuple of int or None
+        Shape of the image, if the samples are its pixels.
+    header : list of str or None
+        Names of all columns of the file, if they have names.
+    kept : list of int or None
+        Indices of the columns that are read, if some are not.
+    notes : sequence of str
+        What the user should know about how the file was read, for example that an index was left out.
+    """
+
+    name: str
+    n_samples: int | None = None
+    n_features: int | None = None
+    repeatable: bool = True
+    image_shape: tuple[int, ...] | None = None
+    header: list[str] | None = None
+    kept: list[int] | None = None
+    notes: Sequence[str] = ()
+
+    def column(self, j: int) -> str:
+        """Return how the user knows mixture j: the number of its column, counted from 1, and its name."""
+        index = self.kept[j] if self.kept else j
+        return f"column {index + 1} ({self.header[index]})" if self.header else f"column {index + 1}"
+
+    @abstractmethod
+    def blocks(self, start: int = 0) -> Iterator[Array]:
+        """Yield the samples from index `start` on: finite floats of shape (n, n_features), C-ordered."""
+
+    def sample(self, limit: int) -> Array:
+        """Return at most `limit` samples, evenly spread over the input, and count all samples."""
+        chosen = EvenSample(limit)
+        for block in self.blocks():
+            chosen.add(block)
+        self.n_samples = chosen.seen
+        return chosen.rows()
+
+    def close(self) -> None:
+        """Close files."""
+        return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def skip_samples(blocks: Iterable[Array], start: int) -> Iterator[Array]:
+    """Yield blocks without the first `start` samples, for inputs that can only be read from their beginning."""
+    for block in blocks:
+        if start < len(block):
+            yield block[start:]
+        start = max(0, start - len(block))
+
+
+class MatrixReader(Reader):
+    """A matrix of which any range of samples can be fetched.
+
+    `shape` and `dtype` are those of the matrix in the file, `axis` is the axis that holds the samples, `fetch(index)`
+    returns matrix[index] and `kind` says what the file should be. `rows` is the number of samples of a block, and
+    `gather` says that single samples are cheap to fetch.
+
+    Examples
+    --------
+    >>> X = np.arange(12).reshape(2, 6)
+    >>> reader = MatrixReader("X", "a matrix", X.shape, X.dtype, 1, X.__getitem__)
+    >>> [block.shape for block in reader.blocks(start=2)]
+    [(4, 2)]
+    """
+
+    n_samples: int
+    n_features: int
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        shape: tuple[int, ...],
+        dtype: Any,
+        axis: int,
+        fetch: Callable[[Any], Any],
+        *,
+        rows: int | None = None,
+        gather: bool = False,
+        close: Callable[[], None] | None = None,
+    ) -> None:
+        if len(shape) != 2:
+            raise InputError(
+                f"{name} has shape {shape}: mixtures are a matrix, samples x mixtures (or mixtures x samples with "
+                "--axis 1)"
+            )
+        check_dtype(np.dtype(dtype), name)
+        if 0 in shape:
+            raise InputError(f"{name} is empty: its shape is {shape}")
+        self.name, self._kind, self._fetch, self._close = name, kind, fetch, close
+        self._axis, self._gather = axis, gather
+        self.n_samples, self.n_features = int(shape[axis]), int(shape[1 - axis])
+        self._rows = rows or block_rows(self.n_features)
+
+    def choose(self, columns: "Columns") -> Self:
+        """Read only some of the mixtures."""
+        try:
+            kept = columns.kept(self.name, self.n_features)
+        except InputError:
+            self.close()
+            raise
+        if len(kept) < self.n_features:
+            self.kept, self.n_features = kept, len(kept)
+        return self
+
+    def _part(self, index: Any, first: int) -> Array:
+        with explain_errors(self.name, self._kind):
+            part = self._fetch(index) if self._axis == 0 else np.asarray(self._fetch((slice(None), index))).T
+        return finite_floats(part if self.kept is None else np.asarray(part)[:, self.kept], self.name, first)
+
+    def blocks(self, start: int = 0) -> Iterator[Array]:
+        """Yield the samples from index `start` on."""
+        for begin in range(start, self.n_samples, self._rows):
+            yield self._part(slice(begin, min(begin + self._rows, self.n_samples)), begin)
+
+    def sample(self, limit: int) -> Array:
+        """Return at most `limit` samples, evenly spread."""
+        if not self._gather or self.n_samples <= limit:
+            return super().sample(limit)
+        index = np.arange(limit) * self.n_samples // limit
+        return np.concatenate([self._part(index[i : i + 256], int(index[i])) for i in range(0, limit, 256)])
+
+    def close(self) -> None:
+        """Close files."""
+        if self._close is not None:
+            self._close()
+
+
+def spool(name: str, kind: str, mixtures: Iterable[Array]) -> MatrixReader:
+    """Copy mixtures, each a row of all its samples, to an unnamed file on disk, and read the samples from there."""
+    copy = TemporaryFile()  # noqa: SIM115 - the reader closes it
+    try:
+        shape, dtype = (0, 0), np.dtype(np.float64)
+        for row in mixtures:
+            shape, dtype = (shape[0] + 1, row.size), row.dtype
+            copy.write(np.ascontiguousarray(row).data)
+        copy.flush()
+        # The file is mapped again for every block: the pages of a long-lived mapping would count as memory in use.
+        fetch = lambda index: np.array(np.memmap(copy, dtype, "r", 0, shape)[index])  # noqa: E731
+        return MatrixReader(name, kind, shape, dtype, 1, fetch, close=copy.close)
+    except BaseException:
+        copy.close()
+        raise
