@@ -118,8 +118,8 @@ def _check(output: Path) -> None:
 
 
 def _run(output: Path, seed: int, silent: bool) -> dict[str, Any]:
-    from .. import paper as experiments
     from .. import report as figures
+    from ..io.tables import write_atomically
     from ..report.demo_page import demo_page
 
     started = time.perf_counter()
@@ -137,8 +137,8 @@ def _run(output: Path, seed: int, silent: bool) -> dict[str, Any]:
     findings["seconds"] = round(time.perf_counter() - started, 3)
     page = demo_page(findings, stream.curve, bare.curve, _products(problem, stream), picture).encode()
     output.mkdir(parents=True, exist_ok=True)
-    experiments.write_atomically(files["figure"], picture)
-    experiments.write_atomically(files["page"], page)
+    write_atomically(files["figure"], picture)
+    write_atomically(files["page"], page)
     return findings | {name: str(file) for name, file in files.items()}
 
 

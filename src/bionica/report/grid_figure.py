@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from math import isfinite, log10
 from typing import Any
 
+from ..io.tables import Row
 from .style import TITLES, look, new_figure
-
-Row = dict[str, Any]
 
 
 def grid_figure(rows: Sequence[Row]) -> Any:

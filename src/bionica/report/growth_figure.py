@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from ..io.tables import Row
 from .style import legend_columns, look, new_figure, plain
 
-Row = dict[str, Any]
 AXES = {"d": "sources and mixtures, d", "k": "mixtures k of 10 sources", "T": "samples of a stream, T"}
 
 

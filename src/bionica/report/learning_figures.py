@@ -1,4 +1,4 @@
-"""How one network learned: its error as samples came, and the weights it ended with."""
+"""How one network learned: its error against the samples seen, and its final weights."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,9 +19,9 @@ def learning_figure(curves: Sequence[tuple[str, Sequence[tuple[int, float]]]], f
     Parameters
     ----------
     curves : sequence of (str, sequence of (int, float))
-        What to call a curve, and its samples seen and errors.
+        The label of a curve, and its samples seen and errors.
     floor : float, optional
-        An error to draw as a level: what the correlation of the sources alone costs.
+        An error to draw as a horizontal line: the correlation floor of the sources.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def weights_figure(matrices: Sequence[tuple[str, Array, Sequence[str], Sequence[
     Parameters
     ----------
     matrices : sequence of (str, ndarray, sequence of str, sequence of str)
-        A title, a matrix, and what its rows and its columns are.
+        A title, a matrix, and the names of its rows and columns.
 
     Returns
     -------

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from ..io.tables import Row
 from .style import TITLES, legend_columns, look, new_figure, plain
 
-Row = dict[str, Any]
+__all__ = ["draw_errors", "error_figure"]
 
 
 def error_figure(rows: Sequence[Row], settings: Sequence[str]) -> Any:

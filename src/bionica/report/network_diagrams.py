@@ -60,9 +60,9 @@ def _compartments(axis: Any) -> None:
         for target in _ROWS:
             _synapse(axis, (0.0, y), (2.6, target), _INPUT)
         axis.annotate("", (3.95, y), (2.85, y), arrowprops={"arrowstyle": "-|>", "color": _OUTPUT, "lw": 1.6})
-    # Each pair of somas once, as bows of growing width that end in bars at both: W_zz is symmetric.
+    # W_zz is symmetric: each pair of somas once, as arcs of growing width with a bar at both ends.
     for upper, lower, width in ((0, 1, -0.6), (1, 2, -0.6), (0, 2, -0.75)):
-        _bow(axis, (4.25, _ROWS[upper]), (4.25, _ROWS[lower]), width)
+        _arc(axis, (4.25, _ROWS[upper]), (4.25, _ROWS[lower]), width)
     _neurons(axis, 2.6, "c", "dendrites", "d", "#56B4E9")
     _neurons(axis, 4.25, "z", "somas", "d", _OUTPUT)
     axis.text(1.3, 2.92, r"$W_{xz}$", ha="center", color="#333333", fontsize=12)
@@ -102,7 +102,7 @@ def _synapse(
     )
 
 
-def _bow(axis: Any, start: tuple[float, float], end: tuple[float, float], width: float) -> None:
+def _arc(axis: Any, start: tuple[float, float], end: tuple[float, float], width: float) -> None:
     axis.annotate(
         "",
         (end[0] + 0.33, end[1] + 0.06),
