@@ -63,12 +63,13 @@ def run(
     elsewhere = [case for case in cases if _needs_cpu(case)]
     loaded: dict[tuple[str, int, str], LoadedData] = {}
     groups: dict[Any, list[_Entry]] = defaultdict(list)
+    schedules: dict[Any, Any] = {}
     for case in cases:
         if _needs_cpu(case):
             continue
         if case.data_key not in loaded:
             loaded[case.data_key] = case.data.load(case.seed, case.dtype)
-        entry = _open(case, loaded[case.data_key])
+        entry = _open(case, loaded[case.data_key], schedules)
         if isinstance(entry, Outcome):
             yield entry
         else:
@@ -110,8 +111,11 @@ def _bytes(entries: list[_Entry]) -> int:
     return int(own * len(entries) + sum(shared.values()))
 
 
-def _open(case: Case, data: LoadedData) -> _Entry | Outcome:
-    """Start a network on the CPU; return an outcome if it cannot be started."""
+def _open(case: Case, data: LoadedData, schedules: dict[Any, Any]) -> _Entry | Outcome:
+    """Start a network on the CPU; return an outcome if it cannot be started.
+
+    `schedules` keeps the learning rates, which depend on the parameters and the number of samples: seeds share them.
+    """
     started = time.perf_counter()
     network, X = case.start(data)
     sums = new_sums(case.times, data.S.shape[1])
@@ -119,10 +123,14 @@ def _open(case: Case, data: LoadedData) -> _Entry | Outcome:
         with np.errstate(all="ignore"):
             state, Y = network._open(X)
             add_outputs(data.S, Y, 0, *sums)
-            rates = network._rates(state, len(X) - len(Y))
+            which = (case.network, case.published, case.params, case.dtype, X.shape, len(Y), case.data.d)
+            if which not in schedules:
+                rates = network._rates(state, len(X) - len(Y))
+                schedules[which] = schedules.setdefault(rates.tobytes(), rates)
     except (ArithmeticError, ValueError) as error:
         return failed(case, str(error), 0, time.perf_counter() - started, "cuda")
-    return _Entry(case, state, network._rule_params(state, X.dtype), X, data.S, len(Y), rates, sums)
+    params = network._rule_params(state, X.dtype)
+    return _Entry(case, state, params, X, data.S, len(Y), schedules[which], sums)
 
 
 def _compute(batches: list[list[_Entry]]) -> Iterable[Outcome]:
@@ -144,41 +152,28 @@ def _compute(batches: list[list[_Entry]]) -> Iterable[Outcome]:
 
 def _batch(entries: list[_Entry]) -> gpu.Batch:
     first, dtype = entries[0].first, entries[0].X.dtype
-    X, data = _distinct([entry.X for entry in entries])
-    S, _ = _distinct([entry.S for entry in entries], [entry.X for entry in entries])
-    rates, schedule = _alike([entry.rates for entry in entries])
+    different, data = _numbered(id(entry.X) for entry in entries)
+    schedules, schedule = _numbered(id(entry.rates) for entry in entries)
     times = entries[0].sums.times
     return gpu.Batch(
         [entry.state for entry in entries],
         [entry.params for entry in entries],
-        np.stack([x[first:] for x in X]),
-        np.stack([s[first:] for s in S]).astype(dtype),
+        np.stack([entries[i].X[first:] for i in different]),
+        np.stack([entries[i].S[first:] for i in different]).astype(dtype),
         data,
-        np.stack(rates).astype(dtype),
+        np.stack([entries[i].rates for i in schedules]).astype(dtype),
         schedule,
         times[times > first] - first,
     )
 
 
-def _distinct(arrays: list[Any], by: list[Any] | None = None) -> tuple[list[Any], Any]:
-    """Return each array once, and for every one its number; `by` are the arrays that tell which are the same."""
-    place: dict[int, int] = {}
-    kept: list[Any] = []
-    for array, marker in zip(arrays, by or arrays, strict=True):
-        if place.setdefault(id(marker), len(place)) == len(kept):
-            kept.append(array)
-    return kept, np.array([place[id(marker)] for marker in by or arrays])
-
-
-def _alike(arrays: list[Any]) -> tuple[list[Any], Any]:
-    """Return each of the arrays that differ in what they hold, and for every one its number."""
-    place: dict[bytes, int] = {}
-    kept: list[Any] = []
-    which: list[int] = []
-    for array in arrays:
-        key = array.tobytes()
-        if key not in place:
-            place[key] = len(kept)
-            kept.append(array)
-        which.append(place[key])
-    return kept, np.array(which)
+def _numbered(keys: Iterable[Any]) -> tuple[list[int], Any]:
+    """Return where each different key comes first, and for every key the number of its equal among those."""
+    number: dict[Any, int] = {}
+    first, numbers = [], []
+    for i, key in enumerate(keys):
+        if key not in number:
+            number[key] = len(number)
+            first.append(i)
+        numbers.append(number[key])
+    return first, np.array(numbers)

@@ -15,9 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .cases import Case
 from .data import Data
-from .estimator_names import missing_in_workers
+from .estimator_names import check_importable
 from .journal import Outcome
-from .plan_checks import PlanError
 from .run_case import run_case, run_in_order
 
 __all__ = ["WorkerDiedError", "batches", "run_dask", "run_joblib"]
@@ -43,7 +42,8 @@ def run_joblib(cases: Sequence[Case], n_jobs: int, backend: str) -> Generator[Ou
 
     options: dict[str, Any] = {}
     if backend == "loky":
-        _check_importable(cases)
+        for name in {case.network for case in cases}:
+            check_importable(name)
         compile_networks(cases)
         # Workers that loaded another version of a user's estimator are not used again: their arguments differ.
         sources = tuple(sorted({case.source for case in cases}))
@@ -68,7 +68,8 @@ def run_dask(cases: Sequence[Case], scheduler: str) -> Generator[Outcome, None, 
         from distributed import Client, KilledWorker, as_completed
     except ImportError as error:
         raise ImportError("a scheduler needs Dask: pip install 'bionica[dask]'") from error
-    _check_importable(cases)
+    for name in {case.network for case in cases}:
+        check_importable(name)
     try:
         client = Client(scheduler, timeout=SCHEDULER_TIMEOUT)
     except (OSError, ValueError) as error:
@@ -125,12 +126,3 @@ def compile_networks(cases: Sequence[Case]) -> None:
 def _start_worker(sources: tuple[str, ...]) -> None:
     """Prepare a worker process: the table counts samples that did not settle, so nobody is warned of them."""
     warnings.simplefilter("ignore", ConvergenceWarning)
-
-
-def _check_importable(cases: Sequence[Case]) -> None:
-    for name in {case.network for case in cases}:
-        if reason := missing_in_workers(name):
-            raise PlanError(
-                f"network {name!r}: {reason}, where worker processes cannot import it: put it into a module of its own and name it "
-                "as module:Class, or run in this process (n_jobs=1, --jobs 1)"
-            )
