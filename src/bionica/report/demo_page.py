@@ -49,7 +49,7 @@ def demo_page(
             [Picture(picture, "Top: the sources. Middle: what the network saw. Bottom: what it put out.", "png",
                      "Three photographs (camera, brick, gravel), three mixtures of them, and three recovered photographs")],
         ),
-        Section("Numbers", [PageTable(("", ""), numbers), PageTable(("source", "output", "correlation", "SINR, dB"), [*map(list, each)])]),
+        Section("Numbers", [PageTable((), numbers), PageTable(("source", "output", "correlation", "SINR, dB"), [*map(list, each)])]),
         Section(
             "Error while it learned",
             [f"On {found['watched']:,} pixels. On these images the offline start on {start:,} pixels does most of the work, "
@@ -63,7 +63,7 @@ def demo_page(
              "zeros elsewhere, is a perfect separation.",
              Picture(figure_bytes(weights_figure(weights), "svg"), "Weights at the end of the stream; A is the mixing matrix.")],
         ),
-        Section("Your own mixtures", ["bionica separate mixed-1.png mixed-2.png mixed-3.png -o recovered.png"]),
+        Section("Your own mixtures", ["`bionica separate mixed-1.png mixed-2.png mixed-3.png -o recovered.png`"]),
     ]  # fmt: skip
     lead = "Three photographs mixed, and recovered from the mixtures alone: an offline start, then one pixel at a time."
     return page("bionica demo", lead, sections)

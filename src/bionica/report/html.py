@@ -29,12 +29,14 @@ svg .negative{fill:var(--orange)}svg .trace{fill:none;stroke:var(--blue)}svg .st
 .verdict{border-left:4px solid;padding:.1rem .8rem;margin:1rem 0}.verdict h2{margin:0;border:0}.verdict p{color:var(--ink);margin:.3rem 0}
 .good{color:var(--good)}.bad{color:var(--bad)}
 .table{overflow-x:auto}code{white-space:nowrap}table{border-collapse:collapse;font-size:.9rem;margin:.8rem 0}
-th,td{padding:.35rem .7rem;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}td{overflow-wrap:anywhere}
+th,td{padding:.35rem .7rem;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}
+.facts td{overflow-wrap:anywhere}.facts td:first-child{white-space:nowrap;color:var(--soft)}
 th{border-bottom:2px solid var(--soft);white-space:nowrap}.word{white-space:nowrap}
 th.number,td.number{text-align:right}td.number{font-variant-numeric:tabular-nums;white-space:nowrap}
 td.yes,td.no,td.partly{font-weight:600}td.yes{color:var(--good)}td.no{color:var(--bad)}td.partly{color:var(--fair)}
 @media(max-width:40rem){table.text thead{display:none}table.text tr{display:block;padding:.6rem 0;border-bottom:1px solid var(--soft)}
-table.text td{display:block;border:0;padding:.1rem 0}table.text td:first-child{font-weight:600}code{white-space:normal}}
+table.text td{display:block;border:0;padding:.1rem 0}table.text td:first-child{font-weight:600}code{white-space:normal}
+svg{min-width:34rem}}
 @media print{:root{color-scheme:light}body{margin:0}h2,figure{break-inside:avoid}}
 """
 
@@ -156,10 +158,8 @@ def _part(part: Part) -> str:
         alt, caption = escape(part.alt or part.caption), escape(part.caption)
         return f'<figure><img alt="{alt}" src="{source}"><figcaption>{caption}</figcaption></figure>'
     if isinstance(part, Drawing):
-        return (
-            f'<svg viewBox="0 0 {part.width:.0f} {part.height:.0f}" role="img" aria-label="{escape(part.label)}" '
-            f'xmlns="http://www.w3.org/2000/svg">{part.elements}</svg>'
-        )
+        size = f'viewBox="0 0 {part.width:.0f} {part.height:.0f}" xmlns="http://www.w3.org/2000/svg"'
+        return f'<figure><svg {size} role="img" aria-label="{escape(part.label)}">{part.elements}</svg></figure>'
     if isinstance(part, Gallery):
         return f'<div class="gallery">{"".join(map(_part, part.pictures))}</div>'
     if isinstance(part, Verdict):
@@ -173,9 +173,11 @@ def _table(table: PageTable) -> str:
     columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
     head = "".join(_heading(title, column) for title, column in zip(table.columns, columns, strict=False))
     rows = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in table.rows)
-    kind = "" if any(map(_is_number, (cell for row in table.rows for cell in row))) else ' class="text"'
+    kind = (
+        "numbers" if any(_is_number(cell) for row in table.rows for cell in row) else "text" if head else "text facts"
+    )
     head = f"<thead><tr>{head}</tr></thead>" if head else ""
-    return f'<div class="table"><table{kind}>{head}<tbody>{rows}</tbody></table></div>'
+    return f'<div class="table"><table class="{kind}">{head}<tbody>{rows}</tbody></table></div>'
 
 
 def _is_number(cell: object) -> bool:

@@ -15,18 +15,7 @@ Array = NDArray[Any]
 
 
 def separation_figure(sources: Array, mixtures: Array, recovered: Array, shape: tuple[int, int]) -> Any:
-    """Draw three rows of images: the sources, the mixtures, and the recovered sources.
-
-    Parameters
-    ----------
-    sources, mixtures, recovered : ndarray of shape (n_pixels, n_images)
-        A column for each image; `recovered` in the order of `sources`.
-    shape : (int, int)
-        Height and width of an image.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    """Draw three rows of images of a shape: the sources, the mixtures, and the recovered sources, in columns of the arrays.
 
     Examples
     --------
@@ -44,20 +33,9 @@ def separation_figure(sources: Array, mixtures: Array, recovered: Array, shape: 
 
 
 def images_figure(pictures: Sequence[tuple[str, Array]], shape: tuple[int, int], rows: Sequence[Row]) -> Any:
-    """Draw rows of images on the left and error curves on the right (the paper's figure 5).
+    """Draw rows of images with their titles on the left and error curves on the right (the paper's figure 5).
 
-    Parameters
-    ----------
-    pictures : sequence of (str, ndarray of shape (n_pixels, n_images))
-        The rows of images and their titles.
-    shape : (int, int)
-        Height and width of an image.
-    rows : sequence of dict
-        As for `error_figure`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    `pictures` are arrays of shape (n_pixels, n_images); `rows` are as for `error_figure`.
     """
     figure = new_figure(12.5, 6.6)
     left, right = figure.subfigures(1, 2, width_ratios=(0.43, 0.57))
