@@ -87,7 +87,9 @@ def write_reproduction(
     if "figure5" in rows:
         sections.append(_figure5(config, tables, written))
     if "table1" in rows:
-        caption = "Table 1. Mean final error at every learning rate and decay of appendix C's grid; of Algorithm 2, with the best τ."
+        caption = (
+            "Table 1. Mean final error at every learning rate and decay of the grid; of Algorithm 2, with the best τ."
+        )
         grid = written.figure("table1", report.grid_figure(means), caption)
         sections.append(Section("Table 1: the grid search", [_table(_GRID, written.best), grid]))
     if "figure1" in rows:

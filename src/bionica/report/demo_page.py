@@ -49,7 +49,7 @@ def demo_page(
             [Picture(picture, "Top: the sources. Middle: what the network saw. Bottom: what it put out.", "png",
                      "Three photographs (camera, brick, gravel), three mixtures of them, and three recovered photographs")],
         ),
-        Section("Numbers", [PageTable((), numbers), PageTable(("source", "output", "correlation", "SINR, dB"), [*map(list, each)])]),
+        Section("Numbers", [PageTable((), numbers), PageTable(("source", "output", "correlation", "SINR, dB"), list(each))]),
         Section(
             "Error while it learned",
             [f"On {found['watched']:,} pixels. On these images the offline start on {start:,} pixels does most of the work, "

@@ -26,7 +26,8 @@ figure{margin:1rem 0;overflow-x:auto}img{max-width:100%;height:auto}figure>img{b
 svg{display:block;width:100%;max-width:60rem;height:auto}svg text{font:11px system-ui,sans-serif;fill:var(--soft)}
 svg .line{stroke:var(--rule)}svg .axis{stroke:var(--soft)}svg .mark{fill:var(--blue)}svg .minor{fill:var(--grey)}
 svg .negative{fill:var(--orange)}svg .trace{fill:none;stroke:var(--blue)}svg .strong{fill:var(--paper)}
-.verdict{border-left:4px solid;padding:.1rem .8rem;margin:1rem 0}.verdict h2{margin:0;border:0}.verdict p{color:var(--ink);margin:.3rem 0}
+.verdict{border-left:4px solid;padding:.1rem .8rem;margin:1rem 0}
+.verdict h2{margin:0;border:0}.verdict p{color:var(--ink);margin:.3rem 0}
 .good{color:var(--good)}.bad{color:var(--bad)}
 .table{overflow-x:auto}code{white-space:nowrap}table{border-collapse:collapse;font-size:.9rem;margin:.8rem 0}
 th,td{padding:.35rem .7rem;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}
@@ -34,7 +35,8 @@ th,td{padding:.35rem .7rem;border-bottom:1px solid var(--rule);text-align:left;v
 th{border-bottom:2px solid var(--soft);white-space:nowrap}.word{white-space:nowrap}
 th.number,td.number{text-align:right}td.number{font-variant-numeric:tabular-nums;white-space:nowrap}
 td.yes,td.no,td.partly{font-weight:600}td.yes{color:var(--good)}td.no{color:var(--bad)}td.partly{color:var(--fair)}
-@media(max-width:40rem){table.text thead{display:none}table.text tr{display:block;padding:.6rem 0;border-bottom:1px solid var(--soft)}
+@media(max-width:40rem){table.text thead{display:none}
+table.text tr{display:block;padding:.6rem 0;border-bottom:1px solid var(--soft)}
 table.text td{display:block;border:0;padding:.1rem 0}table.text td:first-child{font-weight:600}code{white-space:normal}
 svg{min-width:34rem}}
 @media print{:root{color-scheme:light}body{margin:0}h2,figure{break-inside:avoid}}

@@ -7,8 +7,8 @@ The folder of a sweep holds
     results.csv       the table: a row for each case and time
     results.parquet   the same, where pyarrow is installed
 
-A line that a kill left incomplete is ignored, and its case is run again. Nothing is ever removed from the journal. Cases are known by
-a digest of everything that their results depend on: after a change of the plan, new cases are run and the others are kept.
+A line that a kill left incomplete is ignored, and its case is run again. Nothing is ever removed from the journal. Cases are
+known by a digest of everything that their results depend on: after a change of the plan, new cases are run, the others kept.
 """
 
 import json
