@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import bionica
+from bionica._compat.numba_cuda import cuda, with_row_stack
 from bionica.engines.cuda import launch as gpu
 from bionica.networks.schedules import learning_rates
 
@@ -78,16 +79,13 @@ def grid():
     return lines
 
 
+@with_row_stack()
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/gpu.md")
     parser.add_argument("--tune", action="store_true", help="try sizes of blocks and grids")
     args = parser.parse_args()
-    from numba import cuda
-
-    if not hasattr(np, "row_stack"):
-        setattr(np, "row_stack", np.vstack)  # noqa: B010  (numba-cuda looks it up)
-    card = cuda.get_current_device().name
+    card = cuda().get_current_device().name
     card = card.decode() if isinstance(card, bytes) else card
     lines = [
         "# On a GPU",

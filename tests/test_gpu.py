@@ -7,8 +7,8 @@ import warnings
 
 import pytest
 
-from bionica.sweep import engines
-from bionica.sweep import run_cuda as engine_cuda
+from bionica.sweep import run_cuda
+from bionica.sweep.runner import choose_engine
 
 SCRIPT = """
 import json, sys
@@ -62,9 +62,23 @@ def test_the_same_errors_as_on_the_cpu(dtype, tolerance):
 
 
 def test_no_gpu_is_said_and_the_cpu_computes(monkeypatch):
-    monkeypatch.setattr(engine_cuda, "available", lambda: "no NVIDIA GPU or no driver was found")
+    monkeypatch.setattr(run_cuda, "unavailable", lambda: "no NVIDIA GPU or no driver was found")
     with pytest.warns(UserWarning, match="device='cuda': no NVIDIA GPU or no driver was found; the CPU computes"):
-        _, name = engines.choose("cuda", 1)
-    assert name == "1 thread"
+        engine = choose_engine([], "cuda", 1)
+    assert engine.name == "1 process"
     with warnings.catch_warnings():
-        assert engines.choose("auto", 1)[1] == "1 thread"
+        assert choose_engine([], "auto", 1).name == "1 process"
+
+
+def test_numpy_is_as_it_was_after_numba_cuda():
+    script = """
+import numpy as np
+if hasattr(np, "row_stack"):
+    del np.row_stack  # as NumPy 2.5
+from bionica._compat.numba_cuda import cuda, with_row_stack
+assert cuda().__name__ == "numba.cuda"
+with with_row_stack():
+    assert np.row_stack is np.vstack
+assert not hasattr(np, "row_stack")
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

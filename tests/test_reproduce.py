@@ -15,23 +15,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import bionica
 from bionica import InterneuronNICA, datasets, metrics
 from bionica.cli import app
-from bionica.estimators._published import PUBLISHED
-from bionica.paper import (
-    Reproduction,
-    Store,
-    best_settings,
-    claims_of,
-    curve_rows,
-    final_rows,
-    grid_means,
-    image_digest,
-    pending,
-    run_all,
-    tasks_of,
-)
+from bionica.paper import Reproduction, best_settings, claims_of, final_rows, grid_means, plans_of
+from bionica.paper.offline_references import CorrelationFloor
 from bionica.paper.reference import AS_CODED, DECAY, ETA0, NETWORKS, TAU
+from bionica.sweep import Table, prepare
+from bionica.sweep.journal import Journal
 from browser import check_page
 
 pytest.importorskip("matplotlib")
@@ -89,7 +80,7 @@ def test_table_is_tidy_and_the_errors_are_the_metrics(everything):
     Y = InterneuronNICA.as_published("d3", random_state=0).partial_fit_transform(X)
     mine = [r for r in rows if (r["setting"], r["network"], r["seed"]) == ("d3", "InterneuronNICA", "0")]
     curve = metrics.error_curve(S, Y)
-    assert [float(r["error"]) for r in mine] == [curve[int(r["t"]) - 1] for r in mine]
+    np.testing.assert_allclose([float(r["error"]) for r in mine], [curve[int(r["t"]) - 1] for r in mine], rtol=1e-12)
     assert int(mine[-1]["t"]) == 400
 
 
@@ -117,18 +108,22 @@ def test_report_needs_no_network_and_has_the_numbers(everything):
         assert statement in page
 
 
+def journals(folder):
+    return {path: path.read_bytes() for path in (folder / "runs").rglob("journal.jsonl")}
+
+
 def test_second_call_runs_nothing_and_a_damaged_run_is_run_again(tmp_path):
     first = reproduce("figure4", *FAST, "--output", tmp_path)
     assert "16 of 16 runs" in first.output, first.output
-    runs = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*.npz")}
+    runs = journals(tmp_path)
     table = (tmp_path / "figure4.csv").read_bytes()
     second = reproduce("figure4", *FAST, "--output", tmp_path)
     assert "0 of 16 runs" in second.output
-    assert runs == {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*.npz")}
+    assert runs == journals(tmp_path)
     assert table == (tmp_path / "figure4.csv").read_bytes()
 
     damaged = min(runs)
-    damaged.write_bytes(damaged.read_bytes()[:100])
+    damaged.write_bytes(damaged.read_bytes()[:-100])
     assert "1 of 16 runs" in reproduce("figure4", *FAST, "--output", tmp_path).output
     assert table.count(b"\n") == (tmp_path / "figure4.csv").read_bytes().count(b"\n")
 
@@ -139,47 +134,59 @@ def test_force_runs_again(tmp_path):
 
 
 def test_more_runs_go_on_from_those_that_are_there(tmp_path):
-    two, three = (tasks_of(Reproduction(("figure4",), runs=runs, n_samples=100)) for runs in (2, 3))
-    store = Store(tmp_path)
-    run_all(two, store)
-    assert {task.seed for task in pending(three, store)} == {2}
+    two, three = (plans_of(Reproduction(("figure4",), runs=runs, n_samples=100))["figure4", "d3"] for runs in (2, 3))
+    prepare(two, tmp_path, n_jobs=1).run()
+    assert {case.seed for case in prepare(three, tmp_path).missing} == {2}
 
 
-def test_processes_give_the_same_numbers_as_one(tmp_path):
-    tasks = tasks_of(Reproduction(("figure4",), runs=1, n_samples=200))
-    one, two = Store(tmp_path / "one"), Store(tmp_path / "two")
-    run_all(tasks, one)
-    run_all(tasks, two, jobs=2)
-    assert not pending(tasks, two)
-    for task in tasks:
-        assert one.get(task).header["error"] == two.get(task).header["error"]
+def test_processes_give_the_same_numbers_as_one():
+    plan = plans_of(Reproduction(("figure4",), runs=1, n_samples=200, with_defaults=True))["figure4", "d3"]
+    one, two = (prepare(plan, n_jobs=n_jobs).run() for n_jobs in (1, 2))
+    assert [(row["case"], row["t"], row["error"]) for row in one] == [
+        (row["case"], row["t"], row["error"]) for row in two
+    ]
 
 
 def test_other_images_are_other_runs_wherever_they_lie(tmp_path, pictures):
     np.save(tmp_path / "copy.npy", np.load(pictures))
     np.save(tmp_path / "other.npy", np.load(pictures)[::-1])
 
-    def files(path):
-        config = Reproduction(("figure5",), images=str(path), digest=image_digest(str(path)))
-        return {task.file for task in tasks_of(config)}
+    def keys(path):
+        plan = plans_of(Reproduction(("figure5",), images=str(path)))["figure5", "images"]
+        return {case.key for case in plan.cases()}
 
-    assert files(pictures) == files(tmp_path / "copy.npy")
-    assert not files(pictures) & files(tmp_path / "other.npy")
+    assert keys(pictures) == keys(tmp_path / "copy.npy")
+    assert not keys(pictures) & keys(tmp_path / "other.npy")
 
 
-def result_of(setting, network, seed, error, experiment="figure4", params=()):
-    from bionica.paper import Result, Task
+def test_the_correlation_floor_is_that_of_the_metrics():
+    S = datasets.copula_uniform(500, 3, 0.3, rng=0)
+    floor = metrics.permutation_error(S, CorrelationFloor().fit_transform(S, S))
+    assert floor == pytest.approx(metrics.correlation_floor(S), rel=1e-9)
 
-    header = {"status": "ok", "error": error, "last_tenth": error, "seconds": 1.0, "n_samples": 10}
-    return Result(Task(experiment, setting, network, seed, 10, params), header, {})
+
+def row_of(setting, network, seed, error, **rest):
+    """A row of a sweep's table."""
+    row = {"case": f"{network}{seed}{rest}", "data": setting, "network": network, "seed": seed, "t": 10, "error": error}
+    return {**row, "last_tenth": error, "status": "ok", "seconds": 1.0, **rest}
+
+
+def tables_of(rows, experiment="figure4", swept=()):
+    settings = dict.fromkeys(row["data"] for row in rows)
+    return {(experiment, s): Table([row for row in rows if row["data"] == s], list(swept)) for s in settings}
+
+
+def claims(rows, experiment="figure4"):
+    return claims_of([{**row, "setting": row["data"]} for row in rows], final_rows(tables_of(rows, experiment)), [])
 
 
 def test_interval_and_means_are_over_runs_that_did_not_diverge():
-    results = [result_of("d3", "TwoLayerNSM", seed, error) for seed, error in enumerate((1.0, 2.0, 3.0, None))]
-    (row,) = final_rows(results)
+    rows = [row_of("d3", "TwoLayerNSM", seed, error) for seed, error in enumerate((1.0, 2.0, 3.0, None))]
+    tables = tables_of(rows)
+    (row,) = final_rows(tables)
     assert (row["runs"], row["diverged"], row["mean"], row["least"], row["largest"]) == (4, 1, 2.0, 1.0, 3.0)
     assert 1 <= row["low"] < 2 < row["high"] <= 3
-    assert curve_rows(results)[0]["mean"] == 2.0
+    assert tables["figure4", "d3"].curves()[0]["mean"] == 2.0
 
 
 @pytest.mark.parametrize(
@@ -187,23 +194,26 @@ def test_interval_and_means_are_over_runs_that_did_not_diverge():
     [((3.0, 4.0, 1.0, 2.0), "yes", 2), ((1.5, 4.0, 1.0, 2.0), "partly", 0), ((1.0, 2.0, 3.0, 4.0), "no", 0)],
 )
 def test_report_says_whether_the_order_holds(errors, verdict, wins):
-    results = [
-        result_of("d3", network, seed, error)
-        for seed in (0, 1)
-        for network, error in zip(NETWORKS, errors, strict=True)
-    ]
-    claim = claims_of(results, final_rows(results), [])[0]
+    pairs = zip(NETWORKS, errors, strict=True)
+    claim = claims([row_of("d3", network, seed, error) for network, error in pairs for seed in (0, 1)])[0]
     assert claim["agrees"] == verdict
     assert f"in {wins} of 2 runs" in claim["ours"]
 
 
+GRID = ("eta0", "decay", "tau")
+
+
+def grid_row(network, error, **params):
+    return row_of("d3", network, 0, error, **{**dict.fromkeys(GRID), **params})
+
+
 def test_best_setting_is_set_beside_the_papers():
-    printed = tuple(PUBLISHED["NonnegativePCA"]["d3"].items())
-    other = (("eta0", 0.1), ("decay", 1e-5))
-    results = [result_of("d3", "NonnegativePCA", 0, 0.2, "table1", printed)]
-    results += [result_of("d3", "NonnegativePCA", 0, 0.1, "table1", other)]
-    results += [result_of("d3", "NonnegativePCA", 0, None, "table1", (("eta0", 0.1), ("decay", 1e-7)))]
-    (row,) = best_settings(grid_means(results))
+    rows = [grid_row("NonnegativePCA", 0.2, **bionica.NonnegativePCA._published["d3"])]
+    rows += [
+        grid_row("NonnegativePCA", 0.1, eta0=0.1, decay=1e-5),
+        grid_row("NonnegativePCA", None, eta0=0.1, decay=1e-7),
+    ]
+    (row,) = best_settings(grid_means(tables_of(rows, "table1", GRID)))
     assert row["best"] == (0.1, 1e-5)
     assert row["paper"] == (0.01, 1e-5)
     assert (row["paper_rank"], row["failed"], row["settings"]) == (2, 1, 3)
@@ -226,14 +236,14 @@ def test_json_is_all_that_is_on_standard_output(run):
 
 def test_json_lists_runs_that_failed_and_has_no_infinity():
     from bionica.cli.reproduce import Target, _findings
-    from bionica.cli.reproduce_files import Written
+    from bionica.cli.reproduce_files import ReproductionFiles
 
-    printed = tuple(PUBLISHED["TwoLayerNSM"]["d3"].items())[:2]
-    results = [result_of("d3", "TwoLayerNSM", 7, None), result_of("d3", "TwoLayerNSM", 0, None, "table1", printed)]
-    results[0].header["status"] = "diverged at sample 3"
-    best = best_settings(grid_means(results[1:]))
-    written = Written(Path(), Path("report.html"), finals=final_rows(results[:1]), best=best)
-    found = json.loads(json.dumps(_findings(Target.all, results, 2, 1.0, written), allow_nan=False))
+    curves = tables_of([{**row_of("d3", "TwoLayerNSM", 7, None), "status": "diverged at sample 3"}])
+    printed = {name: bionica.TwoLayerNSM._published["d3"][name] for name in ("eta0", "decay")}
+    tables = {**curves, **tables_of([grid_row("TwoLayerNSM", None, **printed)], "table1", GRID)}
+    best = best_settings(grid_means(tables))
+    written = ReproductionFiles(Path(), Path("report.html"), finals=final_rows(curves), best=best)
+    found = json.loads(json.dumps(_findings(Target.all, tables, (2, 2), 1.0, written), allow_nan=False))
     (failure,) = found["failures"]
     assert (failure["network"], failure["seed"], failure["status"]) == ("TwoLayerNSM", 7, "diverged at sample 3")
     assert found["grid"][0]["error"] is None
@@ -243,19 +253,19 @@ def test_json_lists_runs_that_failed_and_has_no_infinity():
 @pytest.mark.parametrize(("tail", "verdict"), [(0.05, "partly"), (3.0, "yes")])
 def test_settings_of_the_code_are_set_beside_the_table(tail, verdict):
     errors = dict(zip(NETWORKS, (0.5, 3.3, 0.04, 0.08), strict=True)) | dict(zip(AS_CODED, (0.4, tail), strict=True))
-    results = [result_of("images", network, 0, error, "figure5") for network, error in errors.items()]
-    (claim,) = (c for c in claims_of(results, final_rows(results), []) if c["where"].startswith("Table 1, images"))
+    rows = [row_of("images", network, 0, error) for network, error in errors.items()]
+    (claim,) = (c for c in claims(rows, "figure5") if c["where"].startswith("Table 1, images"))
     assert claim["agrees"] == verdict
     assert f"Algorithm 2 3.3 with the table's settings, {tail:g} with the code's" in claim["ours"]
 
 
 def test_settings_of_the_code_are_the_tables_pairs_the_other_way_round():
-    one, two = (PUBLISHED[name]["images"] for name in NETWORKS[:2])
+    one, two = (getattr(bionica, name)._published["images"] for name in NETWORKS[:2])
     coded_one, coded_two = AS_CODED.values()
     for name in ("eta0", "decay"):
         assert (coded_one[name], coded_two[name]) == (two[name], one[name])
-    tasks = tasks_of(Reproduction(("figure5",), runs=1, with_defaults=True))
-    assert {task.network: dict(task.params) for task in tasks if task.params} == AS_CODED
+    plan = plans_of(Reproduction(("figure5",), runs=1, with_defaults=True))["figure5", "images"]
+    assert {network.label: dict(network.params) for network in plan.networks if network.label in AS_CODED} == AS_CODED
 
 
 @pytest.mark.parametrize(
@@ -325,10 +335,10 @@ def test_output_that_cannot_be_a_folder_is_refused_and_left_alone(tmp_path, monk
 
 
 def test_full_disk_is_said_in_one_line(tmp_path, monkeypatch):
-    def full(self, result):
+    def full(self, case, outcome):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Store, "put", full)
+    monkeypatch.setattr(Journal, "add", full)
     result = reproduce("figure1", "--output", tmp_path, "--force")
     assert result.exit_code == 1
     assert "full: free some space. Finished runs are kept: the same command without --force goes on" in result.output
@@ -363,7 +373,7 @@ def test_without_pyarrow_the_tables_are_csv(tmp_path, monkeypatch):
 
 
 def test_lines_say_how_far_it_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["bionica.cli.reproduce"], "_LINES", 0.0)
+    monkeypatch.setattr(sys.modules["bionica.cli.reproduce"], "LINE_EVERY", 0.0)
     result = reproduce("figure4", *FAST, "--output", tmp_path)
     lines = result.stderr.splitlines()
     assert len(lines) == 15
@@ -371,24 +381,33 @@ def test_lines_say_how_far_it_is(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no process groups")
-def test_interrupted_says_how_to_go_on_and_does(tmp_path):
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_says_how_to_go_on_and_does(tmp_path, how):
     command = ["reproduce", "figure4", "--runs", "50", "--jobs", "2", "--output", str(tmp_path)]
     process = subprocess.Popen(
         [sys.executable, "-m", "bionica", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
     )  # fmt: skip
-    while not list(tmp_path.rglob("[!.]*.npz")):
+    while not any(journals(tmp_path).values()):
         assert process.poll() is None, process.communicate()
         time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    # A terminal sends Ctrl-C to the whole group; a batch system ends the process alone.
+    os.killpg(process.pid, how) if how is signal.SIGINT else process.send_signal(how)
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 130
     assert output == ""
     assert errors.endswith("the same command goes on from there.\n")
-    assert "Traceback" not in errors
-    tasks, store = tasks_of(Reproduction(("figure4",), runs=50)), Store(tmp_path / "runs")
-    assert 0 < len(pending(tasks, store)) < len(tasks)
+    assert errors.count("\n") == 1
+    plans = plans_of(Reproduction(("figure4",), runs=50))
+    missing = {key: len(prepare(plan, tmp_path / "runs" / "-".join(key)).missing) for key, plan in plans.items()}
+    assert 0 < missing["figure4", "d10"] < 200
+    assert missing["figure4", "d3"] == 200
     assert not list(tmp_path.rglob(".*"))
+    deadline = time.monotonic() + 20
+    with pytest.raises(ProcessLookupError):  # no worker outlives the command
+        while time.monotonic() < deadline:
+            os.killpg(process.pid, 0)
+            time.sleep(0.1)
 
 
 def test_report_opens_in_a_browser(everything, tmp_path):

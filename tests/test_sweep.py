@@ -16,18 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from bionica import DivergenceError, NoncenteredWhitener, NonnegativePCA, TwoCompartmentNICA, metrics, sweep
+from bionica import BatchNICA, DivergenceError, NoncenteredWhitener, NonnegativePCA, TwoCompartmentNICA, metrics, sweep
 from bionica.cli import app
-from bionica.datasets import mix, paper_mixing, sparse_uniform
-from bionica.paper import Store, Task, paper_grid, run_all
-from bionica.paper.contenders import outputs
-from bionica.paper.problems import problem
-from bionica.sweep import Plan, PlanError
-from bionica.sweep import run_threads as engine_cpu
-from bionica.sweep import run_workers as clusters
+from bionica.datasets import mix, natural_images, paper_mixing, sparse_uniform
+from bionica.paper import paper_grid
+from bionica.sweep import Plan, PlanError, WorkerDiedError, run_case, run_processes
 from bionica.sweep.data import Data
-from bionica.sweep.errors import add_error, add_errors, error_times, errors_of, new_score
-from bionica.sweep.plan import NETWORKS
+from bionica.sweep.estimator_names import find_estimator
+from bionica.sweep.running_error import add_outputs, error_times, errors_of, new_sums
+from conftest import NETWORKS
 
 DATA = {"kind": "sparse_uniform", "d": 3, "T": 2000, "mixing": "d3"}
 GRID = {"name": "TwoCompartmentNICA", "published": "d3", "grid": {"eta0": [0.1, 0.01], "tau": [0.5, 0.8]}}
@@ -53,10 +50,10 @@ def alone(name, X, **params):
     """What the estimator itself puts out."""
     if name == "NonnegativePCA":  # the paper whitens all the mixtures first
         X, params = NoncenteredWhitener(3).fit_transform(X), params | {"whiten": False}
-    return NETWORKS[name].as_published("d3", **params).partial_fit_transform(X)
+    return find_estimator(name).as_published("d3", **params).partial_fit_transform(X)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [cls.__name__ for cls in NETWORKS])
 def test_a_case_is_the_estimator_alone_bit_for_bit(name):
     T = 70_000  # more than two blocks
     data = {**DATA, "T": T}
@@ -65,9 +62,9 @@ def test_a_case_is_the_estimator_alone_bit_for_bit(name):
     S, X = mixtures(T, 3)
     Y = alone(name, X, eta0=0.02, random_state=3)
     # The sums are of all outputs, one after the other: another bit of any of them would be another sum.
-    score = new_score(error_times(5, T), 3)
-    add_errors(S, Y, 0, T, *score)
-    errors, last_tenth = errors_of(score, error_times(5, T))
+    sums = new_sums(error_times(5, T), 3)
+    add_outputs(S, Y, 0, *sums)
+    errors, last_tenth = errors_of(sums, error_times(5, T))
     assert [row["error"] for row in rows] == errors
     assert rows[0]["last_tenth"] == last_tenth
     curve = metrics.error_curve(S, Y)
@@ -86,9 +83,9 @@ def test_our_own_networks_and_single_precision_too(params, dtype):
     S, X = mixtures()
     given = {key: None if value == "none" else value for key, value in params.items()}
     Y = TwoCompartmentNICA(3, random_state=0, **given).partial_fit_transform(X.astype(dtype))
-    score = new_score((2000,), 3)
-    add_errors(S, Y, 0, 2000, *score)
-    assert row["error"] == errors_of(score, (2000,))[0][0]
+    sums = new_sums((2000,), 3)
+    add_outputs(S, Y, 0, *sums)
+    assert row["error"] == errors_of(sums, (2000,))[0][0]
     np.testing.assert_allclose(row["error"], metrics.permutation_error(S, Y), rtol=1e-12)
 
 
@@ -97,17 +94,11 @@ def test_a_stream_shorter_than_the_start_of_a_natural_network():
     assert row["error"] == pytest.approx(np.mean(mixtures(50)[0] ** 2))  # it is silent meanwhile
 
 
-@pytest.mark.parametrize("n_jobs", [2, 5])
-def test_any_number_of_threads_gives_the_same_rows(n_jobs):
+@pytest.mark.parametrize(("n_jobs", "backend"), [(2, None), (3, "loky"), (2, "threading")])
+def test_any_number_of_processes_gives_the_same_rows(n_jobs, backend):
     plan = Plan.from_dict(body(seeds=3))
-    assert without_times(sweep.run(plan, n_jobs=n_jobs)) == without_times(sweep.run(plan, n_jobs=1))
-
-
-def test_other_processes_give_the_same_rows():
-    plan = Plan.from_dict(body())
-    here = without_times(sweep.run(plan, n_jobs=1))
-    assert without_times(sweep.run(plan, n_jobs=2, backend="loky")) == here
-    assert without_times(sweep.run(plan, n_jobs=2, backend="threading")) == here
+    there = sweep.run(plan, n_jobs=n_jobs, backend=backend)
+    assert without_times(there) == without_times(sweep.run(plan, n_jobs=1))
 
 
 def test_a_dask_cluster_gives_the_same_rows(tmp_path):
@@ -122,27 +113,134 @@ def test_a_dask_cluster_gives_the_same_rows(tmp_path):
 
 def test_nobody_at_the_scheduler(monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr(clusters, "PATIENCE", "0.2s")
+    monkeypatch.setattr(run_processes, "SCHEDULER_TIMEOUT", "0.2s")
     with pytest.raises(ValueError, match=r"scheduler='tcp://127.0.0.1:9' does not answer: start one"):
         sweep.run(body(), scheduler="tcp://127.0.0.1:9")
 
 
-def test_batches_share_their_data_and_lose_nothing():
-    cases = Plan.from_dict(body(data=[{**DATA, "T": 1_000_000}])).cases()
-    cut = clusters.batches(cases)
-    assert [len(batch) for batch in cut] == [3, 1, 3, 1]
-    assert [case for batch in cut for case in batch] == cases
+@pytest.mark.parametrize("n_workers", [1, 2, 16])
+@pytest.mark.parametrize("T", [100, 100_000, 100_000_000])
+def test_batches_share_their_data_lose_nothing_and_get_smaller(T, n_workers):
+    grid = {**GRID, "grid": {"eta0": [0.1 / 2**i for i in range(30)], "tau": [0.5, 0.6, 0.7, 0.8]}}
+    cases = Plan.from_dict(body(data=[{**DATA, "T": T}], network=[grid])).cases()
+    cut = run_processes.batches(cases, n_workers)
+    assert sorted(case.key for batch in cut for case in batch) == sorted(case.key for case in cases)
     assert all(len({(case.data, case.seed) for case in batch}) == 1 for batch in cut)
+    costs, left = [sum(case.cost for case in batch) for batch in cut], sum(case.cost for case in cases)
+    for cost, batch in zip(costs, cut, strict=True):
+        share = min(run_processes.LARGEST_BATCH, max(run_processes.SMALLEST_BATCH, left / (4 * n_workers)))
+        assert cost <= max(share + batch[0].cost / 2, batch[0].cost)
+        left -= cost
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_the_grid_search_of_reproduce_is_a_sweep(name, tmp_path):
-    task = Task("table1", "d3", name, 4, 1500, (("eta0", 0.02), ("decay", 1e-3)))
-    store = Store(tmp_path)
-    run_all([task], store)
-    S, X = problem(task)
-    expected = metrics.permutation_error(S, outputs(name, "d3", S, X, 4, dict(task.params)))
-    assert store.get(task).header["error"] == pytest.approx(expected, rel=1e-12)
+def test_small_sweeps_start_no_process(monkeypatch):
+    monkeypatch.setattr(run_processes, "run_joblib", lambda *_: pytest.fail("a process for some milliseconds"))
+    assert len(sweep.run(body(seeds=1, times=1))) == 4
+
+
+def dead(*_):
+    os._exit(1)
+
+
+def test_a_dead_worker_is_one_sentence_and_what_was_finished_is_kept(tmp_path, monkeypatch):
+    sweep.run(body(seeds=1), tmp_path)
+    monkeypatch.setattr(run_processes, "run_batch", dead)
+    with pytest.raises(
+        WorkerDiedError, match="a worker process died, perhaps for lack of memory: run again with fewer"
+    ):
+        sweep.run(body(seeds=2), tmp_path, n_jobs=2)
+    assert len(lines(tmp_path)) == 4
+
+
+def test_the_first_compilation_is_here(monkeypatch):
+    """Workers that start together would all compile the same: one of each kind runs in this process first."""
+    ran = []
+    monkeypatch.setattr(run_processes, "run_case", lambda case, data: ran.append((case.network, data.X.shape)))
+    networks = [GRID, {**GRID, "label": "gradient", "params": {"dynamics": "gradient"}}, {"name": "BatchNICA"}]
+    run_processes.compile_networks(Plan.from_dict(body(network=networks)).cases())
+    assert [network for network, _ in ran] == ["TwoCompartmentNICA"] * 2 + ["BatchNICA"]
+    assert {shape for _, shape in ran} == {(172, 3)}
+
+
+# ------------------------------------------------------------------------------------------ estimators of others
+
+
+OWN = """
+from bionica import TwoCompartmentNICA
+from sklearn.base import BaseEstimator
+
+class Doubled(TwoCompartmentNICA):
+    def partial_fit_transform(self, X, y=None):
+        return FACTOR * super().partial_fit_transform(X)
+
+class Oracle(BaseEstimator):
+    def fit_transform(self, X, y):
+        return y[:, ::-1]
+
+class Silent:
+    pass
+
+FACTOR = 2
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A module of estimators from outside the package."""
+    module = f"own_{tmp_path.name}"  # a new name each time: modules stay imported
+    (tmp_path / f"{module}.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return module
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_users_own_network_is_named_by_module_and_class(own, n_jobs, tmp_path):
+    networks = [{"name": f"{own}:Doubled"}, {"name": f"{own}:Oracle", "label": "known"}]
+    table = sweep.run(body(seeds=2, times=3, network=networks), tmp_path / "out", n_jobs=n_jobs)
+    S, X = mixtures()
+    Y = 2 * TwoCompartmentNICA(3, random_state=0).partial_fit_transform(X)
+    mine = [row for row in table if row["seed"] == 0]
+    assert [(row["network"], row["t"]) for row in mine] == [
+        ("Doubled", 1),
+        ("Doubled", 45),
+        ("Doubled", 2000),
+        ("known", 2000),
+    ]
+    assert mine[2]["error"] == pytest.approx(metrics.permutation_error(S, Y), rel=1e-12)
+    assert mine[3]["error"] == 0
+    assert {json.loads(line)["network"] for line in lines(tmp_path / "out")} == {f"{own}:Doubled", f"{own}:Oracle"}
+
+
+def test_another_source_of_a_users_network_is_another_case(own, tmp_path, monkeypatch):
+    def keys():
+        return [case.key for case in Plan.from_dict(body(network=[{"name": f"{own}:Doubled"}])).cases()]
+
+    before = keys()
+    assert keys() == before
+    (tmp_path / f"{own}.py").write_text(OWN.replace("FACTOR = 2", "FACTOR = 33"))
+    monkeypatch.delitem(sys.modules, own)  # as in a new process
+    assert not set(before) & set(keys())
+
+
+def test_a_subclass_that_is_defined_has_a_name_here_and_none_in_workers():
+    class HereAlone(TwoCompartmentNICA):
+        pass
+
+    (row,) = sweep.run(body(seeds=1, times=1, network=[{"name": "HereAlone"}]), n_jobs=1)
+    assert row["status"] == "ok"
+    with pytest.raises(
+        PlanError, match=r"'HereAlone' is defined in a script, .*name it as module:Class, or run in this"
+    ):
+        sweep.run(body(network=[{"name": "HereAlone"}]), n_jobs=2)
+
+
+def test_offline_methods_have_one_error():
+    network = [{"name": "BatchNICA"}, {"name": "sklearn.decomposition:FastICA", "label": "FastICA"}]
+    batch, fast = sweep.run(body(seeds=1, network=network), n_jobs=1)
+    S, X = mixtures()
+    assert (batch["t"], batch["status"]) == (2000, "ok")
+    assert batch["error"] == pytest.approx(metrics.permutation_error(S, BatchNICA(3, random_state=0).fit_transform(X)))
+    assert fast["error"] > 0.1  # no mean, no sign
 
 
 # ------------------------------------------------------------------------------------------ the errors
@@ -155,17 +253,18 @@ def test_errors_do_not_depend_on_the_cut(d, n, m, seed):
     rng = np.random.default_rng(seed)
     S, Y = rng.exponential(size=(n, d)), rng.exponential(size=(n, d))
     times = error_times(m, n)
-    whole, cut, one = (new_score(times, d) for _ in range(3))
-    add_errors(S, Y, 0, n, *whole)
+    whole, cut = (new_sums(times, d) for _ in range(2))
+    add_outputs(S, Y, 0, *whole)
     start = 0
     while start < n:
         stop = min(n, start + int(rng.integers(1, 10)))
-        add_errors(S, np.ascontiguousarray(Y[start:stop]), start, stop - start, *cut)
+        add_outputs(S, np.ascontiguousarray(Y[start:stop]), start, *cut)
         start = stop
+    one = np.zeros((d, d))
     for t in range(n):
-        add_error(S, t, Y, t, one.total)
-    assert np.array_equal(whole.noted, cut.noted)
-    assert np.array_equal(whole.total, one.total)
+        one += (S[t, :, np.newaxis] - Y[t]) ** 2
+    assert np.array_equal(whole.recorded, cut.recorded)
+    assert np.array_equal(whole.total, one)
     errors, last_tenth = errors_of(whole, times)
     curve = metrics.error_curve(S, Y)
     np.testing.assert_allclose(errors, curve[np.array(times) - 1], rtol=1e-12)
@@ -176,9 +275,9 @@ def test_errors_do_not_depend_on_the_cut(d, n, m, seed):
 
 def test_exact_recovery_has_error_zero():
     S = sparse_uniform(100, 3, rng=0)
-    score = new_score((10, 100), 3)
-    add_errors(S, S[:, [2, 0, 1]].copy(), 0, 100, *score)
-    assert errors_of(score, (10, 100)) == ([0.0, 0.0], 0.0)
+    sums = new_sums((10, 100), 3)
+    add_outputs(S, S[:, [2, 0, 1]].copy(), 0, *sums)
+    assert errors_of(sums, (10, 100)) == ([0.0, 0.0], 0.0)
 
 
 # ------------------------------------------------------------------------------------------ the plan
@@ -232,6 +331,11 @@ def test_whatever_a_result_depends_on_makes_another_case():
     ("changes", "message"),
     [
         ({"network": [{"name": "TwoCompartmentNice"}]}, r"network\[0\].name = 'TwoCompartmentNice' is unknown: .*TwoLayerNSM"),
+        ({"network": [{"name": ["TwoLayerNSM"]}]}, r"name = \['TwoLayerNSM'\] is unknown: .*or give module:Class"),
+        ({"network": [{"name": "mylab.rules:My"}]}, r"'mylab.rules:My' cannot be imported \(No module named 'mylab'\): install"),
+        ({"network": [{"name": "json:dumps"}]}, r"'json:dumps' is not an estimator that can run: give a class"),
+        ({"network": [{"name": "sklearn.svm:SVC"}]}, r"'sklearn.svm:SVC' is not an estimator .* partial_fit_transform or fit_t"),
+        ({"network": [{"name": "BatchNICA", "published": "d3"}]}, r"published is for the paper's networks; .*'BatchNICA'"),
         ({"network": [{**GRID, "grid": {"eta": [0.1]}}]}, r"network\[0\].grid .*no key 'eta': did you mean eta0\? .*tau"),
         ({"network": [{**GRID, "grid": {"eta0": [-1]}}]}, r"network\[0\].grid.eta0 = -1: .*eta0.* must be"),
         ({"network": [{**GRID, "grid": {"eta0": 0.1}}]}, r"network\[0\].grid.eta0 = 0.1: give a list"),
@@ -294,7 +398,7 @@ def test_a_users_files_with_and_without_sources(tmp_path):
     network = {"name": "TwoLayerNSM", "params": {"n_components": 3}}
     plan = Plan.from_dict({"data": data, "network": [network]}, tmp_path)
     with_sources, without = sweep.run(plan)
-    Y = NETWORKS["TwoLayerNSM"](3, random_state=0).partial_fit_transform(X.astype(np.float32).astype(np.float64))
+    Y = find_estimator("TwoLayerNSM")(3, random_state=0).partial_fit_transform(X.astype(np.float32).astype(np.float64))
     assert with_sources["error"] == pytest.approx(metrics.permutation_error(S, Y), rel=1e-12)
     assert (without["status"], without["error"], without["last_tenth"]) == ("ok", None, None)
     before = [case.key for case in plan.cases()]
@@ -336,34 +440,32 @@ def test_every_kind_of_data(data):
             assert np.array_equal(np.sort(problem.S[start : start + 300], axis=0), np.sort(problem.S[:300], axis=0))
 
 
-def test_images_are_met_in_the_order_of_reproduce(tmp_path):
+def test_images_are_presented_in_random_order_each_epoch(tmp_path):
     np.save(tmp_path / "sources.npy", np.random.default_rng(0).exponential(size=(3, 400)))
     made = Data.from_dict({"kind": "images", "path": str(tmp_path), "epochs": 2}, "data[0]", Path())
-    S, X = problem(Task("table1", "images", "TwoLayerNSM", 5, 0, epochs=2, images=str(tmp_path)))
+    S = natural_images(tmp_path)
+    rng = np.random.default_rng(5)
+    order = np.concatenate([rng.permutation(400) for _ in range(2)])
+    assert np.array_equal(made.order(5), order)
     mine = made.load(5, "float64")
-    assert np.array_equal(mine.S, S)
-    assert np.array_equal(mine.X, X)
+    assert np.array_equal(mine.S, S[order])
+    assert np.array_equal(mine.X, mix(S[order], paper_mixing("images"))[0])
 
 
-@pytest.mark.parametrize("memory", [2**30, 0])
-def test_data_are_made_once_and_only_as_many_as_memory_bears(monkeypatch, memory):
-    live, most, loads = set(), [0], []
+def test_data_are_made_once(monkeypatch):
+    loads = []
     load = Data.load
+    monkeypatch.setattr(Data, "load", lambda self, seed, dtype: loads.append(seed) or load(self, seed, dtype))
+    run_case._load.cache_clear()
+    sweep.run(body(seeds=6), n_jobs=1)
+    assert loads == list(range(6))
 
-    def counted(self, seed, dtype):
-        loads.append(seed)
-        live.add(seed)
-        most[0] = max(most[0], len(live))
-        return load(self, seed, dtype)
 
-    forget = engine_cpu._Group.forget
-    monkeypatch.setattr(Data, "load", counted)
-    monkeypatch.setattr(engine_cpu._Group, "forget", lambda self: (live.discard(self.seed), forget(self)))
-    monkeypatch.setattr(engine_cpu, "MEMORY", memory)
-    sweep.run(body(seeds=6), n_jobs=2)
-    assert sorted(loads) == list(range(6))
-    assert most[0] <= 2  # with no memory to spare, other data come when the last case of these is under way
-    assert not live
+def test_a_large_file_stays_on_disk(tmp_path):
+    np.save(tmp_path / "x.npy", mixtures(500)[1])
+    made = Data.from_dict({"kind": "file", "mixtures": "x.npy"}, "data[0]", tmp_path)
+    assert isinstance(made.load(0, "float64").X.base, np.memmap)
+    assert made.load(0, "float32").X.base is None
 
 
 # ------------------------------------------------------------------------------------------ what goes wrong
@@ -397,10 +499,10 @@ def test_a_network_that_diverges_says_where(tmp_path):
     [
         ({"device": "tpu"}, "device='tpu' is unknown"),
         ({"n_jobs": 0}, "n_jobs=0 runs nothing"),
-        ({"backend": "multiprocessing"}, "none of joblib's that hand out results as they come"),
+        ({"backend": "multiprocessing"}, "not a backend of joblib that returns results as they finish"),
         (
             {"backend": "spark?"},
-            "backend='spark.' is none of joblib's that .*: choose from loky, sequential, threading",
+            "backend='spark.' is not a backend of joblib that .*: choose from loky, sequential, threading",
         ),
         ({"backend": "loky", "scheduler": "tcp://x:1"}, "two ways to run"),
     ],
@@ -575,7 +677,7 @@ def test_the_command_prints_the_example():
     [
         ([], 2, "PLAN is missing"),
         (["nothing.toml"], 1, "Error: nothing.toml: No such file or directory"),
-        (["PLAN", "--backend", "nothing"], 1, "Error: backend='nothing' is none of joblib's"),
+        (["PLAN", "--backend", "nothing"], 1, "Error: backend='nothing' is not a backend of joblib"),
         (["PLAN", "--jobs", "-3"], 2, "--jobs"),
     ],
 )
@@ -587,7 +689,7 @@ def test_the_command_ends_with_a_sentence(plan_file, arguments, code, message):
 
 
 def test_a_device_that_is_not_there_is_told_once(plan_file, tmp_path, monkeypatch):
-    monkeypatch.setattr("bionica.sweep.run_cuda.available", lambda: "no GPU was found")
+    monkeypatch.setattr("bionica.sweep.run_cuda.unavailable", lambda: "no GPU was found")
     result = command(plan_file, "-o", tmp_path / "out", "--device", "cuda", "--jobs", 2)
     assert result.exit_code == 0
     assert result.stderr.count("Note: device='cuda': no GPU was found; the CPU computes") == 1
@@ -596,7 +698,7 @@ def test_a_device_that_is_not_there_is_told_once(plan_file, tmp_path, monkeypatc
 
 
 def test_sigterm_is_taken_as_an_interruption(plan_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "run", lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr(sweep, "prepare", lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGTERM))
     result = command(plan_file, "-o", tmp_path / "out")
     assert result.exit_code == 130
     assert "goes on from there" in result.stderr
@@ -615,7 +717,7 @@ def test_an_interrupted_command_says_how_to_go_on(plan_file, tmp_path, monkeypat
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sweep, "run", interrupted)
+    monkeypatch.setattr(sweep, "prepare", interrupted)
     result = command(plan_file, "-o", tmp_path / "out")
     assert result.exit_code == 130
     assert "the same command goes on from there" in result.stderr

@@ -8,6 +8,7 @@
 """
 
 import contextlib
+import importlib
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ _warned: set[str] = set()
 
 def jit_is_off() -> bool:
     """Whether NUMBA_DISABLE_JIT is set."""
-    return bool(numba.config.DISABLE_JIT)
+    return bool(getattr(numba.config, "DISABLE_JIT"))  # noqa: B009  (not known to mypy)
 
 
 def compile_entry(function: Callable[..., Any], arguments: tuple[Any, ...], cache: bool) -> Any:
@@ -67,7 +68,7 @@ def _warn(error: Exception) -> None:
 def _one_module(name: str) -> Iterator[None]:
     """Link what the function `name` calls into its module without optimising or assembling it before; in this thread only."""
     try:
-        from numba import _dynfunc
+        numba_functions: Any = importlib.import_module("numba._dynfunc")
         from numba.core import codegen, cpu
 
         Library: Any = codegen.JITCodeLibrary
@@ -79,7 +80,7 @@ def _one_module(name: str) -> Iterator[None]:
         return
     here = threading.get_ident()
 
-    class Linked(Library):
+    class Linked(Library):  # type: ignore[misc]
         def finalize(self) -> None:
             for library in dict.fromkeys(self._linking_libraries):
                 self._reload_init.update(library._reload_init)
@@ -96,7 +97,7 @@ def _one_module(name: str) -> Iterator[None]:
             return execute(self, library, description, env)
         library._ensure_finalized()
         # Nobody calls it: it stands for the function in Numba's tables.
-        return _dynfunc.make_function(description.lookup_module(), description.qualname, "", 0, env, (library,))
+        return numba_functions.make_function(description.lookup_module(), description.qualname, "", 0, env, (library,))
 
     Codegen.create_library, Context.get_executable = create_library, get_executable
     try:

@@ -1,17 +1,19 @@
 """What `bionica reproduce` leaves in its folder: tables, figures, and the page that shows them."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ..paper import Reproduction, Result
-    from ..report import Picture, Section
+from .. import paper, report
+from ..io import write_atomically
+from ..io.tables import Row, write_table
+from ..paper.reference import SETTINGS
+from ..report import PageTable, Picture, Section
+from ..sweep import Table
 
-Row = dict[str, Any]
+__all__ = ["ReproductionFiles", "write_reproduction"]
 
 #: Columns of the tables of the page: key of a row -> heading.
 _ERRORS = {
@@ -26,8 +28,8 @@ _CLAIMS = {"where": "where", "paper": "the paper", "ours": "our runs", "agrees":
 
 
 @dataclass
-class Written:
-    """What was written, and the numbers in it."""
+class ReproductionFiles:
+    """The files that were written, and the numbers in them."""
 
     folder: Path
     page: Path
@@ -37,174 +39,142 @@ class Written:
     best: list[Row] = field(default_factory=list)
 
     def write(self, path: Path, content: bytes) -> None:
-        """Write a file, whole or not at all."""
-        from ..paper import write_atomically
-
+        """Write a file, complete or not at all."""
         write_atomically(path, content)
         self.files.append(path)
 
-    def table(self, name: str, rows: Sequence[Row]) -> None:
-        """Write a table."""
-        from ..paper import write_table
-
-        self.files += write_table(self.folder / name, rows)
-
     def figure(self, name: str, figure: Any, caption: str) -> Picture:
         """Write a figure as .svg and .png; return it for the page."""
-        from ..report import Picture, figure_bytes
-
-        svg = figure_bytes(figure, "svg")
+        svg = report.figure_bytes(figure, "svg")
         self.write(self.folder / f"{name}.svg", svg)
-        self.write(self.folder / f"{name}.png", figure_bytes(figure, "png"))
+        self.write(self.folder / f"{name}.png", report.figure_bytes(figure, "png"))
         return Picture(svg, caption)
 
 
-def write_files(config: Reproduction, results: list[Result], folder: Path, target: str) -> Written:
+def write_reproduction(
+    config: paper.Reproduction, tables: Mapping[tuple[str, str], Table], folder: Path, target: str
+) -> ReproductionFiles:
     """Write tables, figures and the page.
 
     Parameters
     ----------
     config : Reproduction
         What was run.
-    results : list of Result
-        The runs.
+    tables : dict of (experiment, setting) -> Table
+        The results.
     folder : Path
-        Where to.
+        Where to write.
     target : str
-        Heads the names of page and summary; empty if everything was run.
+        Prefix of the names of page and summary; empty if everything was run.
 
     Returns
     -------
-    Written
+    ReproductionFiles
     """
-    from .. import paper as experiments
-    from .. import report as figures
-
-    by_experiment = {name: [r for r in results if r.task.experiment == name] for name in config.experiments}
-    written = Written(folder, folder / (f"{target}.html" if target else "report.html"))
-    for name, mine in by_experiment.items():
-        written.table(name, experiments.run_rows(mine))
-    timed = [*by_experiment.get("figure4", []), *by_experiment.get("figure5", [])]
-    means = experiments.grid_means(by_experiment.get("table1", []))
-    written.finals, written.best = experiments.final_rows(timed), experiments.best_settings(means)
-    written.claims = experiments.claims_of(timed, written.finals, written.best)
-    if timed:
-        written.table(f"{target}-summary" if target else "summary", written.finals)
-    sections = [figures.Section("The paper's statements and our runs", [_table(_CLAIMS, written.claims)])]
-    if "figure4" in by_experiment:
-        sections.append(_curves(by_experiment["figure4"], written))
-    if "figure5" in by_experiment:
-        sections.append(_images(config, by_experiment["figure5"], written))
-    if "table1" in by_experiment:
-        sections.append(_grid(means, written))
-    if "figure1" in by_experiment:
-        sections.append(_scatter(by_experiment["figure1"][0], written))
-    sections += [_notes(), _provenance(config, results)]
-    lead = "Online nonnegative ICA with single-layer networks: runs by the paper's protocol, beside what it states."
-    written.write(written.page, figures.report_page("The paper, reproduced", lead, sections).encode())
+    written = ReproductionFiles(folder, folder / (f"{target}.html" if target else "report.html"))
+    rows = {experiment: paper.run_rows(tables, experiment) for experiment in config.experiments}
+    for experiment, mine in rows.items():
+        written.files += write_table(folder / experiment, mine)
+    written.finals = paper.final_rows({key: table for key, table in tables.items() if key[0] in ("figure4", "figure5")})
+    means = paper.grid_means(tables)
+    written.best = paper.best_settings(means)
+    curves = [*rows.get("figure4", []), *rows.get("figure5", [])]
+    written.claims = paper.claims_of(curves, written.finals, written.best, own_images=config.images is not None)
+    if written.finals:
+        written.files += write_table(folder / (f"{target}-summary" if target else "summary"), written.finals)
+    sections = [Section("The paper's statements and our runs", [_table(_CLAIMS, written.claims)])]
+    if "figure4" in rows:
+        sections.append(_figure4(tables, written))
+    if "figure5" in rows:
+        sections.append(_figure5(config, tables, written))
+    if "table1" in rows:
+        caption = (
+            "Table 1. Mean final error at every learning rate and decay of the grid; of Algorithm 2, with the best τ."
+        )
+        grid = written.figure("table1", report.grid_figure(means), caption)
+        sections.append(Section("Table 1: the grid search", [_table(_GRID, written.best), grid]))
+    if "figure1" in rows:
+        sections.append(_figure1(config, rows["figure1"][0]["error"], written))
+    sections.append(Section("How we read the paper", [PageTable(("the paper", "what we found, and do"), paper.NOTES)]))
+    sections.append(_provenance(config, tables))
+    lead = "Online nonnegative ICA with single-layer networks: runs by the paper's protocol, beside its statements."
+    written.write(written.page, report.page("The paper, reproduced", lead, sections).encode())
     return written
 
 
-def _table(columns: dict[str, str], rows: Sequence[Row]) -> Any:
-    """A table of the page, methods and settings under the names that the figures give them."""
-    from ..paper.reference import SETTINGS
-    from ..report import Table, look
+def _table(columns: dict[str, str], rows: Sequence[Row]) -> PageTable:
+    """A table of the page, with methods and settings named as in the figures."""
 
     def cell(name: str, value: Any) -> Any:
         if name == "network":
-            return look(value).label
+            return report.look(value).label
         if name == "setting":
             return SETTINGS.get(value, value)
         return "(" + ", ".join(f"{number:g}" for number in value) + ")" if isinstance(value, tuple) else value
 
-    return Table(tuple(columns.values()), [[cell(name, row[name]) for name in columns] for row in rows])
+    return PageTable(tuple(columns.values()), [[cell(name, row[name]) for name in columns] for row in rows])
 
 
-def _errors(written: Written, experiment: str) -> Any:
+def _errors(written: ReproductionFiles, experiment: str) -> PageTable:
     return _table(_ERRORS, [row for row in written.finals if row["experiment"] == experiment])
 
 
-def _curves(results: list[Result], written: Written) -> Section:
-    from ..paper import curve_rows
-    from ..report import Section, error_figure
-
+def _figure4(tables: Mapping[tuple[str, str], Table], written: ReproductionFiles) -> Section:
     caption = (
         "Figure 4. error(t) on sparse uniform sources with the printed mixing matrices. Lines are means over runs, shades "
-        "90 % confidence intervals of the mean; level lines are methods that see all the data at once."
+        "90 % confidence intervals of the mean; horizontal lines are methods that see all the data at once."
     )
-    figure = error_figure(curve_rows(results), ("d3", "d10"))
-    parts = [written.figure("figure4", figure, caption), _errors(written, "figure4")]
-    if any(result.task.network == "correlation floor" for result in results):
+    rows = paper.curve_rows(tables, "figure4")
+    parts: list[Any] = [
+        written.figure("figure4", report.error_figure(rows, ("d3", "d10")), caption),
+        _errors(written, "figure4"),
+    ]
+    if any(row["network"] == "correlation floor" for row in rows):
         parts.append(
-            "The correlation floor is the error of the sources after their own sample correlations are whitened away: what "
-            "is left to a method that makes its outputs exactly uncorrelated. It is no strict bound."
+            "The correlation floor is the error of the sources after their own sample correlations are whitened away: the error "
+            "of a method that makes its outputs exactly uncorrelated. It is no strict bound."
         )
     return Section("Figure 4: sparse uniform sources", parts)
 
 
-def _images(config: Reproduction, results: list[Result], written: Written) -> Section:
-    from math import isqrt
-
-    from ..paper import curve_rows, image_sources, mix_images
-    from ..report import Section, images_figure
-
-    S = image_sources(config.images)
-    side = isqrt(len(S))
-    shown = [("Sources", S), ("Mixtures", mix_images(S))]
-    for title, name in (("Algorithm 1", "InterneuronNICA"), ("Algorithm 2", "TwoCompartmentNICA")):
-        mine = (r.arrays for r in results if r.task.network == name)
-        shown += [(f"Recovered by\n{title}", arrays["recovered"]) for arrays in mine if "recovered" in arrays]
+def _figure5(
+    config: paper.Reproduction, tables: Mapping[tuple[str, str], Table], written: ReproductionFiles
+) -> Section:
+    shown = paper.figure5_images(config)
+    side = isqrt(len(shown[0][1]))
     caption = (
-        f"Figure 5. Left: sources, mixtures, and what the two networks put out in the last of {config.epochs} presentations of "
-        "the first run, with the table's hyperparameters. Right: error(t) as in figure 4; what is "
-        "far above the paper's four methods leaves the frame."
+        f"Figure 5. Left: sources, mixtures, and the outputs of the two networks in the last of {config.epochs} presentations of "
+        "the first run, with the table's hyperparameters. Right: error(t) as in figure 4; curves far above the paper's four "
+        "methods leave the frame."
     )
-    picture = written.figure("figure5", images_figure(shown, (side, side), curve_rows(results)), caption)
+    figure = report.images_figure(shown, (side, side), paper.curve_rows(tables, "figure5"))
     which = "The user's images."
     if config.images is None:
         which = "CC0 images of scikit-image (camera, brick, gravel), not the paper's, for which the hyperparameters were tuned; "
         which += "`--images` takes the original ones."
-    return Section("Figure 5: images", [which, picture, _errors(written, "figure5")])
+    return Section("Figure 5: images", [which, written.figure("figure5", figure, caption), _errors(written, "figure5")])
 
 
-def _grid(means: list[Row], written: Written) -> Section:
-    from ..report import Section, grid_figure
-
-    caption = "Table 1. Mean final error at every learning rate and decay of appendix C's grid; of Algorithm 2, with the best τ."
-    parts = [_table(_GRID, written.best), written.figure("table1", grid_figure(means), caption)]
-    return Section("Table 1: the grid search", parts)
-
-
-def _scatter(result: Result, written: Written) -> Section:
-    from ..report import Section, network_diagram, scatter_figure
-
-    caption = (
-        f"Figure 1. Plumbley's two steps; three sources followed. Error of the recovered: {result.header['error']:.2g}."
-    )
+def _figure1(config: paper.Reproduction, error: float, written: ReproductionFiles) -> Section:
+    points = report.scatter_figure(paper.figure1_points(config))
+    caption = f"Figure 1. Plumbley's two steps; three sources followed. Error of the recovered sources: {error:.2g}."
     parts = [
-        written.figure("figure1", scatter_figure(result.arrays), caption),
-        written.figure("figure2", network_diagram("InterneuronNICA"), "Figure 2. The network of Algorithm 1."),
-        written.figure("figure3", network_diagram("TwoCompartmentNICA"), "Figure 3. The network of Algorithm 2."),
+        written.figure("figure1", points, caption),
+        written.figure("figure2", report.network_diagram("InterneuronNICA"), "Figure 2. The network of Algorithm 1."),
+        written.figure(
+            "figure3", report.network_diagram("TwoCompartmentNICA"), "Figure 3. The network of Algorithm 2."
+        ),
     ]
     return Section("Figures 1 to 3: the problem and the networks", parts)
 
 
-def _notes() -> Section:
-    from ..paper import NOTES
-    from ..report import Section, Table
-
-    return Section("How we read the paper", [Table(("the paper", "what we found, and do"), NOTES)])
-
-
-def _provenance(config: Reproduction, results: list[Result]) -> Section:
-    from ..report import Section, Table
-
-    headers = [result.header for result in results]
+def _provenance(config: paper.Reproduction, tables: Mapping[tuple[str, str], Table]) -> Section:
+    runs = list({row["case"]: row for table in tables.values() for row in table}.values())
     facts = [
         ("runs, first seed", f"{config.runs}, {config.seed}"),
         ("samples of a run", f"{config.n_samples:,} (synthetic), {config.epochs} presentations (images)"),
-        ("versions", "; ".join(sorted({header["versions"] for header in headers}))),
-        ("machine", "; ".join(sorted({header["machine"] for header in headers}))),
-        ("time of all runs, one after the other", f"{sum(header['seconds'] for header in headers):.0f} s"),
+        ("versions", "; ".join(sorted({run["versions"] for run in runs}))),
+        ("machine", "; ".join(sorted({run["machine"] for run in runs}))),
+        ("time of all runs, one after the other", f"{sum(run['seconds'] for run in runs):.0f} s"),
     ]
-    return Section("Where the numbers come from", [Table((), facts)])
+    return Section("Where the numbers come from", [PageTable((), facts)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsons
+import sys
 import time
 from enum import StrEnum
 from math import isfinite
@@ -14,7 +15,7 @@ import typer
 from .console import Console
 
 if TYPE_CHECKING:
-    from ..sweep import Plan, Table
+    from ..sweep import Plan
 
 
 class Device(StrEnum):
@@ -30,13 +31,13 @@ def sweep(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder of the results; PLAN-results if not given.")
     ] = None,
-    jobs: Annotated[int, typer.Option(min=0, help="Threads, or processes of --backend; 0: one for each core.")] = 0,
+    jobs: Annotated[int, typer.Option(min=0, help="Processes; 0: one per core.")] = 0,
     device: Annotated[Device, typer.Option(help="What computes.")] = Device.auto,
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run on the Dask cluster of tcp://host:8786.")
     ] = None,
     backend: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Run through a backend of joblib, loky for one.")
+        str | None, typer.Option(metavar="NAME", help="Run through a backend of joblib other than loky.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
@@ -47,8 +48,9 @@ def sweep(
 ) -> None:
     """Run many networks at once: every setting of a plan, on every data, from every seed.
 
-    Each result is kept as it is there: after an interruption the same command goes on, and after a change of the plan it runs
-    what is new. The table is OUTPUT/results.csv (and .parquet), a row for each case and time.
+    Each result is stored as it finishes: after an interruption the same command continues, and after a change of the plan it runs
+    what is new. The table is OUTPUT/results.csv (and .parquet), a row for each case and time. A plan can name your own classes,
+    module:Class; modules are also searched in the folder of the plan.
 
     For example:
 
@@ -67,7 +69,7 @@ def sweep(
         return
     if plan is None:
         raise typer.BadParameter("PLAN is missing: bionica sweep --example > plan.toml makes one")
-    from ..sweep.run_workers import WorkerDiedError
+    from ..sweep import WorkerDiedError
 
     folder = Path(f"{plan.stem}-results") if output is None else output
     options = {"n_jobs": jobs or -1, "device": device.value, "scheduler": scheduler, "backend": backend}
@@ -77,36 +79,36 @@ def sweep(
 
 
 def _sweep(path: Path, folder: Path, options: dict[str, Any], json: bool, quiet: bool, dry_run: bool) -> None:
-    from .. import sweep
-    from ..sweep.engines import choose
-    from ..sweep.table import Journal
+    from ..sweep import prepare
+    from ..sweep.progress import show_progress
 
-    plan = sweep.Plan.from_toml(path)
-    _, engine = choose(**options)
-    known = Journal(folder).read()
-    cases = plan.cases()
-    there = sum(case.key in known for case in cases)
-    summary: dict[str, Any] = {"plan": plan.digest, "cases": len(cases), "finished before": there, "engine": engine}
+    if (own := str(path.resolve().parent)) not in sys.path:
+        sys.path.append(own)  # for the user's own estimators
+    sweep = prepare(path, folder, **options)
+    total, missing, engine = len(sweep.plan.cases()), len(sweep.missing), sweep.engine.name
+    there = total - missing
+    summary: dict[str, Any] = {"plan": sweep.plan.digest, "cases": total, "finished before": there, "engine": engine}
     if dry_run:
-        lines = [_words(plan), f"{there} of {len(cases):,} cases are in {folder}; the others would run on {engine}"]
+        lines = [_words(sweep.plan), f"{there} of {total:,} cases are in {folder}; the others would run on {engine}"]
         _tell(lines, summary, json, quiet)
         return
     started = time.perf_counter()
-    table = sweep.run(plan, folder, progress=not quiet, **options)
+    with show_progress(sweep.missing, there, not quiet) as done:
+        table = sweep.run(done)
     seconds = time.perf_counter() - started
-    ran = len(cases) - there
     failed = len({row["case"] for row in table if row["status"] != "ok"})
     files = sorted(str(file) for file in folder.glob("results.*"))
-    if ran:
-        lines = [f"{ran:,} of {len(cases):,} cases in {seconds:.1f} s on {engine}, {ran / seconds:.1f} a second"]
+    if missing:
+        lines = [f"{missing:,} of {total:,} cases in {seconds:.1f} s on {engine}, {missing / seconds:.1f} a second"]
         lines[0] += "; the others were there already" if there else ""
     else:
-        lines = [f"All {len(cases):,} cases were there already: nothing ran"]
-    lines += [_best(row, table.swept) for row in table.best()]
+        lines = [f"All {total:,} cases were there already: nothing ran"]
+    best = table.best()
+    lines += [_best(row, table.swept) for row in best]
     if failed:
         lines.append(f"{failed:,} cases failed: see the column status")
     lines.append(f"Wrote {', '.join(files)}")
-    summary |= {"seconds": round(seconds, 3), "failed": failed, "best": _finite(table), "output": files}
+    summary |= {"seconds": round(seconds, 3), "failed": failed, "best": _finite(best), "output": files}
     _tell(lines, summary, json, quiet)
 
 
@@ -138,7 +140,6 @@ def _best(row: dict[str, Any], swept: list[str]) -> str:
     return start + best + (f", best of {row['settings']} settings: {where}" if row["settings"] > 1 else "")
 
 
-def _finite(table: Table) -> list[dict[str, Any]]:
-    """The best settings as JSON can say them: None for infinity."""
-    rows = table.best()
+def _finite(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Replace infinity by None: JSON has none."""
     return [{k: None if isinstance(v, float) and not isfinite(v) else v for k, v in row.items()} for row in rows]

@@ -109,6 +109,10 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         rates = learning_rates(self.eta0, self.decay, self.power, int(state.t[0]), n)
         return self._below(rates, state, 1.0, "1", "lower eta0")[:, np.newaxis]
 
+    def _offline_preprocessing(self) -> tuple[Any, Self]:
+        """Return a transformer to fit to all mixtures first, or None, and the network to stream its output through."""
+        return None, self
+
     def _readout(self, state: Any) -> Any:
         """Return the state with whose weights `transform` reads out."""
         return state

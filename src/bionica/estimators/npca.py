@@ -3,10 +3,11 @@
 import warnings
 from collections.abc import Iterable
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from ..networks import nonnegative_pca, whitening_layer
@@ -17,6 +18,7 @@ from ._docstrings import documented
 from ._exceptions import DivergenceError, check_finite
 from ._initial_weights import guard_seed, orthonormal_rows
 from ._online import Array, OnlineNICA
+from .noncentered_whitener import NoncenteredWhitener
 
 
 @documented(
@@ -157,6 +159,13 @@ class NonnegativePCA(OnlineNICA):
         """Neurons beside the inputs: outputs, and those of an online whitening layer."""
         layers = 3 if isinstance(self._fitted_state().layer, whitening_layer.Learned) else 1
         return layers * self._n_features_out
+
+    def _offline_preprocessing(self) -> tuple[Any, Self]:
+        """The paper whitens all mixtures and then streams them: `partial_fit` alone does not have all mixtures."""
+        if self.whiten != "offline":
+            return super()._offline_preprocessing()
+        d = None if self.n_components is None else int(self.n_components)
+        return NoncenteredWhitener(d), clone(self).set_params(whiten=False)
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Array | None) -> Any:
         shapes = {"W": (d, k if self.whiten is False else d)}

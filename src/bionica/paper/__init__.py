@@ -1,41 +1,29 @@
-"""The paper's experiments: a frozen configuration in, tidy tables out.
+"""The paper's experiments: plans of a sweep, its statements beside our results, and the data of its figures.
 
-`Reproduction` says what to run, `tasks_of` cuts it into runs, `run_all` runs those that are still `pending` in the `Store`, and
-`summary`, `grid` and `claims` turn what it holds into tables.
+`plans_of` gives the plan of every experiment, `results` turns the tables of their sweeps into the numbers of the figures, and
+`claims_of` sets the paper's statements beside them.
 """
 
-from ..io import write_atomically
-from ..io.tables import write_table
 from .claims import claims_of
-from .config import EXPERIMENTS, Reproduction, Task, tasks_of
-from .grid import best_settings, grid_means
-from .plans import paper_grid
-from .problems import image_digest, image_sources, mix_images
+from .example_plan import paper_grid
+from .figure_data import check_images, figure1_points, figure5_images
+from .plans import EXPERIMENTS, Reproduction, plans_of
 from .reference import NOTES
-from .runner import pending, run_all
-from .store import Result, Store
-from .summary import curve_rows, final_rows, run_rows
+from .results import best_settings, curve_rows, final_rows, grid_means, run_rows
 
 __all__ = [
     "EXPERIMENTS",
     "NOTES",
     "Reproduction",
-    "Result",
-    "Store",
-    "Task",
     "best_settings",
+    "check_images",
     "claims_of",
     "curve_rows",
+    "figure1_points",
+    "figure5_images",
     "final_rows",
     "grid_means",
-    "image_digest",
-    "image_sources",
-    "mix_images",
     "paper_grid",
-    "pending",
-    "run_all",
+    "plans_of",
     "run_rows",
-    "tasks_of",
-    "write_atomically",
-    "write_table",
 ]

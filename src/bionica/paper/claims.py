@@ -1,11 +1,10 @@
-"""The paper's statements beside what the runs show."""
+"""The paper's statements beside our results."""
 
 import numpy as np
 
 from .. import datasets, estimators
 from ..io.tables import Row
 from .reference import AS_CODED, AUTHORS_CODE, NETWORKS, REASONS, SETTINGS, SHORT
-from .store import Result
 
 #: An error below this counts as recovered, of a variance of 1.
 _RECOVERED = 0.1
@@ -15,17 +14,19 @@ _AS_GOOD = 1.05
 _SINGLE, _COMPARED = NETWORKS[:2], NETWORKS[2:]
 
 
-def claims_of(results: list[Result], finals: list[Row], best: list[Row]) -> list[Row]:
-    """What the paper says, what was found, and whether they agree.
+def claims_of(runs: list[Row], finals: list[Row], best: list[Row], *, own_images: bool = False) -> list[Row]:
+    """What the paper says, what we found, and whether they agree.
 
     Parameters
     ----------
-    results : list of Result
-        The runs.
+    runs : list of dict
+        `run_rows` of figures 4 and 5.
     finals : list of dict
-        `final_rows` of them.
+        `final_rows` of the same.
     best : list of dict
         `best_settings` of the grid search.
+    own_images : bool
+        Whether the images are the user's.
 
     Returns
     -------
@@ -33,15 +34,19 @@ def claims_of(results: list[Result], finals: list[Row], best: list[Row]) -> list
         `where`, `paper`, `ours`, `agrees` ("yes", "no" or "partly").
     """
     rows = []
+    images = ", with the user's images" if own_images else ", with CC0 images in place of the paper's"
     for setting in ("d3", "d10", "images"):
-        mine = {r["network"]: r for r in finals if r["setting"] == setting and r["experiment"] != "table1"}
+        mine = {r["network"]: r for r in finals if r["setting"] == setting}
+        ends = list({(r["network"], r["seed"]): r for r in runs if r["setting"] == setting}.values())  # times ascend
         if all(network in mine and mine[network]["mean"] is not None for network in NETWORKS):
-            rows.append(_order(setting, mine, results))
+            where = f"figure 5{images}" if setting == "images" else f"figure 4, {SETTINGS[setting]}"
+            rows.append(_order(f"Summary; {where}", mine, ends))
             if setting != "images" and mine[NETWORKS[0]]["n_samples"] == 100_000:
                 rows.append(_size(setting, mine))
             if setting == "images":
-                rows.append(_recovered(mine, results))
-                rows += [_as_coded(mine, results)] if all(network in mine for network in AS_CODED) else []
+                rows.append(_recovered(f"Figure 5, left{images}", mine, ends))
+                if all(network in mine for network in AS_CODED):
+                    rows.append(_as_coded(f"Table 1, images{images}", mine, ends))
     if any(row["experiment"] == "figure4" for row in finals):
         rows.append(_mixing())
     rows += [_hyperparameters(row) for row in best]
@@ -49,11 +54,11 @@ def claims_of(results: list[Result], finals: list[Row], best: list[Row]) -> list
     return rows
 
 
-def _order(setting: str, mine: dict[str, Row], results: list[Result]) -> Row:
-    """The summary's claim: both compared methods outperform both single-layer networks."""
+def _order(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
+    """The claim of the summary: both compared methods outperform both single-layer networks."""
     errors = {network: mine[network]["mean"] for network in NETWORKS}
     tails = {network: mine[network]["last_tenth"] for network in NETWORKS}
-    wins, seeds = _wins(setting, results)
+    wins, seeds = _wins(ends)
     exceptions = [
         f"{SHORT[single]} ({errors[single]:.2g}) is ahead of {SHORT[other]} ({errors[other]:.2g})"
         for single in _SINGLE
@@ -65,26 +70,24 @@ def _order(setting: str, mine: dict[str, Row], results: list[Result]) -> Row:
     if exceptions:
         text += f" Not so: {'; '.join(exceptions)}."
     late = max(tails[n] for n in _COMPARED) < min(tails[n] for n in _SINGLE)
-    text += f" Over the last tenth of the samples, with the start forgotten, the order {'holds' if late else 'does not hold'}"
+    text += f" Over the last tenth of the samples, without the start, the order {'holds' if late else 'does not hold'}"
     text += " (" + ", ".join(f"{SHORT[n]} {tails[n]:.2g}" for n in sorted(tails, key=lambda n: tails[n])) + ")."
     pairs = len(_SINGLE) * len(_COMPARED)
     verdict = "yes" if not exceptions else "no" if len(exceptions) == pairs else "partly"
     return {
-        "where": f"Summary; figure 5{_whose(results)}"
-        if setting == "images"
-        else f"Summary; figure 4, {SETTINGS[setting]}",
+        "where": where,
         "paper": "Algorithms 1 and 2 are outperformed by Nonnegative PCA and the 2-layer NSM.",
         "ours": text,
         "agrees": verdict,
     }
 
 
-def _wins(setting: str, results: list[Result]) -> tuple[int, int]:
+def _wins(ends: list[Row]) -> tuple[int, int]:
+    """In how many runs both compared methods are ahead, and of how many."""
     runs: dict[int, dict[str, float]] = {}
-    for task, header, _ in results:
-        if task.setting == setting and task.experiment != "table1" and task.network in NETWORKS:
-            error = header["error"]
-            runs.setdefault(task.seed, {})[task.network] = np.inf if error is None else error
+    for row in ends:
+        if row["network"] in NETWORKS:
+            runs.setdefault(row["seed"], {})[row["network"]] = np.inf if row["error"] is None else row["error"]
     wins = sum(max(run[n] for n in _COMPARED) < min(run[n] for n in _SINGLE) for run in runs.values())
     return int(wins), len(runs)
 
@@ -110,46 +113,45 @@ def _size(setting: str, mine: dict[str, Row]) -> Row:
     }
 
 
-def _recovered(mine: dict[str, Row], results: list[Result]) -> Row:
-    """Figure 5 shows what the two networks recovered: their error once they have learned, of a variance of 1."""
+def _recovered(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
+    """Figure 5 shows the images that the two networks recover: their error after learning, of a variance of 1."""
     tails = {network: mine[network]["last_tenth"] for network in _SINGLE}
     good = [network for network in _SINGLE if tails[network] < _RECOVERED]
     text = "Error over the last tenth of the samples, of sources with variance 1: "
     text += (
-        ", ".join(f"{SHORT[network]} {tails[network]:.2g} ({_separated(network, results)})" for network in _SINGLE)
-        + "."
+        ", ".join(f"{SHORT[network]} {tails[network]:.2g} ({_separated(network, ends)})" for network in _SINGLE) + "."
     )
     if len(good) < len(_SINGLE):
         bad = " and ".join(SHORT[network] for network in _SINGLE if network not in good)
         text += f" With the table's hyperparameters these images are not separated by {bad} (mean error above {_RECOVERED:g});"
         text += " `bionica reproduce table1 --full` searches the grid for settings that do."
     return {
-        "where": f"Figure 5, left{_whose(results)}",
+        "where": where,
         "paper": "Algorithms 1 and 2 recover the images.",
         "ours": text,
         "agrees": {2: "yes", 1: "partly", 0: "no"}[len(good)],
     }
 
 
-def _separated(network: str, results: list[Result]) -> str:
+def _separated(network: str, ends: list[Row]) -> str:
     """In how many runs a network ends with the images separated."""
-    tails = [header["last_tenth"] for task, header, _ in results if (task.setting, task.network) == ("images", network)]
+    tails = [row["last_tenth"] for row in ends if row["network"] == network]
     return (
         f"below {_RECOVERED:g} in {sum(tail is not None and tail < _RECOVERED for tail in tails)} of {len(tails)} runs"
     )
 
 
-def _as_coded(mine: dict[str, Row], results: list[Result]) -> Row:
+def _as_coded(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
     """The table beside the settings of the authors' code."""
     tails = {name: (mine[name.split()[0]]["last_tenth"], mine[name]["last_tenth"]) for name in AS_CODED}
     parts = [
         f"{SHORT[name.split()[0]]} {_digits(ours)} with the table's settings, {_digits(coded)} with the code's "
-        f"({_separated(name, results)})"
+        f"({_separated(name, ends)})"
         for name, (ours, coded) in tails.items()
     ]
     better = [coded is not None and (ours is None or 2 * coded < ours) for ours, coded in tails.values()]
     return {
-        "where": f"Table 1, images{_whose(results)}",
+        "where": where,
         "paper": "The best hyperparameters were (0.001, 1e-06) for Algorithm 1 and (0.01, 0.0001, 0.5) for Algorithm 2.",
         "ours": "The authors' code has the two pairs (η₀, γ) the other way round, τ = 0.5 or 0.1 (here 0.1) and running means over "
         f"100 samples. Error over the last tenth: {'; '.join(parts)}. Of variance 1, below {_RECOVERED:g} is separated.",
@@ -159,11 +161,6 @@ def _as_coded(mine: dict[str, Row], results: list[Result]) -> Row:
 
 def _digits(error: float | None) -> str:
     return "none (diverged)" if error is None else f"{error:.2g}"
-
-
-def _whose(results: list[Result]) -> str:
-    ours = any(task.setting == "images" and task.images is None for task, _, _ in results)
-    return ", with CC0 images in place of the paper's" if ours else ", with the user's images"
 
 
 def _mixing() -> Row:

@@ -1,59 +1,120 @@
-"""Plans for `bionica sweep`: the grid of appendix C, as the example that the command prints."""
+"""The paper's experiments as plans of a sweep."""
 
-from .reference import DECAY, ETA0, NETWORKS, TAU
+from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["paper_grid"]
+from ..estimators._published import SOURCES
+from ..sweep import Plan
+from .reference import AS_CODED, DECAY, ETA0, NETWORKS, OFFLINE, TAU, UNTUNED
 
-_HEAD = """\
-# What to sweep over: networks x settings x seeds x data. This plan is the paper's grid search (appendix C) on three sparse
-# uniform sources: {settings} settings x 10 seeds.  Run it:  bionica sweep plan.toml
+__all__ = ["EXPERIMENTS", "Reproduction", "plans_of"]
 
-seeds = 10           # 0 to 9; or a list, [3, 14, 15]. Of the initial weights, and of data that have no seed of their own
-times = 1            # at how many samples the error is reported, evenly spaced on a logarithmic axis; or a list, [1000, 10_000].
-                     # The last always is
-dtype = "float64"    # or "float32"
-
-[[data]]             # as many as you like: every network meets all of them
-kind = "sparse_uniform"  # exponential, half_normal, gamma, odor; copula_uniform (with rho); odors; images; file
-d = 3                # sources
-T = 100_000          # samples
-mixing = "d3"        # the paper's "d3", "d10", "images"; a matrix; "random" (a new one for each seed; n_mixtures rows)
-# name = "paper"     # what the table calls it
-# snr_db = 30        # with noise
-# seed = 0           # the same data for every seed of the networks
-# epochs = 5         # presentations, each in a random order with shuffle = true
-#
-# [[data]]
-# kind = "file"
-# mixtures = "mixtures.npy"   # (n_samples, n_mixtures); relative to this file
-# sources = "sources.npy"     # if they are known; else there is no error
-"""
-
-_NETWORK = """
-[[network]]
-name = "{name}"
-published = "d3"     # start from the paper's setting; without it, from our defaults
-grid = {{ {grid} }}
-"""
-
-_TAIL = """# params = {{ dynamics = "gradient", gamma = 0.1 }}   # fixed parameters, those of {name}; "none" is None
-# label = "mine"     # what the table calls it, where one network comes twice
-"""
+#: The experiments that `bionica reproduce` knows.
+EXPERIMENTS = ("figure1", "figure4", "figure5", "table1")
+#: Most runs of a setting in the grid search, which ranks settings and does not measure one.
+GRID_RUNS = 5
+#: Times of an error curve.
+N_TIMES = 200
+#: The mixing of figure 1, of which the paper prints none: a rotation and a shear that take the sources out of the orthant.
+FIGURE1_MIXING = ((1.0, 0.55), (-0.45, 0.8))
 
 
-def paper_grid() -> str:
-    """Return the plan of the paper's grid search at d = 3, with comments that tell what else a plan can say.
+@dataclass(frozen=True)
+class Reproduction:
+    """Which experiments to run, and at which size; the defaults are the paper's.
+
+    Attributes
+    ----------
+    experiments : tuple of str
+        Of `EXPERIMENTS`.
+    runs : int
+        Runs of every network; run i has the seed ``seed + i`` for its data and its initial weights.
+    seed : int
+        Seed of the first run.
+    n_samples : int
+        T, the samples of a run on synthetic sources.
+    epochs : int
+        Presentations of the images, each in a random order.
+    with_defaults : bool
+        Whether to add the untuned networks, the offline methods and the correlation floor, and on images the settings of
+        the authors' code.
+    full : bool
+        Whether the grid search includes d = 10 and the images.
+    images : str or None
+        Path of the user's images; None takes those of scikit-image.
+    """
+
+    experiments: tuple[str, ...] = EXPERIMENTS
+    runs: int = 10
+    seed: int = 0
+    n_samples: int = 100_000
+    epochs: int = 5
+    with_defaults: bool = False
+    full: bool = False
+    images: str | None = None
+
+
+def plans_of(config: Reproduction) -> dict[tuple[str, str], Plan]:
+    """Return the plan of every experiment and setting, the long ones first.
 
     Examples
     --------
-    >>> from bionica.paper import paper_grid
-    >>> import tomllib
-    >>> [network["name"] for network in tomllib.loads(paper_grid())["network"]][:2]
-    ['InterneuronNICA', 'TwoCompartmentNICA']
+    >>> from bionica.paper import Reproduction, plans_of
+    >>> sum(plan.size for plan in plans_of(Reproduction(("figure4",), runs=10)).values())
+    80
+    >>> sum(plan.size for plan in plans_of(Reproduction(("table1",), runs=1)).values())  # 3 x 30 settings, and 300 of Algorithm 2
+    390
     """
-    settings = len(ETA0) * len(DECAY) * (len(NETWORKS) - 1 + len(TAU))
-    text = _HEAD.format(settings=settings)
-    for name in NETWORKS:
-        grid = {"eta0": ETA0, "decay": DECAY} | ({"tau": TAU} if name == "TwoCompartmentNICA" else {})
-        text += _NETWORK.format(name=name, grid=", ".join(f"{key} = {list(values)}" for key, values in grid.items()))
-    return text + _TAIL.format(name=NETWORKS[-1])
+    settings = {
+        "figure1": ("d2",),
+        "figure4": ("d10", "d3"),
+        "figure5": ("images",),
+        "table1": ("images", "d10", "d3") if config.full else ("d3",),
+    }
+    return {
+        (experiment, setting): _plan(config, experiment, setting)
+        for experiment in config.experiments
+        for setting in settings[experiment]
+    }
+
+
+def _plan(config: Reproduction, experiment: str, setting: str) -> Plan:
+    runs = {"figure1": 1, "table1": min(config.runs, GRID_RUNS)}.get(experiment, config.runs)
+    networks = {"figure1": _figure1, "table1": _grid}.get(experiment, _curves)
+    return Plan.from_dict(
+        {
+            "seeds": list(range(config.seed, config.seed + runs)),
+            "times": 1 if experiment == "table1" else N_TIMES,
+            "data": [{"name": setting, **_data(config, setting)}],
+            "network": networks(config, setting),
+        }
+    )
+
+
+def _data(config: Reproduction, setting: str) -> dict[str, Any]:
+    if setting == "images":
+        return {"kind": "images", "epochs": config.epochs, "path": config.images}
+    if setting == "d2":
+        return {"kind": "sparse_uniform", "d": 2, "T": 20_000, "mixing": FIGURE1_MIXING}
+    return {"kind": "sparse_uniform", "d": SOURCES[setting], "T": config.n_samples, "mixing": setting}
+
+
+def _figure1(config: Reproduction, setting: str) -> list[dict[str, Any]]:
+    return [{"name": "BatchNICA"}]
+
+
+def _curves(config: Reproduction, setting: str) -> list[dict[str, Any]]:
+    networks: list[dict[str, Any]] = [{"name": name, "published": setting} for name in NETWORKS]
+    if not config.with_defaults:
+        return networks
+    if setting == "images":
+        for label, params in AS_CODED.items():
+            networks.append({"name": label.split()[0], "label": label, "published": setting, "params": params})
+    networks += [{"name": label.split()[0], "label": label, "params": {"init": "random"}} for label in UNTUNED]
+    return networks + [{"name": name, "label": label} for label, name in OFFLINE.items()]
+
+
+def _grid(config: Reproduction, setting: str) -> list[dict[str, Any]]:
+    grid = {"eta0": ETA0, "decay": DECAY}
+    tau = {"TwoCompartmentNICA": {"tau": TAU}}
+    return [{"name": name, "published": setting, "grid": grid | tau.get(name, {})} for name in NETWORKS]

@@ -1,16 +1,20 @@
-"""What the paper states and prints, to set our numbers beside: its grid, its claims, and how it reads."""
+"""What the paper states and prints, for comparison with our numbers: its networks, its grid, and how we read it."""
 
 #: The four networks of the paper's figures 4 and 5.
 NETWORKS = ("InterneuronNICA", "TwoCompartmentNICA", "TwoLayerNSM", "NonnegativePCA")
-#: The single-layer networks, untuned: natural steps, default rates, from random weights.
+#: The single-layer networks with our defaults: natural steps, default rates, random initial weights.
 UNTUNED = ("InterneuronNICA untuned", "TwoCompartmentNICA untuned")
 #: The authors' code on the images has the table's two pairs of rates the other way round, and running means over 100 samples.
 AS_CODED: dict[str, dict[str, float]] = {
     "InterneuronNICA as coded": {"eta0": 1e-2, "decay": 1e-4, "mean_window": 100},
     "TwoCompartmentNICA as coded": {"eta0": 1e-3, "decay": 1e-6, "tau": 0.1, "mean_window": 100},
 }
-#: What sees all the data at once, and the error that is left when nothing but the sources' correlation is.
-OFFLINE = ("BatchNICA", "FastICA", "correlation floor")
+#: Methods that see all the data at once, and the error that remains because sources are correlated: label -> estimator.
+OFFLINE = {
+    "BatchNICA": "BatchNICA",
+    "FastICA": "bionica.paper.offline_references:ScaledFastICA",
+    "correlation floor": "bionica.paper.offline_references:CorrelationFloor",
+}
 
 SETTINGS = {"d3": "d = 3", "d10": "d = 10", "images": "images"}
 
@@ -38,7 +42,7 @@ AUTHORS_CODE = {
     ("d10", "NonnegativePCA"): (0.01, 0.02),
 }
 
-#: What may be behind a difference, where it was looked for.
+#: Explanations of differences, where one was looked for.
 REASONS = {
     (
         "size",
@@ -49,13 +53,13 @@ REASONS = {
     ("grid", "d3", "NonnegativePCA"): "The authors' code has η₀ = 0.1 here.",
 }
 
-#: Where the paper, its code and this package part: what the paper says, and what was found.
+#: Where the paper, its code and this package differ: what the paper says, and what we found.
 NOTES = (
     (
         "error(t) is the cumulative mean with the permutation that is best at the end.",
         "Versions of the authors' code differ: a running mean without the first sample, or an exponential average. Here it is "
-        "the formula, so that the first samples, before anything is learned, stay in the error for ever; the column “last "
-        "tenth” leaves them out.",
+        "the formula, so the first samples, before anything is learned, remain in the error; the column “last tenth” leaves "
+        "them out.",
     ),
     (
         "Lines and shades are means and 90 % confidence intervals over 10 runs.",

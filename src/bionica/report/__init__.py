@@ -1,19 +1,18 @@
-"""Tables in, pictures out; computes nothing."""
+"""Figures and pages from tables and arrays. Nothing is computed here."""
 
-from .curves import error_figure
-from .diagrams import network_diagram
+from .error_curves import error_figure
 from .grid_figure import grid_figure
-from .images_figure import images_figure
-from .learning import learning_figure, weights_figure
-from .reproduction_page import Picture, Section, Table, figure_bytes, report_page
-from .scatter import scatter_figure
-from .separation import separation_figure
+from .html import PageTable, Picture, Section, figure_bytes, page
+from .image_figures import images_figure, separation_figure
+from .learning_figures import learning_figure, weights_figure
+from .network_diagrams import network_diagram
+from .scatter_figure import scatter_figure
 from .style import look
 
 __all__ = [
+    "PageTable",
     "Picture",
     "Section",
-    "Table",
     "error_figure",
     "figure_bytes",
     "grid_figure",
@@ -21,7 +20,7 @@ __all__ = [
     "learning_figure",
     "look",
     "network_diagram",
-    "report_page",
+    "page",
     "scatter_figure",
     "separation_figure",
     "weights_figure",

@@ -2,7 +2,10 @@
 
 from typing import Any
 
-from . import Picture, Section, Table, figure_bytes, learning_figure, report_page, weights_figure
+from .html import PageTable, Picture, Section, figure_bytes, page
+from .learning_figures import learning_figure, weights_figure
+
+__all__ = ["demo_page"]
 
 Curve = list[tuple[int, float]]
 
@@ -10,7 +13,7 @@ Curve = list[tuple[int, float]]
 def demo_page(
     found: dict[str, Any], streamed: Curve, bare: Curve, matrices: tuple[Any, Any, Any], picture: bytes
 ) -> str:
-    """Set the page: pictures, numbers, error curves (with and without the offline start), weights."""
+    """Build the page: pictures, numbers, error curves (with and without the offline start), weights."""
     names = found["images"]
     start = found["offline_start_samples"]
     low, *_, high = found["errors_of_other_starts"]
@@ -46,7 +49,7 @@ def demo_page(
             [Picture(picture, "Top: the sources. Middle: what the network saw. Bottom: what it put out.", "png",
                      "Three photographs (camera, brick, gravel), three mixtures of them, and three recovered photographs")],
         ),
-        Section("Numbers", [Table(("", ""), numbers), Table(("source", "output", "correlation", "SINR, dB"), [*map(list, each)])]),
+        Section("Numbers", [PageTable((), numbers), PageTable(("source", "output", "correlation", "SINR, dB"), list(each))]),
         Section(
             "Error while it learned",
             [f"On {found['watched']:,} pixels. On these images the offline start on {start:,} pixels does most of the work, "
@@ -60,7 +63,7 @@ def demo_page(
              "zeros elsewhere, is a perfect separation.",
              Picture(figure_bytes(weights_figure(weights), "svg"), "Weights at the end of the stream; A is the mixing matrix.")],
         ),
-        Section("Your own mixtures", ["bionica separate mixed-1.png mixed-2.png mixed-3.png -o recovered.png"]),
+        Section("Your own mixtures", ["`bionica separate mixed-1.png mixed-2.png mixed-3.png -o recovered.png`"]),
     ]  # fmt: skip
     lead = "Three photographs mixed, and recovered from the mixtures alone: an offline start, then one pixel at a time."
-    return report_page("bionica demo", lead, sections)
+    return page("bionica demo", lead, sections)

@@ -4,23 +4,15 @@ from collections.abc import Sequence
 from math import isfinite, log10
 from typing import Any
 
+from ..io.tables import Row
 from .style import TITLES, look, new_figure
-
-Row = dict[str, Any]
 
 
 def grid_figure(rows: Sequence[Row]) -> Any:
     """Draw the error at every learning rate and decay; of several tau, the best.
 
-    Parameters
-    ----------
-    rows : sequence of dict
-        With `setting`, `network`, `eta0`, `decay`, `tau`, `error` (infinite where a run failed) and `paper`, whether it is
-        the paper's choice.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    Rows have `setting`, `network`, `eta0`, `decay`, `tau`, `error` (infinite if a run failed) and `paper`, whether it is the
+    paper's choice.
     """
     settings = list(dict.fromkeys(row["setting"] for row in rows))
     networks = list(dict.fromkeys(row["network"] for row in rows))
@@ -63,9 +55,8 @@ def _map(axis: Any, rows: Sequence[Row], limits: dict[str, float]) -> Any:
     axis.plot(*_place(winner, decays, etas), "s", markersize=38, fillstyle="none", color="#D62728", markeredgewidth=2)
     for row in rows:
         if row["paper"]:
-            axis.plot(
-                *_place(row, decays, etas), "o", markersize=43, fillstyle="none", color="#FF7F0E", markeredgewidth=2
-            )
+            place = _place(row, decays, etas)
+            axis.plot(*place, "o", markersize=43, fillstyle="none", color="#FF7F0E", markeredgewidth=2)
     axis.set_xticks(range(len(decays)), [_power(value) for value in decays])
     axis.set_yticks(range(len(etas)), [_power(value) for value in etas])
     axis.set_xlabel(r"$\gamma$")

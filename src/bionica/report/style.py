@@ -1,17 +1,17 @@
-"""One look for every figure: the colour and the line of each method."""
+"""The style of every figure: the label, colour and line of each method."""
 
 from typing import Any, NamedTuple
 
 
 class Look(NamedTuple):
-    """How a method is drawn and called."""
+    """The label, colour and line of a method."""
 
     label: str
     color: str
     line: str
 
 
-#: Colours that the colour-blind tell apart (Okabe and Ito).
+#: Colours that the colour-blind can distinguish (Okabe and Ito).
 LOOKS = {
     "InterneuronNICA": Look("Algorithm 1 (interneurons)", "#0072B2", "-"),
     "TwoCompartmentNICA": Look("Algorithm 2 (2-compartmental)", "#D55E00", "-"),
@@ -34,19 +34,19 @@ TITLES = {
 
 
 def look(network: str) -> Look:
-    """How a method is drawn; one that is not known gets its own name in black."""
+    """Return how a method is drawn: an unknown one in black, under its own name."""
     return LOOKS.get(network, Look(network, "#000000", "-"))
 
 
 def new_figure(width: float, height: float) -> Any:
-    """An empty figure of the house's proportions."""
+    """Return an empty figure."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def legend_columns(n: int, most: int) -> int:
-    """Columns of a legend of n entries, at most so many, filled evenly.
+    """Return the columns of a legend of n entries: at most this many, filled evenly.
 
     Examples
     --------
@@ -58,5 +58,5 @@ def legend_columns(n: int, most: int) -> int:
 
 
 def plain(axis: Any) -> None:
-    """Take the frame's upper and right side away."""
+    """Remove the upper and the right side of the frame."""
     axis.spines[["top", "right"]].set_visible(False)

@@ -1,8 +1,7 @@
-"""The data of a plan: what an entry of `[[data]]` says, and the sources and mixtures that it stands for."""
+"""The data of a plan: the entries of `[[data]]`, and the sources and mixtures that they describe."""
 
 import hashlib
 import json
-import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -14,10 +13,17 @@ from numpy.typing import NDArray
 
 from .. import datasets
 from ..estimators._exceptions import check_finite
-from ..estimators.noncentered_whitener import NoncenteredWhitener
-from .checks import PlanError, known, number, one_of, table, whole
+from .plan_checks import (
+    PlanError,
+    check_choice,
+    check_integer,
+    check_keys,
+    check_mapping,
+    check_name,
+    check_number,
+)
 
-__all__ = ["Data", "Problem"]
+__all__ = ["Data", "LoadedData"]
 
 Array = NDArray[Any]
 
@@ -35,22 +41,23 @@ KEYS: dict[str, tuple[str, ...]] = {
 _PAPER = ("d3", "d10", "images")
 
 
-class Problem:
-    """Sources (n, d) and mixtures (n, k) in the order in which networks meet them; shared, not to be written to."""
+class LoadedData:
+    """Sources (n, d) and mixtures (n, k) in the order of presentation. Cases share them: they must not be written to."""
 
     def __init__(self, S: Array, X: Array, name: str):
         check_finite(X, 0, f"the data {name!r}")
-        self.S = np.ascontiguousarray(S, dtype=np.float64)
+        self.S = np.require(S, np.float64, ["C", "W"])  # writable, as compiled code expects: a mapped file is copied
         self.X = np.ascontiguousarray(X)
-        self._whitened: dict[int, Array] = {}
-        self._lock = threading.Lock()
+        self._preprocessed: dict[str, Array] = {}
 
-    def whitened(self, d: int) -> Array:
-        """The mixtures after noncentered whitening of all of them, computed once."""
-        with self._lock:
-            if d not in self._whitened:
-                self._whitened[d] = np.ascontiguousarray(NoncenteredWhitener(d).fit_transform(self.X))
-            return self._whitened[d]
+    def preprocessed(self, transformer: Any) -> Array:
+        """The mixtures after a transformer that is fitted to all of them, computed once for equal parameters."""
+        if transformer is None:
+            return self.X
+        key = repr(transformer)
+        if key not in self._preprocessed:
+            self._preprocessed[key] = np.ascontiguousarray(transformer.fit_transform(self.X))
+        return self._preprocessed[key]
 
 
 @dataclass(frozen=True)
@@ -60,13 +67,13 @@ class Data:
     Attributes
     ----------
     name : str
-        What the table calls it.
+        Its name in the table.
     kind : str
         A family of sources, "images" or "file".
     d, k, T : int
-        Sources (0 if nobody knows them), mixtures and samples of one presentation.
+        Numbers of sources (0 if they are unknown), of mixtures, and of samples in one presentation.
     digest : str
-        Of the files' bytes, so that other files are other cases wherever they lie.
+        Digest of the contents of its files, so that a case is known by them and not by their place.
     """
 
     name: str
@@ -89,22 +96,17 @@ class Data:
 
     @property
     def n_samples(self) -> int:
-        """Samples of a run: those of all presentations."""
+        """Number of samples of a run, in all presentations."""
         return self.T * self.epochs
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of sources and mixtures, whitened ones included."""
-        return self.n_samples * (2 * self.d + self.k) * 8
 
     @cached_property
     def identity(self) -> str:
-        """What results depend on, as text: not what it is called, nor where its files are."""
-        elsewhere = ("name", "path", "mixtures", "sources")
-        return json.dumps({key: value for key, value in asdict(self).items() if key not in elsewhere})
+        """What results depend on, as text. The name and the place of the files are left out."""
+        irrelevant = ("name", "path", "mixtures", "sources")
+        return json.dumps({key: value for key, value in asdict(self).items() if key not in irrelevant})
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry of `[[data]]` that makes this."""
+        """Return the entry of `[[data]]`."""
         body: dict[str, Any] = {"name": self.name, "kind": self.kind, "epochs": self.epochs, "shuffle": self.shuffle}
         values = {**asdict(self), "n_mixtures": self.k}
         if isinstance(self.mixing, tuple):
@@ -116,48 +118,45 @@ class Data:
     @classmethod
     def from_dict(cls, given: Any, where: str, folder: Path) -> "Data":
         """Check an entry of `[[data]]`; paths are relative to `folder`."""
-        given = table(given, where)
-        kind = one_of(given.get("kind"), KEYS, f"{where}.kind")
-        known(given, (*_COMMON, *KEYS[kind]), f"{where} (kind {kind})")
+        given = check_mapping(given, where)
+        kind = check_choice(given.get("kind"), KEYS, f"{where}.kind")
+        check_keys(given, (*_COMMON, *KEYS[kind]), f"{where} (kind {kind})")
         if kind == "file":
             made = _files(given, where, folder)
         elif kind == "images":
             made = _images(given, where, folder)
         else:
             made = _drawn(given, where, kind)
-        epochs = whole(given.get("epochs", 1), f"{where}.epochs", 1)
+        epochs = check_integer(given.get("epochs", 1), f"{where}.epochs", 1)
         shuffle = given.get("shuffle", kind == "images")
         if not isinstance(shuffle, bool):
             raise PlanError(f"{where}.shuffle = {shuffle!r}: give true or false")
-        seed = None if given.get("seed") is None else whole(given["seed"], f"{where}.seed", 0)
-        name = given.get("name", made.name)
-        if not isinstance(name, str) or not name:
-            raise PlanError(f"{where}.name = {name!r}: give a word by which the table shall know it")
+        seed = None if given.get("seed") is None else check_integer(given["seed"], f"{where}.seed", 0)
+        name = check_name(given.get("name", made.name), f"{where}.name")
         return replace(made, name=name, epochs=epochs, shuffle=shuffle, seed=seed)
 
     # ------------------------------------------------------------------------------------------ the arrays
 
     def seed_of(self, seed: int) -> int:
-        """The seed of the data of a run: its own, if it has one."""
+        """Return the seed of the data of a run: its own, if it has one."""
         return seed if self.seed is None else self.seed
 
-    def load(self, seed: int, dtype: str) -> Problem:
-        """Make the sources and mixtures of a seed."""
+    def load(self, seed: int, dtype: str) -> LoadedData:
+        """Make the sources and mixtures of a seed. A file of the right precision stays on disk, memory-mapped."""
         seed = self.seed_of(seed)
+        order = self.order(seed)
         if self.kind == "file":
             X = _load(self.mixtures)
             S = np.empty((len(X), 0)) if self.sources is None else _load(self.sources)
-            order = self._order(seed)
             if order is not None:
                 S, X = S[order], X[order]
         else:
             S, A = self._sources(seed)
-            order = self._order(seed)
             S = S if order is None else S[order]
-            # Another stream than that of the sources, and the same for any number of them.
+            # Random numbers of their own: the mixing does not depend on how many were drawn for the sources.
             rng = np.random.default_rng([seed, 1])
             X = datasets.mix(S, A, n_mixtures=self.k, snr_db=self.snr_db, rng=rng)[0]
-        return Problem(S, np.array(X, dtype=dtype, order="C"), self.name)
+        return LoadedData(S, np.asarray(X, dtype=dtype, order="C"), self.name)
 
     def _sources(self, seed: int) -> tuple[Array, Array | None]:
         if self.kind == "odors":
@@ -171,11 +170,11 @@ class Data:
             S = datasets.random_sources(self.kind, self.T, self.d, rng=seed)  # type: ignore[arg-type]
         return S, _matrix(self.mixing)
 
-    def _order(self, seed: int) -> Array | None:
-        """Which sample is met when, or None for as they are."""
+    def order(self, seed: int) -> Array | None:
+        """Return the order of presentation, or None for the order of the data."""
         if not self.shuffle:
             return None if self.epochs == 1 else np.tile(np.arange(self.T), self.epochs)
-        # What is not drawn is ordered as `bionica reproduce` orders it; what is drawn, by another stream than its own.
+        # Drawn sources have used this seed already: the order gets random numbers of its own.
         rng = np.random.default_rng(seed if self.kind in ("images", "file") else [seed, 2])
         return np.concatenate([rng.permutation(self.T) for _ in range(self.epochs)])
 
@@ -190,12 +189,14 @@ def _drawn(given: Mapping[str, Any], where: str, kind: str) -> Data:
     for key in ("d", "T", *(("rho",) if kind == "copula_uniform" else ())):
         if key not in given:
             raise PlanError(f"{where}.{key} is missing: {kind} needs the key {key}")
-    d, T = whole(given["d"], f"{where}.d", 1), whole(given["T"], f"{where}.T", 1)
+    d, T = check_integer(given["d"], f"{where}.d", 1), check_integer(given["T"], f"{where}.T", 1)
     made = _mixed(given, where, Data(f"{kind}-d{d}", kind, d, d, T), "random")
     if kind == "odors":
-        made = replace(made, k=whole(given.get("n_mixtures", max(21, d)), f"{where}.n_mixtures", d))
+        made = replace(made, k=check_integer(given.get("n_mixtures", max(21, d)), f"{where}.n_mixtures", d))
     if kind == "copula_uniform":
-        made = replace(made, rho=number(given["rho"], f"{where}.rho"), df=number(given.get("df", 4.0), f"{where}.df"))
+        made = replace(
+            made, rho=check_number(given["rho"], f"{where}.rho"), df=check_number(given.get("df", 4.0), f"{where}.df")
+        )
         _try(lambda: datasets.copula_uniform(1, d, made.rho or 0.0, df=made.df, rng=0), where)
     return made
 
@@ -216,7 +217,7 @@ def _mixed(given: Mapping[str, Any], where: str, made: Data, default: str) -> Da
     """Add how the sources are mixed."""
     mixing = given.get("mixing", default)
     if isinstance(mixing, str):
-        A = _matrix(one_of(mixing, (*_PAPER, "random"), f"{where}.mixing"))
+        A = _matrix(check_choice(mixing, (*_PAPER, "random"), f"{where}.mixing"))
     else:
         try:
             A = np.array(mixing, dtype=np.float64)
@@ -232,10 +233,10 @@ def _mixed(given: Mapping[str, Any], where: str, made: Data, default: str) -> Da
         raise PlanError(f"{where}.mixing = {mixing!r} mixes {A.shape[1]} sources and there are d = {made.d}")
     k = made.d if A is None else len(A)
     if "n_mixtures" in given and A is None:
-        k = whole(given["n_mixtures"], f"{where}.n_mixtures", made.d)
+        k = check_integer(given["n_mixtures"], f"{where}.n_mixtures", made.d)
     elif given.get("n_mixtures", k) != k:
         raise PlanError(f"{where}.n_mixtures = {given['n_mixtures']!r} and mixing has {k} rows: leave n_mixtures out")
-    snr_db = None if given.get("snr_db") is None else number(given["snr_db"], f"{where}.snr_db")
+    snr_db = None if given.get("snr_db") is None else check_number(given["snr_db"], f"{where}.snr_db")
     return replace(made, mixing=mixing, k=k, snr_db=snr_db)
 
 

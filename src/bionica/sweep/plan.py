@@ -1,146 +1,25 @@
-"""What to sweep over: networks x settings x seeds x data, said in a file, checked, and cut into cases."""
+"""Networks x settings x seeds x data: a plan, read from a file, checked, and cut into cases."""
 
 import hashlib
-import inspect
-import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from itertools import product
-from math import isfinite, prod
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from .. import __version__, estimators
-from ..estimators._online import OnlineNICA
-from ..estimators._published import SOURCES, published
-from .checks import PlanError, known, one_of, table, whole
-from .data import Data, Problem
-from .errors import error_times
+from ..estimators._published import SOURCES
+from .cases import Case, Network
+from .data import Data
+from .estimator_names import find_estimator, is_online, source_digest
+from .plan_checks import PlanError, check_choice, check_integer, check_keys, check_mapping
+from .running_error import error_times
 
-__all__ = ["NETWORKS", "Case", "Network", "Plan"]
+__all__ = ["Plan"]
 
-Params = tuple[tuple[str, Any], ...]
-
-#: The networks that a plan can name.
-NETWORKS: dict[str, type[OnlineNICA]] = {
-    cls.__name__: cls
-    for cls in (
-        estimators.InterneuronNICA,
-        estimators.TwoCompartmentNICA,
-        estimators.TwoLayerNSM,
-        estimators.NonnegativePCA,
-    )
-}
-#: Parameters that a plan says elsewhere.
-_ELSEWHERE = {
-    "random_state": "seeds",
-    "n_epochs": "epochs of [[data]]",
-    "shuffle": "shuffle of [[data]]",
-    "verbose": "--quiet",
-}
-#: More cases than this are a mistake.
-MOST = 10_000_000
-
-
-@dataclass(frozen=True)
-class Network:
-    """One entry of `[[network]]`: a class, the paper's setting it starts from, fixed parameters and a grid of others."""
-
-    name: str
-    label: str
-    published: str | None = None
-    params: Params = ()
-    grid: tuple[tuple[str, tuple[Any, ...]], ...] = ()
-
-    @property
-    def n_settings(self) -> int:
-        """Number of settings of the grid."""
-        return prod(len(values) for _, values in self.grid)
-
-    def settings(self) -> Iterator[Params]:
-        """The parameters of every setting: the product of the grid."""
-        names = [name for name, _ in self.grid]
-        for values in product(*(values for _, values in self.grid)):
-            yield (*self.params, *zip(names, values, strict=True))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The entry of `[[network]]` that makes this."""
-        body: dict[str, Any] = {"name": self.name, "label": self.label}
-        if self.published:
-            body["published"] = self.published
-        body["params"] = {name: _thawed(value) for name, value in self.params}
-        body["grid"] = {name: [_thawed(value) for value in values] for name, values in self.grid}
-        return body
-
-    @classmethod
-    def from_dict(cls, given: Any, where: str) -> "Network":
-        """Check an entry of `[[network]]`."""
-        given = table(given, where)
-        known(given, ("name", "label", "published", "params", "grid"), where)
-        name = one_of(given.get("name"), NETWORKS, f"{where}.name")
-        setting = given.get("published")
-        if setting is not None:
-            one_of(setting, SOURCES, f"{where}.published")
-        label = given.get("label", name)
-        if not isinstance(label, str) or not label:
-            raise PlanError(f"{where}.label = {label!r}: give a word by which the table shall know it")
-        base = published(NETWORKS[name], setting) if setting else {}
-        params = table(given.get("params", {}), f"{where}.params")
-        fixed = tuple((key, _value(name, base, key, v, f"{where}.params")) for key, v in params.items())
-        grid = []
-        for key, values in table(given.get("grid", {}), f"{where}.grid").items():
-            if not isinstance(values, list | tuple) or not values:
-                raise PlanError(f"{where}.grid.{key} = {values!r}: give a list of the values to try")
-            if key in params:
-                raise PlanError(f"{where}.grid.{key} is in {where}.params too: leave one of them out")
-            grid.append((key, tuple(_value(name, base, key, v, f"{where}.grid") for v in values)))
-        return cls(name, label, setting, fixed, tuple(grid))
-
-
-@dataclass(frozen=True)
-class Case:
-    """One run: a network with its parameters and seed on one set of data."""
-
-    network: str
-    label: str
-    published: str | None
-    params: Params
-    seed: int
-    data: Data
-    dtype: str
-    times: tuple[int, ...]
-
-    @cached_property
-    def key(self) -> str:
-        """Digest of everything that the result depends on, the version of bionica included."""
-        body = [self.network, self.published, sorted(self.params, key=lambda item: item[0]), self.seed, self.dtype]
-        text = json.dumps([*body, self.times, self.data.identity, __version__])
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-    def parameters(self) -> dict[str, Any]:
-        """Every parameter that is not the class's default."""
-        base = published(NETWORKS[self.network], self.published) if self.published else {}
-        if not self.published and self.data.d:
-            base["n_components"] = self.data.d
-        return {**base, **dict(self.params), "random_state": self.seed}
-
-    def value(self, name: str) -> Any:
-        """The value that a parameter has, None where the network knows no such parameter."""
-        return self.parameters().get(name, _defaults(self.network).get(name))
-
-    def start(self, problem: Problem) -> tuple[OnlineNICA, Any]:
-        """Return the network, and the mixtures as it shall see them.
-
-        Nonnegative PCA that whitens offline gets whitened mixtures, as in the paper: `partial_fit` alone could not do it.
-        """
-        cls, parameters = NETWORKS[self.network], self.parameters()
-        if self.network == "NonnegativePCA" and self.value("whiten") == "offline":
-            d = int(parameters.get("n_components") or self.data.k)
-            return cls(**{**parameters, "whiten": False}), problem.whitened(d)
-        return cls(**parameters), problem.X
+#: More cases than this are taken for a mistake.
+MOST_CASES = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -152,10 +31,10 @@ class Plan:
     data : tuple of Data
     networks : tuple of Network
     seeds : tuple of int
-        Of the initial weights, and of data that have no seed of their own.
+        Seeds of the initial weights, and of data without a seed of their own.
     times : int or tuple of int
-        At which numbers of samples the error is reported: so many, evenly spaced on a logarithmic axis, or these; the last
-        always is.
+        When the error is reported: at this many times, evenly spaced on a logarithmic axis, or after these numbers of samples.
+        The last sample is always included. An offline method has one error, over all samples.
     dtype : {"float64", "float32"}
         Precision of mixtures and networks.
 
@@ -189,13 +68,13 @@ class Plan:
     @classmethod
     def from_dict(cls, body: Mapping[str, Any], folder: str | PathLike[str] = ".") -> "Plan":
         """Check what a TOML file would hold; paths in it are relative to `folder`."""
-        body = table(body, "the plan")
-        known(body, ("data", "network", "seeds", "times", "dtype"), "the plan")
+        body = check_mapping(body, "the plan")
+        check_keys(body, ("data", "network", "seeds", "times", "dtype"), "the plan")
         data = tuple(Data.from_dict(d, f"data[{i}]", Path(folder)) for i, d in enumerate(_entries(body, "data")))
         networks = tuple(Network.from_dict(n, f"network[{i}]") for i, n in enumerate(_entries(body, "network")))
         _differ([d.name for d in data], "data", "name")
         _differ([n.label for n in networks], "network", "label")
-        dtype = one_of(body.get("dtype", "float64"), ("float64", "float32"), "dtype")
+        dtype = check_choice(body.get("dtype", "float64"), ("float64", "float32"), "dtype")
         plan = cls(data, networks, _seeds(body.get("seeds", 1)), _times(body.get("times", 1)), dtype)
         plan._check()
         return plan
@@ -212,29 +91,31 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """What tells this plan from another: a digest of its cases, wherever its files are."""
+        """Digest of the cases: it does not depend on where files are."""
         return hashlib.sha256(" ".join(case.key for case in self.cases()).encode()).hexdigest()[:16]
 
     @property
     def size(self) -> int:
-        """Number of cases, those that come twice counted twice."""
+        """Number of cases, repeated ones included."""
         return len(self.data) * len(self.seeds) * sum(network.n_settings for network in self.networks)
 
     def cases(self) -> list[Case]:
-        """Every run, those on the same data one after the other; what comes twice is there once."""
+        """Return every run once; runs on the same data are neighbours."""
         return list(self._cases)
 
     @cached_property
     def _cases(self) -> tuple[Case, ...]:
         found: dict[str, Case] = {}
+        online = {network.name: is_online(find_estimator(network.name)) for network in self.networks}
+        source = {network.name: source_digest(network.name) for network in self.networks}
         for data in self.data:
-            times = error_times(self.times, data.n_samples)
+            curve, end = error_times(self.times, data.n_samples), (data.n_samples,)
             for seed in self.seeds:
                 for network in self.networks:
+                    head, tail = (network.name, network.label, network.published), (seed, data, self.dtype)
+                    times = curve if online[network.name] else end
                     for params in network.settings():
-                        case = Case(
-                            network.name, network.label, network.published, params, seed, data, self.dtype, times
-                        )
+                        case = Case(*head, params, *tail, times, source[network.name])
                         found.setdefault(case.key, case)
         return tuple(found.values())
 
@@ -245,10 +126,10 @@ class Plan:
         return list(dict.fromkeys(names))
 
     def _check(self) -> None:
-        """Refuse what no case could run."""
-        if self.size > MOST:
+        """Refuse a plan of too many cases, and numbers of components that do not fit the data."""
+        if self.size > MOST_CASES:
             raise PlanError(
-                f"the plan has {self.size:,} cases: {MOST:,} at most; make a grid coarser, or cut the plan in parts"
+                f"the plan has {self.size:,} cases: {MOST_CASES:,} at most; make a grid coarser, or cut the plan in parts"
             )
         for i, network in enumerate(self.networks):
             fixed = dict(network.params).get("n_components", SOURCES.get(network.published or ""))
@@ -275,7 +156,7 @@ def _entries(body: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def _differ(names: Sequence[str], entries: str, key: str) -> None:
-    """Refuse two entries of one name: the table could not tell them apart."""
+    """Refuse two entries of one name: the table could not distinguish them."""
     for i, name in enumerate(names):
         if name in names[:i]:
             raise PlanError(
@@ -285,8 +166,8 @@ def _differ(names: Sequence[str], entries: str, key: str) -> None:
 
 def _seeds(value: Any) -> tuple[int, ...]:
     if not isinstance(value, list | tuple):
-        return tuple(range(whole(value, "seeds", 1)))
-    seeds = tuple(whole(seed, f"seeds[{i}]", 0) for i, seed in enumerate(value))
+        return tuple(range(check_integer(value, "seeds", 1)))
+    seeds = tuple(check_integer(seed, f"seeds[{i}]", 0) for i, seed in enumerate(value))
     if not seeds or len(set(seeds)) < len(seeds) or max(seeds) >= 2**32:
         raise PlanError(f"seeds = {list(value)!r}: give a number of seeds, or a list of seeds below 2^32 that differ")
     return seeds
@@ -294,45 +175,5 @@ def _seeds(value: Any) -> tuple[int, ...]:
 
 def _times(value: Any) -> int | tuple[int, ...]:
     if not isinstance(value, list | tuple):
-        return whole(value, "times", 1)
-    return tuple(whole(time, f"times[{i}]", 1) for i, time in enumerate(value))
-
-
-def _value(network: str, base: dict[str, Any], key: str, value: Any, where: str) -> Any:
-    """Check one value of one parameter, by the rules that the network itself has."""
-    cls, where = NETWORKS[network], f"{where}.{key}"
-    if key in _ELSEWHERE:
-        raise PlanError(f"{where} = {value!r}: the plan says this by {_ELSEWHERE[key]}")
-    names = [name for name in cls._get_param_names() if name not in _ELSEWHERE]
-    known({key: value}, names, where.rpartition(".")[0] + f" ({network})")
-    frozen = _frozen(value, where)
-    if key == "n_components" and (isinstance(frozen, str) or frozen is None):
-        raise PlanError(f"{where} = {value!r}: give a number, or leave it out for as many as there are sources")
-    try:
-        cls(**{**base, key: frozen})._check_params()
-    except ValueError as error:
-        raise PlanError(f"{where} = {value!r}: {error}") from error
-    return frozen
-
-
-def _frozen(value: Any, where: str) -> Any:
-    """Return a value that can be compared, hashed and written; "none" is None, which TOML cannot say."""
-    if isinstance(value, list | tuple):
-        return tuple(_frozen(entry, where) for entry in value)
-    if value == "none" or value is None:
-        return None
-    if isinstance(value, bool | int | str) or (isinstance(value, float) and isfinite(value)):
-        return value
-    raise PlanError(f"{where} = {value!r}: give a finite number, a word, true, false or a list of these")
-
-
-def _thawed(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_thawed(entry) for entry in value]
-    return "none" if value is None else value
-
-
-@cache
-def _defaults(network: str) -> dict[str, Any]:
-    parameters = inspect.signature(NETWORKS[network]).parameters.values()
-    return {p.name: p.default for p in parameters}
+        return check_integer(value, "times", 1)
+    return tuple(check_integer(time, f"times[{i}]", 1) for i, time in enumerate(value))

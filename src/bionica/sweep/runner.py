@@ -1,21 +1,36 @@
-"""A plan in, a table out."""
+"""Running a plan: which engine runs the cases, what is still missing, and the table at the end."""
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sklearn.exceptions import ConvergenceWarning
 
-from .engines import choose
+from .._compat.joblib import streaming_backends
+from . import run_cuda, run_processes
+from .cases import Case
+from .journal import Journal, Outcome
 from .plan import Plan
-from .table import Journal, Outcome, Table, make_table
+from .progress import show_progress
+from .run_case import run_in_order
+from .table import Table, make_table
 
-__all__ = ["run"]
+__all__ = ["Sweep", "choose_engine", "prepare", "run"]
 
-Progress = Callable[[int, int], object]
+DEVICES = ("auto", "cpu", "cuda")
+#: Without a number of processes, a sweep that costs less (see `Case.cost`), about 1 s, runs in this one.
+SMALL_SWEEP = 60_000_000
+
+
+class Engine(NamedTuple):
+    """Runs cases and yields their outcomes as they finish, in any order; closing the generator stops it."""
+
+    name: str
+    run: Callable[[Sequence[Case]], Generator[Outcome, None, None]]
 
 
 def run(
@@ -26,27 +41,27 @@ def run(
     device: str = "auto",
     scheduler: str | None = None,
     backend: str | None = None,
-    progress: bool | Progress = False,
+    progress: bool | Callable[[int, int], object] = False,
 ) -> Table:
-    """Run the cases of a plan on all cores; every result has the bits that one network at a time would have.
+    """Run the cases of a plan on all cores; every result has the bits of the estimator alone.
 
     Parameters
     ----------
     plan : Plan, dict or path
         What to run; a path is that of a TOML file.
     output : path, optional
-        Folder for the results. Each is kept there as it finishes: a second call runs only what is missing, and after a change of
-        the plan what is new in it. Without it, results are in memory alone.
+        Folder for the results. Each result is stored as it finishes: a second call runs only what is missing, and after a change of
+        the plan only what is new. Without a folder, results are in memory alone.
     n_jobs : int, default=-1
-        Threads (processes, with `backend`); -1 for as many as there are cores.
+        Number of processes; -1 for one per core (one process for a sweep of less than about a second), -2 for one less.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        What computes.
+        What computes. "auto" takes a GPU if there is one; "cuda" warns if there is none, and the CPU computes.
     scheduler : str, optional
         Address of a Dask scheduler, tcp://host:8786, to run there.
     backend : str, optional
-        A backend of joblib, "loky" for one, to run through it.
+        A backend of joblib to run through, in place of "loky".
     progress : bool or callable, default=False
-        Whether to show progress on a terminal; or a function of the number of finished cases and of all.
+        Whether to show progress on a terminal; or a function of the number of finished cases and of all cases.
 
     Returns
     -------
@@ -64,67 +79,99 @@ def run(
     >>> len(table), [row["tau"] for row in table.best()]
     (4, [0.5])
     """
-    plan = _plan(plan)
-    engine, _ = choose(device, n_jobs, scheduler, backend)
-    cases = {case.key: case for case in plan.cases()}
+    sweep = prepare(plan, output, n_jobs=n_jobs, device=device, scheduler=scheduler, backend=backend)
+    total = len(sweep.plan.cases())
+    with show_progress(sweep.missing, total - len(sweep.missing), progress) as done:
+        return sweep.run(done)
+
+
+@dataclass
+class Sweep:
+    """A plan that is ready to run: its engine, its journal, what is known and what is missing."""
+
+    plan: Plan
+    engine: Engine
+    journal: Journal | None
+    outcomes: dict[str, Outcome]
+    missing: list[Case]
+
+    def run(self, done: Callable[[Case], object] = lambda case: None) -> Table:
+        """Run what is missing, store each result as it arrives, and return the table; `done` is called with each case."""
+        cases = {case.key: case for case in self.missing}
+        if self.journal is not None:
+            self.journal.begin(self.plan)
+        try:
+            with warnings.catch_warnings(), closing(self.engine.run(self.missing)) as found:
+                # The table counts samples that did not settle; thousands of warnings would tell no more.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                for outcome in found:
+                    self.outcomes[outcome.case] = outcome
+                    if self.journal is not None:
+                        self.journal.add(cases[outcome.case], outcome)
+                    done(cases[outcome.case])
+        finally:  # after an interruption too
+            table = make_table(self.plan, self.outcomes)
+            if self.journal is not None:
+                self.journal.close()
+                if len(table):
+                    table.write(self.journal.folder / "results")
+        return table
+
+
+def prepare(
+    plan: Plan | Mapping[str, Any] | str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    *,
+    n_jobs: int = -1,
+    device: str = "auto",
+    scheduler: str | None = None,
+    backend: str | None = None,
+    force: bool = False,
+) -> Sweep:
+    """Read a plan and the results that are there, and choose an engine for the rest; see `run`. `force` runs everything again."""
+    if not isinstance(plan, Plan):
+        plan = Plan.from_dict(plan) if isinstance(plan, Mapping) else Plan.from_toml(Path(plan))
     journal = None if output is None else Journal(output)
-    outcomes: dict[str, Outcome] = {} if journal is None else journal.read()
-    missing = [case for key, case in cases.items() if key not in outcomes]
-    if journal is not None:
-        journal.begin(plan)
-    try:
-        done = len(cases) - len(missing)
-        with _shown(progress, done, len(cases)) as show, _quiet(), closing(engine(missing)) as found:
-            for outcome in found:
-                outcomes[outcome.case] = outcome
-                if journal is not None:
-                    journal.add(cases[outcome.case], outcome)
-                done += 1
-                show(done, len(cases))
-    finally:
-        if journal is not None:  # also of what was finished before an interruption
-            journal.close()
-            table = make_table(plan, outcomes.get)
-            if len(table):
-                table.write(journal.folder / "results")
-    return make_table(plan, outcomes.get)
+    outcomes = {} if journal is None or force else journal.read()
+    missing = [case for case in plan.cases() if case.key not in outcomes]
+    return Sweep(plan, choose_engine(missing, device, n_jobs, scheduler, backend), journal, outcomes, missing)
 
 
-def _plan(plan: Plan | Mapping[str, Any] | str | os.PathLike[str]) -> Plan:
-    if isinstance(plan, Plan):
-        return plan
-    return Plan.from_dict(plan) if isinstance(plan, Mapping) else Plan.from_toml(Path(plan))
+def choose_engine(
+    cases: Sequence[Case],
+    device: str = "auto",
+    n_jobs: int = -1,
+    scheduler: str | None = None,
+    backend: str | None = None,
+) -> Engine:
+    """Return what runs these cases."""
+    from joblib import effective_n_jobs
 
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Neurons that do not settle are counted in the table; thousands of warnings would say no more."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        yield
-
-
-@contextmanager
-def _shown(progress: bool | Progress, done: int, total: int) -> Iterator[Progress]:
-    """How to show that a case is finished."""
-    if callable(progress):
-        yield progress
-        return
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not progress or not console.is_terminal:
-        yield lambda done, total: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-    from rich.text import Text
-
-    class Rate(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            return Text(f"{task.speed:.1f} cases/s" if task.speed else "")
-
-    columns = (TextColumn("Cases"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
-    with Bar(*columns, console=console, transient=True, refresh_per_second=4) as bar:
-        line = bar.add_task("", completed=done, total=total)
-        yield lambda done, total: bar.update(line, completed=done)
+    if device not in DEVICES:
+        raise ValueError(f"device={device!r} is unknown: choose from {', '.join(DEVICES)}")
+    if n_jobs == 0:
+        raise ValueError("n_jobs=0 runs nothing: give a number of processes, or -1 for one per core")
+    if scheduler is not None and backend is not None:
+        raise ValueError(f"scheduler={scheduler!r} and backend={backend!r} are two ways to run: give one of them")
+    if scheduler is not None:
+        return Engine(f"Dask at {scheduler}", lambda cases: run_processes.run_dask(cases, scheduler))
+    if backend is not None and backend not in streaming_backends():
+        raise ValueError(
+            f"backend={backend!r} is not a backend of joblib that returns results as they finish: choose from "
+            f"{', '.join(streaming_backends())}"
+        )
+    workers = min(n_jobs if n_jobs > 0 else int(effective_n_jobs(n_jobs)), max(1, len(cases)))
+    if backend is not None:
+        return Engine(f"joblib's {backend}", lambda cases: run_processes.run_joblib(cases, workers, backend))
+    if n_jobs < 0 and sum(case.cost for case in cases) < SMALL_SWEEP:
+        workers = 1
+    cpu = Engine("1 process", run_in_order)
+    if workers > 1:
+        cpu = Engine(f"{workers} processes", lambda cases: run_processes.run_joblib(cases, workers, "loky"))
+    if device != "cpu":
+        reason = run_cuda.unavailable()
+        if reason is None:
+            return Engine("the GPU", lambda cases: run_cuda.run(cases, cpu.run))
+        if device == "cuda":
+            warnings.warn(f"device='cuda': {reason}; the CPU computes", stacklevel=3)
+    return cpu

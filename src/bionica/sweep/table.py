@@ -1,136 +1,24 @@
-"""Results of a sweep: outcomes as they come, a journal that survives a kill, and the tidy table.
-
-The folder of a sweep holds
-
-    plan.json         the plan that ran last, and its digest
-    journal.jsonl     a line for each finished case, appended as it finishes
-    results.csv       the table: a row for each case and time
-    results.parquet   the same, where pyarrow is installed
-
-A line of the journal that a kill left torn is no result: its case is run again. Nothing is ever removed from the journal. Cases are
-known by a digest of all that their results depend on, so a plan that changed runs what is new in it and keeps the rest.
-"""
+"""The tidy table of a sweep, and what it says over seeds: means, intervals, the best setting."""
 
 import json
-import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from math import inf, isfinite
 from pathlib import Path
-from typing import IO, Any, overload
+from typing import Any, overload
 
-from ..io import write_atomically
+import numpy as np
+from numpy.typing import NDArray
+
 from ..io.tables import Row, write_table
-from .errors import Score, errors_of
-from .plan import Case, Plan
-from .provenance import machine, versions
+from .journal import Outcome
+from .plan import Plan
 
-__all__ = ["Journal", "Outcome", "Table", "failed", "finished", "make_table"]
+__all__ = ["Table", "make_table"]
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one case left.
-
-    Attributes
-    ----------
-    case : str
-        Key of the case.
-    status : str
-        "ok", "diverged at sample n", or why it could not run.
-    t : list of int
-        The times of the plan.
-    error : list of float or None
-        The error at these times; None where it failed or nobody knows the sources.
-    last_tenth : float or None
-        The error of the last tenth of the samples.
-    repairs : int
-        How often guards acted, and samples were regularised or did not settle.
-    seconds : float
-        What it took.
-    device, versions, machine : str
-        What computed it.
-    """
-
-    case: str
-    status: str
-    t: list[int]
-    error: list[float] | None
-    last_tenth: float | None
-    repairs: int
-    seconds: float
-    device: str
-    versions: str
-    machine: str
-
-
-def finished(case: Case, score: Score, repairs: int, seconds: float, device: str) -> Outcome:
-    """Return the outcome of a case that went through all its samples."""
-    error, last = errors_of(score, case.times) if case.data.d else (None, None)
-    return Outcome(case.key, "ok", list(case.times), error, last, repairs, seconds, device, versions(), machine())
-
-
-def failed(case: Case, status: str, repairs: int, seconds: float, device: str) -> Outcome:
-    """Return the outcome of a case that ended before."""
-    return Outcome(case.key, status, list(case.times), None, None, repairs, seconds, device, versions(), machine())
-
-
-class Journal:
-    """The finished cases of a folder, appended to as they come.
-
-    Parameters
-    ----------
-    folder : path
-        Made if it is not there.
-    """
-
-    def __init__(self, folder: str | os.PathLike[str]):
-        self.folder = Path(folder)
-        self.path = self.folder / "journal.jsonl"
-        self._file: IO[bytes] | None = None
-
-    def read(self) -> dict[str, Outcome]:
-        """Every finished case by its key; a torn line is none."""
-        outcomes = {}
-        try:
-            lines = self.path.read_bytes().splitlines()
-        except FileNotFoundError:
-            return {}
-        for line in lines:
-            try:
-                body = json.loads(line)
-                outcome = Outcome(**{name: body[name] for name in Outcome.__dataclass_fields__})
-            except (ValueError, KeyError, TypeError):
-                continue
-            outcomes[outcome.case] = outcome
-        return outcomes
-
-    def begin(self, plan: Plan) -> None:
-        """Note the plan and open the journal."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        body = {"digest": plan.digest, **plan.to_dict()}
-        write_atomically(self.folder / "plan.json", (json.dumps(body, indent=1) + "\n").encode())
-        self._file = self.path.open("ab")
-        if self._file.tell() and not self.path.read_bytes().endswith(b"\n"):
-            self._write(b"\n")  # after a torn line
-
-    def add(self, case: Case, outcome: Outcome) -> None:
-        """Append a finished case, with what a reader would want to know of it."""
-        which = {"data": case.data.name, "network": case.network, "params": dict(case.params), "seed": case.seed}
-        self._write((json.dumps({**which, **asdict(outcome)}) + "\n").encode())
-
-    def close(self) -> None:
-        """Put everything on the disk."""
-        if self._file is not None:
-            os.fsync(self._file.fileno())
-            self._file.close()
-            self._file = None
-
-    def _write(self, line: bytes) -> None:
-        assert self._file is not None
-        self._file.write(line)
-        self._file.flush()
+#: Draws of the bootstrap.
+_DRAWS = 2000
 
 
 @dataclass(frozen=True)
@@ -141,8 +29,8 @@ class Table(Sequence[Row]):
     ----------
     rows : list of dict
         Columns are `plan`, `case`, `data`, `network` (the label), the parameters that the plan names, `seed`, `dtype`, `t`,
-        `error` (the paper's, to time t), and of the whole run `last_tenth`, `status`, `repairs`, `seconds`, `device`, `versions`,
-        `machine`.
+        `error` (the paper's, up to time t), and for the whole run `last_tenth`, `status`, `repairs`, `seconds`, `device`,
+        `versions`, `machine`.
     swept : list of str
         The columns that are parameters.
     """
@@ -183,12 +71,9 @@ class Table(Sequence[Row]):
         return write_table(path, rows)
 
     def settings(self) -> list[Row]:
-        """Mean final error of every setting over its seeds, infinite where one failed, the best of each network first."""
-        groups: dict[tuple[Any, ...], list[Row]] = {}
-        for row in self._last():
-            groups.setdefault((row["data"], row["network"], *(row[name] for name in self.swept)), []).append(row)
+        """Mean final error of every setting over its seeds, infinite if a seed failed; the best of each network first."""
         means = []
-        for rows in groups.values():
+        for rows in self._groups(self._last()):
             errors = [inf if row["error"] is None else row["error"] for row in rows]
             tails = [inf if row["last_tenth"] is None else row["last_tenth"] for row in rows]
             means.append(
@@ -204,9 +89,9 @@ class Table(Sequence[Row]):
         return sorted(means, key=lambda m: (order[m["data"], m["network"]], m["error"]))
 
     def best(self) -> list[Row]:
-        """The best setting of every network on every data: that with the least `error` after the last sample, mean over seeds.
+        """The best setting of every network on every data: the one with the smallest `error` at the end, mean over seeds.
 
-        `error` is the permutation error over all samples from the first on; `last_tenth` that over the last tenth of them.
+        `error` is the permutation error over all samples; `last_tenth` that over the last tenth of them.
         """
         found: dict[tuple[str, str], Row] = {}
         for row in self.settings():
@@ -214,22 +99,68 @@ class Table(Sequence[Row]):
             first["settings"] += 1
         return list(found.values())
 
-    def _last(self) -> Iterator[Row]:
-        last: dict[str, Row] = {row["case"]: row for row in self.rows}  # times ascend
-        yield from last.values()
+    def final_errors(self) -> list[Row]:
+        """The error at the end of every setting, over the seeds that did not fail: mean, 90 % interval, median and range."""
+        found = []
+        for rows in self._groups(self._last()):
+            errors = np.array([row["error"] for row in rows if row["error"] is not None])
+            tails = [row["last_tenth"] for row in rows if row["last_tenth"] is not None]
+            summary: Row = dict.fromkeys(("mean", "low", "high", "median", "least", "largest"))
+            if len(errors):
+                low, high = interval(errors[:, np.newaxis])
+                numbers = (errors.mean(), low[0], high[0], np.median(errors), errors.min(), errors.max())
+                summary = dict(zip(summary, map(float, numbers), strict=True))
+            found.append(
+                {
+                    **{name: rows[0][name] for name in ("data", "network", *self.swept)},
+                    "runs": len(rows),
+                    "n_samples": rows[0]["t"],
+                    "diverged": len(rows) - len(errors),
+                    **summary,
+                    "last_tenth": float(np.mean(tails)) if tails else None,
+                    "seconds": float(np.mean([row["seconds"] for row in rows])),
+                }
+            )
+        return found
+
+    def curves(self) -> list[Row]:
+        """The error of every setting at every time, over the seeds that did not fail: mean and 90 % interval."""
+        found = []
+        for rows in self._groups(row for row in self.rows if row["error"] is not None):
+            times = list(dict.fromkeys(row["t"] for row in rows))
+            errors = np.array([row["error"] for row in rows]).reshape(-1, len(times))
+            head = {name: rows[0][name] for name in ("data", "network", *self.swept)}
+            numbers = zip(
+                times, errors.mean(axis=0).tolist(), *(bound.tolist() for bound in interval(errors)), strict=True
+            )
+            found += [
+                {**head, "t": t, "mean": mean, "low": low, "high": high, "runs": len(errors)}
+                for t, mean, low, high in numbers
+            ]
+        return found
+
+    def _groups(self, rows: Iterable[Row]) -> Iterable[list[Row]]:
+        """The rows of each setting."""
+        groups: dict[tuple[Any, ...], list[Row]] = {}
+        for row in rows:
+            groups.setdefault((row["data"], row["network"], *(row[name] for name in self.swept)), []).append(row)
+        return groups.values()
+
+    def _last(self) -> Iterable[Row]:
+        """The last row of each case: times ascend."""
+        return {row["case"]: row for row in self.rows}.values()
 
 
-def make_table(plan: Plan, outcomes: Callable[[str], Outcome | None]) -> Table:
-    """Join the cases of a plan with what is known of them; a case that has not run has no row."""
+def make_table(plan: Plan, outcomes: Mapping[str, Outcome]) -> Table:
+    """Join the cases of a plan with their outcomes; a case that has not run has no row."""
     rows = []
     digest, swept = plan.digest, plan.swept
     for case in plan.cases():
-        outcome = outcomes(case.key)
+        outcome = outcomes.get(case.key)
         if outcome is None:
             continue
         head: Row = {"plan": digest, "case": case.key, "data": case.data.name, "network": case.label}
-        head |= {name: case.value(name) for name in swept}
-        head |= {"seed": case.seed, "dtype": case.dtype}
+        head |= {**case.values(swept), "seed": case.seed, "dtype": case.dtype}
         names = ("last_tenth", "status", "repairs", "seconds", "device", "versions", "machine")
         tail = {name: getattr(outcome, name) for name in names}
         errors: Sequence[float | None] = outcome.error or [None] * len(outcome.t)
@@ -237,6 +168,22 @@ def make_table(plan: Plan, outcomes: Callable[[str], Outcome | None]) -> Table:
     return Table(rows, swept)
 
 
+def interval(errors: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """90 % confidence interval of the mean of the rows, by the bootstrap: positive, as a logarithmic axis needs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> low, high = interval(np.array([[1.0], [2.0], [3.0]]))
+    >>> bool(1 <= low[0] < 2 < high[0] <= 3)
+    True
+    """
+    n = len(errors)
+    counts = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=_DRAWS)
+    low, high = np.quantile(counts @ errors / n, (0.05, 0.95), axis=0)
+    return low, high
+
+
 def _kind(value: Any) -> str:
-    """What a cell holds, as Parquet tells it: numbers of both kinds can share a column."""
+    """The kind of a cell for Parquet: integers and floats can share a column."""
     return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__

@@ -18,17 +18,7 @@ _TRACKED = ("#D62728", "#1F77B4", "#FF7F0E")  # red, blue and orange, as the pap
 
 
 def scatter_figure(clouds: Mapping[str, NDArray[Any]]) -> Any:
-    """Draw the four point clouds in a row.
-
-    Parameters
-    ----------
-    clouds : mapping
-        "sources", "mixtures", "whitened", "recovered", each (n_points, 2), and "tracked", the indices of three points.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Draw the clouds "sources", "mixtures", "whitened" and "recovered", (n_points, 2) each, and the three points "tracked"."""
     figure = new_figure(13.0, 4.1)
     figure.get_layout_engine().set(w_pad=0.12, rect=(0, 0, 1, 0.95))
     axes = figure.subplots(1, 4)
@@ -46,39 +36,23 @@ def scatter_figure(clouds: Mapping[str, NDArray[Any]]) -> Any:
         axis.locator_params(nbins=5)
         plain(axis)
     for left, right, step in zip(axes, axes[1:], _STEPS, strict=False):
-        _arrow(figure, left, right, step, 1.13, "arc3")
-    _arrow(figure, axes[1], axes[3], "Algorithms 1 and 2: in one step", 1.2, "arc3,rad=-0.09")
+        _arrow(figure, (left, 0.62), (right, 0.38), 1.13, "arc3", "#444444")
+        _label(right, -0.12, 1.16, step, "#444444")
+    _arrow(figure, (axes[1], 0.5), (axes[3], 0.5), 1.2, "arc3,rad=-0.09", "#0072B2")
+    _label(axes[2], 0.5, 1.35, "Algorithms 1 and 2: in one step", "#0072B2")
     return figure
 
 
-def _arrow(figure: Any, left: Any, right: Any, text: str, height: float, bend: str) -> None:
-    """Draw an arrow above the axes, from the middle of one to the middle of another."""
+def _arrow(
+    figure: Any, start: tuple[Any, float], stop: tuple[Any, float], height: float, bend: str, color: str
+) -> None:
+    """Draw an arrow above the axes, between places in two of them."""
     from matplotlib.patches import ConnectionPatch
 
-    far = bend != "arc3"
-    start, stop = (0.62, 0.38) if not far else (0.5, 0.5)
-    figure.add_artist(
-        ConnectionPatch(
-            (start, height),
-            (stop, height),
-            "axes fraction",
-            "axes fraction",
-            axesA=left,
-            axesB=right,
-            arrowstyle="-|>",
-            mutation_scale=12,
-            connectionstyle=bend,
-            color="#444444" if not far else "#0072B2",
-        )
-    )
-    middle = right if not far else figure.axes[2]
-    middle.text(
-        -0.12 if not far else 0.5,
-        height + (0.03 if not far else 0.15),
-        text,
-        transform=middle.transAxes,
-        ha="center",
-        va="bottom",
-        fontsize=9,
-        color="#444444" if not far else "#0072B2",
-    )
+    places = {"xyA": (start[1], height), "xyB": (stop[1], height), "axesA": start[0], "axesB": stop[0]}
+    style = {"arrowstyle": "-|>", "mutation_scale": 12, "connectionstyle": bend, "color": color}
+    figure.add_artist(ConnectionPatch(coordsA="axes fraction", coordsB="axes fraction", **places, **style))
+
+
+def _label(axis: Any, x: float, y: float, text: str, color: str) -> None:
+    axis.text(x, y, text, transform=axis.transAxes, ha="center", va="bottom", fontsize=9, color=color)

@@ -4,21 +4,14 @@ from typing import Any, Literal
 
 from .style import LOOKS, new_figure
 
+Place = tuple[float, float]
+
 _ROWS = (2.4, 1.2, 0.0)
 _INPUT, _OUTPUT, _INTER = "#7F7F7F", "#0072B2", "#E69F00"
 
 
 def network_diagram(network: Literal["InterneuronNICA", "TwoCompartmentNICA"]) -> Any:
-    """Draw one of the single-layer networks.
-
-    Parameters
-    ----------
-    network : {"InterneuronNICA", "TwoCompartmentNICA"}
-        Algorithm 1 with its interneurons, or Algorithm 2 with its dendrites and somas.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    """Draw Algorithm 1 with its interneurons, or Algorithm 2 with its dendrites and somas.
 
     Examples
     --------
@@ -50,9 +43,8 @@ def _interneurons(axis: Any) -> None:
     _neurons(axis, 5.2, "n", "interneurons", "m", _INTER)
     axis.text(1.3, 2.92, r"$W_{xy}$", ha="center", color="#333333", fontsize=12)
     axis.text(3.9, 2.95, r"$W_{yn}$ (out),  $-W_{ny}$ (back)", ha="center", color="#333333", fontsize=11)
-    axis.text(
-        2.6, -0.85, "arrows excite, bars inhibit; every synapse learns from its two neurons", ha="center", fontsize=8
-    )
+    note = "arrows excite, bars inhibit; every synapse learns from its two neurons"
+    axis.text(2.6, -0.85, note, ha="center", fontsize=8)
 
 
 def _compartments(axis: Any) -> None:
@@ -60,9 +52,9 @@ def _compartments(axis: Any) -> None:
         for target in _ROWS:
             _synapse(axis, (0.0, y), (2.6, target), _INPUT)
         axis.annotate("", (3.95, y), (2.85, y), arrowprops={"arrowstyle": "-|>", "color": _OUTPUT, "lw": 1.6})
-    # Each pair of somas once, as bows of growing width that end in bars at both: W_zz is symmetric.
+    # W_zz is symmetric: each pair of somas once, as arcs of growing width with a bar at both ends.
     for upper, lower, width in ((0, 1, -0.6), (1, 2, -0.6), (0, 2, -0.75)):
-        _bow(axis, (4.25, _ROWS[upper]), (4.25, _ROWS[lower]), width)
+        _arc(axis, (4.25, _ROWS[upper]), (4.25, _ROWS[lower]), width)
     _neurons(axis, 2.6, "c", "dendrites", "d", "#56B4E9")
     _neurons(axis, 4.25, "z", "somas", "d", _OUTPUT)
     axis.text(1.3, 2.92, r"$W_{xz}$", ha="center", color="#333333", fontsize=12)
@@ -80,14 +72,7 @@ def _neurons(axis: Any, x: float, symbol: str, title: str, count: str, color: st
     axis.text(x, 3.3, title, ha="center", fontsize=9, color=color)
 
 
-def _synapse(
-    axis: Any,
-    start: tuple[float, float],
-    end: tuple[float, float],
-    color: str,
-    shift: float = 0.0,
-    inhibit: bool = False,
-) -> None:
+def _synapse(axis: Any, start: Place, end: Place, color: str, shift: float = 0.0, inhibit: bool = False) -> None:
     """Draw a connection between the rims of two neurons, moved sideways by `shift`."""
     dx, dy = end[0] - start[0], end[1] - start[1]
     length = float((dx**2 + dy**2) ** 0.5)
@@ -102,16 +87,7 @@ def _synapse(
     )
 
 
-def _bow(axis: Any, start: tuple[float, float], end: tuple[float, float], width: float) -> None:
-    axis.annotate(
-        "",
-        (end[0] + 0.33, end[1] + 0.06),
-        (start[0] + 0.33, start[1] - 0.06),
-        arrowprops={
-            "arrowstyle": "|-|, widthA=0.2, widthB=0.2",
-            "connectionstyle": f"arc3,rad={width}",
-            "color": "#D55E00",
-            "lw": 1.2,
-            "mutation_scale": 12,
-        },
-    )
+def _arc(axis: Any, start: Place, end: Place, width: float) -> None:
+    bars = {"arrowstyle": "|-|, widthA=0.2, widthB=0.2", "connectionstyle": f"arc3,rad={width}", "mutation_scale": 12}
+    ends = (end[0] + 0.33, end[1] + 0.06), (start[0] + 0.33, start[1] - 0.06)
+    axis.annotate("", *ends, arrowprops={**bars, "color": "#D55E00", "lw": 1.2})

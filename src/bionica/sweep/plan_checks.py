@@ -1,4 +1,4 @@
-"""What a plan may hold, checked: every message names the key, the value and the remedy."""
+"""Checks of what a plan holds. Every message names the key, the value and the remedy."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -6,22 +6,22 @@ from math import isfinite
 from numbers import Integral, Real
 from typing import Any
 
-__all__ = ["PlanError", "known", "number", "one_of", "table", "whole"]
+__all__ = ["PlanError", "check_choice", "check_integer", "check_keys", "check_mapping", "check_name", "check_number"]
 
 
 class PlanError(ValueError):
     """A plan that cannot be run as it stands; the message names the key, the value and the remedy."""
 
 
-def table(value: Any, where: str) -> Mapping[str, Any]:
+def check_mapping(value: Any, where: str) -> Mapping[str, Any]:
     """Return `value` if it is a table of keys and values."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise PlanError(f"{where} = {value!r} is not a table of keys and values")
     return value
 
 
-def known(given: Mapping[str, Any], allowed: Iterable[str], where: str) -> None:
-    """Refuse a key that is not allowed, naming the nearest."""
+def check_keys(given: Mapping[str, Any], allowed: Iterable[str], where: str) -> None:
+    """Refuse a key that is not allowed, and suggest the nearest one."""
     allowed = list(allowed)
     for key in given:
         if key not in allowed:
@@ -30,7 +30,7 @@ def known(given: Mapping[str, Any], allowed: Iterable[str], where: str) -> None:
             raise PlanError(f"{where} has no key {key!r}: {hint}There are {', '.join(allowed)}")
 
 
-def one_of(value: Any, choices: Iterable[str], where: str) -> str:
+def check_choice(value: Any, choices: Iterable[str], where: str) -> str:
     """Return `value` if it is one of some words."""
     choices = list(choices)
     if not isinstance(value, str) or value not in choices:
@@ -38,8 +38,15 @@ def one_of(value: Any, choices: Iterable[str], where: str) -> str:
     return value
 
 
-def whole(value: Any, where: str, least: int) -> int:
-    """Return `value` if it is a whole number that is large enough; 1e5 is one."""
+def check_name(value: Any, where: str) -> str:
+    """Return `value` if it can name something in the table of results."""
+    if not isinstance(value, str) or not value:
+        raise PlanError(f"{where} = {value!r}: give the word that names it in the table")
+    return value
+
+
+def check_integer(value: Any, where: str, least: int) -> int:
+    """Return `value` if it is an integer, `least` or more; 1e5 is an integer."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
@@ -47,8 +54,8 @@ def whole(value: Any, where: str, least: int) -> int:
     return int(value)
 
 
-def number(value: Any, where: str) -> float:
-    """Return `value` if it is a number."""
+def check_number(value: Any, where: str) -> float:
+    """Return `value` if it is a finite number."""
     if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(float(value)):
         raise PlanError(f"{where} = {value!r}: give a finite number")
     return float(value)

@@ -1,8 +1,9 @@
-"""How one network learned: its error as samples came, and the weights it ended with."""
+"""How one network learned: its error against the samples seen, and its final weights."""
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from .style import new_figure, plain
@@ -14,18 +15,7 @@ _LINES = (("#D55E00", "-"), ("#0072B2", "--"), ("#009E73", "-."))
 
 
 def learning_figure(curves: Sequence[tuple[str, Sequence[tuple[int, float]]]], floor: float | None = None) -> Any:
-    """Draw error against samples, log-log, a curve for each way of learning.
-
-    Parameters
-    ----------
-    curves : sequence of (str, sequence of (int, float))
-        What to call a curve, and its samples seen and errors.
-    floor : float, optional
-        An error to draw as a level: what the correlation of the sources alone costs.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    """Draw curves of error against samples seen, log-log, each with its label, and the correlation floor of the sources.
 
     Examples
     --------
@@ -52,14 +42,7 @@ def learning_figure(curves: Sequence[tuple[str, Sequence[tuple[int, float]]]], f
 def weights_figure(matrices: Sequence[tuple[str, Array, Sequence[str], Sequence[str]]]) -> Any:
     """Draw matrices side by side as coloured numbers, zero white, each on its own scale.
 
-    Parameters
-    ----------
-    matrices : sequence of (str, ndarray, sequence of str, sequence of str)
-        A title, a matrix, and what its rows and its columns are.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    A matrix comes with its title before it, and the names of its rows and columns after it.
 
     Examples
     --------
@@ -72,7 +55,7 @@ def weights_figure(matrices: Sequence[tuple[str, Array, Sequence[str], Sequence[
     for axis, (title, W, rows, columns) in zip(axes, matrices, strict=True):
         largest = float(abs(W).max()) or 1.0
         axis.imshow(W, cmap="PuOr", vmin=-largest, vmax=largest)
-        for (i, j), value in _entries(W):
+        for (i, j), value in np.ndenumerate(W):
             color = "white" if abs(value) > 0.6 * largest else "black"
             axis.text(j, i, f"{value:.3f}", ha="center", va="center", fontsize=10, color=color)
         axis.set_xticks(range(len(columns)), columns, fontsize=9)
@@ -81,7 +64,3 @@ def weights_figure(matrices: Sequence[tuple[str, Array, Sequence[str], Sequence[
         axis.spines[:].set_visible(False)
         axis.set_title(title, fontsize=11)
     return figure
-
-
-def _entries(W: Array) -> list[tuple[tuple[int, int], float]]:
-    return [((i, j), float(value)) for i, row in enumerate(W) for j, value in enumerate(row)]

@@ -1,0 +1,132 @@
+"""Results on disk as they finish: a journal that survives a kill.
+
+The folder of a sweep holds
+
+    plan.json         the plan that ran last, and its digest
+    journal.jsonl     a line for each finished case, appended as it finishes
+    results.csv       the table: a row for each case and time
+    results.parquet   the same, where pyarrow is installed
+
+A line that a kill left incomplete is ignored, and its case is run again. Nothing is ever removed from the journal. Cases are
+known by a digest of everything that their results depend on: after a change of the plan, new cases are run, the others kept.
+"""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+from ..io import write_atomically
+from .cases import Case
+from .plan import Plan
+from .provenance import machine, versions
+from .running_error import ErrorSums, errors_of
+
+__all__ = ["Journal", "Outcome", "failed", "finished"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one case.
+
+    Attributes
+    ----------
+    case : str
+        Key of the case.
+    status : str
+        "ok", "diverged at sample n", or why it could not run.
+    t : list of int
+        The times of the plan.
+    error : list of float or None
+        The error at these times; None if the case failed or the sources are unknown.
+    last_tenth : float or None
+        The error over the last tenth of the samples.
+    repairs : int
+        How often guards acted, and samples were regularised or did not settle.
+    seconds : float
+        Duration.
+    device, versions, machine : str
+        What computed it.
+    """
+
+    case: str
+    status: str
+    t: list[int]
+    error: list[float] | None
+    last_tenth: float | None
+    repairs: int
+    seconds: float
+    device: str
+    versions: str
+    machine: str
+
+
+def finished(case: Case, sums: ErrorSums, repairs: int, seconds: float, device: str) -> Outcome:
+    """Return the outcome of a case that went through all its samples."""
+    error, last = errors_of(sums, case.times) if case.data.d else (None, None)
+    return Outcome(case.key, "ok", list(case.times), error, last, repairs, seconds, device, versions(), machine())
+
+
+def failed(case: Case, status: str, repairs: int, seconds: float, device: str) -> Outcome:
+    """Return the outcome of a case that ended early."""
+    return Outcome(case.key, status, list(case.times), None, None, repairs, seconds, device, versions(), machine())
+
+
+class Journal:
+    """The finished cases of a folder.
+
+    Parameters
+    ----------
+    folder : path
+        Made if it does not exist.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]):
+        self.folder = Path(folder)
+        self.path = self.folder / "journal.jsonl"
+        self._file: IO[bytes] | None = None
+
+    def read(self) -> dict[str, Outcome]:
+        """Return every finished case by its key; incomplete lines are skipped."""
+        outcomes = {}
+        try:
+            lines = self.path.read_bytes().splitlines()
+        except FileNotFoundError:
+            return {}
+        for line in lines:
+            try:
+                body = json.loads(line)
+                outcome = Outcome(**{name: body[name] for name in Outcome.__dataclass_fields__})
+            except (ValueError, KeyError, TypeError):
+                continue
+            outcomes[outcome.case] = outcome
+        return outcomes
+
+    def begin(self, plan: Plan) -> None:
+        """Write the plan and open the journal."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        body = {"digest": plan.digest, **plan.to_dict()}
+        write_atomically(self.folder / "plan.json", (json.dumps(body, indent=1) + "\n").encode())
+        self._file = self.path.open("ab+")
+        if self._file.tell():
+            self._file.seek(-1, os.SEEK_END)
+            if self._file.read() != b"\n":  # an incomplete line
+                self._write(b"\n")
+
+    def add(self, case: Case, outcome: Outcome) -> None:
+        """Append a finished case, with its parameters for a human reader."""
+        which = {"data": case.data.name, "network": case.network, "params": dict(case.params), "seed": case.seed}
+        self._write((json.dumps({**which, **asdict(outcome)}) + "\n").encode())
+
+    def close(self) -> None:
+        """Write everything to the disk."""
+        if self._file is not None:
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self._file = None
+
+    def _write(self, line: bytes) -> None:
+        assert self._file is not None
+        self._file.write(line)
+        self._file.flush()
