@@ -49,8 +49,8 @@ def _arrow(
     """Draw an arrow above the axes, between places in two of them."""
     from matplotlib.patches import ConnectionPatch
 
-    places = {"xyA": (start[1], height), "xyB": (stop[1], height), "axesA": start[0], "axesB": stop[0]}
-    style = {"arrowstyle": "-|>", "mutation_scale": 12, "connectionstyle": bend, "color": color}
+    places: dict[str, Any] = {"xyA": (start[1], height), "xyB": (stop[1], height), "axesA": start[0], "axesB": stop[0]}
+    style: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 12, "connectionstyle": bend, "color": color}
     figure.add_artist(ConnectionPatch(coordsA="axes fraction", coordsB="axes fraction", **places, **style))
 
 

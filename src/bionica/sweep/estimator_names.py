@@ -8,6 +8,7 @@ references that need them; an estimator that separates ignores them.
 import hashlib
 import inspect
 import sys
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -25,8 +26,7 @@ __all__ = ["canonical_name", "check_importable", "find_estimator", "is_online", 
 def find_estimator(name: Any, where: str = "network") -> Any:
     """Return the class that a plan calls `name`.
 
-    Without a module this is an estimator of bionica, or else the last concrete subclass of `OnlineNICA` of this name that was
-    defined or imported.
+    Without a module this is an estimator of bionica, or else the last concrete subclass of `OnlineNICA` of this name.
 
     Examples
     --------
@@ -75,14 +75,15 @@ def canonical_name(cls: Any) -> str:
     return name if _ours().get(name) is cls or not importable else f"{cls.__module__}:{cls.__qualname__}"
 
 
-def check_importable(name: str) -> None:
-    """Refuse an estimator that worker processes cannot import."""
-    cls = find_estimator(name)
-    if cls.__module__ == "__main__" or (name not in _ours() and ":" not in canonical_name(cls)):
-        raise PlanError(
-            f"network {name!r} is defined in a script, notebook or function, where worker processes cannot import it: put it into "
-            "a module and name it as module:Class, or run in this process (n_jobs=1, --jobs 1)"
-        )
+def check_importable(names: Iterable[str]) -> None:
+    """Refuse estimators that worker processes cannot import."""
+    for name in set(names):
+        cls = find_estimator(name)
+        if cls.__module__ == "__main__" or (name not in _ours() and ":" not in canonical_name(cls)):
+            raise PlanError(
+                f"network {name!r} is defined in a script, notebook or function, where worker processes cannot import it: put "
+                "it into a module and name it as module:Class, or run in this process (n_jobs=1, --jobs 1)"
+            )
 
 
 def source_digest(name: str) -> str:

@@ -2,14 +2,13 @@
 
 import time
 from collections.abc import Generator, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..estimators._exceptions import DivergenceError
 from .cases import Case
-from .data import Data, LoadedData
+from .data import LoadedData
 from .journal import Outcome, failed, finished
 from .running_error import add_outputs, new_sums
 
@@ -17,9 +16,13 @@ __all__ = ["run_case", "run_in_order"]
 
 
 def run_in_order(cases: Sequence[Case]) -> Generator[Outcome, None, None]:
-    """Run cases one after the other in this process. Cases on the same data should be neighbours: then data are made once."""
+    """Run cases one after the other in this process; neighbours on the same data share the arrays."""
+    key, data = None, None
     for case in cases:
-        yield run_case(case, _load(case.data, case.data.seed_of(case.seed), case.dtype))
+        if data is None or case.data_key != key:
+            data = None  # not two at a time
+            key, data = case.data_key, case.data.load(case.seed, case.dtype)
+        yield run_case(case, data)
 
 
 def run_case(case: Case, data: LoadedData) -> Outcome:
@@ -48,8 +51,3 @@ def _outputs(model: Any, X: Any, S: Any) -> Any:
             f"{type(model).__name__} gives {Y.shape[1]} outputs for {S.shape[1]} sources: set its n_components"
         )
     return Y
-
-
-@lru_cache(maxsize=1)  # of neighbouring cases and batches
-def _load(data: Data, seed: int, dtype: str) -> LoadedData:
-    return data.load(seed, dtype)

@@ -4,20 +4,21 @@ Cases travel in batches that share their data. A worker makes the data itself (f
 and runs its batch in order. The first batches are the largest, so that all workers finish at about the same time.
 """
 
+import sys
 import warnings
 from collections.abc import Generator, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import replace
-from itertools import groupby
+from functools import lru_cache
 from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
 from .cases import Case
-from .data import Data
-from .estimator_names import check_importable
+from .data import Data, LoadedData
+from .estimator_names import check_importable, find_estimator, is_online
 from .journal import Outcome
-from .run_case import run_case, run_in_order
+from .run_case import run_case
 
 __all__ = ["WorkerDiedError", "batches", "run_dask", "run_joblib"]
 
@@ -31,23 +32,21 @@ class WorkerDiedError(RuntimeError):
     """A worker process that ended before its batch did."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "a worker process died, perhaps for lack of memory: run again with fewer; finished cases are kept"
-        )
+        what = "a worker process died, perhaps for lack of memory"
+        super().__init__(f"{what}: run again with fewer processes; finished cases are kept")
 
 
 def run_joblib(cases: Sequence[Case], n_jobs: int, backend: str) -> Generator[Outcome, None, None]:
-    """Run cases through a backend of joblib and yield their outcomes as batches finish. Closing the generator stops the workers."""
+    """Run cases through a backend of joblib and yield their outcomes as batches finish; closing it stops the workers."""
     from joblib import Parallel, delayed, parallel_config
 
     options: dict[str, Any] = {}
     if backend == "loky":
-        for name in {case.network for case in cases}:
-            check_importable(name)
+        check_importable(case.network for case in cases)
         compile_networks(cases)
-        # Workers that loaded another version of a user's estimator are not used again: their arguments differ.
-        sources = tuple(sorted({case.source for case in cases}))
-        options = {"inner_max_num_threads": 1, "initializer": _start_worker, "initargs": (sources,)}
+        # joblib reuses workers whose arguments are equal: not those that loaded another version of a user's estimator.
+        versions = (*sorted({case.source for case in cases}), *sys.path)
+        options = {"inner_max_num_threads": 1, "initializer": _start_worker, "initargs": versions}
     with parallel_config(backend, **options):
         parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")
     results = parallel(delayed(run_batch)(batch) for batch in batches(cases, n_jobs))
@@ -68,8 +67,7 @@ def run_dask(cases: Sequence[Case], scheduler: str) -> Generator[Outcome, None, 
         from distributed import Client, KilledWorker, as_completed
     except ImportError as error:
         raise ImportError("a scheduler needs Dask: pip install 'bionica[dask]'") from error
-    for name in {case.network for case in cases}:
-        check_importable(name)
+    check_importable(case.network for case in cases)
     try:
         client = Client(scheduler, timeout=SCHEDULER_TIMEOUT)
     except (OSError, ValueError) as error:
@@ -89,25 +87,30 @@ def run_dask(cases: Sequence[Case], scheduler: str) -> Generator[Outcome, None, 
 
 
 def batches(cases: Sequence[Case], n_workers: int) -> list[list[Case]]:
-    """Cut cases into batches on the same data, each at most a quarter of a worker's share of what is left."""
+    """Cut cases into batches on the same data, each about a quarter of a worker's share of what is left; long cases first."""
     left = sum(case.cost for case in cases)
     cut: list[list[Case]] = []
-    by_data = sorted(cases, key=lambda case: case.data_key)
-    for _, group in groupby(by_data, key=lambda case: case.data_key):
-        room = 0.0
-        for case in group:
-            if room < case.cost / 2 or not cut or cut[-1][0].data_key != case.data_key:
-                cut.append([])
-                room = min(LARGEST_BATCH, max(SMALLEST_BATCH, left / (4 * n_workers)))
-            cut[-1].append(case)
-            room -= case.cost
-            left -= case.cost
+    room = 0.0
+    for case in sorted(cases, key=lambda case: (-case.cost, case.data_key)):
+        if not cut or cut[-1][0].data_key != case.data_key or room < case.cost / 2:
+            cut.append([])
+            room = min(LARGEST_BATCH, max(SMALLEST_BATCH, left / (4 * n_workers)))
+        cut[-1].append(case)
+        room -= case.cost
+        left -= case.cost
     return cut
 
 
 def run_batch(batch: list[Case]) -> list[Outcome]:
     """Run the cases of a batch in a worker."""
-    return list(run_in_order(batch))
+    first = batch[0]
+    data = _load(first.data, first.data.seed_of(first.seed), first.dtype)
+    return [run_case(case, data) for case in batch]
+
+
+@lru_cache(maxsize=1)  # the next batch may have the same data
+def _load(data: Data, seed: int, dtype: str) -> LoadedData:
+    return data.load(seed, dtype)
 
 
 def compile_networks(cases: Sequence[Case]) -> None:
@@ -116,13 +119,13 @@ def compile_networks(cases: Sequence[Case]) -> None:
     for case in cases:
         words = tuple(item for item in case.params if isinstance(item[1], bool) or not isinstance(item[1], int | float))
         kinds.setdefault((case.network, case.published, words, case.dtype), case)
-    for case in kinds.values():
+    for case in (case for case in kinds.values() if is_online(find_estimator(case.network))):
         d = min(case.parameters().get("n_components", 3), 50)
         few = Data("compile", "sparse_uniform", d, d, 100 + 24 * d)  # enough for a natural network to start
         params = tuple(item for item in case.params if item[0] != "n_components")
         run_case(replace(case, data=few, params=params, times=(few.T,)), few.load(0, case.dtype))
 
 
-def _start_worker(sources: tuple[str, ...]) -> None:
+def _start_worker(*versions: str) -> None:
     """Prepare a worker process: the table counts samples that did not settle, so nobody is warned of them."""
     warnings.simplefilter("ignore", ConvergenceWarning)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from .._compat.joblib import streaming_backends
 from . import run_cuda, run_processes
@@ -101,7 +102,8 @@ class Sweep:
         if self.journal is not None:
             self.journal.begin(self.plan)
         try:
-            with warnings.catch_warnings(), closing(self.engine.run(self.missing)) as found:
+            # One BLAS thread, here as in worker processes: the same bits, and no thread waits for another.
+            with threadpool_limits(1), warnings.catch_warnings(), closing(self.engine.run(self.missing)) as found:
                 # The table counts samples that did not settle; thousands of warnings would tell no more.
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 for outcome in found:
