@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import bionica
-from bionica._compat.numba_cuda import cuda, with_row_stack
+from bionica._compat.numba_cuda import cuda, row_stack
 from bionica.engines.cuda import launch as gpu
 from bionica.networks.schedules import learning_rates
 
@@ -79,7 +79,7 @@ def grid():
     return lines
 
 
-@with_row_stack()
+@row_stack()
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/gpu.md")
