@@ -10,7 +10,7 @@ import math
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,48 +105,50 @@ class LineParser:
                 continue
             if self.width is None and self._start(line):
                 continue
+            cells = self._cells(line)
             try:
-                rows.append(self._row(number, self._cells(line)))
-            except InputError as error:
-                raise BadLine(str(error), self._block(rows)) from None
+                row = [float(cells[j]) for j in self.kept]
+            except (ValueError, IndexError):
+                row = [math.nan]
+            if len(cells) != self.width or not all(map(math.isfinite, row)):
+                raise BadLine(self._fault(number, cells), self._block(rows))
+            rows.append(row)
         return self._block(rows)
 
     def _block(self, rows: list[list[float]]) -> Array:
         return np.array(rows, np.float64).reshape(-1, len(self.kept))
 
-    def _row(self, number: int, cells: list[str]) -> list[float]:
-        """Return the mixtures of a line, or say what is wrong with it."""
+    def _fault(self, number: int, cells: list[str]) -> str:
+        """Return what is wrong with a line."""
         place = f"{self.name}, line {number}"
         if len(cells) != self.width:
-            raise InputError(
+            return (
                 f"{place} has {len(cells)} values where {self.width} are expected: every line must hold one number for "
                 "each mixture"
             )
-        row = [_number(cells[j]) for j in self.kept]
-        for j, value in zip(self.kept, row, strict=True):
-            if value is None or not math.isfinite(value):
-                where = f"{place}, column {j + 1}" + (f" ({self.header[j]})" if self.header else "")
-                if value is not None:
-                    raise InputError(f"{where} is {value}: drop or fill such samples first")
-                what = f"{cells[j][:40]!r} is not a number" if cells[j] else "is empty"
-                remedy = f"correct it, remove the line, or leave the column out with --skip {j + 1}"
-                if _number(cells[j].replace(",", ".")) is not None:
-                    remedy = "write decimal points, not commas"
-                raise InputError(f"{where}: {what}: {remedy}")
-        return cast("list[float]", row)
+        values = [_number(cell) for cell in cells]
+        j = next(j for j in self.kept if (value := values[j]) is None or not math.isfinite(value))
+        where = f"{place}, column {j + 1}" + (f" ({self.header[j]})" if self.header else "")
+        if values[j] is not None:
+            return f"{where} is {values[j]}: drop or fill such samples first"
+        what = f"{cells[j].strip()[:40]!r} is not a number" if cells[j].strip() else "is empty"
+        remedy = f"correct it, remove the line, or leave the column out with --skip {j + 1}"
+        if _number(cells[j].replace(",", ".")) is not None:
+            remedy = "write decimal points, not commas"
+        return f"{where}: {what}: {remedy}"
 
     def _cells(self, line: str) -> list[str]:
         if self.separator is None:
             return line.replace('"', "").split()
         if '"' in line:
-            return [cell.strip() for cell in next(csv.reader([line], delimiter=self.separator))]
-        return [cell.strip() for cell in line.split(self.separator)]
+            return next(csv.reader([line], delimiter=self.separator))
+        return line.split(self.separator)
 
     def _start(self, line: str) -> bool:
         """Find separator, width and columns in the first line; return whether it is a header."""
         for separator in (*_SEPARATORS, None):
             self.separator = separator
-            cells = self._cells(line)
+            cells = [cell.strip() for cell in self._cells(line)]
             if len(cells) > 1:
                 break
         self.width = len(cells)
