@@ -14,10 +14,13 @@ import inspect
 
 from numba.extending import overload, register_jitable
 
-FASTMATH = {"nsz", "arcp", "contract", "afn", "reassoc"}
+_ORDERED = {"nsz", "arcp", "contract", "afn"}
+FASTMATH = {*_ORDERED, "reassoc"}
 
 hot = register_jitable(forceinline=True, fastmath=FASTMATH)
 cold = register_jitable(forceinline=False, fastmath=FASTMATH)
+# For sums of few terms, which are slower when they are vectorised.
+ordered = register_jitable(forceinline=True, fastmath=_ORDERED)
 
 
 def generic(stub):

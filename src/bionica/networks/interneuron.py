@@ -30,12 +30,12 @@ from .plasticity import (
     follow,
     follow_input,
     hebb_input,
+    hebb_uncentred,
     mean_weight,
     multiply,
     product_and_hebb,
     project,
     subtract,
-    transposed_product_and_hebb,
 )
 from .rule import Rule, bookkeeping, register
 from .settling.exact import REFRESH, inverse, invert
@@ -87,7 +87,6 @@ class Work(NamedTuple):
     dy: np.ndarray
     dn: np.ndarray
     p: np.ndarray  # W_ny dn
-    q: np.ndarray  # W_yn' dn
     W: np.ndarray  # a matrix of the shape of W_ny
     ws: Any
 
@@ -119,10 +118,10 @@ def workspace(state):
     """Allocate scratch arrays."""
     m, d = state.W_yn.shape
     dtype = state.W_xy.dtype
-    c, y, dy, p, q = np.zeros((5, d), dtype)
+    c, y, dy, p = np.zeros((4, d), dtype)
     n, dn = np.zeros((2, m), dtype)
     W = np.zeros((d, m), dtype)
-    return Work(c, y, n, dy, dn, p, q, W, scratch(d, dtype))
+    return Work(c, y, n, dy, dn, p, W, scratch(d, dtype))
 
 
 def settle(state, work, params, X, t):
@@ -143,8 +142,8 @@ def learn(state, work, params, X, t, rates):
     subtract(y, state.y_bar, dy)
     subtract(n, state.n_bar, dn)
     product_and_hebb(W_ny, eta, dy, dn, work.p)
-    transposed_product_and_hebb(W_yn, eta, dn, dy, work.q)
-    follow_interneurons(params.dynamics, state.M, state.H, eta, work.p, work.q, dy, dn, work.ws)
+    follow_interneurons(params.dynamics, W_yn, state.M, state.H, eta, work.p, dy, dn, work.ws)
+    hebb_uncentred(W_yn, eta, dn, dy)
     hebb_input(W_xy, eta, y, state.y_bar, X, t, state.x_bar)
     if params.average:
         weight = averaging_weight(state.t[0], params.gamma, params.horizon)

@@ -31,7 +31,6 @@ from .plasticity import (
     product_and_hebb,
     project,
     subtract,
-    transposed_product_and_hebb,
 )
 from .rule import Rule, bookkeeping, register
 from .settling.exact import REFRESH, inverse, invert
@@ -84,7 +83,6 @@ class Work(NamedTuple):
     dy: np.ndarray
     dn: np.ndarray
     p: np.ndarray  # W_ny dn
-    q: np.ndarray  # W_yn' dn
     W: np.ndarray  # a matrix of the shape of W_ny
     ws: Any
 
@@ -111,10 +109,10 @@ def workspace(state):
     """Allocate scratch arrays."""
     m, d = state.W_yn.shape
     dtype = state.W_xy.dtype
-    c, y, dy, p, q = np.zeros((5, d), dtype)
+    c, y, dy, p = np.zeros((4, d), dtype)
     n, dn = np.zeros((2, m), dtype)
     W = np.zeros((d, m), dtype)
-    return Work(natural_input.workspace(d, dtype), c, y, n, dy, dn, p, q, W, scratch(d, dtype))
+    return Work(natural_input.workspace(d, dtype), c, y, n, dy, dn, p, W, scratch(d, dtype))
 
 
 def settle(state, work, params, X, t):
@@ -139,8 +137,8 @@ def learn(state, work, params, X, t, rates):
     subtract(n, state.n_bar, dn)
     hebb_uncentred(W_xy, eta, dy, work.first.r)
     product_and_hebb(W_ny, 0.5 * eta, dy, dn, work.p)
-    transposed_product_and_hebb(W_yn, 0.5 * eta, dn, dy, work.q)
-    follow_interneurons(params.dynamics, state.M, state.H, 0.5 * eta, work.p, work.q, dy, dn, work.ws)
+    follow_interneurons(params.dynamics, W_yn, state.M, state.H, 0.5 * eta, work.p, dy, dn, work.ws)
+    hebb_uncentred(W_yn, 0.5 * eta, dn, dy)
     if params.average:
         weight = averaging_weight(state.inp.n[0], params.gamma, params.horizon)
         average(state.W_xy_mean, W_xy, weight)

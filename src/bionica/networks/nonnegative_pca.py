@@ -96,8 +96,9 @@ def learn(state, work, params, X, t, rates):
     for j in range(h.shape[0]):
         e[j] = h[j]
     for i in range(y.shape[0]):
+        a = y[i]
         for j in range(h.shape[0]):
-            e[j] -= W[i, j] * y[i]
+            e[j] -= W[i, j] * a
     for i in range(y.shape[0]):
         a = eta * y[i]
         for j in range(h.shape[0]):

@@ -3,12 +3,25 @@
 Loops index X[t, j] in place: at d = 3 slicing X[t] costs more than the whole step.
 """
 
-from .generic import cold, hot
+from .generic import cold, hot, ordered
+
+#: Sums of fewer terms are taken in order.
+FEW = 12
 
 
 @hot
 def dot(A, i, v):
     """The sum of A_ij v_j over j."""
+    if v.shape[0] < FEW:
+        return _short_dot(A, i, v)
+    s = A.dtype.type(0)
+    for j in range(v.shape[0]):
+        s += A[i, j] * v[j]
+    return s
+
+
+@ordered
+def _short_dot(A, i, v):
     s = A.dtype.type(0)
     for j in range(v.shape[0]):
         s += A[i, j] * v[j]
@@ -18,6 +31,16 @@ def dot(A, i, v):
 @hot
 def dot_rows(A, i, B, j, n):
     """The sum of A_ip B_jp over the first n p."""
+    if n < FEW:
+        return _short_dot_rows(A, i, B, j, n)
+    s = A.dtype.type(0)
+    for p in range(n):
+        s += A[i, p] * B[j, p]
+    return s
+
+
+@ordered
+def _short_dot_rows(A, i, B, j, n):
     s = A.dtype.type(0)
     for p in range(n):
         s += A[i, p] * B[j, p]
@@ -97,9 +120,9 @@ def hebb(W, eta, post, post_bar, pre, pre_bar):
     """W <- W + eta ((post - post_bar)(pre - pre_bar)' - W)."""
     eta = W.dtype.type(eta)
     for i in range(W.shape[0]):
-        a = post[i] - post_bar[i]
+        a = eta * (post[i] - post_bar[i])
         for j in range(W.shape[1]):
-            W[i, j] += eta * (a * (pre[j] - pre_bar[j]) - W[i, j])
+            W[i, j] += a * (pre[j] - pre_bar[j]) - eta * W[i, j]
 
 
 @hot
@@ -107,9 +130,9 @@ def hebb_input(W, eta, post, post_bar, X, t, x_bar):
     """W <- W + eta ((post - post_bar)(x_t - x_bar)' - W)."""
     eta = W.dtype.type(eta)
     for i in range(W.shape[0]):
-        a = post[i] - post_bar[i]
+        a = eta * (post[i] - post_bar[i])
         for j in range(W.shape[1]):
-            W[i, j] += eta * (a * (X[t, j] - x_bar[j]) - W[i, j])
+            W[i, j] += a * (X[t, j] - x_bar[j]) - eta * W[i, j]
 
 
 @hot
@@ -117,8 +140,9 @@ def hebb_uncentred(W, eta, post, pre):
     """W <- W + eta (post pre' - W)."""
     eta = W.dtype.type(eta)
     for i in range(W.shape[0]):
+        a = eta * post[i]
         for j in range(W.shape[1]):
-            W[i, j] += eta * (post[i] * pre[j] - W[i, j])
+            W[i, j] += a * pre[j] - eta * W[i, j]
 
 
 @hot
@@ -127,20 +151,9 @@ def product_and_hebb(W, eta, post, pre, out):
     eta = W.dtype.type(eta)
     for i in range(W.shape[0]):
         out[i] = dot(W, i, pre)
+        a = eta * post[i]
         for j in range(W.shape[1]):
-            W[i, j] += eta * (post[i] * pre[j] - W[i, j])
-
-
-@hot
-def transposed_product_and_hebb(W, eta, post, pre, out):
-    """out <- W' post, then W <- W + eta (post pre' - W); row by row, so that each row is read once."""
-    eta = W.dtype.type(eta)
-    for j in range(W.shape[1]):
-        out[j] = 0
-    for i in range(W.shape[0]):
-        for j in range(W.shape[1]):
-            out[j] += W[i, j] * post[i]
-            W[i, j] += eta * (post[i] * pre[j] - W[i, j])
+            W[i, j] += a * pre[j] - eta * W[i, j]
 
 
 @hot

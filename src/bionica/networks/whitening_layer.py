@@ -212,8 +212,9 @@ def solve(B, c, h, g):
     for p in range(g.shape[0]):
         g[p] = 0
     for i in range(c.shape[0]):
+        v = c[i]
         for p in range(g.shape[0]):
-            g[p] += B[i, p] * c[i]
+            g[p] += B[i, p] * v
     apply(B, g, h)
 
 
@@ -225,9 +226,10 @@ def solved(eps, W_hg, c, c_sum, h, g, ws):
     for i in range(d):
         w[i] = c[i]
     for p in range(g.shape[0]):
-        g[p] = dot(W_hg, p, h)
+        v = dot(W_hg, p, h)
+        g[p] = v
         for i in range(d):
-            w[i] -= W_hg[p, i] * g[p]
+            w[i] -= W_hg[p, i] * v
     worst = zero
     for i in range(d):
         worst = max(worst, abs(w[i]))

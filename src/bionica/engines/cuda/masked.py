@@ -184,7 +184,7 @@ def _interneurons_pivoted(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
 
 
 @follow_interneurons.register(Masked)
-def _follow_interneurons_masked(dynamics, M, H, eta, p, q, dy, dn, ws):
+def _follow_interneurons_masked(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
     follow_product(M, eta, p, p, dy, dn)
 
 

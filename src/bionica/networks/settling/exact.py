@@ -106,8 +106,9 @@ def follow_outer(H, rate, z, ws):
     for i in range(d):
         g[i] *= f
     for i in range(d):
+        f = g[i]
         for j in range(d):
-            H[i, j] = grow * H[i, j] - g[i] * g[j]
+            H[i, j] = grow * H[i, j] - f * g[j]
 
 
 @hot
@@ -140,8 +141,10 @@ def follow_symmetric(H, s, b, a, ws):
             Hb[i] = 0
             Ha[i] = 0
     for i in range(d):
+        f = Hb[i]
+        e = Ha[i]
         for j in range(d):
-            H[i, j] = grow * H[i, j] + (Hb[i] * Hb[j] - Ha[i] * Ha[j])
+            H[i, j] = grow * H[i, j] + (f * Hb[j] - e * Ha[j])
 
 
 # ---------------------------------------------------------------------------------------------- the fixed point

@@ -53,10 +53,10 @@ def settle_interneurons(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
 
 
 @generic
-def follow_interneurons(dynamics, M, H, eta, p, q, dy, dn, ws):
+def follow_interneurons(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
     """M and H after W_yn <- W_yn + eta (dn dy' - W_yn) and W_ny <- W_ny + eta (dy dn' - W_ny).
 
-    With s = (1 - eta)^2, and p = W_ny dn and q = W_yn' dn of the weights before,
+    With s = (1 - eta)^2, p = W_ny dn and q = W_yn' dn of the weights before, of which p and W_yn are given,
 
         M <- s M + eta (1 - eta) (p dy' + dy q') + eta^2 |dn|^2 dy dy'
     """
@@ -80,14 +80,20 @@ def _settle_interneurons_gradient(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
 
 
 @follow_interneurons.register(Exact)
-def _follow_interneurons_exact(dynamics, M, H, eta, p, q, dy, dn, ws):
+def _follow_interneurons_exact(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
     s = follow_product(M, eta, p, p, dy, dn)  # q is p
     follow_symmetric(H, s, p, dy, ws)
 
 
 @follow_interneurons.register(ExactAsymmetric)
 @follow_interneurons.register(ProjectedGradient)
-def _follow_interneurons_asymmetric(dynamics, M, H, eta, p, q, dy, dn, ws):
+def _follow_interneurons_asymmetric(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
+    q = ws.free
+    for i in range(q.shape[0]):
+        q[i] = 0
+    for a in range(dn.shape[0]):
+        for i in range(q.shape[0]):
+            q[i] += W_yn[a, i] * dn[a]
     follow_product(M, eta, p, q, dy, dn)
 
 
@@ -108,6 +114,8 @@ def follow_product(M, eta, p, q, dy, dn):
         q[i] = b
     s = rest * rest
     for i in range(d):
+        a = p[i]
+        b = dy[i]
         for j in range(d):
-            M[i, j] = s * M[i, j] + (p[i] * dy[j] + dy[i] * q[j])
+            M[i, j] = s * M[i, j] + (a * dy[j] + b * q[j])
     return s
