@@ -144,7 +144,7 @@ def test_overflow_raises_and_names_the_sample(papers_problem, network):
     before = offline.components_.copy()
     far = X[:50].copy()
     far[[17, 30]] *= 1e300
-    with pytest.raises(bionica.DivergenceError, match="at sample 17.*rescale the mixtures") as caught:
+    with pytest.raises(bionica.DivergenceError, match=r"at sample 17.*rescale the mixtures") as caught:
         offline.transform(far)
     assert caught.value.sample == 17
     with pytest.raises(bionica.DivergenceError, match="overflow of the covariance of X"):

@@ -8,7 +8,7 @@
 `sklearn.utils._safe_indexing`
     Rows of an array, a data frame or a list.
 
-Checked with scikit-learn SKLEARN_LOW and SKLEARN_HIGH.
+Checked with scikit-learn 1.6.0 and 1.9.1.
 """
 
 from typing import Any

@@ -16,18 +16,14 @@ def copula_uniform(
 
     Parameters
     ----------
-    n_samples, n_sources : int
-        Shape of the result.
+    n_samples, n_sources, rng, dtype
+        As in `random_sources`.
     rho : float
         Correlation of every pair of the underlying t variables, -1/(n_sources - 1) <= rho < 1. Pearson's correlation of the
         uniform sources is slightly nearer 0.
     df : float, default=4
         Degrees of freedom. If they are few, extremes coincide, so that sources with rho = 0 are uncorrelated but dependent;
         inf is the Gaussian copula.
-    rng : int, numpy.random.Generator or None, default=None
-        Source of randomness.
-    dtype : {float64, float32}, default=float64
-        Type of the result.
 
     Returns
     -------

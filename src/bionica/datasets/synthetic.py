@@ -16,17 +16,13 @@ def sparse_uniform(n_samples: int, n_sources: int, *, rng: Rng = None, dtype: DT
 
     Parameters
     ----------
-    n_samples, n_sources : int
-        Shape of the result.
-    rng : int, numpy.random.Generator or None, default=None
-        Source of randomness.
-    dtype : {float64, float32}, default=float64
-        Type of the result.
+    n_samples, n_sources, rng, dtype
+        As in `random_sources`.
 
     Returns
     -------
     ndarray of shape (n_samples, n_sources)
-        Independent entries of mean sqrt(3/5) and variance 1; otherwise as `random_sources`.
+        As `random_sources("sparse_uniform", ...)`: independent entries of mean sqrt(3/5) and variance 1.
 
     Examples
     --------

@@ -32,19 +32,9 @@ def is_dask(X: Any) -> bool:
 def checked(X: Any, estimator: Any = None, *, reset: bool = False, min_samples: int = 1, known: bool = True) -> Any:
     """Validate a Dask array: two-dimensional, float32 or float64, every row in one block.
 
-    If columns are split between blocks, they are joined and the rows are cut to Dask's setting `array.chunk-size`. If the
-    lengths of the blocks are unknown and `known` asks for them, they are counted, which costs a pass over X.
-
-    Parameters
-    ----------
-    X : Dask collection
-        Not changed.
-    estimator : estimator, optional
-        Its number of features is set (`reset`) or compared.
-    reset, min_samples
-        As `reset` and `ensure_min_samples` of scikit-learn's `validate_data`.
-    known : bool, default=True
-        Whether the lengths of the blocks are needed.
+    `estimator`, `reset` and `min_samples` are as in scikit-learn's `validate_data`. If columns are split between blocks, they
+    are joined and the rows are cut to Dask's setting `array.chunk-size`. If the lengths of the blocks are unknown and `known`
+    asks for them, they are counted, which costs a pass over X.
     """
     if "dask.array" not in sys.modules or not isinstance(X, sys.modules["dask.array"].Array):
         raise TypeError(
@@ -174,10 +164,10 @@ class DaskRows(BlockReader):
         """Return ``of_block(block, *arguments)`` for every block, joined in order as the blocks are done."""
         from dask import delayed
 
-        call = delayed(_without_warnings, pure=False)
-        given = delayed(arguments, pure=False, traverse=False)  # a task of its own: sent once to each worker
-        results = [call(of_block, block, given) for block in self._blocks]
-        total: T = reduce(lambda a, b: call(join, a, (b,)), results).compute()
+        quietly = delayed(_quietly, pure=False)
+        given = [delayed(a, pure=False, traverse=False) for a in arguments]  # tasks, which are sent once to each worker
+        results = (quietly(of_block, block, *given) for block in self._blocks)
+        total: T = reduce(partial(quietly, join), results).compute()
         return total
 
     def image(self, matrix: Array) -> "DaskRows":
@@ -189,9 +179,9 @@ class DaskRows(BlockReader):
         return DaskRows(mapped, self.name)
 
 
-def _without_warnings(function: Callable[..., T], first: Any, others: tuple[Any, ...]) -> T:
-    with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are reported once all blocks are summed
-        return function(first, *others)
+def _quietly(function: Callable[..., T], *arguments: Any) -> T:
+    with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are reported after all blocks are summed
+        return function(*arguments)
 
 
 def moments_of(X: Array | DaskRows) -> Moments:

@@ -157,20 +157,9 @@ class Diagnosable:
 
 
 def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, max_samples: int = 100_000) -> Diagnosis:
-    """Measure what `Diagnosis` holds, in a few arrays of max_samples x n_components besides X.
+    """Measure what `Diagnosis` holds on at most `max_samples` rows of X, in a few arrays of max_samples x n_components.
 
-    Parameters
-    ----------
-    estimator : fitted estimator
-        Anything with `components_`, `mixing_` and `transform`.
-    X, before
-        As in `Diagnosable.diagnose`. X is read in blocks of rows.
-    max_samples : int, default=100_000
-        Largest number of rows to use.
-
-    Returns
-    -------
-    Diagnosis
+    The estimator has `components_`, `mixing_` and `transform`. X and `before` are as in `Diagnosable.diagnose`.
     """
     if not hasattr(estimator, "components_"):
         raise NotFittedError(f"{type(estimator).__name__} has no components_ to diagnose: call fit first")

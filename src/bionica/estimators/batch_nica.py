@@ -94,7 +94,7 @@ class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transformer
     Examples
     --------
     >>> import numpy as np
-    >>> from bionica.estimators.batch_nica import BatchNICA
+    >>> from bionica import BatchNICA
     >>> rng = np.random.default_rng(0)
     >>> S = rng.exponential(size=(5000, 3))
     >>> X = S @ rng.standard_normal((3, 6))

@@ -85,7 +85,7 @@ class NoncenteredWhitener(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMix
     Examples
     --------
     >>> import numpy as np
-    >>> from bionica.estimators.noncentered_whitener import NoncenteredWhitener
+    >>> from bionica import NoncenteredWhitener
     >>> X = np.random.default_rng(0).exponential(size=(1000, 3)) @ np.array([[1, 2, 0], [0, 1, 1], [3, 0, 1.0]])
     >>> whitener = NoncenteredWhitener()
     >>> for chunk in np.array_split(X, 10):

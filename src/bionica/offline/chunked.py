@@ -39,8 +39,8 @@ def fold(X: Array | ChunkedRows, of_block: Callable[..., T], join: Callable[[T, 
     >>> import operator
     >>> import numpy as np
     >>> from bionica.offline.chunked import fold
-    >>> fold(np.arange(6.0).reshape(3, 2), np.sum, operator.add)
-    np.float64(15.0)
+    >>> float(fold(np.arange(6.0).reshape(3, 2), np.sum, operator.add))
+    15.0
     """
     return X.fold(of_block, join, *arguments) if isinstance(X, ChunkedRows) else of_block(X, *arguments)
 

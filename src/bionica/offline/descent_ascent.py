@@ -66,26 +66,10 @@ class Settling(NamedTuple):
 def offline_interneuron(
     X: Array, W_xy: Array, W_yn: Array, *, eta: float, tol: float, max_iter: int, settling: Settling | None = None
 ) -> Offline:
-    """Algorithm 1 offline.
+    """Algorithm 1 offline, from the weights W_xy (d, k) and W_yn (m, d), with a learning rate eta below 1.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, k)
-        Float64, C-ordered.
-    W_xy, W_yn : ndarray of shape (d, k) and (m, d)
-        Initial weights; not changed.
-    eta : float
-        Learning rate, below 1.
-    tol : float
-        Stop when no weight would change by more than this share of the largest, with eta = 1.
-    max_iter : int
-        Largest number of iterations.
-    settling : Settling, optional
-        How the samples settle; exactly by default.
-
-    Returns
-    -------
-    Offline
+    X is (n_samples, k), float64 and C-ordered. The run ends when no weight would change by more than `tol` of the largest with
+    eta = 1, or after `max_iter` iterations. The samples settle exactly by default.
 
     Examples
     --------
@@ -118,22 +102,9 @@ def offline_two_compartment(
     max_iter: int,
     settling: Settling | None = None,
 ) -> Offline:
-    """Algorithm 2 offline.
+    """Algorithm 2 offline, from the weights W_xz (d, k) and W_zz (d, d); otherwise as `offline_interneuron`.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, k)
-        Float64, C-ordered.
-    W_xz, W_zz : ndarray of shape (d, k) and (d, d)
-        Initial weights; not changed.
-    eta, tau : float
-        Learning rate and ratio of rates: eta < tau, and eta below the inverse of the largest eigenvalue of cov(X).
-    tol, max_iter, settling
-        As in `offline_interneuron`.
-
-    Returns
-    -------
-    Offline
+    The learning rate eta is below tau, and below the inverse of the largest eigenvalue of cov(X).
 
     Examples
     --------
@@ -190,23 +161,9 @@ def _iterate(
 
 
 def settle(weights: Weights, X: Array, Y: Array, settling: Settling | None = None) -> int:
-    """Write the outputs of the samples X to Y, with the weights frozen.
+    """Write the outputs of the samples X to Y, with frozen weights; the gradient dynamics start from Y.
 
-    Parameters
-    ----------
-    weights : dict of str to ndarray
-        W_xy and W_yn of Algorithm 1, or W_xz and W_zz of Algorithm 2.
-    X : ndarray of shape (n_samples, k)
-        Float64, C-ordered.
-    Y : ndarray of shape (n_samples, d)
-        Overwritten; the gradient dynamics start from it.
-    settling : Settling, optional
-        How the samples settle; exactly by default.
-
-    Returns
-    -------
-    int
-        Number of samples before the first whose output overflows; ``len(X)`` if none does.
+    Return the number of samples before the first whose output overflows; ``len(X)`` if none does.
     """
     W, M = weights.values()
     if settling is None or settling.exact:

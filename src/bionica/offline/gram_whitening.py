@@ -26,16 +26,7 @@ def wider_than_long(X: Array) -> bool:
 def whiten_rows(X: Array, n_components: int | None = None) -> Whitening:
     """F = Lambda^{-1/2} U' on the leading eigenvectors of the covariance of X, as `whitening` computes it.
 
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        float32 or float64, of any strides; finite.
-    n_components : int, optional
-        Number of leading directions d; by default all that are not numerically empty.
-
-    Returns
-    -------
-    Whitening
+    X is finite, float32 or float64, of any strides. By default all directions that are not numerically empty are kept.
 
     Examples
     --------

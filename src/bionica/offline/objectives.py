@@ -41,16 +41,7 @@ def _centred(X: Array) -> Array:
 
 
 def whitening_objective(Y: Array, X: Array) -> float:
-    """Objective (1), and (3) where Y is nonnegative: -Tr(dY'dY dX'dX) = -|dY dX'|_F^2.
-
-    Parameters
-    ----------
-    Y : ndarray of shape (n_samples, d)
-    X : ndarray of shape (n_samples, k)
-
-    Returns
-    -------
-    float
+    """Objective (1), and (3) if Y is nonnegative: -Tr(dY'dY dX'dX) = -|dY dX'|_F^2.
 
     Examples
     --------
@@ -77,16 +68,6 @@ def whitening_excess(Y: Array) -> float:
 def nsm_objective(Z: Array, Y: Array) -> float:
     """Objective (2), nonnegative similarity matching: |Z'Z - Y'Y|_F^2.
 
-    Parameters
-    ----------
-    Z, Y : ndarray of shape (n_samples, d)
-
-    Returns
-    -------
-    float
-
-    Notes
-    -----
     With [Z Y] = Q [R_z R_y] and orthonormal columns of Q, it equals |R_z R_z' - R_y R_y'|_F^2, which needs no T x T matrix and
     does not cancel near the minimum.
 
@@ -103,18 +84,7 @@ def nsm_objective(Z: Array, Y: Array) -> float:
 
 
 def combined_nsm_objective(Z: Array, X: Array, n_components: int | None = None) -> float:
-    """Objective (4): |Z'Z - X' C_xx^+ X|_F^2.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n_samples, d)
-    X : ndarray of shape (n_samples, k)
-    n_components : int, optional
-        Rank of C_xx^+; that of C_xx if not given.
-
-    Returns
-    -------
-    float
+    """Objective (4): |Z'Z - X' C_xx^+ X|_F^2, where C_xx^+ has rank `n_components` (by default that of C_xx).
 
     Examples
     --------
@@ -127,17 +97,7 @@ def combined_nsm_objective(Z: Array, X: Array, n_components: int | None = None) 
 
 
 def interneuron_objective(Y: Array, N: Array, W_xy: Array, W_yn: Array, X: Array) -> float:
-    """L_1 of (5), minimised over Y and W_xy, maximised over N and W_yn.
-
-    Parameters
-    ----------
-    Y, N : ndarray of shape (n_samples, d) and (n_samples, m)
-    W_xy, W_yn : ndarray of shape (d, k) and (m, d)
-    X : ndarray of shape (n_samples, k)
-
-    Returns
-    -------
-    float
+    """L_1 of (5), minimised over Y (n_samples, d) and W_xy (d, k), maximised over N (n_samples, m) and W_yn (m, d).
 
     Examples
     --------
@@ -174,17 +134,7 @@ def interneuron_gradients(Y: Array, N: Array, W_xy: Array, W_yn: Array, X: Array
 
 
 def two_compartment_objective(Z: Array, W_xz: Array, W_zz: Array, X: Array) -> float:
-    """L_2 of (12), minimised over Z and W_xz, maximised over W_zz.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n_samples, d)
-    W_xz, W_zz : ndarray of shape (d, k) and (d, d)
-    X : ndarray of shape (n_samples, k)
-
-    Returns
-    -------
-    float
+    """L_2 of (12), minimised over Z (n_samples, d) and W_xz (d, k), maximised over W_zz (d, d).
 
     Examples
     --------

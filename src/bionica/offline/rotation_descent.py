@@ -76,24 +76,10 @@ def _products(Z: Array, R: Array) -> Array:
 def descend(
     Z: Array | ChunkedRows, R: Array, *, tol: float = 1e-5, max_iter: int = 500, pairs: Pairs | None = None
 ) -> Descent:
-    """Minimise J from R by L-BFGS on the orthogonal group.
+    """Minimise J from the orthogonal R by L-BFGS on the orthogonal group; Z is whitened, its mean included.
 
-    Parameters
-    ----------
-    Z : array of shape (n_samples, d), or ChunkedRows
-        Whitened, mean included.
-    R : array of shape (d, d)
-        Orthogonal start; not changed.
-    tol : float, default=1e-5
-        Stop when the next step would rotate no pair of outputs by more than `tol` radians.
-    max_iter : int, default=500
-        Largest number of steps.
-    pairs : deque, optional
-        Curvature pairs of an earlier descent on similar data; extended in place.
-
-    Returns
-    -------
-    Descent
+    The descent ends when the next step would rotate no pair of outputs by more than `tol` radians, or after `max_iter` steps.
+    `pairs` are the curvature pairs of an earlier descent on similar data; they are extended in place.
 
     Examples
     --------

@@ -87,19 +87,9 @@ def merge_moments(a: Moments, b: Moments) -> Moments:
 
 
 def moments(X: Array | ChunkedRows, start: Moments | None = None) -> Moments:
-    """Count, mean and scatter of the rows of X, continuing from `start`.
+    """Count, mean and scatter of the rows of X and of earlier rows, whose moments are `start`.
 
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features), or ChunkedRows
-        Real numbers; sums are float64.
-    start : Moments, optional
-        The moments of earlier rows; not changed.
-
-    Returns
-    -------
-    Moments
-        Those of all rows together, the same to rounding for any chunking.
+    Sums are float64. For any chunking of the rows the result is the same to rounding.
 
     Examples
     --------
@@ -247,25 +237,12 @@ def positive_signs(U: Array) -> Array:
 
 
 def count_sources(eigenvalues: Array, n_samples: int) -> Spectrum:
-    """How many directions exceed a floor of white noise, by minimum description length.
+    """How many of the nonzero eigenvalues of a covariance, largest first, exceed a floor of white noise.
 
-    Parameters
-    ----------
-    eigenvalues : array of shape (r,)
-        The nonzero eigenvalues of the covariance, largest first.
-    n_samples : int
-        The number of samples behind them.
-
-    Returns
-    -------
-    Spectrum
-
-    Notes
-    -----
-    Wax and Kailath (1985): MDL(q) = n (r - q) log(arithmetic / geometric mean of the r - q smallest) + q (2r - q) log(n) / 2.
-    A single eigenvalue always looks like a floor, so the smallest count as noise only if at least two of them agree.
-    Otherwise (mixtures without noise), and if all of them agree (an orthogonal mixing matrix), every nonzero direction counts
-    as a source.
+    By minimum description length (Wax and Kailath 1985): MDL(q) = n (r - q) log(arithmetic / geometric mean of the r - q
+    smallest) + q (2r - q) log(n) / 2. A single eigenvalue always looks like a floor, so the smallest count as noise only if at
+    least two of them agree. Otherwise (mixtures without noise), and if all of them agree (an orthogonal mixing matrix), every
+    nonzero direction counts as a source.
 
     Examples
     --------
