@@ -5,7 +5,7 @@ INSTALLED := .venv/.installed
 # Threads of BLAS gain nothing at these sizes and fight with pytest's two workers.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all test-interpreted check bench instructions clean
+.PHONY: demo test test-all test-interpreted test-oldest check bench instructions clean
 
 demo: $(INSTALLED)
 	$(BIN)/bionica demo
@@ -21,6 +21,11 @@ test-all: check $(INSTALLED)
 # The same mathematics without the compiler: the two must agree, and only here can coverage see the kernels.
 test-interpreted: $(INSTALLED)
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 -m interpreted tests --cov=bionica.networks --cov-report=term
+
+# The lower bounds of pyproject.toml, in an environment of their own. Old libraries may give deprecation warnings there.
+test-oldest: .venv-oldest/.installed
+	NUMBA_CACHE_DIR=.venv-oldest/numba_cache .venv-oldest/bin/python -m pytest -q -n 2 --dist loadgroup -m "not slow" \
+		-W ignore::DeprecationWarning -W ignore::FutureWarning
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check src tests benchmarks
@@ -44,6 +49,12 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@
 
+.venv-oldest/.installed: pyproject.toml .ci/oldest.py
+	$(PYTHON) -m venv .venv-oldest
+	$(PYTHON) .ci/oldest.py > .venv-oldest/constraints.txt
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-oldest/constraints.txt -e '.[dev]'
+	touch $@
+
 clean:
-	rm -rf .venv demo results .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv .venv-oldest demo results .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -199,7 +199,7 @@ def test_noise_has_the_asked_ratio_in_every_mixture(snr_db):
 def test_noise_does_not_depend_on_blocks_nor_the_matrix_on_noise(monkeypatch):
     S = sparse_uniform(100, 3, rng=5)
     X, A = mix(S, snr_db=10, rng=6)
-    monkeypatch.setattr(datasets, "_BLOCK", 10)
+    monkeypatch.setattr("bionica.datasets.mixing.NOISE_BLOCK", 10)
     again, same = mix(S, snr_db=10, rng=6)
     assert np.array_equal(X, again)
     assert np.array_equal(A, same)
@@ -362,7 +362,7 @@ def test_without_scikit_image_the_error_says_what_to_install(tmp_path, monkeypat
 
 def test_importing_the_module_imports_no_optional_package():
     code = "import sys, bionica.datasets, bionica.metrics; print({'skimage', 'matplotlib'} & set(sys.modules))"
-    environment = {**os.environ, "PYTHONPATH": str(Path(datasets.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(datasets.__file__).parents[2])}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.strip() == "set()"
 

@@ -135,3 +135,25 @@ def test_directions_that_x_does_not_span_are_left_out():
     X, _ = mix(S, n_mixtures=6, rng=1)
     offline = OfflineNICA(3, network="two_compartment", max_iter=4000, tol=1e-4, random_state=0).fit(X)
     assert offline.diagnose(X).outside < 1e-6
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_overflow_raises_and_names_the_sample(papers_problem, network):
+    _, X = papers_problem
+    offline = OfflineNICA(3, network=network, max_iter=200, tol=1e-2, random_state=0).fit(X[:1000])
+    before = offline.components_.copy()
+    far = X[:50].copy()
+    far[[17, 30]] *= 1e300
+    with pytest.raises(bionica.DivergenceError, match=r"at sample 17.*rescale the mixtures") as caught:
+        offline.transform(far)
+    assert caught.value.sample == 17
+    with pytest.raises(bionica.DivergenceError, match="overflow of the covariance of X"):
+        offline.fit(far)
+    np.testing.assert_array_equal(offline.components_, before)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_step_that_diverges_raises(papers_problem, network):
+    _, X = papers_problem
+    with pytest.raises(bionica.DivergenceError, match=r"lower gamma \(now 100.0\)"):
+        OfflineNICA(3, network=network, dynamics="gradient", gamma=100.0, random_state=0).fit(X[:200])

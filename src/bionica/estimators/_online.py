@@ -19,10 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, Options, StrOptions
-from sklearn.utils._set_output import _wrap_data_with_container
 from sklearn.utils.validation import check_array, validate_data
 
+from .._compat.sklearn import Interval, Options, StrOptions, validate_params, wrap_output
 from ..engines import blocks
 from ..engines.loop import Diverged, run
 from ..networks import state as states
@@ -206,7 +205,7 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
                 "X is a Dask array, and outputs made while learning cannot be computed later: call partial_fit_transform with one "
                 "block after the other, (block.compute() for block in X.blocks), or partial_fit and then transform"
             )
-        return _wrap_data_with_container("transform", self._learn_rows(X, keep=True), X, self)
+        return wrap_output(self._learn_rows(X, keep=True), X, self)
 
     def transform(self, X: ArrayLike) -> Any:
         """Return the sources of the mixtures X, with the weights as they are.
@@ -390,7 +389,7 @@ class OnlineNICA(Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         """Validate the parameters, unless they are those that were validated last."""
         now = tuple(map(id, self.get_params(deep=False).values()))
         if now != self.__dict__.get("_checked"):
-            self._validate_params()
+            validate_params(self)
             self._guard_flags()
             self._checked = now
 

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .. import io
+from .._compat.sklearn import validate_params
 from ..networks import state as states
 from ..networks.rule import RULES, rule_of
 from ._offline_schema import Saved, restore, stored
@@ -51,7 +52,7 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         special, arrays = _network(estimator)
     else:
         check_is_fitted(estimator)
-        estimator._validate_params()
+        validate_params(estimator)
         arrays, numbers = stored(estimator)
         special = {"numbers": numbers}
     parameters: dict[str, Any] = {}
@@ -151,7 +152,7 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
             f"give it again, load(path, {functions[0]}=...)"
         )
     estimator.set_params(**overrides)
-    estimator._validate_params()
+    validate_params(estimator)
     estimator.n_features_in_ = k
     if header.get("feature_names"):
         estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)

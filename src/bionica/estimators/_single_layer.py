@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from .._compat.sklearn import Interval, StrOptions
 from ..engines import blocks
 from ..engines.gain import gain
 from ..networks import natural_input as natural

@@ -3,22 +3,23 @@
 import warnings
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from ..offline.chunked import InMemory, Rows, linear_map
+from .._compat.sklearn import Interval, StrOptions, fit_context
+from ..offline.chunked import linear_map
 from ..offline.rotation import Rotation, rotate
 from ..offline.whitening import Spectrum, Whitening, count_sources, refine
-from ._dask import DaskRows, checked, is_dask, lazily, moments_of, validated_rows
+from ._dask import DaskRows, map_back, map_rows, moments_of, validated_rows
 from ._diagnosis import Diagnosable
-from ._offline_schema import Saved
+from ._offline_schema import Record, Saved
+from ._plots import plot_spectrum
 from .noncentered_whitener import whitening_or_error
 
 Array = npt.NDArray[Any]
@@ -28,25 +29,25 @@ _AMBIGUOUS = 0.02
 
 
 class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Nonnegative ICA of an array, in memory or Dask's: the method to use offline, and to measure the networks against.
+    """Nonnegative ICA of a NumPy or Dask array: the method to use offline, and to compare the networks with.
 
-    The model is x = A s with independent nonnegative sources that are often near zero ("well grounded"). The data are
-    whitened with their mean left in and rotated so that as little energy as possible is negative (Plumbley 2003,
-    section 2.1 of the paper). Sources come out with unit variance, nonnegative, and ordered by their share of the data.
+    The model is x = A s with independent nonnegative sources that are often near zero ("well grounded"). The data are whitened
+    without removing their mean, then rotated so that as little energy as possible is negative (Plumbley 2003, section 2.1 of
+    the paper). Sources are nonnegative, have unit variance, and are ordered by their share of the data.
 
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Number of sources. None takes every direction in which the data vary; "auto" takes those that stand above a floor of
-        white noise by minimum description length (see `spectrum_` and `plot_spectrum`).
+        Number of sources. None takes every direction in which the data vary; "auto" takes those that exceed a floor of white
+        noise by minimum description length (see `spectrum_` and `plot_spectrum`).
     n_init : int, default=10
-        Most starts of the rotation. More than one is used only where the first is not believed: see Notes.
+        Largest number of starts of the rotation. More than one is used only if the first is not accepted: see Notes.
     max_iter : int, default=500
-        Most iterations of a descent.
+        Largest number of iterations of a descent.
     tol : float, default=None
-        The descent ends when its next step turns no pair of outputs by more than `tol` radians. None is 0.03 times
-        n_samples ** -0.5, a small part of the statistical error (held-out error within 4 % of what tol=1e-9 gives, on
-        the problems of benchmarks/batch.py).
+        The descent ends when its next step rotates no pair of outputs by more than `tol` radians. None is 0.03 times
+        n_samples ** -0.5, a small part of the statistical error (held-out error within 4 % of that with tol=1e-9, on the
+        problems of benchmarks/batch.py).
     random_state : int, RandomState instance or None, default=None
         For the rows of the first search and its starts.
 
@@ -61,13 +62,13 @@ class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transformer
     mean_ : ndarray of shape (n_features,)
         Mean of the data (not removed; for information).
     negativity_ : float
-        Share of the output energy outside the nonnegative orthant, before it is clipped. Near 0 the model fits; above
-        0.02 a ConvergenceWarning says that it does not.
+        Share of the output energy outside the nonnegative orthant, before outputs are clipped at 0. Near 0 the model fits;
+        above 0.02 a ConvergenceWarning says that it does not.
     ambiguity_ : float
         How far two starts that are equally nonnegative disagree about the sources, from 0 to 1. Above 0.02 a
-        ConvergenceWarning says that nonnegativity does not determine the sources: they are not often enough near zero.
+        ConvergenceWarning says that nonnegativity does not determine the sources: they are not near zero often enough.
     spectrum_ : Spectrum
-        Eigenvalues of the covariance, the criterion of "auto" and its decision, whatever `n_components` is.
+        Eigenvalues of the covariance, the criterion of "auto" and its decision, for any `n_components`.
     n_iter_ : int
         Iterations of the winning start and of the descents that continued it on more rows.
     n_restarts_ : int
@@ -79,21 +80,21 @@ class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transformer
 
     Notes
     -----
-    The first start is believed when its negativity is what independent sources with the same margins would show at this
-    sample size (0.01 to 3 times). Otherwise starts are added until the best negativity has been found twice; where
-    `n_init` starts do not achieve this, a ConvergenceWarning says that it may be a local minimum.
+    The first start is accepted if its negativity is what independent sources with the same margins would show at this sample
+    size (0.01 to 3 times). Otherwise starts are added until the best negativity has been found twice. If `n_init` starts do
+    not achieve this, a ConvergenceWarning says that the result may be a local minimum.
 
-    Beside X itself, memory holds one array of n_samples x n_components (the result of `fit_transform`) and at most a third
-    of its rows again: 2.6 copies of X in all, measured at 100,000 x 100.
+    Besides X, memory holds one array of n_samples x n_components (the result of `fit_transform`) and at most a third of its
+    rows again: 2.6 copies of X in all, measured at 100,000 x 100.
 
-    A Dask array is never gathered: every descent on all rows reads its blocks once an iteration, and subsets of at most 128 MB
-    (all rows, where there are fewer than 3 max(2000, 100 n_components)) are brought together. The result is that of the
-    same array in memory. `X.persist()` first where the cluster's memory holds X and its blocks are costly to make.
+    A Dask array is never gathered: every descent on all rows reads its blocks once per iteration, and only subsets of at most
+    128 MB are brought into memory (all rows, if there are fewer than 3 max(2000, 100 n_components)). The result is that of the
+    same array in memory, to rounding. Call `X.persist()` first if the cluster can hold X and its blocks are costly to make.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from bionica.estimators.batch_nica import BatchNICA
+    >>> from bionica import BatchNICA
     >>> rng = np.random.default_rng(0)
     >>> S = rng.exponential(size=(5000, 3))
     >>> X = S @ rng.standard_normal((3, 6))
@@ -105,7 +106,7 @@ class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transformer
     array([1., 1., 1.])
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's contract
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -113,16 +114,18 @@ class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transformer
         "random_state": ["random_state"],
     }
 
-    components_: Array
-    mixing_: Array
-    whitening_: Array
-    mean_: Array
-    negativity_: float
-    ambiguity_: float
-    spectrum_: Spectrum
-    n_iter_: int
-    n_restarts_: int
-    n_samples_seen_: int
+    _saved: ClassVar[dict[str, Any]] = {
+        "components_": "dk",
+        "mixing_": "kd",
+        "whitening_": "dk",
+        "mean_": "k",
+        "spectrum_": Record(Spectrum, {"eigenvalues": "r", "criterion": "r", "n_sources": int, "noise_floor": float}),
+        "negativity_": float,
+        "ambiguity_": float,
+        "n_iter_": int,
+        "n_restarts_": int,
+        "n_samples_seen_": int,
+    }
 
     def __init__(
         self,
@@ -139,7 +142,7 @@ class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transformer
         self.tol = tol
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: npt.ArrayLike, y: None = None) -> Self:
         """Find the sources of X.
 
@@ -157,7 +160,7 @@ class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transformer
         self._fit(X)
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit_transform(self, X: npt.ArrayLike, y: None = None) -> Any:
         """Find the sources of X and return them; the same numbers as ``fit(X).transform(X)``.
 
@@ -170,14 +173,12 @@ class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transformer
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components), or Dask array where X is one
+        ndarray of shape (n_samples, n_components), or Dask array if X is one
         """
         rows, Z = self._fit(X)
-        return (
-            _sources(rows.array, self.components_, out=Z.array)
-            if isinstance(Z, InMemory)
-            else self._transform(rows.array)
-        )
+        if isinstance(rows, DaskRows):
+            return self._transform(rows.array)
+        return _sources(rows, self.components_, out=Z)
 
     def transform(self, X: npt.ArrayLike) -> Any:
         """The sources max(W x, 0) of every row of X, in its precision.
@@ -188,17 +189,13 @@ class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transformer
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components), or Dask array where X is one
+        ndarray of shape (n_samples, n_components), or Dask array if X is one
         """
         check_is_fitted(self)
         return self._transform(X)
 
     def _transform(self, X: npt.ArrayLike) -> Any:
-        if is_dask(X):
-            map_block = partial(_sources, W=self.components_)
-            return lazily(map_block, checked(X, self, known=False), self._n_features_out, "BatchNICA")
-        data: Array = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        return _sources(data, self.components_)
+        return map_rows(partial(_sources, W=self.components_), X, self._n_features_out, self)
 
     def inverse_transform(self, X: npt.ArrayLike) -> Any:
         """The mixtures A s of every row of X.
@@ -210,21 +207,13 @@ class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transformer
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features), or Dask array where X is one
+        ndarray of shape (n_samples, n_features), or Dask array if X is one
         """
         check_is_fitted(self)
-        data: Any = checked(X, known=False) if is_dask(X) else check_array(X, dtype=[np.float64, np.float32])
-        if data.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"X has {data.shape[1]} columns, but this BatchNICA has {self._n_features_out} components; pass what transform "
-                "returned."
-            )
-        if is_dask(data):
-            return lazily(partial(linear_map, matrix=self.mixing_), data, len(self.mixing_), "BatchNICA")
-        return linear_map(data, self.mixing_)
+        return map_back(partial(linear_map, matrix=self.mixing_), X, self.mixing_.shape, self)
 
     def plot_spectrum(self, ax: Any = None) -> Any:
-        """Plot the eigenvalues of the covariance and where "auto" sets the number of sources.
+        """Plot the eigenvalues of the covariance and the number of sources that "auto" takes.
 
         Parameters
         ----------
@@ -236,28 +225,14 @@ class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transformer
         matplotlib Axes
         """
         check_is_fitted(self)
-        if ax is None:
-            import matplotlib.pyplot as plt
+        return plot_spectrum(self.spectrum_, ax)
 
-            ax = plt.figure(layout="constrained").add_subplot()
-        found = self.spectrum_
-        index = np.arange(1, len(found.eigenvalues) + 1)
-        is_source = index <= found.n_sources
-        ax.semilogy(index[is_source], found.eigenvalues[is_source], "o", label=f"{found.n_sources} sources")
-        if found.noise_floor:
-            ax.semilogy(index[~is_source], found.eigenvalues[~is_source], "o", mfc="none", label="noise")
-            ax.axhline(found.noise_floor, lw=0.8, ls="--", color="0.5")
-        ax.set(xlabel="direction", ylabel="variance", title="Spectrum of the mixtures")
-        ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.legend(frameon=False)
-        return ax
-
-    def _fit(self, X: npt.ArrayLike) -> tuple[InMemory | DaskRows, Rows]:
-        """Fit; return X as validated, and rows of the outputs' shape that the caller may overwrite."""
+    def _fit(self, X: npt.ArrayLike) -> tuple[Array | DaskRows, Any]:
+        """Fit; return X as validated, and its whitened rows, which the caller may overwrite."""
         rng = check_random_state(self.random_state)
         rows = validated_rows(self, X, min_samples=2)
         found, spectrum, mean = self._whiten(rows)
-        Z = rows.image(found.matrix)
+        Z: Any = rows.image(found.matrix) if isinstance(rows, DaskRows) else linear_map(rows, found.matrix)
         rotation = rotate(Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng)
 
         mixing = found.inverse @ rotation.R.T
@@ -276,8 +251,8 @@ class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transformer
         self._warn(rotation)
         return rows, Z
 
-    def _whiten(self, X: Rows) -> tuple[Whitening, Spectrum, Array]:
-        seen = moments_of(X, "BatchNICA")
+    def _whiten(self, X: Array | DaskRows) -> tuple[Whitening, Spectrum, Array]:
+        seen = moments_of(X)
         d = None if self.n_components is None or self.n_components == "auto" else int(self.n_components)
         found = whitening_or_error(seen, d, tol=None, precision=X.dtype)
         spectrum = count_sources(found.eigenvalues, seen.n)
@@ -287,7 +262,7 @@ class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transformer
         return refine(X, found), spectrum, seen.mean
 
     def _warn(self, rotation: Rotation) -> None:
-        """Say what a user must know before trusting the sources."""
+        """Warn about what a user must know before trusting the sources."""
         if not rotation.converged:
             self._say(f"did not converge in max_iter={self.max_iter} iterations; raise max_iter or tol={self.tol}")
         if not rotation.confirmed:
@@ -298,7 +273,7 @@ class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transformer
         if self.negativity_ > _POOR_FIT:
             self._say(
                 f"fits poorly: {self.negativity_:.2g} of the output energy is negative (negativity_). The sources may not be "
-                "nonnegative, the mean may have been removed from X, n_components may be wrong, or the noise is strong"
+                "nonnegative, the mean may have been removed from X, n_components may be wrong, or the noise may be strong"
             )
         if self.ambiguity_ > _AMBIGUOUS:
             self._say(
@@ -306,8 +281,7 @@ class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transformer
                 "nonnegative. Sources must often be near zero: subtract a constant background, or bring more samples"
             )
 
-    @staticmethod
-    def _say(what: str) -> None:
+    def _say(self, what: str) -> None:
         warnings.warn(f"BatchNICA {what}.", ConvergenceWarning, stacklevel=6)
 
     @property

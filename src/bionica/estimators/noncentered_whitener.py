@@ -2,18 +2,18 @@
 
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
-from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
+from .._compat.sklearn import Interval, fit_context
 from ..offline.chunked import linear_map
 from ..offline.whitening import Moments, Whitening, merge_moments, refine, whitening
-from ._dask import checked, is_dask, lazily, moments_of, validated_rows
-from ._offline_schema import Saved
+from ._dask import map_back, map_rows, moments_of, validated_rows
+from ._offline_schema import Record, Saved
 
 Array = npt.NDArray[Any]
 
@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 def whitening_or_error(
     seen: Moments, n_components: int | None, *, tol: float | None, precision: npt.DTypeLike
 ) -> Whitening:
-    """`bionica.offline.whitening.whitening`, with an error that says what to do where the data have too few directions."""
+    """`bionica.offline.whitening.whitening`, with errors that say what to do about overflow or a too low rank."""
     if not np.all(np.isfinite(seen.scatter)):
         raise ValueError(
             f"The variance of the data overflows (largest mean {np.abs(seen.mean).max():.3g}). Divide X by a constant first."
@@ -45,17 +45,17 @@ class NoncenteredWhitener(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMix
     """Whiten without removing the mean, from an array or from a stream of chunks.
 
     z = F x with F = Lambda^{-1/2} U' on the leading eigenvectors of the covariance of x (section 2.1 of the paper): z has
-    identity covariance (averages over n samples, not n - 1) and keeps its mean. Nonnegative ICA needs exactly this;
+    identity covariance (averages over n samples, not n - 1) and keeps its mean, as nonnegative ICA needs.
     ``PCA(whiten=True)`` and ``FastICA`` remove the mean.
 
     Parameters
     ----------
     n_components : int, default=None
-        How many leading directions to keep. None keeps every direction in which the data vary (`rank_` of them). A number
-        above the rank raises ValueError, at `fit` or, after `partial_fit`, when the result is asked for.
+        Number of leading directions to keep. None keeps every direction in which the data vary (`rank_` of them). A number
+        above the rank raises ValueError, at `fit` or, after `partial_fit`, when the result is used.
     tol : float, default=None
-        A direction counts as empty when its variance is at most `tol` times the largest, features being scaled to unit
-        variance first. None takes what rounding in the data and in the sums can produce.
+        A direction counts as empty if its variance is at most `tol` times the largest, with every feature scaled to unit
+        variance. None takes what rounding of the data and of the sums can produce.
 
     Attributes
     ----------
@@ -78,14 +78,14 @@ class NoncenteredWhitener(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     Notes
     -----
-    `partial_fit` keeps count, mean and scatter (pairwise updates, float64 whatever the input) and nothing else; the
-    eigenvectors are computed when they are first asked for. Where eigenvalues coincide the eigenvectors are not unique,
-    and rounding may choose others for another chunking; the covariance is the same to rounding.
+    `partial_fit` keeps count, mean and scatter only (pairwise updates, float64 for any input); the eigenvectors are computed
+    when they are first used. If eigenvalues coincide, the eigenvectors are not unique, and another chunking may give others by
+    rounding; the covariance is the same to rounding.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from bionica.estimators.noncentered_whitener import NoncenteredWhitener
+    >>> from bionica import NoncenteredWhitener
     >>> X = np.random.default_rng(0).exponential(size=(1000, 3)) @ np.array([[1, 2, 0], [0, 1, 1], [3, 0, 1.0]])
     >>> whitener = NoncenteredWhitener()
     >>> for chunk in np.array_split(X, 10):
@@ -97,9 +97,19 @@ class NoncenteredWhitener(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMix
     True
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's contract
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "tol": [Interval(Real, 0, 1, closed="left"), None],
+    }
+
+    _saved: ClassVar[dict[str, Any]] = {
+        "_moments": Record(Moments, {"n": int, "mean": "k", "scatter": "kk"}),
+        "_whitening": Record(
+            Whitening,
+            {"matrix": "dk", "inverse": "kd", "eigenvalues": "r", "rank": int, "condition": float},
+            optional=True,
+        ),
+        "_precision": np.dtype,
     }
 
     _moments: Moments
@@ -110,7 +120,7 @@ class NoncenteredWhitener(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.n_components = n_components
         self.tol = tol
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: npt.ArrayLike, y: None = None) -> Self:
         """Learn the whitening of X, forgetting what was seen before.
 
@@ -126,14 +136,14 @@ class NoncenteredWhitener(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self
         """
         rows = validated_rows(self, X, min_samples=2)
-        seen = moments_of(rows, type(self).__name__)
+        seen = moments_of(rows)
         found = refine(rows, whitening_or_error(seen, self.n_components, tol=self.tol, precision=rows.dtype))
         self._moments, self._whitening, self._precision = seen, found, rows.dtype
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: npt.ArrayLike, y: None = None) -> Self:
-        """Take a chunk of samples into the mean and the covariance.
+        """Add a chunk of samples to the mean and the covariance.
 
         Parameters
         ----------
@@ -148,8 +158,8 @@ class NoncenteredWhitener(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """
         first = not hasattr(self, "_moments")
         rows = validated_rows(self, X, reset=first)
-        seen = moments_of(rows, type(self).__name__)
-        # Rounding of float32 chunks stays in the moments whatever comes after: the coarsest type counts.
+        seen = moments_of(rows)
+        # The rounding of float32 chunks stays in the moments: the coarsest type counts.
         self._precision = rows.dtype if first else min(self._precision, rows.dtype, key=lambda t: t.itemsize)
         self._moments = seen if first else merge_moments(self._moments, seen)
         self._whitening = None
@@ -164,19 +174,16 @@ class NoncenteredWhitener(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components), or Dask array where X is one
+        ndarray of shape (n_samples, n_components), or Dask array if X is one
         """
         check_is_fitted(self)
         F = self.components_
-        if is_dask(X):
-            return lazily(partial(linear_map, matrix=F), checked(X, self, known=False), len(F), type(self).__name__)
-        data: Array = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        return linear_map(data, F)
+        return map_rows(partial(linear_map, matrix=F), X, len(F), self)
 
     def inverse_transform(self, X: npt.ArrayLike) -> Any:
-        """The samples nearest to the data's mean that whiten to the rows of X.
+        """The samples nearest to the mean of the data that whiten to the rows of X.
 
-        Where directions were left out, their coordinates are those of the mean: a constant feature comes back constant.
+        Along omitted directions they have the coordinates of the mean: a constant feature is restored.
 
         Parameters
         ----------
@@ -185,22 +192,15 @@ class NoncenteredWhitener(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features), or Dask array where X is one
+        ndarray of shape (n_samples, n_features), or Dask array if X is one
         """
         check_is_fitted(self)
-        data: Any = checked(X, known=False) if is_dask(X) else check_array(X, dtype=[np.float64, np.float32])
-        found = self._solved()
-        if data.shape[1] != len(found.matrix):
-            raise ValueError(
-                f"X has {data.shape[1]} columns, but this {type(self).__name__} has {len(found.matrix)} components; pass what "
-                "transform returned."
-            )
-        mean = self._moments.mean
-        map_back = partial(_affine, matrix=found.inverse, offset=mean - found.inverse @ (found.matrix @ mean))
-        return lazily(map_back, data, len(mean), type(self).__name__) if is_dask(data) else map_back(data)
+        found, mean = self._solved(), self._moments.mean
+        offset = mean - found.inverse @ (found.matrix @ mean)
+        return map_back(partial(_affine, matrix=found.inverse, offset=offset), X, found.inverse.shape, self)
 
     def _solved(self) -> Whitening:
-        """The eigenvectors for the moments of now; kept until the next chunk."""
+        """The whitening of the present moments, cached until the next chunk."""
         if self._whitening is None:
             self._whitening = whitening_or_error(
                 self._moments, self.n_components, tol=self.tol, precision=self._precision

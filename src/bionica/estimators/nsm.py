@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils._param_validation import Interval
 
+from .._compat.sklearn import Interval
 from ..networks import two_layer_nsm
 from ..networks.schedules import Rate, learning_rates
 from ._docstrings import documented

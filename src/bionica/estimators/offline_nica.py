@@ -9,19 +9,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..engines.loop import run
-from ..networks import guards, interneuron, two_compartment
-from ..networks.settling import pivoting
-from ..offline.descent_ascent import Settling, offline_interneuron, offline_two_compartment
+from .._compat.sklearn import Interval, StrOptions, validate_params
+from ..offline.descent_ascent import Offline, Settling, offline_interneuron, offline_two_compartment, settle
 from ..offline.whitening import moments
 from ._dask import is_dask
 from ._diagnosis import Diagnosable
-from ._exceptions import check_finite
+from ._exceptions import DivergenceError, check_finite
 from ._initial_weights import orthonormal_rows
-from ._offline_schema import Saved
+from ._offline_schema import Record, Saved
 
 __all__ = ["OfflineNICA"]
 
@@ -31,7 +28,7 @@ Array = NDArray[Any]
 class OfflineNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """The paper's two networks in the offline setting: gradient descent-ascent on L_1 or L_2 with all the data (section 4).
 
-    For studying the objectives and where the online networks go. To just get the sources, `BatchNICA` is faster and more accurate.
+    For studying the objectives and the limits of the online networks. `BatchNICA` finds the sources faster and more accurately.
 
     Parameters
     ----------
@@ -40,20 +37,20 @@ class OfflineNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transform
     network : {"interneuron", "two_compartment"}, default="interneuron"
         Algorithm 1 (objective L_1) or Algorithm 2 (objective L_2).
     eta : float, default=None
-        Learning rate. None: 0.5 for Algorithm 1; for Algorithm 2 a quarter of the inverse of the largest eigenvalue of cov(X),
-        four times below where W_xz overshoots.
+        Learning rate. None: 0.5 for Algorithm 1; for Algorithm 2 a quarter of the inverse of the largest eigenvalue of cov(X).
+        W_xz overshoots at four times that.
     tau : float, default=None
         Algorithm 2's ratio of learning rates, eta < tau. None: 2.5 eta.
     dynamics : {"exact", "gradient"}, default="exact"
-        How the samples settle: exactly, one after the other; or by the paper's projected gradient on all of them, matrix by matrix.
+        How the samples settle: exactly, one after the other; or by the paper's projected gradient, in blocks of samples.
     gamma : float, default=None
-        Step of the gradient dynamics; None takes one that is safe.
+        Step of the gradient dynamics; None takes a safe one.
     settle_tol, settle_steps : float, int, default=1e-8, 10000
-        When the gradient dynamics stop.
+        Tolerance and largest number of steps of the gradient dynamics.
     tol : float, default=5e-5
         Stop when no weight would change by more than this share of the largest, at eta = 1.
     max_iter : int, default=1000
-        Most iterations.
+        Largest number of iterations.
     random_state : int, RandomState instance or None, default=None
         Seed of the initial weights.
 
@@ -98,6 +95,10 @@ class OfflineNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transform
         "random_state": ["random_state"],
     }
 
+    weights_: dict[str, Array]
+    components_: Array
+    mixing_: Array
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -139,7 +140,7 @@ class OfflineNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transform
         -------
         self
         """
-        self._validate_params()
+        validate_params(self)
         data = self._validated(X, reset=True)
         k = data.shape[1]
         d = k if self.n_components is None else self.n_components
@@ -147,30 +148,18 @@ class OfflineNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transform
             raise ValueError(
                 f"n_components={d} sources cannot be found in n_features={k} mixtures; use n_components <= {k}"
             )
-        covariance = moments(data).covariance
-        # Within the leading directions: what X does not span would never be unlearned.
-        leading = np.linalg.eigh(covariance)[1][:, ::-1][:, :d]
-        W = orthonormal_rows(check_random_state(self.random_state), d, d, np.float64) @ leading.T
-        settling = Settling(self.dynamics == "exact", self.gamma, self.settle_tol, self.settle_steps)
-        if self.network == "interneuron":
-            eta = 0.5 if self.eta is None else self.eta
-            if eta >= 1:
-                raise ValueError(f"eta={eta} is not below 1, where the weights overshoot: lower eta")
-            found = offline_interneuron(
-                data, W, np.eye(d), eta=eta, tol=self.tol, max_iter=self.max_iter, settling=settling
-            )
-        else:
-            largest = float(np.linalg.eigvalsh(covariance)[-1])
-            eta = (0.25 / largest if largest > 0 else 0.25) if self.eta is None else self.eta
-            tau = 2.5 * eta if self.tau is None else self.tau
-            if eta >= tau or eta * largest >= 1:
-                raise ValueError(
-                    f"eta={eta:g} must be below tau={tau:g} and below 1/{largest:g}, the inverse of the largest eigenvalue "
-                    "of cov(X): lower eta, or leave it None"
-                )
-            found = offline_two_compartment(
-                data, W, np.eye(d), eta=eta, tau=tau, tol=self.tol, max_iter=self.max_iter, settling=settling
-            )
+        with np.errstate(over="ignore", invalid="ignore"):
+            covariance = moments(data).covariance
+        if not np.isfinite(covariance).all():
+            raise self._divergence("covariance of X", 0, data)
+        eigenvalues, vectors = np.linalg.eigh(covariance)
+        # Weights outside the leading directions would never be unlearned if X does not span them.
+        W = orthonormal_rows(check_random_state(self.random_state), d, d, np.float64) @ vectors[:, ::-1][:, :d].T
+        found = self._run(data, W, float(eigenvalues[-1]))
+        if found.n_settled < len(data):
+            raise self._divergence(f"output at sample {found.n_settled}", found.n_settled, data)
+        if not np.isfinite(found.gradient):
+            raise self._divergence("weights", 0, data)
         if not found.converged:
             warnings.warn(
                 f"OfflineNICA did not converge in max_iter={self.max_iter} iterations (gradient {found.gradient:.1e}, "
@@ -181,12 +170,30 @@ class OfflineNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transform
         self.weights_ = found.weights
         self.objective_curve_ = found.objective
         self.n_iter_ = len(found.objective)
-        self.components_ = self._rule().unmixing(self._frozen_state())
+        W, M = found.weights.values()
+        self.components_ = np.linalg.solve(M if "W_zz" in found.weights else M.T @ M, W)
         self.mixing_ = np.linalg.pinv(self.components_)
         return self
 
+    def _run(self, X: Array, W: Array, largest_eigenvalue: float) -> Offline:
+        settling = Settling(self.dynamics == "exact", self.gamma, self.settle_tol, self.settle_steps)
+        common: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "settling": settling}
+        if self.network == "interneuron":
+            eta = 0.5 if self.eta is None else self.eta
+            if eta >= 1:
+                raise ValueError(f"eta={eta} is not below 1, where the weights overshoot: lower eta")
+            return offline_interneuron(X, W, np.eye(len(W)), eta=eta, **common)
+        eta = 0.25 / (largest_eigenvalue if largest_eigenvalue > 0 else 1.0) if self.eta is None else self.eta
+        tau = 2.5 * eta if self.tau is None else self.tau
+        if eta >= tau or eta * largest_eigenvalue >= 1:
+            raise ValueError(
+                f"eta={eta:g} must be below tau={tau:g} and below 1/{largest_eigenvalue:g}, the inverse of the largest "
+                "eigenvalue of cov(X): lower eta, or leave it None"
+            )
+        return offline_two_compartment(X, W, np.eye(len(W)), eta=eta, tau=tau, **common)
+
     def transform(self, X: ArrayLike) -> Any:
-        """Return the sources of the mixtures X: each sample settles with the learned weights.
+        """Return the sources of the mixtures X: each sample settles exactly with the learned weights.
 
         Parameters
         ----------
@@ -201,10 +208,9 @@ class OfflineNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transform
         check_is_fitted(self)
         data = self._validated(X, reset=False)
         Y = np.empty((len(data), len(self.components_)))
-        eps = float(np.finfo(np.float64).eps)
-        common = (pivoting.Exact(eps), guards.Guards(*5 * (False,)), 0, eps, 0.0, 0)
-        tau = () if self.network == "interneuron" else (1.0,)
-        run(self._frozen_state(), self._rule().Params(*common, *tau), data, np.empty((0, 1)), Y)
+        n_settled = settle(self.weights_, data, Y)
+        if n_settled < len(data):
+            raise self._divergence(f"output at sample {n_settled}", n_settled, data)
         return Y
 
     def inverse_transform(self, Y: ArrayLike) -> Array:
@@ -213,19 +219,24 @@ class OfflineNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transform
         _refuse_dask(Y)
         return np.asarray(np.asarray(Y) @ self.mixing_.T)
 
+    def _divergence(self, what: str, sample: int, X: Array) -> DivergenceError:
+        gamma = f" lower gamma (now {self.gamma}), use dynamics='exact', or" if self.dynamics == "gradient" else ""
+        return DivergenceError(
+            f"OfflineNICA diverged, overflow of the {what}. To change:{gamma} rescale the mixtures (largest absolute value "
+            f"{np.abs(X).max():.2g}). The model is as it was before this call.",
+            sample,
+        )
+
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
 
-    def _rule(self) -> Any:
-        return interneuron if self.network == "interneuron" else two_compartment
-
-    def _frozen_state(self) -> Any:
-        seed = np.array([1, 1])
-        W = self.weights_
-        if self.network == "interneuron":
-            return interneuron.init(W["W_xy"], W["W_yn"], np.ascontiguousarray(W["W_yn"].T), seed)
-        return two_compartment.init(W["W_xz"], W["W_zz"], seed)
+    @property
+    def _saved(self) -> dict[str, Any]:  # type: ignore[override]
+        """What a model file holds; see `Saved`."""
+        names = ("W_xy", "W_yn") if self.network == "interneuron" else ("W_xz", "W_zz")
+        weights = Record(dict, dict(zip(names, ("dk", "dd"), strict=True)))
+        return {"components_": "dk", "mixing_": "kd", "objective_curve_": "t", "n_iter_": int, "weights_": weights}
 
     def _validated(self, X: ArrayLike, reset: bool) -> Array:
         _refuse_dask(X)

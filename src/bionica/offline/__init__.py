@@ -1,1 +1,1 @@
-"""The offline side: objectives, the rotation into the orthant, the networks on all the data at once."""
+"""Offline methods: objectives, whitening, the rotation into the orthant, and the networks on all the data at once."""

@@ -1,8 +1,8 @@
-"""Noncentered whitening of fewer samples than features: from their products, (n, n), where a covariance would be (k, k).
+"""Noncentered whitening of fewer samples than features, from the (n, n) Gram matrix instead of the (k, k) covariance.
 
-With X_c = X - <x> (n x k) and X_c X_c' = U L U', the leading eigenvectors of the covariance are the rows of U_d' X_c, made
-orthonormal. What X_c is along these directions gives their variances once more, without the digits that squares have lost, and the
-rotation to the eigenvectors. X is read in tiles of columns; no copy of it is made.
+With X_c = X - <x> (n x k) and X_c X_c' = U L U', the rows of U_d' X_c, made orthonormal, span the leading eigenvectors of the
+covariance. The d x d covariance of X_c along them gives the eigenvectors and the variances again, with the digits that squaring
+lost in L. X is read in tiles of columns; no copy of it is made.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .whitening import Whitening, _signs
+from .whitening import Whitening, positive_signs
 
 Array = npt.NDArray[Any]
 
@@ -24,18 +24,9 @@ def wider_than_long(X: Array) -> bool:
 
 
 def whiten_rows(X: Array, n_components: int | None = None) -> Whitening:
-    """F = Lambda^{-1/2} U' on the leading eigenvectors of the covariance of X, as `whitening` has it.
+    """F = Lambda^{-1/2} U' on the leading eigenvectors of the covariance of X, as `whitening` computes it.
 
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        float32 or float64, of any strides; finite.
-    n_components : int, optional
-        Number of leading directions d; all that are not numerically empty by default.
-
-    Returns
-    -------
-    Whitening
+    X is finite, float32 or float64, of any strides. By default all directions that are not numerically empty are kept.
 
     Examples
     --------
@@ -54,7 +45,7 @@ def whiten_rows(X: Array, n_components: int | None = None) -> Whitening:
         power += float(np.vdot(x, x)) + n * float(mean @ mean)
     lam, U = np.linalg.eigh(products)
     lam, U = lam[::-1], U[:, ::-1]
-    # Empty is what rounding of the data and of the sums can produce.
+    # A direction below what rounding of the data and of the sums can produce is empty.
     floor = 4 * n * np.finfo(np.float64).eps * max(lam[0], 0.0) + np.finfo(X.dtype).eps ** 2 * power
     rank = int(np.sum(lam > floor))
     d = rank if n_components is None else min(n_components, rank)
@@ -71,7 +62,7 @@ def whiten_rows(X: Array, n_components: int | None = None) -> Whitening:
     variance, R = np.linalg.eigh(along.T @ along / n)
     variance, R = variance[::-1], R[:, ::-1]
     basis = basis @ R
-    basis *= _signs(basis)
+    basis *= positive_signs(basis)
     deviation = np.sqrt(variance)
     F = np.ascontiguousarray(basis.T)
     F /= (deviation * scale)[:, np.newaxis]
@@ -83,12 +74,12 @@ def whiten_rows(X: Array, n_components: int | None = None) -> Whitening:
 
 
 def largest(X: Array) -> float:
-    """Largest absolute value, or 1 if all are 0: squares of what is divided by it neither overflow nor vanish."""
+    """Largest absolute value, or 1 if all are 0. Divided by it, squares neither overflow nor underflow."""
     return max(float(X.max()), -float(X.min())) or 1.0
 
 
 def _centred_tiles(X: Array, scale: float) -> Iterator[tuple[slice, Array, Array]]:
-    """Tiles of columns over `scale` in double precision, without their means; where they are, and the means."""
+    """Yield tiles of columns: their slice, the centred tile over `scale` in float64, and its mean."""
     n, k = X.shape
     step = max(1, _TILE_BYTES // (8 * n))
     for start in range(0, k, step):

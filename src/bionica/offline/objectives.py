@@ -1,16 +1,17 @@
 """The objectives that the networks are derived from, by the paper's equation numbers; rows are samples.
 
-    (1)   whitening_objective       -Tr(dY'dY dX'dX), minimal over cov(Y) <= I, Y = F X at a noncentered whitening of X
-    (2)   nsm_objective             |Z'Z - Y'Y|_F^2, minimal over Z >= 0 where Z is a rotation of the whitened Y
-    (3)   whitening_objective       the same as (1) over Y >= 0: its minimum is a permutation of the sources
-    (4)   combined_nsm_objective    |Z'Z - X' C_xx^+ X|_F^2, minimal over Z >= 0 at a permutation of the sources
-    L_1   interneuron_objective     the min-max form of (3), with gradients
-    L_2   two_compartment_objective the min-max form of (4), with gradients
+    (1)         whitening_objective         -Tr(dY'dY dX'dX), minimal over cov(Y) <= I, Y = F X at a noncentered whitening of X
+    (2)         nsm_objective               |Z'Z - Y'Y|_F^2, minimal over Z >= 0 where Z is a rotation of the whitened Y
+    (3)         whitening_objective         the same as (1) over Y >= 0: its minimum is a permutation of the sources
+    (4)         combined_nsm_objective      |Z'Z - X' C_xx^+ X|_F^2, minimal over Z >= 0 at a permutation of the sources
+    (5)         interneuron_objective       L_1, the min-max form of (3), with gradients
+    (11), (12)  two_compartment_objective   L_2, the min-max form of (4) as expanded in (10), with gradients
 
 Here d. means centred over the samples and C_xx^+ is the Moore-Penrose inverse. None of them forms a T x T matrix.
 
-*Erratum.* Appendix A writes the inner problem of L_1 as (2/T) Tr(dN' W_yn dY - dY' W_xy dX - dN'dN). With the stated solution
-N = W_yn Y the last term needs a factor 1/2, as L_1 itself has; and Y* = P X in the proof of the first lemma reads Y* = P S.
+*Erratum.* Appendix A writes the inner problem of L_1 as (2/T) Tr(dN' W_yn dY - dY' W_xy dX - dN'dN) in (20), and the same
+without centring in (21). With the stated solution N = W_yn Y (19) the last term needs a factor 1/2, as in L_1 itself. And
+Y* = P X in the proof of the first lemma should read Y* = P S.
 """
 
 from typing import Any, NamedTuple
@@ -40,16 +41,7 @@ def _centred(X: Array) -> Array:
 
 
 def whitening_objective(Y: Array, X: Array) -> float:
-    """Objective (1), and (3) where Y is nonnegative: -Tr(dY'dY dX'dX) = -|dY dX'|_F^2.
-
-    Parameters
-    ----------
-    Y : ndarray of shape (n_samples, d)
-    X : ndarray of shape (n_samples, k)
-
-    Returns
-    -------
-    float
+    """Objective (1), and (3) if Y is nonnegative: -Tr(dY'dY dX'dX) = -|dY dX'|_F^2.
 
     Examples
     --------
@@ -61,7 +53,7 @@ def whitening_objective(Y: Array, X: Array) -> float:
 
 
 def whitening_excess(Y: Array) -> float:
-    """By how much Y breaks the constraint dY'dY <= T I of (1) and (3): the largest eigenvalue of cov(Y) - I, at least 0.
+    """By how much Y violates the constraint dY'dY <= T I of (1) and (3): the largest eigenvalue of cov(Y) - I, at least 0.
 
     Examples
     --------
@@ -76,18 +68,8 @@ def whitening_excess(Y: Array) -> float:
 def nsm_objective(Z: Array, Y: Array) -> float:
     """Objective (2), nonnegative similarity matching: |Z'Z - Y'Y|_F^2.
 
-    Parameters
-    ----------
-    Z, Y : ndarray of shape (n_samples, d)
-
-    Returns
-    -------
-    float
-
-    Notes
-    -----
-    With [Z Y] = Q [R_z R_y], Q of orthonormal columns, it is |R_z R_z' - R_y R_y'|_F^2: nothing of size T x T, and no difference
-    of large numbers near the minimum.
+    With [Z Y] = Q [R_z R_y] and orthonormal columns of Q, it equals |R_z R_z' - R_y R_y'|_F^2, which needs no T x T matrix and
+    does not cancel near the minimum.
 
     Examples
     --------
@@ -102,18 +84,7 @@ def nsm_objective(Z: Array, Y: Array) -> float:
 
 
 def combined_nsm_objective(Z: Array, X: Array, n_components: int | None = None) -> float:
-    """Objective (4): |Z'Z - X' C_xx^+ X|_F^2.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n_samples, d)
-    X : ndarray of shape (n_samples, k)
-    n_components : int, optional
-        Rank of C_xx^+; that of C_xx if not given.
-
-    Returns
-    -------
-    float
+    """Objective (4): |Z'Z - X' C_xx^+ X|_F^2, where C_xx^+ has rank `n_components` (by default that of C_xx).
 
     Examples
     --------
@@ -126,17 +97,7 @@ def combined_nsm_objective(Z: Array, X: Array, n_components: int | None = None) 
 
 
 def interneuron_objective(Y: Array, N: Array, W_xy: Array, W_yn: Array, X: Array) -> float:
-    """L_1 of section 4.1, minimised over Y and W_xy, maximised over N and W_yn.
-
-    Parameters
-    ----------
-    Y, N : ndarray of shape (n_samples, d) and (n_samples, m)
-    W_xy, W_yn : ndarray of shape (d, k) and (m, d)
-    X : ndarray of shape (n_samples, k)
-
-    Returns
-    -------
-    float
+    """L_1 of (5), minimised over Y (n_samples, d) and W_xy (d, k), maximised over N (n_samples, m) and W_yn (m, d).
 
     Examples
     --------
@@ -161,7 +122,7 @@ class InterneuronGradients(NamedTuple):
 
 
 def interneuron_gradients(Y: Array, N: Array, W_xy: Array, W_yn: Array, X: Array) -> InterneuronGradients:
-    """Return the gradients of L_1 by each of its arguments; those by the weights are -2 and 2 times eqs. (8) and (9)."""
+    """Return the gradients of L_1; those by the weights are -2 and 2 times the steps of (7) and (8) over eta."""
     dX, dY, dN = _centred(X), _centred(Y), _centred(N)
     T = len(X)
     return InterneuronGradients(
@@ -173,17 +134,7 @@ def interneuron_gradients(Y: Array, N: Array, W_xy: Array, W_yn: Array, X: Array
 
 
 def two_compartment_objective(Z: Array, W_xz: Array, W_zz: Array, X: Array) -> float:
-    """L_2 of section 4.2, minimised over Z and W_xz, maximised over W_zz.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n_samples, d)
-    W_xz, W_zz : ndarray of shape (d, k) and (d, d)
-    X : ndarray of shape (n_samples, k)
-
-    Returns
-    -------
-    float
+    """L_2 of (12), minimised over Z (n_samples, d) and W_xz (d, k), maximised over W_zz (d, d).
 
     Examples
     --------
@@ -207,7 +158,7 @@ class TwoCompartmentGradients(NamedTuple):
 
 
 def two_compartment_gradients(Z: Array, W_xz: Array, W_zz: Array, X: Array) -> TwoCompartmentGradients:
-    """Return the gradients of L_2 by each of its arguments; those by the weights are -4 and 2 times eqs. (13) and (14)."""
+    """Return the gradients of L_2; those by the weights are -2 times (13) over eta, and 2 tau times (14) over eta."""
     T = len(X)
     return TwoCompartmentGradients(
         Z=4 / T * (Z @ W_zz - X @ W_xz.T),

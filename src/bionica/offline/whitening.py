@@ -1,29 +1,28 @@
 """Noncentered whitening: unit covariance with the mean left in, from an array or from a stream.
 
-Nonnegative ICA needs outputs z = F x whose covariance is the identity while their mean is still there (section 2.1 of
-the paper, after Plumbley 2003): had the mean been removed, "nonnegative" would have lost its meaning.
+Nonnegative ICA needs outputs z = F x whose covariance is the identity and whose mean is not removed (section 2.1 of the paper,
+after Plumbley 2003). Without the mean, "nonnegative" has no meaning.
 
     C_xx = <(x - <x>)(x - <x>)'> = U Lambda U',      F = Lambda_d^{-1/2} U_d',      z = F x
 
 Averages divide by the number of samples T, as in the paper, not by T - 1.
 
-Moments are kept as (n, mean, scatter) and joined by the pairwise update of Chan, Golub and LeVeque (1983), which does
-not lose digits when the mean is large beside the spread. They are float64 whatever the data are, and are computed
-from blocks of rows: no centred copy of X is ever made.
+Moments are (n, mean, scatter), joined by the pairwise update of Chan, Golub and LeVeque (1983), which stays accurate when the
+mean is large compared with the spread. They are float64 for any data, and are computed from blocks of rows without a centred
+copy of X.
 """
 
-from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from .chunked import Rows, as_rows, row_blocks
+from .chunked import ChunkedRows, fold, row_blocks
 
 Array = npt.NDArray[Any]
 
-_CLIFF = 1e4  # a drop of 100 times in amplitude, far above all others, is no accident of the mixing
+_CLIFF = 1e4  # a drop by a factor of 100 in amplitude, far above all others, does not come from the mixing
 
 
 class Moments(NamedTuple):
@@ -42,9 +41,9 @@ class Moments(NamedTuple):
 class Whitening(NamedTuple):
     """F, its right inverse, and the spectrum that they come from.
 
-    `matrix` is F (d, k), `inverse` is U_d Lambda_d^{1/2} (k, d), so that `matrix @ inverse` is the identity;
-    `eigenvalues` are all those of C_xx that count as nonzero, largest first; `rank` is their number; `condition` is that
-    of the correlation matrix without its empty directions: F is accurate to about `condition` times 2e-16.
+    `matrix` is F (d, k). `inverse` is U_d Lambda_d^{1/2} (k, d), so that `matrix @ inverse` is the identity. `eigenvalues` are
+    those of C_xx that count as nonzero, largest first, and `rank` is their number. `condition` is the condition number of the
+    correlation matrix without its empty directions: F is accurate to about `condition` times 2e-16.
     """
 
     matrix: Array
@@ -55,11 +54,10 @@ class Whitening(NamedTuple):
 
 
 class Spectrum(NamedTuple):
-    """What `count_sources` saw and decided.
+    """The result of `count_sources`.
 
-    `eigenvalues` as given; `criterion[q]` is the description length of "q sources above white noise" (lower is
-    better); `n_sources` is the decision; `noise_floor` is the mean of the eigenvalues counted as noise, or 0.0 where
-    no floor is visible.
+    `eigenvalues` as given; `criterion[q]` is the description length of "q sources above white noise" (lower is better);
+    `n_sources` is the decision; `noise_floor` is the mean of the eigenvalues counted as noise, or 0.0 if no floor is visible.
     """
 
     eigenvalues: Array
@@ -88,20 +86,10 @@ def merge_moments(a: Moments, b: Moments) -> Moments:
     return Moments(n, a.mean + delta * (b.n / n), scatter)
 
 
-def moments(X: Array | Rows, start: Moments | None = None) -> Moments:
-    """Count, mean and scatter of the rows of X, continuing from `start`.
+def moments(X: Array | ChunkedRows, start: Moments | None = None) -> Moments:
+    """Count, mean and scatter of the rows of X and of earlier rows, whose moments are `start`.
 
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features), or Rows
-        Any real floating type; sums are float64.
-    start : Moments, optional
-        What was seen before; not changed.
-
-    Returns
-    -------
-    Moments
-        Those of all rows together. However the rows were cut, they agree to rounding.
+    Sums are float64. For any chunking of the rows the result is the same to rounding.
 
     Examples
     --------
@@ -112,22 +100,25 @@ def moments(X: Array | Rows, start: Moments | None = None) -> Moments:
     >>> seen.n, seen.mean
     (3, array([2., 3.]))
     """
-    seen = as_rows(X).fold(_moments_of_part, merge_moments)
+    seen = fold(X, _moments_of_block, merge_moments)
     return seen if start is None else merge_moments(start, seen)
 
 
-def _moments_of_part(X: Array) -> Moments:
-    n_features = X.shape[1]
-    total = Moments(0, np.zeros(n_features), np.zeros((n_features, n_features)))
-    for rows in row_blocks(X.shape[0], X.shape[1]):
-        block = X[rows].astype(np.float64)  # a copy, so that centring may happen in place
+def _moments_of_block(X: Array, F: Array | None = None) -> Moments:
+    """The moments of the rows of X, or of F x."""
+    k = X.shape[1] if F is None else len(F)
+    total = Moments(0, np.zeros(k), np.zeros((k, k)))
+    for rows in row_blocks(*X.shape):
+        block = X[rows].astype(np.float64)  # a copy, which is centred in place
+        if F is not None:
+            block = block @ F.T
         weights = np.full(len(block), 1.0 / len(block))
         mean = weights @ block
         block -= mean
-        rest = weights @ block  # what rounding left of the mean, which is taken out of both moments
+        residual = weights @ block  # the rounding error of the mean, corrected in both moments
         scatter = block.T @ block
-        scatter -= np.outer(rest, rest * len(block))
-        total = merge_moments(total, Moments(len(block), mean + rest, scatter))
+        scatter -= np.outer(residual, residual * len(block))
+        total = merge_moments(total, Moments(len(block), mean + residual, scatter))
     return total
 
 
@@ -145,13 +136,13 @@ def whitening(
     seen : Moments
         As `moments` returns them.
     n_components : int, optional
-        Number of leading directions d; all that are not numerically empty by default. Where it exceeds the rank, the
-        result has `rank` rows: it is for the caller to complain.
+        Number of leading directions d; by default all that are not numerically empty. If it exceeds the rank, the result has
+        `rank` rows, which the caller has to report.
     tol : float, optional
-        A direction whose variance, after every feature has been scaled to unit variance, is at most `tol` times the
-        largest counts as empty. By default what rounding of the data (in `precision`) and of the sums can produce.
+        A direction counts as empty if its variance is at most `tol` times the largest, with every feature scaled to unit
+        variance. The default is what rounding of the data (in `precision`) and of the sums can produce.
     precision : dtype, default=float64
-        The type in which the data arrived.
+        The type of the data.
 
     Returns
     -------
@@ -159,11 +150,11 @@ def whitening(
 
     Notes
     -----
-    The rank is that of the correlation matrix K (C_xx = D K D, D the standard deviations), so that it does not depend
-    on the units of the features. With K = V M V', the matrix L = D V M^{1/2} = U Lambda^{1/2} W' has C_xx = L L', and
-    besides Lambda^{-1/2} U' also W' M^{-1/2} V' D^{-1} whitens. The second has the same rows where the rank is full,
-    and stays accurate when the scales of the features differ by many orders of magnitude (12 decades: identity to
-    1e-13, where an eigendecomposition of C_xx is off by 1); it is used when the first is off by more than 1e-12.
+    The rank is that of the correlation matrix K (C_xx = D K D, D the standard deviations), so that it does not depend on the
+    units of the features. With K = V M V', the matrix L = D V M^{1/2} = U Lambda^{1/2} W' has C_xx = L L', so that both
+    Lambda^{-1/2} U' and W' M^{-1/2} V' D^{-1} whiten. The second has the same rows if the rank is full. It stays accurate if
+    the scales of the features differ by many orders of magnitude (12 decades: identity to 1e-13, where an eigendecomposition
+    of C_xx is off by 1), and is used if the first is off by more than 1e-12.
 
     Examples
     --------
@@ -179,7 +170,7 @@ def whitening(
     eps = np.finfo(np.float64).eps
     power = variance + seen.mean**2
     rounding = np.finfo(precision).eps ** 2 * power
-    alive = variance > 16 * rounding  # else the feature is constant as far as its digits say
+    alive = variance > 16 * rounding  # otherwise the feature is constant up to rounding
     scale = np.sqrt(variance[alive])
     K = covariance[np.ix_(alive, alive)] / scale / scale[:, None]
     M, V = linalg.eigh(K) if alive.any() else (np.empty(0), np.empty((0, 0)))
@@ -196,7 +187,7 @@ def whitening(
     L = np.zeros((len(seen.mean), rank))
     L[alive] = scale[:, None] * V * np.sqrt(M)
     U, sigma, Wt = linalg.svd(L, full_matrices=False)
-    signs = _signs(U)
+    signs = positive_signs(U)
     U, Wt = U * signs, Wt * signs[:, None]
     d = rank if n_components is None else min(n_components, rank)
     inverse = L @ Wt[:d].T
@@ -207,11 +198,11 @@ def whitening(
     return Whitening(F, inverse, sigma**2, rank, float(M.max() / M.min()))
 
 
-def refine(X: Array | Rows, found: Whitening) -> Whitening:
-    """Whiten once more what `found` makes of X, where its conditioning has cost more than four digits.
+def refine(X: Array | ChunkedRows, found: Whitening) -> Whitening:
+    """Whiten F x once more, if the conditioning of X has cost more than four digits.
 
-    A covariance squares the condition number of the data. The second whitening, of nearly white data, does not, and
-    together they are as good as a QR decomposition of X would be (the idea of Cholesky-QR2).
+    A covariance squares the condition number of the data. The second whitening is of nearly white data; together the two are
+    as accurate as a QR decomposition of X (the idea of Cholesky-QR2).
 
     Examples
     --------
@@ -226,8 +217,7 @@ def refine(X: Array | Rows, found: Whitening) -> Whitening:
     if found.condition < 1e4 or not found.rank:
         return found
     F, d = found.matrix, len(found.matrix)
-    total = as_rows(X).fold(_moments_of_image, merge_moments, F)
-    w, U = linalg.eigh(total.covariance)
+    w, U = linalg.eigh(fold(X, _moments_of_block, merge_moments, F).covariance)
     if not 0.5 < w[0] <= w[-1] < 2.0:  # not rounding: `found` does not belong to X
         raise ValueError(
             f"found does not whiten X: its covariance has eigenvalues from {w[0]:.3g} to {w[-1]:.3g}, not 1"
@@ -239,38 +229,20 @@ def refine(X: Array | Rows, found: Whitening) -> Whitening:
     return found._replace(matrix=(U / half) @ U.T @ F, inverse=inverse, eigenvalues=eigenvalues)
 
 
-def _moments_of_image(X: Array, F: Array) -> Moments:
-    blocks = (X[rows].astype(np.float64) @ F.T for rows in row_blocks(X.shape[0], X.shape[1]))
-    return reduce(merge_moments, map(_moments_of_part, blocks))
-
-
-def _signs(U: Array) -> Array:
-    """Signs that make the largest entry of each column positive: the first one within 1e-6, so that rounding cannot choose."""
+def positive_signs(U: Array) -> Array:
+    """Signs that make the largest entry of each column positive: the first within 1e-6, so that rounding does not choose."""
     size = np.abs(U)
     first = np.argmax(size >= (1 - 1e-6) * size.max(axis=0), axis=0)
     return np.where(U[first, np.arange(U.shape[1])] < 0, -1.0, 1.0)
 
 
 def count_sources(eigenvalues: Array, n_samples: int) -> Spectrum:
-    """How many directions stand above a floor of white noise, by minimum description length.
+    """How many of the nonzero eigenvalues of a covariance, largest first, exceed a floor of white noise.
 
-    Parameters
-    ----------
-    eigenvalues : array of shape (r,)
-        The nonzero eigenvalues of the covariance, largest first.
-    n_samples : int
-        The number of samples behind them.
-
-    Returns
-    -------
-    Spectrum
-
-    Notes
-    -----
-    Wax and Kailath (1985): MDL(q) = n (r - q) log(arithmetic / geometric mean of the r - q smallest) +
-    q (2r - q) log(n) / 2. One eigenvalue alone always looks like a floor, so at least two must agree before the
-    smallest ones count as noise; otherwise (mixtures without noise) every nonzero direction counts as a source. The
-    same holds when all of them agree, as with an orthogonal mixing matrix.
+    By minimum description length (Wax and Kailath 1985): MDL(q) = n (r - q) log(arithmetic / geometric mean of the r - q
+    smallest) + q (2r - q) log(n) / 2. A single eigenvalue always looks like a floor, so the smallest count as noise only if at
+    least two of them agree. Otherwise (mixtures without noise), and if all of them agree (an orthogonal mixing matrix), every
+    nonzero direction counts as a source.
 
     Examples
     --------
@@ -292,7 +264,7 @@ def count_sources(eigenvalues: Array, n_samples: int) -> Spectrum:
     best = int(np.argmin(criterion)) if r else 0
     drop = np.sort(eigenvalues[:-2] / eigenvalues[1:-1])[::-1] if r > 2 else np.empty(0)
     if drop.size and drop[0] >= _CLIFF and (drop.size == 1 or drop[0] >= 100 * drop[1]):
-        # What lies below a cliff is rounding of the data, which need not be white.
+        # Below a cliff is the rounding error of the data, which need not be white.
         best = int(np.argmax(eigenvalues[:-2] / eigenvalues[1:-1])) + 1
     if 1 <= best <= r - 2:
         return Spectrum(eigenvalues, criterion, best, float(eigenvalues[best:].mean()))
