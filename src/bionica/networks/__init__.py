@@ -1,20 +1,22 @@
-"""The learning rules and what they share: NumPy and Numba only.
+"""The learning rules and what they share; NumPy and Numba only.
 
-Where each equation of the paper is (numbers as counted in its LaTeX source):
+Where each equation of the paper is. Numbers as counted in its LaTeX source; files relative to the package.
 
-    eq.   what                                      file: function
-    1     whitening objective                       offline/objectives.py: whitening_objective
-    2     nonnegative similarity matching           offline/objectives.py: nsm_objective
-    3     Algorithm 1's objective                   offline/objectives.py
-    4     Algorithm 2's objective                   offline/objectives.py
-    5     L_1, min-max                              offline/objectives.py
-    6     offline settling, Algorithm 1             offline/descent_ascent.py
-    7, 8  W_xy, W_yn, offline                       offline/descent_ascent.py; online: networks/interneuron.py: learn
-    9     online settling, Algorithm 1              networks/interneuron.py: settle; networks/settling/gradient.py
-    10-12 L_2                                       offline/objectives.py
-    13,14 W_xz, W_zz, offline                       offline/descent_ascent.py; online: networks/two_compartment.py: learn
-    15    online settling, Algorithm 2              networks/two_compartment.py: settle; networks/settling/gradient.py
-    22    eta_t                                     networks/schedules.py: learning_rates
+    1       whitening objective                 offline/objectives.py: whitening_objective, whitening_excess
+    2       nonnegative similarity matching     offline/objectives.py: nsm_objective
+    3       Algorithm 1's objective             offline/objectives.py: whitening_objective, with Y >= 0
+    4       Algorithm 2's objective             offline/objectives.py: combined_nsm_objective
+    5       L_1, its min-max problem            offline/objectives.py: interneuron_objective
+    6       settling of Algorithm 1, offline    offline/descent_ascent.py: _settle_interneurons
+    7, 8    W_xy, W_yn, offline                 offline/descent_ascent.py: offline_interneuron
+            W_xy, W_ny, W_yn, online            networks/interneuron.py: learn
+    9       settling of Algorithm 1, online     networks/interneuron.py: settle; networks/settling/gradient.py: iterate_interneurons
+    10      objective 4, expanded               offline/objectives.py: combined_nsm_objective
+    11, 12  L_2, its min-max problems           offline/objectives.py: two_compartment_objective
+    13, 14  W_xz, W_zz, offline                 offline/descent_ascent.py: offline_two_compartment
+            W_xz, W_zz, online                  networks/two_compartment.py: learn
+    15      settling of Algorithm 2, online     networks/two_compartment.py: settle; networks/settling/gradient.py: iterate_lateral
+    22      eta_t                               networks/schedules.py: learning_rates
 """
 
 from . import (  # noqa: F401  (they register their rules)

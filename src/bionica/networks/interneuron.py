@@ -37,7 +37,7 @@ from .plasticity import (
     project,
     subtract,
 )
-from .rule import Rule, bookkeeping, register
+from .rule import Rule, bookkeeping, register, shapes
 from .settling.exact import REFRESH, inverse, invert
 from .settling.lateral import follow_interneurons, settle_interneurons
 from .settling.pivoting import scratch
@@ -179,30 +179,11 @@ def unmixing(state: State) -> np.ndarray:
 
 RULE = register(
     Rule(
-        "interneuron",
-        State,
-        Params,
-        {
-            "W_xy": "dk",
-            "W_yn": "md",
-            "W_ny": "dm",
-            "M": "dd",
-            "H": "dd",
-            "x_bar": "k",
-            "y_bar": "d",
-            "n_bar": "m",
-            "W_xy_mean": "dk",
-            "W_yn_mean": "md",
-            "W_ny_mean": "dm",
-            "x_power": "k:float64",
-            "coupled": "1:bool",
-        },
-        workspace,
-        settle,
-        learn,
-        unmixing,
-        repair,
-        inspect,
+        "interneuron", State, Params,
+        shapes(
+            dk="W_xy W_xy_mean", md="W_yn W_yn_mean", dm="W_ny W_ny_mean", dd="M H", k="x_bar", d="y_bar", m="n_bar"
+        ) | {"x_power": "k:float64", "coupled": "1:bool"},
+        workspace, settle, learn, unmixing, repair, inspect,
         averages={"W_xy": "W_xy_mean", "W_yn": "W_yn_mean", "W_ny": "W_ny_mean"},
         products={"M": ("W_ny", "W_yn")},
         inverses={"H": "M"},
@@ -210,4 +191,4 @@ RULE = register(
         input_weights="W_xy",
         inspects_input=True,
     )
-)
+)  # fmt: skip

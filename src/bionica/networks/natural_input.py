@@ -29,6 +29,7 @@ import numpy as np
 from .generic import cold, hot
 from .guards import ENERGY
 from .plasticity import apply, dot
+from .rule import shapes
 
 #: The guard `energy` looks every so many samples, and never makes the rates slower than this share.
 WINDOW = 1000
@@ -51,13 +52,8 @@ class Input(NamedTuple):
 
 #: Shapes of these arrays, for the rules that have them as their part `inp`.
 SHAPES = {
-    "inp.F": "dk",
-    "inp.R": "dd",
-    "inp.u_bar": "d",
-    "inp.v": "d",
-    "inp.n": "1:int64",
-    "inp.energy": "2:float64",
-    "inp.brake": "1:float64",
+    **shapes(dk="inp.F", dd="inp.R", d="inp.u_bar inp.v"),
+    "inp.n": "1:int64", "inp.energy": "2:float64", "inp.brake": "1:float64",
 }
 
 

@@ -32,7 +32,7 @@ from .plasticity import (
     project,
     subtract,
 )
-from .rule import Rule, bookkeeping, register
+from .rule import Rule, bookkeeping, register, shapes
 from .settling.exact import REFRESH, inverse, invert
 from .settling.lateral import follow_interneurons, settle_interneurons
 from .settling.pivoting import scratch
@@ -179,24 +179,12 @@ def unmixing(state: State) -> np.ndarray:
 
 RULE = register(
     Rule(
-        "natural_interneuron",
-        State,
-        Params,
-        {
-            **natural_input.SHAPES,
-            **dict.fromkeys(("W_xy", "M", "H", "W_xy_mean", "W_xy_good"), "dd"),
-            **dict.fromkeys(("W_yn", "W_yn_mean", "W_yn_good"), "md"),
-            **dict.fromkeys(("W_ny", "W_ny_mean", "W_ny_good"), "dm"),
-            "y_bar": "d",
-            "n_bar": "m",
-            "coupled": "1:bool",
-        },
-        workspace,
-        settle,
-        learn,
-        unmixing,
-        repair,
-        inspect,
+        "natural_interneuron", State, Params,
+        natural_input.SHAPES | shapes(
+            dd="W_xy W_xy_mean W_xy_good M H", md="W_yn W_yn_mean W_yn_good", dm="W_ny W_ny_mean W_ny_good",
+            d="y_bar", m="n_bar",
+        ) | {"coupled": "1:bool"},
+        workspace, settle, learn, unmixing, repair, inspect,
         parts={"inp": natural_input.Input},
         averages={"W_xy": "W_xy_mean", "W_yn": "W_yn_mean", "W_ny": "W_ny_mean"},
         products={"M": ("W_ny", "W_yn")},
@@ -204,4 +192,4 @@ RULE = register(
         symmetric=("M",),  # of coupled networks
         projection="inp.F",
     )
-)
+)  # fmt: skip

@@ -18,7 +18,7 @@ from . import natural_input
 from .guards import cap_rate, flip_silent, lift_eigenvalues
 from .natural_input import WINDOW, judge_energy, measure_energy, observe, restore
 from .plasticity import apply, average, averaging_weight, hebb_uncentred, project
-from .rule import Rule, bookkeeping, register
+from .rule import Rule, bookkeeping, register, shapes
 from .settling.exact import inverse, refresh_inverse
 from .settling.lateral import follow_lateral, settle_lateral
 from .settling.pivoting import scratch
@@ -139,29 +139,13 @@ def unmixing(state: State) -> np.ndarray:
 
 RULE = register(
     Rule(
-        "natural_two_compartment",
-        State,
-        Params,
-        {
-            **natural_input.SHAPES,
-            "W_xz": "dd",
-            "W_zz": "dd",
-            "H": "dd",
-            "W_xz_mean": "dd",
-            "W_zz_mean": "dd",
-            "W_xz_good": "dd",
-            "W_zz_good": "dd",
-        },
-        workspace,
-        settle,
-        learn,
-        unmixing,
-        repair,
-        inspect,
+        "natural_two_compartment", State, Params,
+        natural_input.SHAPES | shapes(dd="W_xz W_zz H W_xz_mean W_zz_mean W_xz_good W_zz_good"),
+        workspace, settle, learn, unmixing, repair, inspect,
         parts={"inp": natural_input.Input},
         averages={"W_xz": "W_xz_mean", "W_zz": "W_zz_mean"},
         inverses={"H": "W_zz"},
         symmetric=("W_zz",),
         projection="inp.F",
     )
-)
+)  # fmt: skip

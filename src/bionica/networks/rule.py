@@ -31,6 +31,11 @@ from .settling.exact import inverse
 BOOKKEEPING = {"t": "1:int64", "fired": "d:bool", "rng": "2:int64", "repairs": f"{n_repairs}:int64"}
 
 
+def shapes(**fields: str) -> dict[str, str]:
+    """Shapes of fields by name, from names by shape: ``shapes(dk="W_xz W_xz_mean", d="c_bar")``."""
+    return {name: dims for dims, names in fields.items() for name in names.split()}
+
+
 def nothing(state, work, params):
     """A rule without guards."""
 

@@ -22,7 +22,7 @@ def learning_rates(
         The rate at sample 0; or a function of the sample index, called once for each sample, which then is the whole
         schedule (`decay` and `power` play no part).
     decay, power : float
-        The rate at sample t is ``eta0 / (1 + decay * t) ** power``. The paper's eq. 20 has power 1; decay 0 is a
+        The rate at sample t is ``eta0 / (1 + decay * t) ** power``. Eq. 22 of the paper has power 1; decay 0 is a
         constant.
     t0, n : int
         Which samples.

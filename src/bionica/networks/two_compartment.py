@@ -26,7 +26,7 @@ import numpy as np
 
 from .guards import cap_rate, flip_silent, lift_eigenvalues
 from .plasticity import average, averaging_weight, follow, follow_input, hebb_uncentred, mean_weight, project
-from .rule import Rule, bookkeeping, register
+from .rule import Rule, bookkeeping, register, shapes
 from .settling.exact import inverse, refresh_inverse
 from .settling.lateral import follow_lateral, settle_lateral
 from .settling.pivoting import scratch
@@ -148,28 +148,12 @@ def unmixing(state: State) -> np.ndarray:
 
 RULE = register(
     Rule(
-        "two_compartment",
-        State,
-        Params,
-        {
-            "W_xz": "dk",
-            "W_zz": "dd",
-            "H": "dd",
-            "x_bar": "k",
-            "c_bar": "d",
-            "W_xz_mean": "dk",
-            "W_zz_mean": "dd",
-            "x_power": "k:float64",
-        },
-        workspace,
-        settle,
-        learn,
-        unmixing,
-        repair,
-        inspect,
+        "two_compartment", State, Params,
+        shapes(dk="W_xz W_xz_mean", dd="W_zz H W_zz_mean", k="x_bar", d="c_bar") | {"x_power": "k:float64"},
+        workspace, settle, learn, unmixing, repair, inspect,
         averages={"W_xz": "W_xz_mean", "W_zz": "W_zz_mean"},
         inverses={"H": "W_zz"},
         symmetric=("W_zz",),
         input_weights="W_xz",
     )
-)
+)  # fmt: skip

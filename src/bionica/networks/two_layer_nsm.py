@@ -19,7 +19,7 @@ import numpy as np
 from . import whitening_layer
 from .guards import flip_silent, lift_eigenvalues
 from .plasticity import apply, hebb_uncentred, mean_weight
-from .rule import Rule, bookkeeping, register
+from .rule import Rule, bookkeeping, register, shapes
 from .settling.exact import inverse, refresh_inverse
 from .settling.lateral import follow_lateral, settle_lateral
 from .settling.pivoting import scratch
@@ -118,20 +118,13 @@ def unmixing(state: State) -> np.ndarray:
 
 RULE = register(
     Rule(
-        "two_layer_nsm",
-        State,
-        Params,
-        {**whitening_layer.LEARNED, "W_hy": "dd", "W_yy": "dd", "H": "dd"},
-        workspace,
-        settle,
-        learn,
-        unmixing,
-        repair,
-        inspect,
+        "two_layer_nsm", State, Params,
+        whitening_layer.LEARNED | shapes(dd="W_hy W_yy H"),
+        workspace, settle, learn, unmixing, repair, inspect,
         parts={"layer": whitening_layer.Learned},
         inverses={"H": "W_yy"},
         symmetric=("W_yy",),
         input_weights="layer.W_xh",
         input_mean="layer.x_bar",
     )
-)
+)  # fmt: skip

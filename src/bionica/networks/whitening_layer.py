@@ -20,6 +20,7 @@ import numpy as np
 
 from .generic import cold, generic, hot
 from .plasticity import absolute_sum, apply, dot, dot_rows, follow, follow_input, hebb, hebb_input, multiply, project
+from .rule import shapes
 from .settling.exact import REFRESH, accepted, invert
 from .settling.gradient import ProjectedGradient, iterate_interneurons
 from .settling.pivoting import Exact, linear, overflow, scratch
@@ -49,14 +50,7 @@ class Absent(NamedTuple):
 
 
 #: Shapes of these arrays, for the rules that have a layer as their part `layer`.
-LEARNED = {
-    "layer.W_xh": "dk",
-    "layer.W_hg": "dd",
-    "layer.B": "dd",
-    "layer.x_bar": "k",
-    "layer.h_bar": "d",
-    "layer.g_bar": "d",
-}
+LEARNED = shapes(dk="layer.W_xh", dd="layer.W_hg layer.B", k="layer.x_bar", d="layer.h_bar layer.g_bar")
 
 
 class Work(NamedTuple):

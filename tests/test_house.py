@@ -1,0 +1,56 @@
+"""The order of the house: names are unique, private names of other libraries are behind doors, the index of equations is true."""
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import bionica
+from bionica import networks
+
+PACKAGE = Path(bionica.__file__).parent
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+SOURCES = [path for path in SOURCES if "__pycache__" not in path.parts]
+
+
+def test_no_two_files_have_the_same_name():
+    counted = Counter(path.name for path in SOURCES if not path.name.startswith("__"))
+    assert [name for name, n in counted.items() if n > 1] == []
+
+
+def test_words_that_name_many_things_name_one_class():
+    classes = Counter(
+        node.name
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name in ("Table", "Problem", "Row") if classes[name] > 1] == []
+
+
+def test_private_names_of_other_libraries_are_behind_doors():
+    private = re.compile(
+        r"numba\.core|numba\._|sklearn\.\w+\._|sklearn\.utils\._|joblib\.externals|nvvm\.|\._meta\b|_nrt\b|\.entry_point\b"
+    )
+    found = [
+        f"{path.relative_to(PACKAGE)}: {line.strip()}"
+        for path in SOURCES
+        if "_compat" not in path.parts
+        for line in path.read_text().splitlines()
+        if private.search(line)
+    ]
+    assert found == []
+
+
+def test_the_index_of_equations_is_true():
+    """Every place that it names exists, and mentions the number of its equation if it is a settling or learning rule."""
+    rows = re.findall(r"([\w/]+\.py): ([\w, ]+)", networks.__doc__)
+    assert len(rows) >= 16
+    for file, functions in rows:
+        tree = ast.parse((PACKAGE / file).read_text())
+        defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        for function in functions.split(", "):
+            if function.split()[0] != "with":
+                assert function.split()[0] in defined, (file, function)
+    numbers = {int(n) for line in networks.__doc__.splitlines() for n in re.findall(r"\b\d+\b", line[:12])}
+    assert numbers == {*range(1, 16), 22}
