@@ -137,12 +137,12 @@ def hebb_input(W, eta, post, post_bar, X, t, x_bar):
 
 @hot
 def hebb_uncentred(W, eta, post, pre):
-    """W <- W + eta (post pre' - W)."""
+    """W <- W + eta (post pre' - W), with the same bits as the transpose of W has with post and pre exchanged."""
     eta = W.dtype.type(eta)
     for i in range(W.shape[0]):
-        a = eta * post[i]
+        a = post[i]
         for j in range(W.shape[1]):
-            W[i, j] += a * pre[j] - eta * W[i, j]
+            W[i, j] += eta * (a * pre[j] - W[i, j])
 
 
 @hot
@@ -151,9 +151,9 @@ def product_and_hebb(W, eta, post, pre, out):
     eta = W.dtype.type(eta)
     for i in range(W.shape[0]):
         out[i] = dot(W, i, pre)
-        a = eta * post[i]
+        a = post[i]
         for j in range(W.shape[1]):
-            W[i, j] += a * pre[j] - eta * W[i, j]
+            W[i, j] += eta * (a * pre[j] - W[i, j])
 
 
 @hot
