@@ -1,12 +1,15 @@
-"""What the offline estimators store in model files (`io.model_file`): each class declares it as `_saved`, checked when read."""
+"""What the offline estimators store in model files (`io.model_file`): each class declares it as `_saved`, checked when read.
 
-import os
-from typing import Any, ClassVar, NamedTuple
+`_saved` names the fitted attributes. An array is described by its shape (k features, d components, any other letter any
+length), a number by its type, and what has fields by a `Record` of these.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Record", "Saved", "restore", "stored"]
+__all__ = ["Record", "restore", "stored"]
 
 Array = NDArray[Any]
 
@@ -17,40 +20,6 @@ class Record(NamedTuple):
     make: Any
     fields: dict[str, Any]
     optional: bool = False
-
-
-class Saved:
-    """Mixin: gives an offline estimator the method `save`.
-
-    `_saved` names the fitted attributes. An array is described by its shape (k features, d components, any other letter any
-    length), a number by its type, and what has fields by a `Record` of these.
-    """
-
-    _saved: ClassVar[dict[str, Any]]
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to `path` as plain arrays and JSON; `bionica.load` reads it.
-
-        Parameters
-        ----------
-        path : path
-            The file. It is replaced only when the new one is complete.
-
-        Examples
-        --------
-        >>> import numpy as np, tempfile, pathlib, bionica
-        >>> X = np.random.default_rng(0).exponential(size=(1000, 2))
-        >>> nica = bionica.BatchNICA(random_state=0).fit(X)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = pathlib.Path(folder) / "model.bionica"
-        ...     nica.save(path)
-        ...     again = bionica.load(path)
-        >>> bool(np.array_equal(again.transform(X), nica.transform(X)))
-        True
-        """
-        from ._persistence import save
-
-        save(self, path)
 
 
 def stored(estimator: Any) -> tuple[dict[str, Array], dict[str, Any]]:

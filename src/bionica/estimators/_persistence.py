@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .. import io
 from .._compat.sklearn import validate_params
 from ..networks import state as states
 from ..networks.rule import RULES, rule_of
-from ._offline_schema import Saved, restore, stored
+from ._base import Estimator
+from ._offline_schema import restore, stored
 from ._online import OnlineNICA
 
 __all__ = ["contents", "load", "save"]
@@ -29,16 +29,16 @@ _CALLABLE = {"callable": True}
 def _classes() -> dict[str, Any]:
     """The only classes that a file can name: every estimator that is imported, those of the user included."""
     found: dict[str, Any] = {}
-    waiting: list[Any] = [OnlineNICA, Saved]
+    waiting: list[Any] = [Estimator]
     for cls in waiting:
         waiting += cls.__subclasses__()
-        if issubclass(cls, BaseEstimator) and not inspect.isabstract(cls):
+        if not inspect.isabstract(cls):
             found[cls.__name__] = cls
     return found
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator; see `OnlineNICA.save`."""
+    """Write a fitted estimator; see `Estimator.save`."""
     io.write_model(path, *contents(estimator))
 
 

@@ -50,9 +50,6 @@ class SingleLayerNICA(OnlineNICA):
         "horizon": [Interval(Integral, 2, None, closed="left"), None],
     }
 
-    init_samples: int
-    horizon: int | None
-
     #: eta0 and decay of the paper's network where the user names neither.
     _plain_rates: ClassVar[tuple[float, float]]
     #: eta as a share of the weights that is renewed with a sample.
@@ -77,12 +74,9 @@ class SingleLayerNICA(OnlineNICA):
     @property
     def local_(self) -> bool:
         """Whether every synapse sees only its two neurons (the paper's second requirement); False with natural steps."""
-        return self.precondition != "natural"
+        return bool(self.precondition != "natural")
 
-    @property
-    def nonnegative_(self) -> bool:
-        """Whether the outputs are nonnegative (the paper's third requirement): always."""
-        return True
+    nonnegative_ = True
 
     @property
     def n_samples_until_start_(self) -> int:
@@ -240,8 +234,8 @@ class SingleLayerNICA(OnlineNICA):
     def _memory(self, dtype: Any) -> int | None:
         """Return the horizon of a natural network of this precision."""
         if dtype == np.float32:
-            return min(self.horizon or SINGLE_PRECISION_HORIZON, SINGLE_PRECISION_HORIZON)
-        return self.horizon
+            return min(int(self.horizon or SINGLE_PRECISION_HORIZON), SINGLE_PRECISION_HORIZON)
+        return None if self.horizon is None else int(self.horizon)
 
     def _bounded(self, rates: Array, state: Any) -> Array:
         return self._below(rates, state, 1.0, "1", "lower eta0")[:, np.newaxis]

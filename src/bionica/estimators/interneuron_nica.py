@@ -12,9 +12,10 @@ from ..networks import interneuron, natural_interneuron
 from ..networks import natural_input as natural
 from ..networks.schedules import Rate
 from ..networks.settling.pivoting import ExactAsymmetric
+from ._base import set_parameters
 from ._docstrings import documented
 from ._initial_weights import guard_seed, orthonormal_rows
-from ._online import Array
+from ._online import Array, weights
 from ._single_layer import SingleLayerNICA
 from ._start import Start
 
@@ -116,42 +117,15 @@ class InterneuronNICA(SingleLayerNICA):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.n_components = n_components
-        self.n_interneurons = n_interneurons
-        self.decoupled = decoupled
-        self.eta0 = eta0
-        self.decay = decay
-        self.power = power
-        self.dynamics = dynamics
-        self.gamma = gamma
-        self.settle_tol = settle_tol
-        self.settle_steps = settle_steps
-        self.mean_window = mean_window
-        self.precondition = precondition
-        self.average = average
-        self.init = init
-        self.init_samples = init_samples
-        self.horizon = horizon
-        self.guards = guards
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.verbose = verbose
+        set_parameters(self, locals())
 
     @property
     def W_xy_(self) -> Array:
         """Weights from mixtures to outputs, (n_components, n_features)."""
         return self._from_mixtures(self._fitted_state(), self._weight("W_xy"))
 
-    @property
-    def W_yn_(self) -> Array:
-        """Weights from outputs to interneurons, (n_interneurons, n_components)."""
-        return self._weight("W_yn")
-
-    @property
-    def W_ny_(self) -> Array:
-        """Weights from interneurons to outputs, (n_components, n_interneurons)."""
-        return self._weight("W_ny")
+    W_yn_ = weights("W_yn", "Weights from outputs to interneurons, (n_interneurons, n_components).")
+    W_ny_ = weights("W_ny", "Weights from interneurons to outputs, (n_components, n_interneurons).")
 
     @property
     def n_neurons_(self) -> int:

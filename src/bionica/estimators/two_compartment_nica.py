@@ -11,9 +11,10 @@ from .._compat.sklearn import Interval
 from ..networks import natural_input as natural
 from ..networks import natural_two_compartment, two_compartment
 from ..networks.schedules import Rate
+from ._base import set_parameters
 from ._docstrings import documented
 from ._initial_weights import guard_seed, orthonormal_rows, positive_definite
-from ._online import Array
+from ._online import Array, weights
 from ._single_layer import SingleLayerNICA
 from ._start import Start
 
@@ -110,36 +111,14 @@ class TwoCompartmentNICA(SingleLayerNICA):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.n_components = n_components
-        self.tau = tau
-        self.eta0 = eta0
-        self.decay = decay
-        self.power = power
-        self.dynamics = dynamics
-        self.gamma = gamma
-        self.settle_tol = settle_tol
-        self.settle_steps = settle_steps
-        self.mean_window = mean_window
-        self.precondition = precondition
-        self.average = average
-        self.init = init
-        self.init_samples = init_samples
-        self.horizon = horizon
-        self.guards = guards
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.verbose = verbose
+        set_parameters(self, locals())
 
     @property
     def W_xz_(self) -> Array:
         """Weights from mixtures to outputs, (n_components, n_features)."""
         return self._from_mixtures(self._fitted_state(), self._weight("W_xz"))
 
-    @property
-    def W_zz_(self) -> Array:
-        """Weights between outputs, (n_components, n_components)."""
-        return self._weight("W_zz")
+    W_zz_ = weights("W_zz", "Weights between outputs, (n_components, n_components).")
 
     @property
     def n_neurons_(self) -> int:
