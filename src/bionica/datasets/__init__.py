@@ -17,12 +17,4 @@ from .image_sources import natural_images
 from .mixing import mix, paper_mixing
 from .synthetic import odors, random_sources, sparse_uniform
 
-__all__ = [
-    "copula_uniform",
-    "mix",
-    "natural_images",
-    "odors",
-    "paper_mixing",
-    "random_sources",
-    "sparse_uniform",
-]
+__all__ = ["copula_uniform", "mix", "natural_images", "odors", "paper_mixing", "random_sources", "sparse_uniform"]

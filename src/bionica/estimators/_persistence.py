@@ -87,10 +87,7 @@ def _network(estimator: OnlineNICA) -> tuple[dict[str, Any], dict[str, NDArray[A
         arrays = {f"state/{name}": a for name, a in states.to_arrays(state).items()}
     else:
         arrays = {"waiting": attributes["_waiting"]}
-    special = {
-        "rule": rule_of(state).name,
-        "start": {name: attributes[name] for name in _START if name in attributes},
-    }
+    special = {"rule": rule_of(state).name, "start": {name: attributes[name] for name in _START if name in attributes}}
     return special, arrays
 
 
