@@ -13,8 +13,6 @@ from .._compat.sklearn import fit_context
 from ..offline.chunked import linear_map
 from ._dask import map_back
 
-__all__ = ["Estimator", "number_of_sources", "set_parameters"]
-
 
 def set_parameters(estimator: Any, arguments: dict[str, Any]) -> None:
     """Store the arguments of `__init__` unchanged: its body is ``set_parameters(self, locals())``."""

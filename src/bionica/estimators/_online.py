@@ -175,10 +175,9 @@ class OnlineNICA(Diagnosable, Streaming):
         """The unmixing matrix, (n_components, n_features): what the network does to a mixture for which every output fires.
 
         If some outputs are silent the others settle without them, so `transform` equals max(components_ @ x, 0) only up to the
-        residual negativity of the fit.
+        residual negativity of the fit. Read from the averaged weights if `average` is set.
         """
-        state = self._readout(self._fitted_state())
-        return np.asarray(rule_of(state).unmixing(state))
+        return self._unmixing(self._readout(self._fitted_state()))
 
     @property
     def mixing_(self) -> Array:
@@ -204,6 +203,9 @@ class OnlineNICA(Diagnosable, Streaming):
                 f"This {type(self).__name__} has seen no sample: call fit, partial_fit or learn_one first"
             )
         return self._state
+
+    def _unmixing(self, state: Any) -> Array:
+        return np.asarray(rule_of(state).unmixing(state))
 
     def _weight(self, name: str) -> Array:
         """Return a copy of a weight matrix: what the user gets is never the network's own memory."""

@@ -123,8 +123,7 @@ class SingleLayerNICA(OnlineNICA):
             block = X[:]
         else:  # spread evenly: neighbouring samples may be alike, as pixels are
             block = X[np.arange(most) * len(X) // most]
-        for first in range(0, len(block), step := 1 + 2**24 // X.shape[1]):
-            check_finite(block[first : first + step], first, type(self).__name__)
+        check_finite(block, 0, type(self).__name__)
         start = begin(block, self._count(block), rng, offline=True)
         self._offline_start = True
         if self.precondition == "natural":
@@ -254,15 +253,8 @@ class SingleLayerNICA(OnlineNICA):
             return np.asarray(W @ state.inp.F)
         return (W * gain(state.x_power)).astype(W.dtype) if self.precondition == "scale" else np.array(W)
 
-    @property
-    def components_(self) -> Array:
-        """The unmixing matrix, (n_components, n_features): what the network does to a mixture for which every output fires.
-
-        Where some are silent the others settle without them, so that `transform` is max(components_ @ x, 0) only up to the
-        residual negativity of the fit. Read from the averaged weights where `average` is set.
-        """
-        state = self._readout(self._fitted_state())
-        V = np.asarray(rule_of(state).unmixing(state))
+    def _unmixing(self, state: Any) -> Array:
+        V = super()._unmixing(state)
         return (V * gain(state.x_power)).astype(V.dtype) if self.precondition == "scale" else V
 
 

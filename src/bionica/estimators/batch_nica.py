@@ -17,7 +17,7 @@ from ..offline.whitening import Spectrum, Whitening, count_sources, refine
 from ._base import Estimator, set_parameters
 from ._dask import DaskRows, map_rows, moments_of, validated_rows
 from ._diagnosis import Diagnosable
-from ._offline_schema import Record
+from ._persistence import Record
 from ._plots import plot_spectrum
 from .noncentered_whitener import whitening_or_error
 
@@ -140,19 +140,7 @@ class BatchNICA(Diagnosable, Estimator):
 
     @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit_transform(self, X: npt.ArrayLike, y: None = None) -> Any:
-        """Find the sources of X and return them; the same numbers as ``fit(X).transform(X)``.
-
-        Parameters
-        ----------
-        X : array-like or Dask array of shape (n_samples, n_features)
-            Mixtures, mean included. Not changed.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components), or Dask array if X is one
-        """
+        """Find the sources of X and return them: the numbers of ``fit(X).transform(X)``, for one whitening of X less."""
         rows, Z = self._fit(X)
         if isinstance(rows, DaskRows):
             return self._transform(rows.array)

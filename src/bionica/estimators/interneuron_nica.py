@@ -20,14 +20,7 @@ from ._single_layer import SingleLayerNICA
 from ._start import Start
 
 
-@documented(
-    beyond=True,
-    eta0=0.01,
-    decay=0.001,
-    names="W_xy, W_yn, W_ny",
-    guards=("silent", "row", "spectrum", "rate", "energy"),
-    means=" For the paper's rule; natural steps have\n    `horizon`.",
-)
+@documented("W_xy, W_yn, W_ny", means=" For the paper's rule; natural steps have\n    `horizon`.")
 class InterneuronNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of neurons with interneurons (Algorithm 1).
 
@@ -54,10 +47,6 @@ class InterneuronNICA(SingleLayerNICA):
         Copies of the weights: mixtures to outputs, outputs to interneurons, interneurons to outputs.
     spectrum_ : Spectrum
         With n_components="auto": the evidence for the number of sources.
-    online_, local_, nonnegative_ : bool
-        Which of the paper's three requirements the network meets as it is configured.
-    n_neurons_ : int
-        Outputs and interneurons.
     {common_attributes}
 
     See Also
@@ -66,14 +55,7 @@ class InterneuronNICA(SingleLayerNICA):
 
     Examples
     --------
-    >>> from bionica import InterneuronNICA
-    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
-    >>> from bionica.metrics import permutation_error
-    >>> S = sparse_uniform(100_000, 3, rng=0)
-    >>> X, A = mix(S, paper_mixing("d3"))
-    >>> network = InterneuronNICA(3, random_state=0).fit(X)
-    >>> bool(permutation_error(S, network.transform(X)) < 1e-3)
-    True
+    {examples}
     """
 
     _own_guards: ClassVar = ("silent", "row", "spectrum", "rate", "energy")

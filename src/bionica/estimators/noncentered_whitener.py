@@ -2,6 +2,7 @@
 
 from functools import partial
 from numbers import Integral, Real
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..offline.chunked import linear_map
 from ..offline.whitening import Moments, Whitening, merge_moments, refine, whitening
 from ._base import Estimator
 from ._dask import map_back, map_rows, moments_of, validated_rows
-from ._offline_schema import Record
+from ._persistence import Record
 
 Array = npt.NDArray[Any]
 
@@ -206,20 +207,11 @@ class NoncenteredWhitener(Estimator):
             return whitening(self._moments, tol=self.tol, precision=self._precision).rank
         return self._whitening.rank
 
-    @property
-    def mean_(self) -> Array:
-        """Mean of the samples seen, (n_features,)."""
-        return self._moments.mean
-
-    @property
-    def covariance_(self) -> Array:
-        """Covariance of the samples seen, (n_features, n_features)."""
-        return self._moments.covariance
-
-    @property
-    def n_samples_seen_(self) -> int:
-        """Number of samples seen."""
-        return self._moments.n
+    mean_ = property(attrgetter("_moments.mean"), doc="Mean of the samples seen, (n_features,).")
+    covariance_ = property(
+        attrgetter("_moments.covariance"), doc="Covariance of the samples seen, (n_features, n_features)."
+    )
+    n_samples_seen_ = property(attrgetter("_moments.n"), doc="Number of samples seen.")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_moments")

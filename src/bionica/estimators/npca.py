@@ -24,10 +24,7 @@ from .noncentered_whitener import NoncenteredWhitener
 
 
 @documented(
-    eta0=0.01,
-    decay=1e-5,
-    names="W, and W_xh, W_hg with whiten='online'",
-    guards=("silent", "rate"),
+    "W, and W_xh, W_hg with whiten='online'",
     only=" Here that is the\n    online whitening layer; nothing else has dynamics.",
     means=" Of the online whitening layer.",
 )
@@ -58,14 +55,7 @@ class NonnegativePCA(OnlineNICA):
 
     Examples
     --------
-    >>> from bionica import NonnegativePCA
-    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
-    >>> from bionica.metrics import permutation_error
-    >>> S = sparse_uniform(100_000, 3, rng=0)
-    >>> X, A = mix(S, paper_mixing("d3"))
-    >>> network = NonnegativePCA(3, random_state=0).fit(X)
-    >>> bool(permutation_error(S, network.transform(X)) < 1e-3)
-    True
+    {examples}
     """
 
     _own_guards: ClassVar = ("silent", "rate")

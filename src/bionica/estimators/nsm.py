@@ -16,7 +16,7 @@ from ._initial_weights import guard_seed, orthonormal_rows, positive_definite
 from ._online import Array, OnlineNICA, weights
 
 
-@documented(eta0=0.1, decay=1e-6, names="W_xh, W_hg, W_hy, W_yy", guards=("silent", "spectrum"))
+@documented("W_xh, W_hg, W_hy, W_yy")
 class TwoLayerNSM(OnlineNICA):
     """Nonnegative ICA by whitening and nonnegative similarity matching in two layers (Pehlevan et al. 2017).
 
@@ -39,14 +39,7 @@ class TwoLayerNSM(OnlineNICA):
 
     Examples
     --------
-    >>> from bionica import TwoLayerNSM
-    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
-    >>> from bionica.metrics import permutation_error
-    >>> S = sparse_uniform(100_000, 3, rng=0)
-    >>> X, A = mix(S, paper_mixing("d3"))
-    >>> network = TwoLayerNSM(3, random_state=0).fit(X)
-    >>> bool(permutation_error(S, network.transform(X)) < 1e-3)
-    True
+    {examples}
     """
 
     _own_guards: ClassVar = ("silent", "spectrum")

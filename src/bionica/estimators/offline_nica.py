@@ -18,9 +18,7 @@ from ._dask import is_dask
 from ._diagnosis import Diagnosable
 from ._exceptions import DivergenceError, check_finite
 from ._initial_weights import orthonormal_rows
-from ._offline_schema import Record
-
-__all__ = ["OfflineNICA"]
+from ._persistence import Record
 
 Array = NDArray[Any]
 

@@ -19,14 +19,7 @@ from ._single_layer import SingleLayerNICA
 from ._start import Start
 
 
-@documented(
-    beyond=True,
-    eta0=0.1,
-    decay=0.01,
-    names="W_xz, W_zz",
-    guards=("silent", "spectrum", "rate", "energy"),
-    means=" For the paper's rule; natural steps have\n    `horizon`.",
-)
+@documented("W_xz, W_zz", means=" For the paper's rule; natural steps have\n    `horizon`.")
 class TwoCompartmentNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of 2-compartmental neurons (Algorithm 2).
 
@@ -50,10 +43,6 @@ class TwoCompartmentNICA(SingleLayerNICA):
         Copies of the weights: mixtures to outputs, and between outputs.
     spectrum_ : Spectrum
         With n_components="auto": the evidence for the number of sources.
-    online_, local_, nonnegative_ : bool
-        Which of the paper's three requirements the network meets as it is configured.
-    n_neurons_ : int
-        Outputs.
     {common_attributes}
 
     See Also
@@ -62,14 +51,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
 
     Examples
     --------
-    >>> from bionica import TwoCompartmentNICA
-    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
-    >>> from bionica.metrics import permutation_error
-    >>> S = sparse_uniform(100_000, 3, rng=0)
-    >>> X, A = mix(S, paper_mixing("d3"))
-    >>> network = TwoCompartmentNICA(3, random_state=0).fit(X)
-    >>> bool(permutation_error(S, network.transform(X)) < 1e-3)
-    True
+    {examples}
     """
 
     _own_guards: ClassVar = ("silent", "spectrum", "rate", "energy")

@@ -33,8 +33,6 @@ from ..networks.settling import pivoting
 from .chunked import row_blocks
 from .whitening import moments
 
-__all__ = ["Offline", "Settling", "offline_interneuron", "offline_two_compartment", "settle"]
-
 Array = NDArray[Any]
 Weights = dict[str, Array]
 

@@ -22,17 +22,6 @@ from numpy.typing import NDArray
 from .chunked import linear_map
 from .whitening import moments, whitening
 
-__all__ = [
-    "combined_nsm_objective",
-    "interneuron_gradients",
-    "interneuron_objective",
-    "nsm_objective",
-    "two_compartment_gradients",
-    "two_compartment_objective",
-    "whitening_excess",
-    "whitening_objective",
-]
-
 Array = NDArray[Any]
 
 

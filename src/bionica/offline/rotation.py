@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.random import sample_without_replacement
 
 from .chunked import ChunkedRows
 from .rotation_descent import Descent, Pairs, descend, no_pairs, value_and_gradient
@@ -146,7 +147,5 @@ def _some_rows(Z: Array | ChunkedRows, size: int, rng: np.random.RandomState) ->
         return Z
     if T <= _LARGEST_PERMUTATION:
         return Z[np.sort(rng.choice(T, size, replace=False))]
-    rows = np.empty(0, dtype=np.int64)  # choice would permute all T numbers
-    while len(rows) < size:
-        rows = np.union1d(rows, rng.randint(T, size=size - len(rows), dtype=np.int64))
+    rows = np.sort(sample_without_replacement(T, size, random_state=rng))  # choice would permute all T numbers
     return Z[rows]
