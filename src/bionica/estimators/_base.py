@@ -97,18 +97,6 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         ----------
         path : path
             The file. It is replaced only when the new one is complete.
-
-        Examples
-        --------
-        >>> import numpy as np, tempfile, pathlib, bionica
-        >>> X = np.random.default_rng(0).exponential(size=(1000, 2))
-        >>> nica = bionica.BatchNICA(random_state=0).fit(X)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = pathlib.Path(folder) / "model.bionica"
-        ...     nica.save(path)
-        ...     again = bionica.load(path)
-        >>> bool(np.array_equal(again.transform(X), nica.transform(X)))
-        True
         """
         from ._persistence import save
 

@@ -1,7 +1,6 @@
 """The part of the networks' docstrings that is the same for all, written once."""
 
 import inspect
-import textwrap
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -121,9 +120,9 @@ def documented(names: str, *, only: str = "", means: str = "") -> Callable[[type
         parts = [_SELF_SCALING_RATES if beyond else _RATES, _DYNAMICS, _BEYOND if beyond else _AS_PUBLISHED, _REST]
         texts = {"common_parameters": "\n".join(parts), "common_attributes": _ATTRIBUTES, "examples": _EXAMPLES}
         values = {"eta0": eta0, "decay": decay, "guards": cls._own_guards, "names": names, "name": cls.__name__}
+        cls.__doc__ = inspect.cleandoc(cls.__doc__)
         for place, text in texts.items():
-            filled = textwrap.indent(text.format(only=only, means=means, **values), "    ").lstrip()
-            cls.__doc__ = cls.__doc__.replace(f"{{{place}}}", filled)
+            cls.__doc__ = cls.__doc__.replace(f"{{{place}}}", text.format(only=only, means=means, **values))
         return cls
 
     return fill

@@ -131,8 +131,6 @@ class OnlineNICA(Diagnosable, Streaming):
     def _settled(self, block: Array) -> Array:
         return self._stream(states.writable(self._readout(self._fitted_state())), block, learn=False, keep=True)
 
-    # ------------------------------------------------------------------------------------------ one sample at a time
-
     def learn_one(self, x: ArrayLike) -> Self:
         """Learn from a single mixture.
 
@@ -167,8 +165,6 @@ class OnlineNICA(Diagnosable, Streaming):
         """
         self._fitted_state()
         return np.asarray(self._settled(self._row(x))[0])
-
-    # ------------------------------------------------------------------------------------------ what was learned
 
     @property
     def components_(self) -> Array:
@@ -210,8 +206,6 @@ class OnlineNICA(Diagnosable, Streaming):
     def _weight(self, name: str) -> Array:
         """Return a copy of a weight matrix: what the user gets is never the network's own memory."""
         return np.array(states.to_arrays(self._fitted_state())[name])
-
-    # ------------------------------------------------------------------------------------------ inside
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:

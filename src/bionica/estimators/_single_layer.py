@@ -63,8 +63,6 @@ class SingleLayerNICA(OnlineNICA):
     def _plain_start(self, start: Start) -> dict[str, Array]:
         """Return the paper's weights at the solution `start`."""
 
-    # ------------------------------------------------------------------------------------------ what it is
-
     @property
     def online_(self) -> bool:
         """Whether it learned sample by sample from the first one (the paper's first requirement); False after a batch start."""
@@ -85,8 +83,6 @@ class SingleLayerNICA(OnlineNICA):
             self._fitted_state()
             return 0
         return self._n_start(self.n_features_in_) - len(self._waiting)
-
-    # ------------------------------------------------------------------------------------------ where it starts
 
     def _forget(self) -> None:
         for name in ("_state", "_waiting", "_preview", "_start_seed", "_offline_start", "spectrum_"):
@@ -212,8 +208,6 @@ class SingleLayerNICA(OnlineNICA):
         Y = self._learn(X[: self._n_start(X.shape[1])], keep=True)
         return self._fitted_state(), Y
 
-    # ------------------------------------------------------------------------------------------ how it learns
-
     def _rates(self, state: Any, n: int) -> Array:
         t, d = int(state.t[0]), state.fired.size
         is_natural = self.precondition == "natural"
@@ -244,8 +238,6 @@ class SingleLayerNICA(OnlineNICA):
 
     def _readout(self, state: Any) -> Any:
         return rule_of(state).averaged(state) if self.average else state
-
-    # ------------------------------------------------------------------------------------------ the scale of the input
 
     def _from_mixtures(self, state: Any, W: Array) -> Array:
         """Return weights from what the network sees as weights from the mixtures."""

@@ -77,13 +77,9 @@ def merge_moments(a: Moments, b: Moments) -> Moments:
     return Moments(n, a.mean + delta * (b.n / n), scatter)
 
 
-def moments(X: Array | ChunkedRows, start: Moments | None = None) -> Moments:
-    """Count, mean and scatter of the rows of X and of earlier rows, whose moments are `start`.
-
-    Sums are float64. For any chunking of the rows the result is the same to rounding.
-    """
-    seen = fold(X, _moments_of_block, merge_moments)
-    return seen if start is None else merge_moments(start, seen)
+def moments(X: Array | ChunkedRows) -> Moments:
+    """Count, mean and scatter of the rows of X, summed in float64; the same to rounding for any chunking of the rows."""
+    return fold(X, _moments_of_block, merge_moments)
 
 
 def _moments_of_block(X: Array, F: Array | None = None) -> Moments:
