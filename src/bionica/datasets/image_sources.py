@@ -1,6 +1,5 @@
 """Images as sources: those of scikit-image, image files, or arrays on disk."""
 
-import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -87,7 +86,7 @@ def _shipped_images(names: Sequence[str] | None) -> list[tuple[str, NDArray[Any]
             raise ValueError(
                 f"names holds {name!r}, which is not one of {', '.join(map(repr, _SHIPPED))}: pass other images by `path`"
             )
-    data = _skimage("data", "the sample images")
+    data = _skimage("the sample images").data
     return [(name, getattr(data, name)()) for name in names]
 
 
@@ -127,16 +126,17 @@ def _choose(available: list[str], names: Sequence[str] | None, path: Path) -> li
 
 
 def _imread(path: Path) -> NDArray[Any]:
-    return np.asarray(_skimage("io", path.name).imread(path))
+    return np.asarray(_skimage(path.name).io.imread(path))
 
 
-def _skimage(module: str, wanted: str) -> Any:
+def _skimage(wanted: str) -> Any:
     try:
-        return importlib.import_module(f"skimage.{module}")
+        import skimage
     except ImportError as error:
         raise ImportError(
             f"reading {wanted} needs scikit-image, which is not installed: pip install 'bionica[plot]', or pass .npy files"
         ) from error
+    return skimage
 
 
 def _gray(label: str, image: NDArray[Any]) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable
+from functools import reduce
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -13,9 +14,9 @@ from .._compat.sklearn import Interval, Options, StrOptions
 from ..networks import nonnegative_pca, whitening_layer
 from ..networks.schedules import Rate, learning_rates
 from ..offline.gram_whitening import largest, whiten_rows, wider_than_long
-from ..offline.whitening import whitening
+from ..offline.whitening import merge_moments, moments, whitening
 from ._base import set_parameters
-from ._dask import blocks_of, moments_of
+from ._dask import blocks_of
 from ._docstrings import documented
 from ._exceptions import DivergenceError, check_finite
 from ._initial_weights import guard_seed, orthonormal_rows
@@ -152,7 +153,7 @@ class NonnegativePCA(OnlineNICA):
             found = whiten_rows(X, d)
         else:
             with np.errstate(over="ignore", invalid="ignore"):
-                seen = moments_of(X)
+                seen = reduce(merge_moments, map(moments, blocks_of(X)))
             if not np.isfinite(seen.scatter).all():
                 size = max(map(largest, blocks_of(X)))
                 raise DivergenceError(f"the covariance of X overflows: rescale the mixtures (largest {size:.2g})", 0)
