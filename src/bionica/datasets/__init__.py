@@ -12,17 +12,8 @@ Every source has minimum 0 and variance 1, as the theory asks (nonnegative, well
 float32 sources are the float64 sources of the same seed, rounded.
 """
 
-from .copula import copula_uniform
 from .image_sources import natural_images
 from .mixing import mix, paper_mixing
-from .synthetic import odors, random_sources, sparse_uniform
+from .synthetic import copula_uniform, odors, random_sources, sparse_uniform
 
-__all__ = [
-    "copula_uniform",
-    "mix",
-    "natural_images",
-    "odors",
-    "paper_mixing",
-    "random_sources",
-    "sparse_uniform",
-]
+__all__ = ["copula_uniform", "mix", "natural_images", "odors", "paper_mixing", "random_sources", "sparse_uniform"]

@@ -86,13 +86,7 @@ def _shipped_images(names: Sequence[str] | None) -> list[tuple[str, NDArray[Any]
             raise ValueError(
                 f"names holds {name!r}, which is not one of {', '.join(map(repr, _SHIPPED))}: pass other images by `path`"
             )
-    try:
-        from skimage import data
-    except ImportError as error:
-        raise ImportError(
-            "the sample images belong to scikit-image, which is not installed: pip install 'bionica[plot]', or pass the `path` "
-            "of .npy files"
-        ) from error
+    data = _skimage("the sample images").data
     return [(name, getattr(data, name)()) for name in names]
 
 
@@ -132,14 +126,17 @@ def _choose(available: list[str], names: Sequence[str] | None, path: Path) -> li
 
 
 def _imread(path: Path) -> NDArray[Any]:
+    return np.asarray(_skimage(path.name).io.imread(path))
+
+
+def _skimage(wanted: str) -> Any:
     try:
-        from skimage import io
+        import skimage
     except ImportError as error:
         raise ImportError(
-            f"reading {path.name} needs scikit-image, which is not installed: pip install 'bionica[plot]', or save the images "
-            "as .npy"
+            f"reading {wanted} needs scikit-image, which is not installed: pip install 'bionica[plot]', or pass .npy files"
         ) from error
-    return np.asarray(io.imread(path))
+    return skimage
 
 
 def _gray(label: str, image: NDArray[Any]) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
 """Dask arrays as input: read block by block, never gathered. Dask is imported only if the user has imported it.
 
-`BlockReader` reads the blocks one after the other, for the networks. `DaskRows` also sums over them on the scheduler that the
-user has chosen. `lazily` applies a function of rows to every block and returns a Dask array.
+`DaskRows` reads the blocks one after the other, for the networks, and sums over them, for the offline methods. `lazily` applies a
+function of rows to every block and returns a Dask array.
 """
 
 import sys
@@ -80,13 +80,14 @@ def map_rows(function: Callable[[Array], Array], X: Any, n_columns: int, estimat
     return function(validate_data(estimator, X, dtype=_FLOATS, reset=False))
 
 
-def map_back(function: Callable[[Array], Array], Y: Any, shape: tuple[int, int], estimator: Any) -> Any:
-    """`function` of the rows of Y, which `transform` returned, for `mixing_` of this shape; lazily for a Dask array."""
-    (k, d), name = shape, type(estimator).__name__
-    data: Any = checked(Y, known=False) if is_dask(Y) else check_array(Y, dtype=_FLOATS)
+def map_back(function: Callable[[Array], Array], Y: Any, shape: tuple[int, int], name: str) -> Any:
+    """`function` of the rows of Y, which `transform` of the estimator `name` returned, for `mixing_` of this shape."""
+    k, d = shape
+    data: Any = checked(Y, known=False) if is_dask(Y) else check_array(Y, dtype=_FLOATS, input_name="Y")
     if data.shape[1] != d:
         raise ValueError(
-            f"X has {data.shape[1]} columns, but this {name} has {d} components; pass what transform returned."
+            f"Y has {data.shape[1]} columns, but this {name} has {d} components: inverse_transform needs (n_samples, {d}), as "
+            "transform returns it"
         )
     return lazily(function, data, k, name) if is_dask(data) else function(data)
 
@@ -108,57 +109,38 @@ def _of_finite(block: Array, function: Callable[[Array], Array], name: str, bloc
     return function(block)
 
 
-class BlockReader(ChunkedRows):
-    """Sequential reader of a Dask array that holds one block in memory; `name` is the estimator that errors name.
+class DaskRows(ChunkedRows):
+    """The rows of a Dask array; `name` is the estimator that errors name.
 
-    Iterating gives the blocks, slices and index arrays give rows, all as NumPy arrays. NaN and infinity raise ValueError.
+    Iterating gives the blocks one after the other and holds one in memory; slices and index arrays give rows, all as NumPy
+    arrays. NaN and infinity raise ValueError. `fold` sums over the blocks on the scheduler that the user has chosen.
     """
 
     def __init__(self, array: Any, name: str) -> None:
         self.array, self.name = array, name
         self.shape, self.dtype = (int(array.shape[0]), int(array.shape[1])), array.dtype
         self._blocks = list(array.to_delayed().ravel())
-        self._bounds = np.append(0, np.cumsum(array.chunks[0]))
-        self._index, self._block = -1, np.empty((0, 0))
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Array]:
-        for i in range(len(self._blocks)):
-            if len(block := self._read(i)):
+        first, block = 0, np.empty((0, 0))
+        for delayed_block in self._blocks:
+            del block  # before the next one is computed
+            block = np.asarray(delayed_block.compute())
+            check_finite(block, first, self.name)
+            first += len(block)
+            if len(block):
                 yield block
 
     def __getitem__(self, rows: slice | Array) -> Array:
-        if not isinstance(rows, slice):
-            return np.asarray(self.array[rows].compute())
-        start, stop, _ = rows.indices(len(self))
-        first, last = np.searchsorted(self._bounds, (start, stop), side="right") - 1
-        found = [
-            self._read(i)[max(0, start - self._bounds[i]) : stop - self._bounds[i]]
-            for i in range(first, min(last + 1, len(self._blocks)))
-        ]
-        return found[0] if len(found) == 1 else np.concatenate(found)
+        return np.asarray(self.array[rows].compute())
 
     def __array__(self, *_: Any, **__: Any) -> Array:
         raise TypeError(
             f"{self.name} would need all of the Dask array X in memory for this: give n_components a number, or pass X.compute()"
         )
-
-    def fold(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
-        """Return ``of_block(block, *arguments)`` for every block, joined two by two."""
-        return reduce(join, (of_block(block, *arguments) for block in self))
-
-    def _read(self, i: int) -> Array:
-        if i != self._index:
-            self._block = np.empty((0, 0))  # release the old block before the new one is computed
-            self._block, self._index = np.asarray(self._blocks[i].compute()), i
-            check_finite(self._block, int(self._bounds[i]), self.name)
-        return self._block
-
-
-class DaskRows(BlockReader):
-    """The rows of a Dask array, summed over its blocks in parallel by Dask's scheduler."""
 
     def fold(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
         """Return ``of_block(block, *arguments)`` for every block, joined in order as the blocks are done."""
@@ -193,6 +175,6 @@ def moments_of(X: Array | DaskRows) -> Moments:
     return seen
 
 
-def blocks_of(X: Array | BlockReader) -> Iterator[Array]:
-    """The blocks of a `BlockReader`; an array is one block."""
-    return iter(X) if isinstance(X, BlockReader) else iter([X])
+def blocks_of(X: Array | DaskRows) -> Iterator[Array]:
+    """The blocks of a `DaskRows`; an array is one block."""
+    return iter(X) if isinstance(X, DaskRows) else iter([X])

@@ -1,10 +1,8 @@
 """The part of the networks' docstrings that is the same for all, written once."""
 
-import textwrap
+import inspect
 from collections.abc import Callable
-from typing import TypeVar
-
-__all__ = ["documented"]
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -92,24 +90,39 @@ n_samples_seen_ : int
 n_features_in_ : int
     Mixtures per sample.
 feature_names_in_ : ndarray of shape (n_features_in_,)
-    Names of the mixtures, if X had string column names."""
+    Names of the mixtures, if X had string column names.
+online_, local_, nonnegative_ : bool
+    Which of the paper's three requirements the network meets as it is configured.
+n_neurons_ : int
+    Neurons beside the inputs."""
+
+_EXAMPLES = """\
+>>> from bionica import {name}
+>>> from bionica.datasets import mix, paper_mixing, sparse_uniform
+>>> from bionica.metrics import permutation_error
+>>> S = sparse_uniform(100_000, 3, rng=0)
+>>> X, A = mix(S, paper_mixing("d3"))
+>>> network = {name}(3, random_state=0).fit(X)
+>>> bool(permutation_error(S, network.transform(X)) < 1e-3)
+True"""
 
 
-def documented(
-    *, beyond: bool = False, only: str = "", means: str = "", **values: object
-) -> Callable[[type[T]], type[T]]:
-    """Fill in ``{common_parameters}`` and ``{common_attributes}`` of a class docstring.
+def documented(names: str, *, only: str = "", means: str = "") -> Callable[[type[T]], type[T]]:
+    """Fill in ``{common_parameters}``, ``{common_attributes}`` and ``{examples}`` of the docstring of a network.
 
-    `beyond` is for the networks that go beyond the paper; `only` and `means` say what `dynamics` and `mean_window` are for.
+    `names` are its weights; `only` and `means` say what `dynamics` and `mean_window` are for.
     """
-    parts = [_SELF_SCALING_RATES if beyond else _RATES, _DYNAMICS, _BEYOND if beyond else _AS_PUBLISHED, _REST]
-    filled = "\n".join(part.format(only=only, means=means, **values) for part in parts)
-    parameters = textwrap.indent(filled, "    ").lstrip()
-    attributes = textwrap.indent(_ATTRIBUTES, "    ").lstrip()
 
-    def fill(cls: type[T]) -> type[T]:
-        text = cls.__doc__ or ""
-        cls.__doc__ = text.replace("{common_parameters}", parameters).replace("{common_attributes}", attributes)
+    def fill(cls: Any) -> Any:
+        defaults = {name: parameter.default for name, parameter in inspect.signature(cls).parameters.items()}
+        beyond = defaults["eta0"] is None  # goes beyond the paper
+        eta0, decay = cls._plain_rates if beyond else (defaults["eta0"], defaults["decay"])
+        parts = [_SELF_SCALING_RATES if beyond else _RATES, _DYNAMICS, _BEYOND if beyond else _AS_PUBLISHED, _REST]
+        texts = {"common_parameters": "\n".join(parts), "common_attributes": _ATTRIBUTES, "examples": _EXAMPLES}
+        values = {"eta0": eta0, "decay": decay, "guards": cls._own_guards, "names": names, "name": cls.__name__}
+        cls.__doc__ = inspect.cleandoc(cls.__doc__)
+        for place, text in texts.items():
+            cls.__doc__ = cls.__doc__.replace(f"{{{place}}}", text.format(only=only, means=means, **values))
         return cls
 
     return fill

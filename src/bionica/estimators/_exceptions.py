@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DivergenceError", "check_finite"]
-
 
 class DivergenceError(ArithmeticError):
     """A network whose outputs or weights left the range of its numbers.

@@ -1,59 +1,80 @@
-"""Fitted estimators to and from `io.model` files."""
+"""Fitted estimators to and from model files (`io.model_file`).
+
+A network stores its state, whose arrays its rule declares. An offline estimator declares its fitted attributes as `_saved`: an
+array by its shape (k features, d components, any other letter any length), a number by its type, and what has fields by a
+`Record` of these. Both are checked when read.
+"""
 
 import inspect
 import os
 import platform
-from functools import cache
-from typing import Any
+from importlib.metadata import version
+from typing import Any, NamedTuple
 
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .. import io
 from .._compat.sklearn import validate_params
 from ..networks import state as states
 from ..networks.rule import RULES, rule_of
-from ._offline_schema import Saved, restore, stored
+from ._base import Estimator
 from ._online import OnlineNICA
-
-__all__ = ["contents", "load", "save"]
 
 #: How a single-layer network started, and the type that JSON gives back.
 _START: dict[str, type] = {"_offline_start": bool, "_start_seed": int}
 _CALLABLE = {"callable": True}
 
+Array = NDArray[Any]
+
+
+class Record(NamedTuple):
+    """A named tuple or a dict: how to make it, what its fields are, and whether it may be None."""
+
+    make: Any
+    fields: dict[str, Any]
+    optional: bool = False
+
 
 def _classes() -> dict[str, Any]:
     """The only classes that a file can name: every estimator that is imported, those of the user included."""
     found: dict[str, Any] = {}
-    waiting: list[Any] = [OnlineNICA, Saved]
+    waiting: list[Any] = [Estimator]
     for cls in waiting:
         waiting += cls.__subclasses__()
-        if issubclass(cls, BaseEstimator) and not inspect.isabstract(cls):
+        if not inspect.isabstract(cls):
             found[cls.__name__] = cls
     return found
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator; see `OnlineNICA.save`."""
+    """Write a fitted estimator; see `Estimator.save`."""
     io.write_model(path, *contents(estimator))
 
 
-def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return what a file of this estimator holds, header and arrays; the arrays are its own, which never change."""
     if _classes().get(type(estimator).__name__) is not type(estimator):
         raise TypeError(
             f"{type(estimator).__name__} is none of {sorted(_classes())}, and load could not make one again; use pickle"
         )
+    special: dict[str, Any]
     if isinstance(estimator, OnlineNICA):
-        special, arrays = _network(estimator)
+        state = estimator._fitted_state()
+        estimator._check_params()
+        attributes = vars(estimator)
+        if "_state" in attributes:
+            arrays = {f"state/{name}": a for name, a in states.to_arrays(state).items()}
+        else:
+            arrays = {"waiting": attributes["_waiting"]}
+        start = {name: attributes[name] for name in _START if name in attributes}
+        special = {"rule": rule_of(state).name, "start": start}
     else:
         check_is_fitted(estimator)
         validate_params(estimator)
-        arrays, numbers = stored(estimator)
+        arrays, numbers = _stored(estimator)
         special = {"numbers": numbers}
     parameters: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():
@@ -69,29 +90,13 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         "n_features": estimator.n_features_in_,
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
         "versions": {
-            "bionica": _version(),
+            "bionica": version("bionica"),
             "numpy": np.__version__,
             "scikit-learn": sklearn.__version__,
             "python": platform.python_version(),
         },
     }
     return header, arrays
-
-
-def _network(estimator: OnlineNICA) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """What the header says of a network alone, and its arrays."""
-    state = estimator._fitted_state()
-    estimator._check_params()
-    attributes = vars(estimator)
-    if "_state" in attributes:
-        arrays = {f"state/{name}": a for name, a in states.to_arrays(state).items()}
-    else:
-        arrays = {"waiting": attributes["_waiting"]}
-    special = {
-        "rule": rule_of(state).name,
-        "start": {name: attributes[name] for name in _START if name in attributes},
-    }
-    return special, arrays
 
 
 def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
@@ -141,7 +146,7 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
         k = int(header["n_features"])
         state = None
         if not isinstance(estimator, OnlineNICA):
-            restore(estimator, k, arrays, header["numbers"])
+            _restore(estimator, k, arrays, header["numbers"])
         elif "waiting" not in arrays:
             state = _state(header, k, arrays)
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration, MemoryError) as error:
@@ -188,7 +193,7 @@ def _plain(name: str, value: Any) -> Any:
     return value
 
 
-def _parameters(saved: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+def _parameters(saved: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     parameters = {name: value for name, value in saved.items() if value != _CALLABLE}
     if isinstance(parameters.get("init"), list):
         parameters["init"] = {weight: arrays[f"init/{weight}"] for weight in parameters["init"]}
@@ -197,7 +202,7 @@ def _parameters(saved: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> dict[
     return parameters
 
 
-def _state(header: dict[str, Any], k: int, arrays: dict[str, NDArray[Any]]) -> Any:
+def _state(header: dict[str, Any], k: int, arrays: dict[str, Array]) -> Any:
     """Return the state, every array of it checked against what its rule declares."""
     rule = RULES.get(str(header["rule"]))
     if rule is None:
@@ -206,8 +211,41 @@ def _state(header: dict[str, Any], k: int, arrays: dict[str, NDArray[Any]]) -> A
     return states.from_arrays(rule, own, k)
 
 
-@cache
-def _version() -> str:
-    from importlib.metadata import version
+def _stored(estimator: Any) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Return the arrays and the numbers of a fitted estimator, by name."""
+    arrays: dict[str, Array] = {}
+    numbers: dict[str, Any] = {}
 
-    return version("bionica")
+    def put(name: str, kind: Any, value: Any) -> None:
+        if isinstance(kind, Record):
+            fields = value if isinstance(value, dict) else {} if value is None else value._asdict()
+            for field, content in fields.items():
+                put(f"{name}/{field}", kind.fields[field], content)
+        elif isinstance(kind, str):
+            arrays[name] = np.asarray(value)
+        else:
+            numbers[name] = np.dtype(value).name if kind is np.dtype else kind(value)
+
+    for name, kind in estimator._saved.items():
+        put(name, kind, getattr(estimator, name))
+    return arrays, numbers
+
+
+def _restore(estimator: Any, k: int, arrays: dict[str, Array], numbers: dict[str, Any]) -> None:
+    """Set what `_stored` returned; raise KeyError for what is missing, ValueError for an array of the wrong shape or dtype."""
+    lengths = {"k": k}
+
+    def take(name: str, kind: Any) -> Any:
+        if isinstance(kind, Record):
+            if kind.optional and not any(key.startswith(f"{name}/") for key in [*arrays, *numbers]):
+                return None
+            return kind.make(**{field: take(f"{name}/{field}", content) for field, content in kind.fields.items()})
+        if not isinstance(kind, str):
+            return kind(numbers[name])
+        a = arrays[name]
+        expected = tuple(lengths.setdefault(letter, n) for letter, n in zip(kind, a.shape, strict=False))
+        if a.ndim != len(kind) or a.shape != expected or a.dtype.kind != "f":
+            raise ValueError(f"{name} is an array of {a.dtype} with shape {a.shape}")
+        return a
+
+    vars(estimator).update({name: take(name, kind) for name, kind in estimator._saved.items()})

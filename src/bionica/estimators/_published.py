@@ -5,8 +5,6 @@ Where the authors' code differs from the table (Nonnegative PCA at d = 3 and on 
 
 from typing import Any
 
-__all__ = ["SOURCES", "published"]
-
 #: The number of sources of each of the paper's problems.
 SOURCES = {"d3": 3, "d10": 10, "images": 3}
 

@@ -50,9 +50,6 @@ class SingleLayerNICA(OnlineNICA):
         "horizon": [Interval(Integral, 2, None, closed="left"), None],
     }
 
-    init_samples: int
-    horizon: int | None
-
     #: eta0 and decay of the paper's network where the user names neither.
     _plain_rates: ClassVar[tuple[float, float]]
     #: eta as a share of the weights that is renewed with a sample.
@@ -66,8 +63,6 @@ class SingleLayerNICA(OnlineNICA):
     def _plain_start(self, start: Start) -> dict[str, Array]:
         """Return the paper's weights at the solution `start`."""
 
-    # ------------------------------------------------------------------------------------------ what it is
-
     @property
     def online_(self) -> bool:
         """Whether it learned sample by sample from the first one (the paper's first requirement); False after a batch start."""
@@ -77,12 +72,9 @@ class SingleLayerNICA(OnlineNICA):
     @property
     def local_(self) -> bool:
         """Whether every synapse sees only its two neurons (the paper's second requirement); False with natural steps."""
-        return self.precondition != "natural"
+        return bool(self.precondition != "natural")
 
-    @property
-    def nonnegative_(self) -> bool:
-        """Whether the outputs are nonnegative (the paper's third requirement): always."""
-        return True
+    nonnegative_ = True
 
     @property
     def n_samples_until_start_(self) -> int:
@@ -91,8 +83,6 @@ class SingleLayerNICA(OnlineNICA):
             self._fitted_state()
             return 0
         return self._n_start(self.n_features_in_) - len(self._waiting)
-
-    # ------------------------------------------------------------------------------------------ where it starts
 
     def _forget(self) -> None:
         for name in ("_state", "_waiting", "_preview", "_start_seed", "_offline_start", "spectrum_"):
@@ -129,8 +119,7 @@ class SingleLayerNICA(OnlineNICA):
             block = X[:]
         else:  # spread evenly: neighbouring samples may be alike, as pixels are
             block = X[np.arange(most) * len(X) // most]
-        for first in range(0, len(block), step := 1 + 2**24 // X.shape[1]):
-            check_finite(block[first : first + step], first, type(self).__name__)
+        check_finite(block, 0, type(self).__name__)
         start = begin(block, self._count(block), rng, offline=True)
         self._offline_start = True
         if self.precondition == "natural":
@@ -219,8 +208,6 @@ class SingleLayerNICA(OnlineNICA):
         Y = self._learn(X[: self._n_start(X.shape[1])], keep=True)
         return self._fitted_state(), Y
 
-    # ------------------------------------------------------------------------------------------ how it learns
-
     def _rates(self, state: Any, n: int) -> Array:
         t, d = int(state.t[0]), state.fired.size
         is_natural = self.precondition == "natural"
@@ -240,8 +227,8 @@ class SingleLayerNICA(OnlineNICA):
     def _memory(self, dtype: Any) -> int | None:
         """Return the horizon of a natural network of this precision."""
         if dtype == np.float32:
-            return min(self.horizon or SINGLE_PRECISION_HORIZON, SINGLE_PRECISION_HORIZON)
-        return self.horizon
+            return min(int(self.horizon or SINGLE_PRECISION_HORIZON), SINGLE_PRECISION_HORIZON)
+        return None if self.horizon is None else int(self.horizon)
 
     def _bounded(self, rates: Array, state: Any) -> Array:
         return self._below(rates, state, 1.0, "1", "lower eta0")[:, np.newaxis]
@@ -252,23 +239,14 @@ class SingleLayerNICA(OnlineNICA):
     def _readout(self, state: Any) -> Any:
         return rule_of(state).averaged(state) if self.average else state
 
-    # ------------------------------------------------------------------------------------------ the scale of the input
-
     def _from_mixtures(self, state: Any, W: Array) -> Array:
         """Return weights from what the network sees as weights from the mixtures."""
         if isinstance(getattr(state, "inp", None), natural.Input):
             return np.asarray(W @ state.inp.F)
         return (W * gain(state.x_power)).astype(W.dtype) if self.precondition == "scale" else np.array(W)
 
-    @property
-    def components_(self) -> Array:
-        """The unmixing matrix, (n_components, n_features): what the network does to a mixture for which every output fires.
-
-        Where some are silent the others settle without them, so that `transform` is max(components_ @ x, 0) only up to the
-        residual negativity of the fit. Read from the averaged weights where `average` is set.
-        """
-        state = self._readout(self._fitted_state())
-        V = np.asarray(rule_of(state).unmixing(state))
+    def _unmixing(self, state: Any) -> Array:
+        V = super()._unmixing(state)
         return (V * gain(state.x_power)).astype(V.dtype) if self.precondition == "scale" else V
 
 

@@ -3,22 +3,21 @@
 import warnings
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from .._compat.sklearn import Interval, StrOptions, fit_context
 from ..offline.chunked import linear_map
 from ..offline.rotation import Rotation, rotate
 from ..offline.whitening import Spectrum, Whitening, count_sources, refine
-from ._dask import DaskRows, map_back, map_rows, moments_of, validated_rows
+from ._base import Estimator, set_parameters
+from ._dask import DaskRows, map_rows, moments_of, validated_rows
 from ._diagnosis import Diagnosable
-from ._offline_schema import Record, Saved
+from ._persistence import Record
 from ._plots import plot_spectrum
 from .noncentered_whitener import whitening_or_error
 
@@ -28,7 +27,7 @@ _POOR_FIT = 0.02  # Gaussian data reach 0.03; sources with noise at 10 dB stay b
 _AMBIGUOUS = 0.02
 
 
-class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class BatchNICA(Diagnosable, Estimator):
     """Nonnegative ICA of a NumPy or Dask array: the method to use offline, and to compare the networks with.
 
     The model is x = A s with independent nonnegative sources that are often near zero ("well grounded"). The data are whitened
@@ -106,6 +105,7 @@ class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transformer
     array([1., 1., 1.])
     """
 
+    _preserved_dtypes: ClassVar = ("float64", "float32")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "n_init": [Interval(Integral, 1, None, closed="left")],
@@ -136,81 +136,18 @@ class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transformer
         tol: float | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
-        self.n_components = n_components
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-
-    @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: npt.ArrayLike, y: None = None) -> Self:
-        """Find the sources of X.
-
-        Parameters
-        ----------
-        X : array-like or Dask array of shape (n_samples, n_features)
-            Mixtures, mean included. Not changed.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-        """
-        self._fit(X)
-        return self
+        set_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit_transform(self, X: npt.ArrayLike, y: None = None) -> Any:
-        """Find the sources of X and return them; the same numbers as ``fit(X).transform(X)``.
-
-        Parameters
-        ----------
-        X : array-like or Dask array of shape (n_samples, n_features)
-            Mixtures, mean included. Not changed.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components), or Dask array if X is one
-        """
+        """Find the sources of X and return them: the numbers of ``fit(X).transform(X)``, for one whitening of X less."""
         rows, Z = self._fit(X)
         if isinstance(rows, DaskRows):
             return self._transform(rows.array)
         return _sources(rows, self.components_, out=Z)
 
-    def transform(self, X: npt.ArrayLike) -> Any:
-        """The sources max(W x, 0) of every row of X, in its precision.
-
-        Parameters
-        ----------
-        X : array-like or Dask array of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components), or Dask array if X is one
-        """
-        check_is_fitted(self)
-        return self._transform(X)
-
     def _transform(self, X: npt.ArrayLike) -> Any:
         return map_rows(partial(_sources, W=self.components_), X, self._n_features_out, self)
-
-    def inverse_transform(self, X: npt.ArrayLike) -> Any:
-        """The mixtures A s of every row of X.
-
-        Parameters
-        ----------
-        X : array-like or Dask array of shape (n_samples, n_components)
-            Sources, as `transform` returns them.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features), or Dask array if X is one
-        """
-        check_is_fitted(self)
-        return map_back(partial(linear_map, matrix=self.mixing_), X, self.mixing_.shape, self)
 
     def plot_spectrum(self, ax: Any = None) -> Any:
         """Plot the eigenvalues of the covariance and the number of sources that "auto" takes.
@@ -224,7 +161,7 @@ class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transformer
         -------
         matplotlib Axes
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         return plot_spectrum(self.spectrum_, ax)
 
     def _fit(self, X: npt.ArrayLike) -> tuple[Array | DaskRows, Any]:
@@ -283,15 +220,6 @@ class BatchNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def _say(self, what: str) -> None:
         warnings.warn(f"BatchNICA {what}.", ConvergenceWarning, stacklevel=6)
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 def _sources(X: Array, W: Array, out: Array | None = None) -> Array:

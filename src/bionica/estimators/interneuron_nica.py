@@ -12,21 +12,15 @@ from ..networks import interneuron, natural_interneuron
 from ..networks import natural_input as natural
 from ..networks.schedules import Rate
 from ..networks.settling.pivoting import ExactAsymmetric
+from ._base import set_parameters
 from ._docstrings import documented
 from ._initial_weights import guard_seed, orthonormal_rows
-from ._online import Array
+from ._online import Array, weights
 from ._single_layer import SingleLayerNICA
 from ._start import Start
 
 
-@documented(
-    beyond=True,
-    eta0=0.01,
-    decay=0.001,
-    names="W_xy, W_yn, W_ny",
-    guards=("silent", "row", "spectrum", "rate", "energy"),
-    means=" For the paper's rule; natural steps have\n    `horizon`.",
-)
+@documented("W_xy, W_yn, W_ny", means=" For the paper's rule; natural steps have\n    `horizon`.")
 class InterneuronNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of neurons with interneurons (Algorithm 1).
 
@@ -53,10 +47,6 @@ class InterneuronNICA(SingleLayerNICA):
         Copies of the weights: mixtures to outputs, outputs to interneurons, interneurons to outputs.
     spectrum_ : Spectrum
         With n_components="auto": the evidence for the number of sources.
-    online_, local_, nonnegative_ : bool
-        Which of the paper's three requirements the network meets as it is configured.
-    n_neurons_ : int
-        Outputs and interneurons.
     {common_attributes}
 
     See Also
@@ -65,14 +55,7 @@ class InterneuronNICA(SingleLayerNICA):
 
     Examples
     --------
-    >>> from bionica import InterneuronNICA
-    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
-    >>> from bionica.metrics import permutation_error
-    >>> S = sparse_uniform(100_000, 3, rng=0)
-    >>> X, A = mix(S, paper_mixing("d3"))
-    >>> network = InterneuronNICA(3, random_state=0).fit(X)
-    >>> bool(permutation_error(S, network.transform(X)) < 1e-3)
-    True
+    {examples}
     """
 
     _own_guards: ClassVar = ("silent", "row", "spectrum", "rate", "energy")
@@ -116,42 +99,15 @@ class InterneuronNICA(SingleLayerNICA):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.n_components = n_components
-        self.n_interneurons = n_interneurons
-        self.decoupled = decoupled
-        self.eta0 = eta0
-        self.decay = decay
-        self.power = power
-        self.dynamics = dynamics
-        self.gamma = gamma
-        self.settle_tol = settle_tol
-        self.settle_steps = settle_steps
-        self.mean_window = mean_window
-        self.precondition = precondition
-        self.average = average
-        self.init = init
-        self.init_samples = init_samples
-        self.horizon = horizon
-        self.guards = guards
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.verbose = verbose
+        set_parameters(self, locals())
 
     @property
     def W_xy_(self) -> Array:
         """Weights from mixtures to outputs, (n_components, n_features)."""
         return self._from_mixtures(self._fitted_state(), self._weight("W_xy"))
 
-    @property
-    def W_yn_(self) -> Array:
-        """Weights from outputs to interneurons, (n_interneurons, n_components)."""
-        return self._weight("W_yn")
-
-    @property
-    def W_ny_(self) -> Array:
-        """Weights from interneurons to outputs, (n_components, n_interneurons)."""
-        return self._weight("W_ny")
+    W_yn_ = weights("W_yn", "Weights from outputs to interneurons, (n_interneurons, n_components).")
+    W_ny_ = weights("W_ny", "Weights from interneurons to outputs, (n_components, n_interneurons).")
 
     @property
     def n_neurons_(self) -> int:

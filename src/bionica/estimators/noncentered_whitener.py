@@ -2,18 +2,18 @@
 
 from functools import partial
 from numbers import Integral, Real
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from .._compat.sklearn import Interval, fit_context
 from ..offline.chunked import linear_map
 from ..offline.whitening import Moments, Whitening, merge_moments, refine, whitening
+from ._base import Estimator
 from ._dask import map_back, map_rows, moments_of, validated_rows
-from ._offline_schema import Record, Saved
+from ._persistence import Record
 
 Array = npt.NDArray[Any]
 
@@ -41,7 +41,7 @@ def whitening_or_error(
     return found
 
 
-class NoncenteredWhitener(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class NoncenteredWhitener(Estimator):
     """Whiten without removing the mean, from an array or from a stream of chunks.
 
     z = F x with F = Lambda^{-1/2} U' on the leading eigenvectors of the covariance of x (section 2.1 of the paper): z has
@@ -97,6 +97,7 @@ class NoncenteredWhitener(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMix
     True
     """
 
+    _preserved_dtypes: ClassVar = ("float64", "float32")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "tol": [Interval(Real, 0, 1, closed="left"), None],
@@ -120,26 +121,11 @@ class NoncenteredWhitener(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.n_components = n_components
         self.tol = tol
 
-    @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: npt.ArrayLike, y: None = None) -> Self:
-        """Learn the whitening of X, forgetting what was seen before.
-
-        Parameters
-        ----------
-        X : array-like or Dask array of shape (n_samples, n_features)
-            At least two samples.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: npt.ArrayLike) -> None:
         rows = validated_rows(self, X, min_samples=2)
         seen = moments_of(rows)
         found = refine(rows, whitening_or_error(seen, self.n_components, tol=self.tol, precision=rows.dtype))
         self._moments, self._whitening, self._precision = seen, found, rows.dtype
-        return self
 
     @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: npt.ArrayLike, y: None = None) -> Self:
@@ -165,39 +151,30 @@ class NoncenteredWhitener(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self._whitening = None
         return self
 
-    def transform(self, X: npt.ArrayLike) -> Any:
-        """F x for every row of X, in its precision.
-
-        Parameters
-        ----------
-        X : array-like or Dask array of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components), or Dask array if X is one
-        """
-        check_is_fitted(self)
+    def _transform(self, X: npt.ArrayLike) -> Any:
         F = self.components_
         return map_rows(partial(linear_map, matrix=F), X, len(F), self)
 
-    def inverse_transform(self, X: npt.ArrayLike) -> Any:
-        """The samples nearest to the mean of the data that whiten to the rows of X.
+    def inverse_transform(self, Y: npt.ArrayLike) -> Any:
+        """Return the samples nearest to the mean of the data that whiten to the rows of Y.
 
         Along omitted directions they have the coordinates of the mean: a constant feature is restored.
 
         Parameters
         ----------
-        X : array-like or Dask array of shape (n_samples, n_components)
+        Y : array-like or Dask array of shape (n_samples, n_components)
             Whitened samples.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features), or Dask array if X is one
+        ndarray of shape (n_samples, n_features), or Dask array if Y is one
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         found, mean = self._solved(), self._moments.mean
         offset = mean - found.inverse @ (found.matrix @ mean)
-        return map_back(partial(_affine, matrix=found.inverse, offset=offset), X, found.inverse.shape, self)
+        return map_back(
+            partial(_affine, matrix=found.inverse, offset=offset), Y, found.inverse.shape, type(self).__name__
+        )
 
     def _solved(self) -> Whitening:
         """The whitening of the present moments, cached until the next chunk."""
@@ -230,32 +207,14 @@ class NoncenteredWhitener(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMix
             return whitening(self._moments, tol=self.tol, precision=self._precision).rank
         return self._whitening.rank
 
-    @property
-    def mean_(self) -> Array:
-        """Mean of the samples seen, (n_features,)."""
-        return self._moments.mean
-
-    @property
-    def covariance_(self) -> Array:
-        """Covariance of the samples seen, (n_features, n_features)."""
-        return self._moments.covariance
-
-    @property
-    def n_samples_seen_(self) -> int:
-        """Number of samples seen."""
-        return self._moments.n
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
+    mean_ = property(attrgetter("_moments.mean"), doc="Mean of the samples seen, (n_features,).")
+    covariance_ = property(
+        attrgetter("_moments.covariance"), doc="Covariance of the samples seen, (n_features, n_features)."
+    )
+    n_samples_seen_ = property(attrgetter("_moments.n"), doc="Number of samples seen.")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_moments")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 def _affine(X: Array, matrix: Array, offset: Array) -> Array:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable
+from functools import reduce
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -12,20 +13,19 @@ from sklearn.base import clone
 from .._compat.sklearn import Interval, Options, StrOptions
 from ..networks import nonnegative_pca, whitening_layer
 from ..networks.schedules import Rate, learning_rates
-from ..offline.gram_whitening import whiten_rows, wider_than_long
-from ..offline.whitening import moments, whitening
+from ..offline.gram_whitening import largest, whiten_rows, wider_than_long
+from ..offline.whitening import merge_moments, moments, whitening
+from ._base import set_parameters
+from ._dask import blocks_of
 from ._docstrings import documented
 from ._exceptions import DivergenceError, check_finite
 from ._initial_weights import guard_seed, orthonormal_rows
-from ._online import Array, OnlineNICA
+from ._online import Array, OnlineNICA, weights
 from .noncentered_whitener import NoncenteredWhitener
 
 
 @documented(
-    eta0=0.01,
-    decay=1e-5,
-    names="W, and W_xh, W_hg with whiten='online'",
-    guards=("silent", "rate"),
+    "W, and W_xh, W_hg with whiten='online'",
     only=" Here that is the\n    online whitening layer; nothing else has dynamics.",
     means=" Of the online whitening layer.",
 )
@@ -56,14 +56,7 @@ class NonnegativePCA(OnlineNICA):
 
     Examples
     --------
-    >>> from bionica import NonnegativePCA
-    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
-    >>> from bionica.metrics import permutation_error
-    >>> S = sparse_uniform(100_000, 3, rng=0)
-    >>> X, A = mix(S, paper_mixing("d3"))
-    >>> network = NonnegativePCA(3, random_state=0).fit(X)
-    >>> bool(permutation_error(S, network.transform(X)) < 1e-3)
-    True
+    {examples}
     """
 
     _own_guards: ClassVar = ("silent", "rate")
@@ -107,32 +100,9 @@ class NonnegativePCA(OnlineNICA):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.n_components = n_components
-        self.whiten = whiten
-        self.whitening_eta0 = whitening_eta0
-        self.whitening_decay = whitening_decay
-        self.whitening_power = whitening_power
-        self.eta0 = eta0
-        self.decay = decay
-        self.power = power
-        self.dynamics = dynamics
-        self.gamma = gamma
-        self.settle_tol = settle_tol
-        self.settle_steps = settle_steps
-        self.mean_window = mean_window
-        self.precondition = precondition
-        self.average = average
-        self.init = init
-        self.guards = guards
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.verbose = verbose
+        set_parameters(self, locals())
 
-    @property
-    def W_(self) -> Array:
-        """Weights from the whitened mixtures to the outputs."""
-        return self._weight("W")
+    W_ = weights("W", "Weights from the whitened mixtures to the outputs.")
 
     @property
     def whitening_(self) -> Array:
@@ -144,15 +114,7 @@ class NonnegativePCA(OnlineNICA):
         """Whether it learned sample by sample (the paper's first requirement); False where the whitening was computed offline."""
         return not isinstance(self._fitted_state().layer, whitening_layer.Fixed)
 
-    @property
-    def local_(self) -> bool:
-        """Whether every synapse sees only its two neurons (the paper's second requirement): no."""
-        return False
-
-    @property
-    def nonnegative_(self) -> bool:
-        """Whether the outputs are nonnegative (the paper's third requirement): always."""
-        return True
+    local_, nonnegative_ = False, True
 
     @property
     def n_neurons_(self) -> int:
@@ -185,16 +147,16 @@ class NonnegativePCA(OnlineNICA):
         return nonnegative_pca.init(layer, W, guard_seed(rng))
 
     def _offline_whitening(self, X: Array, d: int) -> Array:
-        for start, stop in self._blocks(*X.shape):
-            check_finite(X[start:stop], start, type(self).__name__)
+        if isinstance(X, np.ndarray):
+            check_finite(X, 0, type(self).__name__)
         if isinstance(X, np.ndarray) and wider_than_long(X):
             found = whiten_rows(X, d)
         else:
             with np.errstate(over="ignore", invalid="ignore"):
-                seen = moments(X)
+                seen = reduce(merge_moments, map(moments, blocks_of(X)))
             if not np.isfinite(seen.scatter).all():
-                largest = max(float(np.abs(X[start:stop]).max()) for start, stop in self._blocks(*X.shape))
-                raise DivergenceError(f"the covariance of X overflows: rescale the mixtures (largest {largest:.2g})", 0)
+                size = max(map(largest, blocks_of(X)))
+                raise DivergenceError(f"the covariance of X overflows: rescale the mixtures (largest {size:.2g})", 0)
             found = whitening(seen, d, precision=X.dtype)
         if found.rank == 0:
             raise ValueError(

@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike
 from .._compat.sklearn import Interval
 from ..networks import two_layer_nsm
 from ..networks.schedules import Rate, learning_rates
+from ._base import set_parameters
 from ._docstrings import documented
 from ._initial_weights import guard_seed, orthonormal_rows, positive_definite
-from ._online import Array, OnlineNICA
+from ._online import Array, OnlineNICA, weights
 
 
-@documented(eta0=0.1, decay=1e-6, names="W_xh, W_hg, W_hy, W_yy", guards=("silent", "spectrum"))
+@documented("W_xh, W_hg, W_hy, W_yy")
 class TwoLayerNSM(OnlineNICA):
     """Nonnegative ICA by whitening and nonnegative similarity matching in two layers (Pehlevan et al. 2017).
 
@@ -38,14 +39,7 @@ class TwoLayerNSM(OnlineNICA):
 
     Examples
     --------
-    >>> from bionica import TwoLayerNSM
-    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
-    >>> from bionica.metrics import permutation_error
-    >>> S = sparse_uniform(100_000, 3, rng=0)
-    >>> X, A = mix(S, paper_mixing("d3"))
-    >>> network = TwoLayerNSM(3, random_state=0).fit(X)
-    >>> bool(permutation_error(S, network.transform(X)) < 1e-3)
-    True
+    {examples}
     """
 
     _own_guards: ClassVar = ("silent", "spectrum")
@@ -87,61 +81,16 @@ class TwoLayerNSM(OnlineNICA):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.n_components = n_components
-        self.whitening_eta0 = whitening_eta0
-        self.whitening_decay = whitening_decay
-        self.whitening_power = whitening_power
-        self.eta0 = eta0
-        self.decay = decay
-        self.power = power
-        self.dynamics = dynamics
-        self.gamma = gamma
-        self.settle_tol = settle_tol
-        self.settle_steps = settle_steps
-        self.mean_window = mean_window
-        self.precondition = precondition
-        self.average = average
-        self.init = init
-        self.guards = guards
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.verbose = verbose
+        set_parameters(self, locals())
 
-    @property
-    def W_xh_(self) -> Array:
-        """Weights from mixtures to whitened activities, (n_components, n_features)."""
-        return self._weight("layer.W_xh")
+    W_xh_ = weights("layer.W_xh", "Weights from mixtures to whitened activities, (n_components, n_features).")
+    W_hg_ = weights(
+        "layer.W_hg", "Weights from whitened activities to their interneurons, (n_components, n_components)."
+    )
+    W_hy_ = weights("W_hy", "Weights from whitened activities to outputs, (n_components, n_components).")
+    W_yy_ = weights("W_yy", "Weights between outputs, (n_components, n_components).")
 
-    @property
-    def W_hg_(self) -> Array:
-        """Weights from whitened activities to their interneurons, (n_components, n_components)."""
-        return self._weight("layer.W_hg")
-
-    @property
-    def W_hy_(self) -> Array:
-        """Weights from whitened activities to outputs, (n_components, n_components)."""
-        return self._weight("W_hy")
-
-    @property
-    def W_yy_(self) -> Array:
-        """Weights between outputs, (n_components, n_components)."""
-        return self._weight("W_yy")
-
-    @property
-    def online_(self) -> bool:
-        """Whether it learned sample by sample (the paper's first requirement): always."""
-        return True
-
-    @property
-    def local_(self) -> bool:
-        """Whether every synapse sees only its two neurons (the paper's second requirement): always."""
-        return True
-
-    @property
-    def nonnegative_(self) -> bool:
-        """Whether the outputs are nonnegative (the paper's third requirement): those of the second layer are."""
-        return True
+    online_ = local_ = nonnegative_ = True  # the paper's three requirements
 
     @property
     def n_neurons_(self) -> int:

@@ -2,30 +2,28 @@
 
 import warnings
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from .._compat.sklearn import Interval, StrOptions, validate_params
+from .._compat.sklearn import Interval, StrOptions
 from ..offline.descent_ascent import Offline, Settling, offline_interneuron, offline_two_compartment, settle
 from ..offline.whitening import moments
+from ._base import Estimator, number_of_sources, set_parameters
 from ._dask import is_dask
 from ._diagnosis import Diagnosable
 from ._exceptions import DivergenceError, check_finite
 from ._initial_weights import orthonormal_rows
-from ._offline_schema import Record, Saved
-
-__all__ = ["OfflineNICA"]
+from ._persistence import Record
 
 Array = NDArray[Any]
 
 
-class OfflineNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class OfflineNICA(Diagnosable, Estimator):
     """The paper's two networks in the offline setting: gradient descent-ascent on L_1 or L_2 with all the data (section 4).
 
     For studying the objectives and the limits of the online networks. `BatchNICA` finds the sources faster and more accurately.
@@ -95,10 +93,6 @@ class OfflineNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transform
         "random_state": ["random_state"],
     }
 
-    weights_: dict[str, Array]
-    components_: Array
-    mixing_: Array
-
     def __init__(
         self,
         n_components: int | None = None,
@@ -114,40 +108,11 @@ class OfflineNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transform
         max_iter: int = 1000,
         random_state: Any = None,
     ):
-        self.n_components = n_components
-        self.network = network
-        self.eta = eta
-        self.tau = tau
-        self.dynamics = dynamics
-        self.gamma = gamma
-        self.settle_tol = settle_tol
-        self.settle_steps = settle_steps
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+        set_parameters(self, locals())
 
-    def fit(self, X: ArrayLike, y: None = None) -> Self:
-        """Learn the weights.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Mixtures.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-        """
-        validate_params(self)
+    def _fit(self, X: ArrayLike) -> None:
         data = self._validated(X, reset=True)
-        k = data.shape[1]
-        d = k if self.n_components is None else self.n_components
-        if d > k:
-            raise ValueError(
-                f"n_components={d} sources cannot be found in n_features={k} mixtures; use n_components <= {k}"
-            )
+        d = number_of_sources(self.n_components, data.shape[1])
         with np.errstate(over="ignore", invalid="ignore"):
             covariance = moments(data).covariance
         if not np.isfinite(covariance).all():
@@ -165,7 +130,7 @@ class OfflineNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transform
                 f"OfflineNICA did not converge in max_iter={self.max_iter} iterations (gradient {found.gradient:.1e}, "
                 f"tol={self.tol:g}): raise max_iter or tol, or lower eta",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
         self.weights_ = found.weights
         self.objective_curve_ = found.objective
@@ -173,7 +138,6 @@ class OfflineNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transform
         W, M = found.weights.values()
         self.components_ = np.linalg.solve(M if "W_zz" in found.weights else M.T @ M, W)
         self.mixing_ = np.linalg.pinv(self.components_)
-        return self
 
     def _run(self, X: Array, W: Array, largest_eigenvalue: float) -> Offline:
         settling = Settling(self.dynamics == "exact", self.gamma, self.settle_tol, self.settle_steps)
@@ -192,32 +156,13 @@ class OfflineNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transform
             )
         return offline_two_compartment(X, W, np.eye(len(W)), eta=eta, tau=tau, **common)
 
-    def transform(self, X: ArrayLike) -> Any:
-        """Return the sources of the mixtures X: each sample settles exactly with the learned weights.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Mixtures.
-
-        Returns
-        -------
-        Y : ndarray of shape (n_samples, n_components)
-            Nonnegative.
-        """
-        check_is_fitted(self)
+    def _transform(self, X: ArrayLike) -> Any:
         data = self._validated(X, reset=False)
         Y = np.empty((len(data), len(self.components_)))
         n_settled = settle(self.weights_, data, Y)
         if n_settled < len(data):
             raise self._divergence(f"output at sample {n_settled}", n_settled, data)
         return Y
-
-    def inverse_transform(self, Y: ArrayLike) -> Array:
-        """Return the mixtures that the sources Y make: Y times the transpose of `mixing_`."""
-        check_is_fitted(self)
-        _refuse_dask(Y)
-        return np.asarray(np.asarray(Y) @ self.mixing_.T)
 
     def _divergence(self, what: str, sample: int, X: Array) -> DivergenceError:
         gamma = f" lower gamma (now {self.gamma}), use dynamics='exact', or" if self.dynamics == "gradient" else ""
@@ -228,26 +173,18 @@ class OfflineNICA(Saved, Diagnosable, ClassNamePrefixFeaturesOutMixin, Transform
         )
 
     @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
-
-    @property
-    def _saved(self) -> dict[str, Any]:  # type: ignore[override]
+    def _saved(self) -> dict[str, Any]:
         """What a model file holds; see `Saved`."""
         names = ("W_xy", "W_yn") if self.network == "interneuron" else ("W_xz", "W_zz")
         weights = Record(dict, dict(zip(names, ("dk", "dd"), strict=True)))
         return {"components_": "dk", "mixing_": "kd", "objective_curve_": "t", "n_iter_": int, "weights_": weights}
 
     def _validated(self, X: ArrayLike, reset: bool) -> Array:
-        _refuse_dask(X)
+        if is_dask(X):
+            raise TypeError(
+                "X is a Dask array, and OfflineNICA needs all of it in memory: pass X.compute(), or use BatchNICA or an online "
+                "network, which read it block by block"
+            )
         data = np.array(validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False), order="C")
         check_finite(data, 0, type(self).__name__)
         return data
-
-
-def _refuse_dask(X: Any) -> None:
-    if is_dask(X):
-        raise TypeError(
-            "X is a Dask array, and OfflineNICA needs all of it in memory: pass X.compute(), or use BatchNICA or an online "
-            "network, which read it block by block"
-        )

@@ -11,21 +11,15 @@ from .._compat.sklearn import Interval
 from ..networks import natural_input as natural
 from ..networks import natural_two_compartment, two_compartment
 from ..networks.schedules import Rate
+from ._base import set_parameters
 from ._docstrings import documented
 from ._initial_weights import guard_seed, orthonormal_rows, positive_definite
-from ._online import Array
+from ._online import Array, weights
 from ._single_layer import SingleLayerNICA
 from ._start import Start
 
 
-@documented(
-    beyond=True,
-    eta0=0.1,
-    decay=0.01,
-    names="W_xz, W_zz",
-    guards=("silent", "spectrum", "rate", "energy"),
-    means=" For the paper's rule; natural steps have\n    `horizon`.",
-)
+@documented("W_xz, W_zz", means=" For the paper's rule; natural steps have\n    `horizon`.")
 class TwoCompartmentNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of 2-compartmental neurons (Algorithm 2).
 
@@ -49,10 +43,6 @@ class TwoCompartmentNICA(SingleLayerNICA):
         Copies of the weights: mixtures to outputs, and between outputs.
     spectrum_ : Spectrum
         With n_components="auto": the evidence for the number of sources.
-    online_, local_, nonnegative_ : bool
-        Which of the paper's three requirements the network meets as it is configured.
-    n_neurons_ : int
-        Outputs.
     {common_attributes}
 
     See Also
@@ -61,14 +51,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
 
     Examples
     --------
-    >>> from bionica import TwoCompartmentNICA
-    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
-    >>> from bionica.metrics import permutation_error
-    >>> S = sparse_uniform(100_000, 3, rng=0)
-    >>> X, A = mix(S, paper_mixing("d3"))
-    >>> network = TwoCompartmentNICA(3, random_state=0).fit(X)
-    >>> bool(permutation_error(S, network.transform(X)) < 1e-3)
-    True
+    {examples}
     """
 
     _own_guards: ClassVar = ("silent", "spectrum", "rate", "energy")
@@ -110,36 +93,14 @@ class TwoCompartmentNICA(SingleLayerNICA):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.n_components = n_components
-        self.tau = tau
-        self.eta0 = eta0
-        self.decay = decay
-        self.power = power
-        self.dynamics = dynamics
-        self.gamma = gamma
-        self.settle_tol = settle_tol
-        self.settle_steps = settle_steps
-        self.mean_window = mean_window
-        self.precondition = precondition
-        self.average = average
-        self.init = init
-        self.init_samples = init_samples
-        self.horizon = horizon
-        self.guards = guards
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.verbose = verbose
+        set_parameters(self, locals())
 
     @property
     def W_xz_(self) -> Array:
         """Weights from mixtures to outputs, (n_components, n_features)."""
         return self._from_mixtures(self._fitted_state(), self._weight("W_xz"))
 
-    @property
-    def W_zz_(self) -> Array:
-        """Weights between outputs, (n_components, n_components)."""
-        return self._weight("W_zz")
+    W_zz_ = weights("W_zz", "Weights between outputs, (n_components, n_components).")
 
     @property
     def n_neurons_(self) -> int:

@@ -32,44 +32,19 @@ class ChunkedRows(ABC):
 
 
 def fold(X: Array | ChunkedRows, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
-    """``of_block(block, *arguments)`` for every block of X, joined two by two; an array is one block.
-
-    Examples
-    --------
-    >>> import operator
-    >>> import numpy as np
-    >>> from bionica.offline.chunked import fold
-    >>> float(fold(np.arange(6.0).reshape(3, 2), np.sum, operator.add))
-    15.0
-    """
+    """``of_block(block, *arguments)`` for every block of X, joined two by two; an array is one block."""
     return X.fold(of_block, join, *arguments) if isinstance(X, ChunkedRows) else of_block(X, *arguments)
 
 
 def row_blocks(n_rows: int, n_columns: int, itemsize: int = 8) -> Iterator[slice]:
-    """Slices that cut an array into blocks of rows which fit in cache; square blocks for a very wide array.
-
-    Examples
-    --------
-    >>> from bionica.offline.chunked import row_blocks
-    >>> list(row_blocks(40_000, 1))
-    [slice(0, 16384, None), slice(16384, 32768, None), slice(32768, 40000, None)]
-    """
+    """Slices that cut an array into blocks of rows which fit in cache; square blocks for a very wide array."""
     step = max(64, n_columns, _BLOCK_BYTES // (n_columns * itemsize))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 
 
 def linear_map(X: Array, matrix: Array, out: Array | None = None) -> Array:
-    """X @ matrix.T in the precision of X. Whatever the strides of X, at most one block of rows is copied.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bionica.offline.chunked import linear_map
-    >>> linear_map(np.eye(2), np.array([[1.0, 2.0]]))
-    array([[1.],
-           [2.]])
-    """
+    """X @ matrix.T in the precision of X. Whatever the strides of X, at most one block of rows is copied."""
     right = np.ascontiguousarray(matrix.T, dtype=X.dtype)
     if out is None:
         out = np.empty((X.shape[0], right.shape[1]), dtype=X.dtype)

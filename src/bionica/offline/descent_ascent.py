@@ -33,8 +33,6 @@ from ..networks.settling import pivoting
 from .chunked import row_blocks
 from .whitening import moments
 
-__all__ = ["Offline", "Settling", "offline_interneuron", "offline_two_compartment", "settle"]
-
 Array = NDArray[Any]
 Weights = dict[str, Array]
 
@@ -70,14 +68,6 @@ def offline_interneuron(
 
     X is (n_samples, k), float64 and C-ordered. The run ends when no weight would change by more than `tol` of the largest with
     eta = 1, or after `max_iter` iterations. The samples settle exactly by default.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bionica.datasets import mix, sparse_uniform
-    >>> X, A = mix(sparse_uniform(2000, 2, rng=0), rng=0)
-    >>> offline_interneuron(X, np.eye(2), np.eye(2), eta=0.5, tol=1e-6, max_iter=500).converged
-    True
     """
     x_mean = X.mean(axis=0)
 
@@ -105,14 +95,6 @@ def offline_two_compartment(
     """Algorithm 2 offline, from the weights W_xz (d, k) and W_zz (d, d); otherwise as `offline_interneuron`.
 
     The learning rate eta is below tau, and below the inverse of the largest eigenvalue of cov(X).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bionica.datasets import mix, sparse_uniform
-    >>> X, A = mix(sparse_uniform(2000, 2, rng=0), [[1.0, 0.5], [-0.5, 1.0]])
-    >>> offline_two_compartment(X, np.eye(2), np.eye(2), eta=0.2, tau=0.5, tol=1e-4, max_iter=500).converged
-    True
     """
     C_xx = moments(X).covariance
     T = len(X)

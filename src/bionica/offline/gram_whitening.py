@@ -27,15 +27,6 @@ def whiten_rows(X: Array, n_components: int | None = None) -> Whitening:
     """F = Lambda^{-1/2} U' on the leading eigenvectors of the covariance of X, as `whitening` computes it.
 
     X is finite, float32 or float64, of any strides. By default all directions that are not numerically empty are kept.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bionica.offline.gram_whitening import whiten_rows
-    >>> X = np.random.default_rng(0).exponential(size=(50, 3)) @ np.random.default_rng(1).uniform(size=(3, 2000))
-    >>> Z = X @ whiten_rows(X).matrix.T
-    >>> bool(np.allclose(np.cov(Z.T, bias=True), np.eye(3), atol=1e-10))
-    True
     """
     n, k = X.shape
     scale = largest(X)

@@ -22,17 +22,6 @@ from numpy.typing import NDArray
 from .chunked import linear_map
 from .whitening import moments, whitening
 
-__all__ = [
-    "combined_nsm_objective",
-    "interneuron_gradients",
-    "interneuron_objective",
-    "nsm_objective",
-    "two_compartment_gradients",
-    "two_compartment_objective",
-    "whitening_excess",
-    "whitening_objective",
-]
-
 Array = NDArray[Any]
 
 
@@ -41,26 +30,12 @@ def _centred(X: Array) -> Array:
 
 
 def whitening_objective(Y: Array, X: Array) -> float:
-    """Objective (1), and (3) if Y is nonnegative: -Tr(dY'dY dX'dX) = -|dY dX'|_F^2.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> whitening_objective(np.array([[1.0], [-1.0]]), np.array([[2.0], [-2.0]]))
-    -16.0
-    """
+    """Objective (1), and (3) if Y is nonnegative: -Tr(dY'dY dX'dX) = -|dY dX'|_F^2."""
     return -float(np.sum((_centred(Y).T @ _centred(X)) ** 2))
 
 
 def whitening_excess(Y: Array) -> float:
-    """By how much Y violates the constraint dY'dY <= T I of (1) and (3): the largest eigenvalue of cov(Y) - I, at least 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> whitening_excess(np.array([[1.0], [-1.0]])), whitening_excess(np.array([[2.0], [-2.0]]))
-    (0.0, 3.0)
-    """
+    """By how much Y violates the constraint dY'dY <= T I of (1) and (3): the largest eigenvalue of cov(Y) - I, at least 0."""
     dY = _centred(Y)
     return max(0.0, float(np.linalg.eigvalsh(dY.T @ dY / len(Y))[-1]) - 1)
 
@@ -70,13 +45,6 @@ def nsm_objective(Z: Array, Y: Array) -> float:
 
     With [Z Y] = Q [R_z R_y] and orthonormal columns of Q, it equals |R_z R_z' - R_y R_y'|_F^2, which needs no T x T matrix and
     does not cancel near the minimum.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Y = np.array([[1.0, 2.0], [3.0, 4.0], [0.0, 1.0]])
-    >>> bool(nsm_objective(Y @ [[0, 1], [1, 0]], Y) < 1e-20)
-    True
     """
     R: Array = np.asarray(np.linalg.qr(np.hstack([Z, Y]), mode="r"))
     R_z, R_y = R[:, : Z.shape[1]], R[:, Z.shape[1] :]
@@ -84,28 +52,12 @@ def nsm_objective(Z: Array, Y: Array) -> float:
 
 
 def combined_nsm_objective(Z: Array, X: Array, n_components: int | None = None) -> float:
-    """Objective (4): |Z'Z - X' C_xx^+ X|_F^2, where C_xx^+ has rank `n_components` (by default that of C_xx).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> S = np.array([[0.0, 0.0], [0.0, 2.0], [2.0, 0.0], [2.0, 2.0]])  # uncorrelated, of unit variance
-    >>> bool(combined_nsm_objective(S, S @ [[1.0, 3.0], [-2.0, 1.0]]) < 1e-20)
-    True
-    """
+    """Objective (4): |Z'Z - X' C_xx^+ X|_F^2, where C_xx^+ has rank `n_components` (by default that of C_xx)."""
     return nsm_objective(Z, linear_map(X, whitening(moments(X), n_components).matrix))
 
 
 def interneuron_objective(Y: Array, N: Array, W_xy: Array, W_yn: Array, X: Array) -> float:
-    """L_1 of (5), minimised over Y (n_samples, d) and W_xy (d, k), maximised over N (n_samples, m) and W_yn (m, d).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.array([[1.0], [-1.0]])
-    >>> interneuron_objective(X, X, np.eye(1), np.eye(1), X)
-    -1.0
-    """
+    """L_1 of (5), minimised over Y (n_samples, d) and W_xy (d, k), maximised over N (n_samples, m) and W_yn (m, d)."""
     dX, dY, dN = _centred(X), _centred(Y), _centred(N)
     T = len(X)
     activity = 2 * np.sum(dN * (dY @ W_yn.T)) - 2 * np.sum(dY * (dX @ W_xy.T)) - np.sum(dN**2)
@@ -134,15 +86,7 @@ def interneuron_gradients(Y: Array, N: Array, W_xy: Array, W_yn: Array, X: Array
 
 
 def two_compartment_objective(Z: Array, W_xz: Array, W_zz: Array, X: Array) -> float:
-    """L_2 of (12), minimised over Z (n_samples, d) and W_xz (d, k), maximised over W_zz (d, d).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.array([[0.0], [2.0]])
-    >>> two_compartment_objective(X, np.eye(1), 2 * np.eye(1), X)
-    -2.0
-    """
+    """L_2 of (12), minimised over Z (n_samples, d) and W_xz (d, k), maximised over W_zz (d, d)."""
     T = len(X)
     C_xx = moments(X).covariance
     activity = np.sum(Z * (Z @ W_zz)) - 2 * np.sum(Z * (X @ W_xz.T))

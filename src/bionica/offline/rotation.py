@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.random import sample_without_replacement
 
 from .chunked import ChunkedRows
 from .rotation_descent import Descent, Pairs, descend, no_pairs, value_and_gradient
@@ -49,14 +50,6 @@ def start_rotation(mean: Array, rng: np.random.RandomState) -> Array:
     """A random rotation among those that turn `mean` towards (1, ..., 1).
 
     Sources of unit variance and positive mean have their mean inside the orthant, and so does this start.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bionica.offline.rotation import start_rotation
-    >>> mean = np.array([3.0, 0.0, -4.0])
-    >>> start_rotation(mean, np.random.RandomState(0)) @ mean / 5 * np.sqrt(3)
-    array([1., 1., 1.])
     """
     d = len(mean)
 
@@ -74,14 +67,6 @@ def expected_objective(Y: Array, rng: np.random.RandomState) -> float:
 
     Each column of max(Y, 0) is shuffled, which makes the sources independent, and all are whitened by the symmetric square
     root of their sample covariance. Chance correlations alone then make some outputs negative.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bionica.offline.rotation import expected_objective
-    >>> rng = np.random.RandomState(0)
-    >>> bool(expected_objective(rng.exponential(size=(2000, 3)), rng) < 1e-4)
-    True
     """
     S = np.maximum(Y, 0).astype(np.float64)
     for column in S.T:
@@ -93,17 +78,7 @@ def expected_objective(Y: Array, rng: np.random.RandomState) -> float:
 
 
 def disagreement(R1: Array, R2: Array) -> float:
-    """How far two rotations are from giving the same sources: 0 if they differ by a permutation, at most 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bionica.offline.rotation import disagreement
-    >>> disagreement(np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]]))
-    0.0
-    >>> round(disagreement(np.eye(2), np.array([[0.8, -0.6], [0.6, 0.8]])), 2)
-    0.36
-    """
+    """How far two rotations are from giving the same sources: 0 if they differ by a permutation, at most 1."""
     return max(0.0, 1.0 - float(np.mean(np.max((R1 @ R2.T) ** 2, axis=1))))
 
 
@@ -122,31 +97,8 @@ def rotate(
     is nonnegative. In both cases starts are added until the best J has been found twice, at most `n_init`, and the two
     rotations are compared. The descent continues on subsets that are six times larger each (up to 128 MB), then on all rows.
 
-    Parameters
-    ----------
-    Z : array of shape (n_samples, d), or ChunkedRows
-        Whitened, mean included.
-    tol : float, optional
-        Of the last descent, see `descend`; by default 0.03 / sqrt(n_samples), a small part of the statistical error.
-    max_iter : int, default=500
-        Of each descent.
-    n_init : int, default=10
-        Largest number of starts.
-    rng : RandomState
-        For the subset and the starts.
-
-    Returns
-    -------
-    Rotation
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bionica.offline.rotation import rotate
-    >>> S = np.random.default_rng(0).exponential(size=(1000, 3))
-    >>> found = rotate(S, rng=np.random.RandomState(0))
-    >>> found.confirmed, bool(np.allclose(found.R @ found.R.T, np.eye(3)))
-    (True, True)
+    Z (n_samples, d) is whitened, its mean included. `tol` is that of the last descent (see `descend`), by default
+    0.03 / sqrt(n_samples), a small part of the statistical error; `max_iter` is that of each descent.
     """
     T, d = Z.shape
     tol = _TOL / np.sqrt(T) if tol is None else tol
@@ -195,7 +147,5 @@ def _some_rows(Z: Array | ChunkedRows, size: int, rng: np.random.RandomState) ->
         return Z
     if T <= _LARGEST_PERMUTATION:
         return Z[np.sort(rng.choice(T, size, replace=False))]
-    rows = np.empty(0, dtype=np.int64)  # choice would permute all T numbers
-    while len(rows) < size:
-        rows = np.union1d(rows, rng.randint(T, size=size - len(rows), dtype=np.int64))
+    rows = np.sort(sample_without_replacement(T, size, random_state=rng))  # choice would permute all T numbers
     return Z[rows]

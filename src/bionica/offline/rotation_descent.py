@@ -43,16 +43,7 @@ def no_pairs() -> Pairs:
 
 
 def value_and_gradient(Z: Array | ChunkedRows, R: Array) -> tuple[float, Array]:
-    """J(R) and its gradient on the orthogonal group, a skew-symmetric matrix.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bionica.offline.rotation_descent import value_and_gradient
-    >>> value_and_gradient(np.array([[3.0, -1.0]]), np.eye(2))
-    (0.5, array([[ 0. ,  1.5],
-           [-1.5,  0. ]]))
-    """
+    """J(R) and its gradient on the orthogonal group, a skew-symmetric matrix."""
     G = fold(Z, _products, operator.add, R) / Z.shape[0]
     return 0.5 * float(np.trace(G)), 0.5 * (G - G.T)
 
@@ -80,16 +71,6 @@ def descend(
 
     The descent ends when the next step would rotate no pair of outputs by more than `tol` radians, or after `max_iter` steps.
     `pairs` are the curvature pairs of an earlier descent on similar data; they are extended in place.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bionica.offline.rotation_descent import descend
-    >>> S = np.random.default_rng(0).exponential(size=(1000, 2))
-    >>> turn = np.array([[0.8, -0.6], [0.6, 0.8]])
-    >>> found = descend(S @ turn, np.eye(2))
-    >>> found.converged, bool(np.abs(found.R @ turn.T).max() > 0.99)
-    (True, True)
     """
     pairs = no_pairs() if pairs is None else pairs
     objective, gradient = value_and_gradient(Z, R)

@@ -1,0 +1,115 @@
+"""What all estimators share: parameters, the public methods that say the same for each of them, `save`."""
+
+import os
+from abc import ABCMeta, abstractmethod
+from functools import partial
+from typing import Any, ClassVar, Self
+
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from .._compat.sklearn import fit_context
+from ..offline.chunked import linear_map
+from ._dask import map_back
+
+
+def set_parameters(estimator: Any, arguments: dict[str, Any]) -> None:
+    """Store the arguments of `__init__` unchanged: its body is ``set_parameters(self, locals())``."""
+    vars(estimator).update({name: value for name, value in arguments.items() if name not in ("self", "__class__")})
+
+
+def number_of_sources(n_components: int | None, n_features: int) -> int:
+    """Return the number of sources to look for: as many as mixtures by default, and never more."""
+    d = n_features if n_components is None else int(n_components)
+    if d > n_features:
+        raise ValueError(
+            f"n_components={d} sources cannot be found in n_features={n_features} mixtures; use n_components <= {n_features}"
+        )
+    return d
+
+
+class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
+    """Base of all estimators; a subclass has `_fit`, `_transform`, `components_` and `mixing_`."""
+
+    _preserved_dtypes: ClassVar[tuple[str, ...]] = ("float64",)
+
+    @abstractmethod
+    def _fit(self, X: ArrayLike) -> Any: ...
+
+    @abstractmethod
+    def _transform(self, X: ArrayLike) -> Any: ...
+
+    @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: ArrayLike, y: None = None) -> Self:
+        """Start from scratch and learn from X.
+
+        Parameters
+        ----------
+        X : array-like or Dask array of shape (n_samples, n_features)
+            Mixtures, mean included, in the order in which a network sees them. Not changed. A Dask array is read block by block.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X)
+        return self
+
+    def transform(self, X: ArrayLike) -> Any:
+        """Return the outputs for every row of X, in its precision, with what was learned.
+
+        Parameters
+        ----------
+        X : array-like or Dask array of shape (n_samples, n_features)
+            Mixtures.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components), or Dask array if X is one
+            Nonnegative sources; the whitened samples of `NoncenteredWhitener`.
+        """
+        self._check_is_fitted()
+        return self._transform(X)
+
+    def inverse_transform(self, Y: ArrayLike) -> Any:
+        """Return the mixtures that the outputs Y make: Y times the transpose of `mixing_`.
+
+        Parameters
+        ----------
+        Y : array-like or Dask array of shape (n_samples, n_components)
+            Outputs, as `transform` returns them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features), or Dask array if Y is one
+        """
+        self._check_is_fitted()
+        mixing = self.mixing_
+        return map_back(partial(linear_map, matrix=mixing), Y, mixing.shape, type(self).__name__)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what was learned to `path` as plain arrays and JSON; `bionica.load` reads it, and a network learns on from there.
+
+        Parameters
+        ----------
+        path : path
+            The file. It is replaced only when the new one is complete.
+        """
+        from ._persistence import save
+
+        save(self, path)
+
+    def _check_is_fitted(self) -> None:
+        check_is_fitted(self, msg="This %(name)s has seen no sample: call fit first")
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = list(self._preserved_dtypes)
+        return tags

@@ -1,0 +1,182 @@
+"""How a network takes mixtures through its rule (`engines.loop.run`): parameters, rates, blocks of samples, divergence.
+
+A subclass says how its state starts (`_initial_state`), which parameters its rule has (`_rule_params`), at which rates it learns
+(`_rates`) and which guards it has (`_own_guards`).
+"""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from .._compat.sklearn import Interval, Options, StrOptions, validate_params
+from ..engines import blocks
+from ..engines.loop import Diverged, run
+from ..networks import state as states
+from ..networks.guards import REPAIRS, Guards
+from ..networks.rule import rule_of
+from ..networks.schedules import learning_rates
+from ..networks.settling.gradient import ProjectedGradient
+from ..networks.settling.pivoting import Exact
+from ._base import Estimator
+from ._exceptions import DivergenceError, check_finite
+from ._initial_weights import given_weights
+
+Array = NDArray[Any]
+
+_BLOCK_BYTES = 2**22
+_BLOCK_ROWS = 2**15
+_NO_RATES = np.empty((0, 1))
+
+
+class Streaming(Estimator):
+    """Base of `OnlineNICA`."""
+
+    _own_guards: ClassVar[tuple[str, ...]] = ()
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "eta0": [Interval(Real, 0, None, closed="neither"), callable],
+        "decay": [Interval(Real, 0, None, closed="left")],
+        "power": [Interval(Real, 0, None, closed="left")],
+        "dynamics": [StrOptions({"exact", "gradient"})],
+        "gamma": [Interval(Real, 0, None, closed="neither"), None],
+        "settle_tol": [Interval(Real, 0, 1, closed="neither")],
+        "settle_steps": [Interval(Integral, 1, None, closed="left")],
+        "mean_window": [Interval(Integral, 2, None, closed="left"), None],
+        "precondition": [None],
+        "average": [Options(bool, {False})],
+        "init": [StrOptions({"random"}), dict],
+        "guards": ["boolean", list, tuple, set, frozenset],
+        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "shuffle": ["boolean"],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    @abstractmethod
+    def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
+        """Return the state before the first sample; X is what `_begin` hands on: all the data of `fit`, or None."""
+
+    @abstractmethod
+    def _rule_params(self, state: Any, dtype: Any) -> Any:
+        """Return the rule's Params."""
+
+    def _rates(self, state: Any, n: int) -> Array:
+        """Return the learning rates of the next n samples, a column for each kind of rate."""
+        rates = learning_rates(self.eta0, self.decay, self.power, int(state.t[0]), n)
+        return self._below(rates, state, 1.0, "1", "lower eta0")[:, np.newaxis]
+
+    def _check_params(self) -> None:
+        """Validate the parameters, unless they are those that were validated last."""
+        now = tuple(map(id, self.get_params(deep=False).values()))
+        if now != self.__dict__.get("_checked"):
+            validate_params(self)
+            self._guard_flags()
+            self._checked = now
+
+    def _stream(self, state: Any, X: Array, *, learn: bool, keep: bool, order: Array | None = None) -> Array:
+        """Take X through the network block by block; `state` learns in place."""
+        name = type(self).__name__
+        dtype = states.precision(state)
+        n, k = X.shape
+        Y = np.empty((n if keep else 0, state.fired.size), dtype)
+        params = self._rule_params(state, dtype)
+        unsettled = int(state.repairs[REPAIRS.index("unsettled")])
+        rule = rule_of(state)
+        if not isinstance(params, rule.Params):
+            raise ValueError(
+                f"the parameters of this {name} belong to another learning rule than its state ({rule.name}): call fit to start "
+                "from scratch, or restore the parameters that were changed (precondition)"
+            )
+        least = blocks.rows(k, state.fired.size, dtype.itemsize) if blocks.suits(rule, state, n, k) else 1
+        for start, stop in self._blocks(n, k, least):
+            in_blocks = blocks.suits(rule, state, stop - start, k)
+            block = X[start:stop] if order is None else X[order[start:stop]]
+            # Arrays that are not writable or not aligned are copied: the loop is compiled for one type.
+            block = np.require(block, dtype, ["C"] if in_blocks else ["C", "W", "A"])
+            check_finite(block, start, name)
+            self._advance(state, params, block, Y[start:stop] if keep else Y, start, learn)
+        unsettled = int(state.repairs[REPAIRS.index("unsettled")]) - unsettled
+        if unsettled:
+            warnings.warn(
+                f"{unsettled} of {n} samples did not settle in settle_steps={self.settle_steps} steps of the neural dynamics: "
+                f"raise settle_steps, change gamma={self.gamma}, raise settle_tol={self.settle_tol} or use dynamics='exact'",
+                ConvergenceWarning,
+                stacklevel=6,
+            )
+        return Y
+
+    def _advance(self, state: Any, params: Any, block: Array, Y: Array, first: int, learn: bool = True) -> None:
+        """Take a block of finite mixtures, C-ordered and of the state's dtype, through the network; `first` is its place in X."""
+        t = int(state.t[0])
+        rates = self._rates(state, len(block)) if learn else _NO_RATES
+        try:
+            run(state, params, block, rates, Y)
+            if learn and not all(np.isfinite(a).all() for a in states.leaves(state) if a.dtype.kind == "f"):
+                raise Diverged(len(block) - 1)
+        except Diverged as error:
+            sample = error.sample + (t if learn else first)
+            raise self._divergence(sample, float(np.abs(block).max()), learn) from None
+
+    def _blocks(self, n: int, k: int, least: int = 1) -> Iterable[tuple[int, int]]:
+        rows = max(least, min(_BLOCK_ROWS, _BLOCK_BYTES // (8 * k)))
+        blocks = [(start, min(start + rows, n)) for start in range(0, n, rows)]
+        if not self.verbose or len(blocks) == 1:
+            return blocks
+        from rich.console import Console
+        from rich.progress import track
+
+        return track(blocks, description=type(self).__name__, console=Console(stderr=True))
+
+    def _divergence(self, sample: int, largest: float, learning: bool) -> DivergenceError:
+        name = type(self).__name__
+        remedies = []
+        if self.dynamics == "gradient":
+            remedies.append(f"lower gamma (now {self.gamma}) or use dynamics='exact'")
+        if learning:
+            remedies.append("lower eta0" + (f" (now {self.eta0:g})" if isinstance(self.eta0, Real) else ""))
+        remedies.append(f"rescale the mixtures (largest absolute value near it: {largest:.2g})")
+        off = [g for g in self._own_guards if not getattr(self._guard_flags(), g)]
+        if learning and off:
+            remedies.append(f"turn on guards={self._own_guards!r} ({', '.join(off)} now off)")
+        return DivergenceError(
+            f"{name} diverged at sample {sample}: an output or a weight overflowed. To change: {'; '.join(remedies)}. The model is "
+            "as it was before this call.",
+            sample,
+        )
+
+    def _below(self, rates: Array, state: Any, below: float, bound: str, remedy: str) -> Array:
+        """Return the rates if all are below a bound."""
+        if rates.size and rates.max() >= below:
+            at = int(state.t[0]) + int(rates.argmax())
+            raise ValueError(f"the learning rate {rates.max():g} at sample {at} is not below {bound}: {remedy}")
+        return rates
+
+    def _guard_flags(self) -> Guards:
+        if isinstance(self.guards, bool | np.bool_):
+            chosen = set(self._own_guards) if self.guards else set()
+        else:
+            chosen = set(self.guards)
+            unknown = chosen - set(self._own_guards)
+            if unknown:
+                raise ValueError(
+                    f"guards={self.guards!r} names {sorted(map(str, unknown))}; {type(self).__name__} has {self._own_guards}"
+                )
+        return Guards(*(name in chosen for name in Guards._fields))
+
+    def _common_params(self, dtype: Any) -> tuple[Any, Guards, int, float]:
+        eps = float(np.finfo(dtype).eps)
+        dynamics: Any = Exact(eps)
+        if self.dynamics == "gradient":
+            tol = max(float(self.settle_tol), 64 * eps)
+            dynamics = ProjectedGradient(float(self.gamma or 0.0), tol, int(self.settle_steps))
+        return dynamics, self._guard_flags(), int(self.mean_window or 0), eps
+
+    def _given_weights(self, shapes: dict[str, tuple[int, int]], dtype: Any) -> dict[str, Array]:
+        """Return copies of the arrays in `init`, checked against `shapes`."""
+        return given_weights(self.init, shapes, dtype, type(self).__name__)
