@@ -75,9 +75,9 @@ def test_numpy_is_as_it_was_after_numba_cuda():
 import numpy as np
 if hasattr(np, "row_stack"):
     del np.row_stack  # as NumPy 2.5
-from bionica._compat.numba_cuda import cuda, with_row_stack
+from bionica._compat.numba_cuda import cuda, row_stack
 assert cuda().__name__ == "numba.cuda"
-with with_row_stack():
+with row_stack():
     assert np.row_stack is np.vstack
 assert not hasattr(np, "row_stack")
 """

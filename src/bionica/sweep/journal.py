@@ -13,6 +13,7 @@ known by a digest of everything that their results depend on: after a change of 
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
@@ -23,7 +24,7 @@ from .plan import Plan
 from .provenance import machine, versions
 from .running_error import ErrorSums, errors_of
 
-__all__ = ["Journal", "Outcome", "failed", "finished"]
+__all__ = ["Journal", "Outcome", "outcome_of"]
 
 
 @dataclass(frozen=True)
@@ -62,25 +63,16 @@ class Outcome:
     machine: str
 
 
-def finished(case: Case, sums: ErrorSums, repairs: int, seconds: float, device: str) -> Outcome:
-    """Return the outcome of a case that went through all its samples."""
-    error, last = errors_of(sums, case.times) if case.data.d else (None, None)
-    return Outcome(case.key, "ok", list(case.times), error, last, repairs, seconds, device, versions(), machine())
-
-
-def failed(case: Case, status: str, repairs: int, seconds: float, device: str) -> Outcome:
-    """Return the outcome of a case that ended early."""
-    return Outcome(case.key, status, list(case.times), None, None, repairs, seconds, device, versions(), machine())
+def outcome_of(
+    case: Case, repairs: int, seconds: float, sums: ErrorSums | None = None, *, status: str = "ok", device: str = "cpu"
+) -> Outcome:
+    """Return the outcome of a case, without `sums` of one that ended early."""
+    error, last = errors_of(sums, case.times) if sums and case.data.d else (None, None)
+    return Outcome(case.key, status, list(case.times), error, last, repairs, seconds, device, versions(), machine())
 
 
 class Journal:
-    """The finished cases of a folder.
-
-    Parameters
-    ----------
-    folder : path
-        Made if it does not exist.
-    """
+    """The finished cases of a folder, which is made if it does not exist."""
 
     def __init__(self, folder: str | os.PathLike[str]):
         self.folder = Path(folder)
@@ -90,17 +82,10 @@ class Journal:
     def read(self) -> dict[str, Outcome]:
         """Return every finished case by its key; incomplete lines are skipped."""
         outcomes = {}
-        try:
-            lines = self.path.read_bytes().splitlines()
-        except FileNotFoundError:
-            return {}
-        for line in lines:
-            try:
+        for line in self.path.read_bytes().splitlines() if self.path.exists() else []:
+            with suppress(ValueError, KeyError, TypeError):
                 body = json.loads(line)
-                outcome = Outcome(**{name: body[name] for name in Outcome.__dataclass_fields__})
-            except (ValueError, KeyError, TypeError):
-                continue
-            outcomes[outcome.case] = outcome
+                outcomes[body["case"]] = Outcome(**{name: body[name] for name in Outcome.__dataclass_fields__})
         return outcomes
 
     def begin(self, plan: Plan) -> None:

@@ -1,6 +1,8 @@
 """Where a number comes from: versions and machine, in words, for the rows of a table."""
 
 import platform
+import re
+from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -22,15 +24,8 @@ def machine() -> str:
     """The machine in words."""
     from joblib import cpu_count
 
-    cpuinfo = Path("/proc/cpuinfo")
-    names = [line.split(":", 1)[1].strip() for line in _lines(cpuinfo) if line.startswith("model name")]
-    return (
-        f"{platform.system()} {platform.machine()}, {names[0] if names else platform.processor()}, {cpu_count()} cores"
-    )
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text().splitlines()
-    except OSError:
-        return []
+    processor = platform.processor()
+    with suppress(OSError):
+        found = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
+        processor = found[1] if found else processor
+    return f"{platform.system()} {platform.machine()}, {processor}, {cpu_count()} cores"
