@@ -99,14 +99,7 @@ class Section:
 
 
 def figure_bytes(figure: Any, kind: str) -> bytes:
-    """Return a matplotlib figure as "svg" or "png"; the same figure gives the same bytes.
-
-    Examples
-    --------
-    >>> from bionica.report import network_diagram
-    >>> figure_bytes(network_diagram("InterneuronNICA"), "png")[1:4]
-    b'PNG'
-    """
+    """Return a matplotlib figure as "svg" or "png"; the same figure gives the same bytes."""
     from matplotlib import rc_context
 
     buffer = io.BytesIO()
@@ -117,19 +110,7 @@ def figure_bytes(figure: Any, kind: str) -> bytes:
 
 
 def page(title: str, lead: str, sections: Sequence[Section]) -> str:
-    """Build a page.
-
-    Parameters
-    ----------
-    title, lead : str
-        The heading of the page, and a sentence below it, if any.
-    sections : sequence of Section
-        The contents.
-
-    Returns
-    -------
-    str
-        HTML, pictures included.
+    """Build a page, HTML with its pictures: a heading, a sentence below it (if any) and sections.
 
     Examples
     --------
@@ -173,23 +154,19 @@ def _part(part: Part) -> str:
 
 def _table(table: PageTable) -> str:
     columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
-    head = "".join(_heading(title, column) for title, column in zip(table.columns, columns, strict=False))
-    rows = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in table.rows)
-    kind = (
-        "numbers" if any(_is_number(cell) for row in table.rows for cell in row) else "text" if head else "text facts"
+    numeric = [any(map(_is_number, column)) for column in columns]
+    head = "".join(
+        ('<th class="number">' if number else "<th>") + escape(title) + "</th>"
+        for title, number in zip(table.columns, numeric, strict=False)
     )
+    rows = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in table.rows)
+    kind = "numbers" if any(numeric) else "text" if head else "text facts"
     head = f"<thead><tr>{head}</tr></thead>" if head else ""
     return f'<div class="table"><table class="{kind}">{head}<tbody>{rows}</tbody></table></div>'
 
 
 def _is_number(cell: object) -> bool:
     return isinstance(cell, int | float) and not isinstance(cell, bool)
-
-
-def _heading(title: str, cells: Sequence[object]) -> str:
-    """A heading, to the right above numbers."""
-    kind = ' class="number"' if any(map(_is_number, cells)) else ""
-    return f"<th{kind}>{escape(title)}</th>"
 
 
 def _cell(value: object) -> str:

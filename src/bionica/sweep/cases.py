@@ -73,7 +73,7 @@ class Network:
         if setting is not None:
             check_choice(setting, SOURCES, f"{where}.published")
             if not getattr(estimator, "_published", None):
-                raise PlanError(f"{where}.published is for the paper's networks: omit it for {estimator.__name__}")
+                raise PlanError(f"{where}.published is for the paper's networks; omit it for {estimator.__name__!r}")
         label = check_name(given.get("label", estimator.__name__), f"{where}.label")
         base = published(estimator, setting) if setting else {}
         params = check_mapping(given.get("params", {}), f"{where}.params")
