@@ -4,8 +4,6 @@ from math import prod
 
 from .reference import NETWORKS, grid_of
 
-__all__ = ["paper_grid"]
-
 _HEAD = """\
 # A sweep over networks x settings x seeds x data. This plan is the paper's grid search (appendix C) on three sparse
 # uniform sources: {settings} settings x 10 seeds.  Run it:  bionica sweep plan.toml

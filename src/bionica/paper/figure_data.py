@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from .. import datasets, estimators, metrics
 from .plans import Reproduction, plans_of
 
-__all__ = ["check_images", "figure1_points", "figure5_images"]
-
 Array = NDArray[Any]
 
 #: Points of a cloud of figure 1.

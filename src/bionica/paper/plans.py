@@ -7,8 +7,6 @@ from ..estimators._published import SOURCES
 from ..sweep import Plan
 from .reference import AS_CODED, NETWORKS, OFFLINE, UNTUNED, grid_of
 
-__all__ = ["EXPERIMENTS", "Reproduction", "plans_of"]
-
 #: The experiments that `bionica reproduce` knows.
 EXPERIMENTS = ("figure1", "figure4", "figure5", "table1")
 #: Most runs of a setting in the grid search, which ranks settings and does not measure one.
@@ -46,8 +44,6 @@ def plans_of(config: Reproduction) -> dict[tuple[str, str], Plan]:
     >>> from bionica.paper import Reproduction, plans_of
     >>> sum(plan.size for plan in plans_of(Reproduction(("figure4",), runs=10)).values())
     80
-    >>> sum(plan.size for plan in plans_of(Reproduction(("table1",), runs=1)).values())  # 3 x 30 settings, and 300 of Algorithm 2
-    390
     """
     grids = ("images", "d10", "d3") if config.full else ("d3",)
     settings = {"figure1": ("d2",), "figure4": ("d10", "d3"), "figure5": ("images",), "table1": grids}

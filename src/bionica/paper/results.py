@@ -10,8 +10,6 @@ from ..io.tables import Row
 from ..sweep import Table
 from .reference import NETWORKS, SETTINGS
 
-__all__ = ["best_settings", "curve_rows", "final_rows", "grid_means", "run_rows"]
-
 #: The table of each experiment and setting.
 Tables = Mapping[tuple[str, str], Table]
 

@@ -5,8 +5,6 @@ from typing import Any
 from .figures import learning_figure, weights_figure
 from .html import PageTable, Picture, Section, figure_bytes, page
 
-__all__ = ["demo_page"]
-
 Curve = list[tuple[int, float]]
 
 

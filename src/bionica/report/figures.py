@@ -72,12 +72,6 @@ def error_figure(rows: Sequence[Row], settings: Sequence[str]) -> Any:
     """Draw the error curves of several settings side by side (the paper's figure 4).
 
     Rows have `setting`, `network`, `t`, `mean`, `low` and `high`; a network with a single time is a horizontal line.
-
-    Examples
-    --------
-    >>> rows = [dict(setting="d3", network="TwoLayerNSM", t=t, mean=1 / t, low=0.5 / t, high=2 / t) for t in (1, 10)]
-    >>> len(error_figure(rows, ["d3"]).axes)
-    1
     """
     figure = new_figure(5.6 * len(settings), 4.8)
     axes = figure.subplots(1, len(settings), squeeze=False)[0]
@@ -108,16 +102,7 @@ def _draw_errors(axis: Any, rows: Sequence[Row]) -> None:
 
 
 def separation_figure(sources: Array, mixtures: Array, recovered: Array, shape: tuple[int, int]) -> Any:
-    """Draw three rows of images of a shape: the sources, the mixtures, and the recovered sources, in columns of the arrays.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> S = np.random.default_rng(0).random((12, 2))
-    >>> figure = separation_figure(S, S @ [[1, 1], [1, -1]], S, (3, 4))
-    >>> len(figure.axes)
-    6
-    """
+    """Draw three rows of images of a shape: the sources, the mixtures, and the recovered sources, in columns of the arrays."""
     rows = (("Sources", sources), ("Mixtures", mixtures), ("Recovered", recovered))
     figure = new_figure(2.2 * max(images.shape[1] for _, images in rows) + 0.4, 6.9)
     for axis, title in _draw_images(figure, rows, shape):
@@ -157,13 +142,7 @@ _LINES = (("#D55E00", "-"), ("#0072B2", "--"), ("#009E73", "-."))
 
 
 def learning_figure(curves: Sequence[tuple[str, Sequence[tuple[int, float]]]], floor: float | None = None) -> Any:
-    """Draw curves of error against samples seen, log-log, each with its label, and the correlation floor of the sources.
-
-    Examples
-    --------
-    >>> len(learning_figure([("stream", [(10, 0.5), (100, 0.1)])], floor=0.01).axes)
-    1
-    """
+    """Draw curves of error against samples seen, log-log, each with its label, and the correlation floor of the sources."""
     figure = new_figure(8.0, 4.2)
     axis = figure.subplots()
     for (label, points), (color, line) in zip(curves, _LINES, strict=False):
@@ -180,12 +159,6 @@ def weights_figure(matrices: Sequence[tuple[str, Array, Sequence[str], Sequence[
     """Draw matrices side by side as coloured numbers, zero white, each on its own scale.
 
     A matrix comes with its title before it, and the names of its rows and columns after it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> len(weights_figure([("W", np.eye(2), "ab", "cd")]).axes)
-    1
     """
     figure = new_figure(3.6 * len(matrices), 3.7)
     axes = figure.subplots(1, len(matrices), squeeze=False)[0]

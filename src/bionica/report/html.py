@@ -7,11 +7,8 @@ import base64
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
-from typing import Any
-
-__all__ = ["Drawing", "Gallery", "PageTable", "Part", "Picture", "Section", "Verdict", "figure_bytes", "page"]
+from typing import Any, NamedTuple
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1a1a1a;--soft:#555;--paper:#fff;--rule:#ddd;--blue:#2b6cb0;--orange:#c05621;--grey:#b5b5b5;
@@ -43,16 +40,14 @@ svg{min-width:34rem}}
 """
 
 
-@dataclass(frozen=True)
-class PageTable:
+class PageTable(NamedTuple):
     """A table of a page: the headings of its columns, if any, and its rows. Numbers are shown with three digits."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """A figure of a page: the bytes of an "svg" or "png", its caption, and `alt` if the caption does not describe it."""
 
     data: bytes
@@ -61,8 +56,7 @@ class Picture:
     alt: str = ""
 
 
-@dataclass(frozen=True)
-class Drawing:
+class Drawing(NamedTuple):
     """SVG elements that take their colours from the style of the page, and what they show."""
 
     elements: str
@@ -71,15 +65,13 @@ class Drawing:
     label: str
 
 
-@dataclass(frozen=True)
-class Gallery:
+class Gallery(NamedTuple):
     """Small pictures side by side."""
 
     pictures: Sequence[Picture]
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """Sentences on whether something is right, with a heading if it is not."""
 
     good: bool
@@ -90,8 +82,7 @@ class Verdict:
 Part = str | PageTable | Picture | Drawing | Gallery | Verdict
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """A heading, if any, and what stands under it."""
 
     title: str

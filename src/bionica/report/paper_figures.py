@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from math import isfinite, log10, nan
-from typing import Any, Literal
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -64,14 +64,8 @@ def _label(axis: Any, x: float, y: float, text: str, color: str) -> None:
     axis.text(x, y, text, transform=axis.transAxes, ha="center", va="bottom", fontsize=9, color=color)
 
 
-def network_diagram(network: Literal["InterneuronNICA", "TwoCompartmentNICA"]) -> Any:
-    """Draw Algorithm 1 with its interneurons, or Algorithm 2 with its dendrites and somas.
-
-    Examples
-    --------
-    >>> len(network_diagram("InterneuronNICA").axes)
-    1
-    """
+def network_diagram(network: str) -> Any:
+    """Draw Algorithm 1 with its interneurons, or Algorithm 2 with its dendrites and somas."""
     figure = new_figure(6.0, 4.2)
     axis = figure.subplots()
     axis.set_axis_off()

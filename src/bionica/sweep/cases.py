@@ -16,14 +16,12 @@ from .data import Data, LoadedData
 from .estimator_names import canonical_name, find_estimator, parameter_defaults
 from .plan_checks import PlanError, check_choice, check_keys, check_mapping, check_name
 
-__all__ = ["Case", "Network"]
-
 Params = tuple[tuple[str, Any], ...]
 
 #: Parameters that a plan sets by other keys.
 _SET_ELSEWHERE = {
     "random_state": "seeds",
-    "n_epochs": "epochs of [[data]]",
+    "n_epochs": "epochs of data",
     "shuffle": "shuffle of [[data]]",
     "verbose": "--quiet",
 }
@@ -55,12 +53,8 @@ class Network:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry of `[[network]]`."""
-        body = {
-            "name": self.name,
-            "label": self.label,
-            "params": _thawed(dict(self.params)),
-            "grid": _thawed(dict(self.grid)),
-        }
+        body: dict[str, Any] = {"name": self.name, "label": self.label}
+        body |= {"params": _thawed(dict(self.params)), "grid": _thawed(dict(self.grid))}
         return body | ({"published": self.published} if self.published else {})
 
     @classmethod

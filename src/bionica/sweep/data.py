@@ -16,8 +16,6 @@ from .. import datasets
 from ..estimators._exceptions import check_finite
 from .plan_checks import PlanError, check_choice, check_integer, check_keys, check_mapping, check_name, check_number
 
-__all__ = ["Data", "LoadedData"]
-
 Array = NDArray[Any]
 
 _DRAWN = ("sparse_uniform", "exponential", "half_normal", "gamma", "odor")

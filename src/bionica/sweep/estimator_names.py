@@ -21,8 +21,6 @@ from .. import estimators
 from ..estimators._online import OnlineNICA
 from .plan_checks import PlanError
 
-__all__ = ["canonical_name", "check_importable", "find_estimator", "is_online", "parameter_defaults", "source_digest"]
-
 
 def find_estimator(name: Any, where: str = "network") -> Any:
     """Return the class that a plan calls `name`: module:Class, one of bionica's, or the last subclass of `OnlineNICA` so called."""

@@ -13,42 +13,29 @@ known by a digest of everything that their results depend on: after a change of 
 
 import json
 import os
+import platform
+import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO
 
+from .. import __version__
 from ..io import write_atomically
 from .cases import Case
 from .plan import Plan
-from .provenance import machine, versions
 from .running_error import ErrorSums, errors_of
-
-__all__ = ["Journal", "Outcome", "outcome_of"]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one case.
+    """The result of one case, known by its key.
 
-    Attributes
-    ----------
-    case : str
-        Key of the case.
-    status : str
-        "ok", "diverged at sample n", or why it could not run.
-    t : list of int
-        The times of the plan.
-    error : list of float or None
-        The error at these times; None if the case failed or the sources are unknown.
-    last_tenth : float or None
-        The error over the last tenth of the samples.
-    repairs : int
-        How often guards acted, and samples were regularised or did not settle.
-    seconds : float
-        Duration.
-    device, versions, machine : str
-        What computed it.
+    `status` is "ok", "diverged at sample n", or why it could not run. `error` is that at the times `t`, and `last_tenth` that
+    over the last tenth of the samples: None if the case failed or the sources are unknown. `repairs` counts how often guards
+    acted, and samples were regularised or did not settle. `device`, `versions` and `machine` say what computed it.
     """
 
     case: str
@@ -77,7 +64,7 @@ class Journal:
     def __init__(self, folder: str | os.PathLike[str]):
         self.folder = Path(folder)
         self.path = self.folder / "journal.jsonl"
-        self._file: IO[bytes] | None = None
+        self._file: IO[str] | None = None
 
     def read(self) -> dict[str, Outcome]:
         """Return every finished case by its key; incomplete lines are skipped."""
@@ -93,25 +80,39 @@ class Journal:
         self.folder.mkdir(parents=True, exist_ok=True)
         body = {"digest": plan.digest, **plan.to_dict()}
         write_atomically(self.folder / "plan.json", (json.dumps(body, indent=1) + "\n").encode())
-        self._file = self.path.open("ab+")
-        if self._file.tell():
-            self._file.seek(-1, os.SEEK_END)
-            if self._file.read() != b"\n":  # an incomplete line
-                self._write(b"\n")
+        incomplete = self.path.exists() and not self.path.read_bytes().endswith(b"\n")
+        self._file = self.path.open("a", encoding="utf-8")
+        self._file.write("\n" if incomplete else "")
 
     def add(self, case: Case, outcome: Outcome) -> None:
         """Append a finished case, with its parameters for a human reader."""
+        assert self._file is not None
         which = {"data": case.data.name, "network": case.network, "params": dict(case.params), "seed": case.seed}
-        self._write((json.dumps({**which, **asdict(outcome)}) + "\n").encode())
+        self._file.write(json.dumps({**which, **asdict(outcome)}) + "\n")
+        self._file.flush()
 
     def close(self) -> None:
         """Write everything to the disk."""
         if self._file is not None:
+            self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
-            self._file = None
 
-    def _write(self, line: bytes) -> None:
-        assert self._file is not None
-        self._file.write(line)
-        self._file.flush()
+
+@lru_cache
+def versions() -> str:
+    """Versions of what computes."""
+    packages = " ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn"))
+    return f"bionica {__version__} python {platform.python_version()} {packages}"
+
+
+@lru_cache
+def machine() -> str:
+    """The machine in words."""
+    from joblib import cpu_count
+
+    processor = platform.processor()
+    with suppress(OSError):
+        found = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
+        processor = found[1] if found else processor
+    return f"{platform.system()} {platform.machine()}, {processor}, {cpu_count()} cores"

@@ -17,8 +17,6 @@ from .estimator_names import find_estimator, is_online, source_digest
 from .plan_checks import PlanError, check_choice, check_integer, check_keys, check_mapping
 from .running_error import error_times
 
-__all__ = ["Plan"]
-
 #: More cases than this are taken for a mistake.
 MOST_CASES = 10_000_000
 
@@ -105,7 +103,7 @@ class Plan:
         return list(self._cases)
 
     @cached_property
-    def _cases(self) -> tuple[Case, ...]:
+    def _cases(self) -> list[Case]:
         found: dict[str, Case] = {}
         online = {network.name: is_online(find_estimator(network.name)) for network in self.networks}
         source = {network.name: source_digest(network.name) for network in self.networks}
@@ -115,7 +113,7 @@ class Plan:
             for params in network.settings():
                 case = Case(*head, params, seed, data, self.dtype, times, source[network.name])
                 found.setdefault(case.key, case)
-        return tuple(found.values())
+        return list(found.values())
 
     @property
     def swept(self) -> list[str]:
@@ -127,7 +125,7 @@ class Plan:
         """Refuse a plan of too many cases, and numbers of components that do not fit the data."""
         if self.size > MOST_CASES:
             raise PlanError(
-                f"the plan has {self.size:,} cases: {MOST_CASES:,} at most; make a grid coarser, or cut the plan in parts"
+                f"the plan has {self.size:,} cases: {MOST_CASES:,} at most; make a grid coarser, or cut the plan"
             )
         for (i, network), (j, data) in product(enumerate(self.networks), enumerate(self.data)):
             fixed = dict(network.params).get("n_components", SOURCES.get(network.published or ""))

@@ -7,8 +7,6 @@ from itertools import count
 
 from .cases import Case
 
-__all__ = ["show_progress"]
-
 
 @contextmanager
 def show_progress(

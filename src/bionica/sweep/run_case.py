@@ -13,8 +13,6 @@ from .estimator_names import is_online
 from .journal import Outcome, outcome_of
 from .running_error import add_outputs, new_sums
 
-__all__ = ["run_case", "run_in_order"]
-
 
 def run_in_order(cases: Sequence[Case]) -> Generator[Outcome, None, None]:
     """Run cases one after the other in this process; neighbours on the same data share the arrays."""

@@ -22,8 +22,6 @@ from .estimator_names import find_estimator, is_online
 from .journal import Outcome, outcome_of
 from .running_error import ErrorSums, add_outputs, new_sums
 
-__all__ = ["run", "unavailable"]
-
 #: Share of the card's free memory that a batch may take.
 MEMORY_SHARE = 0.8
 #: Most networks that run together, so that results arrive while others run.
@@ -31,7 +29,7 @@ MOST_NETWORKS = 2**16
 
 
 class _Entry(NamedTuple):
-    """A case that is ready to go: its network's state, the errors of what it has learned already, and what is left."""
+    """A case that is ready to go: its network's state, and the errors of the `first` samples, which it has learned already."""
 
     case: Case
     state: Any

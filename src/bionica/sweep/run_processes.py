@@ -20,8 +20,6 @@ from .estimator_names import check_importable, find_estimator, is_online
 from .journal import Outcome
 from .run_case import run_case
 
-__all__ = ["WorkerDiedError", "batches", "run_dask", "run_joblib"]
-
 #: Largest and smallest cost of a batch (see `Case.cost`): about 2 s and 0.05 s. Results of a batch arrive together.
 LARGEST_BATCH, SMALLEST_BATCH = 120_000_000, 3_000_000
 #: How long to wait for a scheduler's answer.

@@ -19,8 +19,6 @@ from .progress import show_progress
 from .run_case import run_in_order
 from .table import Table, make_table
 
-__all__ = ["Sweep", "choose_engine", "prepare", "run"]
-
 DEVICES = ("auto", "cpu", "cuda")
 #: Without a number of processes, a sweep that costs less (see `Case.cost`), about 1 s, runs in this one.
 SMALL_SWEEP = 60_000_000
@@ -97,7 +95,7 @@ class Sweep:
     def run(self, done: Callable[[Case], object] = lambda case: None) -> Table:
         """Run what is missing, store each result as it arrives, and return the table; `done` is called with each case."""
         cases = {case.key: case for case in self.missing}
-        if self.journal is not None:
+        if self.journal:
             self.journal.begin(self.plan)
         try:
             # One BLAS thread, here as in worker processes: the same bits, and no thread waits for another.
@@ -106,12 +104,12 @@ class Sweep:
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 for outcome in found:
                     self.outcomes[outcome.case] = outcome
-                    if self.journal is not None:
+                    if self.journal:
                         self.journal.add(cases[outcome.case], outcome)
                     done(cases[outcome.case])
         finally:  # after an interruption too
             table = make_table(self.plan, self.outcomes)
-            if self.journal is not None:
+            if self.journal:
                 self.journal.close()
                 if len(table):
                     table.write(self.journal.folder / "results")
@@ -119,11 +117,7 @@ class Sweep:
 
 
 def prepare(
-    plan: PlanLike,
-    output: str | os.PathLike[str] | None = None,
-    *,
-    force: bool = False,
-    **options: Any,
+    plan: PlanLike, output: str | os.PathLike[str] | None = None, *, force: bool = False, **options: Any
 ) -> Sweep:
     """Read a plan and the results that are there, and choose an engine for the rest; see `run`. `force` runs everything again."""
     if not isinstance(plan, Plan):

@@ -15,8 +15,6 @@ from ..io.tables import Row, write_table
 from .journal import Outcome
 from .plan import Plan
 
-__all__ = ["Table", "make_table"]
-
 #: Draws of the bootstrap.
 _DRAWS = 2000
 
