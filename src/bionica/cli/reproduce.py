@@ -132,18 +132,15 @@ def _results(config: Reproduction, output: Path, jobs: int, force: bool) -> tupl
 
 def _findings(tables: dict[tuple[str, str], Table], written: ReproductionFiles) -> dict[str, Any]:
     """What `--json` prints. Settings of the grid search that fail are expected: they are counted and not listed."""
-    failed = {
-        row["case"]: {"experiment": experiment, "setting": setting}
-        | {name: row[name] for name in ("network", "seed", "status")}
-        for (experiment, setting), table in tables.items()
-        for row in table
-        if row["error"] is None and experiment != "table1"
-    }
-    return {
-        "report": str(written.page),
-        "files": [str(file) for file in written.files],
+    failed = {}
+    for (experiment, setting), table in tables.items():
+        for row in (row for row in table if row["error"] is None and experiment != "table1"):
+            which = {name: row[name] for name in ("network", "seed", "status")}
+            failed[row["case"]] = {"experiment": experiment, "setting": setting, **which}
+    found = {
         "errors": written.finals,
         "grid": written.best,
         "claims": written.claims,
         "failures": list(failed.values()),
     }
+    return {"report": str(written.page), "files": list(map(str, written.files)), **found}

@@ -36,17 +36,13 @@ class ReproductionFiles:
     finals: list[Row] = field(default_factory=list)
     best: list[Row] = field(default_factory=list)
 
-    def write(self, path: Path, content: bytes) -> None:
-        """Write a file, complete or not at all."""
-        write_atomically(path, content)
-        self.files.append(path)
-
     def figure(self, name: str, figure: Any, caption: str) -> Picture:
         """Write a figure as .svg and .png; return it for the page."""
-        svg = report.figure_bytes(figure, "svg")
-        self.write(self.folder / f"{name}.svg", svg)
-        self.write(self.folder / f"{name}.png", report.figure_bytes(figure, "png"))
-        return Picture(svg, caption)
+        kinds = {kind: report.figure_bytes(figure, kind) for kind in ("svg", "png")}
+        for kind, content in kinds.items():
+            self.files.append(self.folder / f"{name}.{kind}")
+            write_atomically(self.files[-1], content)
+        return Picture(kinds["svg"], caption)
 
 
 def write_reproduction(config: paper.Reproduction, tables: Tables, folder: Path, target: str) -> ReproductionFiles:
@@ -78,7 +74,8 @@ def write_reproduction(config: paper.Reproduction, tables: Tables, folder: Path,
     sections.append(Section("How we read the paper", [PageTable(("the paper", "what we found, and do"), paper.NOTES)]))
     sections.append(_provenance(config, tables))
     lead = "Online nonnegative ICA with single-layer networks: runs by the paper's protocol, beside its statements."
-    written.write(written.page, report.page("The paper, reproduced", lead, sections).encode())
+    write_atomically(written.page, report.page("The paper, reproduced", lead, sections).encode())
+    written.files.append(written.page)
     return written
 
 

@@ -42,22 +42,25 @@ def scatter_figure(clouds: Mapping[str, NDArray[Any]]) -> Any:
         axis.locator_params(nbins=5)
         plain(axis)
     for left, right, step in zip(axes, axes[1:], _STEPS, strict=False):
-        _arrow(figure, (left, 0.62), (right, 0.38), 1.13, "arc3", "#444444")
+        _arrow(figure, (left, 0.62), (right, 0.38), 1.13, color="#444444")
         _label(right, -0.12, 1.16, step, "#444444")
-    _arrow(figure, (axes[1], 0.5), (axes[3], 0.5), 1.2, "arc3,rad=-0.09", "#0072B2")
+    _arrow(figure, (axes[1], 0.5), (axes[3], 0.5), 1.2, connectionstyle="arc3,rad=-0.09", color="#0072B2")
     _label(axes[2], 0.5, 1.35, "Algorithms 1 and 2: in one step", "#0072B2")
     return figure
 
 
-def _arrow(
-    figure: Any, start: tuple[Any, float], stop: tuple[Any, float], height: float, bend: str, color: str
-) -> None:
+def _arrow(figure: Any, start: tuple[Any, float], stop: tuple[Any, float], height: float, **style: Any) -> None:
     """Draw an arrow above the axes, between places in two of them."""
     from matplotlib.patches import ConnectionPatch
 
-    places: dict[str, Any] = {"xyA": (start[1], height), "xyB": (stop[1], height), "axesA": start[0], "axesB": stop[0]}
-    style: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 12, "connectionstyle": bend, "color": color}
-    figure.add_artist(ConnectionPatch(coordsA="axes fraction", coordsB="axes fraction", **places, **style))
+    places = {"xyA": (start[1], height), "xyB": (stop[1], height), "axesA": start[0], "axesB": stop[0]}
+    style |= places | {
+        "coordsA": "axes fraction",
+        "coordsB": "axes fraction",
+        "arrowstyle": "-|>",
+        "mutation_scale": 12,
+    }
+    figure.add_artist(ConnectionPatch(**style))
 
 
 def _label(axis: Any, x: float, y: float, text: str, color: str) -> None:
@@ -72,10 +75,7 @@ def network_diagram(network: str) -> Any:
     axis.set(aspect="equal", xlim=(-0.8, 6.0 if network == "InterneuronNICA" else 6.8), ylim=(-0.9, 3.6))
     axis.set_title(look(network).label, fontsize=11)
     _neurons(axis, 0.0, "x", "inputs", "k", _INPUT)
-    if network == "InterneuronNICA":
-        _interneurons(axis)
-    else:
-        _compartments(axis)
+    (_interneurons if network == "InterneuronNICA" else _compartments)(axis)
     return figure
 
 
@@ -99,8 +99,10 @@ def _compartments(axis: Any) -> None:
             _synapse(axis, (0.0, y), (2.6, target), _INPUT)
         axis.annotate("", (3.95, y), (2.85, y), arrowprops={"arrowstyle": "-|>", "color": _OUTPUT, "lw": 1.6})
     # W_zz is symmetric: each pair of somas once, as arcs of growing width with a bar at both ends.
+    bars = {"arrowstyle": "|-|, widthA=0.2, widthB=0.2", "mutation_scale": 12, "color": "#D55E00", "lw": 1.2}
     for upper, lower, width in ((0, 1, -0.6), (1, 2, -0.6), (0, 2, -0.75)):
-        _arc(axis, (4.25, _ROWS[upper]), (4.25, _ROWS[lower]), width)
+        ends = (4.58, _ROWS[lower] + 0.06), (4.58, _ROWS[upper] - 0.06)
+        axis.annotate("", *ends, arrowprops={**bars, "connectionstyle": f"arc3,rad={width}"})
     _neurons(axis, 2.6, "c", "dendrites", "d", "#56B4E9")
     _neurons(axis, 4.25, "z", "somas", "d", _OUTPUT)
     axis.text(1.3, 2.92, r"$W_{xz}$", ha="center", color="#333333", fontsize=12)
@@ -120,23 +122,12 @@ def _neurons(axis: Any, x: float, symbol: str, title: str, count: str, color: st
 
 def _synapse(axis: Any, start: Place, end: Place, color: str, shift: float = 0.0, inhibit: bool = False) -> None:
     """Draw a connection between the rims of two neurons, moved sideways by `shift`."""
-    dx, dy = end[0] - start[0], end[1] - start[1]
-    length = float((dx**2 + dy**2) ** 0.5)
-    ux, uy = dx / length, dy / length
-    ox, oy = -uy * shift, ux * shift
-    head = "|-|, widthA=0, widthB=0.35" if inhibit else "-|>"
-    axis.annotate(
-        "",
-        (end[0] - 0.36 * ux + ox, end[1] - 0.36 * uy + oy),
-        (start[0] + 0.3 * ux + ox, start[1] + 0.3 * uy + oy),
-        arrowprops={"arrowstyle": head, "color": color, "lw": 0.9, "alpha": 0.75, "mutation_scale": 9},
-    )
-
-
-def _arc(axis: Any, start: Place, end: Place, width: float) -> None:
-    bars = {"arrowstyle": "|-|, widthA=0.2, widthB=0.2", "connectionstyle": f"arc3,rad={width}", "mutation_scale": 12}
-    ends = (end[0] + 0.33, end[1] + 0.06), (start[0] + 0.33, start[1] - 0.06)
-    axis.annotate("", *ends, arrowprops={**bars, "color": "#D55E00", "lw": 1.2})
+    a, b = complex(*start), complex(*end)
+    u = (b - a) / abs(b - a)
+    a, b = a + (0.3 + shift * 1j) * u, b + (-0.36 + shift * 1j) * u
+    style: dict[str, Any] = {"arrowstyle": "|-|, widthA=0, widthB=0.35" if inhibit else "-|>", "color": color}
+    style |= {"lw": 0.9, "alpha": 0.75, "mutation_scale": 9}
+    axis.annotate("", (b.real, b.imag), (a.real, a.imag), arrowprops=style)
 
 
 def grid_figure(rows: Sequence[Row]) -> Any:

@@ -78,9 +78,7 @@ def run(
         for batch in (entries[i : i + MOST_NETWORKS] for i in range(0, len(entries), MOST_NETWORKS)):
             need = _bytes(batch)
             if need > room:
-                warnings.warn(
-                    "the data do not fit into the memory of the GPU: their cases run on the CPU", stacklevel=2
-                )
+                warnings.warn("data too large for the memory of the GPU: their cases run on the CPU", stacklevel=2)
                 elsewhere += [entry.case for entry in batch]
                 continue
             if need > left:

@@ -23,7 +23,6 @@ DEVICES = ("auto", "cpu", "cuda")
 #: Without a number of processes, a sweep that costs less (see `Case.cost`), about 1 s, runs in this one.
 SMALL_SWEEP = 60_000_000
 
-
 PlanLike = Plan | Mapping[str, Any] | str | os.PathLike[str]
 
 
