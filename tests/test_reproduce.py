@@ -344,7 +344,8 @@ def test_full_disk_is_said_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(Journal, "add", full)
     result = reproduce("figure1", "--output", tmp_path, "--force")
     assert result.exit_code == 1
-    assert "full (No space left on device): free some space. Finished runs are kept: the same command without --force goes on" in result.output
+    kept = "Finished runs are kept: the same command without --force goes on"
+    assert f"full (No space left on device): free some space. {kept}" in result.output
     assert result.output.count("\n") == 1
 
 
