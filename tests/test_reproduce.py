@@ -235,8 +235,9 @@ def test_json_is_all_that_is_on_standard_output(run):
     assert {row["agrees"] for row in found["claims"]} <= {"yes", "no", "partly"}
 
 
-def test_json_lists_runs_that_failed_and_has_no_infinity():
-    from bionica.cli.reproduce import Target, _findings
+def test_json_lists_runs_that_failed_and_has_no_infinity(capsys):
+    from bionica.cli.console import Console
+    from bionica.cli.reproduce import _findings
     from bionica.cli.reproduce_files import ReproductionFiles
 
     curves = tables_of([{**row_of("d3", "TwoLayerNSM", 7, None), "status": "diverged at sample 3"}])
@@ -244,7 +245,8 @@ def test_json_lists_runs_that_failed_and_has_no_infinity():
     tables = {**curves, **tables_of([grid_row("TwoLayerNSM", None, **printed)], "table1", GRID)}
     best = best_settings(grid_means(tables))
     written = ReproductionFiles(Path(), Path("report.html"), finals=final_rows(curves), best=best)
-    found = json.loads(json.dumps(_findings(Target.all, tables, (2, 2), 1.0, written), allow_nan=False))
+    Console(json=True).result([], _findings(tables, written))
+    found = json.loads(capsys.readouterr().out)
     (failure,) = found["failures"]
     assert (failure["network"], failure["seed"], failure["status"]) == ("TwoLayerNSM", 7, "diverged at sample 3")
     assert found["grid"][0]["error"] is None
@@ -342,7 +344,8 @@ def test_full_disk_is_said_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(Journal, "add", full)
     result = reproduce("figure1", "--output", tmp_path, "--force")
     assert result.exit_code == 1
-    assert "full: free some space. Finished runs are kept: the same command without --force goes on" in result.output
+    kept = "Finished runs are kept: the same command without --force goes on"
+    assert f"full (No space left on device): free some space. {kept}" in result.output
     assert result.output.count("\n") == 1
 
 

@@ -94,10 +94,10 @@ def test_a_stream_shorter_than_the_start_of_a_natural_network():
     assert row["error"] == pytest.approx(np.mean(mixtures(50)[0] ** 2))  # it is silent meanwhile
 
 
-@pytest.mark.parametrize(("n_jobs", "backend"), [(2, None), (3, "loky"), (2, "threading")])
-def test_any_number_of_processes_gives_the_same_rows(n_jobs, backend):
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_any_number_of_processes_gives_the_same_rows(n_jobs):
     plan = Plan.from_dict(body(seeds=3))
-    there = sweep.run(plan, n_jobs=n_jobs, backend=backend)
+    there = sweep.run(plan, n_jobs=n_jobs)
     assert without_times(there) == without_times(sweep.run(plan, n_jobs=1))
 
 
@@ -509,12 +509,6 @@ def test_a_network_that_diverges_says_where(tmp_path):
     [
         ({"device": "tpu"}, "device='tpu' is unknown"),
         ({"n_jobs": 0}, "n_jobs=0 runs nothing"),
-        ({"backend": "multiprocessing"}, "not a backend of joblib that returns results as they finish"),
-        (
-            {"backend": "spark?"},
-            "backend='spark.' is not a backend of joblib that .*: choose from loky, sequential, threading",
-        ),
-        ({"backend": "loky", "scheduler": "tcp://x:1"}, "two ways to run"),
     ],
 )
 def test_bad_options(options, message, tmp_path):
@@ -687,7 +681,6 @@ def test_the_command_prints_the_example():
     [
         ([], 2, "PLAN is missing"),
         (["nothing.toml"], 1, "Error: nothing.toml: No such file or directory"),
-        (["PLAN", "--backend", "nothing"], 1, "Error: backend='nothing' is not a backend of joblib"),
         (["PLAN", "--jobs", "-3"], 2, "--jobs"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsons
 import time
 from enum import StrEnum
 from pathlib import Path
@@ -21,14 +20,7 @@ if TYPE_CHECKING:
 LINE_EVERY = 30.0
 
 
-class Target(StrEnum):
-    """What to reproduce."""
-
-    figure1 = "figure1"
-    figure4 = "figure4"
-    figure5 = "figure5"
-    table1 = "table1"
-    all = "all"
+Target = StrEnum("Target", ["figure1", "figure4", "figure5", "table1", "all"])
 
 
 def reproduce(
@@ -67,9 +59,10 @@ def reproduce(
     from ..sweep import WorkerDiedError
 
     started = time.perf_counter()
+    console = Console(json=json)
     options = {"runs": runs, "seed": seed, "n_samples": samples, "with_defaults": with_defaults, "full": full}
-    again = f"the same command{' without --force' if force else ''} continues from there"
-    with Console(json=json).session(
+    again = f"the same command{' without --force' if force else ''} goes on from there"
+    with console.session(
         interrupted=f"Interrupted. Finished runs are kept in {output / 'runs'}: {again}.",
         disk_full=f"free some space. Finished runs are kept: {again}",
         expected=(WorkerDiedError,),
@@ -81,13 +74,11 @@ def reproduce(
         from .reproduce_files import write_reproduction
 
         written = write_reproduction(config, tables, output, "" if target is Target.all else target.value)
-    total = sum(len({row["case"] for row in table}) for table in tables.values())
-    if json:
-        typer.echo(jsons.dumps(_findings(target, tables, (total, ran), seconds, written), allow_nan=False))
-        return
-    rest = "" if ran == total else "; the others were there already"
-    typer.echo(f"{ran:,} of {total:,} runs in {seconds:.1f} s{rest}")
-    typer.echo(f"Look at {written.page}")
+        total = sum(len({row["case"] for row in table}) for table in tables.values())
+        rest = "" if ran == total else "; the others were there already"
+        lines = [f"{ran:,} of {total:,} runs in {seconds:.1f} s{rest}", f"Look at {written.page}"]
+        counts = {"target": target.value, "runs": total, "ran": ran, "seconds": round(seconds, 3)}
+        console.result(lines, {**counts, **_findings(tables, written)})
 
 
 def _configuration(target: Target, options: dict[str, Any], images: Path | None) -> Reproduction:
@@ -139,35 +130,17 @@ def _results(config: Reproduction, output: Path, jobs: int, force: bool) -> tupl
         return {key: sweep.run(done) for key, sweep in sweeps.items()}, len(missing)
 
 
-def _findings(
-    target: Target,
-    tables: dict[tuple[str, str], Table],
-    counts: tuple[int, int],
-    seconds: float,
-    written: ReproductionFiles,
-) -> dict[str, Any]:
+def _findings(tables: dict[tuple[str, str], Table], written: ReproductionFiles) -> dict[str, Any]:
     """What `--json` prints. Settings of the grid search that fail are expected: they are counted and not listed."""
-    failed = {
-        row["case"]: {"experiment": experiment, "setting": setting}
-        | {name: row[name] for name in ("network", "seed", "status")}
-        for (experiment, setting), table in tables.items()
-        for row in table
-        if row["error"] is None and experiment != "table1"
-    }
-    return {
-        "target": target.value,
-        "report": str(written.page),
-        "files": [str(file) for file in written.files],
-        "runs": counts[0],
-        "ran": counts[1],
-        "seconds": round(seconds, 3),
+    failed = {}
+    for (experiment, setting), table in tables.items():
+        for row in (row for row in table if row["error"] is None and experiment != "table1"):
+            which = {name: row[name] for name in ("network", "seed", "status")}
+            failed[row["case"]] = {"experiment": experiment, "setting": setting, **which}
+    found = {
         "errors": written.finals,
-        "grid": [{name: _finite(value) for name, value in row.items()} for row in written.best],
+        "grid": written.best,
         "claims": written.claims,
         "failures": list(failed.values()),
     }
-
-
-def _finite(value: Any) -> Any:
-    """Return None for infinity, the error of a setting that failed: JSON has none."""
-    return None if value == float("inf") else value
+    return {"report": str(written.page), "files": list(map(str, written.files)), **found}

@@ -1,6 +1,6 @@
 """What `bionica reproduce` leaves in its folder: tables, figures, and the page that shows them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isqrt
 from pathlib import Path
@@ -9,11 +9,9 @@ from typing import Any
 from .. import paper, report
 from ..io import write_atomically
 from ..io.tables import Row, write_table
-from ..paper.reference import SETTINGS
+from ..paper.reference import SETTINGS, SHORT
+from ..paper.results import Tables
 from ..report import PageTable, Picture, Section
-from ..sweep import Table
-
-__all__ = ["ReproductionFiles", "write_reproduction"]
 
 #: Columns of the tables of the page: key of a row -> heading.
 _ERRORS = {
@@ -38,39 +36,17 @@ class ReproductionFiles:
     finals: list[Row] = field(default_factory=list)
     best: list[Row] = field(default_factory=list)
 
-    def write(self, path: Path, content: bytes) -> None:
-        """Write a file, complete or not at all."""
-        write_atomically(path, content)
-        self.files.append(path)
-
     def figure(self, name: str, figure: Any, caption: str) -> Picture:
         """Write a figure as .svg and .png; return it for the page."""
-        svg = report.figure_bytes(figure, "svg")
-        self.write(self.folder / f"{name}.svg", svg)
-        self.write(self.folder / f"{name}.png", report.figure_bytes(figure, "png"))
-        return Picture(svg, caption)
+        kinds = {kind: report.figure_bytes(figure, kind) for kind in ("svg", "png")}
+        for kind, content in kinds.items():
+            self.files.append(self.folder / f"{name}.{kind}")
+            write_atomically(self.files[-1], content)
+        return Picture(kinds["svg"], caption)
 
 
-def write_reproduction(
-    config: paper.Reproduction, tables: Mapping[tuple[str, str], Table], folder: Path, target: str
-) -> ReproductionFiles:
-    """Write tables, figures and the page.
-
-    Parameters
-    ----------
-    config : Reproduction
-        What was run.
-    tables : dict of (experiment, setting) -> Table
-        The results.
-    folder : Path
-        Where to write.
-    target : str
-        Prefix of the names of page and summary; empty if everything was run.
-
-    Returns
-    -------
-    ReproductionFiles
-    """
+def write_reproduction(config: paper.Reproduction, tables: Tables, folder: Path, target: str) -> ReproductionFiles:
+    """Write tables, figures and the page; `target` is the prefix of their names, empty if everything was run."""
     written = ReproductionFiles(folder, folder / (f"{target}.html" if target else "report.html"))
     rows = {experiment: paper.run_rows(tables, experiment) for experiment in config.experiments}
     for experiment, mine in rows.items():
@@ -98,7 +74,8 @@ def write_reproduction(
     sections.append(Section("How we read the paper", [PageTable(("the paper", "what we found, and do"), paper.NOTES)]))
     sections.append(_provenance(config, tables))
     lead = "Online nonnegative ICA with single-layer networks: runs by the paper's protocol, beside its statements."
-    written.write(written.page, report.page("The paper, reproduced", lead, sections).encode())
+    write_atomically(written.page, report.page("The paper, reproduced", lead, sections).encode())
+    written.files.append(written.page)
     return written
 
 
@@ -119,16 +96,12 @@ def _errors(written: ReproductionFiles, experiment: str) -> PageTable:
     return _table(_ERRORS, [row for row in written.finals if row["experiment"] == experiment])
 
 
-def _figure4(tables: Mapping[tuple[str, str], Table], written: ReproductionFiles) -> Section:
-    caption = (
-        "Figure 4. error(t) on sparse uniform sources with the printed mixing matrices. Lines are means over runs, shades "
-        "90 % confidence intervals of the mean; horizontal lines are methods that see all the data at once."
-    )
+def _figure4(tables: Tables, written: ReproductionFiles) -> Section:
+    caption = "Figure 4. error(t) on sparse uniform sources with the printed mixing matrices. Lines are means over runs, shades "
+    caption += "90 % confidence intervals of the mean; horizontal lines are methods that see all the data at once."
     rows = paper.curve_rows(tables, "figure4")
-    parts: list[Any] = [
-        written.figure("figure4", report.error_figure(rows, ("d3", "d10")), caption),
-        _errors(written, "figure4"),
-    ]
+    figure = written.figure("figure4", report.error_figure(rows, ("d3", "d10")), caption)
+    parts: list[Any] = [figure, _errors(written, "figure4")]
     if any(row["network"] == "correlation floor" for row in rows):
         parts.append(
             "The correlation floor is the error of the sources after their own sample correlations are whitened away: the error "
@@ -137,9 +110,7 @@ def _figure4(tables: Mapping[tuple[str, str], Table], written: ReproductionFiles
     return Section("Figure 4: sparse uniform sources", parts)
 
 
-def _figure5(
-    config: paper.Reproduction, tables: Mapping[tuple[str, str], Table], written: ReproductionFiles
-) -> Section:
+def _figure5(config: paper.Reproduction, tables: Tables, written: ReproductionFiles) -> Section:
     shown = paper.figure5_images(config)
     side = isqrt(len(shown[0][1]))
     caption = (
@@ -156,19 +127,15 @@ def _figure5(
 
 
 def _figure1(config: paper.Reproduction, error: float, written: ReproductionFiles) -> Section:
-    points = report.scatter_figure(paper.figure1_points(config))
     caption = f"Figure 1. Plumbley's two steps; three sources followed. Error of the recovered sources: {error:.2g}."
-    parts = [
-        written.figure("figure1", points, caption),
-        written.figure("figure2", report.network_diagram("InterneuronNICA"), "Figure 2. The network of Algorithm 1."),
-        written.figure(
-            "figure3", report.network_diagram("TwoCompartmentNICA"), "Figure 3. The network of Algorithm 2."
-        ),
-    ]
+    parts = [written.figure("figure1", report.scatter_figure(paper.figure1_points(config)), caption)]
+    for name, network in (("figure2", "InterneuronNICA"), ("figure3", "TwoCompartmentNICA")):
+        caption = f"Figure {name[-1]}. The network of {SHORT[network]}."
+        parts.append(written.figure(name, report.network_diagram(network), caption))
     return Section("Figures 1 to 3: the problem and the networks", parts)
 
 
-def _provenance(config: paper.Reproduction, tables: Mapping[tuple[str, str], Table]) -> Section:
+def _provenance(config: paper.Reproduction, tables: Tables) -> Section:
     runs = list({row["case"]: row for table in tables.values() for row in table}.values())
     facts = [
         ("runs, first seed", f"{config.runs}, {config.seed}"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsons
 import sys
 import time
 from enum import StrEnum
@@ -18,12 +17,7 @@ if TYPE_CHECKING:
     from ..sweep import Plan
 
 
-class Device(StrEnum):
-    """What computes."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
+Device = StrEnum("Device", ["auto", "cpu", "cuda"])
 
 
 def sweep(
@@ -35,9 +29,6 @@ def sweep(
     device: Annotated[Device, typer.Option(help="What computes.")] = Device.auto,
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run on the Dask cluster of tcp://host:8786.")
-    ] = None,
-    backend: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Run through a backend of joblib other than loky.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
@@ -72,13 +63,16 @@ def sweep(
     from ..sweep import WorkerDiedError
 
     folder = Path(f"{plan.stem}-results") if output is None else output
-    options = {"n_jobs": jobs or -1, "device": device.value, "scheduler": scheduler, "backend": backend}
+    console = Console(json=json, quiet=quiet)
     interrupted = f"Interrupted. Finished cases are kept in {folder}: the same command goes on from there."
-    with Console(quiet=quiet).session(interrupted=interrupted, expected=(WorkerDiedError,)):
-        _sweep(plan, folder, options, json, quiet, dry_run)
+    with console.session(interrupted=interrupted, expected=(WorkerDiedError,)):
+        options = {"n_jobs": jobs or -1, "device": device.value, "scheduler": scheduler}
+        lines, summary = _sweep(plan, folder, options, dry_run, show=not quiet)
+        console.result(lines, summary | {"notes": console.notes})
 
 
-def _sweep(path: Path, folder: Path, options: dict[str, Any], json: bool, quiet: bool, dry_run: bool) -> None:
+def _sweep(path: Path, folder: Path, options: Any, dry_run: bool, show: bool) -> tuple[list[str], dict[str, Any]]:
+    """Run what is missing; return what to say, in lines and as an object."""
     from ..sweep import prepare
     from ..sweep.progress import show_progress
 
@@ -90,10 +84,9 @@ def _sweep(path: Path, folder: Path, options: dict[str, Any], json: bool, quiet:
     summary: dict[str, Any] = {"plan": sweep.plan.digest, "cases": total, "finished before": there, "engine": engine}
     if dry_run:
         lines = [_words(sweep.plan), f"{there} of {total:,} cases are in {folder}; the others would run on {engine}"]
-        _tell(lines, summary, json, quiet)
-        return
+        return lines, summary
     started = time.perf_counter()
-    with show_progress(sweep.missing, there, not quiet) as done:
+    with show_progress(sweep.missing, there, show) as done:
         table = sweep.run(done)
     seconds = time.perf_counter() - started
     failed = len({row["case"] for row in table if row["status"] != "ok"})
@@ -105,18 +98,9 @@ def _sweep(path: Path, folder: Path, options: dict[str, Any], json: bool, quiet:
         lines = [f"All {total:,} cases were there already: nothing ran"]
     best = table.best()
     lines += [_best(row, table.swept) for row in best]
-    if failed:
-        lines.append(f"{failed:,} cases failed: see the column status")
+    lines += [f"{failed:,} cases failed: see the column status"] if failed else []
     lines.append(f"Wrote {', '.join(files)}")
-    summary |= {"seconds": round(seconds, 3), "failed": failed, "best": _finite(best), "output": files}
-    _tell(lines, summary, json, quiet)
-
-
-def _tell(lines: list[str], summary: dict[str, Any], json: bool, quiet: bool) -> None:
-    if json:
-        typer.echo(jsons.dumps(summary))
-    elif not quiet:
-        typer.echo("\n".join(lines))
+    return lines, summary | {"seconds": round(seconds, 3), "failed": failed, "best": best, "output": files}
 
 
 def _words(plan: Plan) -> str:
@@ -138,8 +122,3 @@ def _best(row: dict[str, Any], swept: list[str]) -> str:
     where = ", ".join(f"{name} {row[name]}" for name in swept if row[name] is not None)
     best = f"error {row['error']:.3g} (last tenth {row['last_tenth']:.3g}), mean of {row['seeds']} {_s('seed', row['seeds'])}"
     return start + best + (f", best of {row['settings']} settings: {where}" if row["settings"] > 1 else "")
-
-
-def _finite(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Replace infinity by None: JSON has none."""
-    return [{k: None if isinstance(v, float) and not isfinite(v) else v for k, v in row.items()} for row in rows]

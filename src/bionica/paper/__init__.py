@@ -12,18 +12,6 @@ from .reference import NOTES
 from .results import best_settings, curve_rows, final_rows, grid_means, run_rows
 
 __all__ = [
-    "EXPERIMENTS",
-    "NOTES",
-    "Reproduction",
-    "best_settings",
-    "check_images",
-    "claims_of",
-    "curve_rows",
-    "figure1_points",
-    "figure5_images",
-    "final_rows",
-    "grid_means",
-    "paper_grid",
-    "plans_of",
-    "run_rows",
-]
+    "EXPERIMENTS", "NOTES", "Reproduction", "best_settings", "check_images", "claims_of", "curve_rows", "figure1_points",
+    "figure5_images", "final_rows", "grid_means", "paper_grid", "plans_of", "run_rows",
+]  # fmt: skip

@@ -15,23 +15,10 @@ _SINGLE, _COMPARED = NETWORKS[:2], NETWORKS[2:]
 
 
 def claims_of(runs: list[Row], finals: list[Row], best: list[Row], *, own_images: bool = False) -> list[Row]:
-    """What the paper says, what we found, and whether they agree.
+    """What the paper says (`where`, `paper`), what we found (`ours`), and whether they agree: "yes", "no" or "partly".
 
-    Parameters
-    ----------
-    runs : list of dict
-        `run_rows` of figures 4 and 5.
-    finals : list of dict
-        `final_rows` of the same.
-    best : list of dict
-        `best_settings` of the grid search.
-    own_images : bool
-        Whether the images are the user's.
-
-    Returns
-    -------
-    list of dict
-        `where`, `paper`, `ours`, `agrees` ("yes", "no" or "partly").
+    `runs` and `finals` are `run_rows` and `final_rows` of figures 4 and 5, `best` the `best_settings` of the grid search, and
+    `own_images` says whether the images are the user's.
     """
     rows = []
     images = ", with the user's images" if own_images else ", with CC0 images in place of the paper's"
@@ -54,42 +41,38 @@ def claims_of(runs: list[Row], finals: list[Row], best: list[Row], *, own_images
     return rows
 
 
+def _claim(where: str, paper: str, ours: str, agrees: str) -> Row:
+    return {"where": where, "paper": paper, "ours": ours, "agrees": agrees}
+
+
+def _verdict(exceptions: int, most: int) -> str:
+    return "yes" if exceptions == 0 else "no" if exceptions == most else "partly"
+
+
+def _ranked(errors: dict[str, float]) -> str:
+    return ", ".join(f"{SHORT[network]} {errors[network]:.2g}" for network in sorted(errors, key=lambda n: errors[n]))
+
+
 def _order(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
     """The claim of the summary: both compared methods outperform both single-layer networks."""
-    errors = {network: mine[network]["mean"] for network in NETWORKS}
-    tails = {network: mine[network]["last_tenth"] for network in NETWORKS}
-    wins, seeds = _wins(ends)
+    errors, tails = ({network: mine[network][name] for network in NETWORKS} for name in ("mean", "last_tenth"))
+    runs: dict[int, dict[str, float]] = {}
+    for row in ends:
+        runs.setdefault(row["seed"], {})[row["network"]] = np.inf if row["error"] is None else row["error"]
+    wins = sum(max(run[n] for n in _COMPARED) < min(run[n] for n in _SINGLE) for run in runs.values())
     exceptions = [
         f"{SHORT[single]} ({errors[single]:.2g}) is ahead of {SHORT[other]} ({errors[other]:.2g})"
         for single in _SINGLE
         for other in _COMPARED
         if errors[single] <= errors[other]
     ]
-    ranked = ", ".join(f"{SHORT[network]} {errors[network]:.2g}" for network in sorted(errors, key=lambda n: errors[n]))
-    text = f"Mean errors, best first: {ranked}. Both methods are ahead of both networks in {wins} of {seeds} runs."
+    text = f"Mean errors, best first: {_ranked(errors)}. Both methods are ahead of both networks in {wins} of {len(runs)} runs."
     if exceptions:
         text += f" Not so: {'; '.join(exceptions)}."
     late = max(tails[n] for n in _COMPARED) < min(tails[n] for n in _SINGLE)
     text += f" Over the last tenth of the samples, without the start, the order {'holds' if late else 'does not hold'}"
-    text += " (" + ", ".join(f"{SHORT[n]} {tails[n]:.2g}" for n in sorted(tails, key=lambda n: tails[n])) + ")."
-    pairs = len(_SINGLE) * len(_COMPARED)
-    verdict = "yes" if not exceptions else "no" if len(exceptions) == pairs else "partly"
-    return {
-        "where": where,
-        "paper": "Algorithms 1 and 2 are outperformed by Nonnegative PCA and the 2-layer NSM.",
-        "ours": text,
-        "agrees": verdict,
-    }
-
-
-def _wins(ends: list[Row]) -> tuple[int, int]:
-    """In how many runs both compared methods are ahead, and of how many."""
-    runs: dict[int, dict[str, float]] = {}
-    for row in ends:
-        if row["network"] in NETWORKS:
-            runs.setdefault(row["seed"], {})[row["network"]] = np.inf if row["error"] is None else row["error"]
-    wins = sum(max(run[n] for n in _COMPARED) < min(run[n] for n in _SINGLE) for run in runs.values())
-    return int(wins), len(runs)
+    paper = "Algorithms 1 and 2 are outperformed by Nonnegative PCA and the 2-layer NSM."
+    return _claim(where, paper, f"{text} ({_ranked(tails)}).", _verdict(len(exceptions), len(_SINGLE) * len(_COMPARED)))
 
 
 def _size(setting: str, mine: dict[str, Row]) -> Row:
@@ -98,117 +81,89 @@ def _size(setting: str, mine: dict[str, Row]) -> Row:
     for network in NETWORKS:
         low, high = AUTHORS_CODE[setting, network]
         least, largest = mine[network]["least"], mine[network]["largest"]
-        overlap = least <= high and largest >= low
-        apart += not overlap
-        note = "" if overlap else f", {'below' if largest < low else 'above'} by a factor of "
-        if not overlap:
-            note += f"{low / largest if largest < low else least / high:.1f}"
+        note = f", below by a factor of {low / largest:.1f}" if largest < low else ""
+        note = f", above by a factor of {least / high:.1f}" if least > high else note
+        if note:
+            apart += 1
             reasons.append(REASONS.get(("size", setting, network), ""))
         parts.append(f"{SHORT[network]} {least:.2g} to {largest:.2g} (theirs {low:g} to {high:g}{note})")
-    return {
-        "where": f"Figure 4, {SETTINGS[setting]}: size of the error",
-        "paper": "No number is printed. The authors' code, run on four seeds, gives the ranges in brackets.",
-        "ours": " ".join(["; ".join(parts) + ".", *filter(None, reasons)]),
-        "agrees": "yes" if not apart else "no" if apart == len(NETWORKS) else "partly",
-    }
+    where = f"Figure 4, {SETTINGS[setting]}: size of the error"
+    paper = "No number is printed. The authors' code, run on four seeds, gives the ranges in brackets."
+    return _claim(
+        where, paper, " ".join(["; ".join(parts) + ".", *filter(None, reasons)]), _verdict(apart, len(NETWORKS))
+    )
 
 
 def _recovered(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
     """Figure 5 shows the images that the two networks recover: their error after learning, of a variance of 1."""
     tails = {network: mine[network]["last_tenth"] for network in _SINGLE}
-    good = [network for network in _SINGLE if tails[network] < _RECOVERED]
-    text = "Error over the last tenth of the samples, of sources with variance 1: "
-    text += (
-        ", ".join(f"{SHORT[network]} {tails[network]:.2g} ({_separated(network, ends)})" for network in _SINGLE) + "."
-    )
-    if len(good) < len(_SINGLE):
-        bad = " and ".join(SHORT[network] for network in _SINGLE if network not in good)
-        text += f" With the table's hyperparameters these images are not separated by {bad} (mean error above {_RECOVERED:g});"
-        text += " `bionica reproduce table1 --full` searches the grid for settings that do."
-    return {
-        "where": where,
-        "paper": "Algorithms 1 and 2 recover the images.",
-        "ours": text,
-        "agrees": {2: "yes", 1: "partly", 0: "no"}[len(good)],
-    }
+    bad = [SHORT[network] for network in _SINGLE if tails[network] >= _RECOVERED]
+    each = ", ".join(f"{SHORT[network]} {tails[network]:.2g} ({_separated(network, ends)})" for network in _SINGLE)
+    text = f"Error over the last tenth of the samples, of sources with variance 1: {each}."
+    if bad:
+        text += f" With the table's hyperparameters these images are not separated by {' and '.join(bad)} (mean error above "
+        text += f"{_RECOVERED:g}); `bionica reproduce table1 --full` searches the grid for settings that do."
+    return _claim(where, "Algorithms 1 and 2 recover the images.", text, _verdict(len(bad), len(_SINGLE)))
 
 
 def _separated(network: str, ends: list[Row]) -> str:
     """In how many runs a network ends with the images separated."""
     tails = [row["last_tenth"] for row in ends if row["network"] == network]
-    return (
-        f"below {_RECOVERED:g} in {sum(tail is not None and tail < _RECOVERED for tail in tails)} of {len(tails)} runs"
-    )
+    good = sum(tail is not None and tail < _RECOVERED for tail in tails)
+    return f"below {_RECOVERED:g} in {good} of {len(tails)} runs"
 
 
 def _as_coded(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
     """The table beside the settings of the authors' code."""
-    tails = {name: (mine[name.split()[0]]["last_tenth"], mine[name]["last_tenth"]) for name in AS_CODED}
-    parts = [
-        f"{SHORT[name.split()[0]]} {_digits(ours)} with the table's settings, {_digits(coded)} with the code's "
-        f"({_separated(name, ends)})"
-        for name, (ours, coded) in tails.items()
-    ]
-    better = [coded is not None and (ours is None or 2 * coded < ours) for ours, coded in tails.values()]
-    return {
-        "where": where,
-        "paper": "The best hyperparameters were (0.001, 1e-06) for Algorithm 1 and (0.01, 0.0001, 0.5) for Algorithm 2.",
-        "ours": "The authors' code has the two pairs (η₀, γ) the other way round, τ = 0.5 or 0.1 (here 0.1) and running means over "
-        f"100 samples. Error over the last tenth: {'; '.join(parts)}. Of variance 1, below {_RECOVERED:g} is separated.",
-        "agrees": {0: "yes", 1: "partly", 2: "no"}[sum(better)],
-    }
-
-
-def _digits(error: float | None) -> str:
-    return "none (diverged)" if error is None else f"{error:.2g}"
+    parts, better = [], 0
+    for name in AS_CODED:
+        network = name.split()[0]
+        ours, coded = mine[network]["last_tenth"], mine[name]["last_tenth"]
+        better += coded is not None and (ours is None or 2 * coded < ours)
+        table, code = ("none (diverged)" if error is None else f"{error:.2g}" for error in (ours, coded))
+        parts.append(
+            f"{SHORT[network]} {table} with the table's settings, {code} with the code's ({_separated(name, ends)})"
+        )
+    paper = "The best hyperparameters were (0.001, 1e-06) for Algorithm 1 and (0.01, 0.0001, 0.5) for Algorithm 2."
+    text = "The authors' code has the two pairs (η₀, γ) the other way round, τ = 0.5 or 0.1 (here 0.1) and running means over "
+    text += (
+        f"100 samples. Error over the last tenth: {'; '.join(parts)}. Of variance 1, below {_RECOVERED:g} is separated."
+    )
+    return _claim(where, paper, text, _verdict(better, len(AS_CODED)))
 
 
 def _mixing() -> Row:
-    A = {setting: datasets.paper_mixing(setting) for setting in ("d3", "d10")}
-    spread = {setting: float(np.sqrt((matrix**2).mean())) for setting, matrix in A.items()}
-    normal = all(0.75 < s < 1.25 for s in spread.values())
-    return {
-        "where": "Section 5.1",
-        "paper": "Mixing matrices have independent standard normal entries.",
-        "ours": f"The printed entries have a root mean square of {spread['d3']:.2f} at d = 3 (a matrix taken over from "
-        f"Pehlevan et al. 2017) and {spread['d10']:.2f} at d = 10. Hyperparameters were tuned to these two matrices.",
-        "agrees": "yes" if normal else "partly",
-    }
+    d3, d10 = (float(np.sqrt((datasets.paper_mixing(setting) ** 2).mean())) for setting in ("d3", "d10"))
+    text = f"The printed entries have a root mean square of {d3:.2f} at d = 3 (a matrix taken over from Pehlevan et al. 2017) "
+    text += f"and {d10:.2f} at d = 10. Hyperparameters were tuned to these two matrices."
+    paper = "Mixing matrices have independent standard normal entries."
+    return _claim("Section 5.1", paper, text, "yes" if all(0.75 < s < 1.25 for s in (d3, d10)) else "partly")
 
 
 def _hyperparameters(row: Row) -> Row:
-    names = "(η₀, γ, τ)" if len(row["paper"]) == 3 else "(η₀, γ)"
-    if row["best"] == row["paper"]:
+    best, paper = ("(" + ", ".join(f"{value:g}" for value in row[name]) + ")" for name in ("best", "paper"))
+    if best == paper:
         text = f"The same is best of {row['settings']} settings, error {row['error']:.2g} (mean of {row['runs']} runs)."
     else:
-        text = f"Best of {row['settings']} settings: {_tuple(row['best'])}, error {row['error']:.2g} (mean of {row['runs']} "
-        text += f"runs). The paper's is number {row['paper_rank']}, error {row['paper_error']:.2g}."
+        text = f"Best of {row['settings']} settings: {best}, error {row['error']:.2g} (mean of {row['runs']} runs). "
+        text += f"The paper's is number {row['paper_rank']}, error {row['paper_error']:.2g}."
     ratio = row["paper_error"] / row["error"]
     if 1 < ratio <= _AS_GOOD:
         text += " The two are as good as each other."
     if ratio > _AS_GOOD and (reason := REASONS.get(("grid", row["setting"], row["network"]))):
         text += f" {reason}"
-    return {
-        "where": f"Table 1, {SETTINGS[row['setting']]}, {SHORT[row['network']]}",
-        "paper": f"Best {names} = {_tuple(row['paper'])}",
-        "ours": text + f" Settings that diverge or that the rule forbids: {row['failed']}.",
-        "agrees": "yes" if ratio <= _AS_GOOD else "partly" if ratio < 2 else "no",
-    }
-
-
-def _tuple(values: tuple[float, ...]) -> str:
-    return "(" + ", ".join(f"{value:g}" for value in values) + ")"
+    where = f"Table 1, {SETTINGS[row['setting']]}, {SHORT[row['network']]}"
+    names = "(η₀, γ, τ)" if len(row["paper"]) == 3 else "(η₀, γ)"
+    text += f" Settings that diverge or that the rule forbids: {row['failed']}."
+    return _claim(
+        where, f"Best {names} = {paper}", text, "yes" if ratio <= _AS_GOOD else "partly" if ratio < 2 else "no"
+    )
 
 
 def _neurons() -> Row:
     """Count the neurons of the fitted networks."""
-    S = datasets.sparse_uniform(20, 3, rng=0)
-    X = datasets.mix(S, datasets.paper_mixing("d3"))[0]
-    n = {name: getattr(estimators, name).as_published("d3", random_state=0).fit(X).n_neurons_ for name in NETWORKS[:3]}
-    one, two = (n[name] / n["TwoLayerNSM"] for name in _SINGLE)
-    return {
-        "where": "Summary",
-        "paper": "The networks use two-thirds and one-third as many neurons as the 2-layer NSM.",
-        "ours": f"{n['InterneuronNICA']} and {n['TwoCompartmentNICA']} neurons against {n['TwoLayerNSM']} at d = 3.",
-        "agrees": "yes" if np.allclose((one, two), (2 / 3, 1 / 3)) else "no",
-    }
+    X = datasets.mix(datasets.sparse_uniform(20, 3, rng=0), datasets.paper_mixing("d3"))[0]
+    one, two, nsm = (getattr(estimators, n).as_published("d3", random_state=0).fit(X).n_neurons_ for n in NETWORKS[:3])
+    paper = "The networks use two-thirds and one-third as many neurons as the 2-layer NSM."
+    text = f"{one} and {two} neurons against {nsm} at d = 3."
+    return _claim("Summary", paper, text, "yes" if (3 * one, 3 * two) == (2 * nsm, nsm) else "no")

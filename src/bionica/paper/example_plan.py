@@ -1,8 +1,8 @@
 """The example that `bionica sweep --example` prints: the grid search of appendix C, with comments."""
 
-from .reference import DECAY, ETA0, NETWORKS, TAU
+from math import prod
 
-__all__ = ["paper_grid"]
+from .reference import NETWORKS, grid_of
 
 _HEAD = """\
 # A sweep over networks x settings x seeds x data. This plan is the paper's grid search (appendix C) on three sparse
@@ -43,18 +43,9 @@ _TAIL = """# params = {{ dynamics = "gradient", gamma = 0.1 }}   # fixed paramet
 
 
 def paper_grid() -> str:
-    """Return the plan of the paper's grid search at d = 3, with comments on what else a plan can hold.
-
-    Examples
-    --------
-    >>> from bionica.paper import paper_grid
-    >>> import tomllib
-    >>> [network["name"] for network in tomllib.loads(paper_grid())["network"]][:2]
-    ['InterneuronNICA', 'TwoCompartmentNICA']
-    """
-    settings = len(ETA0) * len(DECAY) * (len(NETWORKS) - 1 + len(TAU))
-    text = _HEAD.format(settings=settings)
-    for name in NETWORKS:
-        grid = {"eta0": ETA0, "decay": DECAY} | ({"tau": TAU} if name == "TwoCompartmentNICA" else {})
+    """Return the plan of the paper's grid search at d = 3, with comments on what else a plan can hold."""
+    grids = {name: grid_of(name) for name in NETWORKS}
+    text = _HEAD.format(settings=sum(prod(map(len, grid.values())) for grid in grids.values()))
+    for name, grid in grids.items():
         text += _NETWORK.format(name=name, grid=", ".join(f"{key} = {list(values)}" for key, values in grid.items()))
     return text + _TAIL.format(name=NETWORKS[-1])

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from .. import datasets, estimators, metrics
 from .plans import Reproduction, plans_of
 
-__all__ = ["check_images", "figure1_points", "figure5_images"]
-
 Array = NDArray[Any]
 
 #: Points of a cloud of figure 1.
@@ -19,13 +17,7 @@ N_POINTS = 1000
 
 
 def check_images(images: str | None) -> Array:
-    """Return the three images as sources, (n_pixels, 3): the user's or scikit-image's.
-
-    Raises
-    ------
-    ValueError
-        If there are not three, or they are not square: the printed mixing matrix is 3 x 3, and the figure shows them.
-    """
+    """Return the user's or scikit-image's images as sources, (n_pixels, 3): three, as the mixing matrix needs, and square."""
     try:
         S = datasets.natural_images(images)
     except (EOFError, BadZipFile, ValueError) as error:

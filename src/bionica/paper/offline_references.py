@@ -8,8 +8,6 @@ from sklearn.base import BaseEstimator
 
 from .. import metrics
 
-__all__ = ["CorrelationFloor", "ScaledFastICA"]
-
 Array = NDArray[Any]
 
 

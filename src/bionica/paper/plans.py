@@ -5,9 +5,7 @@ from typing import Any
 
 from ..estimators._published import SOURCES
 from ..sweep import Plan
-from .reference import AS_CODED, DECAY, ETA0, NETWORKS, OFFLINE, TAU, UNTUNED
-
-__all__ = ["EXPERIMENTS", "Reproduction", "plans_of"]
+from .reference import AS_CODED, NETWORKS, OFFLINE, UNTUNED, grid_of
 
 #: The experiments that `bionica reproduce` knows.
 EXPERIMENTS = ("figure1", "figure4", "figure5", "table1")
@@ -23,25 +21,9 @@ FIGURE1_MIXING = ((1.0, 0.55), (-0.45, 0.8))
 class Reproduction:
     """Which experiments to run, and at which size; the defaults are the paper's.
 
-    Attributes
-    ----------
-    experiments : tuple of str
-        Of `EXPERIMENTS`.
-    runs : int
-        Runs of every network; run i has the seed ``seed + i`` for its data and its initial weights.
-    seed : int
-        Seed of the first run.
-    n_samples : int
-        T, the samples of a run on synthetic sources.
-    epochs : int
-        Presentations of the images, each in a random order.
-    with_defaults : bool
-        Whether to add the untuned networks, the offline methods and the correlation floor, and on images the settings of
-        the authors' code.
-    full : bool
-        Whether the grid search includes d = 10 and the images.
-    images : str or None
-        Path of the user's images; None takes those of scikit-image.
+    Run i has the seed ``seed + i`` for its data and its initial weights. `with_defaults` adds the untuned networks, the offline
+    methods and the correlation floor, and on images the settings of the authors' code. `full` adds d = 10 and the images to the
+    grid search. `images` is the path of the user's images; None takes those of scikit-image.
     """
 
     experiments: tuple[str, ...] = EXPERIMENTS
@@ -62,49 +44,32 @@ def plans_of(config: Reproduction) -> dict[tuple[str, str], Plan]:
     >>> from bionica.paper import Reproduction, plans_of
     >>> sum(plan.size for plan in plans_of(Reproduction(("figure4",), runs=10)).values())
     80
-    >>> sum(plan.size for plan in plans_of(Reproduction(("table1",), runs=1)).values())  # 3 x 30 settings, and 300 of Algorithm 2
-    390
     """
-    settings = {
-        "figure1": ("d2",),
-        "figure4": ("d10", "d3"),
-        "figure5": ("images",),
-        "table1": ("images", "d10", "d3") if config.full else ("d3",),
-    }
-    return {
-        (experiment, setting): _plan(config, experiment, setting)
-        for experiment in config.experiments
-        for setting in settings[experiment]
-    }
+    grids = ("images", "d10", "d3") if config.full else ("d3",)
+    settings = {"figure1": ("d2",), "figure4": ("d10", "d3"), "figure5": ("images",), "table1": grids}
+    return {(name, setting): _plan(config, name, setting) for name in config.experiments for setting in settings[name]}
 
 
 def _plan(config: Reproduction, experiment: str, setting: str) -> Plan:
     runs = {"figure1": 1, "table1": min(config.runs, GRID_RUNS)}.get(experiment, config.runs)
-    networks = {"figure1": _figure1, "table1": _grid}.get(experiment, _curves)
+    body = {"seeds": list(range(config.seed, config.seed + runs)), "times": 1 if experiment == "table1" else N_TIMES}
+    if setting == "images":
+        data: dict[str, Any] = {"kind": "images", "epochs": config.epochs, "path": config.images}
+    elif setting == "d2":
+        data = {"kind": "sparse_uniform", "d": 2, "T": 20_000, "mixing": FIGURE1_MIXING}
+    else:
+        data = {"kind": "sparse_uniform", "d": SOURCES[setting], "T": config.n_samples, "mixing": setting}
     return Plan.from_dict(
-        {
-            "seeds": list(range(config.seed, config.seed + runs)),
-            "times": 1 if experiment == "table1" else N_TIMES,
-            "data": [{"name": setting, **_data(config, setting)}],
-            "network": networks(config, setting),
-        }
+        body | {"data": [{"name": setting, **data}], "network": _networks(config, experiment, setting)}
     )
 
 
-def _data(config: Reproduction, setting: str) -> dict[str, Any]:
-    if setting == "images":
-        return {"kind": "images", "epochs": config.epochs, "path": config.images}
-    if setting == "d2":
-        return {"kind": "sparse_uniform", "d": 2, "T": 20_000, "mixing": FIGURE1_MIXING}
-    return {"kind": "sparse_uniform", "d": SOURCES[setting], "T": config.n_samples, "mixing": setting}
-
-
-def _figure1(config: Reproduction, setting: str) -> list[dict[str, Any]]:
-    return [{"name": "BatchNICA"}]
-
-
-def _curves(config: Reproduction, setting: str) -> list[dict[str, Any]]:
+def _networks(config: Reproduction, experiment: str, setting: str) -> list[dict[str, Any]]:
+    if experiment == "figure1":
+        return [{"name": "BatchNICA"}]
     networks: list[dict[str, Any]] = [{"name": name, "published": setting} for name in NETWORKS]
+    if experiment == "table1":
+        return [network | {"grid": grid_of(network["name"])} for network in networks]
     if not config.with_defaults:
         return networks
     if setting == "images":
@@ -112,9 +77,3 @@ def _curves(config: Reproduction, setting: str) -> list[dict[str, Any]]:
             networks.append({"name": label.split()[0], "label": label, "published": setting, "params": params})
     networks += [{"name": label.split()[0], "label": label, "params": {"init": "random"}} for label in UNTUNED]
     return networks + [{"name": name, "label": label} for label, name in OFFLINE.items()]
-
-
-def _grid(config: Reproduction, setting: str) -> list[dict[str, Any]]:
-    grid = {"eta0": ETA0, "decay": DECAY}
-    tau = {"TwoCompartmentNICA": {"tau": TAU}}
-    return [{"name": name, "published": setting, "grid": grid | tau.get(name, {})} for name in NETWORKS]

@@ -30,6 +30,12 @@ ETA0 = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 DECAY = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 TAU = (0.01, 0.03, 0.05, 0.08, 0.1, 0.3, 0.5, 0.8, 1.0, 3.0)
 
+
+def grid_of(network: str) -> dict[str, tuple[float, ...]]:
+    """The grid of a network."""
+    return {"eta0": ETA0, "decay": DECAY} | ({"tau": TAU} if network == "TwoCompartmentNICA" else {})
+
+
 #: Least and largest cumulative error at T = 1e5 of the authors' code on the printed mixing matrices, four seeds.
 AUTHORS_CODE = {
     ("d3", "InterneuronNICA"): (0.005, 0.145),
@@ -48,8 +54,8 @@ REASONS = {
         "size",
         "d10",
         "TwoLayerNSM",
-    ): "The paper prints no initial weights, and they matter here: with independent normal W_xh (variance "
-    "1/d) in place of orthonormal rows, four seeds give 0.005 to 0.04.",
+    ): "The paper prints no initial weights, and they matter here: with independent normal W_xh "
+    "(variance 1/d) in place of orthonormal rows, four seeds give 0.005 to 0.04.",
     ("grid", "d3", "NonnegativePCA"): "The authors' code has η₀ = 0.1 here.",
 }
 

@@ -1,6 +1,7 @@
 """From the tables of the sweeps to the numbers of the paper's figures and of its table 1."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import product
 
 import numpy as np
 
@@ -8,8 +9,6 @@ from .. import estimators
 from ..io.tables import Row
 from ..sweep import Table
 from .reference import NETWORKS, SETTINGS
-
-__all__ = ["best_settings", "curve_rows", "final_rows", "grid_means", "run_rows"]
 
 #: The table of each experiment and setting.
 Tables = Mapping[tuple[str, str], Table]
@@ -22,7 +21,7 @@ def run_rows(tables: Tables, experiment: str) -> list[Row]:
     names = _HYPERPARAMETERS if experiment == "table1" else ()
     columns = ("network", "seed", *names, "t", "error", "last_tenth", "status", "seconds", "versions", "machine")
     return [
-        {"experiment": experiment, "setting": setting, **{name: row[name] for name in columns}}
+        {"experiment": experiment, "setting": setting, **_only(row, columns)}
         for (found, setting), table in tables.items()
         if found == experiment
         for row in table
@@ -32,7 +31,7 @@ def run_rows(tables: Tables, experiment: str) -> list[Row]:
 def curve_rows(tables: Tables, experiment: str) -> list[Row]:
     """Mean error and its interval at every time, for each setting and network; runs that diverged are left out."""
     return [
-        {"setting": setting, **{name: row[name] for name in ("network", "t", "mean", "low", "high", "runs")}}
+        {"setting": setting, **_only(row, ("network", "t", "mean", "low", "high", "runs"))}
         for (found, setting), table in tables.items()
         if found == experiment
         for row in table.curves()
@@ -45,7 +44,7 @@ def final_rows(tables: Tables) -> list[Row]:
         {
             "experiment": experiment,
             "setting": setting,
-            **{name: value for name, value in row.items() if name != "data" and name not in table.swept},
+            **_only(row, [n for n in row if n not in ("data", *table.swept)]),
         }
         for (experiment, setting), table in sorted(tables.items(), key=lambda item: list(SETTINGS).index(item[0][1]))
         for row in table.final_errors()
@@ -55,53 +54,33 @@ def final_rows(tables: Tables) -> list[Row]:
 def grid_means(tables: Tables) -> list[Row]:
     """Mean final error of every setting of the grid search, infinite if a run failed."""
     means = []
-    for setting in SETTINGS:
-        for row in tables["table1", setting].settings() if ("table1", setting) in tables else []:
-            values = {name: row[name] for name in _HYPERPARAMETERS}
-            paper = _is_paper(row["network"], setting, values)
-            names = ("error", "failed")
-            means.append(
-                {"setting": setting, "network": row["network"], **values, **{name: row[name] for name in names}}
-                | {"runs": row["seeds"], "paper": paper}
-            )
+    for setting in (setting for setting in SETTINGS if ("table1", setting) in tables):
+        for row in tables["table1", setting].settings():
+            printed = getattr(estimators, row["network"])._published[setting]
+            values = _only(row, _HYPERPARAMETERS)
+            paper = all(np.isclose(v, printed[n], rtol=1e-9) for n, v in values.items() if v is not None)
+            numbers = {**values, **_only(row, ("error", "failed")), "runs": row["seeds"], "paper": paper}
+            means.append({"setting": setting, "network": row["network"], **numbers})
     return means
 
 
 def best_settings(means: list[Row]) -> list[Row]:
     """The best setting of each network beside the paper's, with the rank of the paper's."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in sorted(means, key=lambda row: float(row["error"])):
+        groups.setdefault((row["setting"], row["network"]), []).append(row)
     rows = []
-    for setting in dict.fromkeys(row["setting"] for row in means):
-        for network in NETWORKS:
-            mine = sorted((r for r in means if (r["setting"], r["network"]) == (setting, network)), key=_error)
-            if not mine:
-                continue
-            best = mine[0]
-            paper = next(row for row in mine if row["paper"])
-            rows.append(
-                {
-                    "setting": setting,
-                    "network": network,
-                    "best": _values(best),
-                    "error": best["error"],
-                    "paper": _values(paper),
-                    "paper_error": paper["error"],
-                    "paper_rank": mine.index(paper) + 1,
-                    "settings": len(mine),
-                    "failed": sum(row["failed"] > 0 for row in mine),
-                    "runs": best["runs"],
-                }
-            )
+    for setting, network in (key for key in product(SETTINGS, NETWORKS) if key in groups):
+        mine = groups[setting, network]
+        rank, paper = next((i, row) for i, row in enumerate(mine, 1) if row["paper"])
+        best, printed = (tuple(row[n] for n in _HYPERPARAMETERS if row[n] is not None) for row in (mine[0], paper))
+        rows.append(
+            {"setting": setting, "network": network, "best": best, "error": mine[0]["error"], "paper": printed}
+            | {"paper_error": paper["error"], "paper_rank": rank, "settings": len(mine)}
+            | {"failed": sum(row["failed"] > 0 for row in mine), "runs": mine[0]["runs"]}
+        )
     return rows
 
 
-def _values(row: Row) -> tuple[float, ...]:
-    return tuple(row[name] for name in _HYPERPARAMETERS if row[name] is not None)
-
-
-def _error(row: Row) -> float:
-    return float(row["error"])
-
-
-def _is_paper(network: str, setting: str, values: Row) -> bool:
-    printed = getattr(estimators, network)._published[setting]
-    return all(np.isclose(value, printed[name], rtol=1e-9) for name, value in values.items() if value is not None)
+def _only(row: Row, names: Iterable[str]) -> Row:
+    return {name: row[name] for name in names}

@@ -2,10 +2,8 @@
 
 from typing import Any
 
+from .figures import learning_figure, weights_figure
 from .html import PageTable, Picture, Section, figure_bytes, page
-from .learning_figures import learning_figure, weights_figure
-
-__all__ = ["demo_page"]
 
 Curve = list[tuple[int, float]]
 

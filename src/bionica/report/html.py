@@ -7,11 +7,8 @@ import base64
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
-from typing import Any
-
-__all__ = ["Drawing", "Gallery", "PageTable", "Part", "Picture", "Section", "Verdict", "figure_bytes", "page"]
+from typing import Any, NamedTuple
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1a1a1a;--soft:#555;--paper:#fff;--rule:#ddd;--blue:#2b6cb0;--orange:#c05621;--grey:#b5b5b5;
@@ -43,16 +40,14 @@ svg{min-width:34rem}}
 """
 
 
-@dataclass(frozen=True)
-class PageTable:
+class PageTable(NamedTuple):
     """A table of a page: the headings of its columns, if any, and its rows. Numbers are shown with three digits."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """A figure of a page: the bytes of an "svg" or "png", its caption, and `alt` if the caption does not describe it."""
 
     data: bytes
@@ -61,8 +56,7 @@ class Picture:
     alt: str = ""
 
 
-@dataclass(frozen=True)
-class Drawing:
+class Drawing(NamedTuple):
     """SVG elements that take their colours from the style of the page, and what they show."""
 
     elements: str
@@ -71,15 +65,13 @@ class Drawing:
     label: str
 
 
-@dataclass(frozen=True)
-class Gallery:
+class Gallery(NamedTuple):
     """Small pictures side by side."""
 
     pictures: Sequence[Picture]
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """Sentences on whether something is right, with a heading if it is not."""
 
     good: bool
@@ -90,8 +82,7 @@ class Verdict:
 Part = str | PageTable | Picture | Drawing | Gallery | Verdict
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """A heading, if any, and what stands under it."""
 
     title: str
@@ -99,14 +90,7 @@ class Section:
 
 
 def figure_bytes(figure: Any, kind: str) -> bytes:
-    """Return a matplotlib figure as "svg" or "png"; the same figure gives the same bytes.
-
-    Examples
-    --------
-    >>> from bionica.report import network_diagram
-    >>> figure_bytes(network_diagram("InterneuronNICA"), "png")[1:4]
-    b'PNG'
-    """
+    """Return a matplotlib figure as "svg" or "png"; the same figure gives the same bytes."""
     from matplotlib import rc_context
 
     buffer = io.BytesIO()
@@ -117,19 +101,7 @@ def figure_bytes(figure: Any, kind: str) -> bytes:
 
 
 def page(title: str, lead: str, sections: Sequence[Section]) -> str:
-    """Build a page.
-
-    Parameters
-    ----------
-    title, lead : str
-        The heading of the page, and a sentence below it, if any.
-    sections : sequence of Section
-        The contents.
-
-    Returns
-    -------
-    str
-        HTML, pictures included.
+    """Build a page, HTML with its pictures: a heading, a sentence below it (if any) and sections.
 
     Examples
     --------
@@ -173,23 +145,19 @@ def _part(part: Part) -> str:
 
 def _table(table: PageTable) -> str:
     columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
-    head = "".join(_heading(title, column) for title, column in zip(table.columns, columns, strict=False))
-    rows = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in table.rows)
-    kind = (
-        "numbers" if any(_is_number(cell) for row in table.rows for cell in row) else "text" if head else "text facts"
+    numeric = [any(map(_is_number, column)) for column in columns]
+    head = "".join(
+        ('<th class="number">' if number else "<th>") + escape(title) + "</th>"
+        for title, number in zip(table.columns, numeric, strict=False)
     )
+    rows = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in table.rows)
+    kind = "numbers" if any(numeric) else "text" if head else "text facts"
     head = f"<thead><tr>{head}</tr></thead>" if head else ""
     return f'<div class="table"><table class="{kind}">{head}<tbody>{rows}</tbody></table></div>'
 
 
 def _is_number(cell: object) -> bool:
     return isinstance(cell, int | float) and not isinstance(cell, bool)
-
-
-def _heading(title: str, cells: Sequence[object]) -> str:
-    """A heading, to the right above numbers."""
-    kind = ' class="number"' if any(map(_is_number, cells)) else ""
-    return f"<th{kind}>{escape(title)}</th>"
 
 
 def _cell(value: object) -> str:

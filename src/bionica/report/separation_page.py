@@ -1,6 +1,6 @@
 """The page about one separation: numbers, what they mean, and drawings."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from ..io import import_optional, write_atomically
 from .html import Drawing, Gallery, PageTable, Picture, Section, Verdict, page
-
-__all__ = ["write_page"]
 
 Array = NDArray[Any]
 
@@ -29,32 +27,11 @@ def write_page(
     names: Sequence[str] = (),
     images: tuple[Array, Array] | None = None,
 ) -> None:
-    """Write a page that needs no other file and no network.
+    """Write a page that needs no other file and no network; the file is replaced only when the new one is complete.
 
-    Parameters
-    ----------
-    path : Path
-        The file; it is replaced only when the new one is complete.
-    summary : dict
-        Names and values for the table; "ok", "diagnosis" and "notes" (sentences) make the verdict.
-    diagnosis : object with `inner`, `outer` and `histogram`, or None
-        What `diagnose` measured.
-    Y : ndarray of shape (n, n_sources)
-        Sources of some samples, to draw.
-    mixing : ndarray of shape (n_mixtures, n_sources), optional
-        How the sources enter the mixtures.
-    names : sequence of str
-        Of the mixtures, as many as `mixing` has rows.
-    images : pair of ndarray, optional
-        Mixtures and sources as small pictures, drawn in place of Y.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_page(Path(folder, "page.html"), {"sources": 2, "ok": True, "diagnosis": ["right"]}, None, np.ones((9, 2)))
-    ...     Path(folder, "page.html").read_text().count("<svg")
-    1
+    In `summary`, names and values for the table, "ok", "diagnosis" and "notes" (sentences) make the verdict. `diagnosis` is what
+    `diagnose` measured, Y the sources of some samples to draw, `mixing` how the sources enter the mixtures, and `names` those of
+    the mixtures. `images` are mixtures and sources as small pictures, drawn in place of Y.
     """
     sections = [Section("", [_verdict(summary), _numbers(summary)])]
     if images is not None:
@@ -96,9 +73,6 @@ def _words(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-# ------------------------------------------------------------------------------------------ drawings
-
-
 def _text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") -> str:
     look = f' class="{kind}"' if kind else ""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{look}>{escape(words)}</text>'
@@ -106,6 +80,15 @@ def _text(x: float, y: float, words: str, anchor: str = "start", kind: str = "")
 
 def _line(x1: float, y1: float, x2: float, y2: float, kind: str = "line") -> str:
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>'
+
+
+def _rect(x: float, y: float, width: float, height: float, kind: str, opacity: float = 1, title: str = "") -> str:
+    place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+    return f'<rect {place} class="{kind}" opacity="{opacity:.3f}"><title>{title}</title></rect>'
+
+
+def _points(places: Iterable[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
 
 
 def _spectrum(inner: Array, outer: Array) -> Drawing:
@@ -120,10 +103,8 @@ def _spectrum(inner: Array, outer: Array) -> Drawing:
         body += _line(_LEFT, y, _LEFT + width * len(values), y) + _text(_LEFT - 6, y + 4, f"1e{power}", "end")
     for i, (log, value) in enumerate(zip(logs, values, strict=True)):
         height = scale * (log - low)
-        body += (
-            f'<rect x="{_LEFT + (i + 0.1) * width:.1f}" y="{175 - height:.1f}" width="{0.8 * width:.1f}" '
-            f'height="{height:.1f}" class="{"mark" if i < len(inner) else "minor"}"><title>{value:.3g}</title></rect>'
-        )
+        place = (_LEFT + (i + 0.1) * width, 175 - height, 0.8 * width, height)
+        body += _rect(*place, "mark" if i < len(inner) else "minor", title=f"{value:.3g}")
     return Drawing(body, _WIDTH, 185, "variance of the mixtures along their principal directions, on a log scale")
 
 
@@ -137,9 +118,8 @@ def _histograms(histogram: Array) -> Drawing:
     for i, row in enumerate(rows):
         base, peak = 50 * (i + 1), row.max() or 1.0
         steps = ((_LEFT + width * x, base - 40 * value / peak) for j, value in enumerate(row) for x in (j, j + 1))
-        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in steps)
-        end = _LEFT + width * len(row)
-        body += f'<polygon points="{_LEFT},{base} {points} {end:.1f},{base}" class="mark" opacity=".8"/>'
+        points = _points([(_LEFT, base), *steps, (_LEFT + width * len(row), base)])
+        body += f'<polygon points="{points}" class="mark" opacity=".8"/>'
         body += _text(0, base - 15, f"source {i}")
     return Drawing(body, _WIDTH, bottom + 20, "distribution of each output near zero")
 
@@ -150,8 +130,7 @@ def _traces(Y: Array, n: int) -> Drawing:
     for i, y in enumerate(Y.T[:_MOST_SOURCES]):
         base, peak = 50 * (i + 1), float(y.max()) or 1.0
         places = ((_LEFT + 690 * j / max(1, len(y) - 1), base - 42 * value / peak) for j, value in enumerate(y))
-        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-        body += _line(_LEFT, base, 750, base) + f'<polyline points="{points}" class="trace"/>'
+        body += _line(_LEFT, base, 750, base) + f'<polyline points="{_points(places)}" class="trace"/>'
         body += _text(0, base - 15, f"source {i}")
     ends = _text(_LEFT, bottom + 14, "sample 0") + _text(750, bottom + 14, f"sample {n - 1:,}", "end")
     return Drawing(body + ends, _WIDTH, bottom + 20, "sources of evenly spread samples")
@@ -166,10 +145,7 @@ def _matrix(mixing: Array, names: Sequence[str]) -> Drawing:
     for i, row in enumerate(part):
         body += _text(0, 18 * i + 32, names[i][:28])
         for j, value in enumerate(row):
-            body += (
-                f'<rect x="{left + 62 * j}" y="{18 * i + 19}" width="60" height="17" '
-                f'class="{"mark" if value > 0 else "negative"}" opacity="{abs(value) / largest:.3f}"/>'
-            )
+            body += _rect(left + 62 * j, 18 * i + 19, 60, 17, "mark" if value > 0 else "negative", abs(value) / largest)
             kind = "strong" if abs(value) > 0.6 * largest else ""
             body += _text(left + 62 * j + 30, 18 * i + 32, f"{value:.3g}", "middle", kind)
     return Drawing(body, max(_WIDTH, left + 62 * part.shape[1]), 18 * len(part) + 24, "mixing matrix")

@@ -16,14 +16,12 @@ from .data import Data, LoadedData
 from .estimator_names import canonical_name, find_estimator, parameter_defaults
 from .plan_checks import PlanError, check_choice, check_keys, check_mapping, check_name
 
-__all__ = ["Case", "Network"]
-
 Params = tuple[tuple[str, Any], ...]
 
 #: Parameters that a plan sets by other keys.
 _SET_ELSEWHERE = {
     "random_state": "seeds",
-    "n_epochs": "epochs of [[data]]",
+    "n_epochs": "epochs of data",
     "shuffle": "shuffle of [[data]]",
     "verbose": "--quiet",
 }
@@ -33,18 +31,7 @@ _SET_ELSEWHERE = {
 class Network:
     """One entry of `[[network]]`: an estimator, the paper's setting it starts from, fixed parameters and a grid of others.
 
-    Attributes
-    ----------
-    name : str
-        Class, or module:Class if it is not one of bionica's.
-    label : str
-        Its name in the table.
-    published : str or None
-        "d3", "d10", "images", or None for the defaults of the class.
-    params : tuple of (str, value)
-        Fixed parameters.
-    grid : tuple of (str, tuple of values)
-        Parameters to vary; every combination is run.
+    `name` is a class of bionica, or module:Class; `label` is its name in the table.
     """
 
     name: str
@@ -67,11 +54,8 @@ class Network:
     def to_dict(self) -> dict[str, Any]:
         """Return the entry of `[[network]]`."""
         body: dict[str, Any] = {"name": self.name, "label": self.label}
-        if self.published:
-            body["published"] = self.published
-        body["params"] = {name: _thawed(value) for name, value in self.params}
-        body["grid"] = {name: [_thawed(value) for value in values] for name, values in self.grid}
-        return body
+        body |= {"params": _thawed(dict(self.params)), "grid": _thawed(dict(self.grid))}
+        return body | ({"published": self.published} if self.published else {})
 
     @classmethod
     def from_dict(cls, given: Any, where: str) -> "Network":
@@ -83,9 +67,7 @@ class Network:
         if setting is not None:
             check_choice(setting, SOURCES, f"{where}.published")
             if not getattr(estimator, "_published", None):
-                raise PlanError(
-                    f"{where}.published is for the paper's networks, and {estimator.__name__} is not one: omit it"
-                )
+                raise PlanError(f"{where}.published is for the paper's networks; omit it for {estimator.__name__!r}")
         label = check_name(given.get("label", estimator.__name__), f"{where}.label")
         base = published(estimator, setting) if setting else {}
         params = check_mapping(given.get("params", {}), f"{where}.params")
@@ -102,10 +84,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Case:
-    """One run: an estimator with its parameters and seed on one set of data.
-
-    `source` is the digest of the source of an estimator from outside bionica.
-    """
+    """One run: an estimator with its parameters and seed on one set of data; `source` is the digest of a user's estimator."""
 
     network: str
     label: str
@@ -136,8 +115,8 @@ class Case:
 
     def parameters(self) -> dict[str, Any]:
         """Every parameter that is not the default of the class."""
-        names = parameter_defaults(find_estimator(self.network))
-        base = published(find_estimator(self.network), self.published) if self.published else {}
+        estimator = find_estimator(self.network)
+        names, base = parameter_defaults(estimator), published(estimator, self.published) if self.published else {}
         if not self.published and self.data.d and "n_components" in names:
             base["n_components"] = self.data.d
         seed = {"random_state": self.seed} if "random_state" in names else {}
@@ -188,6 +167,9 @@ def _frozen(value: Any, where: str) -> Any:
 
 
 def _thawed(value: Any) -> Any:
+    """Return a frozen value as TOML expresses it."""
+    if isinstance(value, dict):
+        return {key: _thawed(entry) for key, entry in value.items()}
     if isinstance(value, tuple):
         return [_thawed(entry) for entry in value]
     return "none" if value is None else value

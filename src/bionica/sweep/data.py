@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,17 +14,7 @@ from numpy.typing import NDArray
 
 from .. import datasets
 from ..estimators._exceptions import check_finite
-from .plan_checks import (
-    PlanError,
-    check_choice,
-    check_integer,
-    check_keys,
-    check_mapping,
-    check_name,
-    check_number,
-)
-
-__all__ = ["Data", "LoadedData"]
+from .plan_checks import PlanError, check_choice, check_integer, check_keys, check_mapping, check_name, check_number
 
 Array = NDArray[Any]
 
@@ -64,16 +55,8 @@ class LoadedData:
 class Data:
     """One entry of `[[data]]`; see docs/sweep.md for the keys.
 
-    Attributes
-    ----------
-    name : str
-        Its name in the table.
-    kind : str
-        A family of sources, "images" or "file".
-    d, k, T : int
-        Numbers of sources (0 if they are unknown), of mixtures, and of samples in one presentation.
-    digest : str
-        Digest of the contents of its files, so that a case is known by them and not by their place.
+    d, k and T are the numbers of sources (0 if they are unknown), of mixtures, and of samples in one presentation. `digest` is
+    that of the contents of its files, so that a case is known by them and not by their place.
     """
 
     name: str
@@ -107,13 +90,8 @@ class Data:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry of `[[data]]`."""
-        body: dict[str, Any] = {"name": self.name, "kind": self.kind, "epochs": self.epochs, "shuffle": self.shuffle}
         values = {**asdict(self), "n_mixtures": self.k}
-        if isinstance(self.mixing, tuple):
-            values["mixing"] = [list(row) for row in self.mixing]
-        if self.names is not None:
-            values["names"] = list(self.names)
-        return body | {key: values[key] for key in (*KEYS[self.kind], "seed") if values[key] is not None}
+        return {key: values[key] for key in (*_COMMON, *KEYS[self.kind]) if values[key] is not None}
 
     @classmethod
     def from_dict(cls, given: Any, where: str, folder: Path) -> "Data":
@@ -121,12 +99,8 @@ class Data:
         given = check_mapping(given, where)
         kind = check_choice(given.get("kind"), KEYS, f"{where}.kind")
         check_keys(given, (*_COMMON, *KEYS[kind]), f"{where} (kind {kind})")
-        if kind == "file":
-            made = _files(given, where, folder)
-        elif kind == "images":
-            made = _images(given, where, folder)
-        else:
-            made = _drawn(given, where, kind)
+        make = {"file": _files, "images": _images}.get(kind, _drawn)
+        made = make(given, where, folder)
         epochs = check_integer(given.get("epochs", 1), f"{where}.epochs", 1)
         shuffle = given.get("shuffle", kind == "images")
         if not isinstance(shuffle, bool):
@@ -134,8 +108,6 @@ class Data:
         seed = None if given.get("seed") is None else check_integer(given["seed"], f"{where}.seed", 0)
         name = check_name(given.get("name", made.name), f"{where}.name")
         return replace(made, name=name, epochs=epochs, shuffle=shuffle, seed=seed)
-
-    # ------------------------------------------------------------------------------------------ the arrays
 
     def seed_of(self, seed: int) -> int:
         """Return the seed of the data of a run: its own, if it has one."""
@@ -185,7 +157,8 @@ def _matrix(mixing: str | tuple[tuple[float, ...], ...]) -> Array | None:
     return None if mixing == "random" else datasets.paper_mixing(mixing)  # type: ignore[arg-type]
 
 
-def _drawn(given: Mapping[str, Any], where: str, kind: str) -> Data:
+def _drawn(given: Mapping[str, Any], where: str, folder: Path) -> Data:
+    kind = given["kind"]
     for key in ("d", "T", *(("rho",) if kind == "copula_uniform" else ())):
         if key not in given:
             raise PlanError(f"{where}.{key} is missing: {kind} needs the key {key}")
@@ -194,10 +167,10 @@ def _drawn(given: Mapping[str, Any], where: str, kind: str) -> Data:
     if kind == "odors":
         made = replace(made, k=check_integer(given.get("n_mixtures", max(21, d)), f"{where}.n_mixtures", d))
     if kind == "copula_uniform":
-        made = replace(
-            made, rho=check_number(given["rho"], f"{where}.rho"), df=check_number(given.get("df", 4.0), f"{where}.df")
-        )
-        _try(lambda: datasets.copula_uniform(1, d, made.rho or 0.0, df=made.df, rng=0), where)
+        rho, df = check_number(given["rho"], f"{where}.rho"), check_number(given.get("df", 4.0), f"{where}.df")
+        with _named(where):
+            datasets.copula_uniform(1, d, rho, df=df, rng=0)
+        made = replace(made, rho=rho, df=df)
     return made
 
 
@@ -206,8 +179,9 @@ def _images(given: Mapping[str, Any], where: str, folder: Path) -> Data:
     if names is not None and not (isinstance(names, list | tuple) and all(isinstance(n, str) for n in names)):
         raise PlanError(f"{where}.names = {names!r}: give a list of names")
     names = None if names is None else tuple(names)
-    path = None if given.get("path") is None else _path(given["path"], f"{where}.path", folder)
-    T, d = _try(lambda: datasets.natural_images(path, names=names), where).shape
+    path = None if given.get("path") is None else _path(given, "path", where, folder)
+    with _named(where):
+        T, d = datasets.natural_images(path, names=names).shape
     digest = "" if path is None else _digest(path)
     made = Data("images", "images", d, d, T, path=path, names=names, digest=digest)
     return _mixed(given, where, made, "images" if d == 3 else "random")
@@ -217,18 +191,17 @@ def _mixed(given: Mapping[str, Any], where: str, made: Data, default: str) -> Da
     """Add how the sources are mixed."""
     mixing = given.get("mixing", default)
     if isinstance(mixing, str):
-        A = _matrix(check_choice(mixing, (*_PAPER, "random"), f"{where}.mixing"))
+        check_choice(mixing, (*_PAPER, "random"), f"{where}.mixing")
     else:
         try:
-            A = np.array(mixing, dtype=np.float64)
+            mixing = tuple(tuple(map(float, row)) for row in mixing)
+            valid = bool(mixing and mixing[0]) and bool(np.isfinite(np.array(mixing)).all())
         except (TypeError, ValueError):
-            A = np.empty(0)
-        if A.ndim != 2 or A.size == 0 or not np.isfinite(A).all():
-            raise PlanError(
-                f"{where}.mixing = {mixing!r}: give a matrix of numbers, or one of {', '.join(_PAPER)}, random"
-            )
-        rows: Any = A.tolist()
-        mixing = tuple(map(tuple, rows))
+            valid = False
+        if not valid:
+            given_mixing, choices = given["mixing"], ", ".join(_PAPER)
+            raise PlanError(f"{where}.mixing = {given_mixing!r}: give a matrix of numbers, or one of {choices}, random")
+    A = _matrix(mixing)
     if A is not None and A.shape[1] != made.d:
         raise PlanError(f"{where}.mixing = {mixing!r} mixes {A.shape[1]} sources and there are d = {made.d}")
     k = made.d if A is None else len(A)
@@ -243,26 +216,21 @@ def _mixed(given: Mapping[str, Any], where: str, made: Data, default: str) -> Da
 def _files(given: Mapping[str, Any], where: str, folder: Path) -> Data:
     if "mixtures" not in given:
         raise PlanError(f"{where}.mixtures is missing: name the .npy file of the mixtures, (n_samples, n_mixtures)")
-    mixtures = _path(given["mixtures"], f"{where}.mixtures", folder)
-    X = _try(lambda: _load(mixtures), where)
-    sources, d, digest = None, 0, _digest(mixtures)
-    if "sources" in given:
-        sources = _path(given["sources"], f"{where}.sources", folder)
-        S = _try(lambda: _load(sources), where)
-        if len(S) != len(X) or S.shape[1] > X.shape[1]:
-            raise PlanError(
-                f"{where}.sources has shape {S.shape} and mixtures {X.shape}: rows are samples and must be as many, and "
-                "sources can be as many as mixtures at most"
-            )
-        d, digest = S.shape[1], digest + _digest(sources)
-    made = Data(Path(mixtures).stem, "file", d, X.shape[1], len(X), mixtures=mixtures, sources=sources)
-    return replace(made, digest=digest)
+    paths: dict[str, Any] = {key: _path(given, key, where, folder) for key in KEYS["file"] if key in given}
+    with _named(where):
+        X, *known = (_load(path) for path in paths.values())
+    d = known[0].shape[1] if known else 0
+    if d > X.shape[1] or any(len(S) != len(X) for S in known):
+        rule = "rows are samples and must be as many, and sources can be as many as mixtures at most"
+        raise PlanError(f"{where}.sources has shape {known[0].shape} and mixtures {X.shape}: {rule}")
+    digest = "".join(map(_digest, paths.values()))
+    return Data(Path(paths["mixtures"]).stem, "file", d, X.shape[1], len(X), digest=digest, **paths)
 
 
-def _path(value: Any, where: str, folder: Path) -> str:
-    path = folder / Path(str(value)).expanduser()
-    if not isinstance(value, str) or not path.exists():
-        raise PlanError(f"{where} = {value!r}: there is no {path}; paths are relative to the plan")
+def _path(given: Mapping[str, Any], key: str, where: str, folder: Path) -> str:
+    path = folder / Path(str(given[key])).expanduser()
+    if not isinstance(given[key], str) or not path.exists():
+        raise PlanError(f"{where}.{key} = {given[key]!r}: there is no {path}; paths are relative to the plan")
     return str(path.resolve())
 
 
@@ -274,20 +242,19 @@ def _load(path: str | None) -> Array:
     return array
 
 
-def _try(make: Any, where: str) -> Any:
+@contextmanager
+def _named(where: str) -> Iterator[None]:
+    """Turn errors of the data into errors of the entry of the plan."""
     try:
-        return make()
+        yield
     except (OSError, ValueError, TypeError) as error:
         raise PlanError(f"{where}: {error}") from error
 
 
-def _digest(path: str | None) -> str:
+def _digest(path: str) -> str:
     """Digest of a file, or of every file of a folder."""
-    assert path is not None
-    place = Path(path)
-    files = sorted(f for f in place.iterdir() if f.is_file()) if place.is_dir() else [place]
     total = hashlib.sha256()
-    for file in files:
+    for file in sorted(f for f in Path(path).iterdir() if f.is_file()) if Path(path).is_dir() else [Path(path)]:
         with file.open("rb") as handle:
             total.update(hashlib.file_digest(handle, "sha256").digest())
     return total.hexdigest()[:16]

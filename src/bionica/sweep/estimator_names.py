@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,19 +21,9 @@ from .. import estimators
 from ..estimators._online import OnlineNICA
 from .plan_checks import PlanError
 
-__all__ = ["canonical_name", "check_importable", "find_estimator", "is_online", "parameter_defaults", "source_digest"]
-
 
 def find_estimator(name: Any, where: str = "network") -> Any:
-    """Return the class that a plan calls `name`.
-
-    Without a module this is an estimator of bionica, or else the last concrete subclass of `OnlineNICA` of this name.
-
-    Examples
-    --------
-    >>> find_estimator("sklearn.decomposition:FastICA").__name__
-    'FastICA'
-    """
+    """Return the class that a plan calls `name`: module:Class, one of bionica's, or the last subclass of `OnlineNICA` so called."""
     if isinstance(name, str) and name in _ours():
         return _ours()[name]
     if not isinstance(name, str) or ":" not in name:
@@ -43,7 +34,7 @@ def find_estimator(name: Any, where: str = "network") -> Any:
         return known[name]
     module, _, path = name.partition(":")
     try:
-        cls = _attribute(import_module(module), path)
+        cls = attrgetter(path)(import_module(module))
     except (ImportError, AttributeError, ValueError) as error:
         remedy = "install its module, or put it on PYTHONPATH"
         raise PlanError(f"{where} = {name!r} cannot be imported ({error}): {remedy}") from error
@@ -69,7 +60,7 @@ def canonical_name(cls: Any) -> str:
     """The name by which another process finds a class, if one can: with its module if it is not one of bionica's."""
     name: str = cls.__name__
     try:
-        importable = _attribute(sys.modules[cls.__module__], cls.__qualname__) is cls
+        importable = attrgetter(cls.__qualname__)(sys.modules[cls.__module__]) is cls
     except (KeyError, AttributeError):
         importable = False
     return name if _ours().get(name) is cls or not importable else f"{cls.__module__}:{cls.__qualname__}"
@@ -88,12 +79,13 @@ def check_importable(names: Iterable[str]) -> None:
 
 def source_digest(name: str) -> str:
     """Digest of the source of an estimator from outside bionica: its module and what that imports from its own package."""
-    cls = find_estimator(name)
-    return "" if cls.__module__.startswith("bionica.") else _digest(cls)
+    return _digest(find_estimator(name))
 
 
 @cache
 def _digest(cls: Any) -> str:
+    if cls.__module__.startswith("bionica."):
+        return ""
     package, used = cls.__module__.partition(".")[0], vars(sys.modules[cls.__module__]).values()
     names = {value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) for value in used}
     names |= {base.__module__ for base in cls.__mro__}
@@ -110,12 +102,6 @@ def _digest(cls: Any) -> str:
 def _ours() -> dict[str, Any]:
     found = {name: getattr(estimators, name) for name in estimators.__all__}
     return {name: cls for name, cls in found.items() if hasattr(cls, "fit_transform")}
-
-
-def _attribute(found: Any, path: str) -> Any:
-    for part in path.split("."):
-        found = getattr(found, part)
-    return found
 
 
 def _subclasses(cls: Any) -> list[Any]:

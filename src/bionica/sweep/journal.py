@@ -13,41 +13,29 @@ known by a digest of everything that their results depend on: after a change of 
 
 import json
 import os
+import platform
+import re
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO
 
+from .. import __version__
 from ..io import write_atomically
 from .cases import Case
 from .plan import Plan
-from .provenance import machine, versions
 from .running_error import ErrorSums, errors_of
-
-__all__ = ["Journal", "Outcome", "failed", "finished"]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one case.
+    """The result of one case, known by its key.
 
-    Attributes
-    ----------
-    case : str
-        Key of the case.
-    status : str
-        "ok", "diverged at sample n", or why it could not run.
-    t : list of int
-        The times of the plan.
-    error : list of float or None
-        The error at these times; None if the case failed or the sources are unknown.
-    last_tenth : float or None
-        The error over the last tenth of the samples.
-    repairs : int
-        How often guards acted, and samples were regularised or did not settle.
-    seconds : float
-        Duration.
-    device, versions, machine : str
-        What computed it.
+    `status` is "ok", "diverged at sample n", or why it could not run. `error` is that at the times `t`, and `last_tenth` that
+    over the last tenth of the samples: None if the case failed or the sources are unknown. `repairs` counts how often guards
+    acted, and samples were regularised or did not settle. `device`, `versions` and `machine` say what computed it.
     """
 
     case: str
@@ -62,45 +50,29 @@ class Outcome:
     machine: str
 
 
-def finished(case: Case, sums: ErrorSums, repairs: int, seconds: float, device: str) -> Outcome:
-    """Return the outcome of a case that went through all its samples."""
-    error, last = errors_of(sums, case.times) if case.data.d else (None, None)
-    return Outcome(case.key, "ok", list(case.times), error, last, repairs, seconds, device, versions(), machine())
-
-
-def failed(case: Case, status: str, repairs: int, seconds: float, device: str) -> Outcome:
-    """Return the outcome of a case that ended early."""
-    return Outcome(case.key, status, list(case.times), None, None, repairs, seconds, device, versions(), machine())
+def outcome_of(
+    case: Case, repairs: int, seconds: float, sums: ErrorSums | None = None, *, status: str = "ok", device: str = "cpu"
+) -> Outcome:
+    """Return the outcome of a case, without `sums` of one that ended early."""
+    error, last = errors_of(sums, case.times) if sums and case.data.d else (None, None)
+    return Outcome(case.key, status, list(case.times), error, last, repairs, seconds, device, versions(), machine())
 
 
 class Journal:
-    """The finished cases of a folder.
-
-    Parameters
-    ----------
-    folder : path
-        Made if it does not exist.
-    """
+    """The finished cases of a folder, which is made if it does not exist."""
 
     def __init__(self, folder: str | os.PathLike[str]):
         self.folder = Path(folder)
         self.path = self.folder / "journal.jsonl"
-        self._file: IO[bytes] | None = None
+        self._file: IO[str] | None = None
 
     def read(self) -> dict[str, Outcome]:
         """Return every finished case by its key; incomplete lines are skipped."""
         outcomes = {}
-        try:
-            lines = self.path.read_bytes().splitlines()
-        except FileNotFoundError:
-            return {}
-        for line in lines:
-            try:
+        for line in self.path.read_bytes().splitlines() if self.path.exists() else []:
+            with suppress(ValueError, KeyError, TypeError):
                 body = json.loads(line)
-                outcome = Outcome(**{name: body[name] for name in Outcome.__dataclass_fields__})
-            except (ValueError, KeyError, TypeError):
-                continue
-            outcomes[outcome.case] = outcome
+                outcomes[body["case"]] = Outcome(**{name: body[name] for name in Outcome.__dataclass_fields__})
         return outcomes
 
     def begin(self, plan: Plan) -> None:
@@ -108,25 +80,39 @@ class Journal:
         self.folder.mkdir(parents=True, exist_ok=True)
         body = {"digest": plan.digest, **plan.to_dict()}
         write_atomically(self.folder / "plan.json", (json.dumps(body, indent=1) + "\n").encode())
-        self._file = self.path.open("ab+")
-        if self._file.tell():
-            self._file.seek(-1, os.SEEK_END)
-            if self._file.read() != b"\n":  # an incomplete line
-                self._write(b"\n")
+        incomplete = self.path.exists() and not self.path.read_bytes().endswith(b"\n")
+        self._file = self.path.open("a", encoding="utf-8")
+        self._file.write("\n" if incomplete else "")
 
     def add(self, case: Case, outcome: Outcome) -> None:
         """Append a finished case, with its parameters for a human reader."""
+        assert self._file is not None
         which = {"data": case.data.name, "network": case.network, "params": dict(case.params), "seed": case.seed}
-        self._write((json.dumps({**which, **asdict(outcome)}) + "\n").encode())
+        self._file.write(json.dumps({**which, **asdict(outcome)}) + "\n")
+        self._file.flush()
 
     def close(self) -> None:
         """Write everything to the disk."""
         if self._file is not None:
+            self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
-            self._file = None
 
-    def _write(self, line: bytes) -> None:
-        assert self._file is not None
-        self._file.write(line)
-        self._file.flush()
+
+@lru_cache
+def versions() -> str:
+    """Versions of what computes."""
+    packages = " ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn"))
+    return f"bionica {__version__} python {platform.python_version()} {packages}"
+
+
+@lru_cache
+def machine() -> str:
+    """The machine in words."""
+    from joblib import cpu_count
+
+    processor = platform.processor()
+    with suppress(OSError):
+        found = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
+        processor = found[1] if found else processor
+    return f"{platform.system()} {platform.machine()}, {processor}, {cpu_count()} cores"

@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,6 @@ from .data import Data
 from .estimator_names import find_estimator, is_online, source_digest
 from .plan_checks import PlanError, check_choice, check_integer, check_keys, check_mapping
 from .running_error import error_times
-
-__all__ = ["Plan"]
 
 #: More cases than this are taken for a mistake.
 MOST_CASES = 10_000_000
@@ -104,20 +103,17 @@ class Plan:
         return list(self._cases)
 
     @cached_property
-    def _cases(self) -> tuple[Case, ...]:
+    def _cases(self) -> list[Case]:
         found: dict[str, Case] = {}
         online = {network.name: is_online(find_estimator(network.name)) for network in self.networks}
         source = {network.name: source_digest(network.name) for network in self.networks}
-        for data in self.data:
-            curve, end = error_times(self.times, data.n_samples), (data.n_samples,)
-            for seed in self.seeds:
-                for network in self.networks:
-                    head, tail = (network.name, network.label, network.published), (seed, data, self.dtype)
-                    times = curve if online[network.name] else end
-                    for params in network.settings():
-                        case = Case(*head, params, *tail, times, source[network.name])
-                        found.setdefault(case.key, case)
-        return tuple(found.values())
+        for data, seed, network in product(self.data, self.seeds, self.networks):
+            times = error_times(self.times if online[network.name] else 1, data.n_samples)
+            head = (network.name, network.label, network.published)
+            for params in network.settings():
+                case = Case(*head, params, seed, data, self.dtype, times, source[network.name])
+                found.setdefault(case.key, case)
+        return list(found.values())
 
     @property
     def swept(self) -> list[str]:
@@ -129,23 +125,17 @@ class Plan:
         """Refuse a plan of too many cases, and numbers of components that do not fit the data."""
         if self.size > MOST_CASES:
             raise PlanError(
-                f"the plan has {self.size:,} cases: {MOST_CASES:,} at most; make a grid coarser, or cut the plan in parts"
+                f"the plan has {self.size:,} cases: {MOST_CASES:,} at most; make a grid coarser, or cut the plan"
             )
-        for i, network in enumerate(self.networks):
+        for (i, network), (j, data) in product(enumerate(self.networks), enumerate(self.data)):
             fixed = dict(network.params).get("n_components", SOURCES.get(network.published or ""))
-            counts = dict(network.grid).get("n_components", () if fixed is None else (fixed,))
-            for j, data in enumerate(self.data):
-                for count in counts:
-                    if data.d and count != data.d:
-                        raise PlanError(
-                            f"network[{i}] ({network.label}) has n_components = {count!r} and data[{j}] ({data.name}) {data.d} "
-                            f"sources: the error compares one output with each source, so use n_components = {data.d}"
-                        )
-                    if count > data.k:
-                        raise PlanError(
-                            f"network[{i}] ({network.label}) has n_components = {count} and data[{j}] ({data.name}) {data.k} "
-                            f"mixtures: use n_components <= {data.k}"
-                        )
+            for count in dict(network.grid).get("n_components", () if fixed is None else (fixed,)):
+                start = f"network[{i}] ({network.label}) has n_components = {count!r} and data[{j}] ({data.name})"
+                if data.d and count != data.d:
+                    remedy = f"the error compares one output with each source, so use n_components = {data.d}"
+                    raise PlanError(f"{start} {data.d} sources: {remedy}")
+                if count > data.k:
+                    raise PlanError(f"{start} {data.k} mixtures: use n_components <= {data.k}")
 
 
 def _entries(body: Mapping[str, Any], key: str) -> list[Any]:
@@ -159,9 +149,8 @@ def _differ(names: Sequence[str], entries: str, key: str) -> None:
     """Refuse two entries of one name: the table could not distinguish them."""
     for i, name in enumerate(names):
         if name in names[:i]:
-            raise PlanError(
-                f"{entries}[{i}].{key} = {name!r} is {entries}[{names.index(name)}]'s too: give them {key}s that differ"
-            )
+            first = f"{entries}[{names.index(name)}]"
+            raise PlanError(f"{entries}[{i}].{key} = {name!r} is {first}'s too: give them {key}s that differ")
 
 
 def _seeds(value: Any) -> tuple[int, ...]:

@@ -6,8 +6,6 @@ from math import isfinite
 from numbers import Integral, Real
 from typing import Any
 
-__all__ = ["PlanError", "check_choice", "check_integer", "check_keys", "check_mapping", "check_name", "check_number"]
-
 
 class PlanError(ValueError):
     """A plan that cannot be run as it stands; the message names the key, the value and the remedy."""

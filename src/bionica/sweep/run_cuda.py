@@ -19,10 +19,8 @@ from ..networks.state import to_arrays
 from .cases import Case
 from .data import LoadedData
 from .estimator_names import find_estimator, is_online
-from .journal import Outcome, failed, finished
+from .journal import Outcome, outcome_of
 from .running_error import ErrorSums, add_outputs, new_sums
-
-__all__ = ["run", "unavailable"]
 
 #: Share of the card's free memory that a batch may take.
 MEMORY_SHARE = 0.8
@@ -31,7 +29,7 @@ MOST_NETWORKS = 2**16
 
 
 class _Entry(NamedTuple):
-    """A case that is ready to go: its network's state, the errors of what it has learned already, and what is left."""
+    """A case that is ready to go: its network's state, and the errors of the `first` samples, which it has learned already."""
 
     case: Case
     state: Any
@@ -64,9 +62,7 @@ def run(
     loaded: dict[tuple[str, int, str], LoadedData] = {}
     groups: dict[Any, list[_Entry]] = defaultdict(list)
     schedules: dict[Any, Any] = {}
-    for case in cases:
-        if _needs_cpu(case):
-            continue
+    for case in (case for case in cases if not _needs_cpu(case)):
         if case.data_key not in loaded:
             loaded[case.data_key] = case.data.load(case.seed, case.dtype)
         entry = _open(case, loaded[case.data_key], schedules)
@@ -74,20 +70,22 @@ def run(
             yield entry
         else:
             groups[gpu.kind(entry.state, entry.params), entry.X.shape, entry.case.times].append(entry)
-    free, _ = cuda().current_context().get_memory_info()
+    room = MEMORY_SHARE * cuda().current_context().get_memory_info()[0]
     together: list[list[_Entry]] = []
-    left = MEMORY_SHARE * free
-    for batch in (batch for entries in groups.values() for batch in _cut(entries)):
-        need = _bytes(batch)
-        if need > MEMORY_SHARE * free:
-            warnings.warn("the data do not fit into the memory of the GPU: their cases run on the CPU", stacklevel=2)
-            elsewhere += [entry.case for entry in batch]
-            continue
-        if need > left:
-            yield from _compute(together)
-            together, left = [], MEMORY_SHARE * free
-        together.append(batch)
-        left -= need
+    left = room
+    for entries in groups.values():
+        entries.sort(key=lambda entry: id(entry.X))  # neighbouring threads share reads
+        for batch in (entries[i : i + MOST_NETWORKS] for i in range(0, len(entries), MOST_NETWORKS)):
+            need = _bytes(batch)
+            if need > room:
+                warnings.warn("data too large for the memory of the GPU: their cases run on the CPU", stacklevel=2)
+                elsewhere += [entry.case for entry in batch]
+                continue
+            if need > left:
+                yield from _compute(together)
+                together, left = [], room
+            together.append(batch)
+            left -= need
     yield from _compute(together)
     if elsewhere:
         yield from on_cpu(elsewhere)
@@ -98,12 +96,6 @@ def _needs_cpu(case: Case) -> bool:
     return not online or not case.data.d or case.values(["precondition"])["precondition"] == "scale"
 
 
-def _cut(entries: list[_Entry]) -> Iterable[list[_Entry]]:
-    """Cut the networks of one kind into batches; those on the same data stay together, so that neighbouring threads share reads."""
-    entries = sorted(entries, key=lambda entry: id(entry.X))
-    return (entries[i : i + MOST_NETWORKS] for i in range(0, len(entries), MOST_NETWORKS))
-
-
 def _bytes(entries: list[_Entry]) -> int:
     """Return an upper bound of the memory of a batch on the card."""
     own = sum(a.nbytes for a in to_arrays(entries[0].state).values()) + entries[0].sums.recorded.nbytes
@@ -112,10 +104,7 @@ def _bytes(entries: list[_Entry]) -> int:
 
 
 def _open(case: Case, data: LoadedData, schedules: dict[Any, Any]) -> _Entry | Outcome:
-    """Start a network on the CPU; return an outcome if it cannot be started.
-
-    `schedules` keeps the learning rates, which depend on the parameters and the number of samples: seeds share them.
-    """
+    """Start a network on the CPU; return an outcome if it cannot be started. `schedules` keeps rates, which seeds share."""
     started = time.perf_counter()
     network, X = case.start(data)
     sums = new_sums(case.times, data.S.shape[1])
@@ -128,7 +117,7 @@ def _open(case: Case, data: LoadedData, schedules: dict[Any, Any]) -> _Entry | O
                 rates = network._rates(state, len(X) - len(Y))
                 schedules[which] = schedules.setdefault(rates.tobytes(), rates)
     except (ArithmeticError, ValueError) as error:
-        return failed(case, str(error), 0, time.perf_counter() - started, "cuda")
+        return outcome_of(case, 0, time.perf_counter() - started, status=str(error), device="cuda")
     params = network._rule_params(state, X.dtype)
     return _Entry(case, state, params, X, data.S, len(Y), schedules[which], sums)
 
@@ -144,16 +133,16 @@ def _compute(batches: list[list[_Entry]]) -> Iterable[Outcome]:
             repairs = int(found.repairs[i])
             if found.done[i] < len(entry.X) - entry.first:
                 status = f"diverged at sample {entry.first + found.done[i]}"
-                yield failed(entry.case, status, repairs, seconds, "cuda")
+                yield outcome_of(entry.case, repairs, seconds, status=status, device="cuda")
             else:
                 entry.sums.recorded[-len(found.noted) :] = entry.sums.total + found.noted[..., i]
-                yield finished(entry.case, entry.sums, repairs, seconds, "cuda")
+                yield outcome_of(entry.case, repairs, seconds, entry.sums, device="cuda")
 
 
 def _batch(entries: list[_Entry]) -> gpu.Batch:
     first, dtype = entries[0].first, entries[0].X.dtype
-    different, data = _numbered(id(entry.X) for entry in entries)
-    schedules, schedule = _numbered(id(entry.rates) for entry in entries)
+    _, different, data = np.unique([id(entry.X) for entry in entries], return_index=True, return_inverse=True)
+    _, schedules, schedule = np.unique([id(entry.rates) for entry in entries], return_index=True, return_inverse=True)
     times = entries[0].sums.times
     return gpu.Batch(
         [entry.state for entry in entries],
@@ -165,15 +154,3 @@ def _batch(entries: list[_Entry]) -> gpu.Batch:
         schedule,
         times[times > first] - first,
     )
-
-
-def _numbered(keys: Iterable[Any]) -> tuple[list[int], Any]:
-    """Return where each different key comes first, and for every key the number of its equal among those."""
-    number: dict[Any, int] = {}
-    first, numbers = [], []
-    for i, key in enumerate(keys):
-        if key not in number:
-            number[key] = len(number)
-            first.append(i)
-        numbers.append(number[key])
-    return first, np.array(numbers)

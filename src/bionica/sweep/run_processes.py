@@ -1,4 +1,4 @@
-"""Cases in other processes and on other machines: through joblib's backends, and on a Dask cluster.
+"""Cases in other processes and on a Dask cluster.
 
 Cases travel in batches that share their data. A worker makes the data itself (files must be where the plan says on every machine)
 and runs its batch in order. The first batches are the largest, so that all workers finish at about the same time.
@@ -20,8 +20,6 @@ from .estimator_names import check_importable, find_estimator, is_online
 from .journal import Outcome
 from .run_case import run_case
 
-__all__ = ["WorkerDiedError", "batches", "run_dask", "run_joblib"]
-
 #: Largest and smallest cost of a batch (see `Case.cost`): about 2 s and 0.05 s. Results of a batch arrive together.
 LARGEST_BATCH, SMALLEST_BATCH = 120_000_000, 3_000_000
 #: How long to wait for a scheduler's answer.
@@ -36,18 +34,15 @@ class WorkerDiedError(RuntimeError):
         super().__init__(f"{what}: run again with fewer processes; finished cases are kept")
 
 
-def run_joblib(cases: Sequence[Case], n_jobs: int, backend: str) -> Generator[Outcome, None, None]:
-    """Run cases through a backend of joblib and yield their outcomes as batches finish; closing it stops the workers."""
+def run_joblib(cases: Sequence[Case], n_jobs: int) -> Generator[Outcome, None, None]:
+    """Run cases in processes and yield their outcomes as batches finish; closing the generator stops the workers."""
     from joblib import Parallel, delayed, parallel_config
 
-    options: dict[str, Any] = {}
-    if backend == "loky":
-        check_importable(case.network for case in cases)
-        compile_networks(cases)
-        # joblib reuses workers whose arguments are equal: not those that loaded another version of a user's estimator.
-        versions = (*sorted({case.source for case in cases}), *sys.path)
-        options = {"inner_max_num_threads": 1, "initializer": _start_worker, "initargs": versions}
-    with parallel_config(backend, **options):
+    check_importable(case.network for case in cases)
+    compile_networks(cases)
+    # joblib reuses workers whose arguments are equal: not those that loaded another version of a user's estimator.
+    versions = (*sorted({case.source for case in cases}), *sys.path)
+    with parallel_config("loky", inner_max_num_threads=1, initializer=_start_worker, initargs=versions):
         parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")
     results = parallel(delayed(run_batch)(batch) for batch in batches(cases, n_jobs))
     try:
@@ -103,8 +98,7 @@ def batches(cases: Sequence[Case], n_workers: int) -> list[list[Case]]:
 
 def run_batch(batch: list[Case]) -> list[Outcome]:
     """Run the cases of a batch in a worker."""
-    first = batch[0]
-    data = _load(first.data, first.data.seed_of(first.seed), first.dtype)
+    data = _load(batch[0].data, batch[0].data.seed_of(batch[0].seed), batch[0].dtype)
     return [run_case(case, data) for case in batch]
 
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from .._compat.joblib import streaming_backends
 from . import run_cuda, run_processes
 from .cases import Case
 from .journal import Journal, Outcome
@@ -20,11 +19,11 @@ from .progress import show_progress
 from .run_case import run_in_order
 from .table import Table, make_table
 
-__all__ = ["Sweep", "choose_engine", "prepare", "run"]
-
 DEVICES = ("auto", "cpu", "cuda")
 #: Without a number of processes, a sweep that costs less (see `Case.cost`), about 1 s, runs in this one.
 SMALL_SWEEP = 60_000_000
+
+PlanLike = Plan | Mapping[str, Any] | str | os.PathLike[str]
 
 
 class Engine(NamedTuple):
@@ -35,13 +34,12 @@ class Engine(NamedTuple):
 
 
 def run(
-    plan: Plan | Mapping[str, Any] | str | os.PathLike[str],
+    plan: PlanLike,
     output: str | os.PathLike[str] | None = None,
     *,
     n_jobs: int = -1,
     device: str = "auto",
     scheduler: str | None = None,
-    backend: str | None = None,
     progress: bool | Callable[[int, int], object] = False,
 ) -> Table:
     """Run the cases of a plan on all cores; every result has the bits of the estimator alone.
@@ -59,8 +57,6 @@ def run(
         What computes. "auto" takes a GPU if there is one; "cuda" warns if there is none, and the CPU computes.
     scheduler : str, optional
         Address of a Dask scheduler, tcp://host:8786, to run there.
-    backend : str, optional
-        A backend of joblib to run through, in place of "loky".
     progress : bool or callable, default=False
         Whether to show progress on a terminal; or a function of the number of finished cases and of all cases.
 
@@ -80,9 +76,8 @@ def run(
     >>> len(table), [row["tau"] for row in table.best()]
     (4, [0.5])
     """
-    sweep = prepare(plan, output, n_jobs=n_jobs, device=device, scheduler=scheduler, backend=backend)
-    total = len(sweep.plan.cases())
-    with show_progress(sweep.missing, total - len(sweep.missing), progress) as done:
+    sweep = prepare(plan, output, n_jobs=n_jobs, device=device, scheduler=scheduler)
+    with show_progress(sweep.missing, len(sweep.plan.cases()) - len(sweep.missing), progress) as done:
         return sweep.run(done)
 
 
@@ -99,7 +94,7 @@ class Sweep:
     def run(self, done: Callable[[Case], object] = lambda case: None) -> Table:
         """Run what is missing, store each result as it arrives, and return the table; `done` is called with each case."""
         cases = {case.key: case for case in self.missing}
-        if self.journal is not None:
+        if self.journal:
             self.journal.begin(self.plan)
         try:
             # One BLAS thread, here as in worker processes: the same bits, and no thread waits for another.
@@ -108,12 +103,12 @@ class Sweep:
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 for outcome in found:
                     self.outcomes[outcome.case] = outcome
-                    if self.journal is not None:
+                    if self.journal:
                         self.journal.add(cases[outcome.case], outcome)
                     done(cases[outcome.case])
         finally:  # after an interruption too
             table = make_table(self.plan, self.outcomes)
-            if self.journal is not None:
+            if self.journal:
                 self.journal.close()
                 if len(table):
                     table.write(self.journal.folder / "results")
@@ -121,14 +116,7 @@ class Sweep:
 
 
 def prepare(
-    plan: Plan | Mapping[str, Any] | str | os.PathLike[str],
-    output: str | os.PathLike[str] | None = None,
-    *,
-    n_jobs: int = -1,
-    device: str = "auto",
-    scheduler: str | None = None,
-    backend: str | None = None,
-    force: bool = False,
+    plan: PlanLike, output: str | os.PathLike[str] | None = None, *, force: bool = False, **options: Any
 ) -> Sweep:
     """Read a plan and the results that are there, and choose an engine for the rest; see `run`. `force` runs everything again."""
     if not isinstance(plan, Plan):
@@ -136,15 +124,11 @@ def prepare(
     journal = None if output is None else Journal(output)
     outcomes = {} if journal is None or force else journal.read()
     missing = [case for case in plan.cases() if case.key not in outcomes]
-    return Sweep(plan, choose_engine(missing, device, n_jobs, scheduler, backend), journal, outcomes, missing)
+    return Sweep(plan, choose_engine(missing, **options), journal, outcomes, missing)
 
 
 def choose_engine(
-    cases: Sequence[Case],
-    device: str = "auto",
-    n_jobs: int = -1,
-    scheduler: str | None = None,
-    backend: str | None = None,
+    cases: Sequence[Case], device: str = "auto", n_jobs: int = -1, scheduler: str | None = None
 ) -> Engine:
     """Return what runs these cases."""
     from joblib import effective_n_jobs
@@ -153,27 +137,18 @@ def choose_engine(
         raise ValueError(f"device={device!r} is unknown: choose from {', '.join(DEVICES)}")
     if n_jobs == 0:
         raise ValueError("n_jobs=0 runs nothing: give a number of processes, or -1 for one per core")
-    if scheduler is not None and backend is not None:
-        raise ValueError(f"scheduler={scheduler!r} and backend={backend!r} are two ways to run: give one of them")
     if scheduler is not None:
         return Engine(f"Dask at {scheduler}", lambda cases: run_processes.run_dask(cases, scheduler))
-    if backend is not None and backend not in streaming_backends():
-        raise ValueError(
-            f"backend={backend!r} is not a backend of joblib that returns results as they finish: choose from "
-            f"{', '.join(streaming_backends())}"
-        )
     workers = min(n_jobs if n_jobs > 0 else int(effective_n_jobs(n_jobs)), max(1, len(cases)))
-    if backend is not None:
-        return Engine(f"joblib's {backend}", lambda cases: run_processes.run_joblib(cases, workers, backend))
-    if n_jobs < 0 and sum(case.cost for case in cases) < SMALL_SWEEP:
-        workers = 1
-    cpu = Engine("1 process", run_in_order)
-    if workers > 1:
-        cpu = Engine(f"{workers} processes", lambda cases: run_processes.run_joblib(cases, workers, "loky"))
-    if device != "cpu":
-        reason = run_cuda.unavailable()
-        if reason is None:
-            return Engine("the GPU", lambda cases: run_cuda.run(cases, cpu.run))
-        if device == "cuda":
-            warnings.warn(f"device='cuda': {reason}; the CPU computes", stacklevel=3)
+    if workers == 1 or (n_jobs < 0 and sum(case.cost for case in cases) < SMALL_SWEEP):
+        cpu = Engine("1 process", run_in_order)
+    else:
+        cpu = Engine(f"{workers} processes", lambda cases: run_processes.run_joblib(cases, workers))
+    if device == "cpu":
+        return cpu
+    reason = run_cuda.unavailable()
+    if reason is None:
+        return Engine("the GPU", lambda cases: run_cuda.run(cases, cpu.run))
+    if device == "cuda":
+        warnings.warn(f"device='cuda': {reason}; the CPU computes", stacklevel=3)
     return cpu

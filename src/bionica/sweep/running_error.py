@@ -16,37 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-__all__ = ["ErrorSums", "add_outputs", "error_times", "errors_of", "new_sums"]
-
 Array = NDArray[Any]
 
 
 class ErrorSums(NamedTuple):
-    """Squared differences of every source and output, summed over the samples.
+    """Squared differences of every source and output, summed over the samples."""
 
-    Attributes
-    ----------
-    times : int64 array of shape (m,)
-        Numbers of samples at which the sums are recorded, ascending; the last is the number of all samples.
-    total : array of shape (d, d)
-        Sums so far; a row for each source.
-    recorded : array of shape (m, d, d)
-        Sums as they were at the times.
-    """
-
-    times: Array
-    total: Array
-    recorded: Array
+    times: Array  # (m,) numbers of samples at which the sums are recorded, ascending; the last is that of all samples
+    total: Array  # (d, d) sums so far; a row for each source
+    recorded: Array  # (m, d, d) sums as they were at the times
 
 
 def error_times(times: int | tuple[int, ...], n: int) -> tuple[int, ...]:
-    """Return the times of a run of n samples: this many on a logarithmic axis, or those of the given ones that it reaches.
-
-    Examples
-    --------
-    >>> error_times(4, 1000), error_times((10, 5000), 1000)
-    ((1, 10, 100, 1000), (10, 1000))
-    """
+    """Return the times of a run of n samples: this many on a logarithmic axis, or those of the given ones that it reaches."""
     if isinstance(times, int):
         wanted = np.geomspace(1, n, times).round().astype(np.int64).tolist() if times > 1 else []
     else:
@@ -66,42 +48,18 @@ def new_sums(times: tuple[int, ...], d: int) -> ErrorSums:
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _add_rows(S, Y, first, start, stop, total):
-    """Add the rows start, ..., stop - 1 of Y, four pairs (source, output) at a time so that the sums stay in registers."""
-    d = total.shape[0]
-    last = d * d - 1
-    for pair in range(0, d * d, 4):
-        # Beyond the last pair: the last pair again. The same sum is computed twice and stored twice.
-        b, c, e = min(pair + 1, last), min(pair + 2, last), min(pair + 3, last)
-        i0, j0, i1, j1, i2, j2, i3, j3 = pair // d, pair % d, b // d, b % d, c // d, c % d, e // d, e % d
-        sum0, sum1, sum2, sum3 = total[i0, j0], total[i1, j1], total[i2, j2], total[i3, j3]
-        for row in range(start, stop):
-            t = first + row
-            difference = S[t, i0] - Y[row, j0]
-            sum0 += difference * difference
-            difference = S[t, i1] - Y[row, j1]
-            sum1 += difference * difference
-            difference = S[t, i2] - Y[row, j2]
-            sum2 += difference * difference
-            difference = S[t, i3] - Y[row, j3]
-            sum3 += difference * difference
-        total[i0, j0], total[i1, j1], total[i2, j2], total[i3, j3] = sum0, sum1, sum2, sum3
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def add_outputs(S, Y, first, times, total, recorded):
     """Add the outputs Y for the sources S[first:first + len(Y)], and record the sums at the times among them."""
-    row = 0
-    for place in range(times.shape[0]):
-        stop = times[place] - first
-        if stop <= 0:
-            continue
-        if stop > Y.shape[0]:
-            break
-        _add_rows(S, Y, first, row, stop, total)
-        row = stop
-        recorded[place] = total
-    _add_rows(S, Y, first, row, Y.shape[0], total)
+    d = total.shape[0]
+    place = np.searchsorted(times, first, side="right")
+    for row in range(Y.shape[0]):
+        for i in range(d):
+            for j in range(d):
+                difference = S[first + row, i] - Y[row, j]
+                total[i, j] += difference * difference
+        if place < times.shape[0] and times[place] == first + row + 1:
+            recorded[place] = total
+            place += 1
 
 
 def errors_of(sums: ErrorSums, times: tuple[int, ...]) -> tuple[list[float], float]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from math import inf, isfinite
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from ..io.tables import Row, write_table
 from .journal import Outcome
 from .plan import Plan
-
-__all__ = ["Table", "make_table"]
 
 #: Draws of the bootstrap.
 _DRAWS = 2000
@@ -38,11 +36,7 @@ class Table(Sequence[Row]):
     rows: list[Row]
     swept: list[str]
 
-    @overload
-    def __getitem__(self, index: int) -> Row: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Row]: ...
-    def __getitem__(self, index: int | slice) -> Row | list[Row]:
+    def __getitem__(self, index: Any) -> Any:
         return self.rows[index]
 
     def __len__(self) -> int:
@@ -62,29 +56,25 @@ class Table(Sequence[Row]):
 
     def write(self, path: Path) -> list[Path]:
         """Write `path`.csv, and `path`.parquet where pyarrow is installed."""
-        text = set()  # columns of lists, or of values of several kinds
+        rows = [dict(row) for row in self.rows]
         for name, values in self.columns().items():
-            kinds = {_kind(value) for value in values if value is not None}
-            if len(kinds) > 1 or "tuple" in kinds:
-                text.add(name)
-        rows = [{k: json.dumps(v) if k in text and v is not None else v for k, v in row.items()} for row in self.rows]
+            # Integers and floats can share a column of Parquet. Lists, and values of other different kinds, are JSON.
+            numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values if v is not None)
+            kinds = {type(v) for v in values if v is not None}
+            if not numbers and (len(kinds) > 1 or tuple in kinds):
+                for row in rows:
+                    row[name] = None if row[name] is None else json.dumps(row[name])
         return write_table(path, rows)
 
     def settings(self) -> list[Row]:
         """Mean final error of every setting over its seeds, infinite if a seed failed; the best of each network first."""
         means = []
-        for rows in self._groups(self._last()):
-            errors = [inf if row["error"] is None else row["error"] for row in rows]
-            tails = [inf if row["last_tenth"] is None else row["last_tenth"] for row in rows]
-            means.append(
-                {
-                    **{name: rows[0][name] for name in ("data", "network", *self.swept)},
-                    "error": sum(errors) / len(errors),
-                    "last_tenth": sum(tails) / len(tails),
-                    "seeds": len(rows),
-                    "failed": sum(not isfinite(e) for e in errors),
-                }
+        for head, rows in self._groups(self._last()):
+            errors, tails = (
+                [inf if row[name] is None else row[name] for row in rows] for name in ("error", "last_tenth")
             )
+            numbers = {"error": sum(errors) / len(rows), "last_tenth": sum(tails) / len(rows)}
+            means.append({**head, **numbers, "seeds": len(rows), "failed": sum(not isfinite(e) for e in errors)})
         order = {key: i for i, key in enumerate(dict.fromkeys((m["data"], m["network"]) for m in means))}
         return sorted(means, key=lambda m: (order[m["data"], m["network"]], m["error"]))
 
@@ -102,49 +92,37 @@ class Table(Sequence[Row]):
     def final_errors(self) -> list[Row]:
         """The error at the end of every setting, over the seeds that did not fail: mean, 90 % interval, median and range."""
         found = []
-        for rows in self._groups(self._last()):
+        for head, rows in self._groups(self._last()):
             errors = np.array([row["error"] for row in rows if row["error"] is not None])
             tails = [row["last_tenth"] for row in rows if row["last_tenth"] is not None]
             summary: Row = dict.fromkeys(("mean", "low", "high", "median", "least", "largest"))
             if len(errors):
-                low, high = interval(errors[:, np.newaxis])
-                numbers = (errors.mean(), low[0], high[0], np.median(errors), errors.min(), errors.max())
+                numbers = (errors.mean(), *interval(errors), np.median(errors), errors.min(), errors.max())
                 summary = dict(zip(summary, map(float, numbers), strict=True))
-            found.append(
-                {
-                    **{name: rows[0][name] for name in ("data", "network", *self.swept)},
-                    "runs": len(rows),
-                    "n_samples": rows[0]["t"],
-                    "diverged": len(rows) - len(errors),
-                    **summary,
-                    "last_tenth": float(np.mean(tails)) if tails else None,
-                    "seconds": float(np.mean([row["seconds"] for row in rows])),
-                }
-            )
+            counts = {"runs": len(rows), "n_samples": rows[0]["t"], "diverged": len(rows) - len(errors)}
+            last_tenth = float(np.mean(tails)) if tails else None
+            seconds = float(np.mean([row["seconds"] for row in rows]))
+            found.append({**head, **counts, **summary, "last_tenth": last_tenth, "seconds": seconds})
         return found
 
     def curves(self) -> list[Row]:
         """The error of every setting at every time, over the seeds that did not fail: mean and 90 % interval."""
         found = []
-        for rows in self._groups(row for row in self.rows if row["error"] is not None):
+        for head, rows in self._groups(row for row in self.rows if row["error"] is not None):
             times = list(dict.fromkeys(row["t"] for row in rows))
             errors = np.array([row["error"] for row in rows]).reshape(-1, len(times))
-            head = {name: rows[0][name] for name in ("data", "network", *self.swept)}
-            numbers = zip(
-                times, errors.mean(axis=0).tolist(), *(bound.tolist() for bound in interval(errors)), strict=True
-            )
-            found += [
-                {**head, "t": t, "mean": mean, "low": low, "high": high, "runs": len(errors)}
-                for t, mean, low, high in numbers
-            ]
+            numbers = np.array([errors.mean(axis=0), *interval(errors)]).T.tolist()
+            for t, (mean, low, high) in zip(times, numbers, strict=True):
+                found.append({**head, "t": t, "mean": mean, "low": low, "high": high, "runs": len(errors)})
         return found
 
-    def _groups(self, rows: Iterable[Row]) -> Iterable[list[Row]]:
-        """The rows of each setting."""
+    def _groups(self, rows: Iterable[Row]) -> Iterable[tuple[Row, list[Row]]]:
+        """The data, network and parameters of each setting, and its rows."""
         groups: dict[tuple[Any, ...], list[Row]] = {}
+        names = ("data", "network", *self.swept)
         for row in rows:
-            groups.setdefault((row["data"], row["network"], *(row[name] for name in self.swept)), []).append(row)
-        return groups.values()
+            groups.setdefault(tuple(row[name] for name in names), []).append(row)
+        return ((dict(zip(names, key, strict=True)), rows) for key, rows in groups.items())
 
     def _last(self) -> Iterable[Row]:
         """The last row of each case: times ascend."""
@@ -155,35 +133,19 @@ def make_table(plan: Plan, outcomes: Mapping[str, Outcome]) -> Table:
     """Join the cases of a plan with their outcomes; a case that has not run has no row."""
     rows = []
     digest, swept = plan.digest, plan.swept
+    names = ("last_tenth", "status", "repairs", "seconds", "device", "versions", "machine")
     for case in plan.cases():
-        outcome = outcomes.get(case.key)
-        if outcome is None:
-            continue
-        head: Row = {"plan": digest, "case": case.key, "data": case.data.name, "network": case.label}
-        head |= {**case.values(swept), "seed": case.seed, "dtype": case.dtype}
-        names = ("last_tenth", "status", "repairs", "seconds", "device", "versions", "machine")
-        tail = {name: getattr(outcome, name) for name in names}
-        errors: Sequence[float | None] = outcome.error or [None] * len(outcome.t)
-        rows += [{**head, "t": t, "error": error, **tail} for t, error in zip(outcome.t, errors, strict=True)]
+        if (outcome := outcomes.get(case.key)) is not None:
+            head: Row = {"plan": digest, "case": case.key, "data": case.data.name, "network": case.label}
+            head |= {**case.values(swept), "seed": case.seed, "dtype": case.dtype}
+            tail = {name: getattr(outcome, name) for name in names}
+            errors: Sequence[float | None] = outcome.error or [None] * len(outcome.t)
+            rows += [{**head, "t": t, "error": error, **tail} for t, error in zip(outcome.t, errors, strict=True)]
     return Table(rows, swept)
 
 
-def interval(errors: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """90 % confidence interval of the mean of the rows, by the bootstrap: positive, as a logarithmic axis needs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> low, high = interval(np.array([[1.0], [2.0], [3.0]]))
-    >>> bool(1 <= low[0] < 2 < high[0] <= 3)
-    True
-    """
+def interval(errors: NDArray[Any]) -> NDArray[Any]:
+    """Bounds of the 90 % confidence interval of the mean over the first axis, by the bootstrap: positive, for a log axis."""
     n = len(errors)
     counts = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=_DRAWS)
-    low, high = np.quantile(counts @ errors / n, (0.05, 0.95), axis=0)
-    return low, high
-
-
-def _kind(value: Any) -> str:
-    """The kind of a cell for Parquet: integers and floats can share a column."""
-    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
+    return np.asarray(np.quantile(counts @ errors / n, (0.05, 0.95), axis=0))
