@@ -8,7 +8,7 @@ import gc
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -156,7 +156,7 @@ class Separation:
         from .. import io
 
         if path is None:
-            return io.PipeWriter(typer.get_binary_stream("stdout"), header=bool(reader.header))
+            return nullcontext(io.PipeWriter(typer.get_binary_stream("stdout"), header=bool(reader.header)))
         return io.open_writer(path, self.network.n_components, dtype)
 
     def _first_block(self, blocks: Iterator[Any], name: str) -> Any:
