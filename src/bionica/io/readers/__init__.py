@@ -71,9 +71,7 @@ def open_reader(
             raise InputError("--axis is for matrices: in images the pixels are the samples and each file is a mixture")
         return open_images(paths).choose(columns)
     if len(paths) > 1:
-        raise InputError(
-            f"{len(paths)} inputs that are not all images: give one file, or several images of the same shape"
-        )
+        raise InputError(f"{len(paths)} inputs that are not all images: give one file, or several images of one shape")
     (path,), (suffix,) = paths, suffixes
     if suffix not in FORMATS:
         raise InputError(f"{path} has the unknown suffix {suffix!r}: bionica reads {', '.join(FORMATS)} and - (a pipe)")

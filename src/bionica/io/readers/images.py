@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .reader import InputError, MatrixReader, Reader, explain_errors, import_optional, spool
+from .reader import InputError, MatrixReader, Reader, check_dtype, explain_errors, import_optional, spool
 
 __all__ = ["IMAGES", "TIFF", "open_images", "thumbnails"]
 
@@ -38,13 +38,10 @@ def _checked(images: Iterator[tuple[str, Array]], shapes: list[tuple[int, ...]])
     """Yield images of one shape as rows of float32 or float64; append their shapes to `shapes`."""
     dtype: Any = None
     for name, image in images:
-        if image.dtype.kind not in "biuf":
-            raise InputError(f"{name} holds {image.dtype}, not real numbers")
+        check_dtype(image.dtype, name)
         shapes.append(image.shape)
         if image.shape != shapes[0]:
-            raise InputError(
-                f"{name} has shape {image.shape} where the first image has {shapes[0]}: all must be of one shape"
-            )
+            raise InputError(f"{name} has shape {image.shape} where the first image has {shapes[0]}: all must be alike")
         dtype = dtype or (np.float32 if image.dtype.itemsize < 3 else np.float64)
         yield image.astype(dtype).ravel()
 

@@ -82,18 +82,20 @@ def finite_floats(values: Any, name: str, first: int = 0) -> Array:
     return block
 
 
+@contextmanager
+def close_on_error(file: Any) -> Iterator[Any]:
+    """Close a file if there is an error, and otherwise leave it open for a reader."""
+    try:
+        yield file
+    except BaseException:
+        file.close()
+        raise
+
+
 class EvenSample:
     """At most `limit` rows of a stream of unknown length, evenly spread over the rows seen so far.
 
     Every `step`-th row is kept. When more than `limit` rows are kept, every second one is dropped and `step` doubles.
-
-    Examples
-    --------
-    >>> sample = EvenSample(4)
-    >>> for start in range(0, 10, 5):
-    ...     sample.add(np.arange(start, start + 5.0)[:, np.newaxis])
-    >>> sample.rows().ravel(), sample.seen
-    (array([0., 4., 8.]), 10)
     """
 
     def __init__(self, limit: int) -> None:
@@ -159,8 +161,15 @@ class Reader(ABC):
         return f"column {index + 1} ({self.header[index]})" if self.header else f"column {index + 1}"
 
     @abstractmethod
+    def _blocks(self) -> Iterator[Array]:
+        """Yield all samples."""
+
     def blocks(self, start: int = 0) -> Iterator[Array]:
         """Yield the samples from index `start` on: finite floats of shape (n, n_features), C-ordered."""
+        for block in self._blocks():
+            if start < len(block):
+                yield block[start:]
+            start = max(0, start - len(block))
 
     def sample(self, limit: int) -> Array:
         """Return at most `limit` samples, evenly spread over the input, and count all samples."""
@@ -181,27 +190,12 @@ class Reader(ABC):
         self.close()
 
 
-def skip_samples(blocks: Iterable[Array], start: int) -> Iterator[Array]:
-    """Yield blocks without the first `start` samples, for inputs that can only be read from their beginning."""
-    for block in blocks:
-        if start < len(block):
-            yield block[start:]
-        start = max(0, start - len(block))
-
-
 class MatrixReader(Reader):
     """A matrix of which any range of samples can be fetched.
 
     `shape` and `dtype` are those of the matrix in the file, `axis` is the axis that holds the samples, `fetch(index)`
     returns matrix[index] and `kind` says what the file should be. `rows` is the number of samples of a block, and
     `gather` says that single samples are cheap to fetch.
-
-    Examples
-    --------
-    >>> X = np.arange(12).reshape(2, 6)
-    >>> reader = MatrixReader("X", "a matrix", X.shape, X.dtype, 1, X.__getitem__)
-    >>> [block.shape for block in reader.blocks(start=2)]
-    [(4, 2)]
     """
 
     n_samples: int
@@ -235,11 +229,8 @@ class MatrixReader(Reader):
 
     def choose(self, columns: "Columns") -> Self:
         """Read only some of the mixtures."""
-        try:
+        with close_on_error(self):
             kept = columns.kept(self.name, self.n_features)
-        except InputError:
-            self.close()
-            raise
         if len(kept) < self.n_features:
             self.kept, self.n_features = kept, len(kept)
         return self
@@ -248,6 +239,9 @@ class MatrixReader(Reader):
         with explain_errors(self.name, self._kind):
             part = self._fetch(index) if self._axis == 0 else np.asarray(self._fetch((slice(None), index))).T
         return finite_floats(part if self.kept is None else np.asarray(part)[:, self.kept], self.name, first)
+
+    def _blocks(self) -> Iterator[Array]:
+        return self.blocks()
 
     def blocks(self, start: int = 0) -> Iterator[Array]:
         """Yield the samples from index `start` on."""
@@ -267,18 +261,27 @@ class MatrixReader(Reader):
             self._close()
 
 
+def map_matrix(
+    name: str, kind: str, file: Any, shape: tuple[int, ...], dtype: Any, axis: int, *, offset: int = 0, order: str = "C"
+) -> MatrixReader:
+    """Read a matrix in a plain file. The reader closes the file."""
+
+    def fetch(index: Any) -> Array:
+        # The file is mapped again for every block: the pages of a long-lived mapping would count as memory in use.
+        return np.array(np.memmap(file, dtype, "r", offset, shape, order)[index])  # type: ignore[call-overload]
+
+    gather = order == "CF"[axis]
+    reader = MatrixReader(name, kind, shape, dtype, axis, fetch, gather=gather, close=file.close)
+    fetch((slice(0, 1), slice(0, 1)))  # fails if the file is too short
+    return reader
+
+
 def spool(name: str, kind: str, mixtures: Iterable[Array]) -> MatrixReader:
     """Copy mixtures, each a row of all its samples, to an unnamed file on disk, and read the samples from there."""
-    copy = TemporaryFile()  # noqa: SIM115 - the reader closes it
-    try:
+    with close_on_error(TemporaryFile()) as copy:
         shape, dtype = (0, 0), np.dtype(np.float64)
         for row in mixtures:
             shape, dtype = (shape[0] + 1, row.size), row.dtype
             copy.write(np.ascontiguousarray(row).data)
         copy.flush()
-        # The file is mapped again for every block: the pages of a long-lived mapping would count as memory in use.
-        fetch = lambda index: np.array(np.memmap(copy, dtype, "r", 0, shape)[index])  # noqa: E731
-        return MatrixReader(name, kind, shape, dtype, 1, fetch, close=copy.close)
-    except BaseException:
-        copy.close()
-        raise
+        return map_matrix(name, kind, copy, shape, dtype, 1)

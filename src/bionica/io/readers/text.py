@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .columns import ALL, Columns
 from .line_parser import BadLine, LineParser
-from .reader import InputError, Reader, finite_floats, skip_samples, spool
+from .reader import InputError, Reader, finite_floats, spool
 
 __all__ = ["TEXT", "RawPipe", "TextReader", "open_text"]
 
@@ -46,10 +46,6 @@ class TextReader(Reader):
         columns: Columns = ALL,
     ) -> None:
         self.name, self._open_input, self.repeatable, self._columns = name, open_input, repeatable, columns
-
-    def blocks(self, start: int = 0) -> Iterator[Array]:
-        """Yield the samples from index `start` on, as soon as their lines are complete."""
-        return skip_samples(self._blocks(), start)
 
     def _blocks(self) -> Iterator[Array]:
         parser, empty = LineParser(self.name, self._columns), True
@@ -87,16 +83,7 @@ def _complete_lines(read: Read, name: str) -> Iterator[bytes]:
 
 
 class RawPipe(Reader):
-    """Raw numbers in the byte order of this machine, `columns` to a sample; `read` is as in `TextReader`.
-
-    Examples
-    --------
-    >>> import io
-    >>> pipe = RawPipe("pipe", io.BytesIO(np.arange(4.0).tobytes()).read, 2, "float64")
-    >>> next(pipe.blocks())
-    array([[0., 1.],
-           [2., 3.]])
-    """
+    """Raw numbers in the byte order of this machine, `columns` to a sample; `read` is as in `TextReader`."""
 
     repeatable = False
 
@@ -104,10 +91,6 @@ class RawPipe(Reader):
         self.name, self._read, self._width, self._dtype = name, read, columns, np.dtype(dtype)
         self.kept = chosen.kept(name, columns)
         self.n_features = len(self.kept)
-
-    def blocks(self, start: int = 0) -> Iterator[Array]:
-        """Yield the samples from index `start` on, as soon as they are complete."""
-        return skip_samples(self._blocks(), start)
 
     def _blocks(self) -> Iterator[Array]:
         size, rest, seen = self._width * self._dtype.itemsize, b"", 0
@@ -127,13 +110,7 @@ class RawPipe(Reader):
 
 
 def open_text(path: Path, axis: int, columns: Columns = ALL) -> Reader:
-    """Open a text file. With axis=1 every line is a mixture, and the numbers are copied to disk first.
-
-    Examples
-    --------
-    >>> open_text(Path("x.csv"), 0).name
-    'x.csv'
-    """
+    """Open a text file. With axis=1 every line is a mixture, and the numbers are copied to disk first."""
     if axis == 0:
         return TextReader(str(path), lambda: _open_file(path), columns=columns)
     parser = LineParser(str(path))

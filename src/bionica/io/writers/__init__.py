@@ -80,9 +80,7 @@ class Writer:
 
 
 @contextmanager
-def open_writer(
-    path: Path, n_sources: int, dtype: Any, image_shape: tuple[int, ...] | None = None
-) -> Iterator[Writer]:
+def open_writer(path: Path, n_sources: int, dtype: Any, image_shape: tuple[int, ...] | None = None) -> Iterator[Writer]:
     """Open a file for sources in the format of its suffix. It appears under its name when it is complete.
 
     Examples

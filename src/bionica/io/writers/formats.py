@@ -70,11 +70,11 @@ def npy_file(path: Path, n_sources: int, dtype: Any) -> Iterator[Append]:
 @contextmanager
 def npz_file(path: Path, n_sources: int, dtype: Any) -> Iterator[Append]:
     """An .npz file of the array "sources", which is packed when the number of samples is known."""
-    with TemporaryFile(dir=path.parent) as unpacked:
+    with TemporaryFile(dir=path.parent) as unpacked, zipfile.ZipFile(path, "w") as archive:
         with _npy(unpacked, n_sources, dtype) as append:
             yield append
         unpacked.seek(0)
-        with zipfile.ZipFile(path, "w") as archive, archive.open("sources.npy", "w", force_zip64=True) as member:
+        with archive.open("sources.npy", "w", force_zip64=True) as member:
             shutil.copyfileobj(unpacked, member)
 
 
