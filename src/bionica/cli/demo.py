@@ -3,9 +3,8 @@
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -13,33 +12,24 @@ from .console import Console
 
 NAMES = ("camera", "brick", "gravel")
 PASSES = 2
-#: Pixels on which the error is measured while the network learns.
-WATCHED = 10_000
-#: Other starts, from other pixels and seeds: the error differs between them.
-STARTS = 5
-#: Pixels between two measurements of the error.
-CHUNK = 4096
+WATCHED = 10_000  # pixels on which the error is measured while the network learns
+STARTS = 5  # other starts, from other pixels and seeds: the error differs between them
+CHUNK = 4096  # pixels between two measurements of the error
 
 
-@dataclass(frozen=True)
-class MixedImages:
-    """Images S, their mixtures X and the mixing matrix A, with indices of pixels.
-
-    `watched` are the pixels on which the error is measured, `first` those of the offline start, `starts` those of other
-    starts, and `order` is the order in which the network sees the pixels.
-    """
+class MixedImages(NamedTuple):
+    """Images S, their mixtures X = S A', and indices of pixels."""
 
     S: Any
     X: Any
     A: Any
-    watched: Any
-    first: Any
-    starts: Any
-    order: Any
+    watched: Any  # pixels on which the error is measured
+    first: Any  # those of the offline start
+    starts: Any  # those of other starts
+    order: Any  # the order in which the network sees the pixels
 
 
-@dataclass(frozen=True)
-class LearnedNetwork:
+class LearnedNetwork(NamedTuple):
     """A network that has learned, its error after so many samples, and its speed."""
 
     network: Any
@@ -49,9 +39,7 @@ class LearnedNetwork:
 
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the picture and the page.")] = Path("demo"),
-    seed: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, help="Of the initial weights and the order of the pixels.")
-    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of the weights and the order of the pixels.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
@@ -100,9 +88,8 @@ def _check(output: Path) -> None:
         try:
             __import__(module)
         except ImportError:
-            raise ImportError(
-                f"the demo needs {package}, which is not installed: pip install 'bionica[plot]'"
-            ) from None
+            message = f"the demo needs {package}, which is not installed: pip install 'bionica[plot]'"
+            raise ImportError(message) from None
 
 
 def _run(output: Path, seed: int, console: Console) -> dict[str, Any]:
@@ -124,10 +111,10 @@ def _run(output: Path, seed: int, console: Console) -> dict[str, Any]:
     found["seconds"] = round(time.perf_counter() - started, 3)
     page = demo_page(found, learned.curve, bare.curve, weights, picture).encode()
     output.mkdir(parents=True, exist_ok=True)
-    files = {"figure": output / "separation.png", "page": output / "demo.html"}
-    write_atomically(files["figure"], picture)
-    write_atomically(files["page"], page)
-    return found | {name: str(file) for name, file in files.items()}
+    for name, file, content in (("figure", "separation.png", picture), ("page", "demo.html", page)):
+        write_atomically(output / file, content)
+        found[name] = str(output / file)
+    return found
 
 
 def _mixed_images(seed: int) -> MixedImages:

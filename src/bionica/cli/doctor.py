@@ -2,11 +2,13 @@
 
 import logging
 import os
+import platform
 import tempfile
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -96,8 +98,6 @@ def _networks() -> Iterator[tuple[str, Any]]:
 
 def examine() -> dict[str, Any]:
     """Collect what `bionica doctor` prints."""
-    import platform
-
     import numba
 
     from .. import __version__
@@ -119,11 +119,9 @@ def examine() -> dict[str, Any]:
 
 def installed(name: str) -> str:
     """Return the version of a package, or 'missing'."""
-    from importlib.metadata import PackageNotFoundError, version
-
     try:
-        return version(name)
-    except PackageNotFoundError:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
         return "missing"
 
 
@@ -134,7 +132,6 @@ def cache() -> str:
     from .. import engines
 
     config: Any = numba.config
-
     if config.DISABLE_JIT:
         return "the JIT is off (NUMBA_DISABLE_JIT): everything runs interpreted, hundreds of times slower"
     home = os.path.expanduser(os.environ.get("XDG_CACHE_HOME", "~/.cache"))  # noqa: PTH111 - a user may have no home
@@ -168,9 +165,7 @@ def gpu() -> str:
     if installed("numba-cuda") == "missing":
         return "numba-cuda is not installed (pip install 'bionica[cuda]')"
     try:
-        import importlib
-
-        cuda: Any = importlib.import_module("numba.cuda")
+        cuda: Any = import_module("numba.cuda")
         return str(cuda.get_current_device().name) if cuda.is_available() else "none that numba-cuda can use"
     except Exception as error:  # a driver can fail in any way, and the other findings must be printed
         return f"none ({error})"

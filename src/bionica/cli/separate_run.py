@@ -72,11 +72,10 @@ class Separation:
             d = self._count_sources(sample)
             if n < max(2, d):
                 raise io.InputError(f"{reader.name} has {n} samples: {d} sources need {max(2, d)} at the least")
-            network = o.new_network(d).fit(sample)
-            if hasattr(network, "partial_fit"):
+            self.network = o.new_network(d).fit(sample)
+            if hasattr(self.network, "partial_fit"):
                 first_pass_done = len(sample) == n
-                self.zero = network.n_samples_seen_ - (n if first_pass_done else 0)
-            self.network = network
+                self.zero = self.network.n_samples_seen_ - (n if first_pass_done else 0)
             self._save(reader)
         if hasattr(self.network, "partial_fit"):
             self._learn(reader, n)
@@ -233,16 +232,10 @@ class Separation:
         again = reader.repeatable and not self.options.follow
         if again and self.begins is None:
             self.begins = input_digest(reader)
-        progress = {
-            "zero": self.zero,
-            "n_samples": reader.n_samples if again else None,
-            "begins": self.begins,
-            "use": self.options.use,
-            "skip": self.options.skip,
-        }
+        progress = {"zero": self.zero, "n_samples": reader.n_samples if again else None, "begins": self.begins}
+        progress |= {"use": self.options.use, "skip": self.options.skip}
         # The samples of a stream must not wait for the disk.
-        in_background = every is not None and self.options.streaming
-        (self.saver.save_in_background if in_background else self.saver.save)(self.network, progress)
+        self.saver.save(self.network, progress, in_background=every is not None and self.options.streaming)
         self.saved = time.monotonic()
 
     def _interrupted(self, reader: "Reader") -> None:

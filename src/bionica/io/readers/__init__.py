@@ -28,28 +28,10 @@ FORMATS = (".npy", ".npz", *TEXT, ".parquet", ".h5", ".hdf5", ".zarr", *IMAGES)
 def open_reader(
     inputs: Sequence[str], *, axis: int | None = None, dataset: str | None = None, columns: Columns = ALL
 ) -> Reader:
-    r"""Open mixtures for reading.
+    r"""Open one file of any of `FORMATS`, or several images of one shape; InputError if they are no mixtures.
 
-    Parameters
-    ----------
-    inputs : sequence of str
-        One file of any of `FORMATS`, or several images of one shape.
-    axis : {0, 1}, optional
-        The axis of a matrix that holds the samples; 0 by default.
-    dataset : str, optional
-        Name of the array, if an .npz, .h5 or .zarr holds several.
-    columns : Columns, optional
-        Which columns are mixtures. By default all, except an index that pandas wrote.
-
-    Returns
-    -------
-    Reader
-        A context manager.
-
-    Raises
-    ------
-    InputError
-        If the inputs cannot be read as mixtures.
+    `axis` is the axis of a matrix that holds the samples (0 by default), `dataset` the array of a file that holds several,
+    and `columns` says which columns are mixtures (by default all but an index).
 
     Examples
     --------

@@ -63,8 +63,14 @@ def open_zarr(path: Path, axis: int, dataset: str | None) -> MatrixReader:
         if dataset is not None:
             raise InputError(f"{path} is one array: omit --dataset {dataset}")
         return _read_chunks(str(path), "Zarr", {"": root}, [""], None, axis)
-    names = [name for name, item in sorted(root.members(max_depth=None)) if hasattr(item, "shape")]
-    return _read_chunks(str(path), "Zarr", root, names, dataset, axis)
+    return _read_chunks(str(path), "Zarr", root, _zarr_arrays(root), dataset, axis)
+
+
+def _zarr_arrays(group: Any, prefix: str = "") -> list[str]:
+    names = [f"{prefix}{name}" for name in sorted(group.array_keys())]
+    for name, inner in sorted(group.groups(), key=lambda item: str(item[0])):
+        names += _zarr_arrays(inner, f"{prefix}{name}/")
+    return names
 
 
 def _read_chunks(

@@ -36,20 +36,7 @@ class BadLine(InputError):
 
 
 class LineParser:
-    r"""Parse chunks of complete lines. The first line determines separator, header and width.
-
-    Examples
-    --------
-    >>> parser = LineParser("x.csv")
-    >>> parser.parse(b"a b\n1 2\n\n3 4\n")
-    array([[1., 2.],
-           [3., 4.]])
-    >>> parser.header
-    ['a', 'b']
-    >>> parser.parse(b"5 6 7\n")
-    Traceback (most recent call last):
-    bionica.io.readers.line_parser.BadLine: x.csv, line 5 has 3 values where 2 are expected: every line must hold ...
-    """
+    """Parse chunks of complete lines. The first line determines separator, header and width."""
 
     def __init__(self, name: str, columns: Columns = ALL) -> None:
         self.name, self.columns = name, columns
@@ -122,10 +109,7 @@ class LineParser:
         """Return what is wrong with a line."""
         place = f"{self.name}, line {number}"
         if len(cells) != self.width:
-            return (
-                f"{place} has {len(cells)} values where {self.width} are expected: every line must hold one number for "
-                "each mixture"
-            )
+            return f"{place} has {len(cells)} values where {self.width} are expected: one for each mixture"
         values = [_number(cell) for cell in cells]
         j = next(j for j in self.kept if (value := values[j]) is None or not math.isfinite(value))
         where = f"{place}, column {j + 1}" + (f" ({self.header[j]})" if self.header else "")
@@ -155,9 +139,8 @@ class LineParser:
         if _are_names(cells):
             self.header = cells
             if all(_number(cell) is not None for cell in cells[1:]) and self.width > 1:
-                self.notes.append(
-                    f"{self.name}: the first line ({', '.join(cells[:4])}, ...) was taken for names of columns"
-                )
+                first = ", ".join(cells[:4])
+                self.notes.append(f"{self.name}: the first line ({first}, ...) was taken for names of columns")
         index = [0] if self.header and self.width > 1 and self.header[0] in _INDEX_NAMES else []
         self.kept = self.columns.kept(self.name, self.width, self.header, index)
         if index and 0 not in self.kept:

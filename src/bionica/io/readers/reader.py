@@ -60,14 +60,7 @@ def check_dtype(dtype: Any, name: str) -> None:
 
 
 def finite_floats(values: Any, name: str, first: int = 0) -> Array:
-    """Return a block C-ordered, float32 and float16 as float32, the rest as float64; raise if it holds NaN or infinity.
-
-    Examples
-    --------
-    >>> finite_floats([[1.0, float("nan")]], "a.npy", first=6)
-    Traceback (most recent call last):
-    bionica.io.readers.reader.InputError: a.npy, sample 6, mixture 1 is nan: drop or fill such samples first ...
-    """
+    """Return a block C-ordered, float32 and float16 as float32, the rest as float64; raise if it holds NaN or infinity."""
     block: Array = np.asarray(values)
     check_dtype(block.dtype, name)
     dtype = np.float32 if block.dtype.newbyteorder("=") in (np.float32, np.float16) else np.float64
@@ -126,34 +119,16 @@ class EvenSample:
 
 
 class Reader(ABC):
-    """A stream of mixtures.
+    """A stream of mixtures."""
 
-    Attributes
-    ----------
-    name : str
-        For messages.
-    n_samples, n_features : int or None
-        None if not known yet. `n_features` is known after the first block, `n_samples` after `sample`.
-    repeatable : bool
-        Whether `blocks` can be called again.
-    image_shape : tuple of int or None
-        Shape of the image, if the samples are its pixels.
-    header : list of str or None
-        Names of all columns of the file, if they have names.
-    kept : list of int or None
-        Indices of the columns that are read, if some are not.
-    notes : sequence of str
-        What the user should know about how the file was read, for example that an index was left out.
-    """
-
-    name: str
-    n_samples: int | None = None
-    n_features: int | None = None
-    repeatable: bool = True
-    image_shape: tuple[int, ...] | None = None
-    header: list[str] | None = None
-    kept: list[int] | None = None
-    notes: Sequence[str] = ()
+    name: str  # for messages
+    n_samples: int | None = None  # known after `sample` at the latest
+    n_features: int | None = None  # known after the first block at the latest
+    repeatable: bool = True  # whether `blocks` can be called again
+    image_shape: tuple[int, ...] | None = None  # if the samples are pixels
+    header: list[str] | None = None  # names of all columns of the file
+    kept: list[int] | None = None  # indices of the columns that are read, if some are not
+    notes: Sequence[str] = ()  # what the user should know about how the file was read
 
     def column(self, j: int) -> str:
         """Return how the user knows mixture j: the number of its column, counted from 1, and its name."""

@@ -73,9 +73,7 @@ def _complete_lines(read: Read, name: str) -> Iterator[bytes]:
     while data := read(_CHUNK):
         lines, newline, rest = (rest + data).rpartition(b"\n")
         if len(rest) > _LONGEST_LINE:
-            raise InputError(
-                f"{name} has a line of more than {_LONGEST_LINE >> 20} MiB: is it text, with one sample a line?"
-            )
+            raise InputError(f"{name} has a line of more than {_LONGEST_LINE >> 20} MiB: is it text, a sample a line?")
         if newline:
             yield lines + newline
     if rest:
