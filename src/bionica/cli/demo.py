@@ -157,16 +157,12 @@ def _learn(images: MixedImages, seed: int, *, offline_start: bool, advance: Call
     return LearnedNetwork(network, curve, len(images.order) / seconds)
 
 
-def _other_starts(images: MixedImages, seed: int) -> list[float]:
-    """Return the errors of offline starts on other pixels with other seeds, in order."""
+def _error_of_start(images: MixedImages, seed: int, pixels: Any) -> float:
+    """Return the error of an offline start on these pixels."""
     from .. import TwoCompartmentNICA, metrics
 
-    S, X = images.S[images.watched], images.X[images.watched]
-    networks = (
-        TwoCompartmentNICA(len(NAMES), random_state=(seed + 1 + i) % 2**32).fit(images.X[pixels])
-        for i, pixels in enumerate(images.starts)
-    )
-    return sorted(metrics.permutation_error(S, network.transform(X)) for network in networks)
+    network = TwoCompartmentNICA(len(NAMES), random_state=seed % 2**32).fit(images.X[pixels])
+    return metrics.permutation_error(images.S[images.watched], network.transform(images.X[images.watched]))
 
 
 def _findings(
@@ -193,7 +189,9 @@ def _findings(
         "offline_start_samples": learned.curve[0][0],
         "error": metrics.permutation_error(images.S, Y),
         "error_at_start": learned.curve[0][1],
-        "errors_of_other_starts": _other_starts(images, seed),
+        "errors_of_other_starts": sorted(
+            _error_of_start(images, seed + i, pixels) for i, pixels in enumerate(images.starts, 1)
+        ),
         "error_from_nothing": metrics.permutation_error(images.S, bare.network.transform(images.X)),
         "floor": metrics.correlation_floor(images.S),
         "amari": metrics.amari_distance(P),

@@ -8,7 +8,7 @@ import gc
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,8 +52,6 @@ class Separation:
             except KeyboardInterrupt:
                 self._interrupted(reader)
 
-    # ------------------------------------------------------------------------------------------ a file
-
     def _separate_file(self, reader: "Reader") -> None:
         from .. import io
 
@@ -64,18 +62,19 @@ class Separation:
         note_input(self.console, reader, sample)
         n, k = reader.n_samples or 0, sample.shape[1]
         if n < k and o.axis is None and reader.image_shape is None:
+            shape = f"{n} samples of {k} mixtures"
             raise io.InputError(
-                f"{reader.name} has {n} samples of {k} mixtures: if it is the other way round, pass --axis 1; if not, "
-                "--axis 0"
+                f"{reader.name} has {shape}: if it is the other way round, pass --axis 1; if not, --axis 0"
             )
         if not self._resume(reader):
             d = self._count_sources(sample)
             if n < max(2, d):
                 raise io.InputError(f"{reader.name} has {n} samples: {d} sources need {max(2, d)} at the least")
-            self.network = o.new_network(d).fit(sample)
-            if hasattr(self.network, "partial_fit"):
+            network = o.new_network(d).fit(sample)
+            if hasattr(network, "partial_fit"):
                 first_pass_done = len(sample) == n
-                self.zero = self.network.n_samples_seen_ - (n if first_pass_done else 0)
+                self.zero = network.n_samples_seen_ - (n if first_pass_done else 0)
+            self.network = network  # after `zero`, so that an interruption in between saves nothing
             self._save(reader)
         if hasattr(self.network, "partial_fit"):
             self._learn(reader, n)
@@ -107,8 +106,6 @@ class Separation:
                 writer.write(self.network.transform(block))
         return io.output_files(path, d)
 
-    # ------------------------------------------------------------------------------------------ a stream
-
     def _separate_stream(self, reader: "Reader") -> None:
         """Answer each sample as it arrives, with what was learned before it."""
         from .. import io
@@ -118,19 +115,20 @@ class Separation:
         if self._resume(reader) and reader.repeatable:
             start = self.network.n_samples_seen_ - self.zero
         _load_compiled_loop(o)
-        with _garbage_collector_frozen():
-            self.console.say(f"Reading {reader.name}")
-            blocks = reader.blocks(start)
-            first = self._first_block(blocks, reader.name)
-            note_input(self.console, reader)
-            sample, stopped = io.EvenSample(_sample_rows(first.shape[1])), False
-            try:
-                with self._open_output(reader, path, first.dtype) as out, ignore_broken_pipe():
-                    stopped = self._answer(chain([first], blocks), reader, out, sample)
-                    self._check_started(self.network, reader.name, stopped)
-            finally:
-                if sample.seen:
-                    self._save(reader)
+        gc.collect()
+        gc.freeze()  # scanning the loaded modules for garbage takes longer than a sample may wait
+        self.console.say(f"Reading {reader.name}")
+        blocks = reader.blocks(start)
+        first = self._first_block(blocks, reader.name)
+        note_input(self.console, reader)
+        sample, stopped = io.EvenSample(_sample_rows(first.shape[1])), False
+        try:
+            with self._open_output(reader, path, first.dtype) as out, ignore_broken_pipe():
+                stopped = self._answer(chain([first], blocks), reader, out, sample)
+                self._check_started(self.network, reader.name, stopped)
+        finally:
+            if sample.seen:
+                self._save(reader)
         rows, files = sample.rows(), [path] if path else []
         note_input(self.console, reader, rows)
         summarize(
@@ -200,8 +198,6 @@ class Separation:
             f"{remedy}: a file starts with fewer"
         )
 
-    # ------------------------------------------------------------------------------------------ the network
-
     def _count_sources(self, block: Any) -> int:
         """Return the number of sources to look for."""
         from .. import io
@@ -262,14 +258,3 @@ def _load_compiled_loop(o: Options) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         o.new_network(2).partial_fit(X).partial_fit_transform(X[:1])
-
-
-@contextmanager
-def _garbage_collector_frozen() -> Iterator[None]:
-    """Exempt loaded modules from garbage collection: scanning them takes longer than a sample may wait."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()

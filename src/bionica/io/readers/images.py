@@ -71,24 +71,22 @@ def _pages(path: Path) -> Iterator[tuple[str, Array]]:
 @contextmanager
 def _raise_logged_errors() -> Iterator[None]:
     """Raise errors that tifffile only logs: it skips pages that it cannot read, and mixtures would be missing."""
-    messages: list[str] = []
-    logger = logging.getLogger("tifffile")
-    handler = logging.Handler(logging.ERROR)
-    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
-    propagate = logger.propagate
+
+    def emit(record: logging.LogRecord) -> None:
+        raise ValueError(record.getMessage())
+
+    logger, handler = logging.getLogger("tifffile"), logging.Handler(logging.ERROR)
+    handler.emit = emit  # type: ignore[method-assign]
     logger.addHandler(handler)
-    logger.propagate = False
     try:
         yield
     finally:
         logger.removeHandler(handler)
-        logger.propagate = propagate
-    if messages:
-        raise ValueError(messages[0])
 
 
 def thumbnails(reader: Reader, transform: Callable[[Array], Array], size: int = 240) -> tuple[Array, Array]:
     """Return mixtures and sources as images of at most about `size` pixels a side, by taking every n-th pixel."""
+    assert isinstance(reader, MatrixReader)
     assert reader.image_shape is not None
     height, width, *colours = reader.image_shape
     step = max(1, -(-max(height, width) // size))
@@ -96,10 +94,5 @@ def thumbnails(reader: Reader, transform: Callable[[Array], Array], size: int = 
     index = rows[:, np.newaxis] * width + columns
     if colours:
         index = index[..., np.newaxis] * colours[0] + np.arange(colours[0])
-    wanted, seen, X = index.ravel(), 0, []
-    for block in reader.blocks():
-        inside = wanted[np.searchsorted(wanted, seen) : np.searchsorted(wanted, seen + len(block))]
-        X.append(block[inside - seen])
-        seen += len(block)
-    mixtures = np.concatenate(X)
+    mixtures = reader.take(index.ravel())
     return mixtures.T.reshape(-1, *index.shape), transform(mixtures).T.reshape(-1, *index.shape)

@@ -168,15 +168,7 @@ def _number(cell: str) -> float | None:
 
 
 def _are_names(cells: list[str]) -> bool:
-    """Whether the cells of a first line are names of columns: words, or the numbers that pandas writes.
-
-    Examples
-    --------
-    >>> [_are_names(cells.split(",")) for cells in ("red,blue", ",0,1", "0,1,2", ",400,410")]
-    [True, True, True, True]
-    >>> [_are_names(cells.split(",")) for cells in ("1,2,3", ",7,2", "time,1")]
-    [False, False, False]
-    """
+    """Whether the cells of a first line are names of columns: words, or the numbers that pandas writes."""
     values = [_number(cell) for cell in cells]
     if all(value is None for value in values):
         return True

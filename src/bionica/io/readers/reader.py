@@ -210,7 +210,8 @@ class MatrixReader(Reader):
             self.kept, self.n_features = kept, len(kept)
         return self
 
-    def _part(self, index: Any, first: int) -> Array:
+    def take(self, index: Any, first: int = 0) -> Array:
+        """Return the samples of an index or a slice; errors count from sample `first`."""
         with explain_errors(self.name, self._kind):
             part = self._fetch(index) if self._axis == 0 else np.asarray(self._fetch((slice(None), index))).T
         return finite_floats(part if self.kept is None else np.asarray(part)[:, self.kept], self.name, first)
@@ -221,14 +222,14 @@ class MatrixReader(Reader):
     def blocks(self, start: int = 0) -> Iterator[Array]:
         """Yield the samples from index `start` on."""
         for begin in range(start, self.n_samples, self._rows):
-            yield self._part(slice(begin, min(begin + self._rows, self.n_samples)), begin)
+            yield self.take(slice(begin, min(begin + self._rows, self.n_samples)), begin)
 
     def sample(self, limit: int) -> Array:
         """Return at most `limit` samples, evenly spread."""
         if not self._gather or self.n_samples <= limit:
             return super().sample(limit)
         index = np.arange(limit) * self.n_samples // limit
-        return np.concatenate([self._part(index[i : i + 256], int(index[i])) for i in range(0, limit, 256)])
+        return np.concatenate([self.take(index[i : i + 256], int(index[i])) for i in range(0, limit, 256)])
 
     def close(self) -> None:
         """Close files."""

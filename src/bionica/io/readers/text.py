@@ -24,17 +24,10 @@ _CHUNK = 2**20
 
 
 class TextReader(Reader):
-    r"""CSV from a file or a pipe.
+    """CSV from a file or a pipe.
 
     `open_input` returns a context manager whose value is a function `read(n)`. That returns at most n bytes as soon as
     there are any, and b"" at the end.
-
-    Examples
-    --------
-    >>> import io, contextlib
-    >>> reader = TextReader("pipe", lambda: contextlib.nullcontext(io.BytesIO(b"1,2\n3,4\n").read))
-    >>> next(reader.blocks(start=1))
-    array([[3., 4.]])
     """
 
     def __init__(

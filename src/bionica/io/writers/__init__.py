@@ -40,14 +40,7 @@ def check_file(path: Path, option: str, *, force: bool, remedy: str | None = Non
 
 
 def check_output(path: Path, *, force: bool, n_sources: int = 1, image_shape: tuple[int, ...] | None = None) -> None:
-    """Raise if the sources cannot be written to `path`, before the work begins.
-
-    Examples
-    --------
-    >>> check_output(Path("x.xyz"), force=False)
-    Traceback (most recent call last):
-    bionica.io.writers.OutputError: -o x.xyz has the unknown suffix '.xyz': bionica writes .npy, .npz, .csv, ...
-    """
+    """Raise if the sources cannot be written to `path`, before the work begins."""
     suffix = path.suffix.lower()
     if suffix not in _FORMATS and suffix not in IMAGES:
         known = ", ".join((*_FORMATS, *IMAGES))
@@ -59,13 +52,7 @@ def check_output(path: Path, *, force: bool, n_sources: int = 1, image_shape: tu
 
 
 def output_files(path: Path, n_sources: int) -> list[Path]:
-    """Return the files that an output name stands for: itself, or for images one for each source.
-
-    Examples
-    --------
-    >>> [str(p) for p in output_files(Path("s.png"), 2)]
-    ['s-0.png', 's-1.png']
-    """
+    """Return the files that an output name stands for: itself, or for images one for each source."""
     suffix = path.suffix.lower()
     if suffix in IMAGES and suffix not in TIFF:
         return [path.with_name(f"{path.stem}-{i}{path.suffix}") for i in range(n_sources)]
@@ -112,16 +99,7 @@ def open_writer(path: Path, n_sources: int, dtype: Any, image_shape: tuple[int, 
 
 
 class PipeWriter:
-    r"""Lines to a pipe, flushed after each block.
-
-    Examples
-    --------
-    >>> import io
-    >>> out = io.BytesIO()
-    >>> PipeWriter(out).write(np.array([[0.5, 1.0]]))
-    >>> out.getvalue()
-    b'0.5,1.0\n'
-    """
+    """Lines to a pipe, flushed after each block."""
 
     def __init__(self, file: BinaryIO, header: bool = False) -> None:
         self._file, self._header = file, header

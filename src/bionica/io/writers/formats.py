@@ -28,13 +28,7 @@ def header_line(n_sources: int, separator: str = ",") -> bytes:
 
 
 def text_lines(block: Array, separator: str = ",") -> bytes:
-    r"""Return a block as lines of text, with as many digits as it takes to read the same numbers back.
-
-    Examples
-    --------
-    >>> text_lines(np.array([[0.1, 2.0], [0.0, 1e-9]]))
-    b'0.1,2.0\n0.0,1e-09\n'
-    """
+    """Return a block as lines of text, with as many digits as it takes to read the same numbers back."""
     digits: Callable[[float], str] = "{:.9g}".format if block.dtype == np.float32 else repr
     return "".join(separator.join(map(digits, row)) + "\n" for row in block.tolist()).encode()
 
