@@ -10,8 +10,6 @@ from .separate_options import METHODS, Options
 if TYPE_CHECKING:
     from ..io import Reader
 
-__all__ = ["Saver", "input_digest", "resume"]
-
 
 class Saver:
     """Saves a network with its progress to `path`, in one file that is always complete."""

@@ -18,8 +18,6 @@ from typing import Any, NoReturn
 
 import typer
 
-__all__ = ["Console", "fail", "ignore_broken_pipe", "sigterm_as_interrupt"]
-
 
 class Console:
     """Speaks for one command. With `data_on_stdout` results go to standard error; `notes` holds all notes, for --json."""

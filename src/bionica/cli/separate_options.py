@@ -14,8 +14,6 @@ import bionica
 if TYPE_CHECKING:
     from ..io import Reader
 
-__all__ = ["METHODS", "Options", "RawType", "check_files", "estimator_class", "open_input", "output_path"]
-
 #: --method names that do not follow from the name of the class.
 _SHORT_NAMES = {"NonnegativePCA": "npca", "TwoLayerNSM": "nsm", "MinimumVolumeCone": "cone"}
 

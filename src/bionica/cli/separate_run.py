@@ -23,8 +23,6 @@ from .separate_summary import note_input, samples_until_start, summarize
 if TYPE_CHECKING:
     from ..io import Reader
 
-__all__ = ["Separation"]
-
 #: Samples from which a network starts, and by which its fit is judged: so many, and no more than 32 MiB.
 SAMPLE, SAMPLE_BYTES = 100_000, 2**25
 

@@ -11,8 +11,6 @@ from .separate_options import Options
 if TYPE_CHECKING:
     from ..io import Reader
 
-__all__ = ["note_input", "samples_until_start", "summarize"]
-
 
 def note_input(console: Console, reader: "Reader", sample: Any = None) -> None:
     """Say how the input was read, and which columns do not look like mixtures."""

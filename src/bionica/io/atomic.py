@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["atomic_file", "is_disk_full", "partial_path", "remove", "remove_partials", "rename", "write_atomically"]
-
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:

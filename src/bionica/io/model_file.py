@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from .atomic import atomic_file
 
-__all__ = ["FORMAT", "ModelFileError", "read_model", "write_model"]
-
 #: 2: averaged weights, natural networks; 3: the inverse of the lateral weights; 4: that of the whitening layer's; 5: no product of
 #: W_ny and W_yn where one is the other's transpose, x_power in double precision.
 FORMAT = 5

@@ -10,8 +10,6 @@ from typing import Any
 
 from .atomic import write_atomically
 
-__all__ = ["Row", "write_table"]
-
 Row = dict[str, Any]
 
 

@@ -11,8 +11,6 @@ import numpy as np
 
 from .reader import InputError, MatrixReader, block_rows, close_on_error, import_optional, map_matrix
 
-__all__ = ["open_hdf5", "open_npy", "open_npz", "open_zarr"]
-
 _CHUNK_BYTES = 2**26
 
 

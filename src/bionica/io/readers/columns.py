@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from .reader import InputError
 
-__all__ = ["ALL", "Columns"]
-
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 

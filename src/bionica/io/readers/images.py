@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from .reader import InputError, MatrixReader, Reader, check_dtype, explain_errors, import_optional, spool
 
-__all__ = ["IMAGES", "TIFF", "open_images", "thumbnails"]
-
 Array = NDArray[Any]
 
 TIFF = (".tif", ".tiff")

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from .columns import ALL, Columns
 from .reader import InputError
 
-__all__ = ["BadLine", "LineParser"]
-
 Array = NDArray[Any]
 
 _SEPARATORS = ("\t", ";", ",", "|")

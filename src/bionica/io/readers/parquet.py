@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from .columns import Columns
 from .reader import InputError, Reader, block_rows, close_on_error, explain_errors, finite_floats, import_optional
 
-__all__ = ["open_parquet"]
-
 Array = NDArray[Any]
 
 

@@ -93,29 +93,21 @@ class EvenSample:
 
     def __init__(self, limit: int) -> None:
         self.limit, self.step, self.seen = limit, 1, 0
-        self._kept: Array = np.empty((0, 0))
-        self._n = 0
+        self._kept: list[Array] = []
+        self._n_kept = 0
 
     def add(self, block: Array) -> None:
         """Add the next rows of the stream."""
-        if not self.seen:
-            self._kept = np.empty((self.limit + 1, block.shape[1]), block.dtype)
-        while len(block):
-            first, room = -self.seen % self.step, len(self._kept) - self._n
-            rows = block[first :: self.step][:room]
-            self._kept[self._n : self._n + len(rows)] = rows
-            self._n += len(rows)
-            taken = len(block) if len(rows) < room else first + (room - 1) * self.step + 1
-            self.seen += taken
-            block = block[taken:]
-            if self._n > self.limit:
-                half = self._kept[: self._n : 2]
-                self._n, self.step = len(half), 2 * self.step
-                self._kept[: self._n] = half.copy()
+        self._kept.append(block[-self.seen % self.step :: self.step].copy())
+        self._n_kept += len(self._kept[-1])
+        self.seen += len(block)
+        while self._n_kept > self.limit:
+            half = self.rows()[::2].copy()
+            self._kept, self._n_kept, self.step = [half], len(half), 2 * self.step
 
     def rows(self) -> Array:
         """Return the rows kept."""
-        return self._kept[: self._n].copy()
+        return np.concatenate(self._kept) if self._kept else np.empty((0, 0))
 
 
 class Reader(ABC):

@@ -12,8 +12,6 @@ from .columns import ALL, Columns
 from .line_parser import BadLine, LineParser
 from .reader import InputError, Reader, finite_floats, spool
 
-__all__ = ["TEXT", "RawPipe", "TextReader", "open_text"]
-
 Array = NDArray[Any]
 Read = Callable[[int], bytes]
 
