@@ -103,6 +103,8 @@ class Console:
         """
         from ..io import is_disk_full
 
+        expected = (ValueError, ImportError, *expected)
+
         try:
             with sigterm_as_interrupt(), warnings.catch_warnings(), self._show_log():
                 warnings.simplefilter("always", UserWarning)
@@ -116,7 +118,7 @@ class Console:
             fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except MemoryError:
             fail(f"out of memory: {out_of_memory}")
-        except (ValueError, ImportError, *expected) as error:
+        except expected as error:
             fail(str(error))
 
     @contextmanager

@@ -47,8 +47,7 @@ def doctor(
         raise typer.BadParameter("--float32 says for which numbers to compile: give --compile too")
     console = Console(json=json)
     with console.session(interrupted="Interrupted: what is compiled already is kept"):
-        dtypes = ["float64"] * compile_loops + ["float32"] * float32
-        compiled = dict(compile_networks(console, dtypes))
+        compiled = dict(compile_networks(console, ["float64"] * compile_loops + ["float32"] * float32))
         findings = examine()
         console.result(_lines(findings), findings | ({"seconds of compiling": compiled} if compiled else {}))
     if not findings["self test"].startswith("passed") or any(isinstance(result, str) for result in compiled.values()):
@@ -142,10 +141,8 @@ def cache() -> str:
         if obstacle is None:
             return f"{sum(1 for _ in folder.rglob('*.nbc'))} loops in {folder}"
         obstacles.append(f"{folder}: {obstacle}")
-    return (
-        f"nothing can be kept ({'; '.join(obstacles)}), so that every process compiles anew: set NUMBA_CACHE_DIR to a "
-        "folder that can be written to"
-    )
+    reasons = "; ".join(obstacles)
+    return f"nothing can be kept ({reasons}), so every process compiles anew: set NUMBA_CACHE_DIR to a writable folder"
 
 
 def why_not_writable(folder: Path) -> str | None:

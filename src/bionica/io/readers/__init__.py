@@ -10,17 +10,7 @@ from .parquet import open_parquet
 from .reader import EvenSample, InputError, Reader, explain_errors, import_optional
 from .text import TEXT, RawPipe, TextReader, open_text
 
-__all__ = [
-    "FORMATS",
-    "Columns",
-    "EvenSample",
-    "InputError",
-    "RawPipe",
-    "Reader",
-    "TextReader",
-    "import_optional",
-    "open_reader",
-]
+__all__ = ["Columns", "EvenSample", "InputError", "RawPipe", "Reader", "TextReader", "import_optional", "open_reader"]
 
 FORMATS = (".npy", ".npz", *TEXT, ".parquet", ".h5", ".hdf5", ".zarr", *IMAGES)
 

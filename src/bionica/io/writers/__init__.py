@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,7 +19,7 @@ _FORMATS = {
     ".npy": formats.npy_file,
     ".npz": formats.npz_file,
     ".csv": formats.csv_file,
-    **dict.fromkeys((".tsv", ".txt", ".dat"), formats.tsv_file),
+    **dict.fromkeys((".tsv", ".txt", ".dat"), partial(formats.csv_file, separator="\t")),
     ".parquet": formats.parquet_file,
     **dict.fromkeys((".h5", ".hdf5"), formats.hdf5_file),
     ".zarr": formats.zarr_file,
@@ -80,22 +81,22 @@ def open_writer(path: Path, n_sources: int, dtype: Any, image_shape: tuple[int, 
     (3, 2)
     """
     suffix, files = path.suffix.lower(), output_files(path, n_sources)
-    partials = [partial_path(file) for file in files]
+    parts = [partial_path(file) for file in files]
     try:
-        for partial in partials:
-            remove(partial)  # left by a killed process
+        for part in parts:
+            remove(part)  # left by a killed process
         if suffix in IMAGES:
             assert image_shape is not None
-            opened = formats.image_files(partials, suffix, n_sources, np.dtype(dtype), image_shape)
+            opened = formats.image_files(parts, suffix, n_sources, np.dtype(dtype), image_shape)
         else:
-            opened = _FORMATS[suffix](partials[0], n_sources, np.dtype(dtype))
+            opened = _FORMATS[suffix](parts[0], n_sources, np.dtype(dtype))
         with opened as append:
             yield Writer(append)
-        for partial, file in zip(partials, files, strict=True):
-            rename(partial, file)
+        for part, file in zip(parts, files, strict=True):
+            rename(part, file)
     finally:
-        for partial in partials:
-            remove(partial)
+        for part in parts:
+            remove(part)
 
 
 class PipeWriter:

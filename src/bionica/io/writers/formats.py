@@ -48,13 +48,6 @@ def csv_file(path: Path, n_sources: int, dtype: Any, separator: str = ",") -> It
 
 
 @contextmanager
-def tsv_file(path: Path, n_sources: int, dtype: Any) -> Iterator[Append]:
-    """Values separated by tabs, with a header."""
-    with csv_file(path, n_sources, dtype, "\t") as append:
-        yield append
-
-
-@contextmanager
 def npy_file(path: Path, n_sources: int, dtype: Any) -> Iterator[Append]:
     """A .npy file, C-ordered."""
     with path.open("wb") as file, _npy(file, n_sources, dtype) as append:
