@@ -58,10 +58,8 @@ def demo(
     Exit status: 0 done, 1 files or packages in the way, 2 wrong usage, 130 interrupted.
     """
     console = Console(json=json, quiet=quiet)
-    with console.session(
-        interrupted="Interrupted: the page was not written; bionica demo starts anew",
-        disk_full="free some space, or choose another folder with --output",
-    ):
+    interrupted = "Interrupted: the page was not written; bionica demo starts anew"
+    with console.session(interrupted=interrupted, disk_full="free some space, or choose another folder with --output"):
         _check(output)
         found = _run(output, seed, console)
         others = found["errors_of_other_starts"]
@@ -134,15 +132,14 @@ def _mixed_images(seed: int) -> MixedImages:
 
 def _learn(images: MixedImages, seed: int, *, offline_start: bool, advance: Callable[..., None]) -> LearnedNetwork:
     """Let a network learn chunk by chunk, and measure its error after each."""
-    from .. import TwoCompartmentNICA, metrics
+    from .. import TwoCompartmentNICA
 
     network = TwoCompartmentNICA(len(NAMES), random_state=seed)
-    S, X = images.S[images.watched], images.X[images.watched]
     curve: list[tuple[int, float]] = []
     seconds = 0.0
 
     def measure() -> str:
-        curve.append((network.n_samples_seen_, metrics.permutation_error(S, network.transform(X))))
+        curve.append((network.n_samples_seen_, _watched_error(images, network)))
         return f"error {curve[-1][1]:.4f}"
 
     if offline_start:
@@ -157,11 +154,9 @@ def _learn(images: MixedImages, seed: int, *, offline_start: bool, advance: Call
     return LearnedNetwork(network, curve, len(images.order) / seconds)
 
 
-def _error_of_start(images: MixedImages, seed: int, pixels: Any) -> float:
-    """Return the error of an offline start on these pixels."""
-    from .. import TwoCompartmentNICA, metrics
+def _watched_error(images: MixedImages, network: Any) -> float:
+    from .. import metrics
 
-    network = TwoCompartmentNICA(len(NAMES), random_state=seed % 2**32).fit(images.X[pixels])
     return metrics.permutation_error(images.S[images.watched], network.transform(images.X[images.watched]))
 
 
@@ -171,8 +166,12 @@ def _findings(
     """Return the numbers, the recovered sources in the order of the sources, and W_xz, W_zz, W_zz^-1 W_xz A."""
     import numpy as np
 
-    from .. import metrics
+    from .. import TwoCompartmentNICA, metrics
 
+    others = (
+        TwoCompartmentNICA(len(NAMES), random_state=(seed + i) % 2**32).fit(images.X[pixels])
+        for i, pixels in enumerate(images.starts, 1)
+    )
     Y = learned.network.transform(images.X)
     match = metrics.match_sources(images.S, Y)
     Y = Y[:, match.permutation]
@@ -189,9 +188,7 @@ def _findings(
         "offline_start_samples": learned.curve[0][0],
         "error": metrics.permutation_error(images.S, Y),
         "error_at_start": learned.curve[0][1],
-        "errors_of_other_starts": sorted(
-            _error_of_start(images, seed + i, pixels) for i, pixels in enumerate(images.starts, 1)
-        ),
+        "errors_of_other_starts": sorted(_watched_error(images, network) for network in others),
         "error_from_nothing": metrics.permutation_error(images.S, bare.network.transform(images.X)),
         "floor": metrics.correlation_floor(images.S),
         "amari": metrics.amari_distance(P),

@@ -1,7 +1,7 @@
 """Writers of sources: `open_writer` chooses a format by the suffix of the file."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from . import formats
 
 __all__ = ["OutputError", "PipeWriter", "Writer", "check_file", "check_output", "open_writer", "output_files"]
 
-_FORMATS = {
+_FORMATS: dict[str, Callable[[Path, int, Any], AbstractContextManager[formats.Append]]] = {
     ".npy": formats.npy_file,
     ".npz": formats.npz_file,
     ".csv": formats.csv_file,
