@@ -85,11 +85,11 @@ def open_writer(path: Path, n_sources: int, dtype: Any, image_shape: tuple[int, 
     try:
         for part in parts:
             remove(part)  # left by a killed process
-        if suffix in IMAGES:
+        if suffix in _FORMATS:
+            opened = _FORMATS[suffix](parts[0], n_sources, np.dtype(dtype))
+        else:
             assert image_shape is not None
             opened = formats.image_files(parts, suffix, n_sources, np.dtype(dtype), image_shape)
-        else:
-            opened = _FORMATS[suffix](parts[0], n_sources, np.dtype(dtype))
         with opened as append:
             yield Writer(append)
         for part, file in zip(parts, files, strict=True):
