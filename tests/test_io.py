@@ -41,7 +41,7 @@ def small_blocks(monkeypatch):
     for module in ("reader", "arrays", "parquet"):
         monkeypatch.setattr(f"bionica.io.readers.{module}.block_rows", lambda k: 128)
     monkeypatch.setattr("bionica.io.readers.text._CHUNK", 2000)
-    monkeypatch.setattr("bionica.io.readers.line_parser._ARROW_BYTES", 1000)
+    monkeypatch.setattr("bionica.io.readers.text._ARROW_BYTES", 1000)
 
 
 def write(path, X, shape=None):
@@ -215,22 +215,22 @@ def outcome(path, **how):
 )
 @pytest.mark.parametrize("columns", [Columns(), Columns(None, "1")])
 def test_pyarrow_and_the_line_parser_read_the_same(tmp_path, X, monkeypatch, change, columns):
-    from bionica.io.readers import line_parser
+    from bionica.io.readers import text
 
-    monkeypatch.setattr("bionica.io.readers.text._CHUNK", 5000)
-    monkeypatch.setattr(line_parser, "_ARROW_BYTES", 1000)
+    monkeypatch.setattr(text, "_CHUNK", 5000)
+    monkeypatch.setattr(text, "_ARROW_BYTES", 1000)
     lines = change([";".join(map(repr, row)) for row in X.tolist()])
     (tmp_path / "x.csv").write_text("\n".join(lines))
     parsed = []
-    with_arrow = line_parser.LineParser._parse_with_arrow
+    with_arrow = text.LineParser._parse_with_arrow
     monkeypatch.setattr(
-        line_parser.LineParser,
+        text.LineParser,
         "_parse_with_arrow",
         lambda self, chunk: (block := with_arrow(self, chunk), parsed.append(block is not None))[0],
     )
     found = outcome(tmp_path / "x.csv", columns=columns)
     assert sum(parsed) > 5  # most chunks hold nothing but numbers
-    monkeypatch.setattr(line_parser, "_arrow", lambda: None)
+    monkeypatch.setattr(text, "_arrow", lambda: None)
     assert outcome(tmp_path / "x.csv", columns=columns) == found
 
 

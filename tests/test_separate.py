@@ -499,8 +499,8 @@ def test_what_a_killed_run_left_is_gone_after_the_next(tmp_path, problem, suffix
     x = write(tmp_path / "x.tif", X, shape) if suffix == ".png" else write(tmp_path / "x.npy", X)
     script = (
         "import os, sys, pathlib, numpy as np; from bionica.io import open_writer\n"
-        "from bionica.io.writers import image_files\n"
-        "image_files._write_image = lambda path, *_: path.write_bytes(b'half') and (str(path).count('-1.') and os._exit(9))\n"
+        "from bionica.io.writers import formats\n"
+        "formats._write_image = lambda path, *_: path.write_bytes(b'half') and (str(path).count('-1.') and os._exit(9))\n"
         f"with open_writer(pathlib.Path('y{suffix}'), 3, 'float64', {shape}) as writer:\n"
         "    writer.write(np.ones((4000, 3)))\n"
         "    if '.png' not in sys.argv[1]: os._exit(9)\n"

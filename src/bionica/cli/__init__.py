@@ -17,11 +17,8 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_show_locals=False,
 )
-app.command()(demo)
-app.command()(doctor)
-app.command()(reproduce)
-app.command()(separate)
-app.command()(sweep)
+for command in (demo, doctor, reproduce, separate, sweep):
+    app.command()(command)
 
 
 def _version(value: bool) -> None:

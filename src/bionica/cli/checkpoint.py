@@ -10,8 +10,6 @@ from .separate_options import METHODS, Options
 if TYPE_CHECKING:
     from ..io import Reader
 
-__all__ = ["Saver", "input_digest", "resume"]
-
 
 class Saver:
     """Saves a network with its progress to `path`, in one file that is always complete."""
@@ -19,25 +17,21 @@ class Saver:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._pool = ThreadPoolExecutor(1)
-        self._saves: list[Future[None]] = []
+        self._last: Future[None] | None = None
 
-    def save(self, network: Any, progress: dict[str, Any]) -> None:
-        """Save now."""
-        self.save_in_background(network, progress)
-        while self._saves:
-            self._saves.pop(0).result()
-
-    def save_in_background(self, network: Any, progress: dict[str, Any]) -> None:
-        """Save the network as it is now, while it goes on learning. A later save replaces one that has not begun."""
+    def save(self, network: Any, progress: dict[str, Any], *, in_background: bool = False) -> None:
+        """Save the network as it is now. In the background it may go on learning, and a slow disk skips saves."""
         from .. import io
         from ..estimators._persistence import contents
 
-        for save in [save for save in self._saves if save.done()]:
-            self._saves.remove(save)
-            save.result()  # raises if it failed
-        self._saves = [save for save in self._saves if not save.cancel()]
+        if self._last is not None:
+            if in_background and not self._last.done():
+                return
+            self._last.result()  # raises if it failed
         header, arrays = contents(network)
-        self._saves.append(self._pool.submit(io.write_model, self.path, header | {"progress": progress}, arrays))
+        self._last = self._pool.submit(io.write_model, self.path, header | {"progress": progress}, arrays)
+        if not in_background:
+            self._last.result()
 
 
 def input_digest(reader: "Reader") -> str | None:
@@ -48,10 +42,7 @@ def input_digest(reader: "Reader") -> str | None:
 
 
 def resume(path: Path, o: Options, reader: "Reader") -> tuple[Any, int]:
-    """Load the network of an earlier run, and the number of samples that it had seen before it began with the input.
-
-    Raises InputError if the network does not belong to the input or to the options.
-    """
+    """Load the network of an earlier run, and the number of samples that it had seen before it began with the input."""
     from .. import io, load
 
     network, progress = load(path), io.read_model(path)[0].get("progress", {})
@@ -68,9 +59,8 @@ def resume(path: Path, o: Options, reader: "Reader") -> tuple[Any, int]:
     for option in ("use", "skip"):
         now, before = getattr(o, option), progress.get(option)
         if now != before and progress:
-            raise io.InputError(
-                f"{path} learned with {_in_words(option, before)}: give the same now, not {_in_words(option, now)}"
-            )
+            words = [f"--{option} {value}" if value else f"no --{option}" for value in (before, now)]
+            raise io.InputError(f"{path} learned with {words[0]}: give the same now, not {words[1]}")
     if reader.repeatable and not o.follow:
         n_samples = progress.get("n_samples")
         if n_samples not in (None, reader.n_samples):
@@ -84,7 +74,3 @@ def resume(path: Path, o: Options, reader: "Reader") -> tuple[Any, int]:
                 f"To continue with other data, pipe them: cat MORE.csv | bionica separate - --model {path} --resume"
             )
     return network, int(progress.get("zero", network.n_samples_seen_))
-
-
-def _in_words(option: str, value: str | None) -> str:
-    return f"--{option} {value}" if value else f"no --{option}"

@@ -18,24 +18,9 @@ from typing import Any, NoReturn
 
 import typer
 
-__all__ = ["Console", "fail", "ignore_broken_pipe", "sigterm_as_interrupt"]
-
 
 class Console:
-    """Speaks for one command.
-
-    Parameters
-    ----------
-    json, quiet : bool
-        The options of the command.
-    data_on_stdout : bool, default=False
-        Whether standard output carries data, so that results go to standard error.
-
-    Attributes
-    ----------
-    notes : list of str
-        What the user should know, for --json.
-    """
+    """Speaks for one command. With `data_on_stdout` results go to standard error; `notes` holds all notes, for --json."""
 
     def __init__(self, *, json: bool = False, quiet: bool = False, data_on_stdout: bool = False) -> None:
         self.json, self.quiet, self.data_on_stdout = json, quiet, data_on_stdout
@@ -113,19 +98,17 @@ class Console:
     ) -> Iterator[None]:
         """Run a command: show warnings and log records, and end with one line rather than with a traceback.
 
-        Parameters
-        ----------
-        interrupted : str
-            What to say after Ctrl-C or SIGTERM.
-        disk_full, out_of_memory : str
-            What to do about it.
-        expected : tuple of exception types
-            Exceptions whose message is meant for the user, beside OSError, ValueError and ImportError.
+        `interrupted` is said after Ctrl-C or SIGTERM, `disk_full` and `out_of_memory` are the remedies, and `expected` are
+        exceptions whose message is meant for the user, beside OSError, ValueError and ImportError.
         """
         from ..io import is_disk_full
 
+        expected = (ValueError, ImportError, *expected)
+
         try:
-            with sigterm_as_interrupt(), self._show_warnings(), self._show_log():
+            with sigterm_as_interrupt(), warnings.catch_warnings(), self._show_log():
+                warnings.simplefilter("always", UserWarning)
+                warnings.showwarning = lambda message, *_, **__: self.note(str(message))
                 yield
         except KeyboardInterrupt:
             self.interrupted(interrupted)
@@ -135,22 +118,18 @@ class Console:
             fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except MemoryError:
             fail(f"out of memory: {out_of_memory}")
-        except (ValueError, ImportError) as error:
-            fail(str(error))
         except expected as error:
             fail(str(error))
 
     @contextmanager
-    def _show_warnings(self) -> Iterator[None]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = lambda message, *_, **__: self.note(str(message))
-            yield
-
-    @contextmanager
     def _show_log(self) -> Iterator[None]:
         """Show what the library logs, for example that it compiles a loop."""
-        logger, handler = logging.getLogger("bionica"), _LogHandler(self)
+
+        def emit(record: logging.LogRecord) -> None:
+            (self.note if record.levelno >= logging.WARNING else self.say)(record.getMessage())
+
+        logger, handler = logging.getLogger("bionica"), logging.Handler(logging.INFO)
+        handler.emit = emit  # type: ignore[method-assign]
         before = logger.level, logger.propagate
         logger.addHandler(handler)
         logger.setLevel(logging.INFO)
@@ -160,16 +139,6 @@ class Console:
         finally:
             logger.removeHandler(handler)
             logger.level, logger.propagate = before
-
-
-class _LogHandler(logging.Handler):
-    def __init__(self, console: Console) -> None:
-        super().__init__(logging.INFO)
-        self._console = console
-
-    def emit(self, record: logging.LogRecord) -> None:
-        show = self._console.note if record.levelno >= logging.WARNING else self._console.say
-        show(record.getMessage())
 
 
 def _finite(data: Any) -> Any:

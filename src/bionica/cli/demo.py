@@ -3,9 +3,8 @@
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -13,33 +12,24 @@ from .console import Console
 
 NAMES = ("camera", "brick", "gravel")
 PASSES = 2
-#: Pixels on which the error is measured while the network learns.
-WATCHED = 10_000
-#: Other starts, from other pixels and seeds: the error differs between them.
-STARTS = 5
-#: Pixels between two measurements of the error.
-CHUNK = 4096
+WATCHED = 10_000  # pixels on which the error is measured while the network learns
+STARTS = 5  # other starts, from other pixels and seeds: the error differs between them
+CHUNK = 4096  # pixels between two measurements of the error
 
 
-@dataclass(frozen=True)
-class MixedImages:
-    """Images S, their mixtures X and the mixing matrix A, with indices of pixels.
-
-    `watched` are the pixels on which the error is measured, `first` those of the offline start, `starts` those of other
-    starts, and `order` is the order in which the network sees the pixels.
-    """
+class MixedImages(NamedTuple):
+    """Images S, their mixtures X = S A', and indices of pixels."""
 
     S: Any
     X: Any
     A: Any
-    watched: Any
-    first: Any
-    starts: Any
-    order: Any
+    watched: Any  # pixels on which the error is measured
+    first: Any  # those of the offline start
+    starts: Any  # those of other starts
+    order: Any  # the order in which the network sees the pixels
 
 
-@dataclass(frozen=True)
-class LearnedNetwork:
+class LearnedNetwork(NamedTuple):
     """A network that has learned, its error after so many samples, and its speed."""
 
     network: Any
@@ -49,9 +39,7 @@ class LearnedNetwork:
 
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the picture and the page.")] = Path("demo"),
-    seed: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, help="Of the initial weights and the order of the pixels.")
-    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of the weights and the order of the pixels.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
@@ -70,10 +58,8 @@ def demo(
     Exit status: 0 done, 1 files or packages in the way, 2 wrong usage, 130 interrupted.
     """
     console = Console(json=json, quiet=quiet)
-    with console.session(
-        interrupted="Interrupted: the page was not written; bionica demo starts anew",
-        disk_full="free some space, or choose another folder with --output",
-    ):
+    interrupted = "Interrupted: the page was not written; bionica demo starts anew"
+    with console.session(interrupted=interrupted, disk_full="free some space, or choose another folder with --output"):
         _check(output)
         found = _run(output, seed, console)
         others = found["errors_of_other_starts"]
@@ -100,9 +86,8 @@ def _check(output: Path) -> None:
         try:
             __import__(module)
         except ImportError:
-            raise ImportError(
-                f"the demo needs {package}, which is not installed: pip install 'bionica[plot]'"
-            ) from None
+            message = f"the demo needs {package}, which is not installed: pip install 'bionica[plot]'"
+            raise ImportError(message) from None
 
 
 def _run(output: Path, seed: int, console: Console) -> dict[str, Any]:
@@ -124,10 +109,10 @@ def _run(output: Path, seed: int, console: Console) -> dict[str, Any]:
     found["seconds"] = round(time.perf_counter() - started, 3)
     page = demo_page(found, learned.curve, bare.curve, weights, picture).encode()
     output.mkdir(parents=True, exist_ok=True)
-    files = {"figure": output / "separation.png", "page": output / "demo.html"}
-    write_atomically(files["figure"], picture)
-    write_atomically(files["page"], page)
-    return found | {name: str(file) for name, file in files.items()}
+    for name, file, content in (("figure", "separation.png", picture), ("page", "demo.html", page)):
+        write_atomically(output / file, content)
+        found[name] = str(output / file)
+    return found
 
 
 def _mixed_images(seed: int) -> MixedImages:
@@ -147,15 +132,14 @@ def _mixed_images(seed: int) -> MixedImages:
 
 def _learn(images: MixedImages, seed: int, *, offline_start: bool, advance: Callable[..., None]) -> LearnedNetwork:
     """Let a network learn chunk by chunk, and measure its error after each."""
-    from .. import TwoCompartmentNICA, metrics
+    from .. import TwoCompartmentNICA
 
     network = TwoCompartmentNICA(len(NAMES), random_state=seed)
-    S, X = images.S[images.watched], images.X[images.watched]
     curve: list[tuple[int, float]] = []
     seconds = 0.0
 
     def measure() -> str:
-        curve.append((network.n_samples_seen_, metrics.permutation_error(S, network.transform(X))))
+        curve.append((network.n_samples_seen_, _watched_error(images, network)))
         return f"error {curve[-1][1]:.4f}"
 
     if offline_start:
@@ -170,16 +154,10 @@ def _learn(images: MixedImages, seed: int, *, offline_start: bool, advance: Call
     return LearnedNetwork(network, curve, len(images.order) / seconds)
 
 
-def _other_starts(images: MixedImages, seed: int) -> list[float]:
-    """Return the errors of offline starts on other pixels with other seeds, in order."""
-    from .. import TwoCompartmentNICA, metrics
+def _watched_error(images: MixedImages, network: Any) -> float:
+    from .. import metrics
 
-    S, X = images.S[images.watched], images.X[images.watched]
-    networks = (
-        TwoCompartmentNICA(len(NAMES), random_state=(seed + 1 + i) % 2**32).fit(images.X[pixels])
-        for i, pixels in enumerate(images.starts)
-    )
-    return sorted(metrics.permutation_error(S, network.transform(X)) for network in networks)
+    return metrics.permutation_error(images.S[images.watched], network.transform(images.X[images.watched]))
 
 
 def _findings(
@@ -188,8 +166,12 @@ def _findings(
     """Return the numbers, the recovered sources in the order of the sources, and W_xz, W_zz, W_zz^-1 W_xz A."""
     import numpy as np
 
-    from .. import metrics
+    from .. import TwoCompartmentNICA, metrics
 
+    others = (
+        TwoCompartmentNICA(len(NAMES), random_state=(seed + i) % 2**32).fit(images.X[pixels])
+        for i, pixels in enumerate(images.starts, 1)
+    )
     Y = learned.network.transform(images.X)
     match = metrics.match_sources(images.S, Y)
     Y = Y[:, match.permutation]
@@ -206,7 +188,7 @@ def _findings(
         "offline_start_samples": learned.curve[0][0],
         "error": metrics.permutation_error(images.S, Y),
         "error_at_start": learned.curve[0][1],
-        "errors_of_other_starts": _other_starts(images, seed),
+        "errors_of_other_starts": sorted(_watched_error(images, network) for network in others),
         "error_from_nothing": metrics.permutation_error(images.S, bare.network.transform(images.X)),
         "floor": metrics.correlation_floor(images.S),
         "amari": metrics.amari_distance(P),

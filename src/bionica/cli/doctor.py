@@ -2,11 +2,13 @@
 
 import logging
 import os
+import platform
 import tempfile
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -45,8 +47,7 @@ def doctor(
         raise typer.BadParameter("--float32 says for which numbers to compile: give --compile too")
     console = Console(json=json)
     with console.session(interrupted="Interrupted: what is compiled already is kept"):
-        dtypes = ["float64"] * compile_loops + ["float32"] * float32
-        compiled = dict(compile_networks(console, dtypes))
+        compiled = dict(compile_networks(console, ["float64"] * compile_loops + ["float32"] * float32))
         findings = examine()
         console.result(_lines(findings), findings | ({"seconds of compiling": compiled} if compiled else {}))
     if not findings["self test"].startswith("passed") or any(isinstance(result, str) for result in compiled.values()):
@@ -96,8 +97,6 @@ def _networks() -> Iterator[tuple[str, Any]]:
 
 def examine() -> dict[str, Any]:
     """Collect what `bionica doctor` prints."""
-    import platform
-
     import numba
 
     from .. import __version__
@@ -119,11 +118,9 @@ def examine() -> dict[str, Any]:
 
 def installed(name: str) -> str:
     """Return the version of a package, or 'missing'."""
-    from importlib.metadata import PackageNotFoundError, version
-
     try:
-        return version(name)
-    except PackageNotFoundError:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
         return "missing"
 
 
@@ -134,7 +131,6 @@ def cache() -> str:
     from .. import engines
 
     config: Any = numba.config
-
     if config.DISABLE_JIT:
         return "the JIT is off (NUMBA_DISABLE_JIT): everything runs interpreted, hundreds of times slower"
     home = os.path.expanduser(os.environ.get("XDG_CACHE_HOME", "~/.cache"))  # noqa: PTH111 - a user may have no home
@@ -145,10 +141,8 @@ def cache() -> str:
         if obstacle is None:
             return f"{sum(1 for _ in folder.rglob('*.nbc'))} loops in {folder}"
         obstacles.append(f"{folder}: {obstacle}")
-    return (
-        f"nothing can be kept ({'; '.join(obstacles)}), so that every process compiles anew: set NUMBA_CACHE_DIR to a "
-        "folder that can be written to"
-    )
+    reasons = "; ".join(obstacles)
+    return f"nothing can be kept ({reasons}), so every process compiles anew: set NUMBA_CACHE_DIR to a writable folder"
 
 
 def why_not_writable(folder: Path) -> str | None:
@@ -168,9 +162,7 @@ def gpu() -> str:
     if installed("numba-cuda") == "missing":
         return "numba-cuda is not installed (pip install 'bionica[cuda]')"
     try:
-        import importlib
-
-        cuda: Any = importlib.import_module("numba.cuda")
+        cuda: Any = import_module("numba.cuda")
         return str(cuda.get_current_device().name) if cuda.is_available() else "none that numba-cuda can use"
     except Exception as error:  # a driver can fail in any way, and the other findings must be printed
         return f"none ({error})"

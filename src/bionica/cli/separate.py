@@ -9,6 +9,12 @@ from .console import Console
 from .separate_options import METHODS, Options, RawType, estimator_class
 from .separate_run import Separation
 
+_INPUT_HELP = """Mixtures: .npy .npz .csv .tsv .parquet .h5 .zarr, a TIFF of several pages, several images of one shape, or -
+for standard input (CSV, or raw numbers with --columns)."""
+_USE_HELP = "Columns that are mixtures, by name or number from 1: red,blue or 2-4,7. By default all but an index."
+_JSON_HELP = """Print the findings as one line of JSON and nothing else: to standard output, or to standard error if the
+sources go to standard output."""
+
 
 def _known_method(method: str) -> str:
     if method not in METHODS:
@@ -17,21 +23,11 @@ def _known_method(method: str) -> str:
 
 
 def separate(
-    inputs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="INPUT...",
-            help="Mixtures: .npy .npz .csv .tsv .parquet .h5 .zarr, a TIFF of several pages, several images of one "
-            "shape, or - for standard input (CSV, or raw numbers with --columns).",
-        ),
-    ],
+    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help=_INPUT_HELP)],
     output: Annotated[
         str | None,
         typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            help="File for the sources; its suffix says the format. - is standard output.",
+            "--output", "-o", metavar="OUT", help="File for the sources; its suffix is the format. - is stdout."
         ),
     ] = None,
     sources: Annotated[
@@ -47,23 +43,15 @@ def separate(
         ),
     ] = "two-compartment",
     axis: Annotated[
-        int | None,
-        typer.Option(min=0, max=1, help="Axis of the matrix that holds the samples: 0 (rows) or 1 (columns)."),
+        int | None, typer.Option(min=0, max=1, help="Axis that holds the samples: 0 (rows) or 1 (columns).")
     ] = None,
     dataset: Annotated[str | None, typer.Option(help="Array to read in an .npz, .h5 or .zarr of several.")] = None,
-    use: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMNS",
-            help="Columns that are mixtures, by name or number from 1: red,blue or 2-4,7. By default all but an index.",
-        ),
-    ] = None,
+    use: Annotated[str | None, typer.Option(metavar="COLUMNS", help=_USE_HELP)] = None,
     skip: Annotated[
         str | None, typer.Option(metavar="COLUMNS", help="Columns that are no mixtures, a time for instance.")
     ] = None,
     columns: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Standard input is raw numbers, not text: N to a sample."),
+        int | None, typer.Option(min=1, metavar="N", help="Standard input is raw numbers, not text: N to a sample.")
     ] = None,
     dtype: Annotated[RawType, typer.Option(help="Type of the raw numbers.")] = RawType.float64,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the input.")] = 1,
@@ -78,17 +66,8 @@ def separate(
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Same seed, same bits.")] = 0,
     report: Annotated[Path | None, typer.Option(help="File for a page of numbers and pictures, page.html.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
-    json: Annotated[
-        bool,
-        typer.Option(
-            "--json",
-            help="Print the findings as one line of JSON and nothing else: to standard output, or to standard error if "
-            "the sources go to standard output.",
-        ),
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print nothing but errors, and what --json asks for.")
-    ] = False,
+    json: Annotated[bool, typer.Option("--json", help=_JSON_HELP)] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and what --json asks for only.")] = False,
 ) -> None:
     """Find the nonnegative sources of mixtures in files or from a pipe, in bounded memory.
 

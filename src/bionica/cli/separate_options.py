@@ -14,33 +14,20 @@ import bionica
 if TYPE_CHECKING:
     from ..io import Reader
 
-__all__ = ["METHODS", "Options", "RawType", "check_files", "estimator_class", "open_input", "output_path"]
-
 #: --method names that do not follow from the name of the class.
 _SHORT_NAMES = {"NonnegativePCA": "npca", "TwoLayerNSM": "nsm", "MinimumVolumeCone": "cone"}
 
 
 def _method_name(class_name: str) -> str:
-    """Return the --method name of an estimator.
-
-    Examples
-    --------
-    >>> _method_name("TwoCompartmentNICA"), _method_name("NonnegativePCA")
-    ('two-compartment', 'npca')
-    """
+    """Return the --method name of an estimator: two-compartment for TwoCompartmentNICA."""
     words = re.findall("[A-Z][a-z]*", class_name.removesuffix("NICA"))
     return _SHORT_NAMES.get(class_name) or "-".join(words).lower()
 
 
 #: --method name -> class name, for every public estimator that separates, except OfflineNICA, which needs all samples in
 #: memory. They are found by name, because importing the classes takes most of a second.
-METHODS = dict(
-    sorted(
-        (_method_name(name), name)
-        for name in bionica.__all__
-        if name in _SHORT_NAMES or (name.endswith("NICA") and name != "OfflineNICA")
-    )
-)
+_CLASSES = [name for name in bionica.__all__ if name in _SHORT_NAMES or name.endswith("NICA")]
+METHODS = dict(sorted((_method_name(name), name) for name in _CLASSES if name != "OfflineNICA"))
 
 
 def estimator_class(method: str) -> Any:

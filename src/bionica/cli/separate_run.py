@@ -8,7 +8,7 @@ import gc
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +22,6 @@ from .separate_summary import note_input, samples_until_start, summarize
 
 if TYPE_CHECKING:
     from ..io import Reader
-
-__all__ = ["Separation"]
 
 #: Samples from which a network starts, and by which its fit is judged: so many, and no more than 32 MiB.
 SAMPLE, SAMPLE_BYTES = 100_000, 2**25
@@ -52,8 +50,6 @@ class Separation:
             except KeyboardInterrupt:
                 self._interrupted(reader)
 
-    # ------------------------------------------------------------------------------------------ a file
-
     def _separate_file(self, reader: "Reader") -> None:
         from .. import io
 
@@ -64,9 +60,9 @@ class Separation:
         note_input(self.console, reader, sample)
         n, k = reader.n_samples or 0, sample.shape[1]
         if n < k and o.axis is None and reader.image_shape is None:
+            shape = f"{n} samples of {k} mixtures"
             raise io.InputError(
-                f"{reader.name} has {n} samples of {k} mixtures: if it is the other way round, pass --axis 1; if not, "
-                "--axis 0"
+                f"{reader.name} has {shape}: if it is the other way round, pass --axis 1; if not, --axis 0"
             )
         if not self._resume(reader):
             d = self._count_sources(sample)
@@ -76,7 +72,7 @@ class Separation:
             if hasattr(network, "partial_fit"):
                 first_pass_done = len(sample) == n
                 self.zero = network.n_samples_seen_ - (n if first_pass_done else 0)
-            self.network = network
+            self.network = network  # after `zero`, so that an interruption in between saves nothing
             self._save(reader)
         if hasattr(self.network, "partial_fit"):
             self._learn(reader, n)
@@ -108,8 +104,6 @@ class Separation:
                 writer.write(self.network.transform(block))
         return io.output_files(path, d)
 
-    # ------------------------------------------------------------------------------------------ a stream
-
     def _separate_stream(self, reader: "Reader") -> None:
         """Answer each sample as it arrives, with what was learned before it."""
         from .. import io
@@ -119,19 +113,20 @@ class Separation:
         if self._resume(reader) and reader.repeatable:
             start = self.network.n_samples_seen_ - self.zero
         _load_compiled_loop(o)
-        with _garbage_collector_frozen():
-            self.console.say(f"Reading {reader.name}")
-            blocks = reader.blocks(start)
-            first = self._first_block(blocks, reader.name)
-            note_input(self.console, reader)
-            sample, stopped = io.EvenSample(_sample_rows(first.shape[1])), False
-            try:
-                with self._open_output(reader, path, first.dtype) as out, ignore_broken_pipe():
-                    stopped = self._answer(chain([first], blocks), reader, out, sample)
-                    self._check_started(self.network, reader.name, stopped)
-            finally:
-                if sample.seen:
-                    self._save(reader)
+        gc.collect()
+        gc.freeze()  # scanning the loaded modules for garbage takes longer than a sample may wait
+        self.console.say(f"Reading {reader.name}")
+        blocks = reader.blocks(start)
+        first = self._first_block(blocks, reader.name)
+        note_input(self.console, reader)
+        sample, stopped = io.EvenSample(_sample_rows(first.shape[1])), False
+        try:
+            with self._open_output(reader, path, first.dtype) as out, ignore_broken_pipe():
+                stopped = self._answer(chain([first], blocks), reader, out, sample)
+                self._check_started(self.network, reader.name, stopped)
+        finally:
+            if sample.seen:
+                self._save(reader)
         rows, files = sample.rows(), [path] if path else []
         note_input(self.console, reader, rows)
         summarize(
@@ -156,7 +151,7 @@ class Separation:
         from .. import io
 
         if path is None:
-            return io.PipeWriter(typer.get_binary_stream("stdout"), header=bool(reader.header))
+            return nullcontext(io.PipeWriter(typer.get_binary_stream("stdout"), header=bool(reader.header)))
         return io.open_writer(path, self.network.n_components, dtype)
 
     def _first_block(self, blocks: Iterator[Any], name: str) -> Any:
@@ -201,8 +196,6 @@ class Separation:
             f"{remedy}: a file starts with fewer"
         )
 
-    # ------------------------------------------------------------------------------------------ the network
-
     def _count_sources(self, block: Any) -> int:
         """Return the number of sources to look for."""
         from .. import io
@@ -233,16 +226,10 @@ class Separation:
         again = reader.repeatable and not self.options.follow
         if again and self.begins is None:
             self.begins = input_digest(reader)
-        progress = {
-            "zero": self.zero,
-            "n_samples": reader.n_samples if again else None,
-            "begins": self.begins,
-            "use": self.options.use,
-            "skip": self.options.skip,
-        }
+        progress = {"zero": self.zero, "n_samples": reader.n_samples if again else None, "begins": self.begins}
+        progress |= {"use": self.options.use, "skip": self.options.skip}
         # The samples of a stream must not wait for the disk.
-        in_background = every is not None and self.options.streaming
-        (self.saver.save_in_background if in_background else self.saver.save)(self.network, progress)
+        self.saver.save(self.network, progress, in_background=every is not None and self.options.streaming)
         self.saved = time.monotonic()
 
     def _interrupted(self, reader: "Reader") -> None:
@@ -269,14 +256,3 @@ def _load_compiled_loop(o: Options) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         o.new_network(2).partial_fit(X).partial_fit_transform(X[:1])
-
-
-@contextmanager
-def _garbage_collector_frozen() -> Iterator[None]:
-    """Exempt loaded modules from garbage collection: scanning them takes longer than a sample may wait."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()

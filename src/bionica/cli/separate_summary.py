@@ -11,8 +11,6 @@ from .separate_options import Options
 if TYPE_CHECKING:
     from ..io import Reader
 
-__all__ = ["note_input", "samples_until_start", "summarize"]
-
 
 def note_input(console: Console, reader: "Reader", sample: Any = None) -> None:
     """Say how the input was read, and which columns do not look like mixtures."""
@@ -92,10 +90,9 @@ def _sentences(diagnosis: Any, network: Any, missing: int, o: Options) -> list[s
     """Return the diagnosis, with the options of the command in place of the parameters of the estimator."""
     if missing:
         seen = network.n_samples_seen_
-        return [
-            f"the network has not started: {seen} of the {seen + missing} samples that it starts with have come, and "
-            f"every answer was zero.{' More samples with --resume go on from here.' if o.model else ''}"
-        ]
+        more = " More samples with --resume go on from here." if o.model else ""
+        start = f"{seen} of the {seen + missing} samples that it starts with have come"
+        return [f"the network has not started: {start}, and every answer was zero.{more}"]
     if diagnosis is None:
         return ["one sample is too few to judge by."]
     options = {r"n_components=(\d+)": r"--sources \1", "n_components": "--sources", "BatchNICA": "--method batch"}

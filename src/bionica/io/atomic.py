@@ -15,30 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = [
-    "atomic_file",
-    "is_disk_full",
-    "partial_path",
-    "remove",
-    "remove_partials",
-    "rename",
-    "write_atomically",
-]
-
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that appears under its name when it is complete and on disk; several processes may write it at once.
-
-    Examples
-    --------
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with atomic_file(Path(folder, "x")) as file:
-    ...         _ = file.write(b"content")
-    ...         exists = Path(folder, "x").exists()
-    ...     exists, Path(folder, "x").read_bytes()
-    (False, b'content')
-    """
+    """Open a file that appears under its name when it is complete and on disk; several processes may write it at once."""
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     partial = Path(temporary)
     try:
@@ -89,11 +69,5 @@ def remove_partials(path: Path) -> None:
 
 
 def is_disk_full(error: OSError) -> bool:
-    """Whether this error says that the disk, the quota or the file size limit is exhausted.
-
-    Examples
-    --------
-    >>> is_disk_full(OSError(errno.ENOSPC, "No space left on device")), is_disk_full(FileNotFoundError())
-    (True, False)
-    """
+    """Whether this error says that the disk, the quota or the file size limit is exhausted."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from .atomic import atomic_file
 
-__all__ = ["FORMAT", "ModelFileError", "read_model", "write_model"]
-
 #: 2: averaged weights, natural networks; 3: the inverse of the lateral weights; 4: that of the whitening layer's; 5: no product of
 #: W_ny and W_yn where one is the other's transpose, x_power in double precision.
 FORMAT = 5
@@ -36,23 +34,12 @@ def _checksum(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> str:
     digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode())
     for name in sorted(arrays):
         a = arrays[name]
-        digest.update(f"{name}|{a.dtype.str}|{a.shape}|".encode())
-        digest.update(np.ascontiguousarray(a).tobytes())
+        digest.update(f"{name}|{a.dtype.str}|{a.shape}|".encode() + a.tobytes())
     return digest.hexdigest()
 
 
 def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Write header and arrays to `path`, completely or not at all.
-
-    Parameters
-    ----------
-    path : path
-        The file. An existing one is replaced when the new one is complete.
-    header : dict
-        Values that JSON can represent; 'format' and 'checksum' are added.
-    arrays : dict of str to ndarray
-        Numbers and booleans only.
-    """
+    """Write a header, to which 'format' and 'checksum' are added, and arrays, completely or not at all."""
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path.parent} is not a folder; make it first, or save somewhere else")
@@ -67,13 +54,7 @@ def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: di
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read what `write_model` wrote.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is truncated, altered, of a newer format or no model at all.
-    """
+    """Read what `write_model` wrote; ModelFileError if it is truncated, altered, of a newer format or no model at all."""
     try:
         with zipfile.ZipFile(path) as archive:
             header = json.loads(archive.read(_HEADER))

@@ -10,26 +10,11 @@ from typing import Any
 
 from .atomic import write_atomically
 
-__all__ = ["Row", "write_table"]
-
 Row = dict[str, Any]
 
 
 def write_table(path: Path, rows: Sequence[Row]) -> list[Path]:
-    """Write rows as `path`.csv, and as `path`.parquet if pyarrow is installed.
-
-    Parameters
-    ----------
-    path : Path
-        Without suffix.
-    rows : sequence of dict
-        All with the same keys.
-
-    Returns
-    -------
-    list of Path
-        The files.
-    """
+    """Write rows, all with the same keys, as `path`.csv, and as `path`.parquet if pyarrow is installed; return the files."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()

@@ -10,17 +10,7 @@ from .parquet import open_parquet
 from .reader import EvenSample, InputError, Reader, explain_errors, import_optional
 from .text import TEXT, RawPipe, TextReader, open_text
 
-__all__ = [
-    "FORMATS",
-    "Columns",
-    "EvenSample",
-    "InputError",
-    "RawPipe",
-    "Reader",
-    "TextReader",
-    "import_optional",
-    "open_reader",
-]
+__all__ = ["Columns", "EvenSample", "InputError", "RawPipe", "Reader", "TextReader", "import_optional", "open_reader"]
 
 FORMATS = (".npy", ".npz", *TEXT, ".parquet", ".h5", ".hdf5", ".zarr", *IMAGES)
 
@@ -28,28 +18,10 @@ FORMATS = (".npy", ".npz", *TEXT, ".parquet", ".h5", ".hdf5", ".zarr", *IMAGES)
 def open_reader(
     inputs: Sequence[str], *, axis: int | None = None, dataset: str | None = None, columns: Columns = ALL
 ) -> Reader:
-    r"""Open mixtures for reading.
+    r"""Open one file of any of `FORMATS`, or several images of one shape; InputError if they are no mixtures.
 
-    Parameters
-    ----------
-    inputs : sequence of str
-        One file of any of `FORMATS`, or several images of one shape.
-    axis : {0, 1}, optional
-        The axis of a matrix that holds the samples; 0 by default.
-    dataset : str, optional
-        Name of the array, if an .npz, .h5 or .zarr holds several.
-    columns : Columns, optional
-        Which columns are mixtures. By default all, except an index that pandas wrote.
-
-    Returns
-    -------
-    Reader
-        A context manager.
-
-    Raises
-    ------
-    InputError
-        If the inputs cannot be read as mixtures.
+    `axis` is the axis of a matrix that holds the samples (0 by default), `dataset` the array of a file that holds several,
+    and `columns` says which columns are mixtures (by default all but an index).
 
     Examples
     --------
@@ -71,9 +43,7 @@ def open_reader(
             raise InputError("--axis is for matrices: in images the pixels are the samples and each file is a mixture")
         return open_images(paths).choose(columns)
     if len(paths) > 1:
-        raise InputError(
-            f"{len(paths)} inputs that are not all images: give one file, or several images of the same shape"
-        )
+        raise InputError(f"{len(paths)} inputs that are not all images: give one file, or several images of one shape")
     (path,), (suffix,) = paths, suffixes
     if suffix not in FORMATS:
         raise InputError(f"{path} has the unknown suffix {suffix!r}: bionica reads {', '.join(FORMATS)} and - (a pipe)")

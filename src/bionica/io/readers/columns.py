@@ -6,21 +6,12 @@ from dataclasses import dataclass
 
 from .reader import InputError
 
-__all__ = ["ALL", "Columns"]
-
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The user's choice of columns, by name or by number from 1. If both are None: all but an index.
-
-    Parameters
-    ----------
-    use : str, optional
-        Columns to read, in the file's order: "red,blue" or "2-4,7".
-    skip : str, optional
-        Columns to leave out.
+    """The columns to read and those to leave out, by name or by number from 1. If both are None: all but an index.
 
     Examples
     --------
@@ -28,11 +19,6 @@ class Columns:
     [1, 2]
     >>> Columns(use="1,3-4").kept("x.npy", 5)
     [0, 2, 3]
-    >>> Columns().kept("x.csv", 3, ["", "a", "b"], index=[0])
-    [1, 2]
-    >>> Columns(use="c").kept("x.csv", 2, ["a", "b"])
-    Traceback (most recent call last):
-    bionica.io.readers.reader.InputError: --use c: x.csv has no column 'c'; it has a, b (or 1 to 2)
     """
 
     use: str | None = None
@@ -41,19 +27,7 @@ class Columns:
     def kept(
         self, name: str, width: int, header: Sequence[str] | None = None, index: Collection[int] = ()
     ) -> list[int]:
-        """Return the indices of the columns to read.
-
-        Parameters
-        ----------
-        name : str
-            The file, for messages.
-        width : int
-            Number of columns of the file.
-        header : sequence of str, optional
-            Their names.
-        index : collection of int
-            Columns that number the rows. They are left out unless `use` names them.
-        """
+        """Return the indices of the columns to read, of `width` with these names; `index` are those that number the rows."""
         if self.use is not None:
             chosen = self._numbers("--use", self.use, name, width, header)
         else:

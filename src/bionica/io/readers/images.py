@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .reader import InputError, MatrixReader, Reader, explain_errors, import_optional, spool
-
-__all__ = ["IMAGES", "TIFF", "open_images", "thumbnails"]
+from .reader import InputError, MatrixReader, Reader, check_dtype, explain_errors, import_optional, spool
 
 Array = NDArray[Any]
 
@@ -38,13 +36,10 @@ def _checked(images: Iterator[tuple[str, Array]], shapes: list[tuple[int, ...]])
     """Yield images of one shape as rows of float32 or float64; append their shapes to `shapes`."""
     dtype: Any = None
     for name, image in images:
-        if image.dtype.kind not in "biuf":
-            raise InputError(f"{name} holds {image.dtype}, not real numbers")
+        check_dtype(image.dtype, name)
         shapes.append(image.shape)
         if image.shape != shapes[0]:
-            raise InputError(
-                f"{name} has shape {image.shape} where the first image has {shapes[0]}: all must be of one shape"
-            )
+            raise InputError(f"{name} has shape {image.shape} where the first image has {shapes[0]}: all must be alike")
         dtype = dtype or (np.float32 if image.dtype.itemsize < 3 else np.float64)
         yield image.astype(dtype).ravel()
 
@@ -74,24 +69,22 @@ def _pages(path: Path) -> Iterator[tuple[str, Array]]:
 @contextmanager
 def _raise_logged_errors() -> Iterator[None]:
     """Raise errors that tifffile only logs: it skips pages that it cannot read, and mixtures would be missing."""
-    messages: list[str] = []
-    logger = logging.getLogger("tifffile")
-    handler = logging.Handler(logging.ERROR)
-    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
-    propagate = logger.propagate
+
+    def emit(record: logging.LogRecord) -> None:
+        raise ValueError(record.getMessage())
+
+    logger, handler = logging.getLogger("tifffile"), logging.Handler(logging.ERROR)
+    handler.emit = emit  # type: ignore[method-assign]
     logger.addHandler(handler)
-    logger.propagate = False
     try:
         yield
     finally:
         logger.removeHandler(handler)
-        logger.propagate = propagate
-    if messages:
-        raise ValueError(messages[0])
 
 
 def thumbnails(reader: Reader, transform: Callable[[Array], Array], size: int = 240) -> tuple[Array, Array]:
     """Return mixtures and sources as images of at most about `size` pixels a side, by taking every n-th pixel."""
+    assert isinstance(reader, MatrixReader)
     assert reader.image_shape is not None
     height, width, *colours = reader.image_shape
     step = max(1, -(-max(height, width) // size))
@@ -99,10 +92,5 @@ def thumbnails(reader: Reader, transform: Callable[[Array], Array], size: int = 
     index = rows[:, np.newaxis] * width + columns
     if colours:
         index = index[..., np.newaxis] * colours[0] + np.arange(colours[0])
-    wanted, seen, X = index.ravel(), 0, []
-    for block in reader.blocks():
-        inside = wanted[np.searchsorted(wanted, seen) : np.searchsorted(wanted, seen + len(block))]
-        X.append(block[inside - seen])
-        seen += len(block)
-    mixtures = np.concatenate(X)
+    mixtures = reader.take(index.ravel())
     return mixtures.T.reshape(-1, *index.shape), transform(mixtures).T.reshape(-1, *index.shape)

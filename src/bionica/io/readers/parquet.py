@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .columns import Columns
-from .reader import InputError, Reader, block_rows, explain_errors, finite_floats, import_optional, skip_samples
-
-__all__ = ["open_parquet"]
+from .reader import InputError, Reader, block_rows, close_on_error, explain_errors, finite_floats, import_optional
 
 Array = NDArray[Any]
 
@@ -19,12 +17,8 @@ def open_parquet(path: Path, axis: int, columns: Columns) -> Reader:
     """Open a Parquet file."""
     if axis != 0:
         raise InputError(f"{path}: in a Parquet file every column is a mixture; omit --axis 1")
-    file = import_optional("pyarrow.parquet", "reading Parquet").ParquetFile(path)
-    try:
+    with close_on_error(import_optional("pyarrow.parquet", "reading Parquet").ParquetFile(path)) as file:
         return ParquetReader(path, file, columns)
-    except BaseException:
-        file.close()
-        raise
 
 
 class ParquetReader(Reader):
@@ -40,6 +34,7 @@ class ParquetReader(Reader):
             self.notes = [
                 f"{path}: column {', '.join(left_out)} is the index of a pandas table and was left out (--use reads it)"
             ]
+        self._names = [self.header[j] for j in self.kept]
         for field in (schema.field(j) for j in self.kept):
             if _dtype_kind(field) not in "biuf":
                 raise InputError(
@@ -50,14 +45,8 @@ class ParquetReader(Reader):
         if not self.n_samples or not self.n_features:
             raise InputError(f"{path} is empty: {self.n_samples} rows, {self.n_features} columns")
 
-    def blocks(self, start: int = 0) -> Iterator[Array]:
-        """Yield the samples from index `start` on."""
-        return skip_samples(self._blocks(), start)
-
     def _blocks(self) -> Iterator[Array]:
-        assert self.header is not None
-        assert self.kept is not None
-        names, seen = [self.header[j] for j in self.kept], 0
+        names, seen = self._names, 0
         batches = self._file.iter_batches(block_rows(len(names)), columns=names)
         while True:
             with explain_errors(self.name, "Parquet"):
@@ -67,9 +56,7 @@ class ParquetReader(Reader):
                 for name, column in zip(names, batch.columns, strict=True):
                     if column.null_count:
                         row = seen + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-                        raise InputError(
-                            f"{self.name}, row {row}, column {name!r} is empty: drop or fill such rows first"
-                        )
+                        raise InputError(f"{self.name}, row {row}, column {name!r} is empty: fill or drop such rows")
                 block = np.stack([column.to_numpy(zero_copy_only=False) for column in batch.columns], axis=1)
                 block = finite_floats(block, self.name, seen)
             yield block

@@ -60,14 +60,7 @@ def check_dtype(dtype: Any, name: str) -> None:
 
 
 def finite_floats(values: Any, name: str, first: int = 0) -> Array:
-    """Return a block C-ordered, float32 and float16 as float32, the rest as float64; raise if it holds NaN or infinity.
-
-    Examples
-    --------
-    >>> finite_floats([[1.0, float("nan")]], "a.npy", first=6)
-    Traceback (most recent call last):
-    bionica.io.readers.reader.InputError: a.npy, sample 6, mixture 1 is nan: drop or fill such samples first ...
-    """
+    """Return a block C-ordered, float32 and float16 as float32, the rest as float64; raise if it holds NaN or infinity."""
     block: Array = np.asarray(values)
     check_dtype(block.dtype, name)
     dtype = np.float32 if block.dtype.newbyteorder("=") in (np.float32, np.float16) else np.float64
@@ -82,76 +75,52 @@ def finite_floats(values: Any, name: str, first: int = 0) -> Array:
     return block
 
 
+@contextmanager
+def close_on_error(file: Any) -> Iterator[Any]:
+    """Close a file if there is an error, and otherwise leave it open for a reader."""
+    try:
+        yield file
+    except BaseException:
+        file.close()
+        raise
+
+
 class EvenSample:
     """At most `limit` rows of a stream of unknown length, evenly spread over the rows seen so far.
 
     Every `step`-th row is kept. When more than `limit` rows are kept, every second one is dropped and `step` doubles.
-
-    Examples
-    --------
-    >>> sample = EvenSample(4)
-    >>> for start in range(0, 10, 5):
-    ...     sample.add(np.arange(start, start + 5.0)[:, np.newaxis])
-    >>> sample.rows().ravel(), sample.seen
-    (array([0., 4., 8.]), 10)
     """
 
     def __init__(self, limit: int) -> None:
         self.limit, self.step, self.seen = limit, 1, 0
-        self._kept: Array = np.empty((0, 0))
-        self._n = 0
+        self._kept: list[Array] = []
+        self._n_kept = 0
 
     def add(self, block: Array) -> None:
         """Add the next rows of the stream."""
-        if not self.seen:
-            self._kept = np.empty((self.limit + 1, block.shape[1]), block.dtype)
-        while len(block):
-            first, room = -self.seen % self.step, len(self._kept) - self._n
-            rows = block[first :: self.step][:room]
-            self._kept[self._n : self._n + len(rows)] = rows
-            self._n += len(rows)
-            taken = len(block) if len(rows) < room else first + (room - 1) * self.step + 1
-            self.seen += taken
-            block = block[taken:]
-            if self._n > self.limit:
-                half = self._kept[: self._n : 2]
-                self._n, self.step = len(half), 2 * self.step
-                self._kept[: self._n] = half.copy()
+        self._kept.append(block[-self.seen % self.step :: self.step].copy())
+        self._n_kept += len(self._kept[-1])
+        self.seen += len(block)
+        while self._n_kept > self.limit:
+            half = self.rows()[::2].copy()
+            self._kept, self._n_kept, self.step = [half], len(half), 2 * self.step
 
     def rows(self) -> Array:
         """Return the rows kept."""
-        return self._kept[: self._n].copy()
+        return np.concatenate(self._kept) if self._kept else np.empty((0, 0))
 
 
 class Reader(ABC):
-    """A stream of mixtures.
+    """A stream of mixtures."""
 
-    Attributes
-    ----------
-    name : str
-        For messages.
-    n_samples, n_features : int or None
-        None if not known yet. `n_features` is known after the first block, `n_samples` after `sample`.
-    repeatable : bool
-        Whether `blocks` can be called again.
-    image_shape : tuple of int or None
-        Shape of the image, if the samples are its pixels.
-    header : list of str or None
-        Names of all columns of the file, if they have names.
-    kept : list of int or None
-        Indices of the columns that are read, if some are not.
-    notes : sequence of str
-        What the user should know about how the file was read, for example that an index was left out.
-    """
-
-    name: str
-    n_samples: int | None = None
-    n_features: int | None = None
-    repeatable: bool = True
-    image_shape: tuple[int, ...] | None = None
-    header: list[str] | None = None
-    kept: list[int] | None = None
-    notes: Sequence[str] = ()
+    name: str  # for messages
+    n_samples: int | None = None  # known after `sample` at the latest
+    n_features: int | None = None  # known after the first block at the latest
+    repeatable: bool = True  # whether `blocks` can be called again
+    image_shape: tuple[int, ...] | None = None  # if the samples are pixels
+    header: list[str] | None = None  # names of all columns of the file
+    kept: list[int] | None = None  # indices of the columns that are read, if some are not
+    notes: Sequence[str] = ()  # what the user should know about how the file was read
 
     def column(self, j: int) -> str:
         """Return how the user knows mixture j: the number of its column, counted from 1, and its name."""
@@ -159,8 +128,15 @@ class Reader(ABC):
         return f"column {index + 1} ({self.header[index]})" if self.header else f"column {index + 1}"
 
     @abstractmethod
+    def _blocks(self) -> Iterator[Array]:
+        """Yield all samples."""
+
     def blocks(self, start: int = 0) -> Iterator[Array]:
         """Yield the samples from index `start` on: finite floats of shape (n, n_features), C-ordered."""
+        for block in self._blocks():
+            if start < len(block):
+                yield block[start:]
+            start = max(0, start - len(block))
 
     def sample(self, limit: int) -> Array:
         """Return at most `limit` samples, evenly spread over the input, and count all samples."""
@@ -181,27 +157,12 @@ class Reader(ABC):
         self.close()
 
 
-def skip_samples(blocks: Iterable[Array], start: int) -> Iterator[Array]:
-    """Yield blocks without the first `start` samples, for inputs that can only be read from their beginning."""
-    for block in blocks:
-        if start < len(block):
-            yield block[start:]
-        start = max(0, start - len(block))
-
-
 class MatrixReader(Reader):
     """A matrix of which any range of samples can be fetched.
 
     `shape` and `dtype` are those of the matrix in the file, `axis` is the axis that holds the samples, `fetch(index)`
     returns matrix[index] and `kind` says what the file should be. `rows` is the number of samples of a block, and
     `gather` says that single samples are cheap to fetch.
-
-    Examples
-    --------
-    >>> X = np.arange(12).reshape(2, 6)
-    >>> reader = MatrixReader("X", "a matrix", X.shape, X.dtype, 1, X.__getitem__)
-    >>> [block.shape for block in reader.blocks(start=2)]
-    [(4, 2)]
     """
 
     n_samples: int
@@ -235,31 +196,32 @@ class MatrixReader(Reader):
 
     def choose(self, columns: "Columns") -> Self:
         """Read only some of the mixtures."""
-        try:
+        with close_on_error(self):
             kept = columns.kept(self.name, self.n_features)
-        except InputError:
-            self.close()
-            raise
         if len(kept) < self.n_features:
             self.kept, self.n_features = kept, len(kept)
         return self
 
-    def _part(self, index: Any, first: int) -> Array:
+    def take(self, index: Any, first: int = 0) -> Array:
+        """Return the samples of an index or a slice; errors count from sample `first`."""
         with explain_errors(self.name, self._kind):
             part = self._fetch(index) if self._axis == 0 else np.asarray(self._fetch((slice(None), index))).T
         return finite_floats(part if self.kept is None else np.asarray(part)[:, self.kept], self.name, first)
 
+    def _blocks(self) -> Iterator[Array]:
+        return self.blocks()
+
     def blocks(self, start: int = 0) -> Iterator[Array]:
         """Yield the samples from index `start` on."""
         for begin in range(start, self.n_samples, self._rows):
-            yield self._part(slice(begin, min(begin + self._rows, self.n_samples)), begin)
+            yield self.take(slice(begin, min(begin + self._rows, self.n_samples)), begin)
 
     def sample(self, limit: int) -> Array:
         """Return at most `limit` samples, evenly spread."""
         if not self._gather or self.n_samples <= limit:
             return super().sample(limit)
         index = np.arange(limit) * self.n_samples // limit
-        return np.concatenate([self._part(index[i : i + 256], int(index[i])) for i in range(0, limit, 256)])
+        return np.concatenate([self.take(index[i : i + 256], int(index[i])) for i in range(0, limit, 256)])
 
     def close(self) -> None:
         """Close files."""
@@ -267,18 +229,27 @@ class MatrixReader(Reader):
             self._close()
 
 
+def map_matrix(
+    name: str, kind: str, file: Any, shape: tuple[int, ...], dtype: Any, axis: int, *, offset: int = 0, order: str = "C"
+) -> MatrixReader:
+    """Read a matrix in a plain file. The reader closes the file."""
+
+    def fetch(index: Any) -> Array:
+        # The file is mapped again for every block: the pages of a long-lived mapping would count as memory in use.
+        return np.array(np.memmap(file, dtype, "r", offset, shape, order)[index])  # type: ignore[call-overload]
+
+    gather = order == "CF"[axis]
+    reader = MatrixReader(name, kind, shape, dtype, axis, fetch, gather=gather, close=file.close)
+    fetch((slice(0, 1), slice(0, 1)))  # fails if the file is too short
+    return reader
+
+
 def spool(name: str, kind: str, mixtures: Iterable[Array]) -> MatrixReader:
     """Copy mixtures, each a row of all its samples, to an unnamed file on disk, and read the samples from there."""
-    copy = TemporaryFile()  # noqa: SIM115 - the reader closes it
-    try:
+    with close_on_error(TemporaryFile()) as copy:
         shape, dtype = (0, 0), np.dtype(np.float64)
         for row in mixtures:
             shape, dtype = (shape[0] + 1, row.size), row.dtype
             copy.write(np.ascontiguousarray(row).data)
         copy.flush()
-        # The file is mapped again for every block: the pages of a long-lived mapping would count as memory in use.
-        fetch = lambda index: np.array(np.memmap(copy, dtype, "r", 0, shape)[index])  # noqa: E731
-        return MatrixReader(name, kind, shape, dtype, 1, fetch, close=copy.close)
-    except BaseException:
-        copy.close()
-        raise
+        return map_matrix(name, kind, copy, shape, dtype, 1)

@@ -1,0 +1,219 @@
+"""Sources in every format. Each function writes one file and yields the function that appends a block of samples."""
+
+import os
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..readers import import_optional
+from ..readers.images import TIFF
+
+Array = NDArray[Any]
+Append = Callable[[Array], object]
+
+_CHUNK_ROWS = 16384
+
+
+def header_line(n_sources: int, separator: str = ",") -> bytes:
+    """Return the first line of a text file."""
+    return (separator.join(_source_names(n_sources)) + "\n").encode()
+
+
+def text_lines(block: Array, separator: str = ",") -> bytes:
+    """Return a block as lines of text, with as many digits as it takes to read the same numbers back."""
+    digits: Callable[[float], str] = "{:.9g}".format if block.dtype == np.float32 else repr
+    return "".join(separator.join(map(digits, row)) + "\n" for row in block.tolist()).encode()
+
+
+def _source_names(n_sources: int) -> list[str]:
+    return [f"source_{i}" for i in range(n_sources)]
+
+
+@contextmanager
+def csv_file(path: Path, n_sources: int, dtype: Any, separator: str = ",") -> Iterator[Append]:
+    """Separated values with a header."""
+    with path.open("wb") as file:
+        file.write(header_line(n_sources, separator))
+        yield lambda block: file.write(text_lines(block, separator))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def npy_file(path: Path, n_sources: int, dtype: Any) -> Iterator[Append]:
+    """A .npy file, C-ordered."""
+    with path.open("wb") as file, _npy(file, n_sources, dtype) as append:
+        yield append
+
+
+@contextmanager
+def npz_file(path: Path, n_sources: int, dtype: Any) -> Iterator[Append]:
+    """An .npz file of the array "sources", which is packed when the number of samples is known."""
+    with TemporaryFile(dir=path.parent) as unpacked, zipfile.ZipFile(path, "w") as archive:
+        with _npy(unpacked, n_sources, dtype) as append:
+            yield append
+        unpacked.seek(0)
+        with archive.open("sources.npy", "w", force_zip64=True) as member:
+            shutil.copyfileobj(unpacked, member)
+
+
+@contextmanager
+def _npy(file: BinaryIO, n_sources: int, dtype: Any) -> Iterator[Append]:
+    n_samples = 0
+
+    def write_header() -> None:
+        header = {"descr": dtype.str, "fortran_order": False, "shape": (n_samples, n_sources)}
+        np.lib.format.write_array_header_1_0(file, header)
+
+    def append(block: Array) -> None:
+        nonlocal n_samples
+        file.write(np.ascontiguousarray(block, dtype).data)
+        n_samples += len(block)
+
+    write_header()
+    yield append
+    file.seek(0)
+    write_header()  # now with the number of samples, for which NumPy leaves room
+    file.flush()
+    os.fsync(file.fileno())
+
+
+@contextmanager
+def _whole_chunks(append: Append, rows: int) -> Iterator[Append]:
+    """Buffer samples and append them in multiples of `rows`, so that no chunk is written twice."""
+    buffer: list[Array] = []
+    buffered = 0
+
+    def add(block: Array) -> None:
+        nonlocal buffered
+        buffer.append(block)
+        buffered += len(block)
+        if buffered >= rows:
+            samples = np.concatenate(buffer)
+            buffered %= rows
+            append(samples[: len(samples) - buffered])
+            buffer[:] = [samples[len(samples) - buffered :]]
+
+    yield add
+    if buffered:
+        append(np.concatenate(buffer))
+
+
+def _chunk_rows(n_sources: int) -> int:
+    return max(1, min(_CHUNK_ROWS, 2**20 // n_sources))
+
+
+@contextmanager
+def parquet_file(path: Path, n_sources: int, dtype: Any) -> Iterator[Append]:
+    """A Parquet file with a column for each source."""
+    arrow, parquet = (import_optional(name, "writing Parquet") for name in ("pyarrow", "pyarrow.parquet"))
+    schema = arrow.schema([(name, arrow.from_numpy_dtype(dtype)) for name in _source_names(n_sources)])
+    with parquet.ParquetWriter(path, schema) as file:
+
+        def append(block: Array) -> None:
+            columns = [np.ascontiguousarray(column, dtype) for column in block.T]
+            file.write_table(arrow.table(columns, schema=schema))
+
+        with _whole_chunks(append, _chunk_rows(n_sources)) as add:
+            yield add
+
+
+@contextmanager
+def zarr_file(path: Path, n_sources: int, dtype: Any) -> Iterator[Append]:
+    """A Zarr store of one array."""
+    rows = _chunk_rows(n_sources)
+    data = import_optional("zarr", "writing Zarr").open_array(
+        str(path), mode="w", shape=(0, n_sources), chunks=(rows, n_sources), dtype=dtype
+    )
+    with _whole_chunks(data.append, rows) as add:
+        yield add
+
+
+class _DeferredErrorFile(FileIO):
+    """A file that keeps its error until `check`: HDF5 cannot close after a failed write, and crashes the process."""
+
+    error: OSError | None = None
+
+    def write(self, data: Any, /) -> int:
+        """Write all of `data`, unless there was an error."""
+        view = memoryview(data).cast("B")
+        done = 0
+        try:
+            while self.error is None and done < len(view):
+                done += super().write(view[done:])
+        except OSError as error:
+            self.error = error
+        return len(view)
+
+    def truncate(self, size: int | None = None, /) -> int:
+        """Change the size."""
+        try:
+            return super().truncate(size)
+        except OSError as error:
+            self.error = error
+            return size or 0
+
+    def check(self) -> None:
+        """Raise the error, if there was one."""
+        if self.error is not None:
+            raise self.error
+
+
+@contextmanager
+def hdf5_file(path: Path, n_sources: int, dtype: Any) -> Iterator[Append]:
+    """An HDF5 file with the dataset "sources"."""
+    h5py = import_optional("h5py", "writing HDF5")
+    with _DeferredErrorFile(path, "w+b") as raw:
+        with h5py.File(raw, "w") as file:
+            chunks = (_chunk_rows(n_sources), n_sources)
+            data = file.create_dataset("sources", (0, n_sources), dtype, maxshape=(None, n_sources), chunks=chunks)
+
+            def append(block: Array) -> None:
+                n_samples = len(data)
+                data.resize(n_samples + len(block), axis=0)
+                data[n_samples:] = block
+                raw.check()
+
+            yield append
+        raw.check()
+
+
+@contextmanager
+def image_files(
+    paths: Sequence[Path], suffix: str, n_sources: int, dtype: Any, shape: tuple[int, ...]
+) -> Iterator[Append]:
+    """Pages of a TIFF, or an image for each source. The pixels are collected in an unnamed file on disk."""
+    with TemporaryFile(dir=paths[0].parent) as pixels:
+        yield lambda block: pixels.write(np.ascontiguousarray(block, dtype).data)
+        pixels.flush()
+        sources = np.memmap(pixels, dtype, "r").reshape(-1, n_sources).T
+        if suffix in TIFF:
+            _write_pages(paths[0], sources, shape)
+        else:
+            for path, source in zip(paths, sources, strict=True):
+                _write_image(path, suffix, source, shape)
+
+
+def _write_pages(path: Path, sources: Array, shape: tuple[int, ...]) -> None:
+    """Write the rows of `sources` as pages of a TIFF, in float32."""
+    tifffile = import_optional("tifffile", "writing TIFF")
+    with tifffile.TiffWriter(path, bigtiff=sources.size * 4 > 2**31) as file:
+        pages = (np.ascontiguousarray(source, dtype=np.float32).reshape(shape) for source in sources)
+        colour = "rgb" if len(shape) == 3 else "minisblack"
+        file.write(pages, shape=(len(sources), *shape), dtype=np.float32, photometric=colour)
+
+
+def _write_image(path: Path, suffix: str, source: Array, shape: tuple[int, ...]) -> None:
+    """Write one source as an image, its largest value white."""
+    largest = float(source.max()) or 1.0
+    white, dtype = (65535, np.uint16) if suffix == ".png" and len(shape) == 2 else (255, np.uint8)
+    image = np.rint(np.asarray(source, np.float64) * (white / largest)).astype(dtype).reshape(shape)
+    import_optional("imageio.v3", "writing images").imwrite(path, image, extension=suffix)
