@@ -53,7 +53,9 @@ class Input(NamedTuple):
 #: Shapes of these arrays, for the rules that have them as their part `inp`.
 SHAPES = {
     **shapes(dk="inp.F", dd="inp.R", d="inp.u_bar inp.v"),
-    "inp.n": "1:int64", "inp.energy": "2:float64", "inp.brake": "1:float64",
+    "inp.n": "1:int64",
+    "inp.energy": "2:float64",
+    "inp.brake": "1:float64",
 }
 
 
