@@ -75,7 +75,7 @@ def report(gigabytes):
     yield "Printed by `python benchmarks/dask_memory.py`."
     yield f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__},"
     yield f"Dask {dask.__version__}, its threads. The machine was shared: read times as ratios within a table."
-    yield from ("", "## An array that is never in memory", "", "Blocks are drawn anew in every pass.", "")
+    yield from ("", "## An array that is never in memory", "", "Blocks are drawn again in every pass.", "")
     yield "| array | samples x mixtures | sources | passes | seconds | peak resident MB | target | error |"
     yield "|---|---|---|---|---|---|---|---|"
     command = [sys.executable, __file__, "--large", str(gigabytes)]

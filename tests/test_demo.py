@@ -182,7 +182,7 @@ def test_interrupted(tmp_path):
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert errors == "Interrupted: the page was not written; bionica demo starts anew\n"
+    assert errors == "Interrupted: the page was not written; bionica demo starts from the beginning\n"
     assert not (tmp_path / "out").exists()
 
 

@@ -48,7 +48,7 @@ def resume(path: Path, o: Options, reader: "Reader") -> tuple[Any, int]:
     network, progress = load(path), io.read_model(path)[0].get("progress", {})
     numbers = [progress.get(key) for key in ("zero", "n_samples")] if isinstance(progress, dict) else ["?"]
     if not all(number is None or isinstance(number, int) for number in numbers):
-        raise io.InputError(f"{path} does not say how far its run came: start anew with --force instead of --resume")
+        raise io.InputError(f"{path} does not say how far its run came: start from the beginning with --force instead of --resume")
     name, k = type(network).__name__, reader.n_features
     if name != METHODS[o.method]:
         raise io.InputError(f"{path} holds a {name}, not the {METHODS[o.method]} of --method {o.method}")
@@ -66,11 +66,11 @@ def resume(path: Path, o: Options, reader: "Reader") -> tuple[Any, int]:
         if n_samples not in (None, reader.n_samples):
             raise io.InputError(
                 f"{reader.name} has {reader.n_samples} samples; {path} stopped in an input of {n_samples}: give that "
-                "one, or start anew with --force instead of --resume"
+                "one, or start from the beginning with --force instead of --resume"
             )
         if progress.get("begins") not in (None, input_digest(reader)):
             raise io.InputError(
-                f"{reader.name} is not the input that {path} stopped in: give that one, or start anew with --force. "
+                f"{reader.name} is not the input that {path} stopped in: give that one, or start from the beginning with --force. "
                 f"To continue with other data, pipe them: cat MORE.csv | bionica separate - --model {path} --resume"
             )
     return network, int(progress.get("zero", network.n_samples_seen_))

@@ -58,7 +58,7 @@ def demo(
     Exit status: 0 done, 1 files or packages in the way, 2 wrong usage, 130 interrupted.
     """
     console = Console(json=json, quiet=quiet)
-    interrupted = "Interrupted: the page was not written; bionica demo starts anew"
+    interrupted = "Interrupted: the page was not written; bionica demo starts from the beginning"
     with console.session(interrupted=interrupted, disk_full="free some space, or choose another folder with --output"):
         _check(output)
         found = _run(output, seed, console)

@@ -142,7 +142,7 @@ def cache() -> str:
             return f"{sum(1 for _ in folder.rglob('*.nbc'))} loops in {folder}"
         obstacles.append(f"{folder}: {obstacle}")
     reasons = "; ".join(obstacles)
-    return f"nothing can be kept ({reasons}), so every process compiles anew: set NUMBA_CACHE_DIR to a writable folder"
+    return f"nothing can be kept ({reasons}), so every process compiles again: set NUMBA_CACHE_DIR to a writable folder"
 
 
 def why_not_writable(folder: Path) -> str | None:

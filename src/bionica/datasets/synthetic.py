@@ -88,7 +88,7 @@ def odors(
     """Odorant concentrations, and how strongly each receptor responds to each odorant.
 
     An odorant is absent from a sample with probability `p_silent`; if present, its concentration is exponential. Affinities
-    span orders of magnitude: the entries of A are log-normal, exp(N(0, 1)). A is drawn anew for every seed and is no measured
+    span orders of magnitude: the entries of A are log-normal, exp(N(0, 1)). A is drawn for every seed and is not a measured
     data. `mix(S, A)` gives the activities of the receptors.
 
     Parameters

@@ -51,8 +51,8 @@ precondition : {{"natural", "scale"}} or None, default="natural"
     scale; not a local rule (`bionica.networks.natural_input`). "scale": every mixture over its running root mean square, which an
     input neuron can do by itself. None: the paper's rule. With the last two, mind the scale and the condition of the mixtures.
 average : bool, default=True
-    Whether `transform` reads out with weights averaged over the samples. What the network puts out while it learns
-    (`partial_fit_transform`) never does.
+    Whether `transform` reads out with weights averaged over the samples. `partial_fit_transform` always uses the
+    unaveraged weights.
 init : {{"batch", "random"}} or dict, default="batch"
     Where it starts. "batch": `fit` starts at the offline solution on `init_samples` samples, spread evenly over X (with a
     horizon: on the first of them); a stream (`partial_fit`, `learn_one`) starts as with "random". "random": random weights; a

@@ -37,7 +37,7 @@ def validated(name: str, array: ArrayLike) -> Array:
             row = int(np.argmin(usable))
             raise ValueError(
                 f"{name}[{n_checked + row}] holds {largest[row]}: scores need finite numbers that can be squared. A network "
-                "that diverges puts out such values; score the samples before that"
+                "that diverges outputs such values; score the samples before that"
             )
         n_checked += len(block)
     return a
