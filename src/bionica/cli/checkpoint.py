@@ -48,7 +48,9 @@ def resume(path: Path, o: Options, reader: "Reader") -> tuple[Any, int]:
     network, progress = load(path), io.read_model(path)[0].get("progress", {})
     numbers = [progress.get(key) for key in ("zero", "n_samples")] if isinstance(progress, dict) else ["?"]
     if not all(number is None or isinstance(number, int) for number in numbers):
-        raise io.InputError(f"{path} does not say how far its run came: start from the beginning with --force instead of --resume")
+        raise io.InputError(
+            f"{path} does not say how far its run came: start from the beginning with --force instead of --resume"
+        )
     name, k = type(network).__name__, reader.n_features
     if name != METHODS[o.method]:
         raise io.InputError(f"{path} holds a {name}, not the {METHODS[o.method]} of --method {o.method}")

@@ -143,27 +143,62 @@ class DaskRows(ChunkedRows):
         )
 
     def fold(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
-        """Return ``of_block(block, *arguments)`` for every block, joined in order as the blocks are done."""
-        from dask import delayed
+<<<<<<< HEAD
+=======
+        """Return ``of_block(block, *arguments)`` for every block, joined two by two."""
+        return reduce(join, (of_block(block, *arguments) for block in self))
 
-        quietly = delayed(_quietly, pure=False)
-        given = [delayed(a, pure=False, traverse=False) for a in arguments]  # tasks, which are sent once to each worker
-        results = (quietly(of_block, block, *given) for block in self._blocks)
-        total: T = reduce(partial(quietly, join), results).compute()
-        return total
+    def _read(self, i: int) -> Array:
+        if i != self._index:
+            self._index, self._block = -1, np.empty((0, 0))  # release the old block before the new one is computed
+            block = np.asarray(self._blocks[i].compute())
+            check_finite(block, int(self._bounds[i]), self.name)
+            self._index, self._block = i, block
+        return self._block
+
+
+class DaskRows(BlockReader):
+    """The rows x of a Dask array, or matrix @ x, summed over the blocks in parallel by Dask's scheduler."""
+
+    def __init__(self, array: Any, name: str, matrix: Array | None = None) -> None:
+        super().__init__(array, name)
+        self.matrix = matrix
+        if matrix is not None:
+            self.shape = (len(self), len(matrix))
+
+    def __getitem__(self, rows: slice | Array) -> Array:
+        array = self.array
+        if self.matrix is not None:  # mapped before rows are taken: matrix @ x may be much shorter than x
+            chunks, meta = (array.chunks[0], (len(self.matrix),)), np.empty((0, 0), self.dtype)
+            array = array.map_blocks(
+                partial(linear_map, matrix=self.matrix), dtype=self.dtype, chunks=chunks, meta=meta
+            )
+        return np.asarray(array[rows].compute())
 
     def image(self, matrix: Array) -> "DaskRows":
         """Return the rows matrix @ x, computed whenever a block is read."""
-        chunks = (self.array.chunks[0], (len(matrix),))
-        mapped = self.array.map_blocks(
-            partial(linear_map, matrix=matrix), dtype=self.dtype, chunks=chunks, meta=np.empty((0, 0), self.dtype)
-        )
-        return DaskRows(mapped, self.name)
+        return DaskRows(self.array, self.name, matrix)
+
+    def fold(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
+>>>>>>> wt-c
+        """Return ``of_block(block, *arguments)`` for every block, joined in order as the blocks are done."""
+        from dask import delayed
+
+        each, joined = delayed(_of_image, pure=False), delayed(_joined, pure=False)
+        given = [delayed(a, pure=False, traverse=False) for a in (self.matrix, *arguments)]  # sent once to each worker
+        results = (each(of_block, block, *given) for block in self._blocks)
+        total: T = reduce(partial(joined, join), results).compute()
+        return total
 
 
-def _quietly(function: Callable[..., T], *arguments: Any) -> T:
+def _of_image(of_block: Callable[..., T], block: Array, matrix: Array | None, *arguments: Any) -> T:
     with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are reported after all blocks are summed
-        return function(*arguments)
+        return of_block(block if matrix is None else linear_map(block, matrix), *arguments)
+
+
+def _joined(join: Callable[[T, T], T], a: T, b: T) -> T:
+    with np.errstate(invalid="ignore", over="ignore"):
+        return join(a, b)
 
 
 def moments_of(X: Array | DaskRows) -> Moments:
