@@ -110,15 +110,16 @@ def _of_finite(block: Array, function: Callable[[Array], Array], name: str, bloc
 
 
 class DaskRows(ChunkedRows):
-    """The rows of a Dask array; `name` is the estimator that errors name.
+    """The rows x of a Dask array, or matrix @ x; `name` is the estimator that errors name.
 
     Iterating gives the blocks one after the other and holds one in memory; slices and index arrays give rows, all as NumPy
     arrays. NaN and infinity raise ValueError. `fold` sums over the blocks on the scheduler that the user has chosen.
     """
 
-    def __init__(self, array: Any, name: str) -> None:
-        self.array, self.name = array, name
-        self.shape, self.dtype = (int(array.shape[0]), int(array.shape[1])), array.dtype
+    def __init__(self, array: Any, name: str, matrix: Array | None = None) -> None:
+        self.array, self.name, self.matrix = array, name, matrix
+        n_columns = int(array.shape[1]) if matrix is None else len(matrix)
+        self.shape, self.dtype = (int(array.shape[0]), n_columns), array.dtype
         self._blocks = list(array.to_delayed().ravel())
 
     def __len__(self) -> int:
@@ -132,39 +133,7 @@ class DaskRows(ChunkedRows):
             check_finite(block, first, self.name)
             first += len(block)
             if len(block):
-                yield block
-
-    def __getitem__(self, rows: slice | Array) -> Array:
-        return np.asarray(self.array[rows].compute())
-
-    def __array__(self, *_: Any, **__: Any) -> Array:
-        raise TypeError(
-            f"{self.name} would need all of the Dask array X in memory for this: give n_components a number, or pass X.compute()"
-        )
-
-    def fold(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
-<<<<<<< HEAD
-=======
-        """Return ``of_block(block, *arguments)`` for every block, joined two by two."""
-        return reduce(join, (of_block(block, *arguments) for block in self))
-
-    def _read(self, i: int) -> Array:
-        if i != self._index:
-            self._index, self._block = -1, np.empty((0, 0))  # release the old block before the new one is computed
-            block = np.asarray(self._blocks[i].compute())
-            check_finite(block, int(self._bounds[i]), self.name)
-            self._index, self._block = i, block
-        return self._block
-
-
-class DaskRows(BlockReader):
-    """The rows x of a Dask array, or matrix @ x, summed over the blocks in parallel by Dask's scheduler."""
-
-    def __init__(self, array: Any, name: str, matrix: Array | None = None) -> None:
-        super().__init__(array, name)
-        self.matrix = matrix
-        if matrix is not None:
-            self.shape = (len(self), len(matrix))
+                yield block if self.matrix is None else linear_map(block, self.matrix)
 
     def __getitem__(self, rows: slice | Array) -> Array:
         array = self.array
@@ -179,8 +148,12 @@ class DaskRows(BlockReader):
         """Return the rows matrix @ x, computed whenever a block is read."""
         return DaskRows(self.array, self.name, matrix)
 
+    def __array__(self, *_: Any, **__: Any) -> Array:
+        raise TypeError(
+            f"{self.name} would need all of the Dask array X in memory for this: give n_components a number, or pass X.compute()"
+        )
+
     def fold(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
->>>>>>> wt-c
         """Return ``of_block(block, *arguments)`` for every block, joined in order as the blocks are done."""
         from dask import delayed
 
