@@ -4,6 +4,7 @@ import signal
 import sys
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -16,6 +17,10 @@ if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 ):  # a shell's background job, whose children would not hear Ctrl-C either
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The same examples in every run.
+hypothesis.settings.register_profile("fixed", derandomize=True)
+hypothesis.settings.load_profile("fixed")
 
 PUBLIC = [getattr(bionica, name) for name in bionica.__all__]
 NETWORKS = [cls for cls in PUBLIC if isinstance(cls, type) and issubclass(cls, OnlineNICA)]
