@@ -17,21 +17,18 @@ class Saver:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._pool = ThreadPoolExecutor(1)
-        self._last: Future[None] | None = None
+        self._saves: list[Future[None]] = []
 
     def save(self, network: Any, progress: dict[str, Any], *, in_background: bool = False) -> None:
-        """Save the network as it is now. In the background it may go on learning, and a slow disk skips saves."""
+        """Save the network as it is now. In the background, a later save replaces one that has not begun."""
         from .. import io
         from ..estimators._persistence import contents
 
-        if self._last is not None:
-            if in_background and not self._last.done():
-                return
-            self._last.result()  # raises if it failed
+        self._saves = [save for save in self._saves if not save.cancel()]
         header, arrays = contents(network)
-        self._last = self._pool.submit(io.write_model, self.path, header | {"progress": progress}, arrays)
-        if not in_background:
-            self._last.result()
+        self._saves.append(self._pool.submit(io.write_model, self.path, header | {"progress": progress}, arrays))
+        while self._saves and (self._saves[0].done() or not in_background):
+            self._saves.pop(0).result()  # raises if it failed
 
 
 def input_digest(reader: "Reader") -> str | None:
