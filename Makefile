@@ -24,7 +24,7 @@ test-interpreted: $(INSTALLED)
 
 # The lower bounds of pyproject.toml, in an environment of their own. Old libraries may give deprecation warnings there.
 test-oldest: .venv-oldest/.installed
-	NUMBA_CACHE_DIR=.venv-oldest/numba_cache .venv-oldest/bin/python -m pytest -q -n 2 --dist loadgroup -m "not slow" \
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-oldest/numba_cache .venv-oldest/bin/python -m pytest -q -n 2 --dist loadgroup -m "not slow" \
 		-W ignore::DeprecationWarning -W ignore::FutureWarning
 
 check: $(INSTALLED)
