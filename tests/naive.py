@@ -54,7 +54,7 @@ def settle_lateral(W, c, gamma, tol, max_iter):
 
 
 def settle_interneurons(W_yn, W_ny, c, gamma, tol, max_iter, rectify=True):
-    """Eq. 11, repeated until convergence; gamma None: the safe step."""
+    """Eq. 9, repeated until convergence; gamma None: the safe step."""
     y, n = np.zeros(len(c)), np.zeros(len(W_yn))
     if gamma is None:
         gamma = 0.5 / max(np.linalg.norm(W_yn) * np.linalg.norm(W_ny), 1)

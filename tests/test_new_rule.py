@@ -1,9 +1,11 @@
 """A rule from outside the package, in one file: everything that runs, saves and sweeps networks takes it."""
 
+import dataclasses
 import importlib
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +18,7 @@ import bionica
 from bionica import sweep
 from bionica.engines import blocks, loop
 from bionica.engines.fingerprint import digest
-from bionica.networks.rule import RULES
+from bionica.networks.rule import RULES, register
 from bionica.networks.state import to_arrays
 from conftest import mixtures
 
@@ -293,3 +295,28 @@ def test_a_long_compilation_is_announced(monkeypatch, caplog):
     with caplog.at_level(logging.INFO, "bionica"):
         HebbNetwork(2, random_state=0).fit(np.ones((5, 2)) + np.eye(5, 2))
     assert any("compiling mylab, once" in record.message for record in caplog.records)
+
+
+# ---------------------------------------------------------------------------------------------- declarations that are wrong
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"shapes": {"W": "dk"}}, r"shapes and the fields of State differ in \['x_bar'\]"),
+        ({"input_mean": "mean"}, r"no field \['mean'\]"),
+        ({"symmetric": ("M",)}, r"no field \['M'\]"),
+    ],
+)
+def test_a_record_that_does_not_describe_its_state_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        register(dataclasses.replace(RULES["mylab"], **change))
+
+
+def test_the_example_of_contributing_runs(tmp_path, monkeypatch, restore):
+    text = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = load_module(tmp_path, "contributed_rule", "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)))
+    _, X = mixtures(300, 3, 4)
+    network = module.MyNetwork(3, random_state=0).fit(X)
+    np.testing.assert_allclose(network.components_, HebbNetwork(3, random_state=0).fit(X).components_, rtol=1e-12)

@@ -1,12 +1,12 @@
-"""A rule and its estimator as a user writes them, outside the package: a Hebbian network with a fixed lateral inhibition."""
+"""A rule and its estimator as a user writes them, outside the package: a rectified Hebbian network with a fixed gain."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bionica.estimators.network import OnlineNICA, guard_seed, orthonormal_rows
+from bionica.estimators.network import OnlineNICA, guard_seed, orthonormal_rows, set_parameters
 from bionica.networks.plasticity import follow_input, hebb_input, mean_weight, project
-from bionica.networks.rule import Rule, bookkeeping, register
+from bionica.networks.rule import Rule, bookkeeping, register, shapes
 from bionica.networks.settling.pivoting import scratch
 
 STRENGTH = 1.0
@@ -14,7 +14,6 @@ STRENGTH = 1.0
 
 class State(NamedTuple):
     W: np.ndarray
-    W_mean: np.ndarray
     x_bar: np.ndarray
     t: np.ndarray
     fired: np.ndarray
@@ -55,7 +54,7 @@ RULE = register(
         "mylab",
         State,
         Params,
-        {"W": "dk", "W_mean": "dk", "x_bar": "k"},
+        shapes(dk="W", k="x_bar"),
         workspace,
         settle,
         learn,
@@ -73,13 +72,11 @@ class HebbNetwork(OnlineNICA):
         settle_steps=1000, mean_window=None, precondition=None, average=False, init="random", guards=True, n_epochs=1,
         shuffle=False, random_state=None, verbose=0,
     ):  # fmt: skip
-        for name, value in locals().items():
-            if name not in ("self", "__class__"):
-                setattr(self, name, value)
+        set_parameters(self, locals())
 
     def _initial_state(self, k, d, dtype, rng, X):
         W = orthonormal_rows(rng, d, k, dtype)
-        return State(W, W.copy(), np.zeros(k, dtype), **bookkeeping(d, guard_seed(rng)))
+        return State(W, np.zeros(k, dtype), **bookkeeping(d, guard_seed(rng)))
 
     def _rule_params(self, state, dtype):
         return Params(*self._common_params(dtype)[:2])

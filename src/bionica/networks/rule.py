@@ -5,7 +5,7 @@ with at least `dynamics` and `guards`) and the functions
 
     workspace(state) -> work                 scratch arrays, a NamedTuple with at least `y` and `ws`, made for each call
     settle(state, work, params, X, t)        work.y <- the output for the mixture X[t]; changes `work` only
-    learn(state, work, params, X, t, rates)  the synaptic updates for that mixture; changes `state`
+    learn(state, work, params, X, t, rates)  the synaptic updates for that mixture, and state.t[0] += 1; changes `state`
     repair(state, work, params)              the guards of every sample, after the updates; changes `state`
     inspect(state, work, params)             the guards of every 100 samples, after those; changes `state`
     unmixing(state) -> matrix                what the network does to a mixture while every output fires
@@ -66,8 +66,10 @@ class Rule:
     symmetric : tuple of str, optional
         Other matrices that are symmetric.
     input_weights : str, optional
-        The field of weights that learn from the mixtures themselves, for blocks of wide inputs. Such a rule sees the mixtures
-        through inner products with these weights and with `input_mean` alone.
+        The field of weights that learn from the mixtures themselves, for blocks of wide inputs. Only for rules that see the
+        mixtures through inner products with these weights and with `input_mean` alone, and that change each row of the weights
+        by a multiple of itself and multiples of x and x_bar. A rule whose update mixes rows (W'y in Oja's rule) must omit it:
+        blocks would be wrong without a warning.
     input_mean : str, optional
         The field with the running mean of the mixtures.
     projection : str, optional
@@ -112,7 +114,19 @@ RULES: dict[str, Rule] = {}
 
 
 def register(rule: Rule) -> Rule:
-    """Make a rule known, and return it."""
+    """Make a rule known, and return it; ValueError if its record does not describe its State."""
+    part_fields = {f"{part}.{name}" for part, cls in rule.parts.items() for name in cls._fields}
+    fields = {*rule.State._fields, *part_fields} - {*rule.parts, *BOOKKEEPING}
+    if fields != {*rule.shapes} - {*BOOKKEEPING}:
+        different = sorted(fields ^ ({*rule.shapes} - {*BOOKKEEPING}))
+        raise ValueError(f"rule {rule.name!r}: shapes and the fields of State differ in {different}")
+    if missing := {*BOOKKEEPING} - {*rule.State._fields}:
+        raise ValueError(f"rule {rule.name!r}: State lacks {sorted(missing)}, which `bookkeeping` returns")
+    named = [rule.input_weights, rule.input_mean] if rule.input_weights else []
+    named += [rule.projection] if rule.projection else []
+    named += [*rule.averages, *rule.averages.values(), *rule.products, *rule.inverses, *rule.symmetric]
+    if unknown := {*named} - fields:
+        raise ValueError(f"rule {rule.name!r}: State has no field {sorted(unknown)}, which the record names")
     _BY_STATE[rule.State] = rule
     RULES[rule.name] = rule
     return rule
