@@ -4,6 +4,7 @@ Cases travel in batches that share their data. A worker makes the data itself (f
 and runs its batch in order. The first batches are the largest, so that all workers finish at about the same time.
 """
 
+import signal
 import sys
 import warnings
 from collections.abc import Generator, Sequence
@@ -121,5 +122,10 @@ def compile_networks(cases: Sequence[Case]) -> None:
 
 
 def _start_worker(*versions: str) -> None:
-    """Prepare a worker process: the table counts samples that did not settle, so nobody is warned of them."""
+    """Prepare a worker process.
+
+    The table counts samples that did not settle, so nobody is warned of them. A terminal sends Ctrl-C to the workers too: this
+    process ends them, and they would only print tracebacks.
+    """
     warnings.simplefilter("ignore", ConvergenceWarning)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
