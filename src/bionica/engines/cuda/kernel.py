@@ -1,4 +1,4 @@
-"""The kernel that takes networks of one kind through their samples on a GPU, one thread a network (see `gpu`).
+"""The kernel that takes networks of one kind through their samples on a GPU, one thread a network (see `launch`).
 
 `kernel` writes the lines that load a state and copy it between registers and the thread's memory; Numba compiles them with
 `loop.step` and the rule inside. Kernels are cached on disk.
