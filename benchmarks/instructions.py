@@ -3,9 +3,10 @@
     python benchmarks/instructions.py            # counts, and compares with benchmarks/instructions.json
     python benchmarks/instructions.py --write    # counts, and records
 
-The loops are compiled for one fixed processor (Nehalem, whose instructions every valgrind knows), so that the counts do not depend on
-the machine. They go on from a network that has learned already. Callgrind starts a new part of its profile wherever getppid is called. A count is the
-difference between 200 samples and 100 samples, divided by 100, so that costs which do not depend on the number of samples cancel.
+The loops are compiled for one fixed processor (Nehalem, whose instructions every valgrind knows), so that the counts do not
+depend on the machine. They go on from a network that has learned already. Callgrind starts a new part of its profile wherever
+getppid is called. A count is the difference between 200 samples and 100 samples, divided by 100, so that costs which do not depend
+on the number of samples cancel.
 """
 
 import argparse
