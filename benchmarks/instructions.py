@@ -10,6 +10,7 @@ on the number of samples cancel.
 """
 
 import argparse
+import gc
 import json
 import os
 import pickle
@@ -69,9 +70,11 @@ def replay(path):
     """Run only the loops, each for N samples and for 2 N. This runs under valgrind."""
     from bionica.engines.loop import run
 
+    gc.disable()  # a collection in one of the two parts would be counted
     for data in pickle.loads(Path(path).read_bytes()).values():
         state, params, X, rates, Y = pickle.loads(data)
-        run(pickle.loads(data)[0], params, X[:1], rates[:1], Y)  # loads the compiled loop
+        for _ in range(3):  # loads the compiled loop, and lets Python specialise the code around it
+            run(pickle.loads(data)[0], params, X[:N], rates[:N], Y)
         for part in (slice(0, N), slice(N, 3 * N)):
             os.getppid()
             run(state, params, X[part], rates[part], Y)
