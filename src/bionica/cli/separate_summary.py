@@ -21,7 +21,7 @@ def note_input(console: Console, reader: "Reader", sample: Any = None) -> None:
         numbers = ",".join(str(reader.kept[j] + 1 if reader.kept else j + 1) for j in rising[:5])
         verb = "rise" if len(rising) > 1 else "rises"
         console.note(
-            f"{reader.name}: {columns} only {verb} from sample to sample; a time or a count is no mixture: leave it out "
+            f"{reader.name}: {columns} only {verb} from sample to sample; a time or a count is not a mixture: leave it out "
             f"with --skip {numbers}"
         )
 
