@@ -16,7 +16,8 @@ Appendix C of the paper:
                which it equals at the solution. Where it is over 4 times or under a quarter of that, the weights go back to
                where it was last within a factor 2, and the learning rates are halved (to a sixteenth at most) until it is again.
 
-Counted with them: samples whose dynamics were `regularised` or did not settle (`unsettled`).
+Counted with them: samples whose dynamics were `regularised` or did not settle (`unsettled`), and restarts after an abrupt change of
+the mixtures (`restart`).
 """
 
 import math
@@ -25,8 +26,8 @@ from typing import NamedTuple
 from .generic import cold, hot
 from .plasticity import dot_rows
 
-SILENT, ROW, SPECTRUM, RATE, REGULARISED, UNSETTLED, ENERGY = range(7)
-REPAIRS = ("silent", "row", "spectrum", "rate", "regularised", "unsettled", "energy")
+SILENT, ROW, SPECTRUM, RATE, REGULARISED, UNSETTLED, ENERGY, RESTART = range(8)
+REPAIRS = ("silent", "row", "spectrum", "rate", "regularised", "unsettled", "energy", "restart")
 n_repairs = len(REPAIRS)
 
 EVERY = 100
