@@ -1,6 +1,6 @@
 """Streams against BatchNICA: StreamingNICA and both networks at their defaults, on data that nobody tuned for.
 
-    python benchmarks/streaming.py --jobs 2 --write                        everything: many hours of CPU time
+    python benchmarks/streaming.py --jobs 2 --write                        everything
     python benchmarks/streaming.py --tables random,short --problems 10     a part of it
     python benchmarks/streaming.py --jobs 16 --json rows.jsonl             on another machine; continues an interrupted run
     python benchmarks/streaming.py --from-json rows.jsonl --write          tables from what was brought back
@@ -9,20 +9,14 @@ Every case is reported. A case that raises an exception is a row of its own and 
 """
 
 import json
-import os
-import sys
-
-# One thread in each process, and in those that joblib starts.
-os.environ.update(
-    dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-)
-
 import subprocess
+import sys
 from contextlib import ExitStack
 from inspect import signature
 from pathlib import Path
 
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, parallel_config
+from threadpoolctl import threadpool_limits
 
 import bionica
 from common import RESULTS, parser, setting
@@ -35,6 +29,11 @@ METHODS = (*STREAMS, BATCH, "TwoLayerNSM", *PEERS)
 ARGUMENTS = ("table", *sorted({name for function in MEASURES.values() for name in signature(function).parameters}))
 
 
+def identity(row):
+    """Return what tells a case from all others; rows have more than that."""
+    return tuple(row.get(name) for name in ARGUMENTS)
+
+
 def read(files):
     """Return the headers and the rows of files of JSON lines."""
     lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
@@ -42,11 +41,6 @@ def read(files):
     if len({identity(row) for row in rows}) < len(rows):
         raise SystemExit("some case is in these files twice: which of them is meant cannot be decided here")
     return [line for line in lines if "setting" in line], rows
-
-
-def identity(row):
-    """Return what tells a case from all others; rows have more than that."""
-    return tuple(row.get(name) for name in ARGUMENTS)
 
 
 def commit():
@@ -60,6 +54,9 @@ def run(todo, jobs, file):
     rows = []
     with ExitStack() as stack:
         out = stack.enter_context(file.open("a")) if file else None
+        # One thread: here, and in the processes that joblib starts (BLAS, OpenMP and Numba).
+        stack.enter_context(threadpool_limits(1))
+        stack.enter_context(parallel_config("loky", inner_max_num_threads=1))
 
         def keep(row):
             rows.append(row)
@@ -70,16 +67,17 @@ def run(todo, jobs, file):
 
         if out:
             print(json.dumps(header), file=out, flush=True)
-        for case in (case for case in todo if case["table"] in ALONE):
-            keep(measure(case))
-        parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-        for row in parallel(delayed(measure)(case) for case in todo if case["table"] not in ALONE):
-            keep(row)
+        for together in (False, True):
+            some = [case for case in todo if (case["table"] not in ALONE) == together]
+            parallel = Parallel(n_jobs=jobs if together else 1, return_as="generator_unordered", batch_size=1)
+            for row in parallel(delayed(measure)(case) for case in some):
+                keep(row)
     return header, rows
 
 
 def show(headers, rows, write):
     told = "\n".join(f"- `{header['command']}`: {header['setting']}." for header in headers)
+    rows = sorted(rows, key=lambda row: [str(value) for value in identity(row)])  # not in the order of their ends
     parts = [f"# Streams\n\n`python benchmarks/streaming.py`, run as\n\n{told}\n"]
     for name in MEASURES:
         some = [row for row in rows if row["table"] == name]
@@ -111,6 +109,8 @@ def main():
     )
     arguments.add_argument("--from-json", type=Path, nargs="+", help="run nothing, print the rows of these files")
     args = arguments.parse_args()
+    if unknown := set(args.tables.split(",")) - set(MEASURES):
+        arguments.error(f"--tables: {', '.join(sorted(unknown))} is unknown: choose from {', '.join(MEASURES)}")
     if args.from_json:
         headers, rows = read(args.from_json)
     else:

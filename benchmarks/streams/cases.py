@@ -61,14 +61,14 @@ def cases(tables, methods, problems, scale, long_samples, seed0):
             (STREAMS, {"kind": kind, "turn": T(turn), "horizon": horizon} | s)
             for turn, horizon in ((1_000_000, 1000), (100_000, 1000), (100_000, 300))
             for kind in KINDS
-            for s in [{"seed": 0}, *seeds(5)]
+            for s in [{"seed": 0}, *seeds(10)]
         ],
         "disturbances": [
             (STREAMS, {"disturbance": name, "size": size, "kind": kind, "d": d, "horizon": horizon} | s)
             for name, size in DISTURBANCES
             for kind, d, horizon in CELLS
             if horizon or "outlier" in name
-            for s in seeds(5)
+            for s in seeds(10)
         ],
         "abrupt": [
             (STREAMS, {"kind": kind, "d": d, "horizon": horizon} | s)
