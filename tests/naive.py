@@ -433,7 +433,7 @@ class OrthantRotation:
             a, b = p / np.linalg.norm(p), e / np.linalg.norm(e)
             tan = np.linalg.norm(e) / (np.linalg.norm(v) + np.linalg.norm(p))
             tan *= (
-                (1 + 2 * self.age / (self.age + 1000) / (1 + (20 * tan) ** 2))
+                (1 + self.age / (self.age + 1000) / (1 + (2 * tan / 0.3) ** 2))
                 * 1.3 * (v @ v) / (v @ v + 0.3 * energy)
                 * g / np.sqrt(1 + self.m / 1e4)
             )  # fmt: skip
@@ -484,6 +484,8 @@ class OrthantRotation:
         if self.prior > 0:
             share = 0.5 if self.removed == 0 else 1 - (self.removed / self.age) ** 3
             share = 0.99 if self.age > 100 * d else share
+            if self.prior * self.power * (self.V**2).sum(axis=0).max() > 0.5:
+                share = min(share, 0.5)
             self.removed = self.age
             self.add(-share * self.prior * self.power)
             self.prior *= 1 - share

@@ -15,10 +15,10 @@ If e is not zero V is turned in that plane by phi:
     V <- R V,  v_bar <- R v_bar,   R = I + (cos phi - 1)(a a' + b b') + sin phi (a b' - b a')
 
     lambda = g (1 + m/10^4)^-1/2                                m counts these turns, never above the horizon
-             (1 + 2 age/(age + 1000) / (1 + (20 tan(theta/2))^2))      small violations are one-sided evidence: turn farther
+             (1 + age/(age + 1000) / (1 + (2 tan(theta/2)/0.3)^2))     small violations are one-sided evidence: turn farther
              1.3 |v|^2/(|v|^2 + 0.3 E)                          E = d + |v_bar|^2, the mean of |v|^2: small samples show noise
 
-where violations are rare lambda stays near 3, and where noise makes every sample violate it anneals. Turning no farther than to the
+where violations are rare lambda stays near 2, and where noise makes every sample violate it anneals. Turning no farther than to the
 boundary (without the second line) costs a factor of 2 to 3 where sources have few samples near zero.
 
 Outputs are y = max(D v, 0), D the average of past rotations as seen from the present V:
@@ -85,7 +85,7 @@ from .rule import Rule, bookkeeping, register, shapes
 
 #: Of the averaging, and of lambda: see above.
 GAMMA = 5.0
-EXTRA, RAMP, ANGLE, KAPPA, TURNS = 2.0, 1000.0, 0.1, 0.3, 1e4
+EXTRA, RAMP, ANGLE, KAPPA, TURNS = 1.0, 1000.0, 0.3, 0.3, 1e4
 #: Outputs below this share of their usual energy have lost their size.
 LOST = 1e-4
 

@@ -171,14 +171,22 @@ def forget_block(rot):
 
 @cold
 def remove_prior(rot, work):
-    """Take out of C what is due of the covariance that the start counted as samples."""
-    clock = rot.clock
+    """Take out of C what is due of the covariance that the start counted as samples.
+
+    No more than half of it while the samples have less variance than that in some direction: they may not have shown it yet.
+    """
+    clock, V = rot.clock, rot.V
     if clock[PRIOR] <= 0:
         return
-    if clock[AGE] > START * rot.V.shape[0]:
-        share = 0.99
-    else:
-        share = 1 - (clock[REMOVED] / clock[AGE]) ** PRIOR_POWER if clock[REMOVED] > 0 else 0.5
+    share = 0.99 if clock[AGE] > START * V.shape[0] else 0.5
+    if clock[REMOVED] > 0 and share == 0.5:
+        share = 1 - (clock[REMOVED] / clock[AGE]) ** PRIOR_POWER
+    for j in range(V.shape[1]):
+        q = 0.0
+        for i in range(V.shape[0]):
+            q += V[i, j] * V[i, j]
+        if clock[PRIOR] * clock[POWER] * q > 0.5:
+            share = min(share, 0.5)
     clock[REMOVED] = clock[AGE]
     pseudo_samples(rot, work, -share * clock[PRIOR] * clock[POWER])
     clock[PRIOR] *= 1 - share
@@ -214,7 +222,7 @@ def pseudo_samples(rot, work, w):
 
 def average_of(rot: Rotation) -> np.ndarray:
     """D."""
-    return (rot.clock[ALPHA] * rot.D + rot.clock[DELTA] * np.eye(len(rot.D))).astype(rot.D.dtype)
+    return np.asarray(rot.clock[ALPHA] * rot.D + rot.clock[DELTA] * np.eye(len(rot.D)), dtype=rot.D.dtype)
 
 
 def averaged(rot: Rotation) -> Rotation:
