@@ -114,16 +114,16 @@ def compare(
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dynamics", ["exact", "gradient"])
-def test_plain(Network, dynamics, shape):
+def test_plain(Neural, dynamics, shape):
     d, k, m = SHAPES[shape]
-    init = initial_weights(Network.__name__, d, k, m, np.random.default_rng(1))
-    estimator, _ = compare(Network, problem(N[dynamics], d, k, 2), init, dynamics=dynamics, m=m)
+    init = initial_weights(Neural.__name__, d, k, m, np.random.default_rng(1))
+    estimator, _ = compare(Neural, problem(N[dynamics], d, k, 2), init, dynamics=dynamics, m=m)
     assert sum(estimator.repairs_.values()) == 0
 
 
-def test_window_of_the_running_means(Network):
-    init = initial_weights(Network.__name__, 3, 4, 4, np.random.default_rng(1))
-    compare(Network, problem(300, 3, 4, 2), init, window=50, m=4)
+def test_window_of_the_running_means(Neural):
+    init = initial_weights(Neural.__name__, 3, 4, 4, np.random.default_rng(1))
+    compare(Neural, problem(300, 3, 4, 2), init, window=50, m=4)
 
 
 def provocation(name, guards, d, k):
@@ -149,17 +149,17 @@ def provocation(name, guards, d, k):
     return init, eta0
 
 
-def test_every_guard_alone_and_all_together(Network):
+def test_every_guard_alone_and_all_together(Neural):
     """Each guard acts when it is provoked, and changes the network as the naive one's does."""
     d, k = 3, 4
     rng = np.random.default_rng(3)
     X = mixtures(350, d)[0] @ rng.uniform(0.1, 1, (d, k))
     X[::40] *= 5  # too large for the rate
     beyond = {"TwoCompartmentNICA": ["rate"], "TwoLayerNSM": ["spectrum"], "NonnegativePCA": ["rate"]}
-    every = (*Network._published["always"]["guards"], *beyond.get(Network.__name__, []))
+    every = (*Neural._published["always"]["guards"], *beyond.get(Neural.__name__, []))
     for guards in [*((guard,) for guard in every), every]:
-        init, eta0 = provocation(Network.__name__, guards, d, k)
-        estimator, repairs = compare(Network, X, init, guards=guards, eta0=eta0)
+        init, eta0 = provocation(Neural.__name__, guards, d, k)
+        estimator, repairs = compare(Neural, X, init, guards=guards, eta0=eta0)
         ours = {guard: estimator.repairs_[guard] for guard in repairs}
         assert ours == repairs
         if len(guards) == 1:
@@ -198,11 +198,11 @@ def test_nonnegative_pca_whitened_beforehand(whiten):
     np.testing.assert_allclose(estimator.transform(data[:5]), np.maximum(X[:5] @ used.T @ weights["W"].T, 0), atol=RTOL)
 
 
-def test_float32_follows_float64(Network):
+def test_float32_follows_float64(Neural):
     """Single precision stays single, and near the double precision network."""
     _, X = mixtures(2000, 3)
-    single = Network(3, random_state=0, eta0=0.01).partial_fit_transform(X.astype(np.float32))
-    double = Network(3, random_state=0, eta0=0.01).partial_fit_transform(X)
+    single = Neural(3, random_state=0, eta0=0.01).partial_fit_transform(X.astype(np.float32))
+    double = Neural(3, random_state=0, eta0=0.01).partial_fit_transform(X)
     assert single.dtype == np.float32
     assert np.median(np.abs(single - double)) < 1e-3
 

@@ -31,12 +31,12 @@ KINDS = {
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("kind", KINDS)
-def test_loading_and_going_on_is_never_stopping(Network, kind, dtype, tmp_path):
+def test_loading_and_going_on_is_never_stopping(Neural, kind, dtype, tmp_path):
     _, X = mixtures(300, 3, 4, dtype=dtype)
-    network = online(Network, 3, random_state=0, **KINDS[kind]).partial_fit(X[:150])
+    network = online(Neural, 3, random_state=0, **KINDS[kind]).partial_fit(X[:150])
     network.save(tmp_path / "model")
     loaded = bionica.load(tmp_path / "model")
-    assert type(loaded) is Network
+    assert type(loaded) is Neural
     assert same_bits(loaded, network)
     assert np.array_equal(loaded.transform(X), network.transform(X))
     assert same_bits(loaded.partial_fit(X[150:]), network.partial_fit(X[150:]))

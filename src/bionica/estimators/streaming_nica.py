@@ -164,7 +164,7 @@ class StreamingNICA(FirstBlock):
 
     def _divergence(self, sample: int, largest: float, learning: bool) -> DivergenceError:
         return DivergenceError(
-            f"StreamingNICA: the output for sample {sample} overflowed. Rescale the mixtures (largest absolute value near "
+            f"StreamingNICA: the output for sample {sample} overflowed: rescale the mixtures (largest absolute value near "
             f"it: {largest:.2g}). The model is as it was before this call.",
             sample,
         )
