@@ -12,9 +12,9 @@ from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions, fit_context
 from ..offline.chunked import ChunkedRows, linear_map
-from ..offline.outliers import Kept, without_outliers
+from ..offline.outliers import Inliers, without_negative_outliers, without_outliers
 from ..offline.rotation import Rotation, rotate
-from ..offline.whitening import Spectrum, Whitening, count_sources, refine
+from ..offline.whitening import Moments, Spectrum, Whitening, count_sources, refine
 from ._base import Estimator, set_parameters
 from ._dask import DaskRows, map_rows, mapped_inliers, moments_of, validated_rows
 from ._diagnosis import Diagnosable
@@ -50,7 +50,7 @@ class BatchNICA(Diagnosable, Estimator):
         problems of benchmarks/batch.py).
     robust : bool, default=True
         Whether to leave outliers out of the fit: samples far beyond the tail of all the others (see `n_outliers_`). Set it to
-        False if a source is active in fewer than 0.5 % of the samples, because its samples look like outliers.
+        False if a source is active in fewer than 1 % of the samples, because its samples look like outliers.
     random_state : int, RandomState instance or None, default=None
         For the rows of the first search and its starts.
 
@@ -184,25 +184,21 @@ class BatchNICA(Diagnosable, Estimator):
         """Fit; return X as validated, and its whitened rows, which the caller may overwrite."""
         rng = check_random_state(self.random_state)
         rows = validated_rows(self, X, min_samples=2)
-        inliers, found, spectrum, mean = self._whiten(rows)
-        limits = inliers.limits if isinstance(inliers, Kept) else ()
-        # An outlier is a row of zeros in Z, which has no effect on the rotation.
-        Z: Any
-        if isinstance(rows, DaskRows):
-            Z = rows.image(found.matrix, limits)
-        else:
-            Z = mapped_inliers(rows, found.matrix, limits)
-        rotation = rotate(Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng)
+        inliers, seen = self._inliers(rows)
+        found, spectrum, Z, rotation = self._solve(rows, inliers, seen, rng)
+        if isinstance(inliers, Inliers):
+            inliers, seen = without_negative_outliers(inliers, rotation.R @ found.matrix)
+            found, spectrum, Z, rotation = self._solve(rows, inliers, seen, rng)
 
         mixing = found.inverse @ rotation.R.T
         order = np.argsort(-np.sum(mixing**2, axis=0), kind="stable")
         self.components_ = (rotation.R @ found.matrix)[order].astype(rows.dtype)
         self.mixing_ = mixing[:, order].astype(rows.dtype)
         self.whitening_ = found.matrix.astype(rows.dtype)
-        self.mean_ = mean
+        self.mean_ = seen.mean
         self.spectrum_ = spectrum
         # y has unit covariance without outliers, so its energy is d + |F <x>|^2. The objective is a mean over all rows.
-        energy = len(found.matrix) + float(np.sum((found.matrix @ mean) ** 2))
+        energy = len(found.matrix) + float(np.sum((found.matrix @ seen.mean) ** 2))
         self.negativity_ = 2 * rotation.objective * (rows.shape[0] / inliers.shape[0]) / energy
         self.ambiguity_ = rotation.ambiguity
         self.n_iter_ = rotation.n_iter
@@ -212,19 +208,31 @@ class BatchNICA(Diagnosable, Estimator):
         self._warn(rotation)
         return rows, Z
 
-    def _whiten(self, X: Array | DaskRows) -> tuple[Array | ChunkedRows, Whitening, Spectrum, Array]:
-        """The rows without outliers, their whitening, spectrum and mean."""
-        rows: Array | ChunkedRows = X
+    def _inliers(self, X: Array | DaskRows) -> tuple[Array | ChunkedRows, Moments]:
+        """The rows of X that take part in the fit, and their moments."""
         seen = moments_of(X)
-        d = None if self.n_components is None or self.n_components == "auto" else int(self.n_components)
-        if self.robust:
-            rows, seen = without_outliers(X, seen, d, X.dtype)
-        found = whitening_or_error(seen, d, tol=None, precision=X.dtype)
+        return without_outliers(X, seen, self._given_number()) if self.robust else (X, seen)
+
+    def _given_number(self) -> int | None:
+        return None if self.n_components is None or self.n_components == "auto" else int(self.n_components)
+
+    def _solve(
+        self, X: Array | DaskRows, inliers: Array | ChunkedRows, seen: Moments, rng: np.random.RandomState
+    ) -> tuple[Whitening, Spectrum, Any, Rotation]:
+        """The whitening of the inliers, its spectrum, the whitened rows of X (0 for outliers), and their rotation."""
+        found = whitening_or_error(seen, self._given_number(), tol=None, precision=X.dtype)
         spectrum = count_sources(found.eigenvalues, seen.n)
         if self.n_components == "auto":
             d = spectrum.n_sources
             found = found._replace(matrix=found.matrix[:d], inverse=found.inverse[:, :d])
-        return rows, refine(rows, found), spectrum, seen.mean
+        found = refine(inliers, found)
+        limit = inliers.limit if isinstance(inliers, Inliers) else None
+        Z: Any
+        if isinstance(X, DaskRows):
+            Z = X.image(found.matrix, limit)
+        else:
+            Z = mapped_inliers(X, found.matrix, limit)  # a row of zeros has no effect on the rotation
+        return found, spectrum, Z, rotate(Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng)
 
     def _warn(self, rotation: Rotation) -> None:
         """Warn about what a user must know before trusting the sources."""

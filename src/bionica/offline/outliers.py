@@ -1,29 +1,30 @@
-"""Outliers of the offline methods: samples far beyond the tail of all the others, which are left out of the moments.
+"""Outliers of the offline methods: samples far beyond the tail of all the others, which are left out of the fit.
 
 A covariance has no bound on the weight of a sample: one row times 1e6 among 100,000 is a principal direction of its own. The
-distance of a sample is
+distances of a sample are
 
-    s^2 = q / (1 - q / (n - 1)),   q = |F (x - <x>)|^2,   F C_xx F' = I
-    e^2 = |x - <x>|^2 outside of the rows of F, only if F has fewer rows than x has features
+    s = |F (x - <x>)|,     F C_xx F' = I                  (Mahalanobis)
+    e = |x - <x>| outside of the rows of F                (only if F has fewer rows than x has features)
 
-q is the squared Mahalanobis distance, at most n - 1. s is the distance of x in the moments of all other samples, up to a
-factor of n / (n - 1): it is large also for a sample that makes a direction of C_xx its own.
+The metric (<x>, F) comes from at most 5,000 random samples without the 0.5 % that are farthest out. Which these are is found in
+the metric of all 5,000. It is found again in the new metric as long as leaving them out halves a variance, because the
+largest outliers hide the smaller ones.
 
 How far the tail of s may reach is extrapolated from its own quantiles. With s_2 and s_1 the distances that n_2 = 0.5 % and
-n_1 = 2 % of the n samples exceed, a tail that falls exponentially reaches
+n_1 = 2 % of all n samples exceed, m samples of a tail that falls exponentially are expected beyond
 
-    s_max = s_2 + (s_2 - s_1) ln(n_2 / 0.1) / ln(n_1 / n_2)
+    s(m) = s_2 + (s_2 - s_1) ln(n_2 / m) / ln(n_1 / n_2)
 
-where 0.1 samples are expected beyond. Exponential, gamma (shape 0.1 to 2), odor-like, half-normal and uniform sources (n = 1000
-to 1e5, d = 1 to 10) stay below 1.7 s_max. So nothing is done unless a sample lies beyond 2 s_max. If one does, all samples
-beyond s_max are left out, the moments are computed from the others, and the test is repeated until no sample fails. The
-distances of e are treated in the same way.
+Sound data (exponential, gamma of shape 0.1 to 2, odor-like, half-normal and uniform sources, n = 1,000 to 1e5, d = 1 to 10) reach
+1.2 s(0.1) at n = 1e5 and 1.7 s(0.1) at n = 1e4. So nothing is done unless a sample lies beyond (1.5 + 60 / sqrt(n)) s(0.1), or
+20 samples lie beyond s(2). If they do, all samples beyond s(m) are outliers. With many outliers m is 2, with a single one 0.2:
+the fewer there are, the fewer sound samples may be lost. The distances e are treated in the same way.
 
-A sample that fails a test stays out. Before the outliers are found they stretch the metric, but they stretch it for all samples,
-and the quantiles follow. At most 0.5 % of the samples can fail a test: more outliers than that are not recognised, and a source
-that is active in fewer than 0.5 % of the samples looks like them.
+If there are outliers, `without_negative_outliers` applies the same rule to n = (1 + |min(W x, 0)|^2)^{1/2}, once W is known: few
+negative outputs are enough to mislead the rotation, also those of samples that are not far out.
 
-The quantiles come from a histogram of q (and e^2) with 128 bins for each factor of two, a sum over blocks of rows.
+At most 0.5 % of the samples can be outliers: more of them are not recognised, and a source that is active in fewer than 1 % of
+the samples may look like them. The quantiles come from a histogram of s^2, a sum over blocks of rows.
 """
 
 import operator
@@ -35,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .chunked import ChunkedRows, fold, row_blocks
-from .whitening import Moments, Whitening, moments, whitening
+from .whitening import Moments, moments, whitening
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -43,74 +44,90 @@ T = TypeVar("T")
 _SHARE = 0.005  # of the samples that may be outliers; n_2 of them, and n_1 = 4 n_2
 _FEWEST = 5  # n_2 in small samples
 _LEAST_SAMPLES = 200
-_TRIGGER = 2.0  # times s_max, in large samples
-_FEW_SAMPLES = 600  # over n is added to that, because s_max is not well known in small samples
-_TESTS = 8  # outliers of 12 decades need 2 to 4
+_SUBSET = 5000  # samples of the metric
+_TRIMS = 10  # at most; 1 if there are no outliers
+_TRIGGER = (1.5, 60.0)  # times s(0.1): in large samples, and what is added in small ones, times n ** -0.5
+_MANY = (20, 2e-4)  # samples, and share of all of them, beyond s(2) that are no accident
 _SAMPLES_PER_DIRECTION = 50  # with fewer, the samples are equally far from their mean
 _OUTSIDE = 1e-9  # of the variance: less energy outside of F is rounding
+_WIDEST = 128  # features; more are projected on so many random directions first
 _SHIFT, _BINS = 16, 1 << 15  # a float32 without 16 of its 23 bits of mantissa: 128 bins for each factor of two
+_EDGES = (np.arange(_BINS - 127, dtype=np.int32) << _SHIFT).view(np.float32).astype(np.float64)  # lower, finite ones
 
 
 class Limit(NamedTuple):
-    """A test that samples pass or fail: the metric, and the largest q and e^2 that pass.
+    """What tells outliers from other samples: how distances are measured, and the largest of samples that are none.
 
-    `mean` and `matrix` give q. `variances` are those along the rows of F; the energy outside of them is
-    measured if `floor` is a number, which is added to it. `largest` has one number for each of the two.
+    `matrix` is F (d, k) and `offset` is F <x>. `outside` is for e, and None if e is not measured. `unmixing` is W (d, k), and
+    None if n is not measured. `largest` are the largest s^2, e^2 and n^2, of those that are measured.
     """
 
-    mean: Array
     matrix: Array
-    variances: Array
-    floor: float | None
+    offset: Array
+    outside: "Outside | None" = None
+    unmixing: Array | None = None
     largest: tuple[float, ...] = ()
 
 
-class Kept(ChunkedRows):
-    """The rows of X that pass all tests; `n_outliers` is the number of the others."""
+class Outside(NamedTuple):
+    """How e is measured: e^2 = |x - mean|^2 - sum(variances (F (x - <x>))^2) + floor, in coordinates `basis` x if given.
 
-    def __init__(self, X: Array | ChunkedRows, limits: tuple[Limit, ...], n_outliers: int) -> None:
-        self.X, self.limits, self.n_outliers = X, limits, n_outliers
-        self.shape, self.dtype = (X.shape[0] - n_outliers, X.shape[1]), X.dtype
+    `floor` is so large that rounding errors make no outliers.
+    """
+
+    basis: Array | None
+    mean: Array
+    variances: Array
+    floor: float
+
+
+class Inliers(ChunkedRows):
+    """The rows of X that are no outliers; n of them."""
+
+    def __init__(self, X: Array | ChunkedRows, limit: Limit, n: int) -> None:
+        self.X, self.limit = X, limit
+        self.shape, self.dtype = (n, X.shape[1]), X.dtype
 
     def fold(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
-        """Return ``of_block(passing rows of the block, *arguments)`` for every block of X, joined two by two."""
-        if isinstance(self.X, ChunkedRows):
-            return self.X.fold(_of_passing, join, of_block, self.limits, *arguments)
+        """Return ``of_block(inliers of the block, *arguments)`` for every block of X, joined two by two."""
         X = self.X
+        if isinstance(X, ChunkedRows):
+            return X.fold(_of_inliers, join, of_block, self.limit, *arguments)
         blocks = (X[rows] for rows in row_blocks(*X.shape))
-        return reduce(join, (_of_passing(block, of_block, self.limits, *arguments) for block in blocks))
+        return reduce(join, (_of_inliers(block, of_block, self.limit, *arguments) for block in blocks))
 
     def __getitem__(self, rows: slice | Array) -> Array:
         block = self.X[rows]
-        return np.asarray(block[passing(block, self.limits)])
+        return np.asarray(block[is_inlier(block, self.limit)])
 
 
-def _of_passing(block: Array, of_block: Callable[..., T], limits: tuple[Limit, ...], *arguments: Any) -> T:
-    return of_block(block[passing(block, limits)], *arguments)
+def _of_inliers(block: Array, of_block: Callable[..., T], limit: Limit, *arguments: Any) -> T:
+    return of_block(block[is_inlier(block, limit)], *arguments)
 
 
-def passing(X: Array, limits: tuple[Limit, ...]) -> Array:
-    """Which rows of X pass all tests."""
-    passed = np.ones(len(X), dtype=bool)
-    for limit in limits:
-        for squares, largest in zip(squared_distances(X, limit), limit.largest, strict=True):
-            passed &= squares <= largest  # False for NaN, which overflow can produce
-    return passed
+def is_inlier(X: Array, limit: Limit) -> Array:
+    """Which rows of X are no outliers."""
+    largest = np.array(limit.largest)[:, np.newaxis]
+    return np.asarray((squared_distances(X, limit) <= largest).all(axis=0))  # False for NaN, which overflow can produce
 
 
 def squared_distances(X: Array, limit: Limit) -> Array:
-    """q of the rows of X, and e^2 if it is measured: (1 or 2, n_samples), float32."""
-    found = np.empty((1 if limit.floor is None else 2, len(X)), dtype=np.float32)
-    right = np.ascontiguousarray(limit.matrix.T)
+    """s^2 of the rows of X, then e^2 and n^2 if they are measured: (1 to 3, n_samples), float32."""
+    outside, W = limit.outside, limit.unmixing
+    found = np.empty((1 + (outside is not None) + (W is not None), len(X)), dtype=np.float32)
+    right, offset = np.ascontiguousarray(limit.matrix.T, dtype=X.dtype), limit.offset.astype(X.dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         for rows in row_blocks(*X.shape):
-            x = X[rows] - limit.mean  # float64
-            z = x @ right
-            z *= z
-            found[0, rows] = z.sum(axis=1)
-            if limit.floor is not None:
-                outside = np.einsum("ij,ij->i", x, x) - z @ limit.variances
-                found[1, rows] = np.maximum(outside, 0) + limit.floor
+            z = X[rows] @ right
+            z -= offset
+            found[0, rows] = np.einsum("ij,ij->i", z, z)
+            if outside is not None:
+                x = X[rows].astype(np.float64) if outside.basis is None else X[rows] @ outside.basis.T
+                x -= outside.mean
+                energy = np.einsum("ij,ij->i", x, x) - z**2 @ outside.variances
+                found[1, rows] = np.maximum(energy, 0) + outside.floor
+            if W is not None:
+                found[-1, rows] = 1 + np.sum(np.minimum(X[rows] @ W.T, 0) ** 2, axis=1)
     return found
 
 
@@ -120,58 +137,99 @@ def _histogram(X: Array, limit: Limit) -> Array:
     return np.stack([np.bincount(b & (_BINS - 1), minlength=_BINS) for b in bins])
 
 
-def _tail(counts: Array, leverage: bool) -> tuple[float, bool]:
-    """The largest squared distance that passes, from a histogram, and whether a sample lies beyond 2 s_max.
-
-    If `leverage` is set, the histogram is of q, otherwise of e^2.
-    """
+def _tail(counts: Array) -> tuple[float, bool]:
+    """The largest s^2 of a sample that is no outlier, from a histogram of s^2, and whether there are outliers at all."""
     n = int(counts.sum())
-    n_2 = max(_FEWEST, round(_SHARE * n))
+    n_2 = _tail_size(n)
     n_1 = 4 * n_2
     beyond = n - np.cumsum(counts)  # how many samples lie above each bin
-    edges = (np.arange(_BINS, dtype=np.int32) << _SHIFT).view(np.float32).astype(np.float64)
-    per_sample = 1 / (n - 1) if leverage else 0.0
     first, second, last = (int(np.argmax(beyond <= m)) for m in (n_1, n_2, 0))
-    q = edges[[first, second + 1, last]]  # lower and upper edge: the limit is never too tight
-    s_1, s_2, s_last = np.sqrt(q / np.maximum(1 - q * per_sample, 1e-3))
-    s_max = s_2 + (s_2 - s_1) * np.log(n_2 / 0.1) / np.log(n_1 / n_2)
-    return float(s_max**2 / (1 + s_max**2 * per_sample)), bool(s_last > (_TRIGGER + _FEW_SAMPLES / n) * s_max)
+    s_1, s_2, s_last = np.sqrt(_EDGES[[first, second + 1, last]])  # rounded so that the limit is never too tight
+    slope = (s_2 - s_1) / np.log(n_1 / n_2)
+
+    def reach(m: float) -> float:
+        return float(s_2 + slope * np.log(n_2 / m))
+
+    far, near = (int(beyond[np.searchsorted(_EDGES, reach(m) ** 2)]) for m in (0.1, 2))
+    is_far = s_last > (_TRIGGER[0] + _TRIGGER[1] / np.sqrt(n)) * reach(0.1)
+    is_many = near >= max(_MANY[0], _MANY[1] * n)
+    return reach(2 if is_many else min(max(0.2 * far, 0.1), 2)) ** 2, bool(is_far or is_many)
+
+
+def _tail_size(n: int) -> int:
+    return max(_FEWEST, round(_SHARE * n))
 
 
 def without_outliers(
-    X: Array | ChunkedRows, seen: Moments, n_components: int | None, precision: npt.DTypeLike
+    X: Array | ChunkedRows, seen: Moments, n_components: int | None
 ) -> tuple[Array | ChunkedRows, Moments]:
-    """The rows of X that are no outliers, and their moments; X and `seen`, its moments, if there are none.
+    """The rows of X that are no outliers, and their moments; X and `seen`, its moments, if all are.
 
-    The distance is measured along the `n_components` leading directions (by default all of them), fewer if there are fewer
-    than 50 samples for each. Below 200 samples nothing is done, nor if too few directions would remain.
+    The distance s is measured along the `n_components` leading directions (by default all of them), fewer if there are fewer
+    than 50 samples for each. Below 200 samples nothing is done, nor if fewer directions than `n_components` would remain.
     """
-    rows: Array | ChunkedRows = X
-    inliers, limits = seen, tuple[Limit, ...]()
-    while len(limits) < _TESTS and inliers.n >= _LEAST_SAMPLES and np.all(np.isfinite(inliers.scatter)):
-        found = whitening(inliers, n_components, precision=precision)
-        if limits and found.rank < (n_components or 1):
-            return X, seen
-        limit = _metric(inliers, found, precision)
-        histograms = fold(rows, _histogram, operator.add, limit)
-        largest, exceeded = zip(*map(_tail, histograms, (True, False)), strict=True)
-        if not limits and not any(exceeded):
-            break
-        limits += (limit._replace(largest=largest),)
-        passed = moments(Kept(X, limits, 0))
-        if passed.n == inliers.n:
-            break
-        rows, inliers = Kept(X, limits, seen.n - passed.n), passed
-    return rows, inliers
+    if seen.n < _LEAST_SAMPLES or not np.all(np.isfinite(seen.scatter)):
+        return X, seen
+    limit = _metric(X, seen, n_components)
+    if limit is None:
+        return X, seen
+    largest, exceeded = zip(*map(_tail, fold(X, _histogram, operator.add, limit)), strict=True)
+    if not any(exceeded):
+        return X, seen
+    limit = limit._replace(largest=largest)
+    inliers = moments(Inliers(X, limit, 0))
+    if whitening(inliers, precision=X.dtype).rank < (n_components or 1):
+        return X, seen
+    return Inliers(X, limit, inliers.n), inliers
 
 
-def _metric(seen: Moments, found: Whitening, precision: npt.DTypeLike) -> Limit:
-    """The distance along the leading directions of a whitening, and outside of them if there are others."""
-    d = min(len(found.matrix), max(1, seen.n // _SAMPLES_PER_DIRECTION))
-    F, inverse = found.matrix[:d], found.inverse[:, :d]
-    floor = None
-    if d < len(seen.mean):
+def without_negative_outliers(rows: Inliers, W: Array) -> tuple[Inliers, Moments]:
+    """The rows without those whose outputs W x are far more negative than all others, and their moments."""
+    limit = rows.limit._replace(unmixing=W)
+    largest, exceeded = _tail(fold(rows, _histogram, operator.add, limit)[-1])
+    limit = limit._replace(largest=(*rows.limit.largest, largest if exceeded else np.inf))
+    inliers = moments(Inliers(rows.X, limit, 0))
+    return Inliers(rows.X, limit, inliers.n), inliers
+
+
+def _metric(X: Array | ChunkedRows, seen: Moments, n_components: int | None) -> Limit | None:
+    """The metric of most samples, or None if they do not vary."""
+    rng = np.random.default_rng(0)
+    n, k = X.shape
+    subset = X[np.sort(rng.choice(n, _SUBSET, replace=False))] if n > _SUBSET else X[:]
+    basis = None
+    if k > _WIDEST:
+        deviation = np.sqrt(np.diag(seen.covariance))
+        basis = rng.standard_normal((_WIDEST, k)) / np.where(deviation > 0, deviation, 1) / np.sqrt(k)
+        subset = subset @ basis.T
+    d = min(n_components or k, max(1, len(subset) // _SAMPLES_PER_DIRECTION))
+    nth = len(subset) - 1 - _tail_size(len(subset))
+    some = moments(subset)
+    limit = _metric_of(some, d, X.dtype)
+    for _ in range(_TRIMS):
+        if limit is None:
+            return None
+        squares = squared_distances(subset, limit)
+        inner = (squares <= np.partition(squares, nth, axis=1)[:, nth, np.newaxis]).all(axis=0)
+        before, some = some, moments(subset[inner])
+        limit = _metric_of(some, d, X.dtype)
+        if not np.any(np.diag(some.covariance) < 0.5 * np.diag(before.covariance)):
+            break
+    if limit is None or basis is None:
+        return limit
+    outside = None if limit.outside is None else limit.outside._replace(basis=basis)
+    return limit._replace(matrix=limit.matrix @ basis, outside=outside)
+
+
+def _metric_of(seen: Moments, d: int, precision: npt.DTypeLike) -> Limit | None:
+    """The distance along the d leading directions of a covariance, and outside of them if there are others."""
+    found = whitening(seen, d, precision=precision)
+    if not found.rank:
+        return None
+    F, outside = found.matrix, None
+    if len(F) < len(seen.mean):
         variance = np.diag(seen.covariance)
         rounding = np.finfo(precision).eps ** 2 * float(np.sum(variance + seen.mean**2))
         floor = _OUTSIDE * float(variance.sum()) + 16 * rounding
-    return Limit(seen.mean, F, np.sum(inverse**2, axis=0), floor)
+        outside = Outside(None, seen.mean, np.sum(found.inverse**2, axis=0), floor)
+    return Limit(F, F @ seen.mean, outside)
