@@ -17,7 +17,7 @@ n_1 = 2 % of all n samples exceed, m samples of a tail that falls exponentially 
 
 Sound data (exponential, gamma of shape 0.1 to 2, odor-like, half-normal and uniform sources, n = 1,000 to 1e5, d = 1 to 10) reach
 1.2 s(0.1) at n = 1e5 and 1.7 s(0.1) at n = 1e4. So nothing is done unless a sample lies beyond (1.5 + 60 / sqrt(n)) s(0.1), or
-20 samples lie beyond s(2). If they do, all samples beyond s(m) are outliers. With many outliers m is 2, with a single one 0.2:
+20 samples lie beyond s(3). If they do, all samples beyond s(m) are outliers. With many outliers m is 3, with a single one 0.2:
 the fewer there are, the fewer sound samples may be lost. The distances e are treated in the same way.
 
 If there are outliers, `without_negative_outliers` applies the same rule to n = (1 + |min(W x, 0)|^2)^{1/2}, once W is known: few
@@ -47,7 +47,8 @@ _LEAST_SAMPLES = 200
 _SUBSET = 5000  # samples of the metric
 _TRIMS = 10  # at most; 1 if there are no outliers
 _TRIGGER = (1.5, 60.0)  # times s(0.1): in large samples, and what is added in small ones, times n ** -0.5
-_MANY = (20, 2e-4)  # samples, and share of all of them, beyond s(2) that are no accident
+_LOST = 3.0  # sound samples that may be lost, if there are many outliers
+_MANY = (20, 2e-4)  # samples, and share of all of them, beyond s(3) that are no accident
 _SAMPLES_PER_DIRECTION = 50  # with fewer, the samples are equally far from their mean
 _OUTSIDE = 1e-9  # of the variance: less energy outside of F is rounding
 _WIDEST = 128  # features; more are projected on so many random directions first
@@ -102,7 +103,8 @@ class Inliers(ChunkedRows):
 
 
 def _of_inliers(block: Array, of_block: Callable[..., T], limit: Limit, *arguments: Any) -> T:
-    return of_block(block[is_inlier(block, limit)], *arguments)
+    result: T = of_block(block[is_inlier(block, limit)], *arguments)
+    return result
 
 
 def is_inlier(X: Array, limit: Limit) -> Array:
@@ -150,10 +152,10 @@ def _tail(counts: Array) -> tuple[float, bool]:
     def reach(m: float) -> float:
         return float(s_2 + slope * np.log(n_2 / m))
 
-    far, near = (int(beyond[np.searchsorted(_EDGES, reach(m) ** 2)]) for m in (0.1, 2))
+    far, near = (int(beyond[np.searchsorted(_EDGES, reach(m) ** 2)]) for m in (0.1, _LOST))
     is_far = s_last > (_TRIGGER[0] + _TRIGGER[1] / np.sqrt(n)) * reach(0.1)
     is_many = near >= max(_MANY[0], _MANY[1] * n)
-    return reach(2 if is_many else min(max(0.2 * far, 0.1), 2)) ** 2, bool(is_far or is_many)
+    return reach(_LOST if is_many else min(max(0.2 * far, 0.1), _LOST)) ** 2, bool(is_far or is_many)
 
 
 def _tail_size(n: int) -> int:
@@ -168,19 +170,27 @@ def without_outliers(
     The distance s is measured along the `n_components` leading directions (by default all of them), fewer if there are fewer
     than 50 samples for each. Below 200 samples nothing is done, nor if fewer directions than `n_components` would remain.
     """
-    if seen.n < _LEAST_SAMPLES or not np.all(np.isfinite(seen.scatter)):
+    if not np.all(np.isfinite(seen.scatter)):
         return X, seen
-    limit = _metric(X, seen, n_components)
+    limit = find_limit(X, np.sqrt(np.diag(seen.covariance)), n_components)
     if limit is None:
         return X, seen
-    largest, exceeded = zip(*map(_tail, fold(X, _histogram, operator.add, limit)), strict=True)
-    if not any(exceeded):
-        return X, seen
-    limit = limit._replace(largest=largest)
     inliers = moments(Inliers(X, limit, 0))
     if whitening(inliers, precision=X.dtype).rank < (n_components or 1):
         return X, seen
     return Inliers(X, limit, inliers.n), inliers
+
+
+def find_limit(X: Array | ChunkedRows, deviation: Array, n_components: int | None) -> Limit | None:
+    """What tells the outliers of X from its other samples; None if there are no outliers, or fewer than 200 samples.
+
+    `deviation` has the standard deviations of the features, for scaling.
+    """
+    limit = _metric(X, deviation, n_components) if X.shape[0] >= _LEAST_SAMPLES else None
+    if limit is None:
+        return None
+    largest, exceeded = zip(*map(_tail, fold(X, _histogram, operator.add, limit)), strict=True)
+    return limit._replace(largest=largest) if any(exceeded) else None
 
 
 def without_negative_outliers(rows: Inliers, W: Array) -> tuple[Inliers, Moments]:
@@ -192,14 +202,13 @@ def without_negative_outliers(rows: Inliers, W: Array) -> tuple[Inliers, Moments
     return Inliers(rows.X, limit, inliers.n), inliers
 
 
-def _metric(X: Array | ChunkedRows, seen: Moments, n_components: int | None) -> Limit | None:
+def _metric(X: Array | ChunkedRows, deviation: Array, n_components: int | None) -> Limit | None:
     """The metric of most samples, or None if they do not vary."""
     rng = np.random.default_rng(0)
     n, k = X.shape
     subset = X[np.sort(rng.choice(n, _SUBSET, replace=False))] if n > _SUBSET else X[:]
     basis = None
     if k > _WIDEST:
-        deviation = np.sqrt(np.diag(seen.covariance))
         basis = rng.standard_normal((_WIDEST, k)) / np.where(deviation > 0, deviation, 1) / np.sqrt(k)
         subset = subset @ basis.T
     d = min(n_components or k, max(1, len(subset) // _SAMPLES_PER_DIRECTION))
