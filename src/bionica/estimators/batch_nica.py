@@ -50,7 +50,7 @@ class BatchNICA(Diagnosable, Estimator):
         problems of benchmarks/batch.py).
     robust : bool, default=True
         Whether to leave outliers out of the fit: samples far beyond the tail of all the others (see `n_outliers_`). Set it to
-        False if a source is active in fewer than 1 % of the samples, because its samples look like outliers.
+        False if a source is active in 1 % of the samples or fewer, because its samples may look like outliers.
     random_state : int, RandomState instance or None, default=None
         For the rows of the first search and its starts.
 

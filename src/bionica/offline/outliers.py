@@ -15,16 +15,19 @@ n_1 = 2 % of all n samples exceed, m samples of a tail that falls exponentially 
 
     s(m) = s_2 + (s_2 - s_1) ln(n_2 / m) / ln(n_1 / n_2)
 
-Sound data (exponential, gamma of shape 0.1 to 2, odor-like, half-normal and uniform sources, n = 1,000 to 1e5, d = 1 to 10) reach
-1.2 s(0.1) at n = 1e5 and 1.7 s(0.1) at n = 1e4. So nothing is done unless a sample lies beyond (1.5 + 60 / sqrt(n)) s(0.1), or
-20 samples lie beyond s(3). If they do, all samples beyond s(m) are outliers. With many outliers m is 3, with a single one 0.2:
-the fewer there are, the fewer sound samples may be lost. The distances e are treated in the same way.
+Nothing is done unless a sample lies beyond (1.5 + 60 / sqrt(n)) s(0.1), or 20 samples (2e-4 of all, if that is more) lie beyond
+s(3). If they do, all samples beyond s(m) are outliers. With many outliers m is 3, with a single one 0.2: the fewer there are,
+the fewer sound samples may be lost. The distances e are treated in the same way.
+
+Sound data lose no sample: none of 308 draws each (n = 200 to 1e5, d = 1 to 10, k up to 20) of sparse-uniform, exponential,
+half-normal, odor-like and gamma(0.1 to 2) sources. Weibull(0.7) sources lost one sample in 1 of 308 draws. Lognormal sources
+lost about 25 of 1e5 samples.
 
 If there are outliers, `without_negative_outliers` applies the same rule to n = (1 + |min(W x, 0)|^2)^{1/2}, once W is known: few
 negative outputs are enough to mislead the rotation, also those of samples that are not far out.
 
-At most 0.5 % of the samples can be outliers: more of them are not recognised, and a source that is active in fewer than 1 % of
-the samples may look like them. The quantiles come from a histogram of s^2, a sum over blocks of rows.
+At most 0.5 % of the samples can be outliers: more of them are not recognised, and a source that is active in 1 % of the
+samples or fewer may look like them. The quantiles come from a histogram of s^2, a sum over blocks of rows.
 """
 
 import operator
