@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bionica.datasets import random_sources
+from bionica.estimators._dask import DaskRows, SequentialRows
 from bionica.estimators.batch_nica import BatchNICA
 from bionica.estimators.noncentered_whitener import NoncenteredWhitener
 from bionica.estimators.npca import NonnegativePCA
@@ -164,6 +165,15 @@ def test_dask_gives_the_fit_of_the_array():
     found, lazy = (BatchNICA(random_state=0, tol=1e-8).fit(x) for x in (X, da.from_array(X, chunks=(3000, -1))))
     assert lazy.n_outliers_ == found.n_outliers_ == is_outlier.sum()
     np.testing.assert_allclose(lazy.components_, found.components_, atol=1e-6)
+
+
+def test_dask_rows_in_sequence_are_the_rows():
+    da = pytest.importorskip("dask.array")
+    X, is_outlier = spoiled(mixed("sparse_uniform")[1], "gaussian", 1e6)
+    rows = SequentialRows(DaskRows(da.from_array(X, chunks=(3000, -1)), "test"))
+    np.testing.assert_array_equal(rows[[5, 2999, 3000, T - 1]], X[[5, 2999, 3000, T - 1]])
+    seen = without_outliers(rows, moments(rows), 4)[1]
+    np.testing.assert_allclose(seen.scatter, moments(X[~is_outlier]).scatter, rtol=1e-9)
 
 
 @pytest.mark.parametrize("network", ["interneuron", "two_compartment"])

@@ -168,6 +168,27 @@ class DaskRows(ChunkedRows):
         return total
 
 
+class SequentialRows(ChunkedRows):
+    """The rows of a `DaskRows`, with one block in memory at a time."""
+
+    def __init__(self, rows: DaskRows) -> None:
+        self.rows, self.shape, self.dtype = rows, rows.shape, rows.dtype
+
+    def fold(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
+        """Return ``of_block(block, *arguments)`` for one block after the other, joined in order."""
+        return reduce(join, (of_block(block, *arguments) for block in self.rows))
+
+    def __getitem__(self, rows: slice | Array) -> Array:
+        """Return rows in ascending order."""
+        wanted = np.arange(self.shape[0])[rows]
+        parts, first = [], 0
+        for block in self.rows:
+            low, high = np.searchsorted(wanted, [first, first + len(block)])
+            parts.append(block[wanted[low:high] - first])
+            first += len(block)
+        return np.concatenate(parts)
+
+
 def mapped_inliers(X: Array, matrix: Array, limit: Limit | None) -> Array:
     """matrix @ x for the rows x of X, and 0 for outliers."""
     Z = linear_map(X, matrix)

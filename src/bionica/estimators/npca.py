@@ -17,7 +17,7 @@ from ..offline.gram_whitening import largest, whiten_rows, wider_than_long
 from ..offline.outliers import find_limit, is_inlier, without_outliers
 from ..offline.whitening import merge_moments, moments, whitening
 from ._base import set_parameters
-from ._dask import blocks_of
+from ._dask import DaskRows, SequentialRows, blocks_of
 from ._docstrings import documented
 from ._exceptions import DivergenceError, check_finite
 from ._initial_weights import guard_seed, orthonormal_rows
@@ -160,7 +160,8 @@ class NonnegativePCA(OnlineNICA):
             if not np.isfinite(seen.scatter).all():
                 size = max(map(largest, blocks_of(X)))
                 raise DivergenceError(f"the covariance of X overflows: rescale the mixtures (largest {size:.2g})", 0)
-            found = whitening(without_outliers(X, seen, d)[1], d, precision=X.dtype)
+            rows = SequentialRows(X) if isinstance(X, DaskRows) else X
+            found = whitening(without_outliers(rows, seen, d)[1], d, precision=X.dtype)
         if found.rank == 0:
             raise ValueError(
                 f"X has no variance to whiten (n_samples={len(X)}): give samples that differ, or whiten='online'"

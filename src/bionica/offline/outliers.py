@@ -96,7 +96,8 @@ class Inliers(ChunkedRows):
         """Return ``of_block(inliers of the block, *arguments)`` for every block of X, joined two by two."""
         X = self.X
         if isinstance(X, ChunkedRows):
-            return X.fold(_of_inliers, join, of_block, self.limit, *arguments)
+            total: T = X.fold(_of_inliers, join, of_block, self.limit, *arguments)
+            return total
         blocks = (X[rows] for rows in row_blocks(*X.shape))
         return reduce(join, (_of_inliers(block, of_block, self.limit, *arguments) for block in blocks))
 
@@ -106,8 +107,7 @@ class Inliers(ChunkedRows):
 
 
 def _of_inliers(block: Array, of_block: Callable[..., T], limit: Limit, *arguments: Any) -> T:
-    result: T = of_block(block[is_inlier(block, limit)], *arguments)
-    return result
+    return of_block(block[is_inlier(block, limit)], *arguments)
 
 
 def is_inlier(X: Array, limit: Limit) -> Array:
