@@ -91,10 +91,11 @@ class BatchNICA(Diagnosable, Estimator):
     size (0.01 to 3 times). Otherwise starts are added until the best negativity has been found twice. If `n_init` starts do
     not achieve this, a ConvergenceWarning says that the result may be a local minimum.
 
-    Outliers are at most 0.5 % of the samples, of 200 or more. They are searched for only if some sample is more than twice as
-    far out as the quantiles of all distances predict (`bionica.offline.outliers`); without such a sample the result has the same
-    bits as with ``robust=False``. Measured with 1 of 1,000 samples multiplied by 10 to 1e12, or replaced by Gaussian noise of
-    that size: the error is that of the fit without these samples, within a few percent.
+    Outliers are at most 0.5 % of the samples, of 200 or more. They are searched for only if some sample is much farther out than
+    the quantiles of all distances predict (`bionica.offline.outliers`). Without such a sample the result has the same bits as
+    with ``robust=False``, for 10 to 30 % more time. Measured at 100,000 samples and d = 3 and 10, on average over seeds: with one
+    sample times 1e6 or 1e12, or 1 of 1,000 times 1e3 to 1e12 or replaced by Gaussian noise, the error is at most 1.4 times that
+    of the clean data. Samples times 10 or 30 are not told from the tail of heavy-tailed sources: up to 5 times.
 
     Besides X, memory holds one array of n_samples x n_components (the result of `fit_transform`) and at most a third of its
     rows again: 2.6 copies of X in all, measured at 100,000 x 100.

@@ -148,7 +148,7 @@ class NonnegativePCA(OnlineNICA):
             layer = whitening_layer.init(W_xh, given.get("W_hg", np.eye(d, dtype=dtype)))
         return nonnegative_pca.init(layer, W, guard_seed(rng))
 
-    def _offline_whitening(self, X: Array, d: int) -> Array:
+    def _offline_whitening(self, X: Array | DaskRows, d: int) -> Array:
         if isinstance(X, np.ndarray):
             check_finite(X, 0, type(self).__name__)
         if isinstance(X, np.ndarray) and wider_than_long(X):
