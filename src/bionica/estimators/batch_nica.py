@@ -95,7 +95,8 @@ class BatchNICA(Diagnosable, Estimator):
     the quantiles of all distances predict (`bionica.offline.outliers`). Without such a sample the result has the same bits as
     with ``robust=False``, for 10 to 30 % more time. Measured at 100,000 samples and d = 3 and 10, on average over seeds: with one
     sample times 1e6 or 1e12, or 1 of 1,000 times 1e3 to 1e12 or replaced by Gaussian noise, the error is at most 1.4 times that
-    of the clean data. Samples times 10 or 30 are not told from the tail of heavy-tailed sources: up to 5 times.
+    of the clean data. Outliers of the size of the tail of heavy-tailed sources are not recognised: samples times 10 or 30 (up to
+    5 times), or the same error of 10 standard deviations in one mixture of 1 of 1,000 samples (up to 120 times).
 
     Besides X, memory holds one array of n_samples x n_components (the result of `fit_transform`) and at most a third of its
     rows again: 2.6 copies of X in all, measured at 100,000 x 100.
