@@ -393,7 +393,7 @@ class OrthantRotation:
         dv = v - self.v_bar
         q, energy = dv @ dv, d + self.v_bar @ self.v_bar
         window = 100 + 10 * d
-        if self.run == 0 and v @ v > 0:
+        if self.run == 0 and v @ v > 0 and (h or self.age < 200 * d):
             self.level += max(1 / window, 3 / (self.age + 3)) * (min(v @ v / energy, 1) - self.level)
         tau = 1.5 * self.r[1] * np.clip(self.r[1] / self.r[0], 1, 4) ** 2
         g = min(1, tau / q) ** 2 if q > 0 else 1.0
@@ -458,15 +458,16 @@ class OrthantRotation:
             C, mean = (dv.T * weight) @ dv / len(dv), weight @ dv / len(dv)
             self.block = []
             L = np.linalg.eigvalsh(C - np.outer(mean, mean))
-            different |= L[0] > 1e-10 and max(np.trace(C), (1 / L).sum()) > 3 * d
+            prior = self.prior * self.power * (self.V**2).sum(axis=0).max()
+            different |= L[0] > 1e-10 and max(np.trace(C), (1 / L).sum()) > 3 * d and prior < 0.1
         different &= self.age > 100 * d + 200
-        if (lost and (h or self.age < 200 * d)) or (not lost and different and h):
+        if lost or (different and h):
             L = np.linalg.cholesky(self.V @ self.V.T)
             self.V = np.linalg.solve(L, self.V)  # the rows of V, orthonormal
             self.begin()
             self.restarts += 1
         else:
-            self.changed |= not lost and different
+            self.changed |= different
             if self.age >= self.due:
                 self.upkeep()
             elif flip and self.v_bar.sum() < 0:

@@ -149,7 +149,7 @@ def learn(state, work, params, X, t, rates):
     state.t[0] += 1
     if not begin(state.rot, work, X, t):
         return
-    q = distance(state.rot, work)
+    q = distance(state.rot, work, params.horizon)
     g = weigh(state.rot, work, q)
     w = count(state.rot, g, params.horizon)
     negative = move(state.rot, work, w, q, g, params.horizon)
@@ -190,8 +190,8 @@ def begin(rot, work, X, t):
 
 
 @hot
-def distance(rot, work):
-    """dv, and q = |dv|^2; the running size of the outputs."""
+def distance(rot, work, horizon):
+    """dv, and q = |dv|^2; the running size of the outputs, while it matters."""
     v, dv, v_bar, clock = work.v, work.dv, rot.v_bar, rot.clock
     d = v.shape[0]
     q = v.dtype.type(0)
@@ -202,7 +202,7 @@ def distance(rot, work):
         q += dv[i] * dv[i]
         vv += v[i] * v[i]
         energy += v_bar[i] * v_bar[i]
-    if rot.repeats[0] == 0 and vv > 0:
+    if rot.repeats[0] == 0 and vv > 0 and (horizon > 0 or clock[AGE] < 2 * START * d):
         clock[LEVEL] += max(1 / (100.0 + 10 * d), 3 / (clock[AGE] + 3)) * (min(float(vv / energy), 1.0) - clock[LEVEL])
     return float(q)
 
@@ -212,7 +212,8 @@ def weigh(rot, work, q):
     """The weight g of a sample at the distance q; the sample is added to the covariance of its block, less if g is below 1."""
     dv, recent, clock = work.dv, rot.recent, rot.clock
     d = dv.shape[0]
-    g = sample_weight(rot.tails, q, 1 / (1 + clock[AGE] / (30.0 * d)))
+    least = 1 / (1 + clock[AGE] / (30.0 * d)) if clock[AGE] < 600.0 * d else 0.0
+    g = sample_weight(rot.tails, q, least)
     bounded = recent.dtype.type(math.sqrt(g))
     for i in range(d):
         x = bounded * dv[i]
@@ -380,8 +381,7 @@ def watch(rot, work, negative, w, horizon):
     if clock[AGE] >= clock[DUE]:
         call = TEND
     if clock[LEVEL] < LOST and clock[AGE] > 10:
-        if horizon > 0 or clock[AGE] < 2 * START * d:
-            call = RESTART
+        call = RESTART
     else:
         changed = clock[FAST] > 0.03 + 4 * clock[SLOW]
         if clock[SEEN] >= max(300.0 + 30 * d, 0.25 * horizon):

@@ -123,7 +123,7 @@ def learn(state, work, params, X, t, rates):
     state.t[0] += 1
     if not begin(rot, work, X, t):
         return
-    q = distance(rot, work)
+    q = distance(rot, work, params.horizon)
     g = min(weigh(rot, work, q), weigh_outside(state, work, X, t))
     w = count(rot, g, params.horizon)
     gather(state, work, g, w)

@@ -156,7 +156,7 @@ def differs(rot, work):
             z[i] = s / L[i, i]
             small += z[i] * z[i]
     forget_block(rot)
-    return max(large, small) > DIFFERENT * d
+    return max(large, small) > DIFFERENT * d and prior_share(rot) < 0.1
 
 
 @cold
@@ -167,6 +167,18 @@ def forget_block(rot):
         for j in range(rot.recent.shape[0]):
             rot.recent[i, j] = 0
     rot.clock[SEEN] = 0.0
+
+
+@cold
+def prior_share(rot):
+    """The largest share of the variance along a coordinate that is left from the start."""
+    V, most = rot.V, 0.0
+    for j in range(V.shape[1]):
+        q = 0.0
+        for i in range(V.shape[0]):
+            q += V[i, j] * V[i, j]
+        most = max(most, q)
+    return rot.clock[PRIOR] * rot.clock[POWER] * most
 
 
 @cold
@@ -181,12 +193,8 @@ def remove_prior(rot, work):
     share = 0.99 if clock[AGE] > START * V.shape[0] else 0.5
     if clock[REMOVED] > 0 and share == 0.5:
         share = 1 - (clock[REMOVED] / clock[AGE]) ** PRIOR_POWER
-    for j in range(V.shape[1]):
-        q = 0.0
-        for i in range(V.shape[0]):
-            q += V[i, j] * V[i, j]
-        if clock[PRIOR] * clock[POWER] * q > 0.5:
-            share = min(share, 0.5)
+    if prior_share(rot) > 0.5:
+        share = min(share, 0.5)
     clock[REMOVED] = clock[AGE]
     pseudo_samples(rot, work, -share * clock[PRIOR] * clock[POWER])
     clock[PRIOR] *= 1 - share
