@@ -59,6 +59,8 @@ class Diagnosis:
         share that they hold. All other numbers are computed without them.
     constant : tuple of int
         Mixtures that have the same value in all samples.
+    changed : bool
+        Whether the estimator noticed, while it learned, that the mixing changed (`change_detected_`).
     """
 
     negativity: float
@@ -81,6 +83,7 @@ class Diagnosis:
     outliers: NDArray[np.intp]
     outlier_share: float
     constant: tuple[int, ...]
+    changed: bool
 
     @property
     def largest_correlation(self) -> tuple[float, tuple[int, int]]:
@@ -231,6 +234,7 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         outliers=outliers,
         outlier_share=screened.share,
         constant=screened.constant,
+        changed=bool(getattr(estimator, "change_detected_", False)),
     )
 
 

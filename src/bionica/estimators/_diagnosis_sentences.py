@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
+from ._exceptions import CHANGED
+
 if TYPE_CHECKING:
     from ._diagnosis import Diagnosis
 
@@ -53,6 +55,8 @@ def looks_right(found: "Diagnosis") -> str:
 
 def problems(found: "Diagnosis") -> Iterator[str]:
     """What speaks against the fit, the gravest first."""
+    if found.changed:
+        yield f"the mixtures changed while it learned: {CHANGED}."
     others = list(_problems_without_outliers(found))
     if others and len(found.outliers):  # they have affected the fit
         yield (

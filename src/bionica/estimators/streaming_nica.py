@@ -1,11 +1,9 @@
 """The orthant rotation behind scikit-learn's interface: nonnegative ICA of a stream, without tuning."""
 
-import warnings
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from .._compat.sklearn import Interval, StrOptions
 from ..networks import orthant_rotation, projected_rotation
@@ -56,7 +54,7 @@ class StreamingNICA(FirstBlock):
     mixing_ : ndarray of shape (n_features, n_components)
         Its pseudoinverse: the estimated mixing matrix.
     change_detected_ : bool
-        Whether the outputs became far more negative, or many samples far larger, than they had been: the mixing has changed.
+        Without a horizon: whether the mixing changed while it learned. Said in a warning and by `diagnose` too.
     repairs_ : dict of str to int
         "restart": how often it started again after an abrupt change.
     spectrum_ : Spectrum
@@ -117,10 +115,8 @@ class StreamingNICA(FirstBlock):
     ):
         set_parameters(self, locals())
 
-    @property
-    def change_detected_(self) -> bool:
-        """Whether the mixing has changed since the start, or since the last restart."""
-        return bool(self._fitted_state().rot.clock[CHANGED])
+    def _changed(self, state: Any) -> bool:
+        return bool(state.rot.clock[CHANGED])
 
     def _waits(self) -> bool:
         return bool(self.n_components == "auto")
@@ -149,18 +145,6 @@ class StreamingNICA(FirstBlock):
 
     def _readout(self, state: Any) -> Any:
         return state._replace(rot=averaged(state.rot))
-
-    def _stream(self, state: Any, X: Array, *, learn: bool, keep: bool, order: Array | None = None) -> Array:
-        before = state.rot.clock[CHANGED]
-        Y = super()._stream(state, X, learn=learn, keep=keep, order=order)
-        if learn and state.rot.clock[CHANGED] > before:
-            warnings.warn(
-                f"the mixtures changed before sample {int(state.t[0])}: outputs are far more negative, or samples far larger, than "
-                "before. Past and present are averaged. If the mixing changes, set horizon= to the number of samples to remember",
-                ConvergenceWarning,
-                stacklevel=6,
-            )
-        return Y
 
     def _divergence(self, sample: int, largest: float, learning: bool) -> DivergenceError:
         return DivergenceError(
