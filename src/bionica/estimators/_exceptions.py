@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-
 #: What a change of the mixtures means, in warnings and in `diagnose`.
 CHANGED = (
     "outputs became far more negative, or their size changed, compared with the past, and past and present are averaged. If the "
