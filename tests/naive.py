@@ -427,7 +427,7 @@ class OrthantRotation:
         p, e = np.maximum(v, 0), np.minimum(v, 0)
         energy = d + self.v_bar @ self.v_bar
         negative, flip = 0.0, False
-        if e @ e > 1e-28 * (v @ v) and p @ p > 0:
+        if e @ e > (64 * np.finfo(float).eps) ** 2 * (v @ v) and p @ p > 0:
             negative = min(g * (e @ e) / energy, 1)
             self.m = min(self.m + 1, h or np.inf)
             a, b = p / np.linalg.norm(p), e / np.linalg.norm(e)

@@ -135,7 +135,8 @@ class StreamingNICA(FirstBlock):
         horizon = int(self.horizon or 0)
         if dtype == np.float32:
             horizon = min(horizon or SINGLE_PRECISION_HORIZON, SINGLE_PRECISION_HORIZON)
-        return orthant_rotation.Params(Exact(float(np.finfo(dtype).eps)), self._guard_flags(), horizon)
+        eps = float(np.finfo(dtype).eps)
+        return orthant_rotation.Params(Exact(eps), self._guard_flags(), horizon, eps)
 
     def _rates(self, state: Any, n: int) -> Array:
         return np.zeros((n, 1))  # the rule has none

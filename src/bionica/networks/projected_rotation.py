@@ -37,10 +37,11 @@ from .orthant_rotation import (
     distance,
     move,
     read_out,
+    rescale,
     watch,
     weigh,
-)  # fmt: skip
-from .plasticity import apply, dot_rows, multiply, project
+)
+from .plasticity import apply, dot, dot_rows, multiply, project
 from .rotation_state import (
     AGE,
     CALL,
@@ -53,6 +54,8 @@ from .rotation_state import (
     average_of,
     first_rotation,
     pseudo_samples,
+    unscale,
+    unscaled,
 )
 from .rule import Rule, bookkeeping, register, shapes
 
@@ -114,6 +117,7 @@ def settle(state, work, params, X, t):
     """u = F x, v = V u and y = max(D v, 0)."""
     project(state.F, X, t, work.u)
     apply(state.rot.V, work.u, work.v)
+    rescale(state.rot, work)
     read_out(state.rot, work)
 
 
@@ -127,7 +131,7 @@ def learn(state, work, params, X, t, rates):
     g = min(weigh(rot, work, q), weigh_outside(state, work, X, t))
     w = count(rot, g, params.horizon)
     gather(state, work, g, w)
-    negative = move(rot, work, w, q, g, params.horizon)
+    negative = move(rot, work, w, q, g, params)
     watch(rot, work, negative, w, params.horizon)
 
 
@@ -179,6 +183,7 @@ def act_projected(state, work, horizon):
     """Do what `watch` called for, and turn F."""
     rot, clock = state.rot, state.rot.clock
     call = clock[CALL]
+    unscale(rot)
     turns = call == TEND and clock[AGE] >= FIXED * state.F.shape[0]
     if turns and clock[PRIOR] > 0:
         for _ in range(6):
@@ -222,7 +227,8 @@ def turn_projection(state, work):
         for j in range(k):
             F[i, j] = A[j, i]
     apply(F, state.x_bar, state.u_bar)
-    apply(V, state.u_bar, state.rot.v_bar)
+    for i in range(d):
+        state.rot.v_bar[i] = dot(V, i, state.u_bar)
 
 
 @cold
@@ -256,7 +262,7 @@ def orthonormalise(A, T):
 
 def unmixing(state: State) -> np.ndarray:
     """D V F."""
-    return np.asarray(average_of(state.rot) @ state.rot.V @ state.F)
+    return np.asarray(average_of(state.rot) @ unscaled(state.rot) @ state.F)
 
 
 RULE = register(

@@ -17,8 +17,8 @@ FLOOR = 1e-16
 #: How far the covariance of a block of outputs may be from I: see `differs`.
 DIFFERENT = 3.0
 # The clock (float64): counts, the average's alpha and delta, and what `watch` compares.
-N, AGE, TURNED, ALPHA, DELTA, POWER, PRIOR, REMOVED, DUE, LEVEL, FAST, SLOW, SEEN, CALL, CHANGED = range(15)
-n_clock = 15
+N, AGE, TURNED, ALPHA, DELTA, POWER, PRIOR, REMOVED, DUE, LEVEL, FAST, SLOW, SEEN, CALL, CHANGED, SCALE = range(16)
+n_clock = 16
 
 # What `orthant_rotation.watch` calls for.
 NOTHING, FLIP, RESTART, TEND = 0.0, 1.0, 2.0, 3.0
@@ -27,9 +27,9 @@ NOTHING, FLIP, RESTART, TEND = 0.0, 1.0, 2.0, 3.0
 class Rotation(NamedTuple):
     """What is learned, from the mixtures or from their projection."""
 
-    V: np.ndarray
+    V: np.ndarray  # over `clock[SCALE]`
     D: np.ndarray
-    v_bar: np.ndarray
+    v_bar: np.ndarray  # in float64
     recent: np.ndarray  # sum of dv dv' over a block of samples; the upper triangle is not used
     recent_sum: np.ndarray  # sum of dv
     x_last: np.ndarray
@@ -42,8 +42,8 @@ def first_rotation(Q: np.ndarray, k: int) -> Rotation:
     """Return the rotation of k mixtures that starts with the orthonormal rows Q (copied)."""
     d, dtype = len(Q), Q.dtype
     clock = np.zeros(n_clock)
-    clock[LEVEL] = 1.0
-    D, recent, v_bar, x_last = np.eye(d, dtype=dtype), np.zeros((d, d), dtype), np.zeros(d, dtype), np.zeros(k, dtype)
+    clock[[LEVEL, SCALE]] = 1.0
+    D, recent, v_bar, x_last = np.eye(d, dtype=dtype), np.zeros((d, d), dtype), np.zeros(d), np.zeros(k, dtype)
     return Rotation(Q.copy(), D, v_bar, recent, np.zeros(d, dtype), x_last, np.full(2, 10.0 * d), np.zeros(2), clock)
 
 
@@ -66,6 +66,15 @@ def scale(rot, work):
     clock[PRIOR] = 1.0
     clock[N] = d + PRIOR_SAMPLES
     clock[DUE] = 3.0 * d
+
+
+@cold
+def unscale(rot):
+    """Take the scale into V, for functions that read V."""
+    for i in range(rot.V.shape[0]):
+        for j in range(rot.V.shape[1]):
+            rot.V[i, j] *= rot.clock[SCALE]
+    rot.clock[SCALE] = 1.0
 
 
 @cold
@@ -118,6 +127,7 @@ def restart(rot):
     for i in range(n_clock):
         clock[i] = 0.0
     clock[LEVEL] = 1.0
+    clock[SCALE] = 1.0
     rot.tails[0] = 10.0 * d
     rot.tails[1] = 10.0 * d
 
@@ -178,7 +188,7 @@ def prior_share(rot):
         for i in range(V.shape[0]):
             q += V[i, j] * V[i, j]
         most = max(most, q)
-    return rot.clock[PRIOR] * rot.clock[POWER] * most
+    return rot.clock[PRIOR] * rot.clock[POWER] * rot.clock[SCALE] ** 2 * most
 
 
 @cold
@@ -233,10 +243,15 @@ def average_of(rot: Rotation) -> np.ndarray:
     return np.asarray(rot.clock[ALPHA] * rot.D + rot.clock[DELTA] * np.eye(len(rot.D)), dtype=rot.D.dtype)
 
 
+def unscaled(rot: Rotation) -> np.ndarray:
+    """V."""
+    return np.asarray(rot.clock[SCALE] * rot.V, dtype=rot.V.dtype)
+
+
 def averaged(rot: Rotation) -> Rotation:
     """Return the rotation that reads out with polar(D) V; shares memory with `rot`."""
     d, dtype = len(rot.D), rot.V.dtype
     U, _, W = np.linalg.svd(average_of(rot))
     clock = rot.clock.copy()
-    clock[[ALPHA, DELTA]] = 1.0, 0.0
-    return rot._replace(V=(U @ W @ rot.V).astype(dtype), D=np.eye(d, dtype=dtype), clock=clock)
+    clock[[ALPHA, DELTA, SCALE]] = 1.0, 0.0, 1.0
+    return rot._replace(V=(U @ W @ (rot.clock[SCALE] * rot.V)).astype(dtype), D=np.eye(d, dtype=dtype), clock=clock)
