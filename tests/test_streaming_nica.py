@@ -11,7 +11,7 @@ from bionica import BatchNICA, StreamingNICA
 from bionica.datasets import mix, random_sources, sparse_uniform
 from bionica.estimators._initial_weights import orthonormal_rows
 from bionica.metrics import permutation_error
-from bionica.networks.rotation_state import AGE, PRIOR, N, unscaled
+from bionica.networks.rotation_state import AGE, PRIOR, N
 
 
 def stream(kind, T, d, k, seed=0, snr_db=None):
@@ -99,8 +99,7 @@ def test_outputs_are_white_whatever_the_condition_number():
         clock = state.rot.clock
         assert clock[PRIOR] == 0
         assert clock[AGE] > 0.99 * len(X)
-        V = unscaled(state.rot)
-        C = V @ np.cov(X.T, bias=True) @ V.T
+        C = state.rot.V @ np.cov(X.T, bias=True) @ state.rot.V.T
         assert_allclose(C, np.eye(4), atol=0.02)
         assert clock[N] <= len(X) + 10
 

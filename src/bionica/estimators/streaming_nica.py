@@ -7,6 +7,7 @@ import numpy as np
 
 from .._compat.sklearn import Interval, StrOptions
 from ..networks import orthant_rotation, projected_rotation
+from ..networks import state as states
 from ..networks.guards import Guards
 from ..networks.rotation_state import CHANGED, averaged
 from ..networks.settling.pivoting import Exact
@@ -15,9 +16,6 @@ from ._exceptions import DivergenceError
 from ._first_block import FirstBlock
 from ._initial_weights import guard_seed, orthonormal_rows
 from ._online import Array
-
-#: The longest memory in float32, where a share of 1/n of a weight is lost to rounding if n is larger.
-SINGLE_PRECISION_HORIZON = 2**20
 
 
 class StreamingNICA(FirstBlock):
@@ -76,7 +74,7 @@ class StreamingNICA(FirstBlock):
     Notes
     -----
     An outlier has almost no weight: see `bionica.networks.disturbances`. A sensor that repeats the same sample for long
-    changes nothing. In float32 at most the last million samples are remembered.
+    changes nothing.
 
     Examples
     --------
@@ -127,16 +125,13 @@ class StreamingNICA(FirstBlock):
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         if k == d:
-            return orthant_rotation.init(orthonormal_rows(rng, d, d, dtype), guard_seed(rng))
+            return orthant_rotation.init(orthonormal_rows(rng, d, d, np.float64), dtype, guard_seed(rng))
         F = orthonormal_rows(rng, d, k, dtype)
-        return projected_rotation.init(F, orthonormal_rows(rng, d, d, dtype), guard_seed(rng))
+        return projected_rotation.init(F, orthonormal_rows(rng, d, d, np.float64), guard_seed(rng))
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
-        horizon = int(self.horizon or 0)
-        if dtype == np.float32:
-            horizon = min(horizon or SINGLE_PRECISION_HORIZON, SINGLE_PRECISION_HORIZON)
         eps = float(np.finfo(dtype).eps)
-        return orthant_rotation.Params(Exact(eps), self._guard_flags(), horizon, eps)
+        return orthant_rotation.Params(Exact(eps), self._guard_flags(), int(self.horizon or 0), eps)
 
     def _rates(self, state: Any, n: int) -> Array:
         return np.zeros((n, 1))  # the rule has none
@@ -146,6 +141,9 @@ class StreamingNICA(FirstBlock):
 
     def _readout(self, state: Any) -> Any:
         return state._replace(rot=averaged(state.rot))
+
+    def _unmixing(self, state: Any) -> Array:
+        return super()._unmixing(state).astype(states.precision(state))
 
     def _divergence(self, sample: int, largest: float, learning: bool) -> DivergenceError:
         return DivergenceError(

@@ -4,7 +4,7 @@ See `orthant_rotation` for the equations.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,8 @@ FLOOR = 1e-16
 #: How far the covariance of a block of outputs may be from I: see `differs`.
 DIFFERENT = 3.0
 # The clock (float64): counts, the average's alpha and delta, and what `watch` compares.
-N, AGE, TURNED, ALPHA, DELTA, POWER, PRIOR, REMOVED, DUE, LEVEL, FAST, SLOW, SEEN, CALL, CHANGED, SCALE = range(16)
-n_clock = 16
+N, AGE, TURNED, ALPHA, DELTA, POWER, PRIOR, REMOVED, DUE, LEVEL, FAST, SLOW, SEEN, CALL, CHANGED = range(15)
+n_clock = 15
 
 # What `orthant_rotation.watch` calls for.
 NOTHING, FLIP, RESTART, TEND = 0.0, 1.0, 2.0, 3.0
@@ -27,9 +27,9 @@ NOTHING, FLIP, RESTART, TEND = 0.0, 1.0, 2.0, 3.0
 class Rotation(NamedTuple):
     """What is learned, from the mixtures or from their projection."""
 
-    V: np.ndarray  # over `clock[SCALE]`
+    V: np.ndarray
     D: np.ndarray
-    v_bar: np.ndarray  # in float64
+    v_bar: np.ndarray
     recent: np.ndarray  # sum of dv dv' over a block of samples; the upper triangle is not used
     recent_sum: np.ndarray  # sum of dv
     x_last: np.ndarray
@@ -38,13 +38,13 @@ class Rotation(NamedTuple):
     clock: np.ndarray
 
 
-def first_rotation(Q: np.ndarray, k: int) -> Rotation:
-    """Return the rotation of k mixtures that starts with the orthonormal rows Q (copied)."""
-    d, dtype = len(Q), Q.dtype
+def first_rotation(Q: np.ndarray, k: int, dtype: Any) -> Rotation:
+    """Return the rotation of k mixtures of this dtype that starts with the orthogonal matrix Q (copied)."""
+    d = len(Q)
     clock = np.zeros(n_clock)
-    clock[[LEVEL, SCALE]] = 1.0
-    D, recent, v_bar, x_last = np.eye(d, dtype=dtype), np.zeros((d, d), dtype), np.zeros(d), np.zeros(k, dtype)
-    return Rotation(Q.copy(), D, v_bar, recent, np.zeros(d, dtype), x_last, np.full(2, 10.0 * d), np.zeros(2), clock)
+    clock[LEVEL] = 1.0
+    zeros = np.zeros(d), np.zeros((d, d)), np.zeros(d), np.zeros(k, dtype)
+    return Rotation(Q.astype(np.float64), np.eye(d), *zeros, np.full(2, 10.0 * d), np.zeros(2), clock)
 
 
 @cold
@@ -54,7 +54,7 @@ def scale(rot, work):
     d = V.shape[0]
     s = 0.0
     for i in range(d):
-        s += float(work.v[i]) * float(work.v[i])
+        s += work.v[i] * work.v[i]
     if not s > 0:
         return
     f = math.sqrt(d / s)
@@ -66,15 +66,6 @@ def scale(rot, work):
     clock[PRIOR] = 1.0
     clock[N] = d + PRIOR_SAMPLES
     clock[DUE] = 3.0 * d
-
-
-@cold
-def unscale(rot):
-    """Take the scale into V, for functions that read V."""
-    for i in range(rot.V.shape[0]):
-        for j in range(rot.V.shape[1]):
-            rot.V[i, j] *= rot.clock[SCALE]
-    rot.clock[SCALE] = 1.0
 
 
 @cold
@@ -127,7 +118,6 @@ def restart(rot):
     for i in range(n_clock):
         clock[i] = 0.0
     clock[LEVEL] = 1.0
-    clock[SCALE] = 1.0
     rot.tails[0] = 10.0 * d
     rot.tails[1] = 10.0 * d
 
@@ -188,7 +178,7 @@ def prior_share(rot):
         for i in range(V.shape[0]):
             q += V[i, j] * V[i, j]
         most = max(most, q)
-    return rot.clock[PRIOR] * rot.clock[POWER] * rot.clock[SCALE] ** 2 * most
+    return rot.clock[PRIOR] * rot.clock[POWER] * most
 
 
 @cold
@@ -240,18 +230,12 @@ def pseudo_samples(rot, work, w):
 
 def average_of(rot: Rotation) -> np.ndarray:
     """D."""
-    return np.asarray(rot.clock[ALPHA] * rot.D + rot.clock[DELTA] * np.eye(len(rot.D)), dtype=rot.D.dtype)
-
-
-def unscaled(rot: Rotation) -> np.ndarray:
-    """V."""
-    return np.asarray(rot.clock[SCALE] * rot.V, dtype=rot.V.dtype)
+    return np.asarray(rot.clock[ALPHA] * rot.D + rot.clock[DELTA] * np.eye(len(rot.D)))
 
 
 def averaged(rot: Rotation) -> Rotation:
     """Return the rotation that reads out with polar(D) V; shares memory with `rot`."""
-    d, dtype = len(rot.D), rot.V.dtype
     U, _, W = np.linalg.svd(average_of(rot))
     clock = rot.clock.copy()
-    clock[[ALPHA, DELTA, SCALE]] = 1.0, 0.0, 1.0
-    return rot._replace(V=(U @ W @ (rot.clock[SCALE] * rot.V)).astype(dtype), D=np.eye(d, dtype=dtype), clock=clock)
+    clock[[ALPHA, DELTA]] = 1.0, 0.0
+    return rot._replace(V=U @ W @ rot.V, D=np.eye(len(U)), clock=clock)
