@@ -1,0 +1,135 @@
+"""Networks that start from a first block of samples: its scale, its leading directions, the number of sources.
+
+Such a network collects `_n_start` samples. It is silent meanwhile (its outputs are zero), then starts and learns from them too.
+When it starts depends on the number of samples alone, not on how they are cut into calls.
+"""
+
+from abc import abstractmethod
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from .._compat.sklearn import Interval, StrOptions
+from ..offline.whitening import Spectrum
+from ._exceptions import check_finite
+from ._online import OnlineNICA
+from ._start import spectrum
+
+Array = NDArray[Any]
+
+#: A wide network starts from so many bytes of samples at most (but 4 d + 20 samples).
+START_BYTES = 2**28
+
+
+class FirstBlock(OnlineNICA):
+    """Base of networks that may need a first block of samples."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineNICA._parameter_constraints,
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+    }
+
+    @abstractmethod
+    def _waits(self) -> bool:
+        """Whether this network, with its parameters, needs a first block."""
+
+    @abstractmethod
+    def _started(self, rows: Array) -> Any:
+        """Return the state that starts from this first block and has not learned from it; random numbers from `_start_seed`."""
+
+    @property
+    def n_samples_until_start_(self) -> int:
+        """Samples that a stream must still bring before the network starts; until then its outputs are zero. 0 from then on."""
+        if "_state" in vars(self) or "_waiting" not in vars(self):
+            self._fitted_state()
+            return 0
+        return self._n_start(self.n_features_in_) - len(self._waiting)
+
+    def _forget(self) -> None:
+        for name in ("_state", "_waiting", "_preview", "_start_seed", "spectrum_"):
+            self.__dict__.pop(name, None)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_state" in vars(self) or "_waiting" in vars(self)
+
+    def _fitted_state(self) -> Any:
+        if "_waiting" not in vars(self) or "_state" in vars(self):
+            return super()._fitted_state()
+        if "_preview" not in vars(self):  # the network that it would be if the stream ended here
+            self._preview = self._started(self._waiting)
+        return self._preview
+
+    def _count(self, block: Array) -> int:
+        """Return the number of sources."""
+        if self.n_components == "auto":
+            self.spectrum_: Spectrum = spectrum(np.asarray(block, dtype=np.float64))
+            return max(1, int(self.spectrum_.n_sources))
+        return super()._count(block)
+
+    def _begin(self, X: Array, rng: np.random.RandomState) -> None:
+        if not self._waits():
+            super()._begin(X, rng)
+
+    def _n_start(self, k: int) -> int:
+        """Return the length of the first block of k mixtures."""
+        d = k if not isinstance(self.n_components, Integral) else int(self.n_components)
+        return min(100 + 20 * d, max(4 * d + 20, START_BYTES // (8 * k)))
+
+    def _learn(self, X: Array, keep: bool, order: Array | None = None) -> Array:
+        """As the base class does, after the first block."""
+        if not self._waits() or "_state" in vars(self):
+            return super()._learn(X, keep, order)
+        if order is not None:
+            X = X[order]
+        known: Array = vars(self).get("_waiting", np.empty((0, X.shape[1]), X.dtype))
+        if "_start_seed" not in vars(self):
+            self._start_seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        missing = self._n_start(X.shape[1]) - len(known)
+        if keep and self.n_components == "auto" and (len(known) or len(X) < missing):
+            raise ValueError(
+                f"n_components='auto' counts the sources in the first {missing + len(known)} samples, and until then the outputs "
+                "have no number: give these samples in one call, or give n_components a number"
+            )
+        self.__dict__.pop("_preview", None)
+        taken = np.asarray(X[:missing], dtype=known.dtype)
+        check_finite(taken, 0, type(self).__name__)
+        self._waiting = self._behind(known, taken)
+        if not len(known):  # fail now rather than after buffering
+            self._rates(self._started(self._waiting), 1)
+        d = self._count(self._waiting)
+        silent = np.zeros((len(taken) if keep else 0, d), known.dtype)
+        self.n_samples_seen_ = len(self._waiting)
+        if len(taken) < missing:
+            return silent
+        state = self._started(self._waiting)
+        self._stream(state, self._waiting, learn=True, keep=False)
+        del self._waiting
+        self._adopt(state)
+        if len(taken) == len(X):
+            return silent
+        return np.concatenate([silent, super()._learn(X[missing:], keep)])
+
+    def _behind(self, known: Array, taken: Array) -> Array:
+        """Return the waiting samples with these behind them, in the one place that has room for all: they may not fit twice."""
+        n, k = len(known) + len(taken), known.shape[1]
+        size = self._n_start(k), k
+        room = known.base
+        if not isinstance(room, np.ndarray) or room.shape != size:
+            room = np.empty(size, known.dtype)
+            room[: len(known)] = known
+        room[len(known) : n] = taken
+        return room[:n]
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        # A copy waits in a place of its own.
+        return state | {"_waiting": state["_waiting"].copy()} if "_waiting" in state else state
+
+    def _open(self, X: Array) -> tuple[Any, Array]:
+        if not self._waits():
+            return super()._open(X)
+        Y = self._learn(X[: self._n_start(X.shape[1])], keep=True)
+        return self._fitted_state(), Y
