@@ -16,7 +16,7 @@ from ._base import set_parameters
 from ._docstrings import documented
 from ._initial_weights import guard_seed, orthonormal_rows
 from ._online import Array, weights
-from ._single_layer import SingleLayerNICA
+from ._single_layer import AVERAGING, SingleLayerNICA
 from ._start import Start
 
 
@@ -24,7 +24,7 @@ from ._start import Start
 class InterneuronNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of neurons with interneurons (Algorithm 1).
 
-    Nonnegative outputs, one sample at a time, no tuning: at its defaults it takes natural-gradient steps from the offline solution
+    Nonnegative outputs, one sample at a time, no tuning: at its defaults it takes natural-gradient steps
     (`bionica.networks.natural_interneuron`). With ``precondition=None`` it is the paper's network with its strictly local rules
     (`bionica.networks.interneuron`), which want tuning; `as_published` has the paper's settings.
 
@@ -90,8 +90,7 @@ class InterneuronNICA(SingleLayerNICA):
         mean_window: int | None = None,
         precondition: str | None = "natural",
         average: bool = True,
-        init: str | dict[str, ArrayLike] = "batch",
-        init_samples: int = 100_000,
+        init: str | dict[str, ArrayLike] = "random",
         horizon: int | None = None,
         guards: bool | Iterable[str] = True,
         n_epochs: int = 1,
@@ -140,19 +139,10 @@ class InterneuronNICA(SingleLayerNICA):
         return {"W_xy": (d, k), "W_yn": (m, d), "W_ny": (d, m)}
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
-        given = X if isinstance(X, dict) else self._given_weights(self._shapes(d, k), dtype)
+        given = self._given_weights(self._shapes(d, k), dtype)
         W_xy = given.get("W_xy", orthonormal_rows(rng, d, k, dtype))
         W_yn, W_ny = self._lateral(given, d, dtype, rng)
         return interneuron.init(W_xy, W_yn, W_ny, guard_seed(rng))
-
-    def _plain_start(self, start: Start) -> dict[str, Array]:
-        # Appendix A: W_xy = P A', W_yn' W_yn = P A'A P'.
-        A = start.inverse @ start.V.T
-        d = A.shape[1]
-        lam, Q = np.linalg.eigh(A.T @ A)
-        W_yn = np.zeros((self._n_interneurons(d), d))
-        W_yn[:d] = (Q * np.sqrt(np.maximum(lam, 0))) @ Q.T
-        return {"W_xy": np.ascontiguousarray(A.T), "W_yn": W_yn}
 
     def _natural_state(self, start: Start, dtype: Any, rng: np.random.RandomState) -> Any:
         d, k = start.F.shape
@@ -167,7 +157,7 @@ class InterneuronNICA(SingleLayerNICA):
         dynamics, guards, window, eps = self._common_params(dtype)
         if self.dynamics == "exact" and not state.coupled[0]:
             dynamics = ExactAsymmetric(eps)
-        averaging, average = self._averaging(), bool(self.average)
+        averaging, average = AVERAGING, bool(self.average)
         if self.precondition == "natural":
             horizon = self._memory(dtype) or 0
             return natural_interneuron.Params(dynamics, guards, horizon, eps, averaging, average)

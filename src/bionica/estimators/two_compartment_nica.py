@@ -15,7 +15,7 @@ from ._base import set_parameters
 from ._docstrings import documented
 from ._initial_weights import guard_seed, orthonormal_rows, positive_definite
 from ._online import Array, weights
-from ._single_layer import SingleLayerNICA
+from ._single_layer import AVERAGING, SingleLayerNICA
 from ._start import Start
 
 
@@ -23,7 +23,7 @@ from ._start import Start
 class TwoCompartmentNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of 2-compartmental neurons (Algorithm 2).
 
-    Nonnegative outputs, one sample at a time, no tuning: at its defaults it takes natural-gradient steps from the offline solution
+    Nonnegative outputs, one sample at a time, no tuning: at its defaults it takes natural-gradient steps
     (`bionica.networks.natural_two_compartment`). With ``precondition=None`` it is the paper's network with its strictly local rules
     (`bionica.networks.two_compartment`), which want tuning; `as_published` has the paper's settings.
 
@@ -84,8 +84,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
         mean_window: int | None = None,
         precondition: str | None = "natural",
         average: bool = True,
-        init: str | dict[str, ArrayLike] = "batch",
-        init_samples: int = 100_000,
+        init: str | dict[str, ArrayLike] = "random",
         horizon: int | None = None,
         guards: bool | Iterable[str] = True,
         n_epochs: int = 1,
@@ -108,14 +107,10 @@ class TwoCompartmentNICA(SingleLayerNICA):
         return self._n_features_out
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
-        given = X if isinstance(X, dict) else self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, dtype)
+        given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, dtype)
         W_xz = given.get("W_xz", orthonormal_rows(rng, d, k, dtype))
         W_zz = positive_definite(given.get("W_zz", np.eye(d, dtype=dtype)), "W_zz")
         return two_compartment.init(W_xz, W_zz, guard_seed(rng))
-
-    def _plain_start(self, start: Start) -> dict[str, Array]:
-        W_zz = start.yy + 1e-6 * np.trace(start.yy) * np.eye(len(start.yy))
-        return {"W_xz": W_zz @ start.V @ start.F, "W_zz": W_zz}
 
     def _natural_state(self, start: Start, dtype: Any, rng: np.random.RandomState) -> Any:
         d, k = start.F.shape
@@ -135,7 +130,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, window, eps = self._common_params(dtype)
-        averaging, average, tau = self._averaging(), bool(self.average), self._tau()
+        averaging, average, tau = AVERAGING, bool(self.average), self._tau()
         if self.precondition == "natural":
             horizon = self._memory(dtype) or 0
             return natural_two_compartment.Params(dynamics, guards, horizon, eps, averaging, tau, average)
