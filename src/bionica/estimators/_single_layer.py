@@ -20,8 +20,6 @@ from ._start import Start, begin
 
 Array = NDArray[Any]
 
-#: Rates of a natural network that starts from nothing: RISE / (RISE * max(20, 2 d) + t) of the weights is renewed at sample t.
-RISE = 20.0
 #: The longest memory of a natural network in single precision. A share of 1/n of a weight is lost to rounding when n is larger than
 #: this, except for large samples, which biases what is learned: 0.02 of error after 10^8 samples.
 SINGLE_PRECISION_HORIZON = 2**20
@@ -43,8 +41,6 @@ class SingleLayerNICA(FirstBlock):
 
     #: eta0 and decay of the paper's network where the user names neither.
     _plain_rates: ClassVar[tuple[float, float]]
-    #: eta as a share of the weights that is renewed with a sample.
-    _share: ClassVar[float]
 
     @abstractmethod
     def _natural_state(self, start: Start, dtype: Any, rng: np.random.RandomState) -> Any:
@@ -62,28 +58,19 @@ class SingleLayerNICA(FirstBlock):
 
     def _started(self, rows: Array) -> Any:
         rng = np.random.RandomState(self._start_seed)
-        start = begin(rows, self._count(rows), rng)
-        state = self._natural_state(start, rows.dtype, rng)
-        state.fired[:] = start.y_bar > 0  # else the guard would flip an output that is silent in the next sample only
-        return state
+        return self._natural_state(begin(rows, self._count(rows), rng), rows.dtype, rng)
 
     def _rates(self, state: Any, n: int) -> Array:
-        t, d = int(state.t[0]), state.fired.size
-        is_natural = self.precondition == "natural"
-        if self.eta0 is not None or self.decay is not None or not is_natural:
-            eta0 = self._plain_rates[0] if self.eta0 is None else self.eta0
-            decay = self._plain_rates[1] if self.decay is None else self.decay
-            return self._bounded(learning_rates(eta0, decay, self.power, t, n, self.horizon), state)
-        horizon = self._memory(state.W_yn.dtype if hasattr(state, "W_yn") else state.W_zz.dtype)
-        first = RISE * max(20, 2 * d)
-        rates = learning_rates(self._share * RISE / first, 1 / first, self.power, t, n, horizon)
-        return self._bounded(rates, state)
+        default = (natural.ETA, 0.0) if self.precondition == "natural" else self._plain_rates
+        eta0 = default[0] if self.eta0 is None else self.eta0
+        decay = default[1] if self.decay is None else self.decay
+        return self._bounded(learning_rates(eta0, decay, self.power, int(state.t[0]), n, self.horizon), state)
 
-    def _memory(self, dtype: Any) -> int | None:
-        """Return the horizon of a natural network of this precision."""
+    def _memory(self, dtype: Any) -> int:
+        """Return the horizon of a natural network of this precision; 0 for none."""
         if dtype == np.float32:
             return min(int(self.horizon or SINGLE_PRECISION_HORIZON), SINGLE_PRECISION_HORIZON)
-        return None if self.horizon is None else int(self.horizon)
+        return int(self.horizon or 0)
 
     def _bounded(self, rates: Array, state: Any) -> Array:
         return self._below(rates, state, 1.0, "1", "lower eta0")[:, np.newaxis]

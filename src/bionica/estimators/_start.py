@@ -17,14 +17,12 @@ Array = NDArray[Any]
 
 
 class Start(NamedTuple):
-    """F (d, k), its right inverse (k, d), the rotation V (d, d), and the first and second moments of u and of [V u]_+."""
+    """F (d, k), its right inverse (k, d), the rotation V (d, d), the mean of u = F x and the number of samples."""
 
     F: Array
     inverse: Array
     V: Array
     u_bar: Array
-    y_bar: Array
-    yy: Array
     n: int
 
 
@@ -58,8 +56,7 @@ def begin(block: Array, d: int, rng: np.random.RandomState) -> Start:
         )
     V = np.linalg.qr(rng.standard_normal((d, d)))[0]
     V[V @ U.mean(axis=0) < 0] *= -1  # towards the orthant
-    Y = np.maximum(U @ V.T, 0)
-    return Start(F, inverse, V, U.mean(axis=0), Y.mean(axis=0), Y.T @ Y / len(Y), len(block))
+    return Start(F, inverse, V, U.mean(axis=0), len(block))
 
 
 def _whiten(block: Array, d: int | None) -> tuple[Whitening, float]:

@@ -36,9 +36,8 @@ class InterneuronNICA(SingleLayerNICA):
     n_interneurons : int, default=None
         Number of interneurons m >= d; d if None.
     decoupled : bool, default=False
-        Whether W_ny starts independently of W_yn, instead of as its transpose (a start that was computed from data, or from one
-        of the two alone, has them as transposes). Their difference then decays as the product
-        of (1 - eta_t) (appendix B).
+        Whether W_ny starts independently of W_yn, instead of as its transpose. Their difference then decays as the product
+        of (1 - eta_t) (appendix B). Not with natural steps, which need W_ny = W_yn'.
     {common_parameters}
 
     Attributes
@@ -58,7 +57,7 @@ class InterneuronNICA(SingleLayerNICA):
     {examples}
     """
 
-    _own_guards: ClassVar = ("silent", "row", "spectrum", "rate", "energy")
+    _own_guards: ClassVar = ("silent", "row", "spectrum", "rate", "frozen", "change")
     _published: ClassVar = {
         "always": {"guards": ("silent", "row", "spectrum")},
         "d3": {"eta0": 1e-2, "decay": 1e-3},
@@ -66,7 +65,6 @@ class InterneuronNICA(SingleLayerNICA):
         "images": {"eta0": 1e-3, "decay": 1e-6},
     }
     _plain_rates: ClassVar = (0.01, 0.001)
-    _share: ClassVar = 1.0
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SingleLayerNICA._parameter_constraints,
@@ -106,7 +104,11 @@ class InterneuronNICA(SingleLayerNICA):
         return self._from_mixtures(self._fitted_state(), self._weight("W_xy"))
 
     W_yn_ = weights("W_yn", "Weights from outputs to interneurons, (n_interneurons, n_components).")
-    W_ny_ = weights("W_ny", "Weights from interneurons to outputs, (n_components, n_interneurons).")
+
+    @property
+    def W_ny_(self) -> Array:
+        """Weights from interneurons to outputs, (n_components, n_interneurons)."""
+        return self._weight("W_ny") if hasattr(self._fitted_state(), "W_ny") else self._weight("W_yn").T.copy()
 
     @property
     def n_neurons_(self) -> int:
@@ -149,17 +151,20 @@ class InterneuronNICA(SingleLayerNICA):
         given = self._given_weights(self._shapes(d, k), np.float64)
         W_xy = given["W_xy"] @ start.inverse if "W_xy" in given else start.V
         W_yn, W_ny = self._lateral(given, d, dtype, rng)
-        inp = natural.start(start.F.astype(dtype), start.u_bar.astype(dtype), np.eye(d, dtype=dtype), start.n)
-        y_bar = start.y_bar.astype(dtype)
-        return natural_interneuron.init(inp, W_xy.astype(dtype), W_yn, W_ny, y_bar, guard_seed(rng))
+        if not np.array_equal(W_ny, W_yn.T):
+            raise ValueError(
+                "natural steps need W_ny = W_yn': use decoupled=False and give one of the two in init, or precondition=None "
+                "for the paper's rule"
+            )
+        inp = natural.start(start.F.astype(dtype), start.u_bar.astype(dtype), start.n)
+        return natural_interneuron.init(inp, W_xy.astype(dtype), W_yn, guard_seed(rng))
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, window, eps = self._common_params(dtype)
+        average = bool(self.average)
+        if self.precondition == "natural":
+            return natural_interneuron.Params(dynamics, guards, self._memory(dtype), eps, average)
         if self.dynamics == "exact" and not state.coupled[0]:
             dynamics = ExactAsymmetric(eps)
-        averaging, average = AVERAGING, bool(self.average)
-        if self.precondition == "natural":
-            horizon = self._memory(dtype) or 0
-            return natural_interneuron.Params(dynamics, guards, horizon, eps, averaging, average)
         scaled = self.precondition == "scale"
-        return interneuron.Params(dynamics, guards, window, eps, averaging, int(self.horizon or 0), average, scaled)
+        return interneuron.Params(dynamics, guards, window, eps, AVERAGING, int(self.horizon or 0), average, scaled)
