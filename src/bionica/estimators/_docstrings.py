@@ -16,10 +16,10 @@ power : float, default=1.0
 
 _SELF_SCALING_RATES = """\
 eta0 : float or callable, default=None
-    Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule. None, with
-    `decay` None too: rates that fit the number of sources and the start (natural steps), else eta0={eta0}.
+    Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule. None: 0.05 with
+    natural steps (the eta of `bionica.networks.natural_input`; 0.2 diverges), else {eta0}.
 decay : float, default=None
-    The rate at sample t is ``eta0 / (1 + decay * t) ** power``. None: see `eta0`; else decay={decay}.
+    The rate at sample t is ``eta0 / (1 + decay * t) ** power``. None: 0 with natural steps, else {decay}.
 power : float, default=1.0
     See `decay`; 1 in the paper."""
 
@@ -60,7 +60,7 @@ init : "random" or dict, default="random"
     {names}; those that are not given are random. They are copied.
 horizon : int, default=None
     For mixtures that change: what the network remembers of its input, how it averages, and the smallest learning rate reach back
-    about this many samples. None: it weighs all samples, and ends at rest."""
+    about this many samples. Natural networks also start anew after an abrupt change. None: it weighs all samples alike."""
 
 _REST = """\
 guards : bool or collection of str, default=True

@@ -31,6 +31,25 @@ def spectrum(block: Array) -> Spectrum:
     return count_sources(_whiten(block, None)[0].eigenvalues, len(block))
 
 
+def without_outliers(block: Array) -> Array:
+    """The rows whose norm is at most 30 times the median norm; in units of the median of each mixture, unless it is wide."""
+    with np.errstate(all="ignore"):
+        if wider_than_long(block):
+            norm = np.sqrt(np.einsum("ij,ij->i", block, block))
+        else:
+            norm = np.linalg.norm(block / _typical(block), axis=1)
+        kept = ~(norm > 30 * np.median(norm[norm > 0])) if norm.any() else np.ones(len(norm), bool)
+    return block if kept.all() else block[kept]
+
+
+def _typical(block: Array) -> Array:
+    """The median of the nonzero absolute values of every mixture; 1 if there are none."""
+    ordered = np.sort(np.abs(block), axis=0)
+    nonzero = np.count_nonzero(ordered, axis=0)
+    middle = len(block) - np.maximum((nonzero + 1) // 2, 1)
+    return np.where(nonzero > 0, ordered[middle, np.arange(block.shape[1])], 1.0)
+
+
 def project(block: Array, d: int) -> tuple[Array, Array]:
     """F and its right inverse; directions that the block does not show are scaled like the others."""
     found, scale = _whiten(block, d)
@@ -48,6 +67,7 @@ def begin(block: Array, d: int, rng: np.random.RandomState) -> Start:
     """Start from a block of mixtures, at a random rotation."""
     if not wider_than_long(block):
         block = np.asarray(block, dtype=np.float64)
+    block = without_outliers(block)
     F, inverse = project(block, d)
     U = linear_map(block, F).astype(np.float64)
     if not np.isfinite(U).all():

@@ -88,7 +88,7 @@ def floor_covariance(inp, horizon, A):
 
 @cold
 def lift_spectrum(W, M, H, V, ws):
-    """Lift small eigenvalues of M and keep V = H W; True if there were any: then ws.u has the eigenvalues, ws.L the eigenvectors."""
+    """Lift small eigenvalues of M and keep V = H W; True if there were any; ws.u then has the eigenvalues, ws.L the vectors."""
     d = M.shape[0]
     top = 0.0
     mean = 0.0
