@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .generic import hot
+from .generic import hot, ordered
 from .plasticity import apply, dot
 
 LAMBDA, TURNS, LARGE = 1.8, 1000.0, 10.0
@@ -74,27 +74,24 @@ def find_turn(W, H, c, y, turned, horizon, work):
     turned[0] += 1
     if not yy > 0:
         return zero, zero
-    size = math.sqrt(yy)
-    along = vy / size
+    # Sums are apart from stores, and quotients outside of loops: else the bits would depend on where in memory the arrays are.
+    scale = one / math.sqrt(yy)
+    along = vy * scale
+    for i in range(d):
+        a[i] = y[i] * scale
+        b[i] = v[i] - along * a[i]
     ee = zero
     for i in range(d):
-        a[i] = y[i] / size
-        b[i] = v[i] - along * a[i]
         ee += b[i] * b[i]
     if not ee > 0:
         return zero, zero
     e = math.sqrt(ee)
+    scale = one / e
     for i in range(d):
-        b[i] /= e
-        Va[i] = 0
-        Vb[i] = 0
-    for i in range(d):
-        work.Ha[i] = dot(H, i, a)
-        work.Hb[i] = dot(H, i, b)
-    for i in range(d):
-        for j in range(d):
-            Va[j] += W[i, j] * work.Ha[i]
-            Vb[j] += W[i, j] * work.Hb[i]
+        b[i] *= scale
+    apply(H, a, work.Ha)
+    apply(H, b, work.Hb)
+    _apply_transposed(W, work.Ha, work.Hb, Va, Vb)
     f = W.dtype.type(LAMBDA / math.sqrt(1 + turned[0] / (TURNS * d)))
     f *= yy / (one + yy) / (one + W.dtype.type(LARGE) * ee / yy)
     f *= e / (math.sqrt(along * along + ee) + along)  # tan(theta/2)
@@ -102,7 +99,19 @@ def find_turn(W, H, c, y, turned, horizon, work):
     return -f * f * scale, f * scale
 
 
-@hot
+@ordered
+def _apply_transposed(W, f, g, a, b):
+    """a <- W'f and b <- W'g."""
+    for j in range(W.shape[1]):
+        a[j] = 0
+        b[j] = 0
+    for i in range(W.shape[0]):
+        for j in range(W.shape[1]):
+            a[j] += W[i, j] * f[i]
+            b[j] += W[i, j] * g[i]
+
+
+@ordered
 def turn(W, M, less, sin, work):
     """W <- W + M (less (a a' + b b') + sin (a b' - b a')) V, where less = cos phi - 1."""
     if sin == 0:
@@ -113,4 +122,4 @@ def turn(W, M, less, sin, work):
         along = less * a - sin * b
         across = less * b + sin * a
         for j in range(W.shape[1]):
-            W[i, j] += along * work.Va[j] + across * work.Vb[j]
+            W[i, j] = (W[i, j] + along * work.Va[j]) + across * work.Vb[j]
