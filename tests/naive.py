@@ -440,3 +440,173 @@ def lifted(M):
     lam, Q = np.linalg.eigh(M)
     lam = np.maximum(lam, 0.01 * lam.max())
     return (Q * lam) @ Q.T, (Q * np.sqrt(lam)) @ Q.T
+
+
+# ---------------------------------------------------------------------------------------------- StreamingNICA
+
+
+class OrthantRotation:
+    """The rule of StreamingNICA, one sample at a time: running whitening V C V' = I and the rotation into the orthant.
+
+    `F` is None where there are as many mixtures as sources.
+    """
+
+    def __init__(self, V, F=None, horizon=0):
+        self.d = len(V)
+        self.V, self.F, self.h = V.copy(), F, horizon
+        self.k = self.d if F is None else F.shape[1]
+        self.x_last, self.run, self.share = np.zeros(self.k), 0, 0.0
+        self.changed, self.restarts = False, 0
+        self.begin()
+
+    def begin(self):
+        d = self.d
+        self.D, self.v_bar, self.x_bar, self.P = np.eye(d), np.zeros(d), np.zeros(self.k), np.zeros((self.k, d))
+        self.age = self.n = self.m = self.power = self.prior = self.removed = self.due = 0.0
+        self.fast = self.slow = self.outside = 0.0
+        self.block = []
+        self.level, self.r = 1.0, np.array([10.0 * d, 10.0 * d])
+
+    def step(self, x):
+        """Learn from x; returns the output that was made before learning."""
+        d, h = self.d, self.h
+        u = x if self.F is None else self.F @ x
+        v = self.V @ u
+        y = np.maximum(self.D @ v, 0) if self.power > 0 else np.zeros(d)
+
+        self.run = self.run + 1 if np.array_equal(x, self.x_last) else 0
+        self.x_last = x
+        if self.run * (1 - self.share) > 30:
+            return y
+        if self.power == 0:  # the first sample sets the scale
+            if not v @ v > 0:
+                return y
+            self.power, self.prior, self.n, self.due = v @ v / d, 1.0, d + 6.0, 3.0 * d
+            self.V = self.V / np.sqrt(self.power)
+            return y
+
+        # the weight of the sample
+        dv = v - self.v_bar
+        q, energy = dv @ dv, d + self.v_bar @ self.v_bar
+        window = 100 + 10 * d
+        if self.run == 0 and v @ v > 0:
+            self.level += max(1 / window, 3 / (self.age + 3)) * (min(v @ v / energy, 1) - self.level)
+        tau = 1.5 * self.r[1] * np.clip(self.r[1] / self.r[0], 1, 4) ** 2
+        g = min(1, tau / q) ** 2 if q > 0 else 1.0
+        s = max(0.05, 1 / (1 + self.age / (30 * d)))
+        self.r *= np.where(q > self.r, 1 + s, 1 - s * np.array([0.02, 0.005]))
+        self.block.append((dv, np.sqrt(g)))
+        if self.F is not None:
+            dx = x - self.x_bar
+            du = self.F @ dx
+            rest = max(dx @ dx - du @ du, 1e-13 * (dx @ dx))
+            self.outside = self.outside or rest
+            g = min(g, min(1, 12 * self.outside / rest) ** 2 if rest > 0 else 1)
+            self.outside *= 1 + s if rest > self.outside else 1 - s * 0.005
+        self.age += g
+        self.n = min(self.n + g, h or np.inf)
+        w = g / self.n
+        self.prior *= 1 - w
+        self.share += w * ((self.run > 0) - self.share)
+        if self.F is not None:
+            self.P += g * np.outer(dx, du)
+            self.x_bar = self.x_bar + w * dx
+
+        # whitening
+        B = np.eye(d) + ((1 / np.sqrt(1 + w * q) - 1) / q if q > 0 else 0) * np.outer(dv, dv)
+        B /= np.sqrt(1 - w)
+        self.V, v, self.v_bar = B @ self.V, B @ v, B @ (self.v_bar + w * dv)
+
+        # average and turn
+        c = max(6 / (self.age + 5), min(1, 6 / h) if h else 0)
+        self.D = (1 - c) * self.D + c * np.eye(d)
+        p, e = np.maximum(v, 0), np.minimum(v, 0)
+        energy = d + self.v_bar @ self.v_bar
+        negative, flip = 0.0, False
+        if e @ e > 1e-28 * (v @ v) and p @ p > 0:
+            negative = min(g * (e @ e) / energy, 1)
+            self.m = min(self.m + 1, h or np.inf)
+            a, b = p / np.linalg.norm(p), e / np.linalg.norm(e)
+            tan = np.linalg.norm(e) / (np.linalg.norm(v) + np.linalg.norm(p))
+            tan *= (
+                (1 + 2 * self.age / (self.age + 1000) / (1 + (20 * tan) ** 2))
+                * 1.3 * (v @ v) / (v @ v + 0.3 * energy)
+                * g / np.sqrt(1 + self.m / 1e4)
+            )  # fmt: skip
+            phi = 2 * np.arctan(tan)
+            R = np.eye(d) + (np.cos(phi) - 1) * (np.outer(a, a) + np.outer(b, b))
+            R += np.sin(phi) * (np.outer(a, b) - np.outer(b, a))
+            self.V, self.v_bar, self.D = R @ self.V, R @ self.v_bar, self.D @ R.T
+        elif not p @ p > 0 and v @ v > 0:
+            negative, flip = 1.0, True
+
+        # watch
+        if self.run == 0:
+            self.fast += (negative - self.fast) / window
+        if self.age > 100 * d:
+            self.slow += min(w, 1 / window) * (min(self.fast, 2 * self.slow + 0.001) - self.slow)
+        else:
+            self.slow = self.fast
+        lost = self.level < 1e-4 and self.age > 10
+        different = self.fast > 0.03 + 4 * self.slow
+        if not lost and len(self.block) >= max(300 + 30 * d, h / 4):
+            dv, weight = np.array([dv for dv, _ in self.block]), np.array([weight for _, weight in self.block])
+            C, mean = (dv.T * weight) @ dv / len(dv), weight @ dv / len(dv)
+            self.block = []
+            L = np.linalg.eigvalsh(C - np.outer(mean, mean))
+            different |= L[0] > 1e-10 and max(np.trace(C), (1 / L).sum()) > 3 * d
+        different &= self.age > 100 * d + 200
+        if (lost and (h or self.age < 200 * d)) or (not lost and different and h):
+            L = np.linalg.cholesky(self.V @ self.V.T)
+            self.V = np.linalg.solve(L, self.V)  # the rows of V, orthonormal
+            self.begin()
+            self.restarts += 1
+        else:
+            self.changed |= not lost and different
+            if self.age >= self.due:
+                self.upkeep()
+            elif flip and self.v_bar.sum() < 0:
+                self.V, self.v_bar, self.D = -self.V, -self.v_bar, np.eye(d)
+        return y
+
+    def upkeep(self):
+        d = self.d
+        turns = self.F is not None and self.age >= 20 * d
+        if turns and self.prior > 0:
+            for _ in range(6):
+                self.add(-0.99 * self.prior * self.power)
+                self.prior *= 0.01
+            self.prior = 0.0
+        if self.prior > 0:
+            share = 0.5 if self.removed == 0 else 1 - (self.removed / self.age) ** 3
+            share = 0.99 if self.age > 100 * d else share
+            self.removed = self.age
+            self.add(-share * self.prior * self.power)
+            self.prior *= 1 - share
+            self.prior = 0.0 if self.prior < 1e-16 else self.prior
+        self.add(0.25e-16 * self.power)
+        self.due = self.age + max(d, 0.2 * self.age if self.prior > 0 else 0.25 * self.n)
+        if turns:
+            A = self.P @ self.V.T
+            U, T = np.linalg.qr(A)
+            U, T = U * np.sign(np.diag(T)), T * np.sign(np.diag(T))[:, np.newaxis]
+            self.P[:] = 0
+            if (np.diag(T) ** 2 > 1e-26 * (A**2).sum(axis=0)).all():
+                self.V, self.F = self.V @ self.F @ A @ np.linalg.inv(T), U.T
+                self.v_bar = self.V @ (self.F @ self.x_bar)
+
+    def add(self, w):
+        """C <- C + w I."""
+        for j in range(self.d):
+            dv = self.V[:, j].copy()
+            q = dv @ dv
+            if abs(w * q) >= 1e-12:
+                B = np.eye(self.d) + (1 / np.sqrt(1 + w * q) - 1) / q * np.outer(dv, dv)
+                self.V, self.v_bar = B @ self.V, B @ self.v_bar
+
+    @property
+    def components(self):
+        """polar(D) V F."""
+        U, _, W = np.linalg.svd(self.D)
+        V = U @ W @ self.V
+        return V if self.F is None else V @ self.F

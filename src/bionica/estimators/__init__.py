@@ -8,6 +8,7 @@ from .noncentered_whitener import NoncenteredWhitener
 from .npca import NonnegativePCA
 from .nsm import TwoLayerNSM
 from .offline_nica import OfflineNICA
+from .streaming_nica import StreamingNICA
 from .two_compartment_nica import TwoCompartmentNICA
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "NoncenteredWhitener",
     "NonnegativePCA",
     "OfflineNICA",
+    "StreamingNICA",
     "TwoCompartmentNICA",
     "TwoLayerNSM",
     "load",

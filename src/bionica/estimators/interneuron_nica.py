@@ -57,7 +57,7 @@ class InterneuronNICA(SingleLayerNICA):
     {examples}
     """
 
-    _own_guards: ClassVar = ("silent", "row", "spectrum", "rate", "frozen", "change")
+    _own_guards: ClassVar = ("silent", "row", "spectrum", "rate", "frozen", "restart")
     _published: ClassVar = {
         "always": {"guards": ("silent", "row", "spectrum")},
         "d3": {"eta0": 1e-2, "decay": 1e-3},

@@ -54,7 +54,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
     {examples}
     """
 
-    _own_guards: ClassVar = ("silent", "spectrum", "rate", "frozen", "change")
+    _own_guards: ClassVar = ("silent", "spectrum", "rate", "frozen", "restart")
     _published: ClassVar = {
         "always": {"guards": ("silent", "spectrum")},
         "d3": {"eta0": 1e-1, "decay": 1e-2, "tau": 0.8},

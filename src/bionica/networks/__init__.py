@@ -27,6 +27,8 @@ from . import (  # noqa: F401  (they register their rules)
     natural_interneuron,
     natural_two_compartment,
     nonnegative_pca,
+    orthant_rotation,
+    projected_rotation,
     two_compartment,
     two_layer_nsm,
 )

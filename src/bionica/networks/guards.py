@@ -13,7 +13,7 @@ Appendix C of the paper:
                2/|y|^2 these overshoot and the weights grow without bound. The guard caps eta at half of that. Published
                settings run without it.
     frozen     natural networks: samples of a frozen sensor are not learned from (see `frozen`)
-    change     natural networks with a horizon start anew where the input changes abruptly (see `natural_guards`)
+    restart    natural networks with a horizon start anew where the input changes abruptly (see `natural_guards`)
 
 In natural networks `silent` and `spectrum` do what `natural_guards` says, and `rate` bounds the weight of a sample (see
 `natural_input`).
@@ -27,8 +27,8 @@ from typing import NamedTuple
 from .generic import cold, hot
 from .plasticity import dot_rows
 
-SILENT, ROW, SPECTRUM, RATE, REGULARISED, UNSETTLED, FROZEN, CHANGE = range(8)
-REPAIRS = ("silent", "row", "spectrum", "rate", "regularised", "unsettled", "frozen", "change")
+SILENT, ROW, SPECTRUM, RATE, REGULARISED, UNSETTLED, FROZEN, RESTART = range(8)
+REPAIRS = ("silent", "row", "spectrum", "rate", "regularised", "unsettled", "frozen", "restart")
 n_repairs = len(REPAIRS)
 
 EVERY = 100
@@ -45,7 +45,7 @@ class Guards(NamedTuple):
     spectrum: bool
     rate: bool
     frozen: bool = False
-    change: bool = False
+    restart: bool = False
 
 
 @hot

@@ -6,20 +6,20 @@
                about 1000 times smaller than their mean, eigenvalues below 1 % of the largest are lifted, and W <- M V: V stays.
                The covariance of u gets a floor: R <- R - f R R is (R^-1 + f I)^-1 to first order, f is 1e-6 of the weight that
                the samples had
-    change     with a horizon: the input has changed abruptly if its covariance C_s over the last max(100 + 20 d, horizon/5)
+    restart    with a horizon: the input has changed abruptly if its covariance C_s over the last max(100 + 20 d, horizon/5)
                samples has tr(R C_s) > 3 d or tr(R^-1 C_s^-1) > 3 d. The network then keeps its rotation, and nothing else:
                R <- C_s^-1, u_bar <- u_s, V <- (V C_s V')^-1/2 V, M <- I (+ m m', m = V u_bar: Algorithm 2), n <- the length of
                the block. A block that does not have full rank starts nothing
 
 *Beyond the paper.* An exponential memory alone cannot follow an abrupt change: after 5 horizons 0.7 % of the old covariance is
-left, and a new mixing matrix is thin by 1e3 where the old one was not (without `change` 12 of 16 problems ended at 57 to 9270
+left, and a new mixing matrix is thin by 1e3 where the old one was not (without `restart` 12 of 16 problems ended at 57 to 9270
 times the clean error, with it at 0.6 to 1.1 times; prototypes/networks/REPORT.md).
 """
 
 import math
 
 from .generic import cold
-from .guards import CHANGE, EVERY, SILENT, SPECTRUM, orthogonalise_rows
+from .guards import EVERY, RESTART, SILENT, SPECTRUM, orthogonalise_rows
 from .natural_input import forgetting
 from .plasticity import apply, dot, dot_rows, multiply
 from .settling.exact import invert
@@ -233,4 +233,4 @@ def restart(inp, W, M, H, V, c, m, uncentred, ws):
     inp.n[0] = inp.n_block[0]
     inp.n_block[0] = 0
     inp.turned[0] = 0
-    ws.events[CHANGE] += 1
+    ws.events[RESTART] += 1

@@ -39,6 +39,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .disturbances import sample_weight
 from .generic import hot
 from .guards import RATE
 from .plasticity import apply, dot
@@ -48,8 +49,8 @@ from .rule import shapes
 ETA = 0.05
 #: gamma of the averaged weights.
 AVERAGING = 10.0
-#: The Mahalanobis distance q up to which a sample has its full weight: FAR + FAR_EACH d.
-FAR, FAR_EACH = 400, 4
+#: The quantiles of q move by 1/(1 + n/(SLOW d)) at least: faster at the beginning.
+SLOW = 30.0
 #: v = R u_bar is recomputed every so many samples, and updated in between.
 REFRESH = 64
 
@@ -62,6 +63,7 @@ class Input(NamedTuple):
     u_bar: np.ndarray
     v: np.ndarray  # R u_bar
     n: np.ndarray  # (1,) samples behind F, R and u_bar, those of the first block included
+    tails: np.ndarray  # (2,) running quantiles of q: see `disturbances`
     turned: np.ndarray  # (1,) samples that turned V: see `turn`
     recent: np.ndarray  # (2,) sum of q_s and number of samples since `natural_guards` last looked
     C_block: np.ndarray  # covariance and mean of u over the last n_block samples: see `natural_guards`
@@ -76,6 +78,7 @@ class Input(NamedTuple):
 SHAPES = {
     **shapes(dk="inp.F", dd="inp.R inp.C_block", d="inp.u_bar inp.v inp.u_block", k="inp.last"),
     "inp.n": "1:int64",
+    "inp.tails": "2:float64",
     "inp.turned": "1:float64",
     "inp.recent": "2:float64",
     "inp.n_block": "1:int64",
@@ -98,7 +101,8 @@ def start(F: np.ndarray, u_bar: np.ndarray, n: int) -> Input:
     R = np.eye(d, dtype=F.dtype)
     never = np.full(k, -1, np.int64)
     return Input(
-        F=F.copy(), R=R, u_bar=u_bar.copy(), v=u_bar.copy(), n=np.array([n], np.int64), turned=np.zeros(1), recent=np.zeros(2),
+        F=F.copy(), R=R, u_bar=u_bar.copy(), v=u_bar.copy(), n=np.array([n], np.int64),
+        tails=np.full(2, 10.0 * d), turned=np.zeros(1), recent=np.zeros(2),
         C_block=np.zeros_like(R), u_block=np.zeros_like(u_bar), n_block=np.zeros(1, np.int64),
         last=np.zeros(k, F.dtype), run=never, longest=never.copy(),
     )  # fmt: skip
@@ -111,7 +115,7 @@ def workspace(d, dtype):
 
 @hot
 def observe(inp, work, params, events):
-    """Take the sample work.u in: R, u_bar, v and n move; work.r <- R (u - u_bar)."""
+    """Take the sample work.u in: R, u_bar, v and n move; work.r <- R (u - u_bar). Returns the weight of the sample, 1 or less."""
     R, u_bar, v, u, r, du = inp.R, inp.u_bar, inp.v, work.u, work.r, work.du
     d = u.shape[0]
     one = R.dtype.type(1)
@@ -126,10 +130,10 @@ def observe(inp, work, params, events):
         q += r[i] * du[i]
         along += v[i] * du[i]
     share = one
-    if params.guards.rate and q > FAR + FAR_EACH * d:
-        share = R.dtype.type(FAR + FAR_EACH * d) / q
-        events[RATE] += 1
-    if params.guards.change and params.horizon > 0:
+    if params.guards.rate:
+        share = R.dtype.type(sample_weight(inp.tails, q, 1.0 / (1.0 + inp.n[0] / (SLOW * d))))
+        events[RATE] += share < 1
+    if params.guards.restart and params.horizon > 0:
         observe_block(inp, u, share)
     w *= share
     shrink = one / (one + w * q)
@@ -147,6 +151,7 @@ def observe(inp, work, params, events):
         r[i] *= shrink
     if inp.n[0] % REFRESH == 0:  # rounding errors of v would accumulate
         apply(R, u_bar, v)
+    return share
 
 
 @hot
@@ -178,8 +183,8 @@ def forgetting(n, horizon):
 
 
 @hot
-def step_size(inp, H, s, g, eta):
-    """g <- H s and q_s = s'g; returns q_s and a = eta q_s/(1 + q_s)^2."""
+def step_size(inp, H, s, g, eta, share):
+    """g <- H s and q_s = s'g; returns q_s and a = eta q_s/(1 + q_s)^2, times the weight of the sample."""
     q = H.dtype.type(0)
     one = H.dtype.type(1)
     for i in range(s.shape[0]):
@@ -187,4 +192,4 @@ def step_size(inp, H, s, g, eta):
         q += g[i] * s[i]
     inp.recent[0] += q
     inp.recent[1] += 1
-    return q, H.dtype.type(eta) * (q / (one + q)) / (one + q)
+    return q, H.dtype.type(eta) * share * (q / (one + q)) / (one + q)

@@ -128,12 +128,12 @@ def learn(state, work, params, X, t, rates):
     state.t[0] += 1
     if params.guards.frozen and is_frozen(inp, X, t, params.horizon, work.ws.events):
         return
-    less, sin = find_turn(W_xy, H, work.c, work.y, inp.turned, params.horizon, work.turn)
-    observe(inp, work.first, params, work.ws.events)
+    share = observe(inp, work.first, params, work.ws.events)
+    less, sin = find_turn(W_xy, H, work.c, work.y, share, inp.turned, params.horizon, work.turn)
     apply(W_xy, inp.u_bar, work.c)
     apply(H, work.c, work.m)
     subtract(work.y, work.m, dy)
-    q, a = step_size(inp, H, dy, g, rates[t, 0])
+    q, a = step_size(inp, H, dy, g, rates[t, 0], share)
     hebb_uncentred(W_xy, a, dy, work.first.r)
     hebb_root(state.W_yn, a, q, g, dy, work.dn)
     hebb_uncentred(M, a, dy, dy)
@@ -160,7 +160,7 @@ def hebb_root(W_yn, a, q, g, dy, dn):
 
 
 def inspect(state, work, params):
-    """The guards `spectrum`, `silent` and `change`; M and H are recomputed from time to time."""
+    """The guards `spectrum`, `silent` and `restart`; M and H are recomputed from time to time."""
     inp, W_xy, W_yn, M, H, guards, ws = state.inp, state.W_xy, state.W_yn, state.M, state.H, params.guards, work.ws
     if state.t[0] % REFRESH == 0:
         multiply_transposed(W_yn, M)
@@ -184,7 +184,7 @@ def inspect(state, work, params):
             if work.m[i] < 0:
                 for j in range(W_yn.shape[0]):
                     W_yn[j, i] = -W_yn[j, i]
-    if guards.change and params.horizon > 0 and has_changed(inp, params.horizon, params.eps, ws):
+    if guards.restart and params.horizon > 0 and has_changed(inp, params.horizon, params.eps, ws):
         restart(inp, W_xy, M, H, work.V, work.c, work.m, False, ws)
         for i in range(W_yn.shape[0]):
             for j in range(W_yn.shape[1]):

@@ -115,11 +115,11 @@ def learn(state, work, params, X, t, rates):
     state.t[0] += 1
     if params.guards.frozen and is_frozen(inp, X, t, params.horizon, work.ws.events):
         return
-    less, sin = find_turn(W_xz, H, work.c, z, inp.turned, params.horizon, work.turn)
-    observe(inp, work.first, params, work.ws.events)
+    share = observe(inp, work.first, params, work.ws.events)
+    less, sin = find_turn(W_xz, H, work.c, z, share, inp.turned, params.horizon, work.turn)
     for j in range(work.p.shape[0]):
         work.p[j] = work.first.r[j] + inp.v[j]
-    q, a = step_size(inp, H, z, work.g, rates[t, 0])
+    q, a = step_size(inp, H, z, work.g, rates[t, 0], share)
     hebb_uncentred(W_xz, a, z, work.p)
     hebb_uncentred(W_zz, a, z, z)
     follow_scaled(H, a, work.g, q)
@@ -131,7 +131,7 @@ def learn(state, work, params, X, t, rates):
 
 
 def inspect(state, work, params):
-    """The guards `spectrum`, `silent` and `change`; H is recomputed from time to time."""
+    """The guards `spectrum`, `silent` and `restart`; H is recomputed from time to time."""
     inp, W_xz, W_zz, H, guards, ws = state.inp, state.W_xz, state.W_zz, state.H, params.guards, work.ws
     refresh_inverse(W_zz, H, state.t[0], False)
     if not is_due(inp):
@@ -145,7 +145,7 @@ def inspect(state, work, params):
         floor_covariance(inp, params.horizon, work.V)
         lift_spectrum(W_xz, W_zz, H, work.V, ws)
     anew = guards.silent and flip_negative(W_xz, W_zz, H, inp.u_bar, work.p, work.g, ws.events)
-    if guards.change and params.horizon > 0 and has_changed(inp, params.horizon, params.eps, ws):
+    if guards.restart and params.horizon > 0 and has_changed(inp, params.horizon, params.eps, ws):
         restart(inp, W_xz, W_zz, H, work.V, work.p, work.g, True, ws)
         anew = True
     if anew:

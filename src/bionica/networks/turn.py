@@ -46,7 +46,7 @@ def workspace(d, dtype):
 
 
 @hot
-def find_turn(W, H, c, y, turned, horizon, work):
+def find_turn(W, H, c, y, share, turned, horizon, work):
     """The plane of the turn for outputs y of c = W u, in work.a, b, Va, Vb; returns cos phi - 1 and sin phi.
 
     Both are 0 for a sample that does not turn.
@@ -93,7 +93,7 @@ def find_turn(W, H, c, y, turned, horizon, work):
     apply(H, b, work.Hb)
     _apply_transposed(W, work.Ha, work.Hb, Va, Vb)
     f = W.dtype.type(LAMBDA / math.sqrt(1 + turned[0] / (TURNS * d)))
-    f *= yy / (one + yy) / (one + W.dtype.type(LARGE) * ee / yy)
+    f *= share * yy / (one + yy) / (one + W.dtype.type(LARGE) * ee / yy)
     f *= e / (math.sqrt(along * along + ee) + along)  # tan(theta/2)
     scale = W.dtype.type(2) / (one + f * f)
     return -f * f * scale, f * scale

@@ -1,0 +1,170 @@
+"""The orthant rotation behind scikit-learn's interface: nonnegative ICA of a stream, without tuning."""
+
+import warnings
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from .._compat.sklearn import Interval, StrOptions
+from ..networks import orthant_rotation, projected_rotation
+from ..networks.guards import Guards
+from ..networks.rotation_state import CHANGED, averaged
+from ..networks.settling.pivoting import Exact
+from ._base import set_parameters
+from ._exceptions import DivergenceError
+from ._first_block import FirstBlock
+from ._initial_weights import guard_seed, orthonormal_rows
+from ._online import Array
+
+#: The longest memory in float32, where a share of 1/n of a weight is lost to rounding if n is larger.
+SINGLE_PRECISION_HORIZON = 2**20
+
+
+class StreamingNICA(FirstBlock):
+    """Nonnegative ICA of a stream, one sample at a time, without a learning rate.
+
+    Each sample updates the whitening of the mixtures, and turns it in the plane of its positive and negative outputs until the
+    outputs are nonnegative (`bionica.networks.orthant_rotation`). One pass ends where `BatchNICA`, which needs all samples in
+    memory, ends. There is nothing to tune. It is not a model of neurons: for those see `TwoCompartmentNICA`.
+
+    Outputs exist from the first sample on. They have unit variance; their order is arbitrary.
+
+    Parameters
+    ----------
+    n_components : int, "auto" or None, default=None
+        Number of sources; the number of mixtures if None. "auto" takes it from the spectrum of the first samples (`spectrum_`
+        has the evidence); outputs are then zero until it is known (`n_samples_until_start_`).
+    horizon : int, default=None
+        For mixtures that change: about this many samples are remembered. It follows a drift that is slow beside the horizon, and
+        starts again after an abrupt change (counted in `repairs_`). None: all samples weigh the same, and a change is only
+        reported.
+    n_epochs : int, default=1
+        How often `fit` presents the data.
+    shuffle : bool, default=False
+        Whether `fit` presents the data in random order, another in each epoch.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the initial rotation and of the order. A saved model keeps it if it is an int.
+    verbose : int, default=0
+        Whether long work shows a progress bar on standard error.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The unmixing matrix: `transform` returns max(components_ @ x, 0).
+    mixing_ : ndarray of shape (n_features, n_components)
+        Its pseudoinverse: the estimated mixing matrix.
+    change_detected_ : bool
+        Whether the outputs became far more negative, or many samples far larger, than they had been: the mixing has changed.
+    repairs_ : dict of str to int
+        "restart": how often it started again after an abrupt change.
+    spectrum_ : Spectrum
+        With n_components="auto": the evidence for the number of sources.
+    n_samples_seen_ : int
+        Samples learned from.
+    n_features_in_ : int
+        Mixtures per sample.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the mixtures, if X had string column names.
+    online_, local_, nonnegative_ : bool
+        Which of the paper's three requirements it meets: it is online and nonnegative, not local.
+
+    See Also
+    --------
+    BatchNICA : the same solution from all samples at once.
+    TwoCompartmentNICA, InterneuronNICA : the paper's networks.
+
+    Notes
+    -----
+    An outlier has almost no weight: see `bionica.networks.disturbances`. A sensor that repeats the same sample for long
+    changes nothing. In float32 at most the last million samples are remembered.
+
+    Examples
+    --------
+    >>> from bionica import StreamingNICA
+    >>> from bionica.datasets import mix, sparse_uniform
+    >>> from bionica.metrics import permutation_error
+    >>> S = sparse_uniform(20_000, 3, rng=0)
+    >>> X, A = mix(S, n_mixtures=5, rng=0)
+    >>> stream = StreamingNICA(3, random_state=0)
+    >>> for block in X.reshape(20, 1000, 5):
+    ...     Y = stream.partial_fit_transform(block)
+    >>> bool(permutation_error(S[-1000:], Y) < 1e-3)
+    True
+    """
+
+    online_, local_, nonnegative_ = True, False, True
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+        "horizon": [Interval(Integral, 2, None, closed="left"), None],
+        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "shuffle": ["boolean"],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_components: int | str | None = None,
+        *,
+        horizon: int | None = None,
+        n_epochs: int = 1,
+        shuffle: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        set_parameters(self, locals())
+
+    @property
+    def change_detected_(self) -> bool:
+        """Whether the mixing has changed since the start, or since the last restart."""
+        return bool(self._fitted_state().rot.clock[CHANGED])
+
+    def _waits(self) -> bool:
+        return bool(self.n_components == "auto")
+
+    def _started(self, rows: Array) -> Any:
+        rng = np.random.RandomState(self._start_seed)
+        return self._initial_state(rows.shape[1], self._count(rows), rows.dtype, rng, None)
+
+    def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
+        if k == d:
+            return orthant_rotation.init(orthonormal_rows(rng, d, d, dtype), guard_seed(rng))
+        F = orthonormal_rows(rng, d, k, dtype)
+        return projected_rotation.init(F, orthonormal_rows(rng, d, d, dtype), guard_seed(rng))
+
+    def _rule_params(self, state: Any, dtype: Any) -> Any:
+        horizon = int(self.horizon or 0)
+        if dtype == np.float32:
+            horizon = min(horizon or SINGLE_PRECISION_HORIZON, SINGLE_PRECISION_HORIZON)
+        return orthant_rotation.Params(Exact(float(np.finfo(dtype).eps)), self._guard_flags(), horizon)
+
+    def _rates(self, state: Any, n: int) -> Array:
+        return np.zeros((n, 1))  # the rule has none
+
+    def _guard_flags(self) -> Guards:
+        return Guards(False, False, False, False)
+
+    def _readout(self, state: Any) -> Any:
+        return state._replace(rot=averaged(state.rot))
+
+    def _stream(self, state: Any, X: Array, *, learn: bool, keep: bool, order: Array | None = None) -> Array:
+        before = state.rot.clock[CHANGED]
+        Y = super()._stream(state, X, learn=learn, keep=keep, order=order)
+        if learn and state.rot.clock[CHANGED] > before:
+            warnings.warn(
+                f"the mixtures changed before sample {int(state.t[0])}: outputs are far more negative, or samples far larger, than "
+                "before. Past and present are averaged. If the mixing changes, set horizon= to the number of samples to remember",
+                ConvergenceWarning,
+                stacklevel=6,
+            )
+        return Y
+
+    def _divergence(self, sample: int, largest: float, learning: bool) -> DivergenceError:
+        return DivergenceError(
+            f"StreamingNICA: the output for sample {sample} overflowed. Rescale the mixtures (largest absolute value near "
+            f"it: {largest:.2g}). The model is as it was before this call.",
+            sample,
+        )

@@ -1,0 +1,431 @@
+"""The orthant rotation: nonnegative ICA of a stream without a learning rate. *Beyond the paper.*
+
+V whitens, V C V' = I for the running covariance C of x, and is turned until v = V x >= 0. For each mixture, with v_bar = V x_bar,
+dv = v - v_bar, q = |dv|^2, and g <= 1 the weight of a sample that far out (see `disturbances`),
+
+    age <- age + g,  n <- n + g, never above the horizon,  w = g/n
+    C <- (1-w)(C + w dx dx')   which is   V <- f (I + beta dv dv') V         f = (1-w)^-1/2,  beta = ((1 + w q)^-1/2 - 1)/q
+    v <- f (I + beta dv dv') v,    v_bar <- f (I + beta dv dv')(v_bar + w dv)
+
+C is not stored. An error of V C V' = I shrinks by 1 - w with every sample. Then v = p + e, its positive and negative parts,
+which are orthogonal. The rotation of the plane of a = p/|p| and b = e/|e| that takes v to p puts this sample into the orthant.
+If e is not zero V is turned in that plane by phi:
+
+    tan(phi/2) = lambda tan(theta/2),   tan(theta/2) = |e|/(|v| + |p|)
+    V <- R V,  v_bar <- R v_bar,   R = I + (cos phi - 1)(a a' + b b') + sin phi (a b' - b a')
+
+    lambda = g (1 + m/10^4)^-1/2                                m counts these turns, never above the horizon
+             (1 + 2 age/(age + 1000) / (1 + (20 tan(theta/2))^2))      small violations are one-sided evidence: turn farther
+             1.3 |v|^2/(|v|^2 + 0.3 E)                          E = d + |v_bar|^2, the mean of |v|^2: small samples show noise
+
+where violations are rare lambda stays near 3, and where noise makes every sample violate it anneals. Turning no farther than to the
+boundary (without the second line) costs a factor of 2 to 3 where sources have few samples near zero.
+
+Outputs are y = max(D v, 0), D the average of past rotations as seen from the present V:
+
+    D <- (1-c) D + c I,   c = 6/(age + 5), never below 6/horizon;      D <- D R' at a turn
+
+kept as alpha D + delta I, so that D changes at turns only. `transform` reads out with polar(D) V.
+
+*Start.* The first nonzero sample sets the scale and nothing else (it may be an outlier): V = Q / sqrt(power), Q random orthonormal,
+counted as d + 6 samples with the covariance power I. What is left of them is removed as samples come, C <- C - share I, by
+rank-1 steps at growing intervals, so that after 100 d samples nothing is left of it, for any condition number. Outputs exist from
+the second sample on.
+
+*Disturbances.* Outliers and repeated samples: `disturbances`. Every n/4 samples C gets 1e-16 power I, so that V stays finite if a
+channel freezes. Where the outputs lose their size (the first sample was an outlier) everything starts again. With a horizon also
+where the mixing has changed abruptly: the covariance of a block of outputs is far from I (`differs`), or negativity rises far above
+its past. After 5 horizons 0.7 % of an old covariance is left, more than all of a new one in its thin directions. Without a
+horizon a change is only reported.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .disturbances import repeats_too_long, sample_weight
+from .generic import cold, hot
+from .guards import RESTART as RESTARTED
+from .guards import n_repairs
+from .plasticity import project
+from .rotation_state import (
+    AGE,
+    ALPHA,
+    CALL,
+    CHANGED,
+    DELTA,
+    DUE,
+    FAST,
+    FLIP,
+    FLOOR,
+    LEVEL,
+    NOTHING,
+    POWER,
+    PRIOR,
+    RESTART,
+    SEEN,
+    SLOW,
+    START,
+    TEND,
+    TURNED,
+    N,
+    Rotation,
+    average_of,
+    differs,
+    first_rotation,
+    flip,
+    n_clock,
+    pseudo_samples,
+    remove_prior,
+    restart,
+    scale,
+)  # fmt: skip
+from .rule import Rule, bookkeeping, register, shapes
+
+#: Of the averaging, and of lambda: see above.
+GAMMA = 5.0
+EXTRA, RAMP, ANGLE, KAPPA, TURNS = 2.0, 1000.0, 0.1, 0.3, 1e4
+#: Outputs below this share of their usual energy have lost their size.
+LOST = 1e-4
+
+
+class State(NamedTuple):
+    """What the rule remembers."""
+
+    rot: Rotation
+    t: np.ndarray
+    fired: np.ndarray
+    rng: np.ndarray
+    repairs: np.ndarray
+
+
+class Params(NamedTuple):
+    """What the user chose."""
+
+    dynamics: Any  # there are none
+    guards: Any
+    horizon: int  # 0: none
+
+
+class Events(NamedTuple):
+    """Counters of the engine."""
+
+    events: np.ndarray
+
+
+class Work(NamedTuple):
+    """Scratch arrays."""
+
+    y: np.ndarray
+    v: np.ndarray
+    dv: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+    G: np.ndarray  # dv'V, a'V and b'V
+    ws: Any
+
+
+def init(Q: np.ndarray, rng: np.ndarray) -> State:
+    """Return the rule before its first sample, for as many mixtures as sources."""
+    return State(first_rotation(Q, len(Q)), **bookkeeping(len(Q), rng))
+
+
+def workspace(state):
+    """Allocate scratch arrays."""
+    d, m = state.rot.V.shape
+    dtype = state.rot.V.dtype
+    return Work(*np.zeros((5, d), dtype), np.zeros((3, m), dtype), Events(np.zeros(n_repairs, np.int64)))
+
+
+def settle(state, work, params, X, t):
+    """v = V x and y = max(D v, 0)."""
+    project(state.rot.V, X, t, work.v)
+    read_out(state.rot, work)
+
+
+def learn(state, work, params, X, t, rates):
+    """The sample's weight, the whitening, the turn."""
+    state.t[0] += 1
+    if not begin(state.rot, work, X, t):
+        return
+    q = distance(state.rot, work)
+    g = weigh(state.rot, work, q)
+    w = count(state.rot, g, params.horizon)
+    negative = move(state.rot, work, w, q, g, params.horizon)
+    watch(state.rot, work, negative, w, params.horizon)
+
+
+def repair(state, work, params):
+    """What is rarely needed: see `watch`."""
+    if state.rot.clock[CALL] != NOTHING:
+        act(state.rot, work, params.horizon)
+
+
+# ------------------------------------------------------------------------- shared with `projected_rotation`
+
+
+@hot
+def read_out(rot, work):
+    """y = max(D v, 0), without the polar projection of D, which is of second order."""
+    D, v, y = rot.D, work.v, work.y
+    real = v.dtype.type
+    alpha, delta = real(rot.clock[ALPHA]), real(rot.clock[DELTA])
+    for i in range(v.shape[0]):
+        s = real(0)
+        for j in range(v.shape[0]):
+            s += D[i, j] * v[j]
+        y[i] = max(alpha * s + delta * v[i], real(0))
+
+
+@hot
+def begin(rot, work, X, t):
+    """Whether there is something to learn from the sample; the first nonzero one sets the scale and nothing else."""
+    if repeats_too_long(rot.x_last, rot.repeats, X, t):
+        return False
+    if rot.clock[POWER] > 0:
+        return True
+    scale(rot, work)
+    return False
+
+
+@hot
+def distance(rot, work):
+    """dv, and q = |dv|^2; the running size of the outputs."""
+    v, dv, v_bar, clock = work.v, work.dv, rot.v_bar, rot.clock
+    d = v.shape[0]
+    q = v.dtype.type(0)
+    vv = v.dtype.type(0)
+    energy = v.dtype.type(d)
+    for i in range(d):
+        dv[i] = v[i] - v_bar[i]
+        q += dv[i] * dv[i]
+        vv += v[i] * v[i]
+        energy += v_bar[i] * v_bar[i]
+    if rot.repeats[0] == 0 and vv > 0:
+        clock[LEVEL] += max(1 / (100.0 + 10 * d), 3 / (clock[AGE] + 3)) * (min(float(vv / energy), 1.0) - clock[LEVEL])
+    return float(q)
+
+
+@hot
+def weigh(rot, work, q):
+    """The weight g of a sample at the distance q; the sample is added to the covariance of its block, less if g is below 1."""
+    dv, recent, clock = work.dv, rot.recent, rot.clock
+    d = dv.shape[0]
+    g = sample_weight(rot.tails, q, 1 / (1 + clock[AGE] / (30.0 * d)))
+    bounded = recent.dtype.type(math.sqrt(g))
+    for i in range(d):
+        x = bounded * dv[i]
+        rot.recent_sum[i] += x
+        for j in range(i + 1):
+            recent[i, j] += x * dv[j]
+    clock[SEEN] += 1
+    return g
+
+
+@hot
+def count(rot, g, horizon):
+    """Count a sample of weight g; returns w."""
+    clock, repeats = rot.clock, rot.repeats
+    clock[AGE] += g
+    clock[N] += g
+    if horizon > 0:
+        clock[N] = min(clock[N], float(horizon))
+    w = g / clock[N]
+    clock[PRIOR] *= 1 - w
+    repeats[1] += w * ((1.0 if repeats[0] > 0 else 0.0) - repeats[1])
+    return w
+
+
+@hot
+def move(rot, work, w, q, g, horizon):
+    """Whiten and turn V, v_bar and the average; returns the share of the energy that is negative, or 2 if all of it is."""
+    V, v_bar, clock, v, dv, a, b, G = rot.V, rot.v_bar, rot.clock, work.v, work.dv, work.a, work.b, work.G
+    d = V.shape[0]
+    real = V.dtype.type
+    f = real(1 / math.sqrt(1 - w))
+    beta = real((1 / math.sqrt(1 + w * q) - 1) / q if q > 0 else 0.0)
+    weight = real(w)
+    along = real(0)
+    mean = real(0)
+    for i in range(d):
+        along += dv[i] * v[i]
+        mean += dv[i] * (v_bar[i] + weight * dv[i])
+    pp = real(0)
+    ee = real(0)
+    energy = real(d)
+    for i in range(d):
+        v[i] = f * (v[i] + beta * along * dv[i])
+        v_bar[i] = f * (v_bar[i] + (weight + beta * mean) * dv[i])
+        energy += v_bar[i] * v_bar[i]
+        if v[i] > 0:
+            pp += v[i] * v[i]
+        else:
+            ee += v[i] * v[i]
+    vv = pp + ee
+
+    c = (GAMMA + 1) / (clock[AGE] + GAMMA)
+    if horizon > 0:
+        c = max(c, min(1.0, (GAMMA + 1) / horizon))
+    clock[ALPHA] *= 1 - c
+    clock[DELTA] += c * (1 - clock[DELTA])
+
+    if ee <= real(1e-28) * vv or pp == 0:
+        _whiten(V, G, dv, f, beta)
+        return 2.0 if pp == 0 and vv > 0 else 0.0
+
+    clock[TURNED] += 1
+    if horizon > 0:
+        clock[TURNED] = min(clock[TURNED], float(horizon))
+    p, e = math.sqrt(pp), math.sqrt(ee)
+    tan = e / (math.sqrt(vv) + p)
+    far = 2 * tan / ANGLE
+    extra = 1 + EXTRA * clock[AGE] / (clock[AGE] + RAMP) / (1 + far * far)
+    tan *= extra * (1 + KAPPA) * vv / (vv + KAPPA * energy) * g / math.sqrt(1 + clock[TURNED] / TURNS)
+    cos_1 = 2 / (1 + tan * tan)
+    sin = real(tan * cos_1)
+    cos_1 = real(cos_1 - 2)  # cos phi - 1
+    over_p, over_e = real(1 / p), real(1 / e)
+    for i in range(d):
+        positive = v[i] > 0
+        a[i] = v[i] * over_p if positive else real(0)
+        b[i] = real(0) if positive else v[i] * over_e
+    _whiten_and_turn(V, v_bar, G, dv, a, b, f, beta, cos_1, sin)
+    _turn_average(rot.D, a, b, cos_1, sin, real(clock[ALPHA]), real(clock[DELTA]))
+    clock[ALPHA] = 1.0
+    clock[DELTA] = 0.0
+    return min(g * ee / energy, 1.0)
+
+
+@hot
+def _whiten(V, G, dv, f, beta):
+    """V <- f (I + beta dv dv') V."""
+    d, m = V.shape
+    for j in range(m):
+        G[0, j] = 0
+    for i in range(d):
+        for j in range(m):
+            G[0, j] += dv[i] * V[i, j]
+    for i in range(d):
+        z = f * beta * dv[i]
+        for j in range(m):
+            V[i, j] = f * V[i, j] + z * G[0, j]
+
+
+@hot
+def _whiten_and_turn(V, v_bar, G, dv, a, b, f, beta, cos_1, sin):
+    """V <- R f (I + beta dv dv') V and v_bar <- R v_bar, in two passes over V."""
+    d, m = V.shape
+    zero = V.dtype.type(0)
+    ad, bd, am, bm = zero, zero, zero, zero
+    for i in range(d):
+        ad += a[i] * dv[i]
+        bd += b[i] * dv[i]
+        am += a[i] * v_bar[i]
+        bm += b[i] * v_bar[i]
+    for j in range(m):
+        G[0, j] = 0
+        G[1, j] = 0
+        G[2, j] = 0
+    for i in range(d):
+        for j in range(m):
+            G[0, j] += dv[i] * V[i, j]
+            G[1, j] += a[i] * V[i, j]
+            G[2, j] += b[i] * V[i, j]
+    for j in range(m):
+        G[1, j] = f * (G[1, j] + beta * ad * G[0, j])
+        G[2, j] = f * (G[2, j] + beta * bd * G[0, j])
+    for i in range(d):
+        x = a[i] * cos_1 - b[i] * sin
+        y = a[i] * sin + b[i] * cos_1
+        z = f * beta * dv[i]
+        for j in range(m):
+            V[i, j] = f * V[i, j] + z * G[0, j] + x * G[1, j] + y * G[2, j]
+        v_bar[i] += x * am + y * bm
+
+
+@hot
+def _turn_average(D, a, b, cos_1, sin, alpha, delta):
+    """D <- (alpha D + delta I) R'."""
+    d = D.shape[0]
+    for i in range(d):
+        x = delta * a[i]
+        y = delta * b[i]
+        for j in range(d):
+            x += alpha * D[i, j] * a[j]
+            y += alpha * D[i, j] * b[j]
+        xa = cos_1 * x + sin * y
+        yb = cos_1 * y - sin * x
+        for j in range(d):
+            D[i, j] = alpha * D[i, j] + xa * a[j] + yb * b[j]
+        D[i, i] += delta
+
+
+@hot
+def watch(rot, work, negative, w, horizon):
+    """Compare the outputs with their past; sets what `act` is called for."""
+    clock = rot.clock
+    d = rot.v_bar.shape[0]
+    call = NOTHING
+    if negative > 1:
+        negative = 1.0
+        call = FLIP
+    window = 100.0 + 10 * d
+    if rot.repeats[0] == 0:
+        clock[FAST] += (negative - clock[FAST]) / window
+    if clock[AGE] > START * d:
+        clock[SLOW] += min(w, 1 / window) * (min(clock[FAST], 2 * clock[SLOW] + 0.001) - clock[SLOW])
+    else:
+        clock[SLOW] = clock[FAST]
+    if clock[AGE] >= clock[DUE]:
+        call = TEND
+    if clock[LEVEL] < LOST and clock[AGE] > 10:
+        if horizon > 0 or clock[AGE] < 2 * START * d:
+            call = RESTART
+    else:
+        changed = clock[FAST] > 0.03 + 4 * clock[SLOW]
+        if clock[SEEN] >= max(300.0 + 30 * d, 0.25 * horizon):
+            changed = differs(rot, work) or changed
+        if changed and clock[AGE] > START * d + 200:
+            if horizon > 0:
+                call = RESTART
+            else:
+                clock[CHANGED] = 1.0
+    clock[CALL] = call
+
+
+@cold
+def act(rot, work, horizon):
+    """Do what `watch` called for."""
+    clock, v_bar = rot.clock, rot.v_bar
+    call = clock[CALL]
+    clock[CALL] = NOTHING
+    if call == RESTART:
+        restart(rot)
+        work.ws.events[RESTARTED] += 1
+    elif call == TEND:
+        remove_prior(rot, work)
+        pseudo_samples(rot, work, 0.25 * FLOOR * clock[POWER])
+        clock[DUE] = clock[AGE] + max(float(v_bar.shape[0]), 0.2 * clock[AGE] if clock[PRIOR] > 0 else 0.25 * clock[N])
+    else:
+        flip(rot)
+
+
+def unmixing(state: State) -> np.ndarray:
+    """D V."""
+    return np.asarray(average_of(state.rot) @ state.rot.V)
+
+
+#: Shapes of a Rotation that acts on d inputs.
+ROTATION = {
+    **shapes(dd="rot.V rot.D rot.recent", d="rot.v_bar rot.recent_sum", k="rot.x_last"),
+    "rot.tails": "2:float64", "rot.repeats": "2:float64", "rot.clock": f"{n_clock}:float64",
+}  # fmt: skip
+
+RULE = register(
+    Rule(
+        "orthant_rotation", State, Params, ROTATION | {"rot.V": "dk"},
+        workspace, settle, learn, unmixing, repair,
+        parts={"rot": Rotation},
+    )
+)  # fmt: skip

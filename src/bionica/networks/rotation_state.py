@@ -1,0 +1,226 @@
+"""What the orthant rotation keeps, and what it does rarely: start, restart, removal of the start's covariance.
+
+See `orthant_rotation` for the equations.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .generic import cold
+
+#: The first scale counts as d + PRIOR_SAMPLES samples, and is removed like age^-(1 + PRIOR_POWER) until START d samples.
+PRIOR_SAMPLES, PRIOR_POWER, START = 6.0, 3.0, 100.0
+#: Share of the first sample's power that C never falls below.
+FLOOR = 1e-16
+#: How far the covariance of a block of outputs may be from I: see `differs`.
+DIFFERENT = 3.0
+# The clock (float64): counts, the average's alpha and delta, and what `watch` compares.
+N, AGE, TURNED, ALPHA, DELTA, POWER, PRIOR, REMOVED, DUE, LEVEL, FAST, SLOW, SEEN, CALL, CHANGED = range(15)
+n_clock = 15
+
+# What `orthant_rotation.watch` calls for.
+NOTHING, FLIP, RESTART, TEND = 0.0, 1.0, 2.0, 3.0
+
+
+class Rotation(NamedTuple):
+    """What is learned, from the mixtures or from their projection."""
+
+    V: np.ndarray
+    D: np.ndarray
+    v_bar: np.ndarray
+    recent: np.ndarray  # sum of dv dv' over a block of samples; the upper triangle is not used
+    recent_sum: np.ndarray  # sum of dv
+    x_last: np.ndarray
+    tails: np.ndarray
+    repeats: np.ndarray
+    clock: np.ndarray
+
+
+def first_rotation(Q: np.ndarray, k: int) -> Rotation:
+    """Return the rotation of k mixtures that starts with the orthonormal rows Q (copied)."""
+    d, dtype = len(Q), Q.dtype
+    clock = np.zeros(n_clock)
+    clock[LEVEL] = 1.0
+    D, recent, v_bar, x_last = np.eye(d, dtype=dtype), np.zeros((d, d), dtype), np.zeros(d, dtype), np.zeros(k, dtype)
+    return Rotation(Q.copy(), D, v_bar, recent, np.zeros(d, dtype), x_last, np.full(2, 10.0 * d), np.zeros(2), clock)
+
+
+@cold
+def scale(rot, work):
+    """V <- Q / sqrt(power), if the sample is not zero. Until then outputs are zero (alpha is)."""
+    V, clock = rot.V, rot.clock
+    d = V.shape[0]
+    s = 0.0
+    for i in range(d):
+        s += float(work.v[i]) * float(work.v[i])
+    if not s > 0:
+        return
+    f = math.sqrt(d / s)
+    for i in range(d):
+        for j in range(V.shape[1]):
+            V[i, j] *= f
+    clock[ALPHA] = 1.0
+    clock[POWER] = 1 / (f * f)
+    clock[PRIOR] = 1.0
+    clock[N] = d + PRIOR_SAMPLES
+    clock[DUE] = 3.0 * d
+
+
+@cold
+def flip(rot):
+    """V <- -V where the mean output is negative too: the sources are the other way round."""
+    V, v_bar = rot.V, rot.v_bar
+    s = 0.0
+    for i in range(v_bar.shape[0]):
+        s += v_bar[i]
+    if s < 0:
+        for i in range(V.shape[0]):
+            v_bar[i] = -v_bar[i]
+            for j in range(V.shape[1]):
+                V[i, j] = -V[i, j]
+        forget_average(rot)
+
+
+@cold
+def forget_average(rot):
+    """D <- I."""
+    for i in range(rot.D.shape[0]):
+        for j in range(rot.D.shape[0]):
+            rot.D[i, j] = 0
+        rot.D[i, i] = 1
+    rot.clock[ALPHA] = 1.0
+    rot.clock[DELTA] = 0.0
+
+
+@cold
+def restart(rot):
+    """Start again with the rows of V made orthonormal (Gram-Schmidt, twice); the next sample sets the scale."""
+    V, clock, d = rot.V, rot.clock, rot.V.shape[0]
+    for i in range(d):
+        for _ in range(2):
+            for h in range(i):
+                s = 0.0
+                for j in range(V.shape[1]):
+                    s += V[i, j] * V[h, j]
+                for j in range(V.shape[1]):
+                    V[i, j] -= s * V[h, j]
+        s = 0.0
+        for j in range(V.shape[1]):
+            s += V[i, j] * V[i, j]
+        s = 1 / math.sqrt(s)
+        for j in range(V.shape[1]):
+            V[i, j] *= s
+        rot.v_bar[i] = 0
+    forget_average(rot)
+    forget_block(rot)
+    for i in range(n_clock):
+        clock[i] = 0.0
+    clock[LEVEL] = 1.0
+    rot.tails[0] = 10.0 * d
+    rot.tails[1] = 10.0 * d
+
+
+@cold
+def differs(rot, work):
+    """Whether the covariance C of the outputs over the block that ends here is far from I; the next block begins.
+
+    tr(C)/d or tr(C^-1)/d is above DIFFERENT: some direction is far larger (or its mean is far off), or far smaller, than in the
+    past. A singular C does not count, as sensors may be silent for a while.
+    """
+    L, mean, clock, z = rot.recent, rot.recent_sum, rot.clock, work.dv
+    d = L.shape[0]
+    large = 0.0
+    for i in range(d):
+        mean[i] /= clock[SEEN]
+        large += L[i, i] / clock[SEEN]
+        for j in range(i + 1):
+            L[i, j] = L[i, j] / clock[SEEN] - mean[i] * mean[j]
+    small = 0.0
+    for j in range(d):  # Cholesky
+        for h in range(j):
+            for i in range(j, d):
+                L[i, j] -= L[i, h] * L[j, h]
+        if not L[j, j] > 1e-10:
+            large = 0.0
+            break
+        pivot = math.sqrt(L[j, j])
+        for i in range(j, d):
+            L[i, j] /= pivot
+    for j in range(d if large > 0 else 0):  # columns of the inverse of L
+        for i in range(j, d):
+            s = 1.0 if i == j else 0.0
+            for h in range(j, i):
+                s -= L[i, h] * z[h]
+            z[i] = s / L[i, i]
+            small += z[i] * z[i]
+    forget_block(rot)
+    return max(large, small) > DIFFERENT * d
+
+
+@cold
+def forget_block(rot):
+    """Begin a block of samples."""
+    for i in range(rot.recent.shape[0]):
+        rot.recent_sum[i] = 0
+        for j in range(rot.recent.shape[0]):
+            rot.recent[i, j] = 0
+    rot.clock[SEEN] = 0.0
+
+
+@cold
+def remove_prior(rot, work):
+    """Take out of C what is due of the covariance that the start counted as samples."""
+    clock = rot.clock
+    if clock[PRIOR] <= 0:
+        return
+    if clock[AGE] > START * rot.V.shape[0]:
+        share = 0.99
+    else:
+        share = 1 - (clock[REMOVED] / clock[AGE]) ** PRIOR_POWER if clock[REMOVED] > 0 else 0.5
+    clock[REMOVED] = clock[AGE]
+    pseudo_samples(rot, work, -share * clock[PRIOR] * clock[POWER])
+    clock[PRIOR] *= 1 - share
+    if clock[PRIOR] < FLOOR:
+        clock[PRIOR] = 0.0
+
+
+@cold
+def pseudo_samples(rot, work, w):
+    """C <- C + w I, one coordinate after the other."""
+    V, v_bar, dv, G = rot.V, rot.v_bar, work.dv, work.G
+    d, m = V.shape
+    for j in range(m):
+        q = 0.0
+        mean = 0.0
+        for i in range(d):
+            dv[i] = V[i, j]
+            q += dv[i] * dv[i]
+            mean += dv[i] * v_bar[i]
+        if abs(w * q) < 1e-12:
+            continue
+        beta = (1 / math.sqrt(max(1 + w * q, 0.005)) - 1) / q
+        for h in range(m):
+            G[0, h] = 0
+        for i in range(d):
+            for h in range(m):
+                G[0, h] += dv[i] * V[i, h]
+        for i in range(d):
+            v_bar[i] += beta * mean * dv[i]
+            for h in range(m):
+                V[i, h] += beta * dv[i] * G[0, h]
+
+
+def average_of(rot: Rotation) -> np.ndarray:
+    """D."""
+    return (rot.clock[ALPHA] * rot.D + rot.clock[DELTA] * np.eye(len(rot.D))).astype(rot.D.dtype)
+
+
+def averaged(rot: Rotation) -> Rotation:
+    """Return the rotation that reads out with polar(D) V; shares memory with `rot`."""
+    d, dtype = len(rot.D), rot.V.dtype
+    U, _, W = np.linalg.svd(average_of(rot))
+    clock = rot.clock.copy()
+    clock[[ALPHA, DELTA]] = 1.0, 0.0
+    return rot._replace(V=(U @ W @ rot.V).astype(dtype), D=np.eye(d, dtype=dtype), clock=clock)
