@@ -296,6 +296,7 @@ class NaturalInput:
     def __init__(self, F, u_bar, C, n, horizon, bounded):
         self.F, self.u_bar, self.C, self.n, self.horizon = F, np.array(u_bar), np.array(C), n, horizon
         self.bounded = bounded
+        self.tails = np.full(2, 10.0 * len(u_bar))  # the 98 % and 99.5 % quantiles of q
         self.turned = 0.0
 
     def memory(self):
@@ -307,19 +308,24 @@ class NaturalInput:
         return 11 / (self.n + 10)
 
     def observe(self, u):
-        """Return R (u - u_bar) and R u."""
+        """Return R (u - u_bar), R u and the weight of the sample."""
         self.n += 1
         w = 1 / self.memory()
         du = u - self.u_bar
         q = du @ np.linalg.inv(self.C) @ du
-        if self.bounded and q > 400 + 4 * len(u):
-            w *= (400 + 4 * len(u)) / q
+        share = 1.0
+        if self.bounded:
+            tau = 1.5 * self.tails[1] * np.clip(self.tails[1] / self.tails[0], 1, 4) ** 2
+            share = min(1, tau / q) ** 2 if q > 0 else 1.0
+            step = max(0.05, 1 / (1 + self.n / (30 * len(u))))
+            self.tails = self.tails * np.where(q > self.tails, 1 + step, 1 - step * np.array([0.02, 0.005]))
+        w *= share
         self.C = (1 - w) * (self.C + w * np.outer(du, du))
         self.u_bar = self.u_bar + w * du
         R = np.linalg.inv(self.C)
-        return R @ (u - self.u_bar), R @ u
+        return R @ (u - self.u_bar), R @ u, share
 
-    def turn(self, v, y):
+    def turn(self, v, y, share):
         """The rotation, less the identity, that a sample with some v_i < 0 turns V by."""
         d = len(v)
         if (v >= 0).all():
@@ -333,7 +339,7 @@ class NaturalInput:
         e = v - (a @ v) * a
         b = e / np.linalg.norm(e)
         theta = np.arctan2(np.linalg.norm(e), a @ v)
-        f = 1.8 / np.sqrt(1 + self.turned / (1000 * d))
+        f = share * 1.8 / np.sqrt(1 + self.turned / (1000 * d))
         f *= y @ y / (1 + y @ y) / (1 + 10 * (e @ e) / (y @ y))
         phi = 2 * np.arctan(f * np.tan(theta / 2))
         inside, between = np.outer(a, a) + np.outer(b, b), np.outer(a, b) - np.outer(b, a)
@@ -346,9 +352,9 @@ class NaturalInput:
         self.C = np.linalg.inv(R - f * R @ R)
 
 
-def step_of(eta, s, M):
+def step_of(eta, share, s, M):
     q = s @ np.linalg.solve(M, s)
-    return q, eta * q / (1 + q) ** 2
+    return q, share * eta * q / (1 + q) ** 2
 
 
 def flips(V, u_bar):
@@ -364,9 +370,9 @@ def natural_two_compartment(X, inp, W_xz, W_zz, rates, *, guards=(), seen=0, q_s
         u = inp.F @ x
         z = settle_polished(W_zz, W_xz @ u)
         V = np.linalg.solve(W_zz, W_xz)
-        T = inp.turn(V @ u, z)
-        _, p = inp.observe(u)
-        q, a = step_of(eta, z, W_zz)
+        _, p, share = inp.observe(u)
+        T = inp.turn(V @ u, z, share)
+        q, a = step_of(eta, share, z, W_zz)
         W_xz = (1 - a) * W_xz + a * np.outer(z, p)
         W_zz = (1 - a) * W_zz + a * np.outer(z, z)
         W_xz = W_xz + W_zz @ T @ V
@@ -400,10 +406,10 @@ def natural_interneuron(X, inp, W_xy, W_yn, rates, *, guards=(), seen=0, q_sum=0
         u = inp.F @ x
         y = settle_polished(M, W_xy @ u)
         V = np.linalg.solve(M, W_xy)
-        T = inp.turn(V @ u, y)
-        r, _ = inp.observe(u)
+        r, _, share = inp.observe(u)
+        T = inp.turn(V @ u, y, share)
         dy = y - V @ inp.u_bar
-        q, a = step_of(eta, dy, M)
+        q, a = step_of(eta, share, dy, M)
         W_xy = (1 - a) * W_xy + a * np.outer(dy, r)
         b = (np.sqrt(1 + a / (1 - a) * q) - 1) / q if q > 0 else 0.0
         W_yn = np.sqrt(1 - a) * (W_yn + b * np.outer(W_yn @ np.linalg.solve(M, dy), dy))

@@ -162,11 +162,11 @@ def hebb_root(W_yn, a, q, g, dy, dn):
 def inspect(state, work, params):
     """The guards `spectrum`, `silent` and `restart`; M and H are recomputed from time to time."""
     inp, W_xy, W_yn, M, H, guards, ws = state.inp, state.W_xy, state.W_yn, state.M, state.H, params.guards, work.ws
+    if not is_due(inp):
+        return
     if state.t[0] % REFRESH == 0:
         multiply_transposed(W_yn, M)
         invert(M, H)
-    if not is_due(inp):
-        return
     scale = quiet_scale(inp, M.shape[0])
     if guards.spectrum:
         if scale < 1:

@@ -133,9 +133,9 @@ def learn(state, work, params, X, t, rates):
 def inspect(state, work, params):
     """The guards `spectrum`, `silent` and `restart`; H is recomputed from time to time."""
     inp, W_xz, W_zz, H, guards, ws = state.inp, state.W_xz, state.W_zz, state.H, params.guards, work.ws
-    refresh_inverse(W_zz, H, state.t[0], False)
     if not is_due(inp):
         return
+    refresh_inverse(W_zz, H, state.t[0], False)
     scale = quiet_scale(inp, W_zz.shape[0])
     if guards.spectrum:
         if scale < 1:
