@@ -67,6 +67,14 @@ def test_a_frozen_sensor_changes_nothing(Single, value, horizon, dtype):
     assert np.array_equal(long._state.inp.R, short._state.inp.R)
 
 
+def test_a_frozen_sensor_with_many_channels():
+    S = random_sources("sparse_uniform", 1000, D, rng=np.random.default_rng(0))
+    X = S @ np.random.default_rng(1).standard_normal((1200, D)).T
+    network = bionica.TwoCompartmentNICA(D, horizon=HORIZON, random_state=0).partial_fit(X)
+    network.partial_fit(np.tile(X[-1], (1000, 1)))
+    assert network.repairs_["frozen"] > 900
+
+
 @single_layer
 @pytest.mark.parametrize("length", [30, 1000, 20_000])
 def test_a_frozen_channel(Single, length):

@@ -15,24 +15,26 @@ from .guards import FROZEN
 SPARE, RUNS = 20, 4
 #: A stuck channel is taken as it is after so many horizons.
 PATIENCE = 10
+#: Inputs with so many channels are wide.
+WIDE = 1000
 
 
 @hot
-def is_frozen(inp, X, t, horizon, events):
+def is_frozen(inp, u, X, t, horizon, events):
     """Whether the mixture X[t] comes from a frozen sensor; follows the runs of the channels.
 
-    Not where a block of wide inputs has been projected (`engines.blocks`): X then holds u, and the mixtures are not at hand.
+    The channels of a wide input are those of u: blocks of wide inputs are projected before the loop (`engines.blocks`), and the
+    mixtures are not at hand.
     """
     last, run, longest = inp.last, inp.run, inp.longest
-    k = X.shape[1]
-    if k != last.shape[0]:
-        return False
+    wide = last.shape[0] >= WIDE
     stuck = False
     every = True
     most = 0
-    for j in range(k):
+    for j in range(u.shape[0] if wide else X.shape[1]):
         limit = SPARE + RUNS * longest[j]
-        if X[t, j] == last[j] and run[j] >= 0:
+        now = u[j] if wide else X[t, j]
+        if now == last[j] and run[j] >= 0:
             run[j] += 1
             most = max(most, run[j])
             if longest[j] >= 0:
@@ -44,7 +46,7 @@ def is_frozen(inp, X, t, horizon, events):
                 longest[j] = max(longest[j], min(run[j], limit))
                 every = False
             run[j] = 0
-            last[j] = X[t, j]
+            last[j] = now
     if not (stuck or (every and most > SPARE)):
         return False
     events[FROZEN] += 1

@@ -126,7 +126,7 @@ def learn(state, work, params, X, t, rates):
     """The input side, the synaptic updates and the turn."""
     inp, W_xy, M, H, dy, g = state.inp, state.W_xy, state.M, state.H, work.dy, work.g
     state.t[0] += 1
-    if params.guards.frozen and is_frozen(inp, X, t, params.horizon, work.ws.events):
+    if params.guards.frozen and is_frozen(inp, work.first.u, X, t, params.horizon, work.ws.events):
         return
     share = observe(inp, work.first, params, work.ws.events)
     less, sin = find_turn(W_xy, H, work.c, work.y, share, inp.turned, params.horizon, work.turn)

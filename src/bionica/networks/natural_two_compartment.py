@@ -113,7 +113,7 @@ def learn(state, work, params, X, t, rates):
     """The input side, the two synaptic updates and the turn."""
     inp, W_xz, W_zz, H, z = state.inp, state.W_xz, state.W_zz, state.H, work.y
     state.t[0] += 1
-    if params.guards.frozen and is_frozen(inp, X, t, params.horizon, work.ws.events):
+    if params.guards.frozen and is_frozen(inp, work.first.u, X, t, params.horizon, work.ws.events):
         return
     share = observe(inp, work.first, params, work.ws.events)
     less, sin = find_turn(W_xz, H, work.c, z, share, inp.turned, params.horizon, work.turn)
