@@ -84,7 +84,7 @@ def repairs(found, name):
 def test_blocks_equal_the_sequential_loop(blocks, rule, dynamics):
     Network, params = RULES[rule]
     _, X = problem()
-    for guards in (True, False):
+    for guards in (params.get("guards", True), False):
         chosen = {**params, "dynamics": dynamics, "guards": guards}
         blocks(0)
         expected = learned(Network, chosen, X)
