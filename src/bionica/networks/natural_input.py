@@ -146,10 +146,12 @@ def observe(inp, work, params, events):
         u_bar[i] += w * du[i]
         v[i] = (v[i] + w * shrink * (one - along) * r[i]) * grow
         du[i] = f * r[i]
-    # Symmetric to the last bit: an antisymmetric part would grow by 1/(1 - w) a sample.
+    # Symmetric to the last bit: an antisymmetric part would grow by 1/(1 - w) a sample. In float32 1/(1 - w) itself is rounded to a
+    # multiple of 1e-7, w/(1 - w) is not.
+    more = w * grow
     for i in range(d):
         for j in range(d):
-            R[i, j] = grow * R[i, j] - du[i] * du[j]
+            R[i, j] += more * R[i, j] - du[i] * du[j]
     for i in range(d):
         r[i] *= shrink
     if inp.n[0] % REFRESH == 0:  # rounding errors of v would accumulate
