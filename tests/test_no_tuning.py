@@ -124,7 +124,7 @@ def test_float32_stays_positive_definite():
     for _ in range(10):
         network.partial_fit(X)
     eigenvalues = np.linalg.eigvalsh(network._state.inp.R.astype(float))
-    assert network._state.inp.R.dtype == np.float32
+    assert network._state.W_xz.dtype == np.float32
     assert 0.5 < eigenvalues[0] <= eigenvalues[-1] < 2
 
 

@@ -62,7 +62,7 @@ class Input(NamedTuple):
     """The input side of a natural network."""
 
     F: np.ndarray
-    R: np.ndarray
+    R: np.ndarray  # float64 always: in float32 the rounding of many small changes adds up
     u_bar: np.ndarray
     v: np.ndarray  # R u_bar
     n: np.ndarray  # (1,) samples behind F, R and u_bar, those of the first block included
@@ -79,7 +79,8 @@ class Input(NamedTuple):
 
 #: Shapes of these arrays, for the rules that have them as their part `inp`.
 SHAPES = {
-    **shapes(dk="inp.F", dd="inp.R inp.C_block", d="inp.u_bar inp.v inp.u_block", k="inp.last"),
+    **shapes(dk="inp.F", dd="inp.C_block", d="inp.u_bar inp.v inp.u_block", k="inp.last"),
+    "inp.R": "dd:float64",
     "inp.n": "1:int64",
     "inp.tails": "2:float64",
     "inp.turned": "1:float64",
@@ -101,12 +102,11 @@ class Workspace(NamedTuple):
 def start(F: np.ndarray, u_bar: np.ndarray, n: int) -> Input:
     """Return the input side that starts from a block of n samples, which F whitens (arrays are copied)."""
     d, k = F.shape
-    R = np.eye(d, dtype=F.dtype)
     never = np.full(k, -1, np.int64)
     return Input(
-        F=F.copy(), R=R, u_bar=u_bar.copy(), v=u_bar.copy(), n=np.array([n], np.int64),
+        F=F.copy(), R=np.eye(d), u_bar=u_bar.copy(), v=u_bar.copy(), n=np.array([n], np.int64),
         tails=np.full(2, 10.0 * d), turned=np.zeros(1), recent=np.zeros(2),
-        C_block=np.zeros_like(R), u_block=np.zeros_like(u_bar), n_block=np.zeros(1, np.int64),
+        C_block=np.zeros((d, d), F.dtype), u_block=np.zeros_like(u_bar), n_block=np.zeros(1, np.int64),
         last=np.zeros(k, F.dtype), run=never, longest=never.copy(),
     )  # fmt: skip
 
@@ -132,9 +132,9 @@ def observe(inp, work, params, events):
         r[i] = dot(R, i, du)
         q += r[i] * du[i]
         along += v[i] * du[i]
-    share = one
+    share = u.dtype.type(1)
     if params.guards.rate:
-        share = R.dtype.type(sample_weight(inp.tails, q, 1.0 / (1.0 + inp.n[0] / (SLOW * d))))
+        share = u.dtype.type(sample_weight(inp.tails, q, 1.0 / (1.0 + inp.n[0] / (SLOW * d))))
         events[RATE] += share < 1
     if params.guards.restart and params.horizon > 0:
         observe_block(inp, u, share)
@@ -146,12 +146,10 @@ def observe(inp, work, params, events):
         u_bar[i] += w * du[i]
         v[i] = (v[i] + w * shrink * (one - along) * r[i]) * grow
         du[i] = f * r[i]
-    # Symmetric to the last bit: an antisymmetric part would grow by 1/(1 - w) a sample. In float32 1/(1 - w) itself is rounded to a
-    # multiple of 1e-7, w/(1 - w) is not.
-    more = w * grow
+    # Symmetric to the last bit: an antisymmetric part would grow by 1/(1 - w) a sample.
     for i in range(d):
         for j in range(d):
-            R[i, j] += more * R[i, j] - du[i] * du[j]
+            R[i, j] = grow * R[i, j] - du[i] * du[j]
     for i in range(d):
         r[i] *= shrink
     if inp.n[0] % REFRESH == 0:  # rounding errors of v would accumulate
