@@ -364,13 +364,6 @@ def test_networks_read_blocks_in_their_order(name, dtype):
     np.testing.assert_allclose(back.compute(), here.inverse_transform(expected), rtol=1e-5, atol=1e-5)
 
 
-def test_the_offline_start_reads_rows_from_all_blocks():
-    X = mixed(20_000, 3)
-    lazy = da.from_array(X, chunks=(ragged(20_000), (3,)))
-    here, there = (bionica.TwoCompartmentNICA(3, random_state=0, init_samples=3000).fit(data) for data in (X, lazy))
-    np.testing.assert_array_equal(there.components_, here.components_)
-
-
 def test_diagnose_reads_some_rows():
     X = mixed(30_000, 3, 6)
     lazy = da.from_array(X, chunks=(7000, 6))

@@ -55,8 +55,6 @@ def made(tmp_path_factory):
 def test_numbers(made):
     found, folder = made
     assert found["error"] < 2e-3
-    assert found["error_at_start"] < 2e-3
-    assert found["error_from_nothing"] > 10 * found["error"]  # said, not hidden: the start does the work
     assert found["errors_of_other_starts"] == sorted(found["errors_of_other_starts"])
     assert len(found["errors_of_other_starts"]) == 5
     assert found["amari"] < 0.05

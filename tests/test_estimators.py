@@ -122,9 +122,9 @@ def test_output_as_each_sample_arrives_is_that_of_the_weights_before(Neural):
 
 
 def test_epochs_and_shuffling(Network):
-    _, X = mixtures(100, 3)
+    _, X = mixtures(200, 3)
     twice = online(Network, random_state=0, n_epochs=2).fit(X)
-    assert twice.n_samples_seen_ == 200
+    assert twice.n_samples_seen_ == 400
     assert same_bits(twice, online(Network, random_state=0).partial_fit(X).partial_fit(X))
     shuffled = online(Network, random_state=0, shuffle=True).fit(X)
     assert not same_bits(shuffled, online(Network, random_state=0).fit(X))
@@ -233,7 +233,11 @@ def test_parameters_of_single_networks():
     with pytest.raises(ValueError, match="tau"):
         bionica.TwoCompartmentNICA(tau=-1).fit(X)
     with pytest.raises(ValueError, match=r"not below tau=0\.05.*lower eta0"):
-        bionica.TwoCompartmentNICA(tau=0.05, eta0=0.1).fit(X)
+        bionica.TwoCompartmentNICA(tau=0.05, eta0=0.1, precondition=None).fit(X)
+    with pytest.raises(ValueError, match=r"tau=0\.3: natural steps"):
+        bionica.TwoCompartmentNICA(tau=0.3).fit(X)
+    with pytest.raises(ValueError, match="natural steps need W_ny"):
+        bionica.InterneuronNICA(decoupled=True).fit(X)
     with pytest.raises(ValueError, match="whiten"):
         bionica.NonnegativePCA(whiten="always").fit(X)
 

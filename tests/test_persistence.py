@@ -53,8 +53,9 @@ def test_every_kind_of_state(tmp_path):
     for network in (
         bionica.NonnegativePCA(2, random_state=0).fit(X),
         bionica.NonnegativePCA(2, whiten=False, random_state=0).fit(white),
-        bionica.InterneuronNICA(3, init=init, random_state=0).fit(X),
-        bionica.InterneuronNICA(2, n_interneurons=4, decoupled=True, random_state=np.random.RandomState(0)).fit(X),
+        bionica.InterneuronNICA(3, init=init, precondition=None, random_state=0).fit(X),
+        bionica.InterneuronNICA(2, n_interneurons=4, random_state=np.random.RandomState(0)).fit(X),
+        bionica.TwoCompartmentNICA(2, horizon=100, random_state=0).fit(X),
     ):
         network.save(tmp_path / "model")
         loaded = bionica.load(tmp_path / "model")

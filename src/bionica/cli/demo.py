@@ -118,12 +118,12 @@ def _run(output: Path, seed: int, console: Console) -> dict[str, Any]:
 def _mixed_images(seed: int) -> MixedImages:
     import numpy as np
 
-    from .. import TwoCompartmentNICA, datasets
+    from .. import datasets
 
     S = datasets.natural_images(names=NAMES, size=None)
     X, A = datasets.mix(S, datasets.paper_mixing("images"))
     rng = np.random.default_rng(seed)
-    n, block = len(X), TwoCompartmentNICA().init_samples
+    n, block = len(X), 100_000
     order = np.concatenate([rng.permutation(n) for _ in range(PASSES)])
     first = np.arange(block) * n // block  # spread evenly, as `fit` and `bionica separate` start
     starts = [rng.choice(n, block, replace=False) for _ in range(STARTS)]

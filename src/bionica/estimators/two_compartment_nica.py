@@ -15,7 +15,7 @@ from ._base import set_parameters
 from ._docstrings import documented
 from ._initial_weights import guard_seed, orthonormal_rows, positive_definite
 from ._online import Array, weights
-from ._single_layer import SingleLayerNICA
+from ._single_layer import AVERAGING, SingleLayerNICA
 from ._start import Start
 
 
@@ -23,7 +23,7 @@ from ._start import Start
 class TwoCompartmentNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of 2-compartmental neurons (Algorithm 2).
 
-    Nonnegative outputs, one sample at a time, no tuning: at its defaults it takes natural-gradient steps from the offline solution
+    Nonnegative outputs, one sample at a time, no tuning: at its defaults it takes natural-gradient steps
     (`bionica.networks.natural_two_compartment`). With ``precondition=None`` it is the paper's network with its strictly local rules
     (`bionica.networks.two_compartment`), which want tuning; `as_published` has the paper's settings.
 
@@ -33,8 +33,8 @@ class TwoCompartmentNICA(SingleLayerNICA):
         Number of sources d; the number of mixtures if None. "auto" takes it from the spectrum of the first samples (`spectrum_`
         has the evidence).
     tau : float, default=None
-        The lateral weights W_zz learn at the rate eta/tau. Every eta must be below tau. None: 0.5 with natural
-        steps, where the noise of the two kinds of weights then cancels, else 0.8.
+        The lateral weights W_zz learn at the rate eta/tau. Every eta must be below tau. None: 0.8. Natural steps have tau = 0.5,
+        where the noise of the two kinds of weights cancels, and accept no other.
     {common_parameters}
 
     Attributes
@@ -54,7 +54,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
     {examples}
     """
 
-    _own_guards: ClassVar = ("silent", "spectrum", "rate", "energy")
+    _own_guards: ClassVar = ("silent", "spectrum", "rate", "frozen", "restart")
     _published: ClassVar = {
         "always": {"guards": ("silent", "spectrum")},
         "d3": {"eta0": 1e-1, "decay": 1e-2, "tau": 0.8},
@@ -62,7 +62,6 @@ class TwoCompartmentNICA(SingleLayerNICA):
         "images": {"eta0": 1e-2, "decay": 1e-4, "tau": 0.5},
     }
     _plain_rates: ClassVar = (0.1, 0.01)
-    _share: ClassVar = 0.5
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SingleLayerNICA._parameter_constraints,
@@ -84,8 +83,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
         mean_window: int | None = None,
         precondition: str | None = "natural",
         average: bool = True,
-        init: str | dict[str, ArrayLike] = "batch",
-        init_samples: int = 100_000,
+        init: str | dict[str, ArrayLike] = "random",
         horizon: int | None = None,
         guards: bool | Iterable[str] = True,
         n_epochs: int = 1,
@@ -108,40 +106,40 @@ class TwoCompartmentNICA(SingleLayerNICA):
         return self._n_features_out
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
-        given = X if isinstance(X, dict) else self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, dtype)
+        given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, dtype)
         W_xz = given.get("W_xz", orthonormal_rows(rng, d, k, dtype))
         W_zz = positive_definite(given.get("W_zz", np.eye(d, dtype=dtype)), "W_zz")
         return two_compartment.init(W_xz, W_zz, guard_seed(rng))
 
-    def _plain_start(self, start: Start) -> dict[str, Array]:
-        W_zz = start.yy + 1e-6 * np.trace(start.yy) * np.eye(len(start.yy))
-        return {"W_xz": W_zz @ start.V @ start.F, "W_zz": W_zz}
-
     def _natural_state(self, start: Start, dtype: Any, rng: np.random.RandomState) -> Any:
         d, k = start.F.shape
         given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, np.float64)
-        # An output that has not fired yet gets a variance all the same.
-        W_zz = given.get("W_zz", start.yy + 1e-3 * np.eye(d))
+        m = start.V @ start.u_bar
+        W_zz = given.get("W_zz", np.eye(d) + np.outer(m, m))
         W_xz = given["W_xz"] @ start.inverse if "W_xz" in given else W_zz @ start.V
-        inp = natural.start(start.F.astype(dtype), start.u_bar.astype(dtype), np.eye(d, dtype=dtype), start.n)
+        inp = natural.start(start.F.astype(dtype), start.u_bar.astype(dtype), start.n)
         return natural_two_compartment.init(
             inp, W_xz.astype(dtype), positive_definite(W_zz.astype(dtype), "W_zz"), guard_seed(rng)
         )
 
     def _tau(self) -> float:
-        if self.tau is None:
-            return 0.5 if self.precondition == "natural" else 0.8
-        return float(self.tau)
+        if self.precondition == "natural" and self.tau not in (None, 0.5):
+            raise ValueError(
+                f"tau={self.tau}: natural steps change W_xz and W_zz at the same rate, which is tau=0.5; use tau=None, or "
+                "precondition=None for the paper's rule"
+            )
+        return 0.8 if self.tau is None else float(self.tau)
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, window, eps = self._common_params(dtype)
-        averaging, average, tau = self._averaging(), bool(self.average), self._tau()
+        average, tau = bool(self.average), self._tau()
         if self.precondition == "natural":
-            horizon = self._memory(dtype) or 0
-            return natural_two_compartment.Params(dynamics, guards, horizon, eps, averaging, tau, average)
+            return natural_two_compartment.Params(dynamics, guards, self._memory(dtype), eps, average)
         scaled, horizon = self.precondition == "scale", int(self.horizon or 0)
-        return two_compartment.Params(dynamics, guards, window, eps, averaging, horizon, tau, average, scaled)
+        return two_compartment.Params(dynamics, guards, window, eps, AVERAGING, horizon, tau, average, scaled)
 
     def _bounded(self, rates: Array, state: Any) -> Array:
         tau = self._tau()
+        if self.precondition == "natural":
+            return super()._bounded(rates, state)
         return self._below(rates, state, tau, f"tau={tau:g}", "lower eta0 or raise tau")[:, np.newaxis]
