@@ -5,7 +5,7 @@
 
 from abc import abstractmethod
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,15 @@ START_BYTES = 2**28
 SETTLED, SEARCHING = 1.0, 5.0
 
 
+class LocalSetting(NamedTuple):
+    """Rates and means of the paper's rule."""
+
+    eta0: float
+    decay: float
+    tau: float = 0.8  # Algorithm 2 only
+    mean_window: int = 0  # 0: the whole past
+
+
 class SingleLayerNICA(OnlineNICA):
     """Base of InterneuronNICA and TwoCompartmentNICA."""
 
@@ -50,7 +59,7 @@ class SingleLayerNICA(OnlineNICA):
         "horizon": [Interval(Integral, 2, None, closed="left"), None],
     }
 
-    #: eta0 and decay of the paper's network where the user names neither.
+    #: eta0 and decay of the paper's network where the user names only the other.
     _plain_rates: ClassVar[tuple[float, float]]
     #: eta as a share of the weights that is renewed with a sample.
     _share: ClassVar[float]
@@ -58,6 +67,19 @@ class SingleLayerNICA(OnlineNICA):
     @abstractmethod
     def _natural_state(self, start: Start, dtype: Any, rng: np.random.RandomState) -> Any:
         """Return the natural network that begins at `start`."""
+
+    @abstractmethod
+    def _local_setting(self, d: int) -> LocalSetting:
+        """Return what a local network of d outputs uses where the user names neither eta0 nor decay; measured in docs/no-tuning.md."""
+
+    def _setting(self, d: int) -> LocalSetting:
+        """Return what a local network of d outputs uses for parameters that are None."""
+        if self.eta0 is None and self.decay is None:
+            return self._local_setting(d)
+        return LocalSetting(*self._plain_rates)
+
+    def _window(self, d: int) -> int:
+        return int(self.mean_window or self._setting(d).mean_window)
 
     @abstractmethod
     def _plain_start(self, start: Start) -> dict[str, Array]:
@@ -212,8 +234,8 @@ class SingleLayerNICA(OnlineNICA):
         t, d = int(state.t[0]), state.fired.size
         is_natural = self.precondition == "natural"
         if self.eta0 is not None or self.decay is not None or not is_natural:
-            eta0 = self._plain_rates[0] if self.eta0 is None else self.eta0
-            decay = self._plain_rates[1] if self.decay is None else self.decay
+            eta0 = self._setting(d).eta0 if self.eta0 is None else self.eta0
+            decay = self._setting(d).decay if self.decay is None else self.decay
             return self._bounded(learning_rates(eta0, decay, self.power, t, n, self.horizon), state)
         horizon = self._memory(state.W_yn.dtype if hasattr(state, "W_yn") else state.W_zz.dtype)
         if self.horizon is None and vars(self).get("_offline_start", False):

@@ -16,7 +16,7 @@ from ._base import set_parameters
 from ._docstrings import documented
 from ._initial_weights import guard_seed, orthonormal_rows
 from ._online import Array, weights
-from ._single_layer import SingleLayerNICA
+from ._single_layer import LocalSetting, SingleLayerNICA
 from ._start import Start
 
 
@@ -163,13 +163,16 @@ class InterneuronNICA(SingleLayerNICA):
         y_bar = start.y_bar.astype(dtype)
         return natural_interneuron.init(inp, W_xy.astype(dtype), W_yn, W_ny, y_bar, guard_seed(rng))
 
+    def _local_setting(self, d: int) -> LocalSetting:
+        return LocalSetting(eta0=0.02, decay=4e-4 if self.precondition == "scale" else 2e-4, mean_window=300)
+
     def _rule_params(self, state: Any, dtype: Any) -> Any:
-        dynamics, guards, window, eps = self._common_params(dtype)
+        dynamics, guards, _, eps = self._common_params(dtype)
         if self.dynamics == "exact" and not state.coupled[0]:
             dynamics = ExactAsymmetric(eps)
         averaging, average = self._averaging(), bool(self.average)
         if self.precondition == "natural":
             horizon = self._memory(dtype) or 0
             return natural_interneuron.Params(dynamics, guards, horizon, eps, averaging, average)
-        scaled = self.precondition == "scale"
+        scaled, window = self.precondition == "scale", self._window(state.fired.size)
         return interneuron.Params(dynamics, guards, window, eps, averaging, int(self.horizon or 0), average, scaled)

@@ -15,7 +15,7 @@ from ._base import set_parameters
 from ._docstrings import documented
 from ._initial_weights import guard_seed, orthonormal_rows, positive_definite
 from ._online import Array, weights
-from ._single_layer import SingleLayerNICA
+from ._single_layer import LocalSetting, SingleLayerNICA
 from ._start import Start
 
 
@@ -128,20 +128,27 @@ class TwoCompartmentNICA(SingleLayerNICA):
             inp, W_xz.astype(dtype), positive_definite(W_zz.astype(dtype), "W_zz"), guard_seed(rng)
         )
 
-    def _tau(self) -> float:
+    def _local_setting(self, d: int) -> LocalSetting:
+        if self.precondition == "scale":
+            return LocalSetting(eta0=0.06, decay=2e-4, tau=0.3, mean_window=300)
+        # The power of the mixtures grows like d^2 and not like d; the rate of W_zz, eta/tau, is the same.
+        return LocalSetting(eta0=0.0375 / d, decay=2e-4, tau=0.19 / d, mean_window=300)
+
+    def _tau(self, d: int) -> float:
         if self.tau is None:
-            return 0.5 if self.precondition == "natural" else 0.8
+            return 0.5 if self.precondition == "natural" else self._setting(d).tau
         return float(self.tau)
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
-        dynamics, guards, window, eps = self._common_params(dtype)
-        averaging, average, tau = self._averaging(), bool(self.average), self._tau()
+        dynamics, guards, _, eps = self._common_params(dtype)
+        d = state.fired.size
+        averaging, average, tau = self._averaging(), bool(self.average), self._tau(d)
         if self.precondition == "natural":
             horizon = self._memory(dtype) or 0
             return natural_two_compartment.Params(dynamics, guards, horizon, eps, averaging, tau, average)
-        scaled, horizon = self.precondition == "scale", int(self.horizon or 0)
+        scaled, horizon, window = self.precondition == "scale", int(self.horizon or 0), self._window(d)
         return two_compartment.Params(dynamics, guards, window, eps, averaging, horizon, tau, average, scaled)
 
     def _bounded(self, rates: Array, state: Any) -> Array:
-        tau = self._tau()
+        tau = self._tau(state.fired.size)
         return self._below(rates, state, tau, f"tau={tau:g}", "lower eta0 or raise tau")[:, np.newaxis]
