@@ -20,13 +20,13 @@ from ._single_layer import LocalSetting, SingleLayerNICA
 from ._start import Start
 
 
-@documented("W_xy, W_yn, W_ny", means=" For the paper's rule; natural steps have\n    `horizon`.")
+@documented("W_xy, W_yn, W_ny", means=" Where None means a\n    window: see Notes. Natural steps have `horizon` instead.")
 class InterneuronNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of neurons with interneurons (Algorithm 1).
 
     Nonnegative outputs, one sample at a time, no tuning: at its defaults it takes natural-gradient steps from the offline solution
     (`bionica.networks.natural_interneuron`). With ``precondition=None`` it is the paper's network with its strictly local rules
-    (`bionica.networks.interneuron`), which want tuning; `as_published` has the paper's settings.
+    (`bionica.networks.interneuron`; see Notes); `as_published` has the paper's settings.
 
     Parameters
     ----------
@@ -52,6 +52,13 @@ class InterneuronNICA(SingleLayerNICA):
     See Also
     --------
     TwoCompartmentNICA : the paper's other network.
+
+    Notes
+    -----
+    Strictly local networks (``precondition="scale"`` or None) need a setting of their own. If neither `eta0` nor `decay` is named,
+    they have eta0=0.02, decay=2e-4 and running means over a window of 300 samples (`mean_window`).
+    benchmarks/results/local_networks.md shows how many random mixing matrices they separate, beside the paper's settings. If `eta0`
+    or `decay` is named, the rule is the paper's in everything else too.
 
     Examples
     --------
@@ -164,7 +171,7 @@ class InterneuronNICA(SingleLayerNICA):
         return natural_interneuron.init(inp, W_xy.astype(dtype), W_yn, W_ny, y_bar, guard_seed(rng))
 
     def _local_setting(self, d: int) -> LocalSetting:
-        return LocalSetting(eta0=0.02, decay=4e-4 if self.precondition == "scale" else 2e-4, mean_window=300)
+        return LocalSetting(eta0=0.02, decay=2e-4, mean_window=300)
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, _, eps = self._common_params(dtype)

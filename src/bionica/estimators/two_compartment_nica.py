@@ -19,13 +19,13 @@ from ._single_layer import LocalSetting, SingleLayerNICA
 from ._start import Start
 
 
-@documented("W_xz, W_zz", means=" For the paper's rule; natural steps have\n    `horizon`.")
+@documented("W_xz, W_zz", means=" Where None means a\n    window: see Notes. Natural steps have `horizon` instead.")
 class TwoCompartmentNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of 2-compartmental neurons (Algorithm 2).
 
     Nonnegative outputs, one sample at a time, no tuning: at its defaults it takes natural-gradient steps from the offline solution
     (`bionica.networks.natural_two_compartment`). With ``precondition=None`` it is the paper's network with its strictly local rules
-    (`bionica.networks.two_compartment`), which want tuning; `as_published` has the paper's settings.
+    (`bionica.networks.two_compartment`; see Notes); `as_published` has the paper's settings.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
         has the evidence).
     tau : float, default=None
         The lateral weights W_zz learn at the rate eta/tau. Every eta must be below tau. None: 0.5 with natural
-        steps, where the noise of the two kinds of weights then cancels, else 0.8.
+        steps, where the noise of the two kinds of weights then cancels; 0.8 if `eta0` or `decay` is named; else see Notes.
     {common_parameters}
 
     Attributes
@@ -48,6 +48,16 @@ class TwoCompartmentNICA(SingleLayerNICA):
     See Also
     --------
     InterneuronNICA : the paper's other network.
+
+    Notes
+    -----
+    Strictly local networks (``precondition="scale"`` or None) need a setting of their own. If neither `eta0` nor `decay` is named,
+    they have decay=2e-4, running means over a window of 300 samples (`mean_window`), and eta0=0.06, tau=0.3 with "scale" or
+    eta0=0.0375/d, tau=0.19/d with None, which assumes sources and entries of the mixing matrix near unit variance. The first rates
+    need the guard `rate`, which lowers eta to 0.5/|x - x_bar|^2: an output neuron receives all of x, so it can know this sum, but
+    a single synapse cannot.
+    benchmarks/results/local_networks.md shows how many random mixing matrices they separate, beside the paper's settings. If `eta0`
+    or `decay` is named, the rule is the paper's in everything else too.
 
     Examples
     --------
