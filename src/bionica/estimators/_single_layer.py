@@ -70,7 +70,7 @@ class SingleLayerNICA(OnlineNICA):
 
     @abstractmethod
     def _local_setting(self, d: int) -> LocalSetting:
-        """Return what a local network of d outputs uses where the user names neither eta0 nor decay; measured in docs/no-tuning.md."""
+        """Return what a local network of d outputs uses where the user names neither eta0 nor decay."""
 
     def _setting(self, d: int) -> LocalSetting:
         """Return what a local network of d outputs uses for parameters that are None."""

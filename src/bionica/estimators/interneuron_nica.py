@@ -20,7 +20,9 @@ from ._single_layer import LocalSetting, SingleLayerNICA
 from ._start import Start
 
 
-@documented("W_xy, W_yn, W_ny", means=" Where None means a\n    window: see Notes. Natural steps have `horizon` instead.")
+@documented(
+    "W_xy, W_yn, W_ny", means=" Where None means a\n    window: see Notes. Natural steps have `horizon` instead."
+)
 class InterneuronNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of neurons with interneurons (Algorithm 1).
 
