@@ -90,11 +90,11 @@ def compare(d, first_seed, n_runs, n=T):
 def aims(first_seed, quick):
     """The two sizes that the paper has settings for."""
     n = 10 if quick else 100
+    when = "before and after" if first_seed == 1000 else "only after"
     return table(
         f"Runs below an error of {SEPARATED}, seeds {first_seed} to {first_seed + n - 1}",
         f"Sparse uniform sources, random square Gaussian A, T = {T:,}, one pass, {n} matrices, the same for all "
-        f"settings. The defaults were chosen on seeds 0 to 39; these were measured {'before and ' if first_seed == 1000 else 'only '}"
-        "after the last choice.",
+        f"settings. The defaults were chosen on seeds 0 to 39; these were measured {when} the last choice.",
         [row for d in AIMS for row in compare(d, first_seed, n)],
     )
 
@@ -104,8 +104,8 @@ def other_sizes(quick):
     n = 5 if quick else 20
     return table(
         "Other numbers of sources",
-        f"The same with {n} matrices of each size, seeds 2000 to {1999 + n}. The decay of Algorithm 2 at d = 20 was chosen on seeds 0 "
-        "to 19 of that size.",
+        f"The same with {n} matrices of each size, seeds 2000 to {1999 + n}. The decay of Algorithm 2 at d = 20 was chosen on "
+        "seeds 0 to 19 of that size.",
         [row for d in (5, 20) for row in compare(d, 2000, n)],
     )
 
