@@ -17,9 +17,11 @@ power : float, default=1.0
 _SELF_SCALING_RATES = """\
 eta0 : float or callable, default=None
     Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule. None: 0.05 with
-    natural steps (the eta of `bionica.networks.natural_input`; 0.2 diverges), else {eta0}.
+    natural steps (the eta of `bionica.networks.natural_input`; 0.2 diverges). Local networks: see Notes if `decay` is None too,
+    else {eta0}.
 decay : float, default=None
-    The rate at sample t is ``eta0 / (1 + decay * t) ** power``. None: 0 with natural steps, else {decay}.
+    The rate at sample t is ``eta0 / (1 + decay * t) ** power``. None: 0 with natural steps. Local networks: see Notes if `eta0`
+    is None too, else {decay}.
 power : float, default=1.0
     See `decay`; 1 in the paper."""
 
@@ -49,7 +51,8 @@ _BEYOND = """\
 precondition : {{"natural", "scale"}} or None, default="natural"
     What the learning rule does with its input. "natural": natural-gradient steps, which work whatever the mixing matrix and the
     scale; not a local rule (`bionica.networks.natural_input`). "scale": every mixture over its running root mean square, which an
-    input neuron can do by itself. None: the paper's rule. With the last two, mind the scale and the condition of the mixtures.
+    input neuron can do by itself. None: the paper's rule. The last two are strictly local, and depend on the condition of the
+    mixing matrix; None depends on its scale too.
 average : bool, default=True
     Whether `transform` reads out with weights averaged over the samples. `partial_fit_transform` always uses the
     unaveraged weights.

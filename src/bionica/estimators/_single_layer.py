@@ -5,7 +5,7 @@
 
 from abc import abstractmethod
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,15 @@ SINGLE_PRECISION_HORIZON = 2**20
 AVERAGING = 5.0
 
 
+class LocalSetting(NamedTuple):
+    """Rates and means of the paper's rule."""
+
+    eta0: float
+    decay: float
+    tau: float = 0.8  # Algorithm 2 only
+    mean_window: int = 0  # 0: the whole past
+
+
 class SingleLayerNICA(FirstBlock):
     """Base of InterneuronNICA and TwoCompartmentNICA."""
 
@@ -39,12 +48,25 @@ class SingleLayerNICA(FirstBlock):
         "horizon": [Interval(Integral, 2, None, closed="left"), None],
     }
 
-    #: eta0 and decay of the paper's network where the user names neither.
+    #: eta0 and decay of the paper's network where the user names only the other.
     _plain_rates: ClassVar[tuple[float, float]]
 
     @abstractmethod
     def _natural_state(self, start: Start, dtype: Any, rng: np.random.RandomState) -> Any:
         """Return the natural network that begins at `start`."""
+
+    @abstractmethod
+    def _local_setting(self, d: int) -> LocalSetting:
+        """Return what a local network of d outputs uses where the user names neither eta0 nor decay."""
+
+    def _setting(self, d: int) -> LocalSetting:
+        """Return what a local network of d outputs uses for parameters that are None."""
+        if self.eta0 is None and self.decay is None:
+            return self._local_setting(d)
+        return LocalSetting(*self._plain_rates)
+
+    def _window(self, d: int) -> int:
+        return int(self.mean_window or self._setting(d).mean_window)
 
     @property
     def local_(self) -> bool:
@@ -61,7 +83,10 @@ class SingleLayerNICA(FirstBlock):
         return self._natural_state(begin(rows, self._count(rows), rng), rows.dtype, rng)
 
     def _rates(self, state: Any, n: int) -> Array:
-        default = (natural.ETA, 0.0) if self.precondition == "natural" else self._plain_rates
+        if self.precondition == "natural":
+            default = natural.ETA, 0.0
+        else:
+            default = self._setting(state.fired.size)[:2]
         eta0 = default[0] if self.eta0 is None else self.eta0
         decay = default[1] if self.decay is None else self.decay
         return self._bounded(learning_rates(eta0, decay, self.power, int(state.t[0]), n, self.horizon), state)

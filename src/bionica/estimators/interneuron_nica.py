@@ -16,17 +16,19 @@ from ._base import set_parameters
 from ._docstrings import documented
 from ._initial_weights import guard_seed, orthonormal_rows
 from ._online import Array, weights
-from ._single_layer import AVERAGING, SingleLayerNICA
+from ._single_layer import AVERAGING, LocalSetting, SingleLayerNICA
 from ._start import Start
 
 
-@documented("W_xy, W_yn, W_ny", means=" For the paper's rule; natural steps have\n    `horizon`.")
+@documented(
+    "W_xy, W_yn, W_ny", means=" Where None means a\n    window: see Notes. Natural steps have `horizon` instead."
+)
 class InterneuronNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of neurons with interneurons (Algorithm 1).
 
     Nonnegative outputs, one sample at a time, no tuning: at its defaults it takes natural-gradient steps
     (`bionica.networks.natural_interneuron`). With ``precondition=None`` it is the paper's network with its strictly local rules
-    (`bionica.networks.interneuron`), which want tuning; `as_published` has the paper's settings.
+    (`bionica.networks.interneuron`; see Notes); `as_published` has the paper's settings.
 
     Parameters
     ----------
@@ -51,6 +53,13 @@ class InterneuronNICA(SingleLayerNICA):
     See Also
     --------
     TwoCompartmentNICA : the paper's other network.
+
+    Notes
+    -----
+    Strictly local networks (``precondition="scale"`` or None) need a setting of their own. If neither `eta0` nor `decay` is named,
+    they have eta0=0.02, decay=2e-4 and running means over a window of 300 samples (`mean_window`).
+    benchmarks/results/local_networks.md shows how many random mixing matrices they separate, beside the paper's settings. If `eta0`
+    or `decay` is named, the rule is the paper's in everything else too.
 
     Examples
     --------
@@ -159,12 +168,15 @@ class InterneuronNICA(SingleLayerNICA):
         inp = natural.start(start.F.astype(dtype), start.u_bar.astype(dtype), start.n)
         return natural_interneuron.init(inp, W_xy.astype(dtype), W_yn, guard_seed(rng))
 
+    def _local_setting(self, d: int) -> LocalSetting:
+        return LocalSetting(eta0=0.02, decay=2e-4, mean_window=300)
+
     def _rule_params(self, state: Any, dtype: Any) -> Any:
-        dynamics, guards, window, eps = self._common_params(dtype)
+        dynamics, guards, _, eps = self._common_params(dtype)
         average = bool(self.average)
         if self.precondition == "natural":
             return natural_interneuron.Params(dynamics, guards, self._memory(dtype), eps, average)
         if self.dynamics == "exact" and not state.coupled[0]:
             dynamics = ExactAsymmetric(eps)
-        scaled = self.precondition == "scale"
+        scaled, window = self.precondition == "scale", self._window(state.fired.size)
         return interneuron.Params(dynamics, guards, window, eps, AVERAGING, int(self.horizon or 0), average, scaled)
