@@ -479,6 +479,9 @@ class OrthantRotation:
         u = x if self.F is None else self.F @ x
         v = self.V @ u
         y = np.maximum(self.D @ v, 0) if self.power > 0 else np.zeros(d)
+        energy = d + self.v_bar @ self.v_bar
+        if 0 < v @ v and self.age < 100 * d:
+            y *= min(1, np.sqrt(10 * energy / (v @ v)))
 
         self.run = self.run + 1 if np.array_equal(x, self.x_last) else 0
         self.x_last = x
@@ -491,9 +494,13 @@ class OrthantRotation:
             self.V = self.V / np.sqrt(self.power)
             return y
 
+        if self.age < d + 6 and v @ v > 100 * energy:
+            self.restart()
+            return y
+
         # the weight of the sample
         dv = v - self.v_bar
-        q, energy = dv @ dv, d + self.v_bar @ self.v_bar
+        q = dv @ dv
         window = 100 + 10 * d
         if self.run == 0 and v @ v > 0 and (h or self.age < 200 * d):
             self.level += max(1 / window, 3 / (self.age + 3)) * (min(v @ v / energy, 1) - self.level)
@@ -511,17 +518,18 @@ class OrthantRotation:
             self.outside *= 1 + s if rest > self.outside else 1 - s * 0.005
         self.age += g
         self.n = min(self.n + g, h or np.inf)
-        w = g / self.n
+        w, m = g / self.n, g / min(self.age, h or np.inf)
         self.prior *= 1 - w
         self.share += w * ((self.run > 0) - self.share)
         if self.F is not None:
             self.P += g * np.outer(dx, du)
-            self.x_bar = self.x_bar + w * dx
+            self.x_bar = self.x_bar + m * dx
 
         # whitening
-        B = np.eye(d) + ((1 / np.sqrt(1 + w * q) - 1) / q if q > 0 else 0) * np.outer(dv, dv)
+        w2 = w * (1 - m) / (1 - w)
+        B = np.eye(d) + ((1 / np.sqrt(1 + w2 * q) - 1) / q if q > 0 else 0) * np.outer(dv, dv)
         B /= np.sqrt(1 - w)
-        self.V, v, self.v_bar = B @ self.V, B @ v, B @ (self.v_bar + w * dv)
+        self.V, v, self.v_bar = B @ self.V, B @ v, B @ (self.v_bar + m * dv)
 
         # average and turn
         c = max(6 / (self.age + 5), min(1, 6 / h) if h else 0)
@@ -535,9 +543,9 @@ class OrthantRotation:
             a, b = p / np.linalg.norm(p), e / np.linalg.norm(e)
             tan = np.linalg.norm(e) / (np.linalg.norm(v) + np.linalg.norm(p))
             tan *= (
-                (1 + self.age / (self.age + 1000) / (1 + (2 * tan / 0.3) ** 2))
+                (1 + (1 + d / (d + 20)) * self.age / (self.age + 1000) / (1 + (2 * tan / 0.3) ** 2))
                 * 1.3 * (v @ v) / (v @ v + 0.3 * energy)
-                * g / np.sqrt(1 + self.m / 1e4)
+                * g / np.sqrt(1 + self.m / (1000 * max(d, 10)))
             )  # fmt: skip
             phi = 2 * np.arctan(tan)
             R = np.eye(d) + (np.cos(phi) - 1) * (np.outer(a, a) + np.outer(b, b))
@@ -564,10 +572,7 @@ class OrthantRotation:
             different |= L[0] > 1e-10 and max(np.trace(C), (1 / L).sum()) > 3 * d and prior < 0.1
         different &= self.age > 100 * d + 200
         if lost or (different and h):
-            L = np.linalg.cholesky(self.V @ self.V.T)
-            self.V = np.linalg.solve(L, self.V)  # the rows of V, orthonormal
-            self.begin()
-            self.restarts += 1
+            self.restart()
         else:
             self.changed |= different
             if self.age >= self.due:
@@ -576,6 +581,18 @@ class OrthantRotation:
                 self.V, self.v_bar, self.D = -self.V, -self.v_bar, np.eye(d)
         return y
 
+    def restart(self):
+        L = np.linalg.cholesky(self.V @ self.V.T)
+        self.V = np.linalg.solve(L, self.V)  # the rows of V, orthonormal
+        self.restarts += self.age >= self.d + 6
+        self.begin()
+
+    def end_start(self):
+        self.prior = 0.0
+        if self.age < self.n:
+            self.V, self.v_bar = (np.sqrt(self.age / self.n) * a for a in (self.V, self.v_bar))
+            self.n = self.age
+
     def upkeep(self):
         d = self.d
         turns = self.F is not None and self.age >= 20 * d
@@ -583,7 +600,7 @@ class OrthantRotation:
             for _ in range(6):
                 self.add(-0.99 * self.prior * self.power)
                 self.prior *= 0.01
-            self.prior = 0.0
+            self.end_start()
         if self.prior > 0:
             share = 0.5 if self.removed == 0 else 1 - (self.removed / self.age) ** 3
             share = 0.99 if self.age > 100 * d else share
@@ -592,8 +609,9 @@ class OrthantRotation:
             self.removed = self.age
             self.add(-share * self.prior * self.power)
             self.prior *= 1 - share
-            self.prior = 0.0 if self.prior < 1e-16 else self.prior
-        self.add(0.25e-16 * self.power)
+            if self.prior < 1e-16:
+                self.end_start()
+        self.add(0.25 * (1e-10 if self.h else 1e-16) * self.power)
         self.due = self.age + max(d, 0.2 * self.age if self.prior > 0 else 0.25 * self.n)
         if turns:
             A = self.P @ self.V.T

@@ -3,9 +3,10 @@
 V whitens, V C V' = I for the running covariance C of x, and is turned until v = V x >= 0. For each mixture, with v_bar = V x_bar,
 dv = v - v_bar, q = |dv|^2, and g <= 1 the weight of a sample that far out (see `disturbances`),
 
-    age <- age + g,  n <- n + g, never above the horizon,  w = g/n
-    C <- (1-w)(C + w dx dx')   which is   V <- f (I + beta dv dv') V         f = (1-w)^-1/2,  beta = ((1 + w q)^-1/2 - 1)/q
-    v <- f (I + beta dv dv') v,    v_bar <- f (I + beta dv dv')(v_bar + w dv)
+    age <- age + g,  n <- n + g,  w = g/n,  m = g/age                neither n nor age is above the horizon here
+    C <- (1-w)(C + w' dx dx')   which is   V <- f (I + beta dv dv') V       w' = w (1-m)/(1-w)
+    v <- f (I + beta dv dv') v,    v_bar <- f (I + beta dv dv')(v_bar + m dv)
+    f = (1-w)^-1/2,    beta = ((1 + w' q)^-1/2 - 1)/q
 
 C is not stored. An error of V C V' = I shrinks by 1 - w with every sample. Let v = p + e, its positive and negative parts, which
 are orthogonal. The rotation of the plane of a = p/|p| and b = e/|e| that takes v to p puts this sample into the orthant. If |e| is
@@ -14,12 +15,13 @@ more than rounding (64 eps |v|) V is turned in that plane by phi:
     tan(phi/2) = lambda tan(theta/2),   tan(theta/2) = |e|/(|v| + |p|)
     V <- R V,  v_bar <- R v_bar,   R = I + (cos phi - 1)(a a' + b b') + sin phi (a b' - b a')
 
-    lambda = g (1 + m/10^4)^-1/2                                m counts these turns, never above the horizon
-             (1 + age/(age + 1000) / (1 + (2 tan(theta/2)/0.3)^2))     small violations are one-sided evidence: turn farther
-             1.3 |v|^2/(|v|^2 + 0.3 E)                          E = d + |v_bar|^2, the mean of |v|^2: small samples show noise
+    lambda = g (1 + t/(1000 max(d, 10)))^-1/2                   t counts these turns, never above the horizon
+             (1 + (1 + d/(d + 20)) age/(age + 1000) / (1 + (2 tan(theta/2)/0.3)^2))
+             1.3 |v|^2/(|v|^2 + 0.3 E)                          E = d + |v_bar|^2, the mean of |v|^2
 
-where violations are rare lambda stays near 2, and where noise makes every sample violate it anneals. Turning no farther than to the
-boundary (without the second line) costs a factor of 2 to 3 where sources have few samples near zero.
+The second line turns farther than to the orthant's boundary where violations are small, as they are one-sided evidence. The third
+turns less for small samples, which show noise. Where violations are rare lambda stays near 2 to 3, and where noise makes every
+sample violate it anneals. Turning to the boundary only costs a factor of 2 to 3 where sources have few samples near zero.
 
 Outputs are y = max(D v, 0), D the average of past rotations as seen from the present V:
 
@@ -32,11 +34,11 @@ counted as d + 6 samples with the covariance power I. What is left of them is re
 rank-1 steps at growing intervals, so that after 100 d samples nothing is left of it, for any condition number. Outputs exist from
 the second sample on.
 
-*Disturbances.* Outliers and repeated samples: `disturbances`. Every n/4 samples C gets 1e-16 power I, so that V stays finite if a
-channel freezes. Where the outputs lose their size (the first sample was an outlier) everything starts again. With a horizon also
-where the mixing has changed abruptly: the covariance of a block of outputs is far from I (`differs`), or negativity rises far above
-its past. After 5 horizons 0.7 % of an old covariance is left, more than all of a new one in its thin directions. Without a
-horizon a change is only reported.
+*Disturbances.* Outliers and repeated samples: `disturbances`. Every n/4 samples C gets 1e-16 power I (1e-10 with a horizon), and V
+stays finite if a channel freezes. Where the outputs lose their size (the first sample was an outlier) everything starts again. With a
+horizon also where the mixing has changed abruptly: the covariance of a block of outputs is far from I (`differs`), or
+negativity rises far above its past. After 5 horizons 0.7 % of an old covariance is left, more than all of a new one in its thin
+directions. Without a horizon a change is only reported.
 """
 
 import math
@@ -59,10 +61,12 @@ from .rotation_state import (
     FAST,
     FLIP,
     FLOOR,
+    FLOOR_HORIZON,
     LEVEL,
     NOTHING,
     POWER,
     PRIOR,
+    PRIOR_SAMPLES,
     RESTART,
     SEEN,
     SLOW,
@@ -85,9 +89,11 @@ from .rule import Rule, bookkeeping, register
 
 #: Of the averaging, and of lambda: see above.
 GAMMA = 5.0
-EXTRA, RAMP, ANGLE, KAPPA, TURNS = 1.0, 1000.0, 0.3, 0.3, 1e4
+RAMP, ANGLE, KAPPA, TURNS = 1000.0, 0.3, 0.3, 1000.0
 #: Outputs below this share of their usual energy have lost their size.
 LOST = 1e-4
+#: In the first samples: outputs are shown with this many times their mean energy at most, and with that many the scale was wrong.
+LARGE, FAR_LARGER = 10.0, 100.0
 
 
 class State(NamedTuple):
@@ -154,8 +160,8 @@ def learn(state, work, params, X, t, rates):
         return
     q = distance(state.rot, work, params.horizon)
     g = weigh(state.rot, work, q)
-    w = count(state.rot, g, params.horizon)
-    negative = move(state.rot, work, w, q, g, params)
+    w, m = count(state.rot, g, params.horizon)
+    negative = move(state.rot, work, w, m, q, g, params)
     watch(state.rot, work, negative, w, params.horizon)
 
 
@@ -170,9 +176,16 @@ def repair(state, work, params):
 
 @hot
 def read_out(rot, work):
-    """y = max(D v, 0), without the polar projection of D, which is of second order."""
+    """y = max(D v, 0), without the polar projection of D, which is of second order.
+
+    In the first samples outputs far larger than usual are scaled down: what is usual is hardly known.
+    """
     D, v, y = rot.D, work.v, work.y
     alpha, delta = rot.clock[ALPHA], rot.clock[DELTA]
+    if rot.clock[AGE] < START * v.shape[0]:
+        shrink = math.sqrt(min(1.0, LARGE * mean_energy(rot) / max(energy_of(v), 1e-300)))
+        alpha *= shrink
+        delta *= shrink
     for i in range(v.shape[0]):
         s = 0.0
         for j in range(v.shape[0]):
@@ -181,32 +194,50 @@ def read_out(rot, work):
 
 
 @hot
+def energy_of(v):
+    """|v|^2."""
+    s = 0.0
+    for i in range(v.shape[0]):
+        s += v[i] * v[i]
+    return s
+
+
+@hot
+def mean_energy(rot):
+    """E = d + |v_bar|^2."""
+    return rot.v_bar.shape[0] + energy_of(rot.v_bar)
+
+
+@hot
 def begin(rot, work, X, t):
-    """Whether there is something to learn from the sample; the first nonzero one sets the scale and nothing else."""
+    """Whether there is something to learn from the sample; the first nonzero one sets the scale and nothing else.
+
+    If one of the next is far larger the scale was wrong, and the sample after it sets another.
+    """
+    clock = rot.clock
     if repeats_too_long(rot.x_last, rot.repeats, X, t):
         return False
-    if rot.clock[POWER] > 0:
-        return True
-    scale(rot, work)
-    return False
+    if clock[POWER] == 0:
+        scale(rot, work)
+        return False
+    if clock[AGE] < rot.v_bar.shape[0] + PRIOR_SAMPLES and energy_of(work.v) > FAR_LARGER * mean_energy(rot):
+        clock[CALL] = RESTART
+        return False
+    return True
 
 
 @hot
 def distance(rot, work, horizon):
     """dv, and q = |dv|^2; the running size of the outputs, while it matters."""
-    v, dv, v_bar, clock = work.v, work.dv, rot.v_bar, rot.clock
+    v, dv, clock = work.v, work.dv, rot.clock
     d = v.shape[0]
-    q = 0.0
-    vv = 0.0
-    energy = float(d)
     for i in range(d):
-        dv[i] = v[i] - v_bar[i]
-        q += dv[i] * dv[i]
-        vv += v[i] * v[i]
-        energy += v_bar[i] * v_bar[i]
-    if rot.repeats[0] == 0 and vv > 0 and (horizon > 0 or clock[AGE] < 2 * START * d):
-        clock[LEVEL] += max(1 / (100.0 + 10 * d), 3 / (clock[AGE] + 3)) * (min(vv / energy, 1.0) - clock[LEVEL])
-    return q
+        dv[i] = v[i] - rot.v_bar[i]
+    if rot.repeats[0] == 0 and (horizon > 0 or clock[AGE] < 2 * START * d):
+        size = min(energy_of(v) / mean_energy(rot), 1.0)
+        if size > 0:
+            clock[LEVEL] += max(1 / (100.0 + 10 * d), 3 / (clock[AGE] + 3)) * (size - clock[LEVEL])
+    return energy_of(dv)
 
 
 @hot
@@ -228,41 +259,42 @@ def weigh(rot, work, q):
 
 @hot
 def count(rot, g, horizon):
-    """Count a sample of weight g; returns w."""
+    """Count a sample of weight g; returns w and m."""
     clock, repeats = rot.clock, rot.repeats
     clock[AGE] += g
     clock[N] += g
     if horizon > 0:
         clock[N] = min(clock[N], float(horizon))
     w = g / clock[N]
+    mean = g / min(clock[AGE], float(horizon)) if horizon > 0 else g / clock[AGE]
     clock[PRIOR] *= 1 - w
     repeats[1] += w * ((1.0 if repeats[0] > 0 else 0.0) - repeats[1])
-    return w
+    return w, mean
 
 
 @hot
-def move(rot, work, w, q, g, params):
+def move(rot, work, w, m, q, g, params):
     """Whiten and turn V, v_bar and the average; returns the share of the energy that is negative, or 2 if all of it is."""
     V, v_bar, clock, v, dv, a, b, G = rot.V, rot.v_bar, rot.clock, work.v, work.dv, work.a, work.b, work.G
     d = V.shape[0]
     f = 1 / math.sqrt(1 - w)
-    beta = (1 / math.sqrt(1 + w * q) - 1) / q if q > 0 else 0.0
+    beta = (1 / math.sqrt(1 + w * (1 - m) / (1 - w) * q) - 1) / q if q > 0 else 0.0
     along = 0.0
     mean = 0.0
     for i in range(d):
         along += dv[i] * v[i]
-        mean += dv[i] * (v_bar[i] + w * dv[i])
+        mean += dv[i] * (v_bar[i] + m * dv[i])
     pp = 0.0
     ee = 0.0
     energy = float(d)
     for i in range(d):
         v[i] = f * (v[i] + beta * along * dv[i])
-        v_bar[i] = f * (v_bar[i] + (w + beta * mean) * dv[i])
+        v_bar[i] = f * (v_bar[i] + (m + beta * mean) * dv[i])
+    for i in range(d):
         energy += v_bar[i] * v_bar[i]
-        if v[i] > 0:
-            pp += v[i] * v[i]
-        else:
-            ee += v[i] * v[i]
+        positive = max(v[i], 0.0)
+        pp += positive * positive
+        ee += min(v[i], 0.0) * min(v[i], 0.0)
     vv = pp + ee
 
     c = (GAMMA + 1) / (clock[AGE] + GAMMA)
@@ -281,8 +313,8 @@ def move(rot, work, w, q, g, params):
     p, e = math.sqrt(pp), math.sqrt(ee)
     tan = e / (math.sqrt(vv) + p)
     far = 2 * tan / ANGLE
-    extra = 1 + EXTRA * clock[AGE] / (clock[AGE] + RAMP) / (1 + far * far)
-    tan *= extra * (1 + KAPPA) * vv / (vv + KAPPA * energy) * g / math.sqrt(1 + clock[TURNED] / TURNS)
+    extra = 1 + (1 + d / (d + 20)) * clock[AGE] / (clock[AGE] + RAMP) / (1 + far * far)
+    tan *= extra * (1 + KAPPA) * vv / (vv + KAPPA * energy) * g / math.sqrt(1 + clock[TURNED] / (TURNS * max(d, 10)))
     cos_1 = 2 / (1 + tan * tan)
     sin = tan * cos_1
     cos_1 -= 2  # cos phi - 1
@@ -400,11 +432,12 @@ def act(rot, work, horizon):
     call = clock[CALL]
     clock[CALL] = NOTHING
     if call == RESTART:
+        if clock[AGE] >= v_bar.shape[0] + PRIOR_SAMPLES:  # before that the scale was wrong, and nothing has changed
+            work.ws.events[RESTARTED] += 1
         restart(rot)
-        work.ws.events[RESTARTED] += 1
     elif call == TEND:
         remove_prior(rot, work)
-        pseudo_samples(rot, work, 0.25 * FLOOR * clock[POWER])
+        pseudo_samples(rot, work, 0.25 * (FLOOR if horizon == 0 else FLOOR_HORIZON) * clock[POWER])
         clock[DUE] = clock[AGE] + max(float(v_bar.shape[0]), 0.2 * clock[AGE] if clock[PRIOR] > 0 else 0.25 * clock[N])
     else:
         flip(rot)

@@ -51,6 +51,7 @@ from .rotation_state import (
     TEND,
     Rotation,
     average_of,
+    end_start,
     first_rotation,
     pseudo_samples,
 )
@@ -128,9 +129,9 @@ def learn(state, work, params, X, t, rates):
         return
     q = distance(rot, work, params.horizon)
     g = min(weigh(rot, work, q), weigh_outside(state, work, X, t))
-    w = count(rot, g, params.horizon)
-    gather(state, work, g, w)
-    negative = move(rot, work, w, q, g, params)
+    w, m = count(rot, g, params.horizon)
+    gather(state, work, g, m)
+    negative = move(rot, work, w, m, q, g, params)
     watch(rot, work, negative, w, params.horizon)
 
 
@@ -147,10 +148,12 @@ def weigh_outside(state, work, X, t):
     all_of_it = 0.0
     for j in range(dx.shape[0]):
         dx[j] = X[t, j] - state.x_bar[j]
+    for j in range(dx.shape[0]):
         all_of_it += dx[j] * dx[j]
     inside = 0.0
     for i in range(d):
         u[i] -= state.u_bar[i]
+    for i in range(d):
         inside += u[i] * u[i]
     r = max(all_of_it - inside, 1e-13 * all_of_it)
     if outside[0] == 0:
@@ -162,13 +165,13 @@ def weigh_outside(state, work, X, t):
 
 
 @hot
-def gather(state, work, g, w):
+def gather(state, work, g, m):
     """P, x_bar and u_bar."""
     P, dx, u = state.P, work.dx, work.u
     for i in range(u.shape[0]):
-        state.u_bar[i] += w * u[i]
+        state.u_bar[i] += m * u[i]
     for j in range(dx.shape[0]):
-        state.x_bar[j] += w * dx[j]
+        state.x_bar[j] += m * dx[j]
         x = g * dx[j]
         for i in range(u.shape[0]):
             P[j, i] += x * u[i]
@@ -184,7 +187,7 @@ def act_projected(state, work, horizon):
         for _ in range(6):
             pseudo_samples(rot, work, -0.99 * clock[PRIOR] * clock[POWER])
             clock[PRIOR] *= 0.01
-        clock[PRIOR] = 0.0
+        end_start(rot)
     act(rot, work, horizon)
     if turns:
         turn_projection(state, work)
@@ -249,8 +252,9 @@ def orthonormalise(A, T):
         if not after > 1e-26 * before:
             return False
         T[c, c] = math.sqrt(after)
+        one = 1 / T[c, c]
         for j in range(k):
-            A[j, c] /= T[c, c]
+            A[j, c] *= one
     return True
 
 

@@ -1,6 +1,7 @@
 """What the orthant rotation keeps, and what it does rarely: start, restart, removal of the start's covariance.
 
-See `orthant_rotation` for the equations.
+See `orthant_rotation` for the equations. Loops that sum store nothing, and divisions are outside of loops: otherwise the compiler
+chooses between code of different rounding by where the arrays lie in memory, and results would not be the same bits.
 """
 
 import math
@@ -12,8 +13,8 @@ from .generic import cold
 
 #: The first scale counts as d + PRIOR_SAMPLES samples, and is removed like age^-(1 + PRIOR_POWER) until START d samples.
 PRIOR_SAMPLES, PRIOR_POWER, START = 6.0, 3.0, 100.0
-#: Share of the first sample's power that C never falls below.
-FLOOR = 1e-16
+#: Share of the first sample's power that C never falls below, and with a horizon.
+FLOOR, FLOOR_HORIZON = 1e-16, 1e-10
 #: How far the covariance of a block of outputs may be from I: see `differs`.
 DIFFERENT = 3.0
 # The clock (float64): counts, the average's alpha and delta, and what `watch` compares.
@@ -131,12 +132,14 @@ def differs(rot, work):
     """
     L, mean, clock, z = rot.recent, rot.recent_sum, rot.clock, work.dv
     d = L.shape[0]
+    share = 1 / clock[SEEN]
     large = 0.0
     for i in range(d):
-        mean[i] /= clock[SEEN]
-        large += L[i, i] / clock[SEEN]
+        large += share * L[i, i]
+    for i in range(d):
+        mean[i] *= share
         for j in range(i + 1):
-            L[i, j] = L[i, j] / clock[SEEN] - mean[i] * mean[j]
+            L[i, j] = share * L[i, j] - mean[i] * mean[j]
     small = 0.0
     for j in range(d):  # Cholesky
         for h in range(j):
@@ -145,9 +148,9 @@ def differs(rot, work):
         if not L[j, j] > 1e-10:
             large = 0.0
             break
-        pivot = math.sqrt(L[j, j])
+        pivot = 1 / math.sqrt(L[j, j])
         for i in range(j, d):
-            L[i, j] /= pivot
+            L[i, j] *= pivot
     for j in range(d if large > 0 else 0):  # columns of the inverse of L
         for i in range(j, d):
             s = 1.0 if i == j else 0.0
@@ -199,7 +202,21 @@ def remove_prior(rot, work):
     pseudo_samples(rot, work, -share * clock[PRIOR] * clock[POWER])
     clock[PRIOR] *= 1 - share
     if clock[PRIOR] < FLOOR:
-        clock[PRIOR] = 0.0
+        end_start(rot)
+
+
+@cold
+def end_start(rot):
+    """Nothing is left of the start: C is the covariance of `age` samples, and no longer counts those of the start."""
+    clock = rot.clock
+    clock[PRIOR] = 0.0
+    if clock[AGE] < clock[N]:
+        f = math.sqrt(clock[AGE] / clock[N])
+        for i in range(rot.V.shape[0]):
+            rot.v_bar[i] *= f
+            for j in range(rot.V.shape[1]):
+                rot.V[i, j] *= f
+        clock[N] = clock[AGE]
 
 
 @cold
@@ -212,6 +229,7 @@ def pseudo_samples(rot, work, w):
         mean = 0.0
         for i in range(d):
             dv[i] = V[i, j]
+        for i in range(d):
             q += dv[i] * dv[i]
             mean += dv[i] * v_bar[i]
         if abs(w * q) < 1e-12:
@@ -237,5 +255,5 @@ def averaged(rot: Rotation) -> Rotation:
     """Return the rotation that reads out with polar(D) V; shares memory with `rot`."""
     U, _, W = np.linalg.svd(average_of(rot))
     clock = rot.clock.copy()
-    clock[[ALPHA, DELTA]] = 1.0, 0.0
+    clock[[ALPHA, DELTA, AGE]] = 1.0, 0.0, np.inf  # no longer the first samples
     return rot._replace(V=U @ W @ rot.V, D=np.eye(len(U)), clock=clock)
