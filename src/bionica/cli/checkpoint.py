@@ -55,8 +55,8 @@ def resume(path: Path, o: Options, reader: "Reader") -> tuple[Any, int]:
         raise io.InputError(f"{path} has {network.n_components} sources: omit --sources {o.n_sources}")
     if o.horizon not in (None, getattr(network, "horizon", None)):
         before = getattr(network, "horizon", None)
-        words = f"--horizon {before}" if before else "no --horizon"
-        raise io.InputError(f"{path} learned with {words}: omit --horizon {o.horizon}")
+        learned = f"--horizon {before}" if before else "no --horizon"
+        raise io.InputError(f"{path} learned with {learned}: omit --horizon {o.horizon}")
     if k is not None and k != network.n_features_in_:
         raise io.InputError(f"{reader.name} has {k} mixtures; {path} learned from {network.n_features_in_}")
     for option in ("use", "skip"):

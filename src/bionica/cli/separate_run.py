@@ -53,13 +53,15 @@ class Separation:
                 self._interrupted(reader)
 
     def _separate_file(self, reader: "Reader") -> None:
+        import numpy as np
+
         from .. import io
 
         o = self.options
         if reader.n_features is None:
             next(reader.blocks())
         X = reader.sample(max(1000, IN_MEMORY // (8 * (reader.n_features or 1))))
-        sample = X[:: -(-len(X) // _sample_rows(reader.n_features))] if len(X) else X
+        sample = X[:: max(1, -(-len(X) // _sample_rows(reader.n_features)))]
         note_input(self.console, reader, sample)
         n, k = reader.n_samples or 0, sample.shape[1]
         if n < k and o.axis is None and reader.image_shape is None:
@@ -75,7 +77,10 @@ class Separation:
             if len(X) == n or not hasattr(network, "partial_fit"):
                 network.fit(X)
             self.network = network
-        sample = sample.copy()
+        if o.horizon is None:
+            sample = sample.copy()
+        else:
+            sample = np.concatenate(list(reader.blocks(max(0, n - self._judged(k)))))
         del X
         if hasattr(self.network, "partial_fit"):
             self._learn(reader, n)
@@ -123,7 +128,8 @@ class Separation:
         blocks = reader.blocks(start)
         first = self._first_block(blocks, reader.name)
         note_input(self.console, reader)
-        sample, stopped = io.EvenSample(_sample_rows(first.shape[1])), False
+        judged, stopped = self._judged(first.shape[1]), False
+        sample = io.EvenSample(judged) if o.horizon is None else io.LastSample(judged)
         try:
             with self._open_output(reader, path, first.dtype) as out, ignore_broken_pipe():
                 stopped = self._answer(chain([first], blocks), reader, out, sample)
@@ -198,6 +204,11 @@ class Separation:
             f"{name} ended after {seen} samples, and {kind} starts with {seen + missing}: nothing was separated (until then it "
             f"answers zeros). Give more samples, go on later with --model FILE, or use --method {AUTO}, which starts with fewer"
         )
+
+    def _judged(self, k: int) -> int:
+        """Return how many samples of k mixtures the fit is judged by: with --horizon the last ones, which it remembers."""
+        most = _sample_rows(k)
+        return most if self.options.horizon is None else min(most, max(1000, self.options.horizon))
 
     def _count_sources(self, block: Any) -> int:
         """Return the number of sources to look for."""

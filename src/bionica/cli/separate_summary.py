@@ -106,10 +106,10 @@ def _sentences(diagnosis: Any, network: Any, missing: int, o: Options) -> list[s
         return [f"the network has not started: {start}, and every answer was zero.{more}"]
     if diagnosis is None:
         return ["one sample is too few to judge by."]
-    return [*_changes(network), *map(in_options, diagnosis.sentences)]
+    return [*_changes(network, o), *map(in_options, diagnosis.sentences)]
 
 
-def _changes(network: Any) -> Iterator[str]:
+def _changes(network: Any, o: Options) -> Iterator[str]:
     """Say whether the mixtures changed while the network learned."""
     if getattr(network, "change_detected_", False):
         yield (
@@ -119,6 +119,8 @@ def _changes(network: Any) -> Iterator[str]:
     restarts = network.repairs_["restart"] if getattr(network, "horizon", None) else 0
     if restarts:
         yield f"learning started again {_count(restarts, 'times')} after an abrupt change of the mixtures."
+        if not o.streaming:
+            yield "all sources were computed with the weights at the end: --follow uses those of the time of each sample."
 
 
 def in_options(sentence: str) -> str:
