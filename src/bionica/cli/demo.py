@@ -66,8 +66,8 @@ def demo(
         found = _run(output, seed, console)
         others = found["errors_of_other_orders"]
         lines = [
-            f"Mean squared error of sources with variance 1, one pass: {METHOD} {found['error']:.2g} ({len(others)} other orders of "
-            f"the pixels: {others[0]:.2g} to {others[-1]:.2g}, median {median(others):.2g}), {NETWORK} "
+            f"Mean squared error of sources with variance 1, one pass: {METHOD} {found['error']:.2g} ({len(others)} other orders "
+            f"of the pixels: {others[0]:.2g} to {others[-1]:.2g}, median {median(others):.2g}), {NETWORK} "
             f"{found['network_error']:.2g}; offline: BatchNICA {found['batch_error']:.2g}",
             f"{found['pixels_per_second']:,.0f} pixels a second; {found['seconds']:.1f} s in all",
             f"Look at {found['page']} and {found['figure']}",
@@ -102,11 +102,11 @@ def _run(output: Path, seed: int, console: Console) -> dict[str, Any]:
     if not console.silent:
         mixtures, pixels = images.X.shape[1], len(images.order)
         typer.echo(f"Separating {', '.join(NAMES)} from {mixtures} mixtures, {pixels:,} pixels one at a time")
-    learned = []
-    for name in (METHOD, NETWORK):
-        with console.progress(name, len(images.order), transient=False) as advance:
-            learned.append(_learn(images, name, seed, advance))
-    found, Y, matrices = _findings(images, *learned, seed)
+    with console.progress(METHOD, len(images.order), transient=False) as advance:
+        learned = _learn(images, METHOD, seed, advance)
+    with console.progress(NETWORK, len(images.order), transient=False) as advance:
+        other = _learn(images, NETWORK, seed, advance)
+    found, Y, matrices = _findings(images, learned, other, seed)
     picture = figure_bytes(separation_figure(images.S, images.X, Y, (512, 512)), "png")
     found["seconds"] = round(time.perf_counter() - started, 3)
     page = demo_page(found, matrices, picture).encode()

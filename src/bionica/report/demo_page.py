@@ -51,15 +51,16 @@ def demo_page(found: dict[str, Any], matrices: tuple[Any, Any, Any], picture: by
         Section(
             "Numbers",
             [PageTable(("method", "error", "pixels/s"), errors),
-             f"The error is the mean squared error on all pixels. It depends on the order of the pixels: {len(others)} other random "
-             f"orders, with other initial weights, end at {others[0]:.2g} to {others[-1]:.2g}, median {median(others):.2g} ({method}).",
+             "The error is the mean squared error on all pixels. It depends on the order of the pixels and on the initial weights: "
+             f"{method} on {len(others)} other random orders ends at {others[0]:.2g} to {others[-1]:.2g}, median "
+             f"{median(others):.2g}.",
              PageTable(("source", "correlation", "SINR, dB"), list(zip(names, correlations, found["sinr_db"], strict=True))),
              PageTable((), facts)],
         ),
         Section(
             "What was learned",
-            ["The unmixing matrix W computes the outputs from the mixtures. A is the mixing matrix, which no method is given. If W A "
-             "is the identity, the sources are separated. Outputs are listed in the order of the sources.",
+            ["The unmixing matrix W computes the outputs from the mixtures. A is the mixing matrix, which no method is given. If "
+             "W A is the identity, the sources are separated. Outputs are listed in the order of the sources.",
              Picture(figure_bytes(weights_figure(weights), "svg"), "Matrices at the end of the stream.")],
         ),
         Section("Your own mixtures", ["`bionica separate mixed-1.png mixed-2.png mixed-3.png -o recovered.png`"]),
