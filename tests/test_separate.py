@@ -447,6 +447,12 @@ def test_diagnoses_speak_the_language_of_the_command(tmp_path, problem):
     result = separate(write(tmp_path / "x.npy", problem[1]), "--sources", 2)
     assert "try --sources 3" in result.stdout
     assert "n_components" not in result.stdout
+    x = write(tmp_path / "r.npy", problem[1] @ np.ones((5, 5)).cumsum(axis=1)[:, :1] @ np.ones((1, 4)))
+    assert "--sources 3 exceeds the rank of the data" in refused(x, "--sources", 3)
+    centred = write(tmp_path / "c.npy", np.random.default_rng(0).laplace(size=(2000, 3)) + 1)
+    offline, online = (separate(centred, "--method", method, "--force").stdout for method in ("batch", "streaming"))
+    assert "learn from more samples, compare --method batch" in online
+    assert "learn from more samples)" in offline
 
 
 # ---------------------------------------------------------------------------------------------- columns

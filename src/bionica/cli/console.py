@@ -22,7 +22,7 @@ import typer
 class Console:
     """Speaks for one command. With `data_on_stdout` results go to standard error; `notes` holds all notes, for --json.
 
-    `rephrase` turns a warning of the library into the words of the command.
+    `rephrase` turns a warning or an error of the library into the words of the command.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Console:
         except MemoryError:
             fail(f"out of memory: {out_of_memory}")
         except expected as error:
-            fail(str(error))
+            fail(self.rephrase(str(error)))
 
     @contextmanager
     def _show_log(self) -> Iterator[None]:

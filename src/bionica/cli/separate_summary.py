@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 #: Parameters of the estimators, and the options of the command that set them.
 _OPTIONS = {
     r"n_components=(\d+)": r"--sources \1",
+    "n_components=None": "--sources auto",
     "n_components": "--sources",
-    "BatchNICA": "--method batch",
+    r"(compare|or) BatchNICA": r"\1 --method batch",
     "set horizon= to the number": "give --horizon N, the number",
     "horizon=": "--horizon ",
 }
@@ -106,7 +107,10 @@ def _sentences(diagnosis: Any, network: Any, missing: int, o: Options) -> list[s
         return [f"the network has not started: {start}, and every answer was zero.{more}"]
     if diagnosis is None:
         return ["one sample is too few to judge by."]
-    return [*_changes(network, o), *map(in_options, diagnosis.sentences)]
+    sentences = diagnosis.sentences
+    if type(network).__name__ == "BatchNICA":  # it cannot be compared with itself
+        sentences = [re.sub("(, compare| or) BatchNICA", "", sentence) for sentence in sentences]
+    return [*_changes(network, o), *map(in_options, sentences)]
 
 
 def _changes(network: Any, o: Options) -> Iterator[str]:
