@@ -35,7 +35,7 @@ check: $(INSTALLED)
 
 # Prints the tables of docs/benchmarks.md; WRITE=1 writes them to benchmarks/results.
 bench: $(INSTALLED)
-	for name in speed peers growth first_fit batch separate sweep wide; do \
+	for name in speed peers growth first_fit batch separate sweep wide local_networks; do \
 	  $(BIN)/python benchmarks/$$name.py $(if $(WRITE),--write) || exit; \
 	done
 

@@ -1,5 +1,6 @@
 """What the tests share: the estimators, found by introspection, and small problems."""
 
+import inspect
 import signal
 import sys
 from pathlib import Path
@@ -26,9 +27,15 @@ PUBLIC = [getattr(bionica, name) for name in bionica.__all__]
 NETWORKS = [cls for cls in PUBLIC if isinstance(cls, type) and issubclass(cls, OnlineNICA)]
 
 
+#: Those with learning rates, neural dynamics and guards; the others have no parameters of the paper.
+NEURAL = [cls for cls in NETWORKS if "eta0" in inspect.signature(cls).parameters]
+
+
 def pytest_generate_tests(metafunc):
     if "Network" in metafunc.fixturenames:
         metafunc.parametrize("Network", NETWORKS, ids=lambda cls: cls.__name__)
+    if "Neural" in metafunc.fixturenames:
+        metafunc.parametrize("Neural", NEURAL, ids=lambda cls: cls.__name__)
 
 
 def mixtures(n, d, k=None, seed=0, dtype=np.float64):

@@ -23,6 +23,16 @@ def settle_qp(M, c):
     return np.maximum(z, 0)
 
 
+def settle_polished(M, c):
+    """`settle_qp`, solved again over the neurons that fire: quadprog loses digits where M is nearly singular."""
+    z = settle_qp(M, c)
+    F = np.flatnonzero(z > 1e-8 * z.max(initial=0))
+    polished = np.zeros(len(c))
+    polished[F] = np.linalg.solve(M[np.ix_(F, F)], c[F])
+    w = M @ polished - c
+    return polished if min(polished.min(), w.min()) >= -1e-12 * np.abs(c).max() else z
+
+
 def settle_lcp(M, c):
     """z >= 0, Mz - c >= 0, complementary, for M that need not be symmetric; by enumeration."""
     d = len(c)
@@ -283,67 +293,159 @@ def nonnegative_pca(X, weights, rates, zetas=None, *, F=None, guards=(), seed=(1
 class NaturalInput:
     """u = F x, its running mean and covariance (not inverted by updates, but anew for each sample)."""
 
-    def __init__(self, F, u_bar, C, n, horizon):
+    def __init__(self, F, u_bar, C, n, horizon, bounded):
         self.F, self.u_bar, self.C, self.n, self.horizon = F, np.array(u_bar), np.array(C), n, horizon
+        self.bounded = bounded
+        self.tails = np.full(2, 10.0 * len(u_bar))  # the 98 % and 99.5 % quantiles of q
+        self.turned = 0.0
 
-    def forgetting(self):
-        return 1 / self.n if self.horizon is None else 1 / min(self.n, self.horizon)
+    def memory(self):
+        return self.n if self.horizon is None else min(self.n, self.horizon)
 
-    def averaging(self, gamma):
+    def averaging(self):
         if self.horizon is not None and self.n > self.horizon:
-            return min(1, (gamma + 1) / self.horizon)
-        return (gamma + 1) / (self.n + gamma)
+            return min(1, 11 / self.horizon)
+        return 11 / (self.n + 10)
 
     def observe(self, u):
-        """Return R (u - u_bar), R u and (u - u_bar)' R (u - u_bar), the last with what was known before."""
+        """Return R (u - u_bar), R u and the weight of the sample."""
         self.n += 1
-        w = self.forgetting()
-        q = (u - self.u_bar) @ np.linalg.inv(self.C) @ (u - self.u_bar)
-        self.C = (1 - w) * (self.C + w * np.outer(u - self.u_bar, u - self.u_bar))
-        self.u_bar = self.u_bar + w * (u - self.u_bar)
+        w = 1 / self.memory()
+        du = u - self.u_bar
+        q = du @ np.linalg.inv(self.C) @ du
+        share = 1.0
+        if self.bounded:
+            tau = 1.5 * self.tails[1] * np.clip(self.tails[1] / self.tails[0], 1, 4) ** 2
+            share = min(1, tau / q) ** 2 if q > 0 else 1.0
+            step = max(0.05, 1 / (1 + self.n / (30 * len(u))))
+            self.tails = self.tails * np.where(q > self.tails, 1 + step, 1 - step * np.array([0.02, 0.005]))
+        w *= share
+        self.C = (1 - w) * (self.C + w * np.outer(du, du))
+        self.u_bar = self.u_bar + w * du
         R = np.linalg.inv(self.C)
-        return R @ (u - self.u_bar), R @ u, q
+        return R @ (u - self.u_bar), R @ u, share
+
+    def turn(self, v, y, share):
+        """The rotation, less the identity, that a sample with some v_i < 0 turns V by."""
+        d = len(v)
+        if (v >= 0).all():
+            return np.zeros((d, d))
+        if self.horizon is not None:
+            self.turned -= self.turned / self.horizon
+        self.turned += 1
+        if not y.any():
+            return np.zeros((d, d))
+        a = y / np.linalg.norm(y)
+        e = v - (a @ v) * a
+        b = e / np.linalg.norm(e)
+        theta = np.arctan2(np.linalg.norm(e), a @ v)
+        f = share * 1.8 / np.sqrt(1 + self.turned / (1000 * d))
+        f *= y @ y / (1 + y @ y) / (1 + 10 * (e @ e) / (y @ y))
+        phi = 2 * np.arctan(f * np.tan(theta / 2))
+        inside, between = np.outer(a, a) + np.outer(b, b), np.outer(a, b) - np.outer(b, a)
+        return (np.cos(phi) - 1) * inside + np.sin(phi) * between
+
+    def floor(self):
+        """The covariance gets a floor, to first order in its inverse."""
+        R = np.linalg.inv(self.C)
+        f = min(100 * 1e-6 / self.memory(), 0.5 / np.trace(R))
+        self.C = np.linalg.inv(R - f * R @ R)
 
 
-def natural_two_compartment(X, inp, W_xz, W_zz, rates, *, tau=0.5, gamma=1.0, capped=False):
+def step_of(eta, share, s, M):
+    q = s @ np.linalg.solve(M, s)
+    return q, share * eta * q / (1 + q) ** 2
+
+
+def flips(V, u_bar):
+    """Signs that make the mean outputs nonnegative."""
+    return np.where(V @ u_bar < 0, -1.0, 1.0)
+
+
+def natural_two_compartment(X, inp, W_xz, W_zz, rates, *, guards=(), seen=0, q_sum=0.0):
     """Algorithm 2 with natural-gradient steps; returns outputs, weights and averaged weights."""
     mean_xz, mean_zz = W_xz, W_zz
     outputs = []
-    for x, eta in zip(X, rates, strict=True):
+    for t, (x, eta) in enumerate(zip(X, rates, strict=True), seen + 1):
         u = inp.F @ x
-        z = settle_qp(W_zz, W_xz @ u)
-        _, p, q = inp.observe(u)
-        eta = min(eta, 0.25 / q) if capped else eta
-        W_xz = W_xz + 2 * eta * (np.outer(z, p) - W_xz)
-        W_zz = W_zz + eta / tau * (np.outer(z, z) - W_zz)
-        a = inp.averaging(gamma)
-        mean_xz, mean_zz = mean_xz + a * (W_xz - mean_xz), mean_zz + a * (W_zz - mean_zz)
+        z = settle_polished(W_zz, W_xz @ u)
+        V = np.linalg.solve(W_zz, W_xz)
+        _, p, share = inp.observe(u)
+        T = inp.turn(V @ u, z, share)
+        q, a = step_of(eta, share, z, W_zz)
+        W_xz = (1 - a) * W_xz + a * np.outer(z, p)
+        W_zz = (1 - a) * W_zz + a * np.outer(z, z)
+        W_xz = W_xz + W_zz @ T @ V
+        c = inp.averaging()
+        mean_xz, mean_zz = mean_xz + c * (W_xz - mean_xz), mean_zz + c * (W_zz - mean_zz)
         outputs.append(z)
+        q_sum += q
+        if t % 100 == 0:
+            size, q_sum = q_sum / (100 * len(u)), 0
+            if "spectrum" in guards:
+                scale = max(size, 0.01) if 0 < size < 0.05 else 1
+                W_xz, W_zz = scale * W_xz, scale * W_zz
+                inp.floor()
+                V = np.linalg.solve(W_zz, W_xz)
+                W_zz, _ = lifted(W_zz)
+                W_xz = W_zz @ V
+            if "silent" in guards:
+                sign = flips(np.linalg.solve(W_zz, W_xz), inp.u_bar)
+                W_xz, W_zz = sign[:, None] * W_xz, np.outer(sign, sign) * W_zz
+                if (sign < 0).any():
+                    mean_xz, mean_zz = W_xz, W_zz
     return np.array(outputs), {"W_xz": W_xz, "W_zz": W_zz, "W_xz_mean": mean_xz, "W_zz_mean": mean_zz}
 
 
-def natural_interneuron(X, inp, W_xy, W_yn, W_ny, y_bar, n_bar, rates, *, gamma=1.0, capped=False):
+def natural_interneuron(X, inp, W_xy, W_yn, rates, *, guards=(), seen=0, q_sum=0.0):
     """Algorithm 1 with natural-gradient steps; returns outputs, weights and averaged weights."""
-    weights = {"W_xy": W_xy, "W_yn": W_yn, "W_ny": W_ny}
-    means = dict(weights)
+    M = W_yn.T @ W_yn
+    mean_xy, mean_M = W_xy, M
     outputs = []
-    for x, eta in zip(X, rates, strict=True):
-        W_xy, W_yn, W_ny = weights.values()
+    for t, (x, eta) in enumerate(zip(X, rates, strict=True), seen + 1):
         u = inp.F @ x
-        y = settle_qp(W_ny @ W_yn, W_xy @ u)
-        n = W_yn @ y
-        r, _, q = inp.observe(u)
-        eta = min(eta, 0.5 / q) if capped else eta
-        y_bar = y_bar + inp.forgetting() * (y - y_bar)
-        n_bar = n_bar + inp.forgetting() * (n - n_bar)
-        weights = {
-            "W_xy": W_xy + eta * (np.outer(y - y_bar, r) - W_xy),
-            "W_yn": W_yn + eta / 2 * (np.outer(n - n_bar, y - y_bar) - W_yn),
-            "W_ny": W_ny + eta / 2 * (np.outer(y - y_bar, n - n_bar) - W_ny),
-        }
-        means = {name: means[name] + inp.averaging(gamma) * (W - means[name]) for name, W in weights.items()}
+        y = settle_polished(M, W_xy @ u)
+        V = np.linalg.solve(M, W_xy)
+        r, _, share = inp.observe(u)
+        T = inp.turn(V @ u, y, share)
+        dy = y - V @ inp.u_bar
+        q, a = step_of(eta, share, dy, M)
+        W_xy = (1 - a) * W_xy + a * np.outer(dy, r)
+        b = (np.sqrt(1 + a / (1 - a) * q) - 1) / q if q > 0 else 0.0
+        W_yn = np.sqrt(1 - a) * (W_yn + b * np.outer(W_yn @ np.linalg.solve(M, dy), dy))
+        M = W_yn.T @ W_yn
+        W_xy = W_xy + M @ T @ V
+        c = inp.averaging()
+        mean_xy, mean_M = mean_xy + c * (W_xy - mean_xy), mean_M + c * (M - mean_M)
         outputs.append(y)
-    return np.array(outputs), weights | {f"{name}_mean": W for name, W in means.items()}
+        q_sum += q
+        if t % 100 == 0:
+            size, q_sum = q_sum / (100 * len(u)), 0
+            if "spectrum" in guards:
+                scale = max(size, 0.01) if 0 < size < 0.05 else 1
+                W_xy, W_yn = scale * W_xy, np.sqrt(scale) * W_yn
+                M = W_yn.T @ W_yn
+                inp.floor()
+                V = np.linalg.solve(M, W_xy)
+                M, root = lifted(M)
+                if root is not None:
+                    W_yn = np.vstack([root, np.zeros((len(W_yn) - len(M), len(M)))])
+                W_xy = M @ V
+            if "silent" in guards:
+                sign = flips(np.linalg.solve(M, W_xy), inp.u_bar)
+                W_xy, W_yn, M = sign[:, None] * W_xy, sign * W_yn, np.outer(sign, sign) * M
+                if (sign < 0).any():
+                    mean_xy, mean_M = W_xy, M
+    return np.array(outputs), {"W_xy": W_xy, "W_yn": W_yn, "W_xy_mean": mean_xy, "M_mean": mean_M}
+
+
+def lifted(M):
+    """M with eigenvalues of at least 1 % of the largest, and its root, if some are far smaller; else M and None."""
+    if np.linalg.inv(M).diagonal().max() * M.diagonal().mean() < 1e3:
+        return M, None
+    lam, Q = np.linalg.eigh(M)
+    lam = np.maximum(lam, 0.01 * lam.max())
+    return (Q * lam) @ Q.T, (Q * np.sqrt(lam)) @ Q.T
 
 
 # ---------------------------------------------------------------------------------------------- StreamingNICA
@@ -393,7 +495,7 @@ class OrthantRotation:
         dv = v - self.v_bar
         q, energy = dv @ dv, d + self.v_bar @ self.v_bar
         window = 100 + 10 * d
-        if self.run == 0 and v @ v > 0:
+        if self.run == 0 and v @ v > 0 and (h or self.age < 200 * d):
             self.level += max(1 / window, 3 / (self.age + 3)) * (min(v @ v / energy, 1) - self.level)
         tau = 1.5 * self.r[1] * np.clip(self.r[1] / self.r[0], 1, 4) ** 2
         g = min(1, tau / q) ** 2 if q > 0 else 1.0
@@ -427,7 +529,7 @@ class OrthantRotation:
         p, e = np.maximum(v, 0), np.minimum(v, 0)
         energy = d + self.v_bar @ self.v_bar
         negative, flip = 0.0, False
-        if e @ e > 1e-28 * (v @ v) and p @ p > 0:
+        if e @ e > (64 * np.finfo(float).eps) ** 2 * (v @ v) and p @ p > 0:
             negative = min(g * (e @ e) / energy, 1)
             self.m = min(self.m + 1, h or np.inf)
             a, b = p / np.linalg.norm(p), e / np.linalg.norm(e)
@@ -458,15 +560,16 @@ class OrthantRotation:
             C, mean = (dv.T * weight) @ dv / len(dv), weight @ dv / len(dv)
             self.block = []
             L = np.linalg.eigvalsh(C - np.outer(mean, mean))
-            different |= L[0] > 1e-10 and max(np.trace(C), (1 / L).sum()) > 3 * d
+            prior = self.prior * self.power * (self.V**2).sum(axis=0).max()
+            different |= L[0] > 1e-10 and max(np.trace(C), (1 / L).sum()) > 3 * d and prior < 0.1
         different &= self.age > 100 * d + 200
-        if (lost and (h or self.age < 200 * d)) or (not lost and different and h):
+        if lost or (different and h):
             L = np.linalg.cholesky(self.V @ self.V.T)
             self.V = np.linalg.solve(L, self.V)  # the rows of V, orthonormal
             self.begin()
             self.restarts += 1
         else:
-            self.changed |= not lost and different
+            self.changed |= different
             if self.age >= self.due:
                 self.upkeep()
             elif flip and self.v_bar.sum() < 0:

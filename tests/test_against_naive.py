@@ -114,16 +114,16 @@ def compare(
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dynamics", ["exact", "gradient"])
-def test_plain(Network, dynamics, shape):
+def test_plain(Neural, dynamics, shape):
     d, k, m = SHAPES[shape]
-    init = initial_weights(Network.__name__, d, k, m, np.random.default_rng(1))
-    estimator, _ = compare(Network, problem(N[dynamics], d, k, 2), init, dynamics=dynamics, m=m)
+    init = initial_weights(Neural.__name__, d, k, m, np.random.default_rng(1))
+    estimator, _ = compare(Neural, problem(N[dynamics], d, k, 2), init, dynamics=dynamics, m=m)
     assert sum(estimator.repairs_.values()) == 0
 
 
-def test_window_of_the_running_means(Network):
-    init = initial_weights(Network.__name__, 3, 4, 4, np.random.default_rng(1))
-    compare(Network, problem(300, 3, 4, 2), init, window=50, m=4)
+def test_window_of_the_running_means(Neural):
+    init = initial_weights(Neural.__name__, 3, 4, 4, np.random.default_rng(1))
+    compare(Neural, problem(300, 3, 4, 2), init, window=50, m=4)
 
 
 def provocation(name, guards, d, k):
@@ -149,17 +149,17 @@ def provocation(name, guards, d, k):
     return init, eta0
 
 
-def test_every_guard_alone_and_all_together(Network):
+def test_every_guard_alone_and_all_together(Neural):
     """Each guard acts when it is provoked, and changes the network as the naive one's does."""
     d, k = 3, 4
     rng = np.random.default_rng(3)
     X = mixtures(350, d)[0] @ rng.uniform(0.1, 1, (d, k))
     X[::40] *= 5  # too large for the rate
     beyond = {"TwoCompartmentNICA": ["rate"], "TwoLayerNSM": ["spectrum"], "NonnegativePCA": ["rate"]}
-    every = (*Network._published["always"]["guards"], *beyond.get(Network.__name__, []))
+    every = (*Neural._published["always"]["guards"], *beyond.get(Neural.__name__, []))
     for guards in [*((guard,) for guard in every), every]:
-        init, eta0 = provocation(Network.__name__, guards, d, k)
-        estimator, repairs = compare(Network, X, init, guards=guards, eta0=eta0)
+        init, eta0 = provocation(Neural.__name__, guards, d, k)
+        estimator, repairs = compare(Neural, X, init, guards=guards, eta0=eta0)
         ours = {guard: estimator.repairs_[guard] for guard in repairs}
         assert ours == repairs
         if len(guards) == 1:
@@ -198,11 +198,11 @@ def test_nonnegative_pca_whitened_beforehand(whiten):
     np.testing.assert_allclose(estimator.transform(data[:5]), np.maximum(X[:5] @ used.T @ weights["W"].T, 0), atol=RTOL)
 
 
-def test_float32_follows_float64(Network):
+def test_float32_follows_float64(Neural):
     """Single precision stays single, and near the double precision network."""
     _, X = mixtures(2000, 3)
-    single = Network(3, random_state=0, eta0=0.01).partial_fit_transform(X.astype(np.float32))
-    double = Network(3, random_state=0, eta0=0.01).partial_fit_transform(X)
+    single = Neural(3, random_state=0, eta0=0.01).partial_fit_transform(X.astype(np.float32))
+    double = Neural(3, random_state=0, eta0=0.01).partial_fit_transform(X)
     assert single.dtype == np.float32
     assert np.median(np.abs(single - double)) < 1e-3
 
@@ -210,42 +210,59 @@ def test_float32_follows_float64(Network):
 SINGLE_LAYER = [bionica.InterneuronNICA, bionica.TwoCompartmentNICA]
 
 
+def thin_and_negative(state):
+    """The same V, but for the sign of its first row, with lateral weights that have one small eigenvalue."""
+    d = len(state.H)
+    small = np.diag([0.01] + [1.0] * (d - 1))
+    flip = np.diag([-1.0] + [1.0] * (d - 1))
+    if hasattr(state, "W_yn"):
+        V = np.linalg.solve(state.M, state.W_xy)
+        W_yn = state.W_yn @ small
+        M = W_yn.T @ W_yn
+        own = {"W_yn": W_yn, "M": M, "M_mean": M.copy(), "W_xy": M @ flip @ V, "W_xy_mean": M @ flip @ V}
+    else:
+        V = np.linalg.solve(state.W_zz, state.W_xz)
+        M = small @ state.W_zz @ small
+        own = {"W_zz": M, "W_zz_mean": M.copy(), "W_xz": M @ flip @ V, "W_xz_mean": M @ flip @ V}
+    return state._replace(H=np.linalg.inv(M), **own)
+
+
+@pytest.mark.parametrize("guards", [(), ("silent", "spectrum", "rate")], ids=["plain", "guarded"])
 @pytest.mark.parametrize("horizon", [None, 60])
-@pytest.mark.parametrize("shape", ["k=d", "k>d", "d=1"])
-@pytest.mark.parametrize("init", ["batch", "random"])
+@pytest.mark.parametrize("shape", ["k=d", "k>d", "m>d", "d=1", "d=6"])
 @pytest.mark.parametrize("Single", SINGLE_LAYER, ids=lambda cls: cls.__name__)
-def test_natural_networks(Single, init, shape, horizon):
+def test_natural_networks(Single, shape, horizon, guards):
     """Started as ours start, the natural networks go the naive way: R by inversion, outputs, weights and averages."""
-    d, k, _ = SHAPES[shape]
-    X = problem(400, d, k, 21)
-    ours = Single(d, init=init, init_samples=150, horizon=horizon, guards=("rate",), random_state=0)
-    if init == "batch":
-        ours._check_params()
-        ours._begin(X, np.random.RandomState(0))
-        ours.n_features_in_ = k
-        first = 0
-    else:
-        first = ours._n_start(k)
-        ours.partial_fit(X[:first])
-    state = copy(ours._state)
-    rates = ours._rates(state, len(X) - first)[:, 0]
-    Y = ours.partial_fit_transform(X[first:])
+    d, k, m = SHAPES[shape]
+    X = problem(500, d, k, 21)
+    X[45::90] *= 40  # far out
+    own = {"n_interneurons": m} if Single is bionica.InterneuronNICA else {}
+    ours = Single(d, horizon=horizon, guards=guards, random_state=0, **own)
+    ours._check_params()
+    ours._start_seed, ours.n_features_in_ = 0, k
+    state = ours._started(X[:120])
+    if d > 1 and guards:  # something for the guards to do, at once
+        state = thin_and_negative(state)
+        state.t[0] = 99
+        state.inp.recent[:] = 99 * d, 99
+    ours._adopt(copy(state))
+    rates = ours._rates(state, len(X))[:, 0]
+    Y = ours.partial_fit_transform(X)
     inp = naive.NaturalInput(
-        state.inp.F, state.inp.u_bar, np.linalg.inv(state.inp.R), int(state.inp.n[0]), horizon
-    )  # fmt: skip
-    options = {"gamma": ours._averaging(), "capped": True}
-    if Single is bionica.TwoCompartmentNICA:
-        Y_naive, weights = naive.natural_two_compartment(X[first:], inp, state.W_xz, state.W_zz, rates, **options)
+        state.inp.F, state.inp.u_bar, np.linalg.inv(state.inp.R), int(state.inp.n[0]), horizon, bounded="rate" in guards
+    )
+    options = {"guards": guards, "seen": int(state.t[0]), "q_sum": state.inp.recent[0]}
+    if own:
+        Y_naive, weights = naive.natural_interneuron(X, inp, state.W_xy, state.W_yn, rates, **options)
     else:
-        lateral = state.W_xy, state.W_yn, state.W_ny, state.y_bar, state.n_bar
-        Y_naive, weights = naive.natural_interneuron(X[first:], inp, *lateral, rates, **options)
-    if init == "batch":  # at the start the averages are the weights; later they are not, and naive starts them anew
-        for name, W in weights.items():
-            np.testing.assert_allclose(getattr(ours._state, name), W, rtol=1e-8, atol=1e-8, err_msg=name)
-    else:
-        for name, W in weights.items():
-            if not name.endswith("_mean"):
-                np.testing.assert_allclose(getattr(ours._state, name), W, rtol=1e-8, atol=1e-8, err_msg=name)
-    np.testing.assert_allclose(Y, Y_naive, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(ours._state.inp.R, np.linalg.inv(inp.C), rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(ours._state.inp.v, ours._state.inp.R @ ours._state.inp.u_bar, rtol=1e-8, atol=1e-10)
+        Y_naive, weights = naive.natural_two_compartment(X, inp, state.W_xz, state.W_zz, rates, **options)
+    if guards and d > 1:
+        assert ours.repairs_["silent"] > 0
+        assert ours.repairs_["spectrum"] > 0
+    np.testing.assert_allclose(Y, Y_naive, rtol=1e-10, atol=1e-10)
+    for name, W in weights.items():
+        np.testing.assert_allclose(getattr(ours._state, name), W, rtol=1e-10, atol=1e-10, err_msg=name)
+    inp_ours = ours._state.inp
+    np.testing.assert_allclose(inp_ours.R, np.linalg.inv(inp.C), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(inp_ours.v, inp_ours.R @ inp_ours.u_bar, rtol=1e-9, atol=1e-10)
+    assert inp_ours.turned[0] == pytest.approx(inp.turned)

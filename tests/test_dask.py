@@ -204,7 +204,7 @@ def test_the_networks_hold_one_block_at_a_time():
     assert X.most <= 2
     X = Watch(6, 50_000, 3)
     bionica.NonnegativePCA(random_state=0, eta0=0.01, whiten="offline").fit(X.array)
-    assert X.made == 12  # moments, learning
+    assert X.made == 24  # moments, some samples for the metric, distances, learning
     assert X.most <= 3  # a part may reach from one block into the next
 
 
@@ -362,13 +362,6 @@ def test_networks_read_blocks_in_their_order(name, dtype):
     assert isinstance(back, da.Array)
     assert back.dtype == dtype
     np.testing.assert_allclose(back.compute(), here.inverse_transform(expected), rtol=1e-5, atol=1e-5)
-
-
-def test_the_offline_start_reads_rows_from_all_blocks():
-    X = mixed(20_000, 3)
-    lazy = da.from_array(X, chunks=(ragged(20_000), (3,)))
-    here, there = (bionica.TwoCompartmentNICA(3, random_state=0, init_samples=3000).fit(data) for data in (X, lazy))
-    np.testing.assert_array_equal(there.components_, here.components_)
 
 
 def test_diagnose_reads_some_rows():

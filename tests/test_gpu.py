@@ -24,6 +24,8 @@ plan = {
         {"name": "NonnegativePCA", "published": "d3"},
         {"name": "TwoCompartmentNICA", "label": "default"},
         {"name": "TwoCompartmentNICA", "label": "scaled", "params": {"precondition": "scale"}},
+        {"name": "StreamingNICA"},
+        {"name": "StreamingNICA", "label": "with a horizon", "params": {"horizon": 50}},
         {"name": "TwoCompartmentNICA", "label": "wild", "published": "d3",
          "params": {"eta0": 500.0, "decay": 0.0, "tau": 1000.0, "guards": False}},
     ],
@@ -44,7 +46,7 @@ def table(dtype, device):
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-9), ("float32", 2e-3)])
 def test_the_same_errors_as_on_the_cpu(dtype, tolerance):
     on_gpu, on_cpu = table(dtype, "cuda"), table(dtype, "cpu")
-    assert len(on_gpu) == len(on_cpu) == 3 * 2 * 10
+    assert len(on_gpu) == len(on_cpu) == 3 * 2 * 12
     for mine, theirs in zip(on_gpu, on_cpu, strict=True):
         same = ("network", "seed", "t", "eta0", "tau")
         assert [mine[name] for name in same] == [theirs[name] for name in same]
@@ -58,6 +60,7 @@ def test_the_same_errors_as_on_the_cpu(dtype, tolerance):
     devices = {(row["network"], row["device"]) for row in on_gpu}
     assert ("scaled", "cpu") in devices
     assert ("TwoLayerNSM", "cuda") in devices
+    assert ("StreamingNICA", "cuda") in devices
     assert any(row["status"].startswith("diverged at sample") for row in on_gpu)
 
 

@@ -1,7 +1,6 @@
 """The single-layer networks at their defaults: no tuning, whatever the mixing; and what goes with it."""
 
 import copy
-import itertools
 import pickle
 
 import numpy as np
@@ -14,7 +13,7 @@ from conftest import mixtures
 from test_estimators import SINGLE_LAYER, same_bits
 
 single_layer = pytest.mark.parametrize("Single", SINGLE_LAYER, ids=lambda cls: cls.__name__)
-T, HELD_OUT = 20_000, 5000
+T, HELD_OUT = 50_000, 5000
 
 
 def ill_conditioned(rng, k, d, condition):
@@ -25,7 +24,7 @@ def ill_conditioned(rng, k, d, condition):
 @pytest.mark.parametrize("kind", ["sparse_uniform", "exponential", "half_normal", "gamma", "odor"])
 @single_layer
 def test_defaults_reach_the_offline_error(Single, kind):
-    """Square and tall, condition 1 to 1000, any scale: held-out error at most twice that of BatchNICA."""
+    """One pass; square and tall, condition 1 to 1000, any scale: held-out error at most 3 times that of BatchNICA."""
     for seed in range(4):
         rng = np.random.default_rng(seed)
         d = (3, 6)[seed % 2]
@@ -36,7 +35,7 @@ def test_defaults_reach_the_offline_error(Single, kind):
             permutation_error(S[T:], estimator.fit(X[:T]).transform(X[T:]))
             for estimator in (Single(d, random_state=seed), bionica.BatchNICA(d, random_state=seed))
         ]
-        assert errors[0] <= 2 * errors[1]
+        assert errors[0] <= 3 * errors[1]
         assert errors[0] <= 0.01
 
 
@@ -46,22 +45,21 @@ def test_pure_stream(Single):
     for seed in range(3):
         S = sparse_uniform(30_000, 5, rng=seed)
         X, _ = mix(S, n_mixtures=5 + 3 * seed, rng=seed)
-        network = Single(5, init="random", random_state=seed).fit(X)
+        network = Single(5, random_state=seed).fit(X)
         assert permutation_error(S[-5000:], network.transform(X[-5000:])) < 2e-3
         assert network.online_
         S, A = odors(60_000, rng=seed)
-        network = Single(5, init="random", random_state=seed).fit(S @ A.T)
+        network = Single(5, random_state=seed).fit(S @ A.T)
         assert permutation_error(S[-5000:], network.transform(S[-5000:] @ A.T)) < 1e-2
 
 
-@pytest.mark.parametrize("init", ["batch", "random"])
 @single_layer
-def test_scale_and_condition_do_not_matter(Single, init):
+def test_scale_and_condition_do_not_matter(Single):
     S = sparse_uniform(10_000, 4, rng=0)
 
     def error(A):
         X = S @ A.T
-        return permutation_error(S, Single(4, init=init, random_state=0).fit(X).transform(X))
+        return permutation_error(S, Single(4, random_state=0).fit(X).transform(X))
 
     A = ill_conditioned(np.random.default_rng(0), 4, 4, 30.0)
     reference = error(A)
@@ -95,9 +93,7 @@ def test_drifting_mixtures_are_tracked_with_a_horizon(Single):
     )
     tail = slice(-n // 10, None)
     errors = [
-        permutation_error(
-            S[tail], Single(2, init="random", horizon=horizon, random_state=0).partial_fit_transform(X)[tail]
-        )
+        permutation_error(S[tail], Single(2, horizon=horizon, random_state=0).partial_fit_transform(X)[tail])
         for horizon in (1000, None)
     ]
     assert errors[0] < 0.02
@@ -107,61 +103,74 @@ def test_drifting_mixtures_are_tracked_with_a_horizon(Single):
 @single_layer
 def test_average_is_read_out_and_does_not_touch_the_running_outputs(Single):
     _, X = mixtures(2000, 3)
-    with_average, without = (Single(3, init="random", average=average, random_state=0) for average in (True, False))
+    with_average, without = (Single(3, average=average, random_state=0) for average in (True, False))
     assert np.array_equal(with_average.partial_fit_transform(X), without.partial_fit_transform(X))
     assert not np.allclose(with_average.transform(X), without.transform(X))
-
-
-@pytest.mark.parametrize("precondition", [None, "scale"])
-@single_layer
-def test_local_networks_start_from_the_offline_solution_too(Single, precondition):
-    """At small rates the paper's rules stay where BatchNICA put them, in the paper's own units."""
-    S = sparse_uniform(T, 3, rng=0)
-    X, A = mix(S, 20 * bionica.datasets.paper_mixing("d3"))
-    network = Single(3, precondition=precondition, eta0=1e-9, decay=0.0, random_state=0).fit(X)
-    assert permutation_error(S, network.transform(X)) < 1e-3
-    assert bionica.metrics.amari_distance(network.components_ @ A) < 0.02
-    assert network.local_
-    assert not network.online_
-    if Single is bionica.InterneuronNICA and precondition is None:  # appendix A: W_xy = P A'
-        best = min(np.abs(network.W_xy_ - A.T[list(order)]).max() for order in itertools.permutations(range(3)))
-        assert best < 0.5
 
 
 @single_layer
 def test_scale_makes_the_local_network_indifferent_to_units(Single):
     _, X = mixtures(20_000, 3)
     units = np.array([1.0, 255.0, 1e-3])
-    networks = [Single(3, precondition="scale", init="random", random_state=0).fit(X * u) for u in (1.0, 4.0, units)]
+    networks = [Single(3, precondition="scale", random_state=0).fit(X * u) for u in (1.0, 4.0, units)]
     outputs = [network.transform(X * u) for network, u in zip(networks, (1.0, 4.0, units), strict=True)]
     np.testing.assert_allclose(outputs[1], outputs[0], rtol=1e-9)
-    np.testing.assert_allclose(outputs[2], outputs[0], rtol=1e-6, atol=1e-9)
+    # 255 and 1e-3 round differently, and the search from random weights amplifies rounding.
+    np.testing.assert_allclose(outputs[2], outputs[0], rtol=1e-6, atol=1e-7)
 
 
-def test_energy_guard_goes_back_and_slows_down():
-    """With a rate that is far too large and no other guard, the weights are restored and the rate is lowered."""
-    _, X = mixtures(20_000, 10)
-    network = bionica.InterneuronNICA(10, init="random", eta0=0.45, decay=0.0, guards=("energy",), random_state=0)
-    network.partial_fit(X)
-    assert network.repairs_["energy"] > 0
-    assert 1 / 16 <= network._state.inp.brake[0] < 1
-    assert np.isfinite(network.transform(X)).all()
+@pytest.mark.parametrize("precondition", [None, "scale"])
+@single_layer
+def test_local_defaults_apply_where_neither_eta0_nor_decay_is_named(Single, precondition):
+    """The same bits as with the setting of the docstring's Notes; naming a rate brings back the paper's means and tau."""
+    d = 3
+    two = Single is bionica.TwoCompartmentNICA
+    eta0, tau = ((0.06, 0.3) if precondition == "scale" else (0.0375 / d, 0.19 / d)) if two else (0.02, None)
+    tuned = {"eta0": eta0, "decay": 1e-4 if two else 2e-4, "mean_window": 300} | ({"tau": tau} if two else {})
+    paper = {"eta0": 0.01, "decay": 1e-3}
+    _, X = mixtures(2000, d)
+
+    def outputs(**params):
+        return Single(d, precondition=precondition, random_state=0, **params).partial_fit_transform(X)
+
+    assert np.array_equal(outputs(), outputs(**tuned))
+    assert np.array_equal(outputs(mean_window=50), outputs(**tuned | {"mean_window": 50}))
+    assert not np.array_equal(outputs(**paper), outputs(**paper, mean_window=300))
+    if two:
+        assert np.array_equal(outputs(tau=0.5), outputs(**tuned | {"tau": 0.5}))
+        assert np.array_equal(outputs(**paper), outputs(**paper, tau=0.8))
+
+
+@pytest.mark.parametrize("d", [3, 10])
+@pytest.mark.parametrize("precondition", [None, "scale"])
+@single_layer
+def test_local_networks_separate_most_random_matrices(Single, precondition, d):
+    """Five matrices beyond those that the setting was chosen on; the benchmark local_networks.py has the rates of success."""
+    separated = 0
+    for seed in range(100, 105):
+        rng = np.random.default_rng([d, seed])
+        A = rng.standard_normal((d, d))
+        S = sparse_uniform(100_000 + HELD_OUT, d, rng=rng)
+        X = S @ A.T
+        network = Single(d, precondition=precondition, random_state=seed).partial_fit(X[:-HELD_OUT])
+        separated += permutation_error(S[-HELD_OUT:], network.transform(X[-HELD_OUT:])) < 0.05
+    assert separated >= 3
 
 
 def test_float32_stays_positive_definite():
     _, X = mixtures(200_000, 3, dtype=np.float32)
-    network = bionica.TwoCompartmentNICA(3, init="random", random_state=0)
+    network = bionica.TwoCompartmentNICA(3, random_state=0)
     for _ in range(10):
         network.partial_fit(X)
     eigenvalues = np.linalg.eigvalsh(network._state.inp.R.astype(float))
-    assert network._state.inp.R.dtype == np.float32
+    assert network._state.W_xz.dtype == np.float32
     assert 0.5 < eigenvalues[0] <= eigenvalues[-1] < 2
 
 
 def test_what_the_network_is():
     _, X = mixtures(500, 3)
     natural = bionica.InterneuronNICA(3, n_interneurons=5, random_state=0).fit(X)
-    assert (natural.online_, natural.local_, natural.nonnegative_, natural.n_neurons_) == (False, False, True, 8)
+    assert (natural.online_, natural.local_, natural.nonnegative_, natural.n_neurons_) == (True, False, True, 8)
     published = bionica.TwoCompartmentNICA.as_published("d3", random_state=0).fit(X)
     assert (published.online_, published.local_, published.nonnegative_, published.n_neurons_) == (True, True, True, 3)
     nsm = bionica.TwoLayerNSM(3, random_state=0).fit(X)
@@ -182,7 +191,7 @@ def test_waiting_network(Single, tmp_path):
     loaded = bionica.load(tmp_path / "model")
     assert loaded.n_samples_seen_ == 110
     assert same_bits(loaded.partial_fit(X[110:]), network.partial_fit(X[110:]))
-    assert same_bits(network, Single(3, random_state=0, init="random").fit(X))
+    assert same_bits(network, Single(3, random_state=0).fit(X))
 
 
 @single_layer

@@ -31,12 +31,12 @@ KINDS = {
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("kind", KINDS)
-def test_loading_and_going_on_is_never_stopping(Network, kind, dtype, tmp_path):
+def test_loading_and_going_on_is_never_stopping(Neural, kind, dtype, tmp_path):
     _, X = mixtures(300, 3, 4, dtype=dtype)
-    network = online(Network, 3, random_state=0, **KINDS[kind]).partial_fit(X[:150])
+    network = online(Neural, 3, random_state=0, **KINDS[kind]).partial_fit(X[:150])
     network.save(tmp_path / "model")
     loaded = bionica.load(tmp_path / "model")
-    assert type(loaded) is Network
+    assert type(loaded) is Neural
     assert same_bits(loaded, network)
     assert np.array_equal(loaded.transform(X), network.transform(X))
     assert same_bits(loaded.partial_fit(X[150:]), network.partial_fit(X[150:]))
@@ -53,8 +53,9 @@ def test_every_kind_of_state(tmp_path):
     for network in (
         bionica.NonnegativePCA(2, random_state=0).fit(X),
         bionica.NonnegativePCA(2, whiten=False, random_state=0).fit(white),
-        bionica.InterneuronNICA(3, init=init, random_state=0).fit(X),
-        bionica.InterneuronNICA(2, n_interneurons=4, decoupled=True, random_state=np.random.RandomState(0)).fit(X),
+        bionica.InterneuronNICA(3, init=init, precondition=None, random_state=0).fit(X),
+        bionica.InterneuronNICA(2, n_interneurons=4, random_state=np.random.RandomState(0)).fit(X),
+        bionica.TwoCompartmentNICA(2, horizon=100, random_state=0).fit(X),
     ):
         network.save(tmp_path / "model")
         loaded = bionica.load(tmp_path / "model")

@@ -175,6 +175,8 @@ def test_an_abrupt_change_is_followed_with_a_horizon_and_reported_without(k):
         without = StreamingNICA(3, random_state=0).fit(X)
     assert without.change_detected_
     assert without.repairs_["restart"] == 0
+    assert not without.diagnose(X).ok
+    assert "set horizon=" in str(without.diagnose(X))
 
 
 def test_sound_streams_are_not_reported():

@@ -31,12 +31,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg.blas import get_blas_funcs
 
+from ..networks.frozen import WIDE
 from ..networks.guards import EVERY
 from ..networks.rule import Rule
 
 #: Where blocks pay: so many inputs at least, weights from them that no longer lie in cache, so many samples in a call
 #: (measured: benchmarks/wide.py).
-INPUTS, SYNAPSES, SAMPLES = 1000, 2**18, 8
+INPUTS, SYNAPSES, SAMPLES = WIDE, 2**18, 8
 #: A block has so many bytes at most (but 8 samples).
 BLOCK_BYTES = 2**28
 

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from .._compat.dask import block_type
 from ..offline.chunked import ChunkedRows, linear_map
+from ..offline.outliers import Limit, is_inlier
 from ..offline.whitening import Moments, moments
 from ._exceptions import check_finite
 
@@ -112,12 +113,14 @@ def _of_finite(block: Array, function: Callable[[Array], Array], name: str, bloc
 class DaskRows(ChunkedRows):
     """The rows x of a Dask array, or matrix @ x; `name` is the estimator that errors name.
 
+    matrix @ x is 0 for an outlier, if `limit` is given.
+
     Iterating gives the blocks one after the other and holds one in memory; slices and index arrays give rows, all as NumPy
     arrays. NaN and infinity raise ValueError. `fold` sums over the blocks on the scheduler that the user has chosen.
     """
 
-    def __init__(self, array: Any, name: str, matrix: Array | None = None) -> None:
-        self.array, self.name, self.matrix = array, name, matrix
+    def __init__(self, array: Any, name: str, matrix: Array | None = None, limit: Limit | None = None) -> None:
+        self.array, self.name, self.matrix, self.limit = array, name, matrix, limit
         n_columns = int(array.shape[1]) if matrix is None else len(matrix)
         self.shape, self.dtype = (int(array.shape[0]), n_columns), array.dtype
         self._blocks = list(array.to_delayed().ravel())
@@ -133,20 +136,19 @@ class DaskRows(ChunkedRows):
             check_finite(block, first, self.name)
             first += len(block)
             if len(block):
-                yield block if self.matrix is None else linear_map(block, self.matrix)
+                yield block if self.matrix is None else mapped_inliers(block, self.matrix, self.limit)
 
     def __getitem__(self, rows: slice | Array) -> Array:
         array = self.array
         if self.matrix is not None:  # mapped before rows are taken: matrix @ x may be much shorter than x
             chunks, meta = (array.chunks[0], (len(self.matrix),)), np.empty((0, 0), self.dtype)
-            array = array.map_blocks(
-                partial(linear_map, matrix=self.matrix), dtype=self.dtype, chunks=chunks, meta=meta
-            )
+            image = partial(mapped_inliers, matrix=self.matrix, limit=self.limit)
+            array = array.map_blocks(image, dtype=self.dtype, chunks=chunks, meta=meta)
         return np.asarray(array[rows].compute())
 
-    def image(self, matrix: Array) -> "DaskRows":
-        """Return the rows matrix @ x, computed whenever a block is read."""
-        return DaskRows(self.array, self.name, matrix)
+    def image(self, matrix: Array, limit: Limit | None = None) -> "DaskRows":
+        """Return the rows matrix @ x, or 0 if x is an outlier; they are computed whenever a block is read."""
+        return DaskRows(self.array, self.name, matrix, limit)
 
     def __array__(self, *_: Any, **__: Any) -> Array:
         raise TypeError(
@@ -158,15 +160,48 @@ class DaskRows(ChunkedRows):
         from dask import delayed
 
         each, joined = delayed(_of_image, pure=False), delayed(_joined, pure=False)
-        given = [delayed(a, pure=False, traverse=False) for a in (self.matrix, *arguments)]  # sent once to each worker
+        given = [
+            delayed(a, pure=False, traverse=False) for a in (self.matrix, self.limit, *arguments)
+        ]  # sent once to each worker
         results = (each(of_block, block, *given) for block in self._blocks)
         total: T = reduce(partial(joined, join), results).compute()
         return total
 
 
-def _of_image(of_block: Callable[..., T], block: Array, matrix: Array | None, *arguments: Any) -> T:
+class SequentialRows(ChunkedRows):
+    """The rows of a `DaskRows`, with one block in memory at a time."""
+
+    def __init__(self, rows: DaskRows) -> None:
+        self.rows, self.shape, self.dtype = rows, rows.shape, rows.dtype
+
+    def fold(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
+        """Return ``of_block(block, *arguments)`` for one block after the other, joined in order."""
+        return reduce(join, (of_block(block, *arguments) for block in self.rows))
+
+    def __getitem__(self, rows: slice | Array) -> Array:
+        """Return rows in ascending order."""
+        wanted = np.arange(self.shape[0])[rows]
+        parts, first = [], 0
+        for block in self.rows:
+            low, high = np.searchsorted(wanted, [first, first + len(block)])
+            parts.append(block[wanted[low:high] - first])
+            first += len(block)
+        return np.concatenate(parts)
+
+
+def mapped_inliers(X: Array, matrix: Array, limit: Limit | None) -> Array:
+    """matrix @ x for the rows x of X, and 0 for outliers."""
+    Z = linear_map(X, matrix)
+    if limit is not None:
+        Z[~is_inlier(X, limit)] = 0
+    return Z
+
+
+def _of_image(
+    of_block: Callable[..., T], block: Array, matrix: Array | None, limit: Limit | None, *arguments: Any
+) -> T:
     with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are reported after all blocks are summed
-        return of_block(block if matrix is None else linear_map(block, matrix), *arguments)
+        return of_block(block if matrix is None else mapped_inliers(block, matrix, limit), *arguments)
 
 
 def _joined(join: Callable[[T, T], T], a: T, b: T) -> T:

@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from .._compat.sklearn import safe_indexing
 from . import _diagnosis_sentences as findings
 from ._dask import is_dask
+from ._diagnosis_outliers import screen
 from ._plots import EDGES, plot_diagnosis
 
 __all__ = ["EDGES", "Diagnosable", "Diagnosis", "diagnose"]
@@ -52,7 +53,14 @@ class Diagnosis:
     histogram : ndarray of shape (n_components, 100)
         Share of the samples between neighbours of `EDGES`, for each linear output in its standard deviations.
     n_samples, n_samples_given : int
-        Rows that were used, and rows of X; if fewer were used, they were evenly spaced.
+        Rows that were used, and rows of X. At most 100,000 are used, evenly spaced, without the outliers.
+    outliers, outlier_share : ndarray of int, float
+        The few rows of X (at most 1 %) that hold more than half of the variance of a mixture or of an output, and the largest
+        share that they hold. All other numbers are computed without them.
+    constant : tuple of int
+        Mixtures that have the same value in all samples.
+    changed : bool
+        Whether the estimator noticed, while it learned, that the mixing changed (`change_detected_`).
     """
 
     negativity: float
@@ -72,6 +80,10 @@ class Diagnosis:
     histogram: Floats
     n_samples: int
     n_samples_given: int
+    outliers: NDArray[np.intp]
+    outlier_share: float
+    constant: tuple[int, ...]
+    changed: bool
 
     @property
     def largest_correlation(self) -> tuple[float, tuple[int, int]]:
@@ -178,6 +190,9 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
     index = rows
     if is_dask(data):  # one pass over its blocks collects these rows
         data, index = data[rows].compute(), np.arange(n)
+    screened = screen(lambda part: _finite(safe_indexing(data, index[part]), rows[part]), n, step, W)
+    outliers, (rows, index) = rows[screened.is_outlier], (kept[~screened.is_outlier] for kept in (rows, index))
+    n = len(rows)
     U, Y, U0 = np.empty((n, d)), np.empty((n, d)), np.empty((n, len(W0)))
     moments = np.zeros((3, 2, k))  # means and sums of squares about them: of x, x - M y and x - M u
     for start in range(0, n, step):
@@ -216,6 +231,10 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         histogram=np.stack([np.histogram(column, EDGES)[0] / n for column in _ratio(U, u_std).T]),
         n_samples=n,
         n_samples_given=shape[0],
+        outliers=outliers,
+        outlier_share=screened.share,
+        constant=screened.constant,
+        changed=bool(getattr(estimator, "change_detected_", False)),
     )
 
 

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
+from ._exceptions import CHANGED
+
 if TYPE_CHECKING:
     from ._diagnosis import Diagnosis
 
@@ -53,6 +55,17 @@ def looks_right(found: "Diagnosis") -> str:
 
 def problems(found: "Diagnosis") -> Iterator[str]:
     """What speaks against the fit, the gravest first."""
+    if found.changed:
+        yield f"the mixtures changed while it learned: {CHANGED}."
+    others = list(_problems_without_outliers(found))
+    if others and len(found.outliers):  # they have affected the fit
+        yield (
+            _outliers(found) + "; the fit may follow such outliers: remove them from X and fit again, or use BatchNICA."
+        )
+    yield from others
+
+
+def _problems_without_outliers(found: "Diagnosis") -> Iterator[str]:
     surplus = list(_surplus(found))
     # A silent output or a duplicate leaves a direction of X unexplained, which says nothing about the number of sources.
     yield from surplus or _wrong_count(found)
@@ -82,10 +95,36 @@ def problems(found: "Diagnosis") -> Iterator[str]:
 
 def notes(found: "Diagnosis") -> Iterator[str]:
     """What to know besides."""
+    if len(found.outliers) and not list(_problems_without_outliers(found)):
+        yield (_outliers(found) + "; the fit does not follow such outliers, but check how they were measured.")
+    if found.constant:
+        yield (
+            f"{_listed('mixture', found.constant)} constant: such a sensor tells nothing about the sources; check whether it is "
+            "connected, or leave it out."
+        )
     if found.drift is not None and found.drift > DRIFT:
         yield f"the outputs changed by {found.drift:.0%} since `before`: still learning, or the mixture drifts."
     if found.n_samples < FEW_SAMPLES:
         yield f"{found.n_samples} samples are few to judge by: pass {FEW_SAMPLES} or more."
+
+
+def _outliers(found: "Diagnosis") -> str:
+    """Which samples hold most of the variance."""
+    n = len(found.outliers)
+    first = ", ".join(map(str, found.outliers[:5])) + (", ..." if n > 5 else "")
+    which = f"sample {first} holds" if n == 1 else f"{n} samples ({first}) hold"
+    share = "more than 99 %" if found.outlier_share > 0.99 else f"{100 * found.outlier_share:.0f} %"
+    return f"{which} {share} of the variance of a mixture or an output"
+
+
+def _listed(noun: str, indices: Collection[int]) -> str:
+    """Return "mixtures 1, 2 and 4 are", at most five of them."""
+    first = list(map(str, indices))[:5]
+    if len(indices) == 1:
+        return f"{noun} {first[0]} is"
+    if len(indices) > 5:
+        return f"{len(indices)} {noun}s ({', '.join(first)}, ...) are"
+    return f"{noun}s {', '.join(first[:-1])} and {first[-1]} are"
 
 
 def _surplus(found: "Diagnosis") -> Iterator[str]:

@@ -16,10 +16,12 @@ power : float, default=1.0
 
 _SELF_SCALING_RATES = """\
 eta0 : float or callable, default=None
-    Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule. None, with
-    `decay` None too: rates that fit the number of sources and the start (natural steps), else eta0={eta0}.
+    Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule. None: 0.05 with
+    natural steps (the eta of `bionica.networks.natural_input`; 0.2 diverges). Local networks: see Notes if `decay` is None too,
+    else {eta0}.
 decay : float, default=None
-    The rate at sample t is ``eta0 / (1 + decay * t) ** power``. None: see `eta0`; else decay={decay}.
+    The rate at sample t is ``eta0 / (1 + decay * t) ** power``. None: 0 with natural steps. Local networks: see Notes if `eta0`
+    is None too, else {decay}.
 power : float, default=1.0
     See `decay`; 1 in the paper."""
 
@@ -49,22 +51,19 @@ _BEYOND = """\
 precondition : {{"natural", "scale"}} or None, default="natural"
     What the learning rule does with its input. "natural": natural-gradient steps, which work whatever the mixing matrix and the
     scale; not a local rule (`bionica.networks.natural_input`). "scale": every mixture over its running root mean square, which an
-    input neuron can do by itself. None: the paper's rule. With the last two, mind the scale and the condition of the mixtures.
+    input neuron can do by itself. None: the paper's rule. The last two are strictly local, and depend on the condition of the
+    mixing matrix; None depends on its scale too.
 average : bool, default=True
     Whether `transform` reads out with weights averaged over the samples. `partial_fit_transform` always uses the
     unaveraged weights.
-init : {{"batch", "random"}} or dict, default="batch"
-    Where it starts. "batch": `fit` starts at the offline solution on `init_samples` samples, spread evenly over X (with a
-    horizon: on the first of them); a stream (`partial_fit`, `learn_one`) starts as with "random". "random": random weights; a
-    natural network is silent for its first 100 + 20 d samples, from which it takes the scale and the leading directions of its
-    input, and then learns from them too (`transform` meanwhile reads out with the random weights that it would start from). A
-    dict: arrays by the paper's names, {names}; those that are not given are random. They are copied.
-init_samples : int, default=100000
-    See `init`. `fit` holds this many samples in float64. With 1000 mixtures or more, no more than 256 MB of them (but 4 d + 20)
-    are used, by `fit` and by a stream.
+init : "random" or dict, default="random"
+    Where it starts. "random": random weights; a natural network is silent for its first 100 + 20 d samples (if they take more than
+    256 MB: fewer, but 4 d + 20), from which it takes the scale and the leading directions of its input, and then learns from them
+    too (`transform` meanwhile reads out with the random weights that it would start from). A dict: arrays by the paper's names,
+    {names}; those that are not given are random. They are copied.
 horizon : int, default=None
     For mixtures that change: what the network remembers of its input, how it averages, and the smallest learning rate reach back
-    about this many samples. None: it weighs all samples, and ends at rest."""
+    about this many samples. Natural networks also start anew after an abrupt change. None: it weighs all samples alike."""
 
 _REST = """\
 guards : bool or collection of str, default=True

@@ -5,6 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+#: What a change of the mixtures means, in warnings and in `diagnose`.
+CHANGED = (
+    "outputs became far more negative, or their size changed, compared with the past, and past and present are averaged. If the "
+    "mixing changes, set horizon= to the number of samples to remember; if sensors failed for a while, fit without these samples"
+)
+
 
 class DivergenceError(ArithmeticError):
     """A network whose outputs or weights left the range of its numbers.

@@ -1,7 +1,8 @@
 """Networks that start from a first block of samples: its scale, its leading directions, the number of sources.
 
 Such a network collects `_n_start` samples. It is silent meanwhile (its outputs are zero), then starts and learns from them too.
-When it starts depends on the number of samples alone, not on how they are cut into calls.
+When it starts depends on the number of samples alone, not on how they are cut into calls. If `fit` has fewer samples than that, it
+starts from all of them.
 """
 
 from abc import abstractmethod
@@ -72,6 +73,14 @@ class FirstBlock(OnlineNICA):
     def _begin(self, X: Array, rng: np.random.RandomState) -> None:
         if not self._waits():
             super()._begin(X, rng)
+        elif len(X) < self._n_start(X.shape[1]):  # no more samples will come: start from these
+            rows = X[:]
+            check_finite(rows, 0, type(self).__name__)
+            self._start_seed = self._new_seed()
+            self._adopt(self._started(rows))
+
+    def _new_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _n_start(self, k: int) -> int:
         """Return the length of the first block of k mixtures."""
@@ -86,7 +95,7 @@ class FirstBlock(OnlineNICA):
             X = X[order]
         known: Array = vars(self).get("_waiting", np.empty((0, X.shape[1]), X.dtype))
         if "_start_seed" not in vars(self):
-            self._start_seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+            self._start_seed = self._new_seed()
         missing = self._n_start(X.shape[1]) - len(known)
         if keep and self.n_components == "auto" and (len(known) or len(X) < missing):
             raise ValueError(

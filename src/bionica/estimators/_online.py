@@ -181,6 +181,11 @@ class OnlineNICA(Diagnosable, Streaming):
         return np.linalg.pinv(self.components_)
 
     @property
+    def change_detected_(self) -> bool:
+        """Whether the mixing changed while it learned, without a horizon to follow it. Networks that do not watch say False."""
+        return self._changed(self._fitted_state())
+
+    @property
     def repairs_(self) -> dict[str, int]:
         """How often each guard acted, and how many samples were regularised or did not settle."""
         return dict(zip(REPAIRS, map(int, self._fitted_state().repairs), strict=True))

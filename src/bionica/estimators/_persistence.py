@@ -24,7 +24,7 @@ from ._base import Estimator
 from ._online import OnlineNICA
 
 #: How a single-layer network started, and the type that JSON gives back.
-_START: dict[str, type] = {"_offline_start": bool, "_start_seed": int}
+_START: dict[str, type] = {"_start_seed": int}
 _CALLABLE = {"callable": True}
 
 Array = NDArray[Any]

@@ -1,7 +1,6 @@
 """Where a natural network starts: the projection of its input, and weights that are a rotation of it.
 
-From a block of mixtures come F, the noncentered whitening onto the d leading directions, and V, the d x d rotation that makes the
-outputs V F x nonnegative: the offline solution (`batch.rotation`) or a random one.
+From a first block of mixtures come F, the noncentered whitening onto the d leading directions, and a random d x d rotation V.
 """
 
 from typing import Any, NamedTuple
@@ -11,7 +10,6 @@ from numpy.typing import NDArray
 
 from ..offline.chunked import linear_map
 from ..offline.gram_whitening import largest, whiten_rows, wider_than_long
-from ..offline.rotation import rotate
 from ..offline.whitening import Spectrum, Whitening, count_sources, moments, whitening
 from ._exceptions import DivergenceError
 
@@ -19,14 +17,12 @@ Array = NDArray[Any]
 
 
 class Start(NamedTuple):
-    """F (d, k), its right inverse (k, d), the rotation V (d, d), and the first and second moments of u and of [V u]_+."""
+    """F (d, k), its right inverse (k, d), the rotation V (d, d), the mean of u = F x and the number of samples."""
 
     F: Array
     inverse: Array
     V: Array
     u_bar: Array
-    y_bar: Array
-    yy: Array
     n: int
 
 
@@ -35,8 +31,27 @@ def spectrum(block: Array) -> Spectrum:
     return count_sources(_whiten(block, None)[0].eigenvalues, len(block))
 
 
-def project(block: Array, d: int) -> tuple[Array, Array, int]:
-    """F, its right inverse and the rank; directions that the block does not show are scaled like the others."""
+def without_outliers(block: Array) -> Array:
+    """The rows whose norm is at most 30 times the median norm; in units of the median of each mixture, unless it is wide."""
+    with np.errstate(all="ignore"):
+        if wider_than_long(block):
+            norm = np.sqrt(np.einsum("ij,ij->i", block, block))
+        else:
+            norm = np.linalg.norm(block / _typical(block), axis=1)
+        kept = ~(norm > 30 * np.median(norm[norm > 0])) if norm.any() else np.ones(len(norm), bool)
+    return block if kept.all() else block[kept]
+
+
+def _typical(block: Array) -> Array:
+    """The median of the nonzero absolute values of every mixture; 1 if there are none."""
+    ordered = np.sort(np.abs(block), axis=0)
+    nonzero = np.count_nonzero(ordered, axis=0)
+    middle = len(block) - np.maximum((nonzero + 1) // 2, 1)
+    return np.where(nonzero > 0, ordered[middle, np.arange(block.shape[1])], 1.0)
+
+
+def project(block: Array, d: int) -> tuple[Array, Array]:
+    """F and its right inverse; directions that the block does not show are scaled like the others."""
     found, scale = _whiten(block, d)
     F, inverse = found.matrix, found.inverse
     rank = min(found.rank, d)
@@ -45,26 +60,23 @@ def project(block: Array, d: int) -> tuple[Array, Array, int]:
         basis = np.linalg.qr(np.hstack([inverse, np.eye(block.shape[1], d)]))[0][:, rank:d]
         F = np.vstack([F, basis.T / typical])
         inverse = np.hstack([inverse, basis * typical])
-    return (F, inverse, rank) if scale == 1 else (F / scale, inverse * scale, rank)
+    return (F, inverse) if scale == 1 else (F / scale, inverse * scale)
 
 
-def begin(block: Array, d: int, rng: np.random.RandomState, *, offline: bool) -> Start:
-    """Start from a block of mixtures: at its offline solution, or at a random rotation."""
+def begin(block: Array, d: int, rng: np.random.RandomState) -> Start:
+    """Start from a block of mixtures, at a random rotation."""
     if not wider_than_long(block):
         block = np.asarray(block, dtype=np.float64)
-    F, inverse, rank = project(block, d)
+    block = without_outliers(block)
+    F, inverse = project(block, d)
     U = linear_map(block, F).astype(np.float64)
     if not np.isfinite(U).all():
         raise DivergenceError(
             f"the mixtures overflow: rescale them (largest absolute value {np.abs(block).max():.2g})", 0
         )
     V = np.linalg.qr(rng.standard_normal((d, d)))[0]
-    if offline and rank:
-        V = np.eye(d)
-        V[:rank, :rank] = rotate(U[:, :rank], rng=rng).R
     V[V @ U.mean(axis=0) < 0] *= -1  # towards the orthant
-    Y = np.maximum(U @ V.T, 0)
-    return Start(F, inverse, V, U.mean(axis=0), Y.mean(axis=0), Y.T @ Y / len(Y), len(block))
+    return Start(F, inverse, V, U.mean(axis=0), len(block))
 
 
 def _whiten(block: Array, d: int | None) -> tuple[Whitening, float]:

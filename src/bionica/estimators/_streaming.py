@@ -24,7 +24,7 @@ from ..networks.schedules import learning_rates
 from ..networks.settling.gradient import ProjectedGradient
 from ..networks.settling.pivoting import Exact
 from ._base import Estimator
-from ._exceptions import DivergenceError, check_finite
+from ._exceptions import CHANGED, DivergenceError, check_finite
 from ._initial_weights import given_weights
 
 Array = NDArray[Any]
@@ -86,7 +86,7 @@ class Streaming(Estimator):
         n, k = X.shape
         Y = np.empty((n if keep else 0, state.fired.size), dtype)
         params = self._rule_params(state, dtype)
-        unsettled = int(state.repairs[REPAIRS.index("unsettled")])
+        unsettled, changed = int(state.repairs[REPAIRS.index("unsettled")]), self._changed(state)
         rule = rule_of(state)
         if not isinstance(params, rule.Params):
             raise ValueError(
@@ -109,7 +109,15 @@ class Streaming(Estimator):
                 ConvergenceWarning,
                 stacklevel=6,
             )
+        if learn and self._changed(state) and not changed:
+            warnings.warn(
+                f"the mixtures changed before sample {int(state.t[0])}: {CHANGED}", ConvergenceWarning, stacklevel=6
+            )
         return Y
+
+    def _changed(self, state: Any) -> bool:
+        """Whether the network found that its mixtures changed, and could not follow."""
+        return False
 
     def _advance(self, state: Any, params: Any, block: Array, Y: Array, first: int, learn: bool = True) -> None:
         """Take a block of finite mixtures, C-ordered and of the state's dtype, through the network; `first` is its place in X."""

@@ -11,11 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions, fit_context
-from ..offline.chunked import linear_map
+from ..offline.chunked import ChunkedRows, linear_map
+from ..offline.outliers import Inliers, without_negative_outliers, without_outliers
 from ..offline.rotation import Rotation, rotate
-from ..offline.whitening import Spectrum, Whitening, count_sources, refine
+from ..offline.whitening import Moments, Spectrum, Whitening, count_sources, refine
 from ._base import Estimator, set_parameters
-from ._dask import DaskRows, map_rows, moments_of, validated_rows
+from ._dask import DaskRows, map_rows, mapped_inliers, moments_of, validated_rows
 from ._diagnosis import Diagnosable
 from ._persistence import Record
 from ._plots import plot_spectrum
@@ -47,6 +48,9 @@ class BatchNICA(Diagnosable, Estimator):
         The descent ends when its next step rotates no pair of outputs by more than `tol` radians. None is 0.03 times
         n_samples ** -0.5, a small part of the statistical error (held-out error within 4 % of that with tol=1e-9, on the
         problems of benchmarks/batch.py).
+    robust : bool, default=True
+        Whether to leave outliers out of the fit: samples far beyond the tail of all the others (see `n_outliers_`). Set it to
+        False if a source is active in 1 % of the samples or fewer, because its samples may look like outliers.
     random_state : int, RandomState instance or None, default=None
         For the rows of the first search and its starts.
 
@@ -59,7 +63,7 @@ class BatchNICA(Diagnosable, Estimator):
     whitening_ : ndarray of shape (n_components, n_features)
         F; `components_` is a rotation of it.
     mean_ : ndarray of shape (n_features,)
-        Mean of the data (not removed; for information).
+        Mean of the data without outliers (not removed; for information).
     negativity_ : float
         Share of the output energy outside the nonnegative orthant, before outputs are clipped at 0. Near 0 the model fits;
         above 0.02 a ConvergenceWarning says that it does not.
@@ -73,7 +77,11 @@ class BatchNICA(Diagnosable, Estimator):
     n_restarts_ : int
         Starts after the first.
     n_samples_seen_ : int
-        Number of samples of the fit.
+        Number of samples of the fit, outliers included.
+    n_outliers_ : int
+        Number of samples that the fit left out because their Mahalanobis distance is far beyond what the distances of the
+        other samples predict. It is 0 for sound data, heavy tails (exponential, gamma, sparse) included; see Notes.
+        `transform` treats these samples like all others, and `diagnose` names them.
     n_features_in_ : int
         Number of features.
 
@@ -82,6 +90,13 @@ class BatchNICA(Diagnosable, Estimator):
     The first start is accepted if its negativity is what independent sources with the same margins would show at this sample
     size (0.01 to 3 times). Otherwise starts are added until the best negativity has been found twice. If `n_init` starts do
     not achieve this, a ConvergenceWarning says that the result may be a local minimum.
+
+    Outliers are at most 0.5 % of the samples, of 200 or more. They are searched for only if some sample is much farther out than
+    the quantiles of all distances predict (`bionica.offline.outliers`). Without such a sample the result has the same bits as
+    with ``robust=False``, for 10 to 30 % more time. Measured at 100,000 samples and d = 3 and 10, on average over seeds: with one
+    sample times 1e6 or 1e12, or 1 of 1,000 times 1e3 to 1e12 or replaced by Gaussian noise, the error is at most 1.4 times that
+    of the clean data. Outliers of the size of the tail of heavy-tailed sources are not recognised: samples times 10 or 30 (up to
+    5 times), or the same error of 10 standard deviations in one mixture of 1 of 1,000 samples (up to 120 times).
 
     Besides X, memory holds one array of n_samples x n_components (the result of `fit_transform`) and at most a third of its
     rows again: 2.6 copies of X in all, measured at 100,000 x 100.
@@ -111,6 +126,7 @@ class BatchNICA(Diagnosable, Estimator):
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither"), None],
+        "robust": ["boolean"],
         "random_state": ["random_state"],
     }
 
@@ -125,6 +141,7 @@ class BatchNICA(Diagnosable, Estimator):
         "n_iter_": int,
         "n_restarts_": int,
         "n_samples_seen_": int,
+        "n_outliers_": int,
     }
 
     def __init__(
@@ -134,6 +151,7 @@ class BatchNICA(Diagnosable, Estimator):
         n_init: int = 10,
         max_iter: int = 500,
         tol: float | None = None,
+        robust: bool = True,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         set_parameters(self, locals())
@@ -168,35 +186,55 @@ class BatchNICA(Diagnosable, Estimator):
         """Fit; return X as validated, and its whitened rows, which the caller may overwrite."""
         rng = check_random_state(self.random_state)
         rows = validated_rows(self, X, min_samples=2)
-        found, spectrum, mean = self._whiten(rows)
-        Z: Any = rows.image(found.matrix) if isinstance(rows, DaskRows) else linear_map(rows, found.matrix)
-        rotation = rotate(Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng)
+        inliers, seen = self._inliers(rows)
+        found, spectrum, Z, rotation = self._solve(rows, inliers, seen, rng)
+        if isinstance(inliers, Inliers):
+            inliers, seen = without_negative_outliers(inliers, rotation.R @ found.matrix)
+            found, spectrum, Z, rotation = self._solve(rows, inliers, seen, rng)
 
         mixing = found.inverse @ rotation.R.T
         order = np.argsort(-np.sum(mixing**2, axis=0), kind="stable")
         self.components_ = (rotation.R @ found.matrix)[order].astype(rows.dtype)
         self.mixing_ = mixing[:, order].astype(rows.dtype)
         self.whitening_ = found.matrix.astype(rows.dtype)
-        self.mean_ = mean
+        self.mean_ = seen.mean
         self.spectrum_ = spectrum
-        # y has unit covariance, so its energy is d + |F <x>|^2.
-        self.negativity_ = 2 * rotation.objective / (len(found.matrix) + float(np.sum((found.matrix @ mean) ** 2)))
+        # y has unit covariance without outliers, so its energy is d + |F <x>|^2. The objective is a mean over all rows.
+        energy = len(found.matrix) + float(np.sum((found.matrix @ seen.mean) ** 2))
+        self.negativity_ = 2 * rotation.objective * (rows.shape[0] / inliers.shape[0]) / energy
         self.ambiguity_ = rotation.ambiguity
         self.n_iter_ = rotation.n_iter
         self.n_restarts_ = rotation.n_starts - 1
         self.n_samples_seen_ = rows.shape[0]
+        self.n_outliers_ = rows.shape[0] - inliers.shape[0]
         self._warn(rotation)
         return rows, Z
 
-    def _whiten(self, X: Array | DaskRows) -> tuple[Whitening, Spectrum, Array]:
+    def _inliers(self, X: Array | DaskRows) -> tuple[Array | ChunkedRows, Moments]:
+        """The rows of X that take part in the fit, and their moments."""
         seen = moments_of(X)
-        d = None if self.n_components is None or self.n_components == "auto" else int(self.n_components)
-        found = whitening_or_error(seen, d, tol=None, precision=X.dtype)
+        return without_outliers(X, seen, self._given_number()) if self.robust else (X, seen)
+
+    def _given_number(self) -> int | None:
+        return None if self.n_components is None or self.n_components == "auto" else int(self.n_components)
+
+    def _solve(
+        self, X: Array | DaskRows, inliers: Array | ChunkedRows, seen: Moments, rng: np.random.RandomState
+    ) -> tuple[Whitening, Spectrum, Any, Rotation]:
+        """The whitening of the inliers, its spectrum, the whitened rows of X (0 for outliers), and their rotation."""
+        found = whitening_or_error(seen, self._given_number(), tol=None, precision=X.dtype)
         spectrum = count_sources(found.eigenvalues, seen.n)
         if self.n_components == "auto":
             d = spectrum.n_sources
             found = found._replace(matrix=found.matrix[:d], inverse=found.inverse[:, :d])
-        return refine(X, found), spectrum, seen.mean
+        found = refine(inliers, found)
+        limit = inliers.limit if isinstance(inliers, Inliers) else None
+        Z: Any
+        if isinstance(X, DaskRows):
+            Z = X.image(found.matrix, limit)
+        else:
+            Z = mapped_inliers(X, found.matrix, limit)  # a row of zeros has no effect on the rotation
+        return found, spectrum, Z, rotate(Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng)
 
     def _warn(self, rotation: Rotation) -> None:
         """Warn about what a user must know before trusting the sources."""

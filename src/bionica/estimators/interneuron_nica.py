@@ -16,17 +16,19 @@ from ._base import set_parameters
 from ._docstrings import documented
 from ._initial_weights import guard_seed, orthonormal_rows
 from ._online import Array, weights
-from ._single_layer import SingleLayerNICA
+from ._single_layer import AVERAGING, LocalSetting, SingleLayerNICA
 from ._start import Start
 
 
-@documented("W_xy, W_yn, W_ny", means=" For the paper's rule; natural steps have\n    `horizon`.")
+@documented(
+    "W_xy, W_yn, W_ny", means=" Where None means a\n    window: see Notes. Natural steps have `horizon` instead."
+)
 class InterneuronNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of neurons with interneurons (Algorithm 1).
 
-    Nonnegative outputs, one sample at a time, no tuning: at its defaults it takes natural-gradient steps from the offline solution
+    Nonnegative outputs, one sample at a time, no tuning: at its defaults it takes natural-gradient steps
     (`bionica.networks.natural_interneuron`). With ``precondition=None`` it is the paper's network with its strictly local rules
-    (`bionica.networks.interneuron`), which want tuning; `as_published` has the paper's settings.
+    (`bionica.networks.interneuron`; see Notes); `as_published` has the paper's settings.
 
     Parameters
     ----------
@@ -36,9 +38,8 @@ class InterneuronNICA(SingleLayerNICA):
     n_interneurons : int, default=None
         Number of interneurons m >= d; d if None.
     decoupled : bool, default=False
-        Whether W_ny starts independently of W_yn, instead of as its transpose (a start that was computed from data, or from one
-        of the two alone, has them as transposes). Their difference then decays as the product
-        of (1 - eta_t) (appendix B).
+        Whether W_ny starts independently of W_yn, instead of as its transpose. Their difference then decays as the product
+        of (1 - eta_t) (appendix B). Not with natural steps, which need W_ny = W_yn'.
     {common_parameters}
 
     Attributes
@@ -53,12 +54,19 @@ class InterneuronNICA(SingleLayerNICA):
     --------
     TwoCompartmentNICA : the paper's other network.
 
+    Notes
+    -----
+    Strictly local networks (``precondition="scale"`` or None) need a setting of their own. If neither `eta0` nor `decay` is named,
+    they have eta0=0.02, decay=2e-4 and running means over a window of 300 samples (`mean_window`).
+    benchmarks/results/local_networks.md shows how many random mixing matrices they separate, beside the paper's settings. If `eta0`
+    or `decay` is named, the rule is the paper's in everything else too.
+
     Examples
     --------
     {examples}
     """
 
-    _own_guards: ClassVar = ("silent", "row", "spectrum", "rate", "energy")
+    _own_guards: ClassVar = ("silent", "row", "spectrum", "rate", "frozen", "restart")
     _published: ClassVar = {
         "always": {"guards": ("silent", "row", "spectrum")},
         "d3": {"eta0": 1e-2, "decay": 1e-3},
@@ -66,7 +74,6 @@ class InterneuronNICA(SingleLayerNICA):
         "images": {"eta0": 1e-3, "decay": 1e-6},
     }
     _plain_rates: ClassVar = (0.01, 0.001)
-    _share: ClassVar = 1.0
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SingleLayerNICA._parameter_constraints,
@@ -90,8 +97,7 @@ class InterneuronNICA(SingleLayerNICA):
         mean_window: int | None = None,
         precondition: str | None = "natural",
         average: bool = True,
-        init: str | dict[str, ArrayLike] = "batch",
-        init_samples: int = 100_000,
+        init: str | dict[str, ArrayLike] = "random",
         horizon: int | None = None,
         guards: bool | Iterable[str] = True,
         n_epochs: int = 1,
@@ -107,7 +113,11 @@ class InterneuronNICA(SingleLayerNICA):
         return self._from_mixtures(self._fitted_state(), self._weight("W_xy"))
 
     W_yn_ = weights("W_yn", "Weights from outputs to interneurons, (n_interneurons, n_components).")
-    W_ny_ = weights("W_ny", "Weights from interneurons to outputs, (n_components, n_interneurons).")
+
+    @property
+    def W_ny_(self) -> Array:
+        """Weights from interneurons to outputs, (n_components, n_interneurons)."""
+        return self._weight("W_ny") if hasattr(self._fitted_state(), "W_ny") else self._weight("W_yn").T.copy()
 
     @property
     def n_neurons_(self) -> int:
@@ -140,36 +150,33 @@ class InterneuronNICA(SingleLayerNICA):
         return {"W_xy": (d, k), "W_yn": (m, d), "W_ny": (d, m)}
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
-        given = X if isinstance(X, dict) else self._given_weights(self._shapes(d, k), dtype)
+        given = self._given_weights(self._shapes(d, k), dtype)
         W_xy = given.get("W_xy", orthonormal_rows(rng, d, k, dtype))
         W_yn, W_ny = self._lateral(given, d, dtype, rng)
         return interneuron.init(W_xy, W_yn, W_ny, guard_seed(rng))
-
-    def _plain_start(self, start: Start) -> dict[str, Array]:
-        # Appendix A: W_xy = P A', W_yn' W_yn = P A'A P'.
-        A = start.inverse @ start.V.T
-        d = A.shape[1]
-        lam, Q = np.linalg.eigh(A.T @ A)
-        W_yn = np.zeros((self._n_interneurons(d), d))
-        W_yn[:d] = (Q * np.sqrt(np.maximum(lam, 0))) @ Q.T
-        return {"W_xy": np.ascontiguousarray(A.T), "W_yn": W_yn}
 
     def _natural_state(self, start: Start, dtype: Any, rng: np.random.RandomState) -> Any:
         d, k = start.F.shape
         given = self._given_weights(self._shapes(d, k), np.float64)
         W_xy = given["W_xy"] @ start.inverse if "W_xy" in given else start.V
         W_yn, W_ny = self._lateral(given, d, dtype, rng)
-        inp = natural.start(start.F.astype(dtype), start.u_bar.astype(dtype), np.eye(d, dtype=dtype), start.n)
-        y_bar = start.y_bar.astype(dtype)
-        return natural_interneuron.init(inp, W_xy.astype(dtype), W_yn, W_ny, y_bar, guard_seed(rng))
+        if not np.array_equal(W_ny, W_yn.T):
+            raise ValueError(
+                "natural steps need W_ny = W_yn': use decoupled=False and give one of the two in init, or precondition=None "
+                "for the paper's rule"
+            )
+        inp = natural.start(start.F.astype(dtype), start.u_bar.astype(dtype), start.n)
+        return natural_interneuron.init(inp, W_xy.astype(dtype), W_yn, guard_seed(rng))
+
+    def _local_setting(self, d: int) -> LocalSetting:
+        return LocalSetting(eta0=0.02, decay=2e-4, mean_window=300)
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
-        dynamics, guards, window, eps = self._common_params(dtype)
+        dynamics, guards, _, eps = self._common_params(dtype)
+        average = bool(self.average)
+        if self.precondition == "natural":
+            return natural_interneuron.Params(dynamics, guards, self._memory(dtype), eps, average)
         if self.dynamics == "exact" and not state.coupled[0]:
             dynamics = ExactAsymmetric(eps)
-        averaging, average = self._averaging(), bool(self.average)
-        if self.precondition == "natural":
-            horizon = self._memory(dtype) or 0
-            return natural_interneuron.Params(dynamics, guards, horizon, eps, averaging, average)
-        scaled = self.precondition == "scale"
-        return interneuron.Params(dynamics, guards, window, eps, averaging, int(self.horizon or 0), average, scaled)
+        scaled, window = self.precondition == "scale", self._window(state.fired.size)
+        return interneuron.Params(dynamics, guards, window, eps, AVERAGING, int(self.horizon or 0), average, scaled)

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .._compat.sklearn import Interval, fit_context
-from ..offline.chunked import linear_map
+from ..offline.chunked import ChunkedRows, linear_map
+from ..offline.outliers import without_outliers
 from ..offline.whitening import Moments, Whitening, merge_moments, refine, whitening
 from ._base import Estimator
 from ._dask import map_back, map_rows, moments_of, validated_rows
@@ -56,6 +57,10 @@ class NoncenteredWhitener(Estimator):
     tol : float, default=None
         A direction counts as empty if its variance is at most `tol` times the largest, with every feature scaled to unit
         variance. None takes what rounding of the data and of the sums can produce.
+    robust : bool, default=False
+        Whether `fit` leaves outliers out of the mean and the covariance, as `BatchNICA` does: samples whose Mahalanobis distance
+        is far beyond what the distances of the other samples predict, at most 0.5 % of 200 samples or more. Without such
+        samples the result is the same. `partial_fit` cannot look back and always uses all samples.
 
     Attributes
     ----------
@@ -72,7 +77,7 @@ class NoncenteredWhitener(Estimator):
     rank_ : int
         Number of directions in which the data vary.
     n_samples_seen_ : int
-        Number of samples seen.
+        Number of samples that mean and covariance were computed from: all samples seen, without the outliers of a robust `fit`.
     n_features_in_ : int
         Number of features.
 
@@ -101,6 +106,7 @@ class NoncenteredWhitener(Estimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "tol": [Interval(Real, 0, 1, closed="left"), None],
+        "robust": ["boolean"],
     }
 
     _saved: ClassVar[dict[str, Any]] = {
@@ -117,13 +123,17 @@ class NoncenteredWhitener(Estimator):
     _whitening: Whitening | None
     _precision: np.dtype[Any]
 
-    def __init__(self, n_components: int | None = None, *, tol: float | None = None) -> None:
+    def __init__(self, n_components: int | None = None, *, tol: float | None = None, robust: bool = False) -> None:
         self.n_components = n_components
         self.tol = tol
+        self.robust = robust
 
     def _fit(self, X: npt.ArrayLike) -> None:
-        rows = validated_rows(self, X, min_samples=2)
-        seen = moments_of(rows)
+        data = validated_rows(self, X, min_samples=2)
+        rows: Array | ChunkedRows = data
+        seen = moments_of(data)
+        if self.robust:
+            rows, seen = without_outliers(data, seen, self.n_components)
         found = refine(rows, whitening_or_error(seen, self.n_components, tol=self.tol, precision=rows.dtype))
         self._moments, self._whitening, self._precision = seen, found, rows.dtype
 

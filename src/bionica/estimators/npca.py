@@ -14,9 +14,10 @@ from .._compat.sklearn import Interval, Options, StrOptions
 from ..networks import nonnegative_pca, whitening_layer
 from ..networks.schedules import Rate, learning_rates
 from ..offline.gram_whitening import largest, whiten_rows, wider_than_long
+from ..offline.outliers import find_limit, is_inlier, without_outliers
 from ..offline.whitening import merge_moments, moments, whitening
 from ._base import set_parameters
-from ._dask import blocks_of
+from ._dask import DaskRows, SequentialRows, blocks_of
 from ._docstrings import documented
 from ._exceptions import DivergenceError, check_finite
 from ._initial_weights import guard_seed, orthonormal_rows
@@ -39,9 +40,10 @@ class NonnegativePCA(OnlineNICA):
     n_components : int, default=None
         Number of sources d; the number of mixtures if None.
     whiten : {"offline", "online"} or False, default="offline"
-        How the mixtures are whitened (noncentered). "offline": `fit` computes the whitening from all the data, as the paper
-        does, and keeps it; a fresh network that starts with `partial_fit` or `learn_one` whitens online. "online": by a
-        whitening layer that learns sample by sample (that of `TwoLayerNSM`). False: they are whitened already.
+        How the mixtures are whitened (noncentered). "offline": `fit` computes the whitening from all the data but outliers
+        (see `BatchNICA`), as the paper does, and keeps it; a fresh network that starts with `partial_fit` or `learn_one`
+        whitens online. "online": by a whitening layer that learns sample by sample (that of `TwoLayerNSM`). False: they are
+        whitened already.
     whitening_eta0, whitening_decay, whitening_power : float, default=0.01, 0.01, 1.0
         Learning rate of the online whitening layer, zeta_t = whitening_eta0 / (1 + whitening_decay t) ** whitening_power.
     {common_parameters}
@@ -127,7 +129,7 @@ class NonnegativePCA(OnlineNICA):
         if self.whiten != "offline":
             return super()._offline_preprocessing()
         d = None if self.n_components is None else int(self.n_components)
-        return NoncenteredWhitener(d), clone(self).set_params(whiten=False)
+        return NoncenteredWhitener(d, robust=True), clone(self).set_params(whiten=False)
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Array | None) -> Any:
         shapes = {"W": (d, k if self.whiten is False else d)}
@@ -146,18 +148,20 @@ class NonnegativePCA(OnlineNICA):
             layer = whitening_layer.init(W_xh, given.get("W_hg", np.eye(d, dtype=dtype)))
         return nonnegative_pca.init(layer, W, guard_seed(rng))
 
-    def _offline_whitening(self, X: Array, d: int) -> Array:
+    def _offline_whitening(self, X: Array | DaskRows, d: int) -> Array:
         if isinstance(X, np.ndarray):
             check_finite(X, 0, type(self).__name__)
         if isinstance(X, np.ndarray) and wider_than_long(X):
-            found = whiten_rows(X, d)
+            limit = find_limit(X, X.std(axis=0, dtype=np.float64), d)
+            found = whiten_rows(X if limit is None else X[is_inlier(X, limit)], d)
         else:
             with np.errstate(over="ignore", invalid="ignore"):
                 seen = reduce(merge_moments, map(moments, blocks_of(X)))
             if not np.isfinite(seen.scatter).all():
                 size = max(map(largest, blocks_of(X)))
                 raise DivergenceError(f"the covariance of X overflows: rescale the mixtures (largest {size:.2g})", 0)
-            found = whitening(seen, d, precision=X.dtype)
+            rows = SequentialRows(X) if isinstance(X, DaskRows) else X
+            found = whitening(without_outliers(rows, seen, d)[1], d, precision=X.dtype)
         if found.rank == 0:
             raise ValueError(
                 f"X has no variance to whiten (n_samples={len(X)}): give samples that differ, or whiten='online'"

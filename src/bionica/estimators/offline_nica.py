@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from .._compat.sklearn import Interval, StrOptions
 from ..offline.descent_ascent import Offline, Settling, offline_interneuron, offline_two_compartment, settle
+from ..offline.outliers import without_outliers
 from ..offline.whitening import moments
 from ._base import Estimator, number_of_sources, set_parameters
 from ._dask import is_dask
@@ -49,6 +50,8 @@ class OfflineNICA(Diagnosable, Estimator):
         Stop when no weight would change by more than this share of the largest, at eta = 1.
     max_iter : int, default=1000
         Largest number of iterations.
+    robust : bool, default=True
+        Whether to leave outliers out of the fit, as `BatchNICA` does.
     random_state : int, RandomState instance or None, default=None
         Seed of the initial weights.
 
@@ -62,6 +65,8 @@ class OfflineNICA(Diagnosable, Estimator):
         L_1 or L_2 at each iteration. It need not fall monotonically: see `bionica.offline.descent_ascent`.
     n_iter_ : int
         Iterations made.
+    n_outliers_ : int
+        Samples that the fit left out as outliers.
     n_features_in_ : int
         Mixtures per sample.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -90,6 +95,7 @@ class OfflineNICA(Diagnosable, Estimator):
         "settle_steps": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "robust": ["boolean"],
         "random_state": ["random_state"],
     }
 
@@ -106,6 +112,7 @@ class OfflineNICA(Diagnosable, Estimator):
         settle_steps: int = 10_000,
         tol: float = 5e-5,
         max_iter: int = 1000,
+        robust: bool = True,
         random_state: Any = None,
     ):
         set_parameters(self, locals())
@@ -114,10 +121,14 @@ class OfflineNICA(Diagnosable, Estimator):
         data = self._validated(X, reset=True)
         d = number_of_sources(self.n_components, data.shape[1])
         with np.errstate(over="ignore", invalid="ignore"):
-            covariance = moments(data).covariance
-        if not np.isfinite(covariance).all():
+            seen = moments(data)
+        if not np.isfinite(seen.scatter).all():
             raise self._divergence("covariance of X", 0, data)
-        eigenvalues, vectors = np.linalg.eigh(covariance)
+        n_samples = len(data)
+        if self.robust:
+            inliers, seen = without_outliers(data, seen, self.n_components)
+            data = inliers[:]
+        eigenvalues, vectors = np.linalg.eigh(seen.covariance)
         # Weights outside the leading directions would never be unlearned if X does not span them.
         W = orthonormal_rows(check_random_state(self.random_state), d, d, np.float64) @ vectors[:, ::-1][:, :d].T
         found = self._run(data, W, float(eigenvalues[-1]))
@@ -135,6 +146,7 @@ class OfflineNICA(Diagnosable, Estimator):
         self.weights_ = found.weights
         self.objective_curve_ = found.objective
         self.n_iter_ = len(found.objective)
+        self.n_outliers_ = n_samples - len(data)
         W, M = found.weights.values()
         self.components_ = np.linalg.solve(M if "W_zz" in found.weights else M.T @ M, W)
         self.mixing_ = np.linalg.pinv(self.components_)
@@ -177,7 +189,14 @@ class OfflineNICA(Diagnosable, Estimator):
         """What a model file holds; see `Saved`."""
         names = ("W_xy", "W_yn") if self.network == "interneuron" else ("W_xz", "W_zz")
         weights = Record(dict, dict(zip(names, ("dk", "dd"), strict=True)))
-        return {"components_": "dk", "mixing_": "kd", "objective_curve_": "t", "n_iter_": int, "weights_": weights}
+        return {
+            "components_": "dk",
+            "mixing_": "kd",
+            "objective_curve_": "t",
+            "n_iter_": int,
+            "n_outliers_": int,
+            "weights_": weights,
+        }
 
     def _validated(self, X: ArrayLike, reset: bool) -> Array:
         if is_dask(X):

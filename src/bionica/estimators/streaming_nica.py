@@ -1,14 +1,13 @@
 """The orthant rotation behind scikit-learn's interface: nonnegative ICA of a stream, without tuning."""
 
-import warnings
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from .._compat.sklearn import Interval, StrOptions
 from ..networks import orthant_rotation, projected_rotation
+from ..networks import state as states
 from ..networks.guards import Guards
 from ..networks.rotation_state import CHANGED, averaged
 from ..networks.settling.pivoting import Exact
@@ -17,9 +16,6 @@ from ._exceptions import DivergenceError
 from ._first_block import FirstBlock
 from ._initial_weights import guard_seed, orthonormal_rows
 from ._online import Array
-
-#: The longest memory in float32, where a share of 1/n of a weight is lost to rounding if n is larger.
-SINGLE_PRECISION_HORIZON = 2**20
 
 
 class StreamingNICA(FirstBlock):
@@ -56,7 +52,7 @@ class StreamingNICA(FirstBlock):
     mixing_ : ndarray of shape (n_features, n_components)
         Its pseudoinverse: the estimated mixing matrix.
     change_detected_ : bool
-        Whether the outputs became far more negative, or many samples far larger, than they had been: the mixing has changed.
+        Without a horizon: whether the mixing changed while it learned. Said in a warning and by `diagnose` too.
     repairs_ : dict of str to int
         "restart": how often it started again after an abrupt change.
     spectrum_ : Spectrum
@@ -78,7 +74,7 @@ class StreamingNICA(FirstBlock):
     Notes
     -----
     An outlier has almost no weight: see `bionica.networks.disturbances`. A sensor that repeats the same sample for long
-    changes nothing. In float32 at most the last million samples are remembered.
+    changes nothing.
 
     Examples
     --------
@@ -117,10 +113,8 @@ class StreamingNICA(FirstBlock):
     ):
         set_parameters(self, locals())
 
-    @property
-    def change_detected_(self) -> bool:
-        """Whether the mixing has changed since the start, or since the last restart."""
-        return bool(self._fitted_state().rot.clock[CHANGED])
+    def _changed(self, state: Any) -> bool:
+        return bool(state.rot.clock[CHANGED])
 
     def _waits(self) -> bool:
         return bool(self.n_components == "auto")
@@ -131,15 +125,13 @@ class StreamingNICA(FirstBlock):
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         if k == d:
-            return orthant_rotation.init(orthonormal_rows(rng, d, d, dtype), guard_seed(rng))
+            return orthant_rotation.init(orthonormal_rows(rng, d, d, np.float64), dtype, guard_seed(rng))
         F = orthonormal_rows(rng, d, k, dtype)
-        return projected_rotation.init(F, orthonormal_rows(rng, d, d, dtype), guard_seed(rng))
+        return projected_rotation.init(F, orthonormal_rows(rng, d, d, np.float64), guard_seed(rng))
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
-        horizon = int(self.horizon or 0)
-        if dtype == np.float32:
-            horizon = min(horizon or SINGLE_PRECISION_HORIZON, SINGLE_PRECISION_HORIZON)
-        return orthant_rotation.Params(Exact(float(np.finfo(dtype).eps)), self._guard_flags(), horizon)
+        eps = float(np.finfo(dtype).eps)
+        return orthant_rotation.Params(Exact(eps), self._guard_flags(), int(self.horizon or 0), eps)
 
     def _rates(self, state: Any, n: int) -> Array:
         return np.zeros((n, 1))  # the rule has none
@@ -150,21 +142,12 @@ class StreamingNICA(FirstBlock):
     def _readout(self, state: Any) -> Any:
         return state._replace(rot=averaged(state.rot))
 
-    def _stream(self, state: Any, X: Array, *, learn: bool, keep: bool, order: Array | None = None) -> Array:
-        before = state.rot.clock[CHANGED]
-        Y = super()._stream(state, X, learn=learn, keep=keep, order=order)
-        if learn and state.rot.clock[CHANGED] > before:
-            warnings.warn(
-                f"the mixtures changed before sample {int(state.t[0])}: outputs are far more negative, or samples far larger, than "
-                "before. Past and present are averaged. If the mixing changes, set horizon= to the number of samples to remember",
-                ConvergenceWarning,
-                stacklevel=6,
-            )
-        return Y
+    def _unmixing(self, state: Any) -> Array:
+        return super()._unmixing(state).astype(states.precision(state))
 
     def _divergence(self, sample: int, largest: float, learning: bool) -> DivergenceError:
         return DivergenceError(
-            f"StreamingNICA: the output for sample {sample} overflowed. Rescale the mixtures (largest absolute value near "
+            f"StreamingNICA: the output for sample {sample} overflowed: rescale the mixtures (largest absolute value near "
             f"it: {largest:.2g}). The model is as it was before this call.",
             sample,
         )

@@ -15,17 +15,17 @@ from ._base import set_parameters
 from ._docstrings import documented
 from ._initial_weights import guard_seed, orthonormal_rows, positive_definite
 from ._online import Array, weights
-from ._single_layer import SingleLayerNICA
+from ._single_layer import AVERAGING, LocalSetting, SingleLayerNICA
 from ._start import Start
 
 
-@documented("W_xz, W_zz", means=" For the paper's rule; natural steps have\n    `horizon`.")
+@documented("W_xz, W_zz", means=" Where None means a\n    window: see Notes. Natural steps have `horizon` instead.")
 class TwoCompartmentNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of 2-compartmental neurons (Algorithm 2).
 
-    Nonnegative outputs, one sample at a time, no tuning: at its defaults it takes natural-gradient steps from the offline solution
+    Nonnegative outputs, one sample at a time, no tuning: at its defaults it takes natural-gradient steps
     (`bionica.networks.natural_two_compartment`). With ``precondition=None`` it is the paper's network with its strictly local rules
-    (`bionica.networks.two_compartment`), which want tuning; `as_published` has the paper's settings.
+    (`bionica.networks.two_compartment`; see Notes); `as_published` has the paper's settings.
 
     Parameters
     ----------
@@ -33,8 +33,9 @@ class TwoCompartmentNICA(SingleLayerNICA):
         Number of sources d; the number of mixtures if None. "auto" takes it from the spectrum of the first samples (`spectrum_`
         has the evidence).
     tau : float, default=None
-        The lateral weights W_zz learn at the rate eta/tau. Every eta must be below tau. None: 0.5 with natural
-        steps, where the noise of the two kinds of weights then cancels, else 0.8.
+        The lateral weights W_zz learn at the rate eta/tau. Every eta must be below tau. Natural steps have tau = 0.5, where the
+        noise of the two kinds of weights cancels, and accept no other. None, for local networks: 0.8 if `eta0` or `decay` is
+        named, else see Notes.
     {common_parameters}
 
     Attributes
@@ -49,12 +50,22 @@ class TwoCompartmentNICA(SingleLayerNICA):
     --------
     InterneuronNICA : the paper's other network.
 
+    Notes
+    -----
+    Strictly local networks (``precondition="scale"`` or None) need a setting of their own. If neither `eta0` nor `decay` is named,
+    they have decay=1e-5 max(10, d), running means over a window of 300 samples (`mean_window`), and eta0=0.06, tau=0.3 with
+    "scale" or eta0=0.0375/d, tau=0.19/d with None, which assumes sources and entries of the mixing matrix near unit variance. Such
+    rates need the guard `rate`, which lowers eta to 0.5/|x - x_bar|^2: an output neuron receives all of x, so it can know this sum,
+    but a single synapse cannot.
+    benchmarks/results/local_networks.md shows how many random mixing matrices they separate, beside the paper's settings. If `eta0`
+    or `decay` is named, the rule is the paper's in everything else too.
+
     Examples
     --------
     {examples}
     """
 
-    _own_guards: ClassVar = ("silent", "spectrum", "rate", "energy")
+    _own_guards: ClassVar = ("silent", "spectrum", "rate", "frozen", "restart")
     _published: ClassVar = {
         "always": {"guards": ("silent", "spectrum")},
         "d3": {"eta0": 1e-1, "decay": 1e-2, "tau": 0.8},
@@ -62,7 +73,6 @@ class TwoCompartmentNICA(SingleLayerNICA):
         "images": {"eta0": 1e-2, "decay": 1e-4, "tau": 0.5},
     }
     _plain_rates: ClassVar = (0.1, 0.01)
-    _share: ClassVar = 0.5
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SingleLayerNICA._parameter_constraints,
@@ -84,8 +94,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
         mean_window: int | None = None,
         precondition: str | None = "natural",
         average: bool = True,
-        init: str | dict[str, ArrayLike] = "batch",
-        init_samples: int = 100_000,
+        init: str | dict[str, ArrayLike] = "random",
         horizon: int | None = None,
         guards: bool | Iterable[str] = True,
         n_epochs: int = 1,
@@ -108,40 +117,48 @@ class TwoCompartmentNICA(SingleLayerNICA):
         return self._n_features_out
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
-        given = X if isinstance(X, dict) else self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, dtype)
+        given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, dtype)
         W_xz = given.get("W_xz", orthonormal_rows(rng, d, k, dtype))
         W_zz = positive_definite(given.get("W_zz", np.eye(d, dtype=dtype)), "W_zz")
         return two_compartment.init(W_xz, W_zz, guard_seed(rng))
 
-    def _plain_start(self, start: Start) -> dict[str, Array]:
-        W_zz = start.yy + 1e-6 * np.trace(start.yy) * np.eye(len(start.yy))
-        return {"W_xz": W_zz @ start.V @ start.F, "W_zz": W_zz}
-
     def _natural_state(self, start: Start, dtype: Any, rng: np.random.RandomState) -> Any:
         d, k = start.F.shape
         given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, np.float64)
-        # An output that has not fired yet gets a variance all the same.
-        W_zz = given.get("W_zz", start.yy + 1e-3 * np.eye(d))
+        m = start.V @ start.u_bar
+        W_zz = given.get("W_zz", np.eye(d) + np.outer(m, m))
         W_xz = given["W_xz"] @ start.inverse if "W_xz" in given else W_zz @ start.V
-        inp = natural.start(start.F.astype(dtype), start.u_bar.astype(dtype), np.eye(d, dtype=dtype), start.n)
+        inp = natural.start(start.F.astype(dtype), start.u_bar.astype(dtype), start.n)
         return natural_two_compartment.init(
             inp, W_xz.astype(dtype), positive_definite(W_zz.astype(dtype), "W_zz"), guard_seed(rng)
         )
 
-    def _tau(self) -> float:
-        if self.tau is None:
-            return 0.5 if self.precondition == "natural" else 0.8
-        return float(self.tau)
+    def _local_setting(self, d: int) -> LocalSetting:
+        decay = 1e-5 * max(10, d)
+        if self.precondition == "scale":
+            return LocalSetting(eta0=0.06, decay=decay, tau=0.3, mean_window=300)
+        # The power of the mixtures grows like d^2 and not like d; the rate of W_zz, eta/tau, is the same.
+        return LocalSetting(eta0=0.0375 / d, decay=decay, tau=0.19 / d, mean_window=300)
+
+    def _tau(self, d: int) -> float:
+        if self.precondition == "natural" and self.tau not in (None, 0.5):
+            raise ValueError(
+                f"tau={self.tau}: natural steps change W_xz and W_zz at the same rate, which is tau=0.5; use tau=None, or "
+                "precondition=None for the paper's rule"
+            )
+        return self._setting(d).tau if self.tau is None else float(self.tau)
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
-        dynamics, guards, window, eps = self._common_params(dtype)
-        averaging, average, tau = self._averaging(), bool(self.average), self._tau()
+        dynamics, guards, _, eps = self._common_params(dtype)
+        d = state.fired.size
+        average, tau = bool(self.average), self._tau(d)
         if self.precondition == "natural":
-            horizon = self._memory(dtype) or 0
-            return natural_two_compartment.Params(dynamics, guards, horizon, eps, averaging, tau, average)
-        scaled, horizon = self.precondition == "scale", int(self.horizon or 0)
-        return two_compartment.Params(dynamics, guards, window, eps, averaging, horizon, tau, average, scaled)
+            return natural_two_compartment.Params(dynamics, guards, self._memory(dtype), eps, average)
+        scaled, horizon, window = self.precondition == "scale", int(self.horizon or 0), self._window(d)
+        return two_compartment.Params(dynamics, guards, window, eps, AVERAGING, horizon, tau, average, scaled)
 
     def _bounded(self, rates: Array, state: Any) -> Array:
-        tau = self._tau()
+        tau = self._tau(state.fired.size)
+        if self.precondition == "natural":
+            return super()._bounded(rates, state)
         return self._below(rates, state, tau, f"tau={tau:g}", "lower eta0 or raise tau")[:, np.newaxis]

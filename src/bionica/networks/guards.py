@@ -12,12 +12,13 @@ Appendix C of the paper:
                I - 2 eta (x - x_bar)(x - x_bar)', in Nonnegative PCA W by I - eta y y'; past 1/|x - x_bar|^2 and
                2/|y|^2 these overshoot and the weights grow without bound. The guard caps eta at half of that. Published
                settings run without it.
-    energy     natural networks: over each 1000 samples the energy of the outputs is compared with that of the whitened input,
-               which it equals at the solution. Where it is over 4 times or under a quarter of that, the weights go back to
-               where it was last within a factor 2, and the learning rates are halved (to a sixteenth at most) until it is again.
+    frozen     natural networks: samples of a frozen sensor are not learned from (see `frozen`)
+    restart    natural networks with a horizon start anew where the input changes abruptly (see `natural_guards`)
 
-Counted with them: samples whose dynamics were `regularised` or did not settle (`unsettled`), and restarts after an abrupt change of
-the mixtures (`restart`).
+In natural networks `silent` and `spectrum` do what `natural_guards` says, and `rate` bounds the weight of a sample (see
+`natural_input`).
+
+Counted with them: samples whose dynamics were `regularised` or did not settle (`unsettled`).
 """
 
 import math
@@ -26,8 +27,8 @@ from typing import NamedTuple
 from .generic import cold, hot
 from .plasticity import dot_rows
 
-SILENT, ROW, SPECTRUM, RATE, REGULARISED, UNSETTLED, ENERGY, RESTART = range(8)
-REPAIRS = ("silent", "row", "spectrum", "rate", "regularised", "unsettled", "energy", "restart")
+SILENT, ROW, SPECTRUM, RATE, REGULARISED, UNSETTLED, FROZEN, RESTART = range(8)
+REPAIRS = ("silent", "row", "spectrum", "rate", "regularised", "unsettled", "frozen", "restart")
 n_repairs = len(REPAIRS)
 
 EVERY = 100
@@ -43,7 +44,8 @@ class Guards(NamedTuple):
     row: bool
     spectrum: bool
     rate: bool
-    energy: bool = False
+    frozen: bool = False
+    restart: bool = False
 
 
 @hot
@@ -143,7 +145,7 @@ def lift_singular_values(W, eps, ws):
         return False
     before = ws.events[SPECTRUM]
     U = ws.L
-    _orthogonalise_rows(W, U)  # U W0 = W with orthogonal rows sigma_i v_i'
+    orthogonalise_rows(W, U)  # U W0 = W with orthogonal rows sigma_i v_i'
     for i in range(d):
         sigma = 0.0
         for p in range(n):
@@ -191,7 +193,7 @@ def lift_eigenvalues(W, eps, ws):
     for i in range(d):
         for j in range(d):
             A[i, j] = W[i, j]
-    _orthogonalise_rows(A, U)  # U W = A with orthogonal rows: the rows of U are eigenvectors
+    orthogonalise_rows(A, U)  # U W = A with orthogonal rows: the rows of U are eigenvectors
     for i in range(d):
         value = 0.0
         for p in range(d):
@@ -205,7 +207,7 @@ def lift_eigenvalues(W, eps, ws):
 
 
 @cold
-def _orthogonalise_rows(A, U):
+def orthogonalise_rows(A, U):
     """One-sided Jacobi: rotate pairs of rows of A until all are orthogonal; U gets the rotation."""
     d, n = A.shape
     small = 1e-15 if A.itemsize == 8 else 1e-6  # float32 never reaches 1e-15

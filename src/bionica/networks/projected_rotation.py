@@ -95,19 +95,22 @@ class Work(NamedTuple):
 def init(F: np.ndarray, Q: np.ndarray, rng: np.ndarray) -> State:
     """Return the rule before its first sample, with this projection (d x k) and rotation (d x d); both are copied."""
     d, k = F.shape
-    zeros = np.zeros((k, d), F.dtype), np.zeros(k, F.dtype), np.zeros(d, F.dtype)
-    return State(first_rotation(Q, k), F.copy(), *zeros, np.zeros(1), **bookkeeping(d, rng))
+    means = np.zeros(k), np.zeros(d)
+    return State(
+        first_rotation(Q, k, F.dtype), F.copy(), np.zeros((k, d), F.dtype), *means, np.zeros(1), **bookkeeping(d, rng)
+    )
 
 
 def workspace(state):
     """Allocate scratch arrays."""
     d, k = state.F.shape
     dtype = state.F.dtype
-    y, v, dv, a, b, u = np.zeros((6, d), dtype)
+    v, dv, a, b, u = np.zeros((5, d))
+    T, B = np.zeros((2, d, d))
     events = Events(np.zeros(n_repairs, np.int64))
-    T, B = np.zeros((2, d, d), dtype)
-    A = np.zeros((k, d), dtype)
-    return Work(y, v, dv, a, b, np.zeros((3, d), dtype), events, u, np.zeros(k, dtype), A, T, B)
+    return Work(
+        np.zeros(d, dtype), v, dv, a, b, np.zeros((3, d)), events, u, np.zeros(k, dtype), np.zeros((k, d), dtype), T, B
+    )
 
 
 def settle(state, work, params, X, t):
@@ -123,11 +126,11 @@ def learn(state, work, params, X, t, rates):
     state.t[0] += 1
     if not begin(rot, work, X, t):
         return
-    q = distance(rot, work)
+    q = distance(rot, work, params.horizon)
     g = min(weigh(rot, work, q), weigh_outside(state, work, X, t))
     w = count(rot, g, params.horizon)
     gather(state, work, g, w)
-    negative = move(rot, work, w, q, g, params.horizon)
+    negative = move(rot, work, w, q, g, params)
     watch(rot, work, negative, w, params.horizon)
 
 
@@ -141,15 +144,15 @@ def repair(state, work, params):
 def weigh_outside(state, work, X, t):
     """work.dx <- x - x_bar, work.u <- u - u_bar; returns the bound of g from the energy outside of F."""
     dx, u, outside, d = work.dx, work.u, state.outside, state.F.shape[0]
-    all_of_it = dx.dtype.type(0)
+    all_of_it = 0.0
     for j in range(dx.shape[0]):
         dx[j] = X[t, j] - state.x_bar[j]
         all_of_it += dx[j] * dx[j]
-    inside = dx.dtype.type(0)
+    inside = 0.0
     for i in range(d):
         u[i] -= state.u_bar[i]
         inside += u[i] * u[i]
-    r = max(float(all_of_it) - float(inside), 1e-13 * float(all_of_it))
+    r = max(all_of_it - inside, 1e-13 * all_of_it)
     if outside[0] == 0:
         outside[0] = r
     most = 8 * SPARE * outside[0]
@@ -162,14 +165,11 @@ def weigh_outside(state, work, X, t):
 def gather(state, work, g, w):
     """P, x_bar and u_bar."""
     P, dx, u = state.P, work.dx, work.u
-    real = P.dtype.type
-    weight = real(g)
-    w = real(w)
     for i in range(u.shape[0]):
         state.u_bar[i] += w * u[i]
     for j in range(dx.shape[0]):
         state.x_bar[j] += w * dx[j]
-        x = weight * dx[j]
+        x = g * dx[j]
         for i in range(u.shape[0]):
             P[j, i] += x * u[i]
 
@@ -237,7 +237,7 @@ def orthonormalise(A, T):
             T[i, c] = 0
         for _ in range(2):
             for i in range(c):
-                s = A.dtype.type(0)
+                s = 0.0
                 for j in range(k):
                     s += A[j, i] * A[j, c]
                 T[i, c] += s
@@ -262,7 +262,7 @@ def unmixing(state: State) -> np.ndarray:
 RULE = register(
     Rule(
         "projected_rotation", State, Params,
-        ROTATION | shapes(dk="F", kd="P", k="x_bar", d="u_bar") | {"outside": "1:float64"},
+        ROTATION | shapes(dk="F", kd="P") | {"x_bar": "k:float64", "u_bar": "d:float64", "outside": "1:float64"},
         workspace, settle, learn, unmixing, repair,
         parts={"rot": Rotation},
     )

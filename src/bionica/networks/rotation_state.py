@@ -4,7 +4,7 @@ See `orthant_rotation` for the equations.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,13 +38,13 @@ class Rotation(NamedTuple):
     clock: np.ndarray
 
 
-def first_rotation(Q: np.ndarray, k: int) -> Rotation:
-    """Return the rotation of k mixtures that starts with the orthonormal rows Q (copied)."""
-    d, dtype = len(Q), Q.dtype
+def first_rotation(Q: np.ndarray, k: int, dtype: Any) -> Rotation:
+    """Return the rotation of k mixtures of this dtype that starts with the orthogonal matrix Q (copied)."""
+    d = len(Q)
     clock = np.zeros(n_clock)
     clock[LEVEL] = 1.0
-    D, recent, v_bar, x_last = np.eye(d, dtype=dtype), np.zeros((d, d), dtype), np.zeros(d, dtype), np.zeros(k, dtype)
-    return Rotation(Q.copy(), D, v_bar, recent, np.zeros(d, dtype), x_last, np.full(2, 10.0 * d), np.zeros(2), clock)
+    zeros = np.zeros(d), np.zeros((d, d)), np.zeros(d), np.zeros(k, dtype)
+    return Rotation(Q.astype(np.float64), np.eye(d), *zeros, np.full(2, 10.0 * d), np.zeros(2), clock)
 
 
 @cold
@@ -54,7 +54,7 @@ def scale(rot, work):
     d = V.shape[0]
     s = 0.0
     for i in range(d):
-        s += float(work.v[i]) * float(work.v[i])
+        s += work.v[i] * work.v[i]
     if not s > 0:
         return
     f = math.sqrt(d / s)
@@ -156,7 +156,7 @@ def differs(rot, work):
             z[i] = s / L[i, i]
             small += z[i] * z[i]
     forget_block(rot)
-    return max(large, small) > DIFFERENT * d
+    return max(large, small) > DIFFERENT * d and prior_share(rot) < 0.1
 
 
 @cold
@@ -167,6 +167,18 @@ def forget_block(rot):
         for j in range(rot.recent.shape[0]):
             rot.recent[i, j] = 0
     rot.clock[SEEN] = 0.0
+
+
+@cold
+def prior_share(rot):
+    """The largest share of the variance along a coordinate that is left from the start."""
+    V, most = rot.V, 0.0
+    for j in range(V.shape[1]):
+        q = 0.0
+        for i in range(V.shape[0]):
+            q += V[i, j] * V[i, j]
+        most = max(most, q)
+    return rot.clock[PRIOR] * rot.clock[POWER] * most
 
 
 @cold
@@ -181,12 +193,8 @@ def remove_prior(rot, work):
     share = 0.99 if clock[AGE] > START * V.shape[0] else 0.5
     if clock[REMOVED] > 0 and share == 0.5:
         share = 1 - (clock[REMOVED] / clock[AGE]) ** PRIOR_POWER
-    for j in range(V.shape[1]):
-        q = 0.0
-        for i in range(V.shape[0]):
-            q += V[i, j] * V[i, j]
-        if clock[PRIOR] * clock[POWER] * q > 0.5:
-            share = min(share, 0.5)
+    if prior_share(rot) > 0.5:
+        share = min(share, 0.5)
     clock[REMOVED] = clock[AGE]
     pseudo_samples(rot, work, -share * clock[PRIOR] * clock[POWER])
     clock[PRIOR] *= 1 - share
@@ -222,13 +230,12 @@ def pseudo_samples(rot, work, w):
 
 def average_of(rot: Rotation) -> np.ndarray:
     """D."""
-    return np.asarray(rot.clock[ALPHA] * rot.D + rot.clock[DELTA] * np.eye(len(rot.D)), dtype=rot.D.dtype)
+    return np.asarray(rot.clock[ALPHA] * rot.D + rot.clock[DELTA] * np.eye(len(rot.D)))
 
 
 def averaged(rot: Rotation) -> Rotation:
     """Return the rotation that reads out with polar(D) V; shares memory with `rot`."""
-    d, dtype = len(rot.D), rot.V.dtype
     U, _, W = np.linalg.svd(average_of(rot))
     clock = rot.clock.copy()
     clock[[ALPHA, DELTA]] = 1.0, 0.0
-    return rot._replace(V=(U @ W @ rot.V).astype(dtype), D=np.eye(d, dtype=dtype), clock=clock)
+    return rot._replace(V=U @ W @ rot.V, D=np.eye(len(U)), clock=clock)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .rule import BOOKKEEPING, Rule
+from .rule import BOOKKEEPING, Rule, rule_of
 
 
 def to_arrays(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
@@ -76,6 +76,6 @@ def writable(state: Any) -> Any:
 
 
 def precision(state: Any) -> np.dtype[Any]:
-    """The dtype of a network's weights."""
-    shapes = to_arrays(state)
-    return next(a.dtype for name, a in shapes.items() if a.dtype.kind == "f")
+    """The dtype of a network: that of the arrays for which its rule declares none."""
+    arrays = to_arrays(state)
+    return next(arrays[name].dtype for name, spec in rule_of(state).shapes.items() if ":" not in spec)

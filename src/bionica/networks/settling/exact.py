@@ -97,6 +97,13 @@ def follow_outer(H, rate, z, ws):
     for i in range(d):
         g[i] = dot(H, i, z)
         q += g[i] * z[i]
+    follow_scaled(H, rate, g, q)
+
+
+@hot
+def follow_scaled(H, rate, g, q):
+    """H after M <- M + rate (z z' - M), given g = H z, which is overwritten, and q = z'H z."""
+    d = g.shape[0]
     if not (rate < 1 and q >= 0):
         forget(H)
         return

@@ -1,0 +1,245 @@
+"""Outliers: a fit with them is the fit without these rows; sound data lose no row; `diagnose` names them."""
+
+import numpy as np
+import pytest
+
+from bionica.datasets import random_sources
+from bionica.estimators._dask import DaskRows, SequentialRows
+from bionica.estimators.batch_nica import BatchNICA
+from bionica.estimators.noncentered_whitener import NoncenteredWhitener
+from bionica.estimators.npca import NonnegativePCA
+from bionica.estimators.offline_nica import OfflineNICA
+from bionica.metrics import permutation_error
+from bionica.offline.outliers import Inliers, find_limit, is_inlier, squared_distances, without_outliers
+from bionica.offline.whitening import moments, whitening
+
+T = 20_000
+
+
+def mixed(kind="exponential", n_samples=T, d=4, k=None, seed=0):
+    S = random_sources(kind, n_samples, d, rng=seed)
+    return S, S @ np.random.default_rng(seed + 1).standard_normal((d, k or d))
+
+
+def spoiled(X, how, size, seed=0):
+    """X with one outlier, or 1 in 1,000; and which rows they are."""
+    rng = np.random.default_rng(seed)
+    X, rows = X.copy(), rng.choice(len(X), len(X) // 1000, replace=False)
+    if how == "one":
+        rows = rows[:1]
+    if how == "gaussian":
+        X[rows] = size * X.std() * rng.standard_normal((len(rows), X.shape[1]))
+    elif how == "channel":
+        X[rows, 0] += size * X.std()
+    elif how == "decades":
+        X[rows] *= np.geomspace(100, size, len(rows))[:, np.newaxis]
+    else:
+        X[rows] *= size
+    is_outlier = np.zeros(len(X), dtype=bool)
+    is_outlier[rows] = True
+    return X, is_outlier
+
+
+HOW = [
+    ("one", 1e6),
+    ("one", 1e12),
+    ("many", 1e3),
+    ("many", 1e12),
+    ("decades", 1e12),
+    ("gaussian", 100),
+    ("channel", 1e3),
+]
+
+
+# ------------------------------------------------------------------------------------------ the rule
+
+
+@pytest.mark.parametrize("k", [4, 10])
+def test_distances_follow_their_definition(k):
+    X = mixed(k=k)[1] + 3
+    X[7] *= 1e3
+    limit = find_limit(X, X.std(axis=0), 4)
+    F = limit.matrix
+    mean = np.linalg.lstsq(F, limit.offset, rcond=None)[0] if k == 4 else limit.outside.mean
+    squares = squared_distances(X, limit)
+    np.testing.assert_allclose(squares[0], np.sum(((X - mean) @ F.T) ** 2, axis=1), rtol=1e-4, atol=1e-5)
+    if k > 4:
+        along = np.linalg.pinv(F) @ F
+        outside = np.sum(((X - mean) @ (np.eye(k) - along)) ** 2, axis=1)
+        np.testing.assert_allclose(squares[1] - limit.outside.floor, outside, atol=1e-8 * np.sum(X[7] ** 2))
+    np.testing.assert_array_equal(np.flatnonzero(~is_inlier(X, limit)), [7])
+
+
+@pytest.mark.parametrize("kind", ["odor", "sparse_uniform", "exponential", "half_normal", "gamma"])
+@pytest.mark.parametrize("n", [200, 1000, 10_000])
+def test_sound_data_lose_no_sample(kind, n):
+    for seed in range(10):
+        for d, k in ((1, 1), (3, 3), (5, 12)):
+            X = mixed(kind, n, d, k, seed)[1]
+            seen = moments(X)
+            rows, same = without_outliers(X, seen, d)
+            assert rows is X and same is seen
+
+
+@pytest.mark.parametrize(("how", "size"), HOW)
+@pytest.mark.parametrize(("kind", "k"), [("sparse_uniform", 4), ("exponential", 9)])
+def test_moments_are_those_of_the_other_rows(kind, k, how, size):
+    clean = mixed(kind, k=k)[1]
+    X, is_outlier = spoiled(clean, how, size)
+    rows, seen = without_outliers(X, moments(X), 4)
+    assert isinstance(rows, Inliers)
+    lost = ~is_inlier(X, rows.limit)
+    assert np.sum(lost & ~is_outlier) <= 6  # sound samples
+    sane = moments(clean[~lost])
+    # Outliers that remain are of the size of sound samples: X times 1e3 may still be small.
+    assert np.abs(whitening(sane, 4).matrix @ (seen.mean - sane.mean)).max() < 1e-3
+    F = whitening(sane, 4).matrix
+    np.testing.assert_allclose(F @ seen.covariance @ F.T, np.eye(4), atol=0.02)
+
+
+def test_blocks_change_nothing():
+    X, _ = spoiled(mixed()[1], "many", 1e3)
+    rows, seen = without_outliers(X, moments(X), 4)
+    kept = X[is_inlier(X, rows.limit)]
+    assert rows.shape == kept.shape
+    np.testing.assert_array_equal(rows[:], kept)
+    np.testing.assert_allclose(seen.scatter, moments(kept).scatter, rtol=1e-10)
+
+
+def test_a_wide_array_is_projected():
+    _, X = mixed("sparse_uniform", 1000, 3, 300)
+    X += 0.01 * np.random.default_rng(2).standard_normal(X.shape)
+    assert find_limit(X, X.std(axis=0), 3) is None
+    X[123] *= 1e4
+    np.testing.assert_array_equal(np.flatnonzero(~is_inlier(X, find_limit(X, X.std(axis=0), 3))), [123])
+
+
+def test_samples_that_alone_show_a_source_are_kept():
+    X = mixed("sparse_uniform")[1]
+    X[:, 3] = 0
+    X[::1000, 3] = 5.0
+    assert without_outliers(X, moments(X), 4)[0] is X
+    assert BatchNICA(robust=False, random_state=0).fit(X).components_.shape == (4, 4)
+
+
+# ------------------------------------------------------------------------------------------ the estimators
+
+
+@pytest.mark.parametrize("kind", ["sparse_uniform", "exponential", "odor"])
+def test_clean_fits_have_the_same_bits(kind):
+    X = mixed(kind, k=6)[1]
+    one, other = (BatchNICA(4, random_state=0, robust=robust).fit(X) for robust in (True, False))
+    np.testing.assert_array_equal(one.components_, other.components_)
+    assert one.n_outliers_ == 0
+
+
+@pytest.mark.parametrize(("how", "size"), [*HOW, ("gaussian", 10)])
+@pytest.mark.parametrize(("dtype", "k"), [(np.float64, 4), (np.float32, 8)])
+def test_batch_nica_separates_as_without_outliers(how, size, dtype, k):
+    S, clean = mixed(k=k)
+    X, is_outlier = spoiled(clean, how, size)
+    X = X.astype(dtype)
+    tol = 1e-6 if dtype == np.float64 else None
+    found = BatchNICA(4, random_state=0, tol=tol).fit(X)
+    best = BatchNICA(4, random_state=0, tol=tol).fit(clean[~is_outlier])
+    errors = [permutation_error(S, m.transform(clean.astype(dtype)).astype(float)) for m in (found, best)]
+    assert errors[0] < 1.5 * errors[1]
+    assert 0 < found.n_outliers_ <= is_outlier.sum() + 6
+    assert found.negativity_ < 1e-3
+
+
+def test_the_fit_is_that_of_the_other_rows():
+    X, is_outlier = spoiled(mixed("sparse_uniform")[1] + 0.0, "gaussian", 1e6)
+    found = BatchNICA(random_state=0, tol=1e-8).fit(X)
+    best = BatchNICA(random_state=0, tol=1e-8).fit(X[~is_outlier])
+    assert found.n_outliers_ == is_outlier.sum()
+    np.testing.assert_allclose(found.components_, best.components_, atol=1e-6)
+    np.testing.assert_allclose(found.mean_, best.mean_, rtol=1e-10)
+    assert found.negativity_ == pytest.approx(best.negativity_, rel=1e-3)
+    np.testing.assert_array_equal(found.fit_transform(X), found.transform(X))
+
+
+def test_dask_gives_the_fit_of_the_array():
+    da = pytest.importorskip("dask.array")
+    X, is_outlier = spoiled(mixed("sparse_uniform")[1], "gaussian", 1e6)
+    found, lazy = (BatchNICA(random_state=0, tol=1e-8).fit(x) for x in (X, da.from_array(X, chunks=(3000, -1))))
+    assert lazy.n_outliers_ == found.n_outliers_ == is_outlier.sum()
+    np.testing.assert_allclose(lazy.components_, found.components_, atol=1e-6)
+
+
+def test_dask_rows_in_sequence_are_the_rows():
+    da = pytest.importorskip("dask.array")
+    X, is_outlier = spoiled(mixed("sparse_uniform")[1], "gaussian", 1e6)
+    rows = SequentialRows(DaskRows(da.from_array(X, chunks=(3000, -1)), "test"))
+    np.testing.assert_array_equal(rows[[5, 2999, 3000, T - 1]], X[[5, 2999, 3000, T - 1]])
+    seen = without_outliers(rows, moments(rows), 4)[1]
+    np.testing.assert_allclose(seen.scatter, moments(X[~is_outlier]).scatter, rtol=1e-9)
+
+
+@pytest.mark.parametrize("network", ["interneuron", "two_compartment"])
+@pytest.mark.filterwarnings("ignore:OfflineNICA did not converge:sklearn.exceptions.ConvergenceWarning")
+def test_offline_networks_leave_outliers_out(network):
+    X, is_outlier = spoiled(mixed("sparse_uniform", 5000, 3)[1], "gaussian", 1e6)
+    found, best = (OfflineNICA(3, network=network, max_iter=20, random_state=0).fit(x) for x in (X, X[~is_outlier]))
+    assert found.n_outliers_ == is_outlier.sum()
+    np.testing.assert_allclose(found.components_, best.components_, rtol=1e-6, atol=1e-8)
+
+
+def test_the_whitener_is_robust_if_asked():
+    X, is_outlier = spoiled(mixed()[1], "gaussian", 1e6)
+    found, best = NoncenteredWhitener(robust=True).fit(X), NoncenteredWhitener().fit(X[~is_outlier])
+    np.testing.assert_allclose(found.components_, best.components_, rtol=0.02, atol=0.02)
+    assert np.abs(NoncenteredWhitener().fit(X).components_).max() < 1e-3 * np.abs(best.components_).max()
+
+
+@pytest.mark.parametrize("k", [4, 1200])
+def test_nonnegative_pca_whitens_without_outliers(k):
+    X, is_outlier = spoiled(mixed("sparse_uniform", 1100, 4, k)[1], "one", 1e6)
+    found, best = (NonnegativePCA(4)._offline_whitening(x, 4) for x in (X, X[~is_outlier]))
+    np.testing.assert_allclose(found, best, rtol=1e-6, atol=1e-9)
+
+
+# ------------------------------------------------------------------------------------------ what users are told
+
+
+def test_diagnose_names_outliers_that_the_fit_left_out():
+    X = mixed()[1]
+    X[500] *= 1e6
+    found = BatchNICA(random_state=0).fit(X).diagnose(X)
+    np.testing.assert_array_equal(found.outliers, [500])
+    assert found.ok
+    assert "sample 500 holds more than 99 % of the variance" in found.sentences[1]
+
+
+@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")
+def test_diagnose_names_outliers_that_spoiled_the_fit():
+    X, is_outlier = spoiled(mixed()[1], "gaussian", 1e6)
+    found = BatchNICA(random_state=0, robust=False).fit(X).diagnose(X)
+    assert not found.ok
+    np.testing.assert_array_equal(found.outliers, np.flatnonzero(is_outlier))
+    first = ", ".join(map(str, np.flatnonzero(is_outlier)[:5]))
+    assert f"20 samples ({first}, ...) hold more than 99 %" in found.sentences[0]
+    assert "remove them from X" in found.sentences[0]
+
+
+@pytest.mark.parametrize("kind", ["odor", "sparse_uniform", "exponential", "gamma", "gamma 0.3"])
+@pytest.mark.parametrize("n", [1000, 10_000, 100_000])
+def test_diagnose_takes_no_heavy_tail_for_outliers(kind, n):
+    rng = np.random.default_rng(0)
+    S = rng.gamma(0.3, size=(n, 3)) if kind == "gamma 0.3" else random_sources(kind, n, 3, rng=0)
+    X = S @ rng.standard_normal((3, 3))
+    assert len(BatchNICA(random_state=0).fit(X).diagnose(X).outliers) == 0
+
+
+@pytest.mark.parametrize("value", [0.0, 7.3])
+@pytest.mark.parametrize("n_components", [None, 4, "auto"])
+def test_a_silent_sensor_changes_nothing_and_is_named(value, n_components):
+    X = mixed()[1]
+    with_silent = np.insert(X, 2, value, axis=1)
+    found = BatchNICA(n_components, random_state=0, tol=1e-8).fit(with_silent)
+    alone = BatchNICA(n_components, random_state=0, tol=1e-8).fit(X)
+    np.testing.assert_allclose(np.delete(found.components_, 2, axis=1), alone.components_, atol=1e-6)
+    np.testing.assert_allclose(found.components_[:, 2], 0, atol=1e-9)
+    diagnosis = found.diagnose(with_silent)
+    assert diagnosis.ok and diagnosis.constant == (2,)
+    assert "mixture 2 is constant" in str(diagnosis)
