@@ -62,6 +62,7 @@ def test_numbers(made):
     assert len(others) == 9
     assert others[4] <= 2 * found["batch_error"]  # a pass over a stream, beside all pixels at once
     assert others[-1] < 0.02
+    assert found["network_error"] < 0.02
     assert found["amari"] < 0.05
     assert min(found["correlation"]) > 0.995
     assert (found["pixels"], found["network_start"]) == (512**2, 160)

@@ -120,6 +120,19 @@ def test_larger_than_memory(tmp_path, problem, monkeypatch):
     assert np.array_equal(read(tmp_path / "x-sources.npy"), batch.transform(X))
 
 
+def test_large_images_are_separated_by_evenly_spaced_pixels(tmp_path, problem, monkeypatch):
+    pytest.importorskip("tifffile")
+    _, X = problem
+    x = write(tmp_path / "x.tif", X, (50, 80))
+    for memory in (2**20, 8 * 5 * 2000):
+        monkeypatch.setattr("bionica.cli.separate_run.IN_MEMORY", memory)
+        assert "(BatchNICA" in separate(x, "-o", tmp_path / "y.npy", "--sources", 3, "--force").stdout
+    seen = read(x)
+    assert np.array_equal(
+        np.load(tmp_path / "y.npy"), bionica.BatchNICA(3, random_state=0).fit(seen[::2]).transform(seen)
+    )
+
+
 @pytest.mark.parametrize("option", [["--model", "m"], ["--epochs", "2"], ["--horizon", "3000"], ["--follow"]])
 def test_what_only_an_online_method_can_do_is_done_by_streaming(tmp_path, problem, option):
     x = write(tmp_path / "x.npy", problem[1])

@@ -73,7 +73,8 @@ class Separation:
             d = self._count_sources(sample)
             if n < max(2, d):
                 raise io.InputError(f"{reader.name} has {n} samples: {d} sources need {max(2, d)} at the least")
-            network = o.new_network(d, in_memory=len(X) == n)
+            # Pixels come row by row: evenly spaced ones are a better sample of an image than a stream of all of them.
+            network = o.new_network(d, offline=len(X) == n or reader.image_shape is not None)
             if len(X) == n or not hasattr(network, "partial_fit"):
                 network.fit(X)
             self.network = network
