@@ -42,7 +42,7 @@ def paper_network(name, d, **options):
 
 
 def default_network(name, d):
-    """Return a network at its defaults (natural steps, averaged weights), without the offline start, which is not timed."""
+    """Return a network at its defaults (natural steps, averaged weights)."""
     return getattr(bionica, name)(d, init="random", random_state=0)
 
 

@@ -1,4 +1,4 @@
-"""The single-layer networks at their defaults on data nobody tuned for; prints the tables of docs/no-tuning.md.
+"""The single-layer networks at their defaults on data nobody tuned for.
 
     python benchmarks/no_tuning.py [--quick] [--write] [--only problems,large,conditioning,noise,paper,drift,long,cost]
 

@@ -87,7 +87,7 @@ def test_on_a_terminal_there_is_progress_and_no_color_is_obeyed(tmp_path, no_col
     main, terminal = os.openpty()
     environment = os.environ | {"TERM": "xterm-256color", "NO_COLOR": no_color, "COLUMNS": "100"}
     with subprocess.Popen(
-        [sys.executable, "-m", "bionica", "separate", "x.npy", "--sources", "1"],
+        [sys.executable, "-m", "bionica", "separate", "x.npy", "--sources", "1", "--epochs", "2"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=terminal,

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import bionica
 from bionica.cli import app
+from browser import check_page
 from conftest import mixtures
 
 pytest.importorskip("matplotlib")
@@ -39,8 +40,9 @@ def refused(*arguments):
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled():
-    """Compile the loop first: a command that has to wait for it says so on standard error."""
-    bionica.TwoCompartmentNICA(3, random_state=0).fit(mixtures(400, 3)[1])
+    """Compile the loops first: a command that has to wait for one says so on standard error."""
+    for name in ("StreamingNICA", "TwoCompartmentNICA"):
+        getattr(bionica, name)(3, random_state=0).partial_fit(mixtures(400, 3)[1])
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +57,31 @@ def made(tmp_path_factory):
 def test_numbers(made):
     found, folder = made
     assert found["error"] < 2e-3
-    assert found["errors_of_other_starts"] == sorted(found["errors_of_other_starts"])
-    assert len(found["errors_of_other_starts"]) == 5
+    others = found["errors_of_other_orders"]
+    assert others == sorted(others)
+    assert len(others) == 9
+    assert others[4] <= 2 * found["batch_error"]  # a pass over a stream, beside all pixels at once
+    assert others[-1] < 0.02
+    assert found["network_error"] < 0.02
     assert found["amari"] < 0.05
     assert min(found["correlation"]) > 0.995
-    assert sorted(found["outputs"]) == [0, 1, 2]
-    assert found["samples"] == 2 * 512**2 + 100_000
+    assert (found["pixels"], found["network_start"]) == (512**2, 160)
     assert [found["figure"], found["page"]] == [str(folder / "separation.png"), str(folder / "demo.html")]
+
+
+def test_error_falls_pixel_by_pixel(made):
+    """From the second pixel on, from random weights, to the errors that are said."""
+    found, _ = made
+    curve, network = found["curves"]["StreamingNICA"], found["curves"]["TwoCompartmentNICA"]
+    assert (curve[0][0], curve[-1][0], network[-1][0]) == (2, found["pixels"], found["pixels"])
+    assert network[0][0] >= found["network_start"]
+    times, errors = zip(*curve, strict=True)
+    assert sorted(set(times)) == list(times)
+    assert errors[0] > 1
+    at = dict(curve)
+    decades = [min(at, key=lambda t: abs(t - wanted)) for wanted in (10, 100, 1000, 10_000, 100_000)]
+    assert [at[t] for t in decades] == sorted((at[t] for t in decades), reverse=True)
+    assert errors[-1] == pytest.approx(found["error"], rel=0.2)  # some of the pixels, and all
 
 
 def test_page_needs_nothing_else_and_holds_every_picture(made):
@@ -71,7 +91,8 @@ def test_page_needs_nothing_else_and_holds_every_picture(made):
     assert not re.search(r"https?://|<script|@import|url\(", page)
     assert all(source.startswith("data:") for source in re.findall(r'(?:src|href)="([^"]*)', page))
     assert re.findall(r"<h2>(.*?)</h2>", page) == [
-        "Sources, mixtures, recovered", "Numbers", "Error while it learned", "Weights", "Your own mixtures",
+        "Sources, mixtures, recovered", "How the error falls, pixel by pixel", "Numbers", "What was learned",
+        "Your own mixtures",
     ]  # fmt: skip
     pictures = re.findall(r'<img alt="([^"]+)" src="data:image/(png|svg\+xml);base64,([^"]+)"', page)
     assert [kind for _, kind, _ in pictures] == ["png", "svg+xml", "svg+xml"]
@@ -80,13 +101,18 @@ def test_page_needs_nothing_else_and_holds_every_picture(made):
     assert all(b"<svg" in base64.b64decode(data) for _, _, data in pictures[1:])
 
 
-def test_page_tells_what_the_start_did(made):
+def test_page_has_the_numbers_and_no_offline_start(made):
     found, folder = made
     page = (folder / "demo.html").read_text()
-    for name in ("error", "error_from_nothing", "amari"):
+    for name in ("error", "network_error", "batch_error", "amari"):
         assert f"{found[name]:.3g}" in page
-    assert f"{found['errors_of_other_starts'][0]:.3g} to {found['errors_of_other_starts'][-1]:.3g}" in page
-    assert "does most of the work" in page
+    others = found["errors_of_other_orders"]
+    assert f"{others[0]:.2g} to {others[-1]:.2g}, median {others[4]:.2g}" in page
+    assert "offline start" not in page
+
+
+def test_page_opens_in_a_browser(made, tmp_path):
+    assert len(check_page(made[1] / "demo.html", tmp_path)) == 2
 
 
 def test_plain_lines_where_there_is_no_terminal(tmp_path):
@@ -94,7 +120,7 @@ def test_plain_lines_where_there_is_no_terminal(tmp_path):
     assert run.stderr == ""
     assert "\x1b" not in run.stdout
     assert "\r" not in run.stdout
-    assert "with no offline start" in run.stdout
+    assert re.search(r"StreamingNICA 0\.000\d+ \(9 other orders", run.stdout)
     assert run.stdout.endswith("Look at out/demo.html and out/separation.png\n")
 
 
@@ -118,8 +144,8 @@ def test_live_line_on_a_terminal(tmp_path, colours):
     os.close(parent)
     assert process.returncode == 0
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode())
-    assert re.search(r"Separating .* 100% .*[\d,]+ pixels/s, error 0\.0\d+ \d:\d\d:\d\d", text)
-    assert "Without the start" in text
+    assert re.search(r"StreamingNICA .* 100% .*[\d,]+ pixels/s, error 0\.0\d+ \d:\d\d:\d\d", text)
+    assert re.search(r"TwoCompartmentNICA .* 100% .*[\d,]+ pixels/s, error", text)
     assert bool(re.search(rb"\x1b\[[0-9;]*3[0-9]|\x1b\[38;", shown)) is colours
 
 

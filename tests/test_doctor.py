@@ -5,10 +5,12 @@ import json
 import re
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from bionica.cli import app
+from bionica.networks.rule import rule_of
 
 module = importlib.import_module("bionica.cli.doctor")  # the command hides the module of its name
 
@@ -46,7 +48,7 @@ def test_installed(name):
 def test_a_cache_that_cannot_be_written_is_a_finding(monkeypatch):
     """A read-only package, no home, or a full disk: Numba raises RuntimeError, which must not end in a traceback."""
     monkeypatch.setattr(module, "why_not_writable", lambda folder: "Read-only file system")
-    monkeypatch.setattr("bionica.TwoCompartmentNICA.fit", refuse)
+    monkeypatch.setattr("bionica.StreamingNICA.fit", refuse)
     result = CliRunner().invoke(app, ["doctor", "--json"])
     assert result.exit_code == 1
     findings = json.loads(result.output)
@@ -90,6 +92,14 @@ def test_every_network_is_compiled_at_its_defaults_and_as_published():
     for name in ("InterneuronNICA", "NonnegativePCA", "TwoCompartmentNICA", "TwoLayerNSM"):
         assert {name, f"{name} as published"} <= set(names)
     assert "BatchNICA" not in names
+
+
+def test_streaming_is_compiled_for_both_of_its_loops():
+    variants = {name: network for name, network in module._networks() if name.startswith("StreamingNICA")}
+    assert list(variants) == ["StreamingNICA", "StreamingNICA, more mixtures than sources"]
+    X = np.random.default_rng(0).exponential(size=(30, 3))
+    rules = {rule_of(network.fit(X)._state).name for network in variants.values()}
+    assert rules == {"orthant_rotation", "projected_rotation"}
 
 
 def test_float32_needs_compile():

@@ -12,6 +12,7 @@ from bionica.io import (
     Columns,
     EvenSample,
     InputError,
+    LastSample,
     OutputError,
     RawPipe,
     TextReader,
@@ -525,3 +526,15 @@ def test_sample_is_even_however_it_is_cut(rng):
     assert np.array_equal(whole.rows(), pieces.rows())
     assert whole.seen == pieces.seen == len(X)
     assert 50 <= len(whole.rows()) <= 100
+
+
+def test_last_sample_holds_the_last_rows_however_they_are_cut():
+    X = np.arange(700.0).reshape(-1, 2)
+    for step in (1, 7, 100, 350):
+        last = LastSample(100)
+        assert len(last.rows()) == 0
+        for start in range(0, len(X), step):
+            last.add(X[start : start + step])
+        assert np.array_equal(last.rows(), X[-100:])
+        assert last.seen == len(X)
+        assert sum(map(len, last._kept)) < 100 + step

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import bionica
-from bionica import InterneuronNICA, datasets, metrics
+from bionica import InterneuronNICA, StreamingNICA, datasets, metrics
 from bionica.cli import app
 from bionica.paper import Reproduction, best_settings, claims_of, final_rows, grid_means, plans_of
 from bionica.paper.offline_references import CorrelationFloor
@@ -115,17 +115,17 @@ def journals(folder):
 
 def test_second_call_runs_nothing_and_a_damaged_run_is_run_again(tmp_path):
     first = reproduce("figure4", *FAST, "--output", tmp_path)
-    assert "16 of 16 runs" in first.output, first.output
+    assert "20 of 20 runs" in first.output, first.output
     runs = journals(tmp_path)
     table = (tmp_path / "figure4.csv").read_bytes()
     second = reproduce("figure4", *FAST, "--output", tmp_path)
-    assert "0 of 16 runs" in second.output
+    assert "0 of 20 runs" in second.output
     assert runs == journals(tmp_path)
     assert table == (tmp_path / "figure4.csv").read_bytes()
 
     damaged = min(runs)
     damaged.write_bytes(damaged.read_bytes()[:-100])
-    assert "1 of 16 runs" in reproduce("figure4", *FAST, "--output", tmp_path).output
+    assert "1 of 20 runs" in reproduce("figure4", *FAST, "--output", tmp_path).output
     assert table.count(b"\n") == (tmp_path / "figure4.csv").read_bytes().count(b"\n")
 
 
@@ -158,6 +158,33 @@ def test_other_images_are_other_runs_wherever_they_lie(tmp_path, pictures):
 
     assert keys(pictures) == keys(tmp_path / "copy.npy")
     assert not keys(pictures) & keys(tmp_path / "other.npy")
+
+
+def test_the_stream_is_beside_the_papers_methods(everything):
+    """From the first sample on, at its defaults, in the figures, the tables and the page."""
+    for figure, settings in (("figure4", {"d3", "d10"}), ("figure5", {"images"})):
+        rows = [row for row in read(everything / f"{figure}.csv") if row["network"] == "StreamingNICA"]
+        assert {row["setting"] for row in rows} == settings
+        assert {row["t"] for row in rows} >= {"1"}
+    assert "StreamingNICA" in {row["network"] for row in read(everything / "summary.csv")}
+    assert "StreamingNICA is not in the paper" in (everything / "report.html").read_text()
+    (network,) = (
+        n for n in plans_of(Reproduction(("figure4",)))["figure4", "d3"].networks if n.name == "StreamingNICA"
+    )
+    assert not network.params
+
+
+@pytest.mark.parametrize(("setting", "two_layer_nsm"), [("d3", 7.4e-4), ("d10", 3.5e-3)])
+def test_the_stream_is_ahead_of_two_layer_nsm(setting, two_layer_nsm):
+    """Cumulative error at T = 1e5, mean of 10 runs; the other is that of the tuned network on the same runs."""
+    A = datasets.paper_mixing(setting)
+    ends = []
+    for seed in range(10):
+        S = datasets.sparse_uniform(100_000, len(A), rng=seed)
+        X, _ = datasets.mix(S, A)
+        Y = StreamingNICA(len(A), random_state=seed).partial_fit_transform(X)
+        ends.append(metrics.error_curve(S, Y)[-1])
+    assert np.mean(ends) < two_layer_nsm
 
 
 def test_the_correlation_floor_is_that_of_the_metrics():
@@ -380,8 +407,8 @@ def test_lines_say_how_far_it_is(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules["bionica.cli.reproduce"], "LINE_EVERY", 0.0)
     result = reproduce("figure4", *FAST, "--output", tmp_path)
     lines = result.stderr.splitlines()
-    assert len(lines) == 15
-    assert re.fullmatch(r"1 of 16 runs, about \d+ s left", lines[0])
+    assert len(lines) == 19
+    assert re.fullmatch(r"1 of 20 runs, about \d+ s left", lines[0])
 
 
 def alive(group):
@@ -413,8 +440,8 @@ def test_interrupted_says_how_to_go_on_and_does(tmp_path, how):
     assert errors.count("\n") == 1
     plans = plans_of(Reproduction(("figure4",), runs=50))
     missing = {key: len(prepare(plan, tmp_path / "runs" / "-".join(key)).missing) for key, plan in plans.items()}
-    assert 0 < missing["figure4", "d10"] < 200
-    assert missing["figure4", "d3"] == 200
+    assert 0 < missing["figure4", "d10"] < 250
+    assert missing["figure4", "d3"] == 250
     assert not list(tmp_path.rglob(".*"))
     deadline = time.monotonic() + 20
     while alive(process.pid):  # no worker outlives the command

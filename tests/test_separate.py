@@ -58,8 +58,9 @@ def text(X):
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled():
-    """Compile the loop first: a command that has to wait for it says so on standard error."""
-    bionica.TwoCompartmentNICA(3, random_state=0).fit(mixtures(400, 3)[1])
+    """Compile the loops first: a command that has to wait for one says so on standard error."""
+    for k in (3, 5):
+        bionica.StreamingNICA(3, random_state=0).fit(mixtures(400, 3, k)[1])
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +80,14 @@ def test_every_format_is_separated_into_its_own_kind(tmp_path, problem, suffix):
     assert left(tmp_path) == [f"x-sources.{suffix}", f"x.{suffix}"]
     Y = read(tmp_path / f"x-sources.{suffix}")
     assert permutation_error(S, Y) < 1e-3
-    assert np.array_equal(Y, bionica.TwoCompartmentNICA(3, random_state=0).fit(X).transform(X))
+    assert np.array_equal(Y, bionica.BatchNICA(3, random_state=0).fit(X).transform(X))
     assert result.stderr == ""
-    assert "3 sources in 4,000 samples of 5 mixtures (TwoCompartmentNICA" in result.stdout
+    assert "3 sources in 4,000 samples of 5 mixtures (BatchNICA" in result.stdout
     assert "The fit looks right" in result.stdout
     assert f"x-sources.{suffix}" in result.stdout
 
 
-@pytest.mark.parametrize("method", ["two-compartment", "interneuron", "npca", "nsm", "batch"])
+@pytest.mark.parametrize("method", ["two-compartment", "interneuron", "npca", "nsm", "batch", "streaming"])
 def test_methods_and_json(tmp_path, problem, method):
     S, X = problem
     np.save(tmp_path / "x.npy", X.T)
@@ -102,14 +103,72 @@ def test_methods_and_json(tmp_path, problem, method):
     assert permutation_error(S, read(out)) < 0.05
 
 
-def test_larger_than_the_first_sample(tmp_path, problem, monkeypatch):
-    monkeypatch.setattr("bionica.cli.separate_run.SAMPLE", 1000)
+def test_larger_than_memory(tmp_path, problem, monkeypatch):
+    """Each sample is learned from once in each pass, from the first one on."""
+    monkeypatch.setattr("bionica.cli.separate_run.IN_MEMORY", 8 * 5 * 2000)
     S, X = problem
-    separate(write(tmp_path / "x.npy", X), "--model", tmp_path / "m", "--epochs", 2)
-    assert permutation_error(S, read(tmp_path / "x-sources.npy")) < 1e-3
-    assert bionica.load(tmp_path / "m").n_samples_seen_ == 9000
-    network = bionica.TwoCompartmentNICA(3, random_state=0).fit(X[::4]).partial_fit(X).partial_fit(X)
+    x, network = write(tmp_path / "x.npy", X), bionica.StreamingNICA(3, random_state=0).partial_fit(X)
+    result = separate(x)
+    assert "(StreamingNICA" in result.stdout
     assert np.array_equal(read(tmp_path / "x-sources.npy"), network.transform(X))
+    assert permutation_error(S, read(tmp_path / "x-sources.npy")) < 1e-3
+    separate(x, "--model", tmp_path / "m", "--epochs", 2, "--force")
+    assert bionica.load(tmp_path / "m").n_samples_seen_ == 8000
+    assert np.array_equal(read(tmp_path / "x-sources.npy"), network.partial_fit(X).transform(X))
+    batch = bionica.BatchNICA(3, random_state=0).fit(X[::2])  # of a larger file, samples that are evenly spaced
+    separate(x, "--method", "batch", "--force")
+    assert np.array_equal(read(tmp_path / "x-sources.npy"), batch.transform(X))
+
+
+def test_large_images_are_separated_by_evenly_spaced_pixels(tmp_path, problem, monkeypatch):
+    pytest.importorskip("tifffile")
+    _, X = problem
+    x = write(tmp_path / "x.tif", X, (50, 80))
+    for memory in (2**20, 8 * 5 * 2000):
+        monkeypatch.setattr("bionica.cli.separate_run.IN_MEMORY", memory)
+        assert "(BatchNICA" in separate(x, "-o", tmp_path / "y.npy", "--sources", 3, "--force").stdout
+    seen = read(x)
+    assert np.array_equal(
+        np.load(tmp_path / "y.npy"), bionica.BatchNICA(3, random_state=0).fit(seen[::2]).transform(seen)
+    )
+
+
+@pytest.mark.parametrize("option", [["--model", "m"], ["--epochs", "2"], ["--horizon", "3000"], ["--follow"]])
+def test_what_only_an_online_method_can_do_is_done_by_streaming(tmp_path, problem, option):
+    x = write(tmp_path / "x.npy", problem[1])
+    option = [str(tmp_path / value) if value == "m" else value for value in option]
+    assert "(StreamingNICA" in separate(x, "--sources", 3, *option).output
+
+
+def test_horizon_reaches_the_network(tmp_path, problem):
+    x, m = write(tmp_path / "x.npy", problem[1]), tmp_path / "m"
+    separate(x, "--horizon", 500, "--model", m)
+    assert bionica.load(m).horizon == 500
+    again = [x, "--model", m, "--resume", "--force"]
+    assert "learned with --horizon 500: omit --horizon 600" in refused(*again, "--horizon", 600)
+    separate(*again)
+    for method in ("batch", "npca"):
+        assert "has no horizon" in separate(x, "--method", method, "--horizon", 500, code=2).output
+
+
+def test_a_change_of_the_mixing_is_said(tmp_path, problem):
+    """With the remedy in the words of the command; with --horizon the fit is judged by the samples after the change."""
+    S, X = problem
+    changed = np.concatenate([X, X[:, [1, 0, 2, 4, 3]] * [1, 2, -1, 1, 3]])
+    found = json.loads(separate("-", "--sources", 3, "--json", fed=text(changed)).stderr)
+    assert found["change_detected"]
+    assert "--horizon N" in found["diagnosis"][0]
+    assert not found["ok"]
+    assert len(found["notes"]) == 1
+    assert "give --horizon N, the number of samples to remember" in found["notes"][0]
+    result = separate("-", "--sources", 3, "--horizon", 500, "--json", fed=text(changed))
+    found = json.loads(result.stderr)
+    assert (found["ok"], found["change_detected"], found["notes"]) == (True, False, [])
+    assert found["diagnosis"][0] == "learning started again 1 time after an abrupt change of the mixtures."
+    Y = np.loadtxt(result.stdout.splitlines(), delimiter=",")
+    assert permutation_error(S[-1000:], Y[-1000:]) < 0.05
+    x = write(tmp_path / "x.npy", changed)
+    assert "--follow" in separate(x, "--sources", 3, "--horizon", 500).stdout
 
 
 def test_images_are_recovered_as_images(tmp_path, rng):
@@ -253,7 +312,7 @@ def run(arguments, folder, **options):
 
 def test_a_pipe_gives_what_the_network_put_out(problem):
     S, X = problem
-    Y = bionica.TwoCompartmentNICA(3, random_state=0).partial_fit_transform(X)
+    Y = bionica.StreamingNICA(3, random_state=0).partial_fit_transform(X)
     for arguments, fed in (
         (["-", "--sources", 3], text(X)),
         (["-", "--sources", 3], "a;b;c;d;e\n" + text(X).replace(",", ";")),
@@ -281,7 +340,7 @@ def test_a_pipe_into_a_file_and_a_file_into_a_pipe(tmp_path, problem):
     assert json.loads(result.stderr)["ok"]
     assert np.array_equal(
         np.loadtxt(result.stdout.splitlines(), delimiter=","),
-        bionica.TwoCompartmentNICA(3, random_state=0).fit(X).transform(X),
+        bionica.BatchNICA(3, random_state=0).fit(X).transform(X),
     )
 
 
@@ -289,7 +348,7 @@ def test_a_pipe_goes_on_where_it_stopped(tmp_path, problem):
     _, X = problem
     whole = separate("-", "--sources", 3, fed=text(X)).stdout
     model = ["--model", tmp_path / "m", "--sources", 3]
-    first = separate("-", *model, fed=text(X[:50]))  # fewer than it starts with
+    first = separate("-", *model, fed=text(X[:50]))
     second = separate("-", *model, "--resume", fed=text(X[50:1000]))
     third = separate("-", *model, "--resume", fed=text(X[1000:]))
     assert first.stdout + second.stdout + third.stdout == whole
@@ -314,7 +373,7 @@ def test_a_slow_pipe_is_answered_within_50_ms_a_line(problem):
     ) as process:  # fmt: skip
         assert process.stderr.readline() == b"Reading standard input\n"
         waits = []
-        for row in X[:400]:  # the network starts at sample 160
+        for row in X[:400]:
             line = (",".join(map(repr, row.tolist())) + "\n").encode()
             sent = time.perf_counter()
             process.stdin.write(line)
@@ -356,37 +415,57 @@ def test_json_is_one_line_and_stands_alone(tmp_path, problem):
         assert result.stderr == ""
         assert result.stdout.count("\n") == 1
         assert "only rises from sample to sample" in json.loads(result.stdout)["notes"][0]
-    assert "fewer" in refused("-", "--json", fed=text(X[:20]))
+    assert "fewer" in refused("-", "--method", "two-compartment", "--json", fed=text(X[:20]))
+
+
+def test_a_short_pipe_is_answered(problem):
+    X = problem[1][problem[1].any(axis=1)]
+    Y = np.loadtxt(separate("-", "--sources", 3, fed=text(X[:20])).stdout.splitlines(), delimiter=",")
+    assert np.array_equal(Y, bionica.StreamingNICA(3, random_state=0).partial_fit_transform(X[:20]))
+    assert Y[2:].any(axis=1).all()  # at the very start all outputs may be negative, and are cut off at zero
+    result = separate("-", fed=text(X[:50]))  # counted in what there is
+    assert len(result.stdout.splitlines()) == 50
+    assert "50 samples are few to judge by" in result.stderr
+    assert "too few to judge by" in separate("-", fed=text(X[:1])).stderr
 
 
 def test_too_few_samples_to_start_are_said_to_be(tmp_path, problem):
+    """The networks of the paper start with their first 100 + 20 N samples."""
     _, X = problem
-    few = text(X[:50])
-    counted = refused("-", "-q", fed=few)  # held back while sources are counted: nothing was answered
-    assert "ended after 50 samples, and the network starts with 160: nothing was separated" in counted
-    known = separate("-", "--sources", 3, fed=few, code=1)
+    few, network = text(X[:50]), ["--method", "two-compartment"]
+    counted = refused("-", "-q", *network, fed=few)  # held back while sources are counted: nothing was answered
+    assert "ended after 50 samples, and TwoCompartmentNICA starts with 160: nothing was separated" in counted
+    known = separate("-", "--sources", 3, *network, fed=few, code=1)
     assert known.stdout == "0.0,0.0,0.0\n" * 50
     assert known.stderr.splitlines()[-1] == counted.strip()
     assert "unused" not in known.stderr
     for name, place in (("y.csv", ["-"]), ("-", [write(tmp_path / "x.npy", X[:50]), "--follow"])):
-        result = separate(*place, "--sources", 3, "-o", name if name == "-" else tmp_path / name, fed=few, code=1)
+        out = name if name == "-" else tmp_path / name
+        result = separate(*place, "--sources", 3, *network, "-o", out, fed=few, code=1)
         assert "nothing was separated" in result.stderr
         assert left(tmp_path) in ([], ["x.npy"])
-    assert "omit --follow" in result.stderr
-    saved = separate("-", "--sources", 3, "--model", tmp_path / "m", "--report", tmp_path / "r.html", "--json", fed=few)
+    assert "use --method auto, which starts with fewer" in result.stderr
+    files = ["--model", tmp_path / "m", "--report", tmp_path / "r.html"]
+    saved = separate("-", "--sources", 3, *network, *files, "--json", fed=few)
     found = json.loads(saved.stderr)
     assert not found["ok"]
     assert found["diagnosis"] == [
         "the network has not started: 50 of the 160 samples that it starts with have come, and every answer was zero. "
         "More samples with --resume go on from here."
     ]
-    separate(tmp_path / "x.npy", "--sources", 3)  # a file starts with fewer
+    separate(tmp_path / "x.npy", "--sources", 3)
 
 
 def test_diagnoses_speak_the_language_of_the_command(tmp_path, problem):
     result = separate(write(tmp_path / "x.npy", problem[1]), "--sources", 2)
     assert "try --sources 3" in result.stdout
     assert "n_components" not in result.stdout
+    x = write(tmp_path / "r.npy", problem[1] @ np.ones((5, 5)).cumsum(axis=1)[:, :1] @ np.ones((1, 4)))
+    assert "--sources 3 exceeds the rank of the data" in refused(x, "--sources", 3)
+    centred = write(tmp_path / "c.npy", np.random.default_rng(0).laplace(size=(2000, 3)) + 1)
+    offline, online = (separate(centred, "--method", method, "--force").stdout for method in ("batch", "streaming"))
+    assert "learn from more samples, compare --method batch" in online
+    assert "learn from more samples)" in offline
 
 
 # ---------------------------------------------------------------------------------------------- columns
@@ -459,14 +538,14 @@ def test_interrupted_and_resumed_gives_the_same_bytes(long_run, how):
     model, out = long_run / f"part{how}", long_run / f"part{how}.npy"
     arguments = ["x.npy", *LONG, model.name, "-o", out.name]
     with started(long_run, *arguments, "--checkpoint", "0") as process:
-        wait_for(model, 300_000)
+        wait_for(model, 200_000)
         process.send_signal(how)
         _, errors = process.communicate(timeout=30)
     assert process.returncode == (130 if how == signal.SIGINT else -9), errors
     assert not out.exists()
     if how == signal.SIGINT:
         assert errors.endswith(f"the network is in {model.name}; the same command with --resume goes on from here\n")
-    assert 300_000 < bionica.load(model).n_samples_seen_ < 4_000_000
+    assert 200_000 < bionica.load(model).n_samples_seen_ < 4_000_000
     separate(long_run / "x.npy", *LONG, model, "-o", out, "--resume")
     assert model.read_bytes() == (long_run / "whole").read_bytes()
     assert out.read_bytes() == (long_run / "whole.npy").read_bytes()
@@ -482,7 +561,7 @@ def test_resume_checks_that_model_and_input_belong_together(tmp_path, problem):
     assert "stopped in an input of 4000" in refused(write(tmp_path / "y.npy", X[:2000]), *model)
     assert "is not the input that" in refused(write(tmp_path / "w.npy", X[::-1].copy()), *model)
     assert "has 4 mixtures" in refused(write(tmp_path / "z.npy", X[:, :4].copy()), *model)
-    assert "holds a TwoCompartmentNICA" in refused(x, *model, "--method", "interneuron")
+    assert "holds a StreamingNICA" in refused(x, *model, "--method", "interneuron")
     assert "has 3 sources" in refused(x, *model, "--sources", 2)
     before = m.read_bytes()
     separate(x, *model)  # complete: writes the sources once more
@@ -530,7 +609,7 @@ def test_broken_models_are_refused_and_kept(tmp_path, problem, rng):
     header, arrays = read_model(m)
     for change, new in (
         ({"progress": [1]}, {}), ({"progress": {"zero": "x"}}, {}), ({"n_features": 10**12}, {}), ({"parameters": None}, {}),
-        ({}, {"state/W_zz": np.full((3, 3), np.nan)}), ({}, {"state/W_zz": np.ones((0,))}),
+        ({}, {"state/rot.V": np.full((3, 3), np.nan)}), ({}, {"state/rot.V": np.ones((0,))}),
     ):  # fmt: skip
         write_model(m, header | change, arrays | new)
         spoilt.append(m.read_bytes())

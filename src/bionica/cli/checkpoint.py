@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .separate_options import METHODS, Options
+from .separate_options import AUTO, METHODS, Options
 
 if TYPE_CHECKING:
     from ..io import Reader
@@ -49,10 +49,14 @@ def resume(path: Path, o: Options, reader: "Reader") -> tuple[Any, int]:
             f"{path} does not say how far its run came: start from the beginning with --force instead of --resume"
         )
     name, k = type(network).__name__, reader.n_features
-    if name != METHODS[o.method]:
+    if o.method != AUTO and name != METHODS[o.method]:
         raise io.InputError(f"{path} holds a {name}, not the {METHODS[o.method]} of --method {o.method}")
     if o.n_sources not in (None, network.n_components):
         raise io.InputError(f"{path} has {network.n_components} sources: omit --sources {o.n_sources}")
+    if o.horizon not in (None, getattr(network, "horizon", None)):
+        before = getattr(network, "horizon", None)
+        learned = f"--horizon {before}" if before else "no --horizon"
+        raise io.InputError(f"{path} learned with {learned}: omit --horizon {o.horizon}")
     if k is not None and k != network.n_features_in_:
         raise io.InputError(f"{reader.name} has {k} mixtures; {path} learned from {network.n_features_in_}")
     for option in ("use", "skip"):

@@ -20,10 +20,20 @@ import typer
 
 
 class Console:
-    """Speaks for one command. With `data_on_stdout` results go to standard error; `notes` holds all notes, for --json."""
+    """Speaks for one command. With `data_on_stdout` results go to standard error; `notes` holds all notes, for --json.
 
-    def __init__(self, *, json: bool = False, quiet: bool = False, data_on_stdout: bool = False) -> None:
-        self.json, self.quiet, self.data_on_stdout = json, quiet, data_on_stdout
+    `rephrase` turns a warning or an error of the library into the words of the command.
+    """
+
+    def __init__(
+        self,
+        *,
+        json: bool = False,
+        quiet: bool = False,
+        data_on_stdout: bool = False,
+        rephrase: Callable[[str], str] = str,
+    ) -> None:
+        self.json, self.quiet, self.data_on_stdout, self.rephrase = json, quiet, data_on_stdout, rephrase
         self.notes: list[str] = []
         self._finished = False
 
@@ -108,7 +118,7 @@ class Console:
         try:
             with sigterm_as_interrupt(), warnings.catch_warnings(), self._show_log():
                 warnings.simplefilter("always", UserWarning)
-                warnings.showwarning = lambda message, *_, **__: self.note(str(message))
+                warnings.showwarning = lambda message, *_, **__: self.note(self.rephrase(str(message)))
                 yield
         except KeyboardInterrupt:
             self.interrupted(interrupted)
@@ -119,7 +129,7 @@ class Console:
         except MemoryError:
             fail(f"out of memory: {out_of_memory}")
         except expected as error:
-            fail(str(error))
+            fail(self.rephrase(str(error)))
 
     @contextmanager
     def _show_log(self) -> Iterator[None]:

@@ -1,9 +1,10 @@
-"""`bionica demo`: mix three images, separate them online, and make a page about it."""
+"""`bionica demo`: mix three images, separate them as a stream of pixels, and make a page about it."""
 
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -11,10 +12,11 @@ import typer
 from .console import Console
 
 NAMES = ("camera", "brick", "gravel")
-PASSES = 2
-WATCHED = 10_000  # pixels on which the error is measured while the network learns
-STARTS = 5  # other starts, from other pixels and seeds: the error differs between them
-CHUNK = 4096  # pixels between two measurements of the error
+METHOD, NETWORK = "StreamingNICA", "TwoCompartmentNICA"
+WATCHED = 10_000  # pixels on which the error is measured while a network learns
+TIMES = 120  # how often it is measured, evenly spaced on a logarithmic axis
+ORDERS = 9  # other orders of the pixels: the error differs between them
+LARGE = 1000  # pixels of a chunk by which the speed is measured; in smaller ones the call itself takes longer
 
 
 class MixedImages(NamedTuple):
@@ -24,15 +26,15 @@ class MixedImages(NamedTuple):
     X: Any
     A: Any
     watched: Any  # pixels on which the error is measured
-    first: Any  # those of the offline start
-    starts: Any  # those of other starts
-    order: Any  # the order in which the network sees the pixels
+    order: Any  # the order of the stream
+    other_orders: Any
 
 
-class LearnedNetwork(NamedTuple):
-    """A network that has learned, its error after so many samples, and its speed."""
+class Learned(NamedTuple):
+    """A network after one pass over the pixels, the pixels that it starts with, its error after so many, and its speed."""
 
     network: Any
+    start: int
     curve: list[tuple[int, float]]
     pixels_per_second: float
 
@@ -43,11 +45,11 @@ def demo(
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Mix three images, separate them online, and make a page of what was mixed, learned and recovered.
+    """Mix three images, separate them pixel by pixel, and make a page of what was mixed, learned and recovered.
 
-    TwoCompartmentNICA at its defaults starts from the offline solution on 100,000 pixels, spread evenly, and then learns
-    from one pixel after the other. For comparison, the page also shows the same network without that start, and other
-    starts.
+    StreamingNICA sees each pixel once, in random order, and starts from random weights. The page shows how its error falls
+    with the number of pixels. For comparison it also shows the paper's network TwoCompartmentNICA on the same stream, and
+    the error of the offline method BatchNICA, which has all pixels in memory.
 
     For example:
 
@@ -62,11 +64,11 @@ def demo(
     with console.session(interrupted=interrupted, disk_full="free some space, or choose another folder with --output"):
         _check(output)
         found = _run(output, seed, console)
-        others = found["errors_of_other_starts"]
+        others = found["errors_of_other_orders"]
         lines = [
-            f"Mean squared error {found['error']:.4f} of sources with variance 1 (their correlation alone costs "
-            f"{found['floor']:.4f}); from other starts {others[0]:.4f} to {others[-1]:.4f}, with no offline start "
-            f"{found['error_from_nothing']:.4f}",
+            f"Mean squared error of sources with variance 1, one pass: {METHOD} {found['error']:.2g} ({len(others)} other orders "
+            f"of the pixels: {others[0]:.2g} to {others[-1]:.2g}, median {median(others):.2g}), {NETWORK} "
+            f"{found['network_error']:.2g}; offline: BatchNICA {found['batch_error']:.2g}",
             f"{found['pixels_per_second']:,.0f} pixels a second; {found['seconds']:.1f} s in all",
             f"Look at {found['page']} and {found['figure']}",
         ]
@@ -100,14 +102,14 @@ def _run(output: Path, seed: int, console: Console) -> dict[str, Any]:
     if not console.silent:
         mixtures, pixels = images.X.shape[1], len(images.order)
         typer.echo(f"Separating {', '.join(NAMES)} from {mixtures} mixtures, {pixels:,} pixels one at a time")
-    with console.progress("Separating", len(images.order), transient=False) as advance:
-        learned = _learn(images, seed, offline_start=True, advance=advance)
-    with console.progress("Without the start", len(images.order), transient=False) as advance:
-        bare = _learn(images, seed, offline_start=False, advance=advance)
-    found, Y, weights = _findings(images, learned, bare, seed)
+    with console.progress(METHOD, len(images.order), transient=False) as advance:
+        learned = _learn(images, METHOD, seed, advance)
+    with console.progress(NETWORK, len(images.order), transient=False) as advance:
+        other = _learn(images, NETWORK, seed, advance)
+    found, Y, matrices = _findings(images, learned, other, seed)
     picture = figure_bytes(separation_figure(images.S, images.X, Y, (512, 512)), "png")
     found["seconds"] = round(time.perf_counter() - started, 3)
-    page = demo_page(found, learned.curve, bare.curve, weights, picture).encode()
+    page = demo_page(found, matrices, picture).encode()
     output.mkdir(parents=True, exist_ok=True)
     for name, file, content in (("figure", "separation.png", picture), ("page", "demo.html", page)):
         write_atomically(output / file, content)
@@ -123,35 +125,32 @@ def _mixed_images(seed: int) -> MixedImages:
     S = datasets.natural_images(names=NAMES, size=None)
     X, A = datasets.mix(S, datasets.paper_mixing("images"))
     rng = np.random.default_rng(seed)
-    n, block = len(X), 100_000
-    order = np.concatenate([rng.permutation(n) for _ in range(PASSES)])
-    first = np.arange(block) * n // block  # spread evenly, as `fit` and `bionica separate` start
-    starts = [rng.choice(n, block, replace=False) for _ in range(STARTS)]
-    return MixedImages(S, X, A, rng.choice(n, WATCHED, replace=False), first, starts, order)
+    order, *others = (rng.permutation(len(X)) for _ in range(1 + ORDERS))
+    return MixedImages(S, X, A, rng.choice(len(X), WATCHED, replace=False), order, others)
 
 
-def _learn(images: MixedImages, seed: int, *, offline_start: bool, advance: Callable[..., None]) -> LearnedNetwork:
-    """Let a network learn chunk by chunk, and measure its error after each."""
-    from .. import TwoCompartmentNICA
+def _learn(images: MixedImages, name: str, seed: int, advance: Callable[..., None]) -> Learned:
+    """Show a network the pixels in their order, and measure its error at `TIMES` times."""
+    import numpy as np
 
-    network = TwoCompartmentNICA(len(NAMES), random_state=seed)
+    import bionica
+
+    network = getattr(bionica, name)(len(NAMES), random_state=seed)
+    times = np.unique(np.geomspace(2, len(images.order), TIMES).astype(int)).tolist()
     curve: list[tuple[int, float]] = []
-    seconds = 0.0
-
-    def measure() -> str:
-        curve.append((network.n_samples_seen_, _watched_error(images, network)))
-        return f"error {curve[-1][1]:.4f}"
-
-    if offline_start:
-        network.fit(images.X[images.first])
-        advance(0, measure())
-    for begin in range(0, len(images.order), CHUNK):
-        chunk = images.X[images.order[begin : begin + CHUNK]]
+    start, pixels, seconds = 0, 0, 0.0
+    for begin, end in zip([0, *times], times, strict=False):
+        chunk = images.X[images.order[begin:end]]
         before = time.perf_counter()
         network.partial_fit(chunk)
-        seconds += time.perf_counter() - before
-        advance(len(chunk), f"{(begin + len(chunk)) / seconds:,.0f} pixels/s, {measure()}")
-    return LearnedNetwork(network, curve, len(images.order) / seconds)
+        if len(chunk) >= LARGE:
+            pixels, seconds = pixels + len(chunk), seconds + time.perf_counter() - before
+        start = start or end + network.n_samples_until_start_
+        if end >= start:
+            curve.append((end, _watched_error(images, network)))
+        speed = f"{pixels / seconds:,.0f} pixels/s, " if pixels else ""
+        advance(len(chunk), f"{speed}error {curve[-1][1]:.2g}" if curve else "has not started")
+    return Learned(network, start, curve, pixels / seconds)
 
 
 def _watched_error(images: MixedImages, network: Any) -> float:
@@ -161,40 +160,40 @@ def _watched_error(images: MixedImages, network: Any) -> float:
 
 
 def _findings(
-    images: MixedImages, learned: LearnedNetwork, bare: LearnedNetwork, seed: int
+    images: MixedImages, learned: Learned, other: Learned, seed: int
 ) -> tuple[dict[str, Any], Any, tuple[Any, Any, Any]]:
-    """Return the numbers, the recovered sources in the order of the sources, and W_xz, W_zz, W_zz^-1 W_xz A."""
-    import numpy as np
+    """Return the numbers, the recovered sources in the order of the sources, and W, W A and the other network's W A."""
+    from .. import BatchNICA, StreamingNICA, metrics
 
-    from .. import TwoCompartmentNICA, metrics
-
-    others = (
-        TwoCompartmentNICA(len(NAMES), random_state=(seed + i) % 2**32).fit(images.X[pixels])
-        for i, pixels in enumerate(images.starts, 1)
+    streams = (
+        StreamingNICA(len(NAMES), random_state=(seed + i) % 2**32).partial_fit(images.X[order])
+        for i, order in enumerate(images.other_orders, 1)
     )
+    batch = BatchNICA(len(NAMES), random_state=seed).fit(images.X)
     Y = learned.network.transform(images.X)
+    Z = other.network.transform(images.X)
     match = metrics.match_sources(images.S, Y)
     Y = Y[:, match.permutation]
-    W_xz, W_zz = learned.network.W_xz_, learned.network.W_zz_
-    P = np.linalg.solve(W_zz, W_xz) @ images.A
+    W = learned.network.components_[match.permutation]
+    V = other.network.components_[metrics.match_sources(images.S, Z).permutation]
     found = {
         "images": list(NAMES),
-        "watched": WATCHED,
-        "method": type(learned.network).__name__,
-        "seed": seed,
         "pixels": len(images.X),
-        "passes": PASSES,
-        "samples": learned.curve[-1][0],
-        "offline_start_samples": learned.curve[0][0],
+        "watched": WATCHED,
+        "seed": seed,
+        "method": METHOD,
         "error": metrics.permutation_error(images.S, Y),
-        "error_at_start": learned.curve[0][1],
-        "errors_of_other_starts": sorted(_watched_error(images, network) for network in others),
-        "error_from_nothing": metrics.permutation_error(images.S, bare.network.transform(images.X)),
+        "errors_of_other_orders": sorted(_watched_error(images, network) for network in streams),
+        "network": NETWORK,
+        "network_start": other.start,
+        "network_error": metrics.permutation_error(images.S, Z),
+        "batch_error": metrics.permutation_error(images.S, batch.transform(images.X)),
         "floor": metrics.correlation_floor(images.S),
-        "amari": metrics.amari_distance(P),
-        "outputs": match.permutation.tolist(),
+        "amari": metrics.amari_distance(W @ images.A),
         "correlation": match.correlation.tolist(),
         "sinr_db": metrics.sinr(images.S, Y, per_source=True).tolist(),
         "pixels_per_second": round(learned.pixels_per_second),
+        "network_pixels_per_second": round(other.pixels_per_second),
+        "curves": {METHOD: learned.curve, NETWORK: other.curve},
     }
-    return found, Y, (W_xz, W_zz, P)
+    return found, Y, (W, W @ images.A, V @ images.A)

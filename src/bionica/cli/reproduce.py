@@ -50,6 +50,8 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments, draw its figures and set the results beside its statements.
 
+    Figures 4 and 5 have StreamingNICA, which needs no tuning, beside the paper's networks.
+
     Finished runs are kept under OUTPUT/runs: a second call goes on where the first one stopped.
 
     Examples: `bionica reproduce`, `bionica reproduce figure4 --with-defaults`, `bionica reproduce figure5 --images photos/`

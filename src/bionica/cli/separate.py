@@ -6,19 +6,23 @@ from typing import Annotated
 import typer
 
 from .console import Console
-from .separate_options import METHODS, Options, RawType, estimator_class
+from .separate_options import AUTO, METHODS, Options, RawType, has_horizon, is_online
 from .separate_run import Separation
+from .separate_summary import in_options
 
 _INPUT_HELP = """Mixtures: .npy .npz .csv .tsv .parquet .h5 .zarr, a TIFF of several pages, several images of one shape, or -
 for standard input (CSV, or raw numbers with --columns)."""
 _USE_HELP = "Columns that are mixtures, by name or number from 1: red,blue or 2-4,7. By default all but an index."
+_METHOD_HELP = """auto: batch, the offline method, for images and for a file of at most 64 MiB as float64; streaming for all else.
+batch takes 64 MiB of evenly spaced samples of a larger file."""
+_HORIZON_HELP = "For mixtures that change: remember about N samples. By default all weigh the same."
 _JSON_HELP = """Print the findings as one line of JSON and nothing else: to standard output, or to standard error if the
 sources go to standard output."""
 
 
 def _known_method(method: str) -> str:
-    if method not in METHODS:
-        raise typer.BadParameter(f"{method!r} is not one of {', '.join(METHODS)}")
+    if method not in (AUTO, *METHODS):
+        raise typer.BadParameter(f"{method!r} is not one of {AUTO}, {', '.join(METHODS)}")
     return method
 
 
@@ -36,12 +40,12 @@ def separate(
     method: Annotated[
         str,
         typer.Option(
-            metavar="|".join(METHODS),
+            metavar="|".join([AUTO, *METHODS]),
             callback=_known_method,
-            autocompletion=lambda: list(METHODS),
-            help="The network; batch is the offline method, on 100,000 samples at most.",
+            autocompletion=lambda: [AUTO, *METHODS],
+            help=_METHOD_HELP,
         ),
-    ] = "two-compartment",
+    ] = AUTO,
     axis: Annotated[
         int | None, typer.Option(min=0, max=1, help="Axis that holds the samples: 0 (rows) or 1 (columns).")
     ] = None,
@@ -55,6 +59,7 @@ def separate(
     ] = None,
     dtype: Annotated[RawType, typer.Option(help="Type of the raw numbers.")] = RawType.float64,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the input.")] = 1,
+    horizon: Annotated[int | None, typer.Option(min=2, metavar="N", help=_HORIZON_HELP)] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="One pass; a line to standard output for each sample as it arrives.")
     ] = False,
@@ -71,9 +76,10 @@ def separate(
 ) -> None:
     """Find the nonnegative sources of mixtures in files or from a pipe, in bounded memory.
 
-    A file is learned from in one pass or more, starting from the offline solution on at most 100,000 of its samples.
-    A pipe is answered as it comes: each sample with what was learned before it.
-    The network starts with the first 100 + 20 N samples of a pipe; for these it answers zeros.
+    Images and a file that fits in memory are separated offline, by BatchNICA. A larger file, and one with --model, --epochs or
+    --horizon, is learned from by StreamingNICA, one sample after the other, and then read once more for its sources.
+    A pipe is learned from by StreamingNICA too and answered as it comes: each sample with what was learned before it.
+    Nothing needs to be tuned.
 
     For example:
 
@@ -89,12 +95,14 @@ def separate(
 
     instrument | bionica separate - --sources 3 | logger
 
+    instrument | bionica separate - --sources 3 --horizon 10000      (if the mixing changes)
+
     Exit status: 0 done; 1 bad data, parameters or files, or too few samples to separate anything; 2 wrong usage;
     130 interrupted (--model is saved then). An error is one line on standard error, with --json too.
     """
     options = Options(**locals())
     _check_usage(options)
-    console = Console(json=json, quiet=quiet, data_on_stdout=options.to_pipe)
+    console = Console(json=json, quiet=quiet, data_on_stdout=options.to_pipe, rephrase=in_options)
     from ..estimators import DivergenceError
 
     with console.session(
@@ -110,7 +118,9 @@ def _check_usage(o: Options) -> None:
     """Refuse options that contradict each other."""
     if o.sources != "auto" and not (o.sources.isdecimal() and int(o.sources)):
         raise typer.BadParameter(f"--sources {o.sources!r} is neither a number of sources (1 or more) nor auto")
-    online = hasattr(estimator_class(o.method), "partial_fit")
+    method = o.fixed_method
+    offline = method is not None and not is_online(method)
+    forgetful = ", ".join(name for name in METHODS if has_horizon(name)) if o.horizon is not None else ""
     contradictions = {
         "- stands alone: give one standard input, or files": "-" in o.inputs and not o.from_pipe,
         "--columns is for raw numbers from standard input: give - as INPUT": bool(o.columns) and not o.from_pipe,
@@ -118,8 +128,11 @@ def _check_usage(o: Options) -> None:
         "--epochs needs a file: a pipe is read once": o.streaming and o.epochs > 1,
         "--follow writes lines to standard output: omit -o": o.follow and o.output not in (None, "-"),
         "--resume goes on from a saved network: say which with --model": o.resume and o.model is None,
-        f"--method {o.method} does not learn online: choose another for a pipe or --follow": o.streaming and not online,
-        f"--method {o.method} has no network to save: omit --model": o.model is not None and not online,
+        f"--method {method} does not learn online: choose another for a pipe or --follow": o.streaming and offline,
+        f"--method {method} has no network to save: omit --model": o.model is not None and offline,
+        f"--method {method} has no horizon: omit --horizon, or choose from {forgetful}": (
+            bool(forgetful) and method is not None and not has_horizon(method)
+        ),
     }
     for message, applies in contradictions.items():
         if applies:

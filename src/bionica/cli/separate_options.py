@@ -4,6 +4,7 @@ import re
 from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +31,23 @@ _CLASSES = [name for name in bionica.__all__ if name in _SHORT_NAMES or name.end
 METHODS = dict(sorted((_method_name(name), name) for name in _CLASSES if name != "OfflineNICA"))
 
 
+#: The --method that chooses for itself: see `Options.fixed_method`.
+AUTO = "auto"
+
+
 def estimator_class(method: str) -> Any:
     """Return the class of a --method."""
     return getattr(bionica, METHODS[method])
+
+
+def is_online(method: str) -> bool:
+    """Whether a --method learns sample by sample."""
+    return hasattr(estimator_class(method), "partial_fit")
+
+
+def has_horizon(method: str) -> bool:
+    """Whether a --method can forget old samples."""
+    return "horizon" in signature(estimator_class(method)).parameters
 
 
 class RawType(StrEnum):
@@ -57,6 +72,7 @@ class Options:
     columns: int | None
     dtype: RawType
     epochs: int
+    horizon: int | None
     follow: bool
     model: Path | None
     resume: bool
@@ -87,9 +103,19 @@ class Options:
         """Whether the sources go to standard output."""
         return self.output == "-" or (self.streaming and self.output is None)
 
-    def new_network(self, n_sources: int) -> Any:
-        """Return an unfitted estimator of the chosen method."""
-        return estimator_class(self.method)(n_sources, random_state=self.seed)
+    @property
+    def fixed_method(self) -> str | None:
+        """The method, unless it depends on the size of the input: "streaming" where only an online method can do what is asked."""
+        if self.method != AUTO:
+            return self.method
+        online = self.streaming or self.model is not None or self.epochs > 1 or self.horizon is not None
+        return "streaming" if online else None
+
+    def new_network(self, n_sources: int, *, offline: bool = False) -> Any:
+        """Return an unfitted estimator of the chosen method; `offline` says which one is better, if both can be used."""
+        method = self.fixed_method or ("batch" if offline else "streaming")
+        horizon = {} if self.horizon is None else {"horizon": self.horizon}
+        return estimator_class(method)(n_sources, random_state=self.seed, **horizon)
 
 
 def open_input(o: Options) -> "Reader":

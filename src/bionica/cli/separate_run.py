@@ -1,7 +1,7 @@
 """The work of `bionica separate`.
 
-A file is learned from in passes and then read once more for its sources. A pipe is learned from and answered as it
-arrives.
+A file is loaded and fitted, or if it is large learned from block by block, and then read once more for its sources. A pipe is
+learned from and answered as it arrives.
 """
 
 import gc
@@ -17,13 +17,15 @@ import typer
 
 from .checkpoint import Saver, input_digest, resume
 from .console import Console, ignore_broken_pipe
-from .separate_options import Options, check_files, open_input, output_path
+from .separate_options import AUTO, Options, check_files, open_input, output_path
 from .separate_summary import note_input, samples_until_start, summarize
 
 if TYPE_CHECKING:
     from ..io import Reader
 
-#: Samples from which a network starts, and by which its fit is judged: so many, and no more than 32 MiB.
+#: A file of at most so many bytes, as float64, is loaded.
+IN_MEMORY = 2**26
+#: Samples by which a fit is judged: so many, and no more than 32 MiB.
 SAMPLE, SAMPLE_BYTES = 100_000, 2**25
 
 
@@ -51,12 +53,15 @@ class Separation:
                 self._interrupted(reader)
 
     def _separate_file(self, reader: "Reader") -> None:
+        import numpy as np
+
         from .. import io
 
         o = self.options
         if reader.n_features is None:
             next(reader.blocks())
-        sample = reader.sample(_sample_rows(reader.n_features))
+        X = reader.sample(max(1000, IN_MEMORY // (8 * (reader.n_features or 1))))
+        sample = X[:: max(1, -(-len(X) // _sample_rows(reader.n_features)))]
         note_input(self.console, reader, sample)
         n, k = reader.n_samples or 0, sample.shape[1]
         if n < k and o.axis is None and reader.image_shape is None:
@@ -68,21 +73,26 @@ class Separation:
             d = self._count_sources(sample)
             if n < max(2, d):
                 raise io.InputError(f"{reader.name} has {n} samples: {d} sources need {max(2, d)} at the least")
-            network = o.new_network(d).fit(sample)
-            if hasattr(network, "partial_fit"):
-                first_pass_done = len(sample) == n
-                self.zero = network.n_samples_seen_ - (n if first_pass_done else 0)
-            self.network = network  # after `zero`, so that an interruption in between saves nothing
-            self._save(reader)
+            # Pixels come row by row: evenly spaced ones are a better sample of an image than a stream of all of them.
+            network = o.new_network(d, offline=len(X) == n or reader.image_shape is not None)
+            if len(X) == n or not hasattr(network, "partial_fit"):
+                network.fit(X)
+            self.network = network
+        if o.horizon is None:
+            sample = sample.copy()
+        else:
+            sample = np.concatenate(list(reader.blocks(max(0, n - self._judged(k)))))
+        del X
         if hasattr(self.network, "partial_fit"):
             self._learn(reader, n)
+            self._check_started(self.network, reader.name)
             self._save(reader)
         files = self._write_sources(reader, self.network.transform(sample[:1]))
         summarize(self.options, self.console, self.network, reader, sample, files, n=n, started=self.started)
 
     def _learn(self, reader: "Reader", n: int) -> None:
         epochs = self.options.epochs
-        while (done := self.network.n_samples_seen_ - self.zero) < epochs * n:
+        while (done := getattr(self.network, "n_samples_seen_", 0) - self.zero) < epochs * n:
             title = "Learning" if epochs == 1 else f"Learning, pass {done // n + 1} of {epochs}"
             for block in self.console.track(reader.blocks(done % n), title, n, done % n):
                 self.network.partial_fit(block)
@@ -119,7 +129,8 @@ class Separation:
         blocks = reader.blocks(start)
         first = self._first_block(blocks, reader.name)
         note_input(self.console, reader)
-        sample, stopped = io.EvenSample(_sample_rows(first.shape[1])), False
+        judged, stopped = self._judged(first.shape[1]), False
+        sample = io.EvenSample(judged) if o.horizon is None else io.LastSample(judged)
         try:
             with self._open_output(reader, path, first.dtype) as out, ignore_broken_pipe():
                 stopped = self._answer(chain([first], blocks), reader, out, sample)
@@ -155,7 +166,7 @@ class Separation:
         return io.open_writer(path, self.network.n_components, dtype)
 
     def _first_block(self, blocks: Iterator[Any], name: str) -> Any:
-        """Return the first block, and make the network. While sources are counted, samples are buffered."""
+        """Return the first block, and make the network. Samples are buffered until the sources are counted."""
         import numpy as np
 
         from .. import io
@@ -189,12 +200,16 @@ class Separation:
         if stopped:
             raise KeyboardInterrupt
         seen = network.n_samples_seen_
-        remedy = "omit --follow" if self.options.follow else "save them in a file and separate that"
+        kind = type(network).__name__
         raise io.InputError(
-            f"{name} ended after {seen} samples, and the network starts with {seen + missing}: nothing was separated "
-            "(until then it answers zeros). Give more samples, go on later with --model FILE, or "
-            f"{remedy}: a file starts with fewer"
+            f"{name} ended after {seen} samples, and {kind} starts with {seen + missing}: nothing was separated (until then it "
+            f"answers zeros). Give more samples, go on later with --model FILE, or use --method {AUTO}, which starts with fewer"
         )
+
+    def _judged(self, k: int) -> int:
+        """Return how many samples of k mixtures the fit is judged by: with --horizon the last ones, which it remembers."""
+        most = _sample_rows(k)
+        return most if self.options.horizon is None else min(most, max(1000, self.options.horizon))
 
     def _count_sources(self, block: Any) -> int:
         """Return the number of sources to look for."""
@@ -249,10 +264,16 @@ def _sample_rows(k: int | None) -> int:
 
 
 def _load_compiled_loop(o: Options) -> None:
-    """Compile or load the loop of the network, so that the first sample need not wait for it."""
+    """Compile or load the loop of the network, so that the first sample need not wait for it.
+
+    It may be another loop if there are more mixtures than sources; before the first sample the number of mixtures is known
+    only with --columns.
+    """
     import numpy as np
 
     X = np.random.default_rng(0).exponential(size=(400, 3)).astype(o.dtype if o.columns else "float64")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        o.new_network(2).partial_fit(X).partial_fit_transform(X[:1])
+        for d in (2, 3):
+            if None in (o.columns, o.n_sources) or (o.columns == o.n_sources) == (d == X.shape[1]):
+                o.new_network(d).partial_fit(X).partial_fit_transform(X[:1])

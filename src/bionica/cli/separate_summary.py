@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,16 @@ from .separate_options import Options
 
 if TYPE_CHECKING:
     from ..io import Reader
+
+#: Parameters of the estimators, and the options of the command that set them.
+_OPTIONS = {
+    r"n_components=(\d+)": r"--sources \1",
+    "n_components=None": "--sources auto",
+    "n_components": "--sources",
+    r"(compare|or) BatchNICA": r"\1 --method batch",
+    "set horizon= to the number": "give --horizon N, the number",
+    "horizon=": "--horizon ",
+}
 
 
 def note_input(console: Console, reader: "Reader", sample: Any = None) -> None:
@@ -62,6 +73,7 @@ def summarize(
         "method": type(network).__name__,
         "seconds": round(time.monotonic() - started, 3),
         "ok": bool(diagnosis and diagnosis.ok),
+        "change_detected": bool(getattr(network, "change_detected_", False)),
         "diagnosis": _sentences(diagnosis, network, missing, o),
         "negativity": diagnosis and diagnosis.negativity,
         "notes": console.notes,
@@ -95,11 +107,31 @@ def _sentences(diagnosis: Any, network: Any, missing: int, o: Options) -> list[s
         return [f"the network has not started: {start}, and every answer was zero.{more}"]
     if diagnosis is None:
         return ["one sample is too few to judge by."]
-    options = {r"n_components=(\d+)": r"--sources \1", "n_components": "--sources", "BatchNICA": "--method batch"}
-    sentences = list(diagnosis.sentences)
-    for parameter, option in options.items():
-        sentences = [re.sub(parameter, option, sentence) for sentence in sentences]
-    return sentences
+    sentences = diagnosis.sentences
+    if type(network).__name__ == "BatchNICA":  # it cannot be compared with itself
+        sentences = [re.sub("(, compare| or) BatchNICA", "", sentence) for sentence in sentences]
+    return [*_changes(network, o), *map(in_options, sentences)]
+
+
+def _changes(network: Any, o: Options) -> Iterator[str]:
+    """Say whether the mixtures changed while the network learned."""
+    if getattr(network, "change_detected_", False):
+        yield (
+            "the mixtures changed while they came, and all samples weigh the same. If the mixing changes, run again with "
+            "--horizon N: about N samples are remembered."
+        )
+    restarts = network.repairs_["restart"] if getattr(network, "horizon", None) else 0
+    if restarts:
+        yield f"learning started again {_count(restarts, 'times')} after an abrupt change of the mixtures."
+        if not o.streaming:
+            yield "all sources were computed with the weights at the end: --follow uses those of the time of each sample."
+
+
+def in_options(sentence: str) -> str:
+    """Return a sentence of the library with the options of the command in place of the parameters of an estimator."""
+    for parameter, option in _OPTIONS.items():
+        sentence = re.sub(parameter, option, sentence)
+    return sentence
 
 
 def _write_report(

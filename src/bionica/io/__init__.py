@@ -2,13 +2,24 @@
 
 from .atomic import is_disk_full, write_atomically
 from .model_file import ModelFileError, read_model, write_model
-from .readers import Columns, EvenSample, InputError, RawPipe, Reader, TextReader, import_optional, open_reader
+from .readers import (
+    Columns,
+    EvenSample,
+    InputError,
+    LastSample,
+    RawPipe,
+    Reader,
+    TextReader,
+    import_optional,
+    open_reader,
+)
 from .writers import OutputError, PipeWriter, check_file, check_output, open_writer, output_files
 
 __all__ = [
     "Columns",
     "EvenSample",
     "InputError",
+    "LastSample",
     "ModelFileError",
     "OutputError",
     "PipeWriter",

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..estimators._published import SOURCES
 from ..sweep import Plan
-from .reference import AS_CODED, NETWORKS, OFFLINE, UNTUNED, grid_of
+from .reference import AS_CODED, NETWORKS, OFFLINE, STREAM, UNTUNED, grid_of
 
 #: The experiments that `bionica reproduce` knows.
 EXPERIMENTS = ("figure1", "figure4", "figure5", "table1")
@@ -21,9 +21,10 @@ FIGURE1_MIXING = ((1.0, 0.55), (-0.45, 0.8))
 class Reproduction:
     """Which experiments to run, and at which size; the defaults are the paper's.
 
-    Run i has the seed ``seed + i`` for its data and its initial weights. `with_defaults` adds the untuned networks, the offline
-    methods and the correlation floor, and on images the settings of the authors' code. `full` adds d = 10 and the images to the
-    grid search. `images` is the path of the user's images; None takes those of scikit-image.
+    Run i has the seed ``seed + i`` for its data and its initial weights. Figures 4 and 5 have StreamingNICA beside the paper's
+    networks. `with_defaults` adds the untuned networks, the offline methods and the correlation floor, and on images the settings
+    of the authors' code. `full` adds d = 10 and the images to the grid search. `images` is the path of the user's images; None
+    takes those of scikit-image.
     """
 
     experiments: tuple[str, ...] = EXPERIMENTS
@@ -43,7 +44,7 @@ def plans_of(config: Reproduction) -> dict[tuple[str, str], Plan]:
     --------
     >>> from bionica.paper import Reproduction, plans_of
     >>> sum(plan.size for plan in plans_of(Reproduction(("figure4",), runs=10)).values())
-    80
+    100
     """
     grids = ("images", "d10", "d3") if config.full else ("d3",)
     settings = {"figure1": ("d2",), "figure4": ("d10", "d3"), "figure5": ("images",), "table1": grids}
@@ -70,10 +71,11 @@ def _networks(config: Reproduction, experiment: str, setting: str) -> list[dict[
     networks: list[dict[str, Any]] = [{"name": name, "published": setting} for name in NETWORKS]
     if experiment == "table1":
         return [network | {"grid": grid_of(network["name"])} for network in networks]
+    networks.append({"name": STREAM})
     if not config.with_defaults:
         return networks
     if setting == "images":
         for label, params in AS_CODED.items():
             networks.append({"name": label.split()[0], "label": label, "published": setting, "params": params})
-    networks += [{"name": label.split()[0], "label": label, "params": {"init": "random"}} for label in UNTUNED]
+    networks += [{"name": label.split()[0], "label": label} for label in UNTUNED]
     return networks + [{"name": name, "label": label} for label, name in OFFLINE.items()]

@@ -2,6 +2,8 @@
 
 #: The four networks of the paper's figures 4 and 5.
 NETWORKS = ("InterneuronNICA", "TwoCompartmentNICA", "TwoLayerNSM", "NonnegativePCA")
+#: Not in the paper: drawn beside its networks in figures 4 and 5, at its defaults and without whitening beforehand.
+STREAM = "StreamingNICA"
 #: The single-layer networks with our defaults: natural steps, default rates, random initial weights.
 UNTUNED = ("InterneuronNICA untuned", "TwoCompartmentNICA untuned")
 #: The authors' code on the images has the table's two pairs of rates the other way round, and running means over 100 samples.

@@ -1,67 +1,69 @@
 """The page of `bionica demo`."""
 
+from statistics import median
 from typing import Any
 
 from .figures import learning_figure, weights_figure
 from .html import PageTable, Picture, Section, figure_bytes, page
 
-Curve = list[tuple[int, float]]
 
-
-def demo_page(
-    found: dict[str, Any], streamed: Curve, bare: Curve, matrices: tuple[Any, Any, Any], picture: bytes
-) -> str:
-    """Build the page: pictures, numbers, error curves (with and without the offline start), weights."""
-    names = found["images"]
-    start = found["offline_start_samples"]
-    low, *_, high = found["errors_of_other_starts"]
-    others = f"{low:.3g} to {high:.3g}"
-    numbers = [
-        ("mean squared error, all pixels, sources of variance 1", found["error"]),
-        (f"at the start of the stream, on {found['watched']:,} pixels", found["error_at_start"]),
-        (f"there, {len(found['errors_of_other_starts'])} other starts (random pixels, other seeds)", others),
-        ("what the correlation of the sources alone costs", found["floor"]),
-        ("mean squared error without the offline start", found["error_from_nothing"]),
+def demo_page(found: dict[str, Any], matrices: tuple[Any, Any, Any], picture: bytes) -> str:
+    """Build the page: pictures, the error against pixels seen, numbers, what was learned (W, W A, and the network's W A)."""
+    names, method, network = (found[key] for key in ("images", "method", "network"))
+    others = found["errors_of_other_orders"]
+    errors = [
+        (method, found["error"], found["pixels_per_second"]),
+        (network, found["network_error"], found["network_pixels_per_second"]),
+        ("BatchNICA (offline)", found["batch_error"], None),
+    ]
+    facts = [
+        ("error of a method whose outputs are exactly uncorrelated (the images are not)", found["floor"]),
         ("Amari distance (0: a permutation, 1: nothing separated)", found["amari"]),
-        ("samples learned from", found["samples"]),
-        ("pixels a second while streaming", found["pixels_per_second"]),
-        ("seconds in all, compilation included", found["seconds"]),
+        ("pixels", found["pixels"]),
         ("seed", found["seed"]),
+        ("seconds in all, compilation included", found["seconds"]),
     ]
     correlations = [f"{value:.4f}" for value in found["correlation"]]
-    each = zip(names, found["outputs"], correlations, found["sinr_db"], strict=True)
-    curves = [
-        (f"started offline on {start:,} pixels, then streamed", streamed),
-        ("streamed from the first pixel, no start", bare),
-    ]
-    W_xz, W_zz, P = matrices
-    outputs, mixtures = ([f"{name} {i}" for i in range(len(names))] for name in ("output", "mixture"))
+    curve = learning_figure(found["curves"], {"BatchNICA": found["batch_error"]})
+    W, P, Q = matrices
+    mixtures = [f"mixture {i}" for i in range(W.shape[1])]
     weights = [
-        ("$W_{xz}$", W_xz, outputs, mixtures),
-        ("$W_{zz}$", W_zz, outputs, outputs),
-        ("$W_{zz}^{-1} W_{xz} A$", P, outputs, names),
+        (f"$W$, {method}", W, names, mixtures),
+        (f"$W A$, {method}", P, names, names),
+        (f"$W A$, {network}", Q, names, names),
     ]
     sections = [
         Section(
             "Sources, mixtures, recovered",
-            [Picture(picture, "Top: the sources. Middle: what the network saw. Bottom: what it put out.", "png",
+            [Picture(picture, f"Top: the sources. Middle: what {method} saw. Bottom: what it recovered.", "png",
                      "Three photographs (camera, brick, gravel), three mixtures of them, and three recovered photographs")],
         ),
-        Section("Numbers", [PageTable((), numbers), PageTable(("source", "output", "correlation", "SINR, dB"), list(each))]),
         Section(
-            "Error while it learned",
-            [f"On {found['watched']:,} pixels. On these images the offline start on {start:,} pixels does most of the work, "
-             f"and the stream keeps what it found; other starts, from other pixels and seeds, reach {others}. The same network "
-             "without the start is drawn beside it.",
-             Picture(figure_bytes(learning_figure(curves, found["floor"]), "svg"), "Error against pixels seen, both logarithmic.")],
+            "How the error falls, pixel by pixel",
+            [f"{method} starts from random weights and sees each of {found['pixels']:,} pixels once, in random order. It has no "
+             f"learning rate, and nothing was tuned. The paper's network {network} (Algorithm 2) sees the same stream, and starts "
+             f"with its first {found['network_start']:,} pixels. The horizontal line is BatchNICA, an offline method that has all "
+             "pixels in memory.",
+             Picture(figure_bytes(curve, "svg"),
+                     f"Mean squared error on {found['watched']:,} pixels against pixels seen, both logarithmic. The sources have "
+                     "variance 1.")],
         ),
         Section(
-            "Weights",
-            ["From mixtures to outputs, between outputs, and what both make of the sources: one entry of 1 in each row and column, "
-             "zeros elsewhere, is a perfect separation.",
-             Picture(figure_bytes(weights_figure(weights), "svg"), "Weights at the end of the stream; A is the mixing matrix.")],
+            "Numbers",
+            [PageTable(("method", "error", "pixels/s"), errors),
+             "The error is the mean squared error on all pixels. It depends on the order of the pixels and on the initial weights: "
+             f"{method} on {len(others)} other random orders ends at {others[0]:.2g} to {others[-1]:.2g}, median "
+             f"{median(others):.2g}.",
+             PageTable(("source", "correlation", "SINR, dB"), list(zip(names, correlations, found["sinr_db"], strict=True))),
+             PageTable((), facts)],
+        ),
+        Section(
+            "What was learned",
+            ["The unmixing matrix W computes the outputs from the mixtures. A is the mixing matrix, which no method is given. If "
+             "W A is the identity, the sources are separated. Outputs are listed in the order of the sources.",
+             Picture(figure_bytes(weights_figure(weights), "svg"), "Matrices at the end of the stream.")],
         ),
         Section("Your own mixtures", ["`bionica separate mixed-1.png mixed-2.png mixed-3.png -o recovered.png`"]),
     ]  # fmt: skip
-    lead = "Three photographs mixed, and recovered from the mixtures alone: an offline start, then one pixel at a time."
+    lead = "Three photographs were mixed, and recovered from the mixtures alone, one pixel at a time."
     return page("bionica demo", lead, sections)

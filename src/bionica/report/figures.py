@@ -1,6 +1,6 @@
 """Figures from tables and arrays: error curves, images, learning and weights. The style of every figure is here too."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ LOOKS = {
     "TwoCompartmentNICA": Look("Algorithm 2 (2-compartmental)", "#D55E00", "-"),
     "TwoLayerNSM": Look("2-layer NSM", "#009E73", "-"),
     "NonnegativePCA": Look("Nonnegative PCA", "#CC79A7", "-"),
+    "StreamingNICA": Look("StreamingNICA (ours, no tuning)", "#000000", "-"),
     "InterneuronNICA untuned": Look("Algorithm 1, ours untuned", "#0072B2", "--"),
     "TwoCompartmentNICA untuned": Look("Algorithm 2, ours untuned", "#D55E00", "--"),
     "InterneuronNICA as coded": Look("Algorithm 1, settings of the authors' code", "#0072B2", ":"),
@@ -137,20 +138,17 @@ def _draw_images(figure: Any, rows: Sequence[tuple[str, Array]], shape: tuple[in
     return [(line[0], title) for line, (title, _) in zip(axes, rows, strict=True)]
 
 
-#: Colour and line of each curve, in the order in which they are given.
-_LINES = (("#D55E00", "-"), ("#0072B2", "--"), ("#009E73", "-."))
-
-
-def learning_figure(curves: Sequence[tuple[str, Sequence[tuple[int, float]]]], floor: float | None = None) -> Any:
-    """Draw curves of error against samples seen, log-log, each with its label, and the correlation floor of the sources."""
-    figure = new_figure(8.0, 4.2)
+def learning_figure(curves: Mapping[str, Sequence[tuple[int, float]]], offline: Mapping[str, float]) -> Any:
+    """Draw the errors of online methods against samples seen, log-log, and those of offline methods as horizontal lines."""
+    figure = new_figure(6.6, 4.4)
     axis = figure.subplots()
-    for (label, points), (color, line) in zip(curves, _LINES, strict=False):
+    for name, points in curves.items():
         samples, errors = zip(*points, strict=True)
-        axis.plot(samples, errors, line, color=color, label=label, linewidth=1.8)
-    if floor is not None:
-        axis.axhline(floor, color="#7F7F7F", linestyle=":", linewidth=1.2, label="correlation of the sources alone")
+        axis.plot(samples, errors, look(name).line, color=look(name).color, label=look(name).label, linewidth=1.8)
+    for name, error in offline.items():
+        axis.axhline(error, color=look(name).color, linestyle=look(name).line, linewidth=1.2, label=look(name).label)
     _log_log(axis, "pixels seen", "mean squared error")
+    axis.set_xlim(left=1)
     _legend(figure, axis, 2)
     return figure
 
@@ -160,14 +158,14 @@ def weights_figure(matrices: Sequence[tuple[str, Array, Sequence[str], Sequence[
 
     A matrix comes with its title before it, and the names of its rows and columns after it.
     """
-    figure = new_figure(3.6 * len(matrices), 3.7)
+    figure = new_figure(3.0 * len(matrices), 3.1)
     axes = figure.subplots(1, len(matrices), squeeze=False)[0]
     for axis, (title, W, rows, columns) in zip(axes, matrices, strict=True):
         largest = float(abs(W).max()) or 1.0
         axis.imshow(W, cmap="PuOr", vmin=-largest, vmax=largest)
         for (i, j), value in np.ndenumerate(W):
             color = "white" if abs(value) > 0.6 * largest else "black"
-            axis.text(j, i, f"{value:.3f}", ha="center", va="center", fontsize=10, color=color)
+            axis.text(j, i, f"{value:.3f}", ha="center", va="center", fontsize=11, color=color)
         axis.set_xticks(range(len(columns)), columns, fontsize=9)
         axis.set_yticks(range(len(rows)), rows, fontsize=9)
         axis.tick_params(length=0)

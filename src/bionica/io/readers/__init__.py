@@ -7,10 +7,12 @@ from .arrays import open_hdf5, open_npy, open_npz, open_zarr
 from .columns import ALL, Columns
 from .images import IMAGES, open_images
 from .parquet import open_parquet
-from .reader import EvenSample, InputError, Reader, explain_errors, import_optional
+from .reader import EvenSample, InputError, LastSample, Reader, explain_errors, import_optional
 from .text import TEXT, RawPipe, TextReader, open_text
 
-__all__ = ["Columns", "EvenSample", "InputError", "RawPipe", "Reader", "TextReader", "import_optional", "open_reader"]
+__all__ = [
+    "Columns", "EvenSample", "InputError", "LastSample", "RawPipe", "Reader", "TextReader", "import_optional", "open_reader",
+]  # fmt: skip
 
 FORMATS = (".npy", ".npz", *TEXT, ".parquet", ".h5", ".hdf5", ".zarr", *IMAGES)
 

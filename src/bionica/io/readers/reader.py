@@ -2,6 +2,7 @@
 
 import importlib
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryFile
@@ -108,6 +109,27 @@ class EvenSample:
     def rows(self) -> Array:
         """Return the rows kept."""
         return np.concatenate(self._kept) if self._kept else np.empty((0, 0))
+
+
+class LastSample:
+    """The last `limit` rows of a stream."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.seen = limit, 0
+        self._kept: deque[Array] = deque()
+        self._n_kept = 0
+
+    def add(self, block: Array) -> None:
+        """Add the next rows of the stream."""
+        self._kept.append(block[-self.limit :].copy())
+        self._n_kept += len(self._kept[-1])
+        self.seen += len(block)
+        while self._n_kept - len(self._kept[0]) >= self.limit:
+            self._n_kept -= len(self._kept.popleft())
+
+    def rows(self) -> Array:
+        """Return the rows kept."""
+        return np.concatenate(self._kept)[-self.limit :] if self._kept else np.empty((0, 0))
 
 
 class Reader(ABC):
