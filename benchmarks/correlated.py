@@ -14,15 +14,14 @@ import sys
 from pathlib import Path
 
 from case_runner import Benchmark
-from correlated_cases import sources, tables
+from correlated_cases import sources, stream_tables, tables
 from correlated_cases.cases import cases
 from correlated_cases.measures import ALONE, MEASURES
 from correlated_cases.methods import METHODS, available
 from streams.tables import costs, failures
 
-BENCHMARK = Benchmark(
-    "correlated", "Correlated sources", MEASURES, {name: getattr(tables, name) for name in MEASURES}, ALONE
-)
+TABLES = {name: getattr(tables, name, None) or getattr(stream_tables, name) for name in MEASURES}
+BENCHMARK = Benchmark("correlated", "Correlated sources", MEASURES, TABLES, ALONE)
 
 
 def main():

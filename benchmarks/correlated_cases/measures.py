@@ -89,7 +89,7 @@ def real(method, data, seed):
         "unexplained_variance": float(np.sum(residual**2) / np.sum((X - X.mean(axis=0)) ** 2)),
     }
     if reference is not None:
-        found["glucose"] = float(match_sources(reference[:, None], Y, by="correlation").correlation[0])
+        found["glucose"] = float(np.corrcoef(reference, Y.T)[0, 1:].max())
     return found
 
 

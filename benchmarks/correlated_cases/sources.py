@@ -31,7 +31,9 @@ def images(name, size=None):
     """Three images as sources of minimum 0 and variance 1, cropped to the size that all have, at most `size`."""
     if name == PAPER:
         S = natural_images(os.environ[PAPER_FOLDER])
-        return S if size is None else S[: size**2]
+        if size is not None:
+            S = S[: size**2] - S[: size**2].min(axis=0)
+        return S / S.std(axis=0)
     import skimage.data
 
     return natural_images(Path(skimage.data.__file__).parent, names=IMAGES[name], size=size)
