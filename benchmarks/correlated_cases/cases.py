@@ -121,11 +121,12 @@ def cases(tables, methods, n_seeds, scale, long_samples, seed0):
         "long": [((CONE, ONLINE), {"T": long_samples} | s) for s in seeds(1)],
         "stream_speed": [((CONE, ONLINE), {"T": T(1_000_000)} | s) for s in seeds(3)],
         "drift": [
-            ((CONE, ONLINE), {"turn": T(1_000_000), "horizon": horizon} | s)
-            for horizon in (3000, 6000)
+            (of, {"change": change, "turn": T(1_000_000), "horizon": horizon} | s)
+            for change in ("two mixtures turn", "all of A")
+            for of, horizon in (((CONE, ONLINE), 3000), ((CONE, ONLINE), 6000), ((KNOWS_A,), None))
             for s in seeds()
         ],
-        "chunks": [((CONE,), {"horizon": horizon, "T": T(20_000)} | s) for horizon in (None, 3000) for s in seeds(3)],
+        "chunks": [((CONE,), {"horizon": horizon, "T": 20_000} | s) for horizon in (None, 3000) for s in seeds(3)],
         "duration": [
             ((BATCH,), {"kind": kind, "k": k, "snr_db": snr_db, "T": T(100_000)} | s)
             for kind, k, snr_db in DURATIONS

@@ -142,23 +142,40 @@ def stream_speed(method, T, seed, d=5):
     return {"us": 1e6 * (time.process_time() - start) / T}
 
 
-def drift(method, turn, horizon, seed, d=5, window=1000):
-    """SINR of every 1,000 samples before they are learned from, after the first 20,000. A = cos(t) A_0 + sin(t) A_1."""
+def drift(method, change, turn, horizon, seed, d=5, window=1000):
+    """SINR of every 1,000 samples before they are learned from, after the first 20,000.
+
+    Two mixtures turn, which leaves the singular values of A as they are, or A = cos(t) A_0 + sin(t) A_1, which does not.
+    """
     rng = np.random.default_rng(seed)
     S = copula_uniform(turn, d, 0.5, rng=rng)
-    A = rng.standard_normal((2, 2 * d, d))
+    first, second = rng.standard_normal((2, 2 * d, d))
+    if change == "two mixtures turn":
+        second = np.concatenate([[-first[1], first[0]], np.zeros((2 * d - 2, d))])
+        still = np.concatenate([np.zeros((2, d)), first[2:]])
+    else:
+        still = np.zeros_like(first)
+
+    def A(t):
+        return still + np.cos(2 * np.pi * t / turn) * (first - still) + np.sin(2 * np.pi * t / turn) * second
+
     angle = 2 * np.pi * np.arange(turn)[:, None] / turn
-    X = np.cos(angle) * (S @ A[0].T) + np.sin(angle) * (S @ A[1].T)
+    X = S @ still.T + np.cos(angle) * (S @ (first - still).T) + np.sin(angle) * (S @ second.T)
     X += rng.standard_normal(X.shape) * np.sqrt(np.mean(X**2, axis=0)) * 10**-1.5
     estimator, found = None, []
     for start in range(0, turn - window + 1, window):
         rows = slice(start, start + window)
-        if estimator is None:
-            estimator = passed(method, d, X[rows], seed, horizon=horizon)
-            continue
-        if start >= min(20_000, turn // 2):
-            found.append(sinr(S[rows], estimator.transform(X[rows])))
-        estimator.partial_fit(X[rows])
+        judged = start >= min(20_000, turn // 2)
+        if method == KNOWS_A:
+            Y = separated(method, d, None, A(start + window / 2), X[rows], seed)
+        else:
+            Y = estimator.transform(X[rows]) if judged else None
+            if estimator is None:
+                estimator = passed(method, d, X[rows], seed, horizon=horizon)
+            else:
+                estimator.partial_fit(X[rows])
+        if judged:
+            found.append(sinr(S[rows], Y))
     return {"sinr": min(found), "median": float(np.median(found)), "tenth": float(np.quantile(found, 0.1))}
 
 
