@@ -18,7 +18,7 @@ WALLS = (
     ("copula 0.5", 5, 30),
     ("copula 0.5", 5, 20),
 )
-#: Noise that the estimator is told, in units of the true one. A wall is as hard as 1 / noise^2: 16 times harder to 16 times softer.
+#: Noise that the estimator is told, in units of the true one. The same `wall_` is harder by 1 / factor^2: from 16 to 1/16.
 FACTORS = (0.25, 0.5, 1, 2, 4)
 CHEMISTRY = ("Dirichlet 0.1", "Dirichlet 0.5", "Dirichlet 1", "chromatogram", "fluorescence", "four notes")
 CHEMISTRY_NOISE = ("40 dB", "25 dB", "Poisson 20 dB")

@@ -115,20 +115,20 @@ def stream_images(method, images, k, order, seed, size=None):
     }
 
 
-def long(method, T, seed, d=5, block=100_000):
+def long(method, T, seed, d=5, blocks=100):
     """A stream that never repeats itself: resident memory after a tenth and at the end."""
     rng = np.random.default_rng(seed)
-    block = min(block, T // 10)
+    block = T // blocks  # the first blocks still grow the memory that holds them
     A = rng.standard_normal((2 * d, d))
     estimator, resident = None, []
-    for n in range(block, T + 1, block):
+    for n in range(block, blocks * block + 1, block):
         S = copula_uniform(block, d, 0.5, rng=rng)
         X, _ = mixed(method, S, 2 * d, 30, rng, A)
         if estimator is None:
             estimator = passed(method, d, X, seed)
         else:
             estimator.partial_fit(X)
-        if n == T // 10 // block * block or n + block > T:
+        if n in (blocks // 10 * block, blocks * block):
             resident.append(resident_megabytes())
     return {"sinr": sinr(S, estimator.transform(X)), "megabytes": resident}
 

@@ -72,8 +72,8 @@ def drift(rows):
         lines[-1] |= {"verdict": met(found.min() > DRIFT) if method == CONE else ""}
     note = (
         "SINR in dB of every 1,000 samples before they are learned from, after the first 20,000: median over runs (worst run). "
-        "Copula, rho = 0.5, 30 dB, d = 5, k = 10. Two mixtures turn in their plane, or A = cos(t) A_0 + sin(t) A_1, which passes "
-        "by badly conditioned matrices. The lowest window of the worst run is judged."
+        "Copula, rho = 0.5, 30 dB, d = 5, k = 10. Either two of the mixtures turn in their plane, or all entries change: "
+        "A = cos(t) A_0 + sin(t) A_1. The lowest window of the worst run is judged."
     )
     return table("Drift of a full turn", note, lines)
 

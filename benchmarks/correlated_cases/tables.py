@@ -167,9 +167,9 @@ def wall(rows):
         lines.append(line | {"target": f"both <= {BELOW_BEST_WALL:g}", "verdict": verdict(plain, good)})
     note = (
         "SINR in dB: median; where two numbers stand, median (worst). k = 2 d, noise of standard deviation 1 in every channel. The "
-        "public estimator has no fixed wall. Instead it is told the noise times a factor. This makes the wall 1 / factor^2 times "
-        "as hard, unless the estimator changes `wall_` in response. EVIDENCE's best is the best of six fixed walls of the "
-        "prototype. It was measured on other data, so the differences to 'knows A' are compared."
+        "public estimator has no fixed wall. Instead it is told the noise times a factor, and chooses `wall_` for that noise. So "
+        "'below best' tests the estimate of the noise more than the choice of the wall. EVIDENCE's best is the best of six fixed "
+        "walls of the prototype. It was measured on other data, so the differences to 'knows A' are compared."
     )
     return table("The wall", note, lines)
 
