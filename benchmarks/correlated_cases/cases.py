@@ -132,7 +132,7 @@ def cases(tables, methods, n_seeds, scale, long_samples, seed0):
             for kind, k, snr_db in DURATIONS
             for s in seeds(3)
         ],
-        "wide": [((CONE, BATCH, *PEERS, KNOWS_A), {"k": T(10_000), "T": T(3000)} | s) for s in seeds(1)],
+        "wide": [((CONE, *PEERS, KNOWS_A), {"k": T(10_000), "T": T(3000)} | s) for s in seeds(1)],
         "dask": [((CONE, BATCH), {"T": T(1_000_000)} | s) for s in seeds(1)],
         "outliers": [
             ((CONE, BATCH, KNOWS_A), {"kind": kind, "k": k, "snr_db": snr_db, "T": T(20_000)} | s)
