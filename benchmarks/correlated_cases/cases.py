@@ -47,13 +47,11 @@ def cases(tables, methods, n_seeds, scale, long_samples, seed0):
     pictures = [sources.PAPER, *sources.IMAGES]
     if not os.environ.get(sources.PAPER_FOLDER):
         pictures.remove(sources.PAPER)
-        left_out.append("the paper's images: pass their folder as --paper-images")
-    shipped = []
-    for name, (package, _, _) in sources.REAL.items():
-        if find_spec(package):
-            shipped.append(name)
-        else:
-            left_out.append(f"{name}: pip install {package}")
+        if {"images", "stream_images"} & set(tables):
+            left_out.append("the paper's images: pass their folder as --paper-images")
+    shipped = [name for name, (package, _, _) in sources.REAL.items() if find_spec(package)]
+    if "real" in tables:
+        left_out += [f"{name}: pip install {sources.REAL[name][0]}" for name in sources.REAL if name not in shipped]
 
     def forty(levels):
         """BatchNICA is the yardstick; NMF and FastICA, the slowest here, have two seeds."""

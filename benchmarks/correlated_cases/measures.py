@@ -83,7 +83,7 @@ def real(method, data, seed):
         linear = linear * np.sign(linear.mean(axis=0))
     residual = X - Y @ np.linalg.lstsq(Y, X)[0]
     found = {
-        "d": d,
+        "n_sources": d,
         "negativity": float(np.sum(np.minimum(linear, 0) ** 2) / np.sum(linear**2)),
         "unexplained": float(np.sum(residual**2) / np.sum(X**2)),
         "unexplained_variance": float(np.sum(residual**2) / np.sum((X - X.mean(axis=0)) ** 2)),

@@ -212,7 +212,7 @@ def real(rows):
     lines = []
     for (name, method), some in groups(rows, "data", "method").items():
         for row in some:
-            line = {"data": name, "method": method, "d": row.get("d")}
+            line = {"data": name, "method": method, "d": row.get("n_sources")}
             for key, head in (("negativity", "negative energy"), ("unexplained", "unexplained energy")):
                 line[head] = f"{row[key]:.2e}" if key in row else "failed"
             line["unexplained variance"] = (
