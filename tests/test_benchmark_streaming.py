@@ -8,6 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import streaming
+from case_runner import measure
 from streams import cases, measures, tables
 
 METHOD = "TwoCompartmentNICA"
@@ -21,10 +22,10 @@ def problem_rows(method, errors):
 
 
 def test_every_table_has_cases_and_a_function_that_prints_it():
-    for name, measure in measures.MEASURES.items():
+    for name, function in measures.MEASURES.items():
         made = cases.cases([name], streaming.METHODS, 100, 1.0, 10**7, 5000)
-        assert made and callable(getattr(tables, name)) and callable(measure)
-        assert len({streaming.identity(case) for case in made}) == len(made)
+        assert made and callable(getattr(tables, name)) and callable(function)
+        assert len({streaming.BENCHMARK.identity(case) for case in made}) == len(made)
 
 
 def test_the_issue_asks_for_this_many_runs():
@@ -39,7 +40,7 @@ def test_the_issue_asks_for_this_many_runs():
 
 def test_a_failing_case_is_a_row_and_missed():
     case = {"table": "short", "method": METHOD, "kind": "no such kind", "k": 3, "d": 3, "T": 1000, "seed": 0}
-    row = measures.measure(case)
+    row = measure(measures.random, case)
     assert "no such kind" in row["failure"]
     assert tables.value(row) == np.inf
     assert "no such kind" in tables.failures([row])
@@ -77,10 +78,10 @@ def test_run_is_continued_and_read_back(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", [*command, "--methods", f"BatchNICA,{METHOD}"])
     streaming.main()
     printed = capsys.readouterr().out.split("# Streams")[-1]
-    headers, rows = streaming.read([file])
+    headers, rows = streaming.BENCHMARK.read([file])
     assert (len(headers), len(rows)) == (2, 8)
     monkeypatch.setattr(sys, "argv", ["streaming.py", "--from-json", str(file)])
     streaming.main()
     assert capsys.readouterr().out.split("# Streams")[-1] == printed
     with pytest.raises(SystemExit, match="twice"):
-        streaming.read([file, file])
+        streaming.BENCHMARK.read([file, file])

@@ -5,8 +5,6 @@ learned from, unless the function says otherwise.
 """
 
 import tempfile
-import time
-import warnings
 from functools import partial
 from pathlib import Path
 
@@ -271,16 +269,3 @@ MEASURES = {
 }
 #: Tables that are measured one case after the other in one process, because their result is a time.
 ALONE = ("speed", "first_fit")
-
-
-def measure(case):
-    """Return the case with what was measured, or with the failure."""
-    arguments = {name: value for name, value in case.items() if name != "table"}
-    start = time.process_time()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = MEASURES[case["table"]](**arguments)
-    except Exception as error:  # one failing case is a row like any other
-        found = {"failure": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
-    return case | found | {"cpu_s": time.process_time() - start}

@@ -35,8 +35,8 @@ rank-1 steps at growing intervals, so that after 100 d samples nothing is left o
 the second sample on.
 
 *Disturbances.* Outliers and repeated samples: `disturbances`. Every n/4 samples C gets 1e-16 power I (1e-10 with a horizon), and V
-stays finite if a channel freezes. Where the outputs lose their size (the first sample was an outlier) everything starts again. With a
-horizon also where the mixing has changed abruptly: the covariance of a block of outputs is far from I (`differs`), or
+stays finite if a channel freezes. Where the outputs lose their size (the first sample was an outlier) everything starts again, and
+with a horizon also where the mixing has changed abruptly: the covariance of a block of outputs is far from I (`differs`), or
 negativity rises far above its past. After 5 horizons 0.7 % of an old covariance is left, more than all of a new one in its thin
 directions. Without a horizon a change is only reported.
 """
@@ -190,7 +190,8 @@ def read_out(rot, work):
         s = 0.0
         for j in range(v.shape[0]):
             s += D[i, j] * v[j]
-        y[i] = max(alpha * s + delta * v[i], 0.0)
+        x = alpha * s + delta * v[i]
+        y[i] = x if x > 0 else 0.0
 
 
 @hot
