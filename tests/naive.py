@@ -545,7 +545,7 @@ class OrthantRotation:
             tan *= (
                 (1 + (1 + d / (d + 20)) * self.age / (self.age + 1000) / (1 + (2 * tan / 0.3) ** 2))
                 * 1.3 * (v @ v) / (v @ v + 0.3 * energy)
-                * g / np.sqrt(1 + self.m / (1000 * max(d, 10)))
+                * g / np.sqrt(1 + self.m / (500 * max(d, 20)))
             )  # fmt: skip
             phi = 2 * np.arctan(tan)
             R = np.eye(d) + (np.cos(phi) - 1) * (np.outer(a, a) + np.outer(b, b))

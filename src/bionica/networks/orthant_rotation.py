@@ -15,7 +15,7 @@ more than rounding (64 eps |v|) V is turned in that plane by phi:
     tan(phi/2) = lambda tan(theta/2),   tan(theta/2) = |e|/(|v| + |p|)
     V <- R V,  v_bar <- R v_bar,   R = I + (cos phi - 1)(a a' + b b') + sin phi (a b' - b a')
 
-    lambda = g (1 + t/(1000 max(d, 10)))^-1/2                   t counts these turns, never above the horizon
+    lambda = g (1 + t/(500 max(d, 20)))^-1/2                    t counts these turns, never above the horizon
              (1 + (1 + d/(d + 20)) age/(age + 1000) / (1 + (2 tan(theta/2)/0.3)^2))
              1.3 |v|^2/(|v|^2 + 0.3 E)                          E = d + |v_bar|^2, the mean of |v|^2
 
@@ -89,7 +89,7 @@ from .rule import Rule, bookkeeping, register
 
 #: Of the averaging, and of lambda: see above.
 GAMMA = 5.0
-RAMP, ANGLE, KAPPA, TURNS = 1000.0, 0.3, 0.3, 1000.0
+RAMP, ANGLE, KAPPA, TURNS = 1000.0, 0.3, 0.3, 500.0
 #: Outputs below this share of their usual energy have lost their size.
 LOST = 1e-4
 #: In the first samples: outputs are shown with this many times their mean energy at most, and with that many the scale was wrong.
@@ -315,7 +315,7 @@ def move(rot, work, w, m, q, g, params):
     tan = e / (math.sqrt(vv) + p)
     far = 2 * tan / ANGLE
     extra = 1 + (1 + d / (d + 20)) * clock[AGE] / (clock[AGE] + RAMP) / (1 + far * far)
-    tan *= extra * (1 + KAPPA) * vv / (vv + KAPPA * energy) * g / math.sqrt(1 + clock[TURNED] / (TURNS * max(d, 10)))
+    tan *= extra * (1 + KAPPA) * vv / (vv + KAPPA * energy) * g / math.sqrt(1 + clock[TURNED] / (TURNS * max(d, 20)))
     cos_1 = 2 / (1 + tan * tan)
     sin = tan * cos_1
     cos_1 -= 2  # cos phi - 1
