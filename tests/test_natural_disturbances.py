@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import bionica
 from bionica.datasets import random_sources
@@ -141,3 +142,17 @@ def test_float32_survives_ten_million_zeros():
     for _ in range(10):
         network.partial_fit(zeros)
     assert error(network, A) == pytest.approx(before, rel=0.1)
+
+
+@single_layer
+def test_a_change_without_a_horizon_is_reported_once(Single):
+    rng = np.random.default_rng(3)
+    S = random_sources("exponential", 12_000, 3, rng=rng)
+    A, B = rng.standard_normal((2, 3, 3))
+    network = Single(3, random_state=0).fit(S[:8000] @ A)
+    assert not network.change_detected_
+    with pytest.warns(ConvergenceWarning, match="set horizon="):
+        network.partial_fit(S[8000:] @ B)
+    assert network.change_detected_
+    assert "the mixtures changed while it learned" in str(network.diagnose(S[8000:] @ B))
+    network.partial_fit(S[8000:] @ B)  # warns no more

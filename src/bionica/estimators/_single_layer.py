@@ -78,6 +78,9 @@ class SingleLayerNICA(FirstBlock):
     def _waits(self) -> bool:
         return bool(self.precondition == "natural")
 
+    def _changed(self, state: Any) -> bool:
+        return bool(state.inp.changed[0]) if isinstance(getattr(state, "inp", None), natural.Input) else False
+
     def _started(self, rows: Array) -> Any:
         rng = np.random.RandomState(self._start_seed)
         return self._natural_state(begin(rows, self._count(rows), rng), rows.dtype, rng)

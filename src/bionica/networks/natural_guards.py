@@ -9,7 +9,7 @@
     restart    with a horizon: the input has changed abruptly if its covariance C_s over the last max(100 + 20 d, horizon/5)
                samples has tr(R C_s) > 3 d or tr(R^-1 C_s^-1) > 3 d. The network then keeps its rotation, and nothing else:
                R <- C_s^-1, u_bar <- u_s, V <- (V C_s V')^-1/2 V, M <- I (+ m m', m = V u_bar: Algorithm 2), n <- the length of
-               the block. A block that does not have full rank starts nothing
+               the block. A block that does not have full rank starts nothing. Without a horizon the change is only reported
 
 *Beyond the paper.* An exponential memory alone cannot follow an abrupt change: after 5 horizons 0.7 % of the old covariance is
 left, and a new mixing matrix is thin by 1e3 where the old one was not (without `restart` 12 of 16 problems ended at 57 to 9270
@@ -163,10 +163,10 @@ def flip_negative(W, M, H, u_bar, c, m, events):
 def has_changed(inp, horizon, eps, ws):
     """Whether a block has come to its end, and its covariance differs from R^-1; the next block begins then."""
     d = inp.R.shape[0]
-    if not inp.n_block[0] >= max(100 + 20 * d, horizon // 5):
+    if not inp.n_block[0] >= (max(100 + 20 * d, horizon // 5) if horizon > 0 else 300 + 30 * d):
         return False
     different = False
-    if 2 * inp.n[0] > horizon:
+    if 2 * inp.n[0] > horizon and (horizon > 0 or inp.n[0] > 200 + 100 * d):
         invert(inp.C_block, ws.M)
         invert(inp.R, ws.L)
         up = 0.0

@@ -75,6 +75,7 @@ class Input(NamedTuple):
     last: np.ndarray  # the last mixture, how often each channel has repeated it, and its longest run: see `frozen`
     run: np.ndarray
     longest: np.ndarray
+    changed: np.ndarray  # (1,) without a horizon: whether a block differed from the past
 
 
 #: Shapes of these arrays, for the rules that have them as their part `inp`.
@@ -88,6 +89,7 @@ SHAPES = {
     "inp.n_block": "1:int64",
     "inp.run": "k:int64",
     "inp.longest": "k:int64",
+    "inp.changed": "1:bool",
 }
 
 
@@ -107,7 +109,7 @@ def start(F: np.ndarray, u_bar: np.ndarray, n: int) -> Input:
         F=F.copy(), R=np.eye(d), u_bar=u_bar.copy(), v=u_bar.copy(), n=np.array([n], np.int64),
         tails=np.full(2, 10.0 * d), turned=np.zeros(1), recent=np.zeros(2),
         C_block=np.zeros((d, d), F.dtype), u_block=np.zeros_like(u_bar), n_block=np.zeros(1, np.int64),
-        last=np.zeros(k, F.dtype), run=never, longest=never.copy(),
+        last=np.zeros(k, F.dtype), run=never, longest=never.copy(), changed=np.zeros(1, np.bool_),
     )  # fmt: skip
 
 
@@ -136,7 +138,7 @@ def observe(inp, work, params, events):
     if params.guards.rate:
         share = u.dtype.type(sample_weight(inp.tails, q, 1.0 / (1.0 + inp.n[0] / (SLOW * d))))
         events[RATE] += share < 1
-    if params.guards.restart and params.horizon > 0:
+    if params.guards.restart:
         observe_block(inp, u, share)
     w *= share
     shrink = one / (one + w * q)

@@ -184,12 +184,16 @@ def inspect(state, work, params):
             if work.m[i] < 0:
                 for j in range(W_yn.shape[0]):
                     W_yn[j, i] = -W_yn[j, i]
-    if guards.restart and params.horizon > 0 and has_changed(inp, params.horizon, params.eps, ws):
-        restart(inp, W_xy, M, H, work.V, work.c, work.m, False, ws)
-        for i in range(W_yn.shape[0]):
-            for j in range(W_yn.shape[1]):
-                W_yn[i, j] = 1 if i == j else 0
-        anew = True
+    if guards.restart and has_changed(inp, params.horizon, params.eps, ws):
+        if params.horizon > 0:
+            restart(inp, W_xy, M, H, work.V, work.c, work.m, False, ws)
+            for i in range(W_yn.shape[0]):
+                for j in range(W_yn.shape[1]):
+                    W_yn[i, j] = 1 if i == j else 0
+            anew = True
+        else:
+            inp.changed[0] = True
+            inp.n_block[0] = 0
     if anew:
         copy_matrix(W_xy, state.W_xy_mean)
         copy_matrix(M, state.M_mean)
