@@ -13,7 +13,7 @@
 
 *Beyond the paper.* An exponential memory alone cannot follow an abrupt change: after 5 horizons 0.7 % of the old covariance is
 left, and a new mixing matrix is thin by 1e3 where the old one was not (without `restart` 12 of 16 problems ended at 57 to 9270
-times the clean error, with it at 0.6 to 1.1 times; prototypes/networks/REPORT.md).
+times the clean error, with it at 0.6 to 1.1 times).
 """
 
 import math

@@ -31,10 +31,10 @@ is E <- E - b M^-1 s s'(E + E') for some b > 0: it makes V'V = R, and leaves the
 Averaged weights: mean <- mean + c (W - mean) with c = (gamma + 1)/(n + gamma), gamma = 10, never below (gamma + 1)/horizon.
 `transform` reads out with the means.
 
-Measured (prototypes/networks/REPORT.md), one pass over 1e5 samples of 100 random problems for each d (five kinds of sources,
-condition 1 to 1000, scale 1e-3 to 1e3): held-out error over that of BatchNICA on the same data, median / 95 %: Algorithm 1
-1.04 / 1.59 at d = 3, 1.22 / 1.65 at d = 10; Algorithm 2 1.08 / 1.78 and 1.22 / 1.86. With rates of 1/t exponential sources at
-d = 3 ended at 50 to 80 times the error of BatchNICA, half-normal ones at d = 10 at 200 to 3000 times.
+Measured (`benchmarks/streaming.py`), one pass over 1e5 samples of 100 random problems for each d (five kinds of sources, condition
+1 to 1000, scale 1e-3 to 1e3): held-out error over that of BatchNICA on the same data, median / 95 %: Algorithm 1 1.06 / 1.93 at
+d = 3, 1.16 / 1.74 at d = 10; Algorithm 2 1.05 / 1.82 and 1.16 / 1.78. With rates of 1/t exponential sources at d = 3 ended at 50
+to 80 times the error of BatchNICA, half-normal ones at d = 10 at 200 to 3000 times.
 """
 
 import math
