@@ -481,7 +481,7 @@ class OrthantRotation:
         y = np.maximum(self.D @ v, 0) if self.power > 0 else np.zeros(d)
         energy = d + self.v_bar @ self.v_bar
         if 0 < v @ v and self.age < 100 * d:
-            y *= min(1, np.sqrt(10 * energy / (v @ v)))
+            y *= min(1, np.sqrt((2 + self.age / d) * energy / (v @ v)))
 
         self.run = self.run + 1 if np.array_equal(x, self.x_last) else 0
         self.x_last = x
@@ -490,12 +490,12 @@ class OrthantRotation:
         if self.power == 0:  # the first sample sets the scale
             if not v @ v > 0:
                 return y
-            self.power, self.prior, self.n, self.due = v @ v / d, 1.0, d + 6.0, 3.0 * d
-            self.V = self.V / np.sqrt(self.power)
+            self.scale(u)
             return y
 
-        if self.age < d + 6 and v @ v > 100 * energy:
+        if self.age < d + 6 and v @ v > 30 * energy:  # the first sample was too small
             self.restart()
+            self.scale(u)
             return y
 
         # the weight of the sample
@@ -586,6 +586,11 @@ class OrthantRotation:
         self.V = np.linalg.solve(L, self.V)  # the rows of V, orthonormal
         self.restarts += self.age >= self.d + 6
         self.begin()
+
+    def scale(self, u):
+        d = self.d
+        self.power, self.prior, self.n, self.due = u @ u / d, 1.0, d + 6.0, 3.0 * d
+        self.V = self.V / np.sqrt(self.power)
 
     def end_start(self):
         self.prior = 0.0

@@ -92,8 +92,8 @@ GAMMA = 5.0
 RAMP, ANGLE, KAPPA, TURNS = 1000.0, 0.3, 0.3, 500.0
 #: Outputs below this share of their usual energy have lost their size.
 LOST = 1e-4
-#: In the first samples: outputs are shown with this many times their mean energy at most, and with that many the scale was wrong.
-LARGE, FAR_LARGER = 10.0, 100.0
+#: If one of the first d + 6 samples has this many times the mean energy, the scale was wrong.
+FAR_LARGER = 30.0
 
 
 class State(NamedTuple):
@@ -156,7 +156,13 @@ def settle(state, work, params, X, t):
 def learn(state, work, params, X, t, rates):
     """The sample's weight, the whitening, the turn."""
     state.t[0] += 1
-    if not begin(state.rot, work, X, t):
+    learns, scales = begin(state.rot, work, X, t)
+    if scales:
+        power = 0.0
+        for j in range(X.shape[1]):
+            power += float(X[t, j]) * float(X[t, j])
+        scale(state.rot, power)
+    if not learns:
         return
     q = distance(state.rot, work, params.horizon)
     g = weigh(state.rot, work, q)
@@ -178,12 +184,13 @@ def repair(state, work, params):
 def read_out(rot, work):
     """y = max(D v, 0), without the polar projection of D, which is of second order.
 
-    In the first samples outputs far larger than usual are scaled down: what is usual is hardly known.
+    In the first 100 d samples outputs with more than 2 + age/d times the mean energy are scaled down to that: V is hardly known.
     """
     D, v, y = rot.D, work.v, work.y
     alpha, delta = rot.clock[ALPHA], rot.clock[DELTA]
-    if rot.clock[AGE] < START * v.shape[0]:
-        shrink = math.sqrt(min(1.0, LARGE * mean_energy(rot) / max(energy_of(v), 1e-300)))
+    d = v.shape[0]
+    if rot.clock[AGE] < START * d:
+        shrink = math.sqrt(min(1.0, (2 + rot.clock[AGE] / d) * mean_energy(rot) / max(energy_of(v), 1e-300)))
         alpha *= shrink
         delta *= shrink
     for i in range(v.shape[0]):
@@ -211,20 +218,20 @@ def mean_energy(rot):
 
 @hot
 def begin(rot, work, X, t):
-    """Whether there is something to learn from the sample; the first nonzero one sets the scale and nothing else.
+    """Whether to learn from the sample, and whether it sets the scale, and nothing else.
 
-    If one of the next is far larger the scale was wrong, and the sample after it sets another.
+    That is the first nonzero one, and one of the next that is far larger: the first was too small.
     """
     clock = rot.clock
     if repeats_too_long(rot.x_last, rot.repeats, X, t):
-        return False
+        return False, False
+    size = energy_of(work.v)
     if clock[POWER] == 0:
-        scale(rot, work)
-        return False
-    if clock[AGE] < rot.v_bar.shape[0] + PRIOR_SAMPLES and energy_of(work.v) > FAR_LARGER * mean_energy(rot):
-        clock[CALL] = RESTART
-        return False
-    return True
+        return False, size > 0
+    if clock[AGE] < rot.v_bar.shape[0] + PRIOR_SAMPLES and size > FAR_LARGER * mean_energy(rot):
+        restart(rot)
+        return False, True
+    return True, False
 
 
 @hot

@@ -35,6 +35,7 @@ from .orthant_rotation import (
     begin,
     count,
     distance,
+    energy_of,
     move,
     read_out,
     watch,
@@ -54,6 +55,7 @@ from .rotation_state import (
     end_start,
     first_rotation,
     pseudo_samples,
+    scale,
 )
 from .rule import Rule, bookkeeping, register, shapes
 
@@ -125,7 +127,11 @@ def learn(state, work, params, X, t, rates):
     """The sample's weight, its covariance, the whitening, the turn."""
     rot = state.rot
     state.t[0] += 1
-    if not begin(rot, work, X, t):
+    learns, scales = begin(rot, work, X, t)
+    if scales:
+        forget_input(state)
+        scale(rot, energy_of(work.u))
+    if not learns:
         return
     q = distance(rot, work, params.horizon)
     g = min(weigh(rot, work, q), weigh_outside(state, work, X, t))
@@ -192,15 +198,28 @@ def act_projected(state, work, horizon):
     if turns:
         turn_projection(state, work)
     if call == RESTART:
-        state.outside[0] = 0
-        for i in range(state.u_bar.shape[0]):
-            state.u_bar[i] = 0
-        for j in range(state.x_bar.shape[0]):
-            state.x_bar[j] = 0
-    if turns or call == RESTART:
-        for j in range(state.P.shape[0]):
-            for i in range(state.P.shape[1]):
-                state.P[j, i] = 0
+        forget_input(state)
+    elif turns:
+        forget_covariance(state)
+
+
+@cold
+def forget_input(state):
+    """Forget everything about the mixtures but F."""
+    state.outside[0] = 0
+    for i in range(state.u_bar.shape[0]):
+        state.u_bar[i] = 0
+    for j in range(state.x_bar.shape[0]):
+        state.x_bar[j] = 0
+    forget_covariance(state)
+
+
+@cold
+def forget_covariance(state):
+    """P <- 0."""
+    for j in range(state.P.shape[0]):
+        for i in range(state.P.shape[1]):
+            state.P[j, i] = 0
 
 
 @cold

@@ -49,16 +49,11 @@ def first_rotation(Q: np.ndarray, k: int, dtype: Any) -> Rotation:
 
 
 @cold
-def scale(rot, work):
-    """V <- Q / sqrt(power), if the sample is not zero. Until then outputs are zero (alpha is)."""
+def scale(rot, power):
+    """V <- Q / sqrt(power/d), for an input with this sum of squares. Until then outputs are zero (alpha is)."""
     V, clock = rot.V, rot.clock
     d = V.shape[0]
-    s = 0.0
-    for i in range(d):
-        s += work.v[i] * work.v[i]
-    if not s > 0:
-        return
-    f = math.sqrt(d / s)
+    f = math.sqrt(d / power)
     for i in range(d):
         for j in range(V.shape[1]):
             V[i, j] *= f
