@@ -469,8 +469,8 @@ class OrthantRotation:
         d = self.d
         self.D, self.v_bar, self.x_bar, self.P = np.eye(d), np.zeros(d), np.zeros(self.k), np.zeros((self.k, d))
         self.age = self.n = self.m = self.power = self.prior = self.removed = self.due = 0.0
-        self.fast = self.slow = self.outside = 0.0
-        self.block = []
+        self.outside = 0.0
+        self.block, self.negatives, self.past = [], [], []
         self.level, self.r = 1.0, np.array([10.0 * d, 10.0 * d])
 
     def step(self, x):
@@ -555,22 +555,22 @@ class OrthantRotation:
             negative, flip = 1.0, True
 
         # watch
-        if self.run == 0:
-            self.fast += (negative - self.fast) / window
-        if self.age > 100 * d:
-            self.slow += min(w, 1 / window) * (min(self.fast, 2 * self.slow + 0.001) - self.slow)
-        else:
-            self.slow = self.fast
-        lost = self.level < 1e-4 and self.age > 10
-        different = self.fast > 0.03 + 4 * self.slow
-        if not lost and len(self.block) >= max(300 + 30 * d, h / 4):
+        self.negatives.append(negative)
+        lost, different = self.level < 1e-4 and self.age > 10, False
+        if not lost and len(self.block) >= min(max(300 + 30 * d, h / 4), 10 * (300 + 30 * d)):
             dv, weight = np.array([dv for dv, _ in self.block]), np.array([weight for _, weight in self.block])
-            C, mean = (dv.T * weight) @ dv / len(dv), weight @ dv / len(dv)
-            self.block = []
+            C, mean, share = (dv.T * weight) @ dv / len(dv), weight @ dv / len(dv), sum(self.negatives) / len(dv)
+            self.block, self.negatives = [], []
             L = np.linalg.eigvalsh(C - np.outer(mean, mean))
-            prior = self.prior * self.power * (self.V**2).sum(axis=0).max()
-            different |= L[0] > 1e-10 and max(np.trace(C), (1 / L).sum()) > 3 * d and prior < 0.1
-        different &= self.age > 100 * d + 200
+            if L[0] > 1e-10 and self.prior * self.power * (self.V**2).sum(axis=0).max() <= 0.1:
+                now = np.array([np.log(max(np.trace(C), (1 / L).sum()) / d), share])
+                usual, spread = np.zeros(2), np.zeros(2)
+                for n, before in enumerate(self.past, 1):
+                    off = before - usual
+                    usual, spread = usual + off / min(n, 20), spread + (abs(off) - spread) / min(n, 20)
+                least = np.array([np.log(2.5), 0.01]) + np.array([1, 3]) * usual + 3 * spread
+                different = len(self.past) >= 4 and (now > least).any()
+                self.past.append(now)
         if lost or (different and h):
             self.restart()
         else:

@@ -58,7 +58,7 @@ def test_it_is_the_transcribed_rule(kind, d, k, horizon):
 
 @pytest.mark.parametrize(("d", "k"), [(3, 3), (3, 7)])
 def test_it_is_the_transcribed_rule_when_disturbed(d, k):
-    X = disturbed("sparse_uniform", 4000, d, k)
+    X = disturbed("sparse_uniform", 7000, d, k)
     ours, rule = StreamingNICA(d, horizon=500, random_state=0), transcription(d, k, 500)
     Y = ours.partial_fit_transform(X)
     assert_allclose(Y, [rule.step(x) for x in X], atol=1e-8)
@@ -197,6 +197,15 @@ def test_sound_streams_are_not_reported():
             _, X = stream(kind, 30_000, d, k, snr_db=snr_db)
             assert not StreamingNICA(d, random_state=0).fit(X).change_detected_
             assert StreamingNICA(d, horizon=3000, random_state=0).fit(X).repairs_["restart"] == 0
+
+
+def test_sources_that_are_on_and_off_for_long_are_no_change():
+    rng = np.random.default_rng(0)
+    S = np.repeat(rng.uniform(size=(300, 3)) < 0.5, 100, axis=0) * rng.uniform(0.2, 1, (30_000, 3))
+    X = (S / S.std(axis=0)) @ rng.standard_normal((3, 6)) + 0.01 * rng.standard_normal((30_000, 6))
+    found = StreamingNICA(3, horizon=3000, random_state=0).fit(X)
+    assert found.repairs_["restart"] == 0
+    assert permutation_error(S / S.std(axis=0), found.transform(X)) < 0.05
 
 
 def test_a_drift_out_of_the_first_directions_is_followed():

@@ -17,8 +17,8 @@ power : float, default=1.0
 _SELF_SCALING_RATES = """\
 eta0 : float or callable, default=None
     Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule. None: 0.05 with
-    natural steps (the eta of `bionica.networks.natural_input`; 0.2 diverges). Local networks: see Notes if `decay` is None too,
-    else {eta0}.
+    natural steps (the eta of `bionica.networks.natural_input`; from 0.2 on it may diverge). Local networks: see Notes if
+    `decay` is None too, else {eta0}.
 decay : float, default=None
     The rate at sample t is ``eta0 / (1 + decay * t) ** power``. None: 0 with natural steps. Local networks: see Notes if `eta0`
     is None too, else {decay}.

@@ -79,7 +79,8 @@ class SingleLayerNICA(FirstBlock):
         return bool(self.precondition == "natural")
 
     def _changed(self, state: Any) -> bool:
-        return bool(state.inp.changed[0]) if isinstance(getattr(state, "inp", None), natural.Input) else False
+        is_natural = isinstance(getattr(state, "inp", None), natural.Input)
+        return self.horizon is None and is_natural and bool(state.inp.changed[0])
 
     def _started(self, rows: Array) -> Any:
         rng = np.random.RandomState(self._start_seed)

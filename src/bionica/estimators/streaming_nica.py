@@ -25,15 +25,17 @@ class StreamingNICA(FirstBlock):
     outputs are nonnegative (`bionica.networks.orthant_rotation`). One pass ends where `BatchNICA`, which needs all samples in
     memory, ends. There is nothing to tune. It is not a model of neurons: for those see `TwoCompartmentNICA`.
 
-    Outputs exist from the first sample on. They have unit variance; their order is arbitrary.
+    Outputs exist from the second sample on (the first sets the scale). They have unit variance; their order is arbitrary.
 
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
         Number of sources; the number of mixtures if None. "auto" takes it from the spectrum of the first samples (`spectrum_`
-        has the evidence); outputs are then zero until it is known (`n_samples_until_start_`).
+        has the evidence). Until it is known (`n_samples_until_start_`) nothing is learned, `transform` reads out with random
+        weights, and `partial_fit_transform` asks for these first samples in one call.
     horizon : int, default=None
-        For mixtures that change: about this many samples are remembered. It follows a drift that is slow beside the horizon, and
+        For mixtures that change: about this many samples are remembered, 1,000 + 100 n_components or more, and many times the
+        longest silence of a source. It follows a drift that is slow beside the horizon, and
         starts again after an abrupt change (counted in `repairs_`). None: all samples weigh the same, and a change is only
         reported.
     n_epochs : int, default=1
@@ -114,7 +116,7 @@ class StreamingNICA(FirstBlock):
         set_parameters(self, locals())
 
     def _changed(self, state: Any) -> bool:
-        return bool(state.rot.clock[CHANGED])
+        return self.horizon is None and bool(state.rot.clock[CHANGED])
 
     def _waits(self) -> bool:
         return bool(self.n_components == "auto")

@@ -2,7 +2,8 @@
 
 Channel j is stuck when it has repeated itself more than 20 + 4 longest_j times, longest_j being its longest run so far (a run
 counts as that limit at most): sparse data teach it how long their own zeros last. While any channel is stuck nothing is learned
-and nothing is forgotten. After 10 horizons a stuck channel is taken as it is, unless all are stuck. A channel that has never
+and nothing is forgotten. After 10 horizons (10,000 samples without one) a stuck channel
+is taken as it is, unless all are stuck. A channel that has never
 varied is not stuck.
 
 *Beyond the paper.* With horizon=10,000, 100,000 zeros and then 1e6 good samples ended at an error of 1.6: the inverse
@@ -13,8 +14,8 @@ from .generic import hot
 from .guards import FROZEN
 
 SPARE, RUNS = 20, 4
-#: A stuck channel is taken as it is after so many horizons.
-PATIENCE = 10
+#: A stuck channel is taken as it is after so many horizons, or samples without a horizon.
+PATIENCE, LASTING = 10, 10_000
 #: Inputs with so many channels are wide.
 WIDE = 1000
 
@@ -40,7 +41,7 @@ def is_frozen(inp, u, X, t, horizon, events):
             if longest[j] >= 0:
                 over = run[j] > limit
                 every &= over
-                stuck |= over and not (horizon > 0 and run[j] > PATIENCE * horizon)
+                stuck |= over and run[j] <= (PATIENCE * horizon if horizon > 0 else LASTING)
         else:
             if run[j] >= 0:
                 longest[j] = max(longest[j], min(run[j], limit))

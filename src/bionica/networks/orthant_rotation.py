@@ -36,8 +36,8 @@ the second sample on.
 
 *Disturbances.* Outliers and repeated samples: `disturbances`. Every n/4 samples C gets 1e-16 power I (1e-10 with a horizon), and V
 stays finite if a channel freezes. Where the outputs lose their size (the first sample was an outlier) everything starts again, and
-with a horizon also where the mixing has changed abruptly: the covariance of a block of outputs is far from I (`differs`), or
-negativity rises far above its past. After 5 horizons 0.7 % of an old covariance is left, more than all of a new one in its thin
+with a horizon also where the mixing has changed abruptly: the covariance of a block of outputs is unusually far from I, or its
+negativity unusually large (`differs`). After 5 horizons 0.7 % of an old covariance is left, more than all of a new one in its thin
 directions. Without a horizon a change is only reported.
 """
 
@@ -58,18 +58,17 @@ from .rotation_state import (
     CHANGED,
     DELTA,
     DUE,
-    FAST,
     FLIP,
     FLOOR,
     FLOOR_HORIZON,
     LEVEL,
+    NEGATIVE,
     NOTHING,
     POWER,
     PRIOR,
     PRIOR_SAMPLES,
     RESTART,
     SEEN,
-    SLOW,
     START,
     TEND,
     TURNED,
@@ -92,6 +91,8 @@ GAMMA = 5.0
 RAMP, ANGLE, KAPPA, TURNS = 1000.0, 0.3, 0.3, 500.0
 #: Outputs below this share of their usual energy have lost their size.
 LOST = 1e-4
+#: A block of outputs, whose covariance is looked at, has between 1 and 10 times this many samples for each source, and 10 more.
+BLOCK = 30.0
 #: If one of the first d + 6 samples has this many times the mean energy, the scale was wrong.
 FAR_LARGER = 30.0
 
@@ -168,7 +169,7 @@ def learn(state, work, params, X, t, rates):
     g = weigh(state.rot, work, q)
     w, m = count(state.rot, g, params.horizon)
     negative = move(state.rot, work, w, m, q, g, params)
-    watch(state.rot, work, negative, w, params.horizon)
+    watch(state.rot, work, negative, params.horizon)
 
 
 def repair(state, work, params):
@@ -402,7 +403,7 @@ def _turn_average(D, a, b, cos_1, sin, alpha, delta):
 
 
 @hot
-def watch(rot, work, negative, w, horizon):
+def watch(rot, work, negative, horizon):
     """Compare the outputs with their past; sets what `act` is called for."""
     clock = rot.clock
     d = rot.v_bar.shape[0]
@@ -410,26 +411,16 @@ def watch(rot, work, negative, w, horizon):
     if negative > 1:
         negative = 1.0
         call = FLIP
-    window = 100.0 + 10 * d
-    if rot.repeats[0] == 0:
-        clock[FAST] += (negative - clock[FAST]) / window
-    if clock[AGE] > START * d:
-        clock[SLOW] += min(w, 1 / window) * (min(clock[FAST], 2 * clock[SLOW] + 0.001) - clock[SLOW])
-    else:
-        clock[SLOW] = clock[FAST]
+    clock[NEGATIVE] += negative
     if clock[AGE] >= clock[DUE]:
         call = TEND
     if clock[LEVEL] < LOST and clock[AGE] > 10:
         call = RESTART
-    else:
-        changed = clock[FAST] > 0.03 + 4 * clock[SLOW]
-        if clock[SEEN] >= max(300.0 + 30 * d, 0.25 * horizon):
-            changed = differs(rot, work) or changed
-        if changed and clock[AGE] > START * d + 200:
-            if horizon > 0:
-                call = RESTART
-            else:
-                clock[CHANGED] = 1.0
+    elif clock[SEEN] >= min(max(BLOCK * (10.0 + d), 0.25 * horizon), 10 * BLOCK * (10.0 + d)) and differs(rot, work):
+        if horizon > 0:
+            call = RESTART
+        else:
+            clock[CHANGED] = 1.0
     clock[CALL] = call
 
 

@@ -138,7 +138,7 @@ def learn(state, work, params, X, t, rates):
     w, m = count(rot, g, params.horizon)
     gather(state, work, g, m)
     negative = move(rot, work, w, m, q, g, params)
-    watch(rot, work, negative, w, params.horizon)
+    watch(rot, work, negative, params.horizon)
 
 
 def repair(state, work, params):

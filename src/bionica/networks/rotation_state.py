@@ -16,10 +16,12 @@ PRIOR_SAMPLES, PRIOR_POWER, START = 6.0, 3.0, 100.0
 #: Share of the first sample's power that C never falls below, and with a horizon.
 FLOOR, FLOOR_HORIZON = 1e-16, 1e-10
 #: How far the covariance of a block of outputs may be from I: see `differs`.
-DIFFERENT = 3.0
+DIFFERENT = 2.5
 # The clock (float64): counts, the average's alpha and delta, and what `watch` compares.
-N, AGE, TURNED, ALPHA, DELTA, POWER, PRIOR, REMOVED, DUE, LEVEL, FAST, SLOW, SEEN, CALL, CHANGED = range(15)
-n_clock = 15
+N, AGE, TURNED, ALPHA, DELTA, POWER, PRIOR, REMOVED, DUE, LEVEL, SEEN, CALL, CHANGED = range(13)
+# Of blocks of samples: the sum of the negative shares, their number, and mean and spread of the two numbers of `differs`.
+NEGATIVE, BLOCKS, USUAL, SPREAD, USUAL_NEGATIVE, SPREAD_NEGATIVE = range(13, 19)
+n_clock = 19
 
 # What `orthant_rotation.watch` calls for.
 NOTHING, FLIP, RESTART, TEND = 0.0, 1.0, 2.0, 3.0
@@ -120,10 +122,12 @@ def restart(rot):
 
 @cold
 def differs(rot, work):
-    """Whether the covariance C of the outputs over the block that ends here is far from I; the next block begins.
+    """Whether the covariance C of the outputs over the block that ends here is unusually far from I; the next block begins.
 
-    tr(C)/d or tr(C^-1)/d is above DIFFERENT: some direction is far larger (or its mean is far off), or far smaller, than in the
-    past. A singular C does not count, as sensors may be silent for a while.
+    c = log max(tr C, tr C^-1)/d is log 2.5 + 3 spreads above its mean over past blocks, of which there must be 4: some direction is
+    far larger (or its mean is far off), or far smaller, than in the past. Or the negative share of the energy is 0.01 + 3 spreads
+    above 3 times its mean. Sources that are on and off for long make both vary. A singular C does not count, as sensors may be
+    silent for a while.
     """
     L, mean, clock, z = rot.recent, rot.recent_sum, rot.clock, work.dv
     d = L.shape[0]
@@ -153,8 +157,27 @@ def differs(rot, work):
                 s -= L[i, h] * z[h]
             z[i] = s / L[i, i]
             small += z[i] * z[i]
+    negative = share * clock[NEGATIVE]
     forget_block(rot)
-    return max(large, small) > DIFFERENT * d and prior_share(rot) < 0.1
+    if not large > 0 or prior_share(rot) > 0.1:
+        return False
+    c = math.log(max(large, small) / d)
+    differ = c > math.log(DIFFERENT) + clock[USUAL] + 3 * clock[SPREAD]
+    differ |= negative > 0.01 + 3 * clock[USUAL_NEGATIVE] + 3 * clock[SPREAD_NEGATIVE]
+    differ &= clock[BLOCKS] >= 4
+    clock[BLOCKS] += 1
+    follow_usual(clock, USUAL, c)
+    follow_usual(clock, USUAL_NEGATIVE, negative)
+    return differ
+
+
+@cold
+def follow_usual(clock, at, value):
+    """Mean and mean deviation of a number over some 20 blocks, at `at` and behind it."""
+    share = 1 / min(clock[BLOCKS], 20.0)
+    off = value - clock[at]
+    clock[at] += share * off
+    clock[at + 1] += share * (abs(off) - clock[at + 1])
 
 
 @cold
@@ -165,6 +188,7 @@ def forget_block(rot):
         for j in range(rot.recent.shape[0]):
             rot.recent[i, j] = 0
     rot.clock[SEEN] = 0.0
+    rot.clock[NEGATIVE] = 0.0
 
 
 @cold
