@@ -4,9 +4,9 @@ With theta_j, b_j the eigenvalues and eigenvectors of D^{-1/2} <x x'> D^{-1/2}, 
 
     n/2 sum_{j > d} (theta_j - log theta_j - 1) + |psi - psi_0|^2 / 2                                                     (6)
 
-(factor analysis, maximum a posteriori) by Fisher scoring: the gradient of the first term is n/2 sum_{j > d} (1 - theta_j) b_j^2, and
-its expected Hessian is n/2 R * R with R = sum_{j > d} b_j b_j'. psi_0 is white noise of the mean variance that is left out. It is
-also the answer if too few directions are left out to tell channels apart: (k - d)^2 < k + d.
+(factor analysis, maximum a posteriori) by Fisher scoring: the gradient of the first term is n/2 sum_{j > d} (1 - theta_j) b_j^2,
+and its expected Hessian is n/2 R * R with R = sum_{j > d} b_j b_j'. psi_0 is white noise of the mean variance that is left out.
+It is also the answer if too few directions are left out to tell channels apart: (k - d)^2 < k + d.
 
 Working in channels that are scaled by D^{-1/2} makes the noise of the coordinates white and the projection on d directions
 optimal. Noise estimates per output are within 3 %, where a single variance for all channels is off by up to 35 %.
@@ -65,7 +65,7 @@ def _factor_analysis(second_moment: Array, d: int, n: float, prior: float) -> Ar
         psi, f, theta, b = psi + step, f_new, theta_new, b_new
         if np.abs(step).max() < 1e-3:
             break
-    return np.exp(psi)
+    return np.asarray(np.exp(psi))
 
 
 def _from_residuals(second_moment: Array, d: int, D: Array) -> Array:
@@ -92,7 +92,7 @@ def poisson_weights(X: Array, mean_total: float) -> Array:
     variance x_k / total in channel k, and the mean of that over samples is D_k (`poisson_variance`). `mean_total` is a typical
     total count, which sets the scale.
     """
-    return np.sqrt(mean_total / np.maximum(X.sum(axis=1), _LEAST_COUNT * mean_total))
+    return np.asarray(np.sqrt(mean_total / np.maximum(X.sum(axis=1), _LEAST_COUNT * mean_total)))
 
 
 def poisson_variance(mean_square_weighted: Array) -> Array:

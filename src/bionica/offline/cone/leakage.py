@@ -79,8 +79,8 @@ def leakage(z: Array, others: Array, weight: Any, n: float) -> Leakage:
     mean of the other outputs, `weight` how many samples each stands for, and n the number of all samples.
     """
     inside = z < EDGES[-1]
+    w = np.broadcast_to(np.asarray(weight, float), z.shape)[inside]
     z, others = z[inside], others[inside]
-    w = np.full(len(z), float(weight)) if np.isscalar(weight) else weight[inside]
     window = (z >= EDGES[0]).astype(np.intp) + (z >= EDGES[1])
     counts = np.bincount(window, w, minlength=3) / n
     sums = np.bincount(window, w * others, minlength=3) / n
@@ -124,7 +124,7 @@ def leakages(Y: Array, s: Array) -> list[Leakage]:
 def tail(Y: Array) -> Array:
     """Noise of every output as its negative part shows it: (3/2 <min(y, 0)^2> / P(y < 0))^{1/2}, eq. (5) for a density."""
     n = np.minimum(Y, 0)
-    return np.sqrt(1.5 * np.einsum("ij,ij->i", n, n) / np.maximum(np.count_nonzero(n, axis=1), 1))
+    return np.asarray(np.sqrt(1.5 * np.einsum("ij,ij->i", n, n) / np.maximum(np.count_nonzero(n, axis=1), 1)))
 
 
 def next_wall(

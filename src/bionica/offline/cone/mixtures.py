@@ -1,4 +1,4 @@
-"""The minimum-volume cone of mixtures x: coordinates in units of the noise, the cone, outliers, Poisson counts.
+"""The minimum-volume cone of mixtures x: coordinates in units of the noise, the cone, outliers.
 
 Where the noise of an output exceeds half its mean (its mean, if the noise is known), facets cannot be seen. Then the cone is that
 of nonnegative ICA (`Fit.fallback`).
@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .channel_noise import poisson_variance, poisson_weights
 from .coordinates import Coordinates, coordinates
 from .fit import Cone, fit_cone
-from .starts import rotation_start, successive_projection
+from .objective import Wall
+from .starts import rotate_white, rotation_start, successive_projection
 
 Array = npt.NDArray[Any]
-Noise = str | float
 
 _TOO_NOISY = {False: 0.5, True: 1.0}  # noise of an output over its mean, by whether the noise is known
 _LEAST_MEAN = 1e-6  # of the size of the data: with less, no cone holds the mean
@@ -40,34 +39,28 @@ class Fit(NamedTuple):
 
 
 def fit_mixtures(
-    X: Array, d: int, noise: Noise, outliers: float, rng: np.random.RandomState, *, single: bool = False
+    X: Array, d: int, level: Any, outliers: float, rng: np.random.RandomState, *, single: bool = False
 ) -> tuple[Fit, Array]:
     """The cone of X (n_samples, k), float64, and which samples were used.
 
-    `noise` is "estimate", "poisson" or the standard deviation of the noise of all channels; `outliers` the share of samples to
-    leave out; `single` says that X was float32.
+    `level` is the standard deviation of the noise of the channels, or None to estimate it (`coordinates`); `outliers` is the share
+    of samples to leave out; `single` says that X was float32.
     """
-    level: Any = None if noise == "estimate" else noise
-    if noise == "poisson":
-        total = mean_total(X)
-        weights = poisson_weights(X, total)
-        level = np.sqrt(poisson_variance((weights**2) @ X / len(X)))
-        X = X * weights[:, None]
     used = np.ones(len(X), dtype=bool)
     if not outliers:
         return _fit(X, d, level, rng, single), used
     typical = np.median(np.abs(X), axis=0)
     distance = np.linalg.norm(X / np.maximum(typical, max(1e-3 * typical.max(), 1e-300)), axis=1)
     for _ in range(4):
-        used = distance <= np.quantile(distance, 1 - outliers)
+        used = is_inside(distance, outliers)
         fit = _fit(X[used], d, level, rng, single)
         distance = distance_outside(X, fit)
     return fit, used
 
 
-def mean_total(X: Array) -> float:
-    """Mean total count of a sample, which must be positive."""
-    return max(float(X.sum(axis=1).mean()), 1e-300)
+def is_inside(distance: Array, outliers: float) -> Array:
+    """Which samples are none of the share `outliers` that is farthest out."""
+    return np.asarray(distance <= np.quantile(distance, 1 - outliers))
 
 
 def distance_outside(X: Array, fit: Fit) -> Array:
@@ -77,7 +70,7 @@ def distance_outside(X: Array, fit: Fit) -> Array:
     scale = np.maximum(at.channel_noise, 1e-300) if at.channel_noise.any() else np.ones(X.shape[1])
     off = np.sum(((X - U @ at.inverse.T) / scale) ** 2, axis=1)
     beyond = np.minimum(np.min(V @ U.T / np.linalg.norm(V, axis=1)[:, None], axis=0), 0)
-    return np.sqrt(off + beyond**2)
+    return np.asarray(np.sqrt(off + beyond**2))
 
 
 def _fit(X: Array, d: int, level: Any, rng: np.random.RandomState, single: bool) -> Fit:
@@ -89,16 +82,23 @@ def _fit(X: Array, d: int, level: Any, rng: np.random.RandomState, single: bool)
     def by_rotation(samples: Array) -> Array | None:
         return rotation_start(samples, at.variance, rng)
 
-    has_mean = bool(u_bar @ u_bar > _LEAST_MEAN**2 * np.mean(np.sum(U**2, axis=1)))
-    if not has_mean:  # the direction along which samples reach farthest stands in for the mean
-        U = U + 10 * np.sqrt(np.mean(U**2, axis=0))
+    if u_bar @ u_bar <= _LEAST_MEAN**2 * np.mean(np.sum(U**2, axis=1)):
+        return assemble(at, without_mean(U, rng), has_mean=False)
     cone = fit_cone(U, variance, [by_rotation, successive_projection])
     fallback = False
     if cone.noise.max() > _TOO_NOISY[at.known]:
         rotated = by_rotation(U)
         if rotated is not None:
             fallback, cone = True, cone._replace(V=rotated)
-    return assemble(at, cone, fallback=fallback, has_mean=has_mean)
+    return assemble(at, cone, fallback=fallback)
+
+
+def without_mean(U: Array, rng: np.random.RandomState) -> Cone:
+    """Nonnegative ICA of data whose mean was removed: no cone holds their mean, and the result is arbitrary."""
+    d = U.shape[1]
+    V = rotate_white(U, 0.0, rng)
+    zero = np.zeros(d)
+    return Cone(np.eye(d) if V is None else V, Wall(zero + 3, zero, zero, 0.0), zero, zero, zero + 1, zero, 0, False)
 
 
 def assemble(at: Coordinates, cone: Cone, *, fallback: bool = False, has_mean: bool = True) -> Fit:

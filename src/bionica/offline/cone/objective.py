@@ -105,7 +105,7 @@ def _direction(gradient: Array, pairs: Pairs, inverse: Array) -> Array:
     q = np.einsum("ijk,ik->ij", inverse, q)
     for (s, y), (r, a) in zip(pairs, reversed(weights), strict=True):
         q += (a - r * np.vdot(y, q)) * s
-    return -q
+    return np.asarray(-q)
 
 
 def minimise(facets: Facets, wall: Wall, *, tol: float) -> tuple[Array, float, int]:
@@ -170,11 +170,10 @@ class Minimum(NamedTuple):
 def minimise_on_all(V: Array, Y: Array, wall: Wall, *, tol: float) -> Minimum:
     """Minimise from V, with outputs Y = V u of mean 1, on the samples near facets; choose these again if facets move far."""
     identity = np.eye(len(V))
-    first, n_iter, change = V, 0, np.inf
+    first, P, n_iter, change = V, identity, 0, np.inf
     while change > _RADIUS and n_iter < _MAX_TOTAL:
         if n_iter:
-            Y = P @ Y
-            Y /= P.sum(axis=1, keepdims=True)
+            Y = P @ Y / P.sum(axis=1, keepdims=True)
         gram = V @ V.T
         width = np.sqrt(wall.variance * np.diag(gram) + wall.e**2)
         P, value, more = minimise(near_facets(Y, gram, width), wall, tol=tol)

@@ -2,8 +2,8 @@
 
 Successive projection (Araujo et al. 2001; Gillis and Vavasis 2014): divide samples by their component along the mean, choose the
 sample farthest out, project its direction out of all samples, and so on; the d chosen samples are the edges of the first cone.
-Nonnegative ICA whitens and rotates (`bionica.offline.rotation`). Its solution is the better start if sources are uncorrelated, but it
-does not exist for data with a constant sum, whose covariance is singular.
+Nonnegative ICA whitens and rotates (`bionica.offline.rotation`). Its solution is the better start if sources are uncorrelated,
+but it does not exist for data with a constant sum, whose covariance is singular.
 """
 
 from typing import Any
@@ -59,10 +59,15 @@ def hold_mean(V: Array, U: Array) -> Array:
 
 def rotation_start(U: Array, variance: float, rng: np.random.RandomState) -> Array | None:
     """Nonnegative ICA's solution for U (n_samples, d); None if the covariance is singular, or nearly so beside the noise."""
+    V = rotate_white(U, variance, rng)
+    return None if V is None else hold_mean(V, U)
+
+
+def rotate_white(U: Array, variance: float, rng: np.random.RandomState) -> Array | None:
+    """As `rotation_start`, with outputs of unit variance instead of unit mean."""
     d = U.shape[1]
     w, E = np.linalg.eigh(np.cov(U.T, bias=True).reshape(d, d))
     if w[0] <= max(1e-10 * w[-1], 2 * variance):
         return None
     F = (E / np.sqrt(w)).T
-    found = rotate(U @ F.T, tol=1e-3, n_init=5, rng=rng)
-    return hold_mean(found.R @ F, U)
+    return np.asarray(rotate(U @ F.T, tol=1e-3, n_init=5, rng=rng).R @ F)

@@ -58,7 +58,7 @@ def gram_eigenvalues(X: Array) -> Array:
     some = X[:: -(-len(X) // _GRAM_SAMPLES)]
     values = np.linalg.eigvalsh(_gram(some, np.ones(X.shape[1])))[::-1] / len(some)
     floor = len(some) * 4 * np.finfo(np.float64).eps + np.finfo(X.dtype).eps ** 2
-    return values[values > floor * max(values[0], 1e-300)]
+    return np.asarray(values[values > floor * max(values[0], 1e-300)])
 
 
 def _blocks(X: Array) -> Iterator[slice]:
@@ -106,4 +106,4 @@ def _residual_noise(X: Array, scale: Array, B: Array) -> Array | None:
         return None
     residual /= max(1 - d / n, 0.1)
     white = residual.mean()
-    return white * residual_variance(residual / white, np.sum(B**2, axis=1))
+    return np.asarray(white * residual_variance(residual / white, np.sum(B**2, axis=1)))
