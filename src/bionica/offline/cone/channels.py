@@ -3,8 +3,8 @@
     z = B' (w x / scale)
 
 `scale` is a power of two near the largest entry, so that no square overflows. w makes the noise of counts uniform, and is 1 for
-other noise (`channel_noise.poisson_weights`); the cone does not change if samples are scaled. B is the leading subspace of more than
-1000 channels (`wide_channels`), otherwise the identity.
+other noise (`channel_noise.poisson_weights`); the cone does not change if samples are scaled. B is the leading subspace of more
+than 1000 channels (`wide_channels`), otherwise the identity.
 """
 
 from typing import Any, NamedTuple
