@@ -36,9 +36,13 @@ class Channels(NamedTuple):
     poisson: Poisson | None
     subspace: Subspace | None
 
+    def scaled(self, X: Array) -> Array:
+        """Rows of X over the scale, (n_samples, k), float64."""
+        return np.divide(X, self.scale, dtype=np.float64)
+
     def weighted(self, X: Array) -> Array:
         """Rows of X over the scale, with the weights of Poisson counts: (n_samples, k), float64."""
-        X = X.astype(np.float64) / self.scale
+        X = self.scaled(X)
         return X if self.poisson is None else X * poisson_weights(X, self.poisson.mean_total)[:, None]
 
     def project(self, X: Array) -> Array:

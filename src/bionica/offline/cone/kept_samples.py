@@ -30,10 +30,26 @@ class Kept(NamedTuple):
     reach: Array
 
 
-def nothing_kept(d: int, q: int) -> Kept:
-    """No samples yet."""
-    none = np.empty(0)
-    return Kept(np.empty((0, q)), none, none, none, np.ones((d, 2)), np.full(d, np.inf))
+def keep_first(fit: Fit, X: Array, Y: Array, number: Array) -> Kept:
+    """The samples of X (n, q), with outputs Y (d, n), that lie near a facet: `add` to nothing, then `prune`."""
+    noise, d = fit.cone.noise, len(Y)
+    rates, reach = np.ones((d, 2)), np.full(d, np.inf)
+    parts = []
+    size = np.maximum(np.abs(Y).sum(axis=0), 1e-300)
+    for i, y in enumerate(Y):
+        if noise[i] > 0:
+            index = np.flatnonzero(y < EDGES[-1] * noise[i])
+            keep, chance = _sampled(y[index] / noise[i], marks(number[index]), np.ones(len(index)), rates[i])
+        else:
+            angle = y / size
+            if len(y) > _NEAREST:
+                reach[i] = np.partition(angle, _NEAREST - 1)[_NEAREST - 1]
+            index = np.flatnonzero(angle <= reach[i])
+            keep, chance = np.ones(len(index), dtype=bool), np.ones(len(index))
+        index = index[keep]
+        parts.append((X[index], number[index], chance[keep], np.full(len(index), float(i))))
+    x, numbers, chance, facet = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Kept(x, numbers, chance, facet, rates, reach)
 
 
 def marks(number: Array) -> Array:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from .channels import Channels, find_channels
 from .coordinates import coordinates
 from .fit import FINAL, Cone, cone_of, without_noise
-from .kept_samples import Kept, add, nothing_kept, prune, since
+from .kept_samples import Kept, add, keep_first, prune, since
 from .leakage import leakage, next_wall
 from .mixtures import Fit, assemble, distance_outside, fit_mixtures, is_inside
 from .objective import Facets, Wall, minimise
@@ -76,24 +76,26 @@ def first_block(d: int) -> int:
 def begin(X: Array, d: int, noise: Any, settings: Settings, rng: np.random.RandomState) -> State:
     """Solve the cone of X (n_samples, k), and keep what a stream that continues from there needs."""
     channels = find_channels(X, d, noise)
-    x = channels.weighted(X)
-    Z = channels.project(x)
+    Z = channels.project(channels.weighted(X))
     fit, used = fit_mixtures(Z, d, channels.noise, settings.outliers, rng, single=X.dtype == np.float32)
-    fit = _by_share(fit, Z)
-    weighted = _averages(Z[used])
-    raw = weighted
+    if not used.all():
+        X, Z = X[used], Z[used]
+    raw = weighted = _averages(Z)
     if channels.poisson is not None:
-        raw = _averages(channels.project(X[used].astype(np.float64) / channels.scale))
-    Y = fit.components @ Z[used].T
-    negativity = float(np.sum(np.minimum(Y, 0) ** 2) / max(np.sum(Y**2), 1e-300))
-    numbers = np.flatnonzero(used).astype(np.float64)
-    kept = prune(add(nothing_kept(d, Z.shape[1]), fit, Z[used], numbers), fit)
-    return State(len(X), channels, raw, weighted, fit, negativity, kept, _next(len(X), settings.horizon))
+        raw = _averages(channels.project(channels.scaled(X)))
+    fit = _by_share(fit, weighted)
+    Y = fit.components @ Z.T
+    negative = np.minimum(Y, 0)
+    negativity = float(np.vdot(negative, negative) / max(np.vdot(Y, Y), 1e-300))
+    kept = keep_first(fit, Z, Y, np.flatnonzero(used).astype(np.float64))
+    return State(len(used), channels, raw, weighted, fit, negativity, kept, _next(len(used), settings.horizon))
 
 
-def _by_share(fit: Fit, Z: Array) -> Fit:
+def _by_share(fit: Fit, seen: Averages) -> Fit:
     """Outputs in the order of their share of the data."""
-    share = np.sum(fit.mixing**2, axis=0) * np.var(fit.components @ Z.T, axis=1)
+    W = fit.components
+    variance = np.einsum("ij,jk,ik->i", W, seen.second, W) - (W @ seen.mean) ** 2
+    share = np.sum(fit.mixing**2, axis=0) * variance
     order = np.argsort(-share, kind="stable")
     cone = fit.cone
     wall = cone.wall._replace(c=cone.wall.c[order], variance=cone.wall.variance[order], e=cone.wall.e[order])
@@ -113,8 +115,7 @@ def _next(n: int, horizon: float) -> int:
 def learn(state: State, X: Array, settings: Settings) -> State:
     """Learn from a block of samples X (n_samples, k), and solve the cone again if it is time."""
     channels = state.channels
-    x = X.astype(np.float64) / channels.scale
-    raw = channels.project(x)
+    raw = channels.project(channels.scaled(X))
     Z = raw if channels.poisson is None else channels.project(channels.weighted(X))
     numbers = np.arange(state.n, state.n + len(X), dtype=np.float64)
     if settings.outliers:
