@@ -1,7 +1,7 @@
 """The minimum-volume cone of mixtures x: coordinates in units of the noise, the cone, outliers.
 
-Where the noise of an output exceeds half its mean (its mean, if the noise is known), facets cannot be seen. Then the cone is that
-of nonnegative ICA (`Fit.fallback`).
+If the noise of an output exceeds half its mean (its mean, if the noise is known), or if a facet is seen at the apex only, facets
+cannot be seen. Then the cone is that of nonnegative ICA (`Fit.fallback`).
 
 A share of the samples can be declared outliers. They are found three times: by their norm, then by how far they lie outside the
 cone and off its subspace, in units of the noise.
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .coordinates import Coordinates, coordinates
-from .fit import Cone, fit_cone
+from .fit import Cone, fit_cone, supported
 from .objective import Wall
 from .starts import rotate_white, rotation_start, successive_projection
 
@@ -86,7 +86,7 @@ def _fit(X: Array, d: int, level: Any, rng: np.random.RandomState, single: bool)
         return assemble(at, without_mean(U, rng), has_mean=False)
     cone = fit_cone(U, variance, [by_rotation, successive_projection])
     fallback = False
-    if cone.noise.max() > _TOO_NOISY[at.known]:
+    if cone.noise.max() > _TOO_NOISY[at.known] or not supported(cone):
         rotated = by_rotation(U)
         if rotated is not None:
             fallback, cone = True, cone._replace(V=rotated)
@@ -98,7 +98,8 @@ def without_mean(U: Array, rng: np.random.RandomState) -> Cone:
     d = U.shape[1]
     V = rotate_white(U, 0.0, rng)
     zero = np.zeros(d)
-    return Cone(np.eye(d) if V is None else V, Wall(zero + 3, zero, zero, 0.0), zero, zero, zero + 1, zero, 0, False)
+    wall = Wall(zero + 1, zero, zero, 0.0)
+    return Cone(np.eye(d) if V is None else V, wall, zero, zero, zero + 1, zero + 1, zero, 0, False)
 
 
 def assemble(at: Coordinates, cone: Cone, *, fallback: bool = False, has_mean: bool = True) -> Fit:

@@ -99,7 +99,7 @@ def _by_share(fit: Fit, seen: Averages) -> Fit:
     order = np.argsort(-share, kind="stable")
     cone = fit.cone
     wall = cone.wall._replace(c=cone.wall.c[order], variance=cone.wall.variance[order], e=cone.wall.e[order])
-    fields = {name: getattr(cone, name)[order] for name in ("V", "noise", "rho", "expected_rho", "atom")}
+    fields = {name: getattr(cone, name)[order] for name in ("V", "noise", "rho", "expected_rho", "support", "atom")}
     cone = cone._replace(wall=wall, **fields)
     return fit._replace(components=fit.components[order], mixing=fit.mixing[:, order], cone=cone)
 
