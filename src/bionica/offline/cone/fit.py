@@ -27,7 +27,7 @@ _WIDEST = 0.3  # e of the first walls from a start, times the mean of the output
 _NO_NOISE_WIDTHS = (0.1, 3e-2, 1e-2, 3e-3, 1e-3)
 _NEAR = 0.1  # of the mean of an output: a start whose negative part is smaller is near
 _LOST = 100.0  # noise of an output over its mean: no facet holds the mean any more
-_LEAST_SUPPORT = 0.05  # of a facet; cones that are wide around an apex have 0.005 to 0.02
+_LEAST_SUPPORT = 0.1  # of a facet; cones that are wide around an apex have 0.005 to 0.05
 _APEX = 0.1  # share of samples at zero; 0.65 to 0.77 in such cones, 0 if sources have a density at zero
 _SUBSET = 20_000
 _MAX_ROUNDS = 25
@@ -38,8 +38,8 @@ class Cone(NamedTuple):
     """A cone in coordinates u, with V u_bar = 1.
 
     `wall` is the last wall; `noise` (d,) the standard deviation of the noise of each output (of mean 1); `rho` and `expected_rho`
-    (d,) the discrepancy, eq. (5); `support` (d,) the support of the facets; `atom` (d,) the share of samples at zero; `n_iter` counts iterations of L-BFGS and sweeps of
-    linear programs; `converged` says whether the wall has settled.
+    (d,) the discrepancy, eq. (5); `support` (d,) that of the facets; `atom` (d,) the share of samples at zero; `n_iter` counts
+    iterations of L-BFGS and sweeps of linear programs; `converged` says whether the wall has settled.
     """
 
     V: Array

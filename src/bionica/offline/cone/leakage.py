@@ -65,8 +65,8 @@ class Leakage(NamedTuple):
     """What is seen near one facet.
 
     `force` is <[-z_i]_+ y_j>, averaged over j, that noise causes at the right facet; `rho` and `expected_rho` are the
-    discrepancy, eq. (5); `support` is that of the facet; `atom` is the share of samples at zero; `n_near` and `n_below` are the numbers of samples in the
-    windows and below zero.
+    discrepancy, eq. (5); `support` is that of the facet; `atom` is the share of samples at zero; `n_near` and `n_below` are the
+    numbers of samples in the windows and below zero.
     """
 
     force: float
