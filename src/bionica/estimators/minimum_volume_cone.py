@@ -27,7 +27,7 @@ from ._base import number_of_sources, set_parameters
 from ._blocks import InBlocks
 from ._cone_doubts import doubts
 from ._dask import DaskRows, blocks_of, map_rows, validated_rows
-from ._diagnosis import Diagnosable
+from ._diagnosis import Diagnosable, Model
 from ._exceptions import DivergenceError
 from ._first_block import START_BYTES
 from ._persistence import Record
@@ -177,7 +177,6 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
     """
 
     online_, local_, nonnegative_ = True, False, True
-    _assumes_uncorrelated = False
 
     _preserved_dtypes: ClassVar = ("float64", "float32")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -281,7 +280,7 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
         self._stream = state
         if before is not None and before.fit is state.fit:
             return
-        self.__dict__.pop("_read", None)
+        self._read = self.normalize, readout(state, self.normalize)
         known = set() if before is None else set(doubts(before, self.noise))
         for doubt, sentence in doubts(state, self.noise).items():
             if doubt not in known:
@@ -388,6 +387,15 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
         """Samples that a stream must still bring before its first solution; 0 from then on."""
         self._check_is_fitted()
         return 0 if self._stream is not None else self._block_length(self.n_features_in_) - len(self._waiting)
+
+    @property
+    def _diagnosis_model(self) -> Model:
+        state = self._solved()
+        cone, scale = state.fit.cone, state.channels.scale
+        explained = cone.expected_rho / np.maximum(cone.rho, cone.expected_rho)
+        negativity = state.negativity * float(explained.min()) if cone.noise.any() else 0.0
+        outside = (scale * float(state.fit.coordinates.channel_noise.max())) ** 2
+        return Model(False, self.normalize == "variance", negativity, outside)
 
     def _transform(self, X: npt.ArrayLike) -> Any:
         W = self.components_

@@ -78,13 +78,15 @@ def find_channels(X: Array, d: int, noise: Any) -> Channels:
 
 
 def spectrum(X: Array) -> Spectrum:
-    """Evidence for the number of sources in X: the eigenvalues of its second moment, whose number is the rank.
+    """Evidence for the number of sources in X: the eigenvalues of its second moment, over the square of its largest entry.
+
+    Their number is the rank.
 
     The mean is not removed, because sources that sum to one vary in d - 1 directions only.
     """
     largest = max(float(X.max()), -float(X.min())) or 1.0
     if X.shape[1] > WIDE:
-        return count_sources(gram_eigenvalues(X / largest) * largest**2, len(X))
+        return count_sources(gram_eigenvalues(X / largest), len(X))
     x = X.astype(np.float64) / largest
     values = second_moment_eigenvalues(x.T @ x / len(x), single=X.dtype == np.float32)
-    return count_sources(values * largest**2, len(X))
+    return count_sources(values, len(X))

@@ -31,6 +31,8 @@ _LEAST_SUPPORT = 0.1  # of a facet; cones that are wide around an apex have 0.00
 _APEX = 0.1  # share of samples at zero; 0.65 to 0.77 in such cones, 0 if sources have a density at zero
 _SUBSET = 20_000
 _MAX_ROUNDS = 25
+_SETTLED = 0.3  # change of the logarithm of c or of the noise variance
+_STILL = 0.05  # change of P
 _SUBSET_ROUNDS = 10
 
 
@@ -193,7 +195,8 @@ def _minimum(U: Array, V: Array, wall: Wall, tol: float) -> Minimum:
 def settle(U: Array, cone: Cone, variance: float | None, max_rounds: int) -> Cone:
     """Alternate between the wall that the leakage asks for and the cone inside that wall.
 
-    It ends if no c and no noise variance changes by more than 5 %, or by what chance does to them in small samples.
+    It ends if no c and no noise variance changes by more than 5 %, or by what chance does to them in small samples. It has
+    converged if they change by less than 30 % in the last round.
     """
     tol = max(0.05, 15 / np.sqrt(len(U)))
     wall, n_iter = cone.wall, cone.n_iter
@@ -220,8 +223,8 @@ def settle(U: Array, cone: Cone, variance: float | None, max_rounds: int) -> Con
         if not np.all(np.sqrt(wall.variance) * np.linalg.norm(found.V, axis=1) < _LOST):
             break
         V, Y = outputs(U, found.V, u_bar)
-        converged = r >= 2 and moved < tol and found.change < 0.05
-        if converged:
+        converged = r >= 2 and moved < _SETTLED and found.change < 2 * _STILL
+        if converged and moved < tol and found.change < _STILL:
             break
     return cone_of(V, wall, leaks, n_iter, converged)
 

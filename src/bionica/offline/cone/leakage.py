@@ -45,6 +45,7 @@ _ENOUGH = 3000  # samples in the windows of a facet
 _FEW = 20  # samples in the windows: too few to fit anything
 _POOLED = 100  # samples below zero that the noise of all outputs together counts for
 _HARDEST = 1e3
+_FIRST_C = 3.0
 
 
 def _window_shares() -> Array:
@@ -146,7 +147,8 @@ def next_wall(
     if not known:
         v = _noise_from_tails(v, leaks, largest, haste)
         if np.median(np.sqrt(v) * size) < _NO_NOISE:
-            return wall._replace(variance=np.zeros_like(v), e=np.sqrt(wall.variance) * size), 0.0
+            c = np.where(np.isnan(wall.c), _FIRST_C, wall.c)
+            return Wall(c, np.zeros_like(v), np.sqrt(wall.variance) * size, wall.kappa), 0.0
     s = np.sqrt(v) * size
     c = np.array([s_i / max(k.force, 1e-300) if k.n_near >= _FEW else 10.0 for s_i, k in zip(s, leaks, strict=True)])
     if not np.isnan(wall.c).any():
