@@ -185,7 +185,9 @@ def test_sparse_sources_in_noise_get_no_cone_around_the_apex(seed):
     X, _ = mix(S, n_mixtures=5, snr_db=20, rng=np.random.default_rng(seed))
     with pytest.warns(ConvergenceWarning, match="solution of nonnegative ICA"):
         cone = fitted(X, 5)
-    assert sinr(S, cone.transform(X)) > sinr(S, BatchNICA(5, random_state=0).fit_transform(X)) - 0.5
+    with pytest.warns(ConvergenceWarning, match="BatchNICA fits poorly"):
+        Y = BatchNICA(5, random_state=0).fit_transform(X)
+    assert sinr(S, cone.transform(X)) > sinr(S, Y) - 0.5
 
 
 @pytest.mark.parametrize("alpha", ["0.1", "0.5", "1"])

@@ -11,8 +11,8 @@ _SAMPLES_PER_SOURCE = 30
 _UNEXPLAINED = 3.0  # times the discrepancy that the noise explains
 
 
-def doubts(state: State, noise: Any) -> dict[str, str]:
-    """The doubts by name: sentences without their subject."""
+def doubts(state: State, noise: Any, horizon: int | None) -> dict[str, str]:
+    """The doubts by name: sentences without their subject. With a horizon, mixtures change, which makes outputs negative."""
     fit, cone = state.fit, state.fit.cone
     d = len(fit.components)
     found = {}
@@ -44,7 +44,7 @@ def doubts(state: State, noise: Any) -> dict[str, str]:
             "or lower n_components"
         )
     ratio = cone.rho / np.maximum(cone.expected_rho, 1e-300)
-    if cone.noise.any() and not fit.fallback and ratio.max() > _UNEXPLAINED:
+    if horizon is None and cone.noise.any() and not fit.fallback and ratio.max() > _UNEXPLAINED:
         found["unexplained"] = (
             f"leaves output {int(np.argmax(ratio))} far more negative than its noise explains ({ratio.max():.2g} times): there may "
             "be outliers (set outliers=), n_components may be wrong, sources may be negative at times, or noise= may be too small"

@@ -78,6 +78,7 @@ _STATE = Record(
             },
         ),
         "negativity": float,
+        "limit": float,
         "kept": Record(Kept, {"x": "mq", "number": "m", "chance": "m", "facet": "m", "rates": "ds", "reach": "d"}),
         "next_solve": int,
     },
@@ -281,8 +282,8 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
         if before is not None and before.fit is state.fit:
             return
         self._read = self.normalize, readout(state, self.normalize)
-        known = set() if before is None else set(doubts(before, self.noise))
-        for doubt, sentence in doubts(state, self.noise).items():
+        known = set() if before is None else set(doubts(before, self.noise, self.horizon))
+        for doubt, sentence in doubts(state, self.noise, self.horizon).items():
             if doubt not in known:
                 warnings.warn(f"MinimumVolumeCone {sentence}.", ConvergenceWarning, stacklevel=_frames_to_caller())
 

@@ -26,12 +26,11 @@ _FIRST_C = 3.0
 _WIDEST = 0.3  # e of the first walls from a start, times the mean of the output, at most
 _NO_NOISE_WIDTHS = (0.1, 3e-2, 1e-2, 3e-3, 1e-3)
 _NEAR = 0.1  # of the mean of an output: a start whose negative part is smaller is near
-_LOST = 100.0  # noise of an output over its mean: no facet holds the mean any more
+_LOST = 30.0  # noise of an output over its mean, or change of P: no facet holds the mean any more
 _LEAST_SUPPORT = 0.1  # of a facet; cones that are wide around an apex have 0.005 to 0.05
 _APEX = 0.1  # share of samples at zero; 0.65 to 0.77 in such cones, 0 if sources have a density at zero
 _SUBSET = 20_000
 _MAX_ROUNDS = 25
-_SETTLED = 0.3  # change of the logarithm of c or of the noise variance
 _STILL = 0.05  # change of P
 _SUBSET_ROUNDS = 10
 
@@ -195,8 +194,8 @@ def _minimum(U: Array, V: Array, wall: Wall, tol: float) -> Minimum:
 def settle(U: Array, cone: Cone, variance: float | None, max_rounds: int) -> Cone:
     """Alternate between the wall that the leakage asks for and the cone inside that wall.
 
-    It ends if no c and no noise variance changes by more than 5 %, or by what chance does to them in small samples. It has
-    converged if they change by less than 30 % in the last round.
+    It ends if no c and no noise variance changes by more than 5 %, or by what chance does to them in small samples, or if facets
+    move by less than half the noise.
     """
     tol = max(0.05, 15 / np.sqrt(len(U)))
     wall, n_iter = cone.wall, cone.n_iter
@@ -220,11 +219,14 @@ def settle(U: Array, cone: Cone, variance: float | None, max_rounds: int) -> Con
             break
         found = minimise_on_all(V, Y, wall, tol=1e-2 * float(np.min(np.sqrt(wall.variance) * size)))
         n_iter += found.n_iter
-        if not np.all(np.sqrt(wall.variance) * np.linalg.norm(found.V, axis=1) < _LOST):
+        s = np.sqrt(wall.variance) * np.linalg.norm(found.V, axis=1)
+        if not np.all(s < _LOST) or found.change > _LOST:
             break
         V, Y = outputs(U, found.V, u_bar)
-        converged = r >= 2 and moved < _SETTLED and found.change < 2 * _STILL
-        if converged and moved < tol and found.change < _STILL:
+        # With few samples near a facet c alternates, while the facet hardly moves.
+        still = found.change < _STILL and (moved < tol or (r >= 5 and found.change < 0.5 * s.min()))
+        converged = r >= 2 and still
+        if converged:
             break
     return cone_of(V, wall, leaks, n_iter, converged)
 

@@ -52,15 +52,16 @@ def fit_mixtures(
     typical = np.median(np.abs(X), axis=0)
     distance = np.linalg.norm(X / np.maximum(typical, max(1e-3 * typical.max(), 1e-300)), axis=1)
     for _ in range(4):
-        used = is_inside(distance, outliers)
+        used = distance <= largest_distance(distance, outliers)
         fit = _fit(X[used], d, level, rng, single)
         distance = distance_outside(X, fit)
     return fit, used
 
 
-def is_inside(distance: Array, outliers: float) -> Array:
-    """Which samples are none of the share `outliers` that is farthest out."""
-    return np.asarray(distance <= np.quantile(distance, 1 - outliers))
+def largest_distance(distance: Array, outliers: float) -> float:
+    """Beyond which samples are outliers: a share `outliers` of them, and three standard errors of that number more."""
+    share = outliers + 3 * np.sqrt(outliers / len(distance))
+    return float(np.quantile(distance, max(1 - share, 0.3)))
 
 
 def distance_outside(X: Array, fit: Fit) -> Array:

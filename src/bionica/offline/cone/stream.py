@@ -25,7 +25,7 @@ from .coordinates import coordinates
 from .fit import FINAL, Cone, cone_of, without_noise
 from .kept_samples import Kept, add, keep_first, prune, since
 from .leakage import leakage, next_wall
-from .mixtures import Fit, assemble, distance_outside, fit_mixtures, is_inside
+from .mixtures import Fit, assemble, distance_outside, fit_mixtures, largest_distance
 from .objective import Facets, Wall, minimise
 
 Array = npt.NDArray[Any]
@@ -48,7 +48,8 @@ class State(NamedTuple):
 
     `n` counts samples. `raw` are averages of x / scale in the subspace, `weighted` those with the weights of Poisson counts
     (the same for other noise). `fit` is the last solution, `negativity` the share of the output energy that is negative in it,
-    `kept` the samples near its facets, and `next_solve` the number of samples at which the cone is solved again.
+    `limit` the distance outside the cone beyond which samples are outliers, `kept` the samples near its facets, and `next_solve`
+    the number of samples at which the cone is solved again.
     """
 
     n: int
@@ -57,6 +58,7 @@ class State(NamedTuple):
     weighted: Averages
     fit: Fit
     negativity: float
+    limit: float
     kept: Kept
     next_solve: int
 
@@ -78,7 +80,9 @@ def begin(X: Array, d: int, noise: Any, settings: Settings, rng: np.random.Rando
     channels = find_channels(X, d, noise)
     Z = channels.project(channels.weighted(X))
     fit, used = fit_mixtures(Z, d, channels.noise, settings.outliers, rng, single=X.dtype == np.float32)
-    if not used.all():
+    limit = np.inf
+    if settings.outliers:
+        limit = largest_distance(distance_outside(Z, fit), settings.outliers)
         X, Z = X[used], Z[used]
     raw = weighted = _averages(Z)
     if channels.poisson is not None:
@@ -88,7 +92,7 @@ def begin(X: Array, d: int, noise: Any, settings: Settings, rng: np.random.Rando
     negative = np.minimum(Y, 0)
     negativity = float(np.vdot(negative, negative) / max(np.vdot(Y, Y), 1e-300))
     kept = keep_first(fit, Z, Y, np.flatnonzero(used).astype(np.float64))
-    return State(len(used), channels, raw, weighted, fit, negativity, kept, _next(len(used), settings.horizon))
+    return State(len(used), channels, raw, weighted, fit, negativity, limit, kept, _next(len(used), settings.horizon))
 
 
 def _by_share(fit: Fit, seen: Averages) -> Fit:
@@ -119,7 +123,7 @@ def learn(state: State, X: Array, settings: Settings) -> State:
     Z = raw if channels.poisson is None else channels.project(channels.weighted(X))
     numbers = np.arange(state.n, state.n + len(X), dtype=np.float64)
     if settings.outliers:
-        inside = is_inside(distance_outside(Z, state.fit), settings.outliers)
+        inside = distance_outside(Z, state.fit) <= state.limit
         raw, Z, numbers = raw[inside], Z[inside], numbers[inside]
     decay = float(np.exp(-len(X) / settings.horizon))
     weighted = _joined(state.weighted, Z, decay)
