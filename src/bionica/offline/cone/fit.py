@@ -166,8 +166,13 @@ def explained(cone: Cone) -> bool:
 
 
 def supported(cone: Cone) -> bool:
-    """Whether no facet has an atom that is seen at the apex of the cone only (`leakage`). Without noise none has."""
-    return not cone.wall.variance.any() or bool(np.all((cone.support > _LEAST_SUPPORT) | (cone.atom < _APEX)))
+    """Whether no facet is seen at the apex of the cone only. Without noise none is."""
+    return not (cone.wall.variance.any() and at_apex(cone.support, cone.atom))
+
+
+def at_apex(support: Array, atom: Array) -> bool:
+    """Whether a facet has an atom without support (`leakage`)."""
+    return bool(np.any((support < _LEAST_SUPPORT) & (atom > _APEX)))
 
 
 def better(U: Array, first: Cone, second: Cone) -> Cone:
@@ -208,6 +213,8 @@ def settle(U: Array, cone: Cone, variance: float | None, max_rounds: int) -> Con
     for r in range(2 * cone.converged, max_rounds):
         size = np.linalg.norm(V, axis=1)
         leaks = leakages(Y, np.sqrt(wall.variance) * size)
+        if r >= 4 and at_apex(np.array([k.support for k in leaks]), np.array([k.atom for k in leaks])):
+            break  # such a cone has nothing to hold on to, and would wander
         last, kappa = wall, SOFT if r < 2 else FINAL
         known = variance is not None
         wall, moved = next_wall(last, leaks, size, known=known, largest=largest, kappa=kappa, haste=haste)
