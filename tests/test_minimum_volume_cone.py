@@ -396,7 +396,7 @@ def test_a_drifting_mixture_is_followed():
     S = copula_uniform(60_000, 3, 0.5, rng=0)
     rng = np.random.default_rng(0)
     A, B = rng.standard_normal((2, 3, 6))
-    turn = np.linspace(0, np.pi / 2, len(S))[:, None]
+    turn = np.linspace(0, 2 * np.pi * 0.06, len(S))[:, None]  # a full turn in 1e6 samples
     X = np.cos(turn) * (S @ A) + np.sin(turn) * (S @ B)
     X += 0.02 * X.std() * rng.standard_normal(X.shape)
     Y = MinimumVolumeCone(3, horizon=3000, random_state=0).partial_fit_transform(X)

@@ -22,7 +22,7 @@ from ..offline.cone.mixtures import Fit
 from ..offline.cone.objective import Wall
 from ..offline.cone.readout import Readout, readout
 from ..offline.cone.stream import BLOCK, Averages, Settings, State, begin, first_block, learn, solve
-from ..offline.cone.wide_channels import Subspace
+from ..offline.cone.wide_channels import WIDE, Subspace
 from ._base import number_of_sources, set_parameters
 from ._blocks import InBlocks
 from ._cone_doubts import doubts
@@ -308,7 +308,7 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
         """Return the number of sources in X."""
         given, k = self._given_number(), X.shape[1]
         number_of_sources(given, k)
-        rows = X if given is None else X[:: -(-len(X) // _RANK_ROWS)]
+        rows = X if given is None else X[:: -(-len(X) // (_RANK_ROWS if k <= WIDE else max(500, 2 * given)))]
         found = spectrum(rows)
         if given is not None and len(found.eigenvalues) < given:
             found = spectrum(X)

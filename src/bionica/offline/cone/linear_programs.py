@@ -18,7 +18,8 @@ from scipy.optimize import linprog
 Array = npt.NDArray[Any]
 
 _AT_ZERO = 1e-5  # share of an output in the sum of all: such samples lie on the facet
-_NEAREST = 500  # samples per facet
+_AT_ZERO_USED = 2000  # of these samples
+_NEAREST = 200  # samples per facet, and 20 for each source
 _MOST_CHANGE = 0.5  # of a coefficient of a row in one sweep
 _MAX_SWEEPS = 30
 
@@ -49,7 +50,7 @@ def _sweep(Y: Array, kept: list[Array]) -> Array:
             if np.min(through @ Y / np.maximum(size, _AT_ZERO)) > -_AT_ZERO:
                 P[i] = through
                 continue
-        nearest = min(_NEAREST, n - 1)
+        nearest = min(_NEAREST + 20 * d, n - 1)
         kept[i] = np.union1d(kept[i], np.argpartition(row, nearest)[: nearest + 1])
         P[i] = _best_row(P, i, Y[:, kept[i]])
     return P
@@ -57,6 +58,7 @@ def _sweep(Y: Array, kept: list[Array]) -> Array:
 
 def _row_through(Y: Array) -> Array:
     """The row that vanishes on these samples, with sum 1; NaN if they do not determine it."""
+    Y = Y[:, :: -(-Y.shape[1] // _AT_ZERO_USED)]
     scaled = Y / np.linalg.norm(Y, axis=0)
     _, values, rows = np.linalg.svd(np.linalg.qr(scaled.T, mode="r"))
     if len(values) > 1 and values[-2] < 1e-2 * values[0]:

@@ -1,7 +1,7 @@
 """Many channels: the leading directions of the mixtures without a k x k matrix.
 
 The cone needs the d leading directions of D^{-1/2} <x x'> D^{-1/2}. For more than 1000 channels they come from the Gram matrix of
-at most 2000 samples, and are then refined on all samples by two steps of subspace iteration
+at most 500 samples (four for each direction), and are then refined on all samples by two steps of subspace iteration
 
     B <- orth(<x x'> B) = orth(X' (X B) / n).
 
@@ -20,7 +20,8 @@ from .channel_noise import residual_variance
 Array = npt.NDArray[Any]
 
 WIDE = 1000  # channels; with more, <x x'> is not formed
-_GRAM_SAMPLES = 2000
+_GRAM_SAMPLES = 500
+_SPECTRUM_SAMPLES = 2000
 _REFINEMENTS = 2
 _TILE_BYTES = 1 << 25
 _ROUNDING = 1e-13
@@ -55,7 +56,7 @@ def leading_subspace(X: Array, d: int, noise: float | Array | None = None) -> Su
 
 def gram_eigenvalues(X: Array) -> Array:
     """Eigenvalues of <x x'> that rounding cannot explain, largest first, from at most 2000 samples; n is their number at most."""
-    some = X[:: -(-len(X) // _GRAM_SAMPLES)]
+    some = X[:: -(-len(X) // _SPECTRUM_SAMPLES)]
     values = np.linalg.eigvalsh(_gram(some, np.ones(X.shape[1])))[::-1] / len(some)
     floor = len(some) * 4 * np.finfo(np.float64).eps + np.finfo(X.dtype).eps ** 2
     return np.asarray(values[values > floor * max(values[0], 1e-300)])
@@ -79,10 +80,10 @@ def _gram(X: Array, scale: Array) -> Array:
 
 def _leading(X: Array, scale: Array, q: int) -> Array:
     """The q leading directions of D^{-1/2} <x x'> D^{-1/2}, as columns (k, q), the strongest first."""
-    some = X[:: -(-len(X) // _GRAM_SAMPLES)]
+    some = X[:: -(-len(X) // max(_GRAM_SAMPLES, 4 * q))]
     U = np.linalg.eigh(_gram(some, scale))[1][:, ::-1]
     B = np.linalg.qr((some.T @ U[:, :q]) / scale[:, None])[0]
-    for _ in range(_REFINEMENTS if len(some) < len(X) else 1):
+    for _ in range(_REFINEMENTS):
         product = np.zeros(B.shape)
         for rows in _blocks(X):
             x = X[rows] / scale
