@@ -7,6 +7,7 @@ other noise (`channel_noise.poisson_weights`); the cone does not change if sampl
 than 1000 channels (`wide_channels`), otherwise the identity.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from ..whitening import Spectrum, count_sources
 from .channel_noise import poisson_variance, poisson_weights
 from .coordinates import second_moment_eigenvalues
-from .wide_channels import WIDE, Subspace, gram_eigenvalues, leading_subspace
+from .wide_channels import WIDE, Subspace, blocks, gram_eigenvalues, leading_subspace
 
 Array = npt.NDArray[Any]
 
@@ -45,9 +46,18 @@ class Channels(NamedTuple):
         X = self.scaled(X)
         return X if self.poisson is None else X * poisson_weights(X, self.poisson.mean_total)[:, None]
 
-    def project(self, X: Array) -> Array:
-        """Rows over the scale in the subspace, (n_samples, q)."""
-        return X if self.subspace is None else X @ self.subspace.matrix.T
+    def raw(self, X: Array) -> Array:
+        """Rows of X over the scale, in the subspace: (n_samples, q)."""
+        return self._projected(X, self.scaled)
+
+    def rows(self, X: Array) -> Array:
+        """Rows z of the channels: weighted, in the subspace: (n_samples, q)."""
+        return self._projected(X, self.weighted)
+
+    def _projected(self, X: Array, of: Callable[[Array], Array]) -> Array:
+        if self.subspace is None:
+            return of(X)
+        return np.concatenate([of(X[rows]) @ self.subspace.matrix.T for rows in blocks(X)])
 
     @property
     def noise(self) -> Any:
@@ -74,7 +84,9 @@ def find_channels(X: Array, d: int, noise: Any) -> Channels:
     found = Channels(scale, level, noise == "estimate", poisson, None)
     if X.shape[1] <= WIDE:
         return found
-    return found._replace(subspace=leading_subspace(found.weighted(X), d, found.noise))
+    if poisson is not None:
+        return found._replace(subspace=leading_subspace(found.weighted(X), d, poisson.level))
+    return found._replace(subspace=leading_subspace(X, d, found.noise, unit=scale))
 
 
 def spectrum(X: Array) -> Spectrum:

@@ -78,7 +78,7 @@ def first_block(d: int) -> int:
 def begin(X: Array, d: int, noise: Any, settings: Settings, rng: np.random.RandomState) -> State:
     """Solve the cone of X (n_samples, k), and keep what a stream that continues from there needs."""
     channels = find_channels(X, d, noise)
-    Z = channels.project(channels.weighted(X))
+    Z = channels.rows(X)
     fit, used = fit_mixtures(Z, d, channels.noise, settings.outliers, rng, single=X.dtype == np.float32)
     limit = np.inf
     if settings.outliers:
@@ -86,7 +86,7 @@ def begin(X: Array, d: int, noise: Any, settings: Settings, rng: np.random.Rando
         X, Z = X[used], Z[used]
     raw = weighted = _averages(Z)
     if channels.poisson is not None:
-        raw = _averages(channels.project(channels.scaled(X)))
+        raw = _averages(channels.raw(X))
     fit = _by_share(fit, weighted)
     Y = fit.components @ Z.T
     negative = np.minimum(Y, 0)
@@ -119,8 +119,8 @@ def _next(n: int, horizon: float) -> int:
 def learn(state: State, X: Array, settings: Settings) -> State:
     """Learn from a block of samples X (n_samples, k), and solve the cone again if it is time."""
     channels = state.channels
-    raw = channels.project(channels.scaled(X))
-    Z = raw if channels.poisson is None else channels.project(channels.weighted(X))
+    raw = channels.raw(X)
+    Z = raw if channels.poisson is None else channels.rows(X)
     numbers = np.arange(state.n, state.n + len(X), dtype=np.float64)
     if settings.outliers:
         inside = distance_outside(Z, state.fit) <= state.limit

@@ -35,11 +35,12 @@ class Subspace(NamedTuple):
     noise: float
 
 
-def leading_subspace(X: Array, d: int, noise: float | Array | None = None) -> Subspace:
-    """The subspace for d sources in X (n, k). `noise` as in `coordinates`."""
+def leading_subspace(X: Array, d: int, noise: float | Array | None = None, *, unit: float = 1.0) -> Subspace:
+    """The subspace for d sources in X / unit, (n, k). `noise` as in `coordinates`. X is read in blocks of rows."""
     n, k = X.shape
     q = min(2 * d + 10, n, k)
-    scale = np.ones(k) if noise is None or not np.any(noise) else np.broadcast_to(np.asarray(noise, float), (k,))
+    level = np.ones(k) if noise is None or not np.any(noise) else np.broadcast_to(np.asarray(noise, float), (k,))
+    scale = level * unit
     estimate = noise is None
     B = _leading(X, scale, q)
     if estimate:
@@ -51,6 +52,7 @@ def leading_subspace(X: Array, d: int, noise: float | Array | None = None) -> Su
             scale = scale * np.sqrt(variance)
             B = _leading(X, scale, q)
     noisy = estimate or (noise is not None and bool(np.any(noise)))
+    scale = scale / unit
     return Subspace(np.ascontiguousarray((B / scale[:, None]).T), B * scale[:, None], float(noisy))
 
 
@@ -62,7 +64,8 @@ def gram_eigenvalues(X: Array) -> Array:
     return np.asarray(values[values > floor * max(values[0], 1e-300)])
 
 
-def _blocks(X: Array) -> Iterator[slice]:
+def blocks(X: Array) -> Iterator[slice]:
+    """Slices that cut X into blocks of rows of 32 MB."""
     step = max(1, _TILE_BYTES // (8 * X.shape[1]))
     return (slice(start, min(start + step, len(X))) for start in range(0, len(X), step))
 
@@ -85,7 +88,7 @@ def _leading(X: Array, scale: Array, q: int) -> Array:
     B = np.linalg.qr((some.T @ U[:, :q]) / scale[:, None])[0]
     for _ in range(_REFINEMENTS):
         product = np.zeros(B.shape)
-        for rows in _blocks(X):
+        for rows in blocks(X):
             x = X[rows] / scale
             product += x.T @ (x @ B)
         B, R = np.linalg.qr(product)
@@ -96,7 +99,7 @@ def _residual_noise(X: Array, scale: Array, B: Array) -> Array | None:
     """Noise variance of every channel, relative to the one assumed; None if there is no noise."""
     n, d = len(X), B.shape[1]
     residual, energy = np.zeros(len(scale)), 0.0
-    for rows in _blocks(X):
+    for rows in blocks(X):
         x = X[rows] / scale
         energy += float(np.vdot(x, x))
         x -= (x @ B) @ B.T
