@@ -89,9 +89,9 @@ def _networks() -> Iterator[tuple[str, Any]]:
     """Yield every network that learns online, at its defaults and with the paper's settings, by name."""
     for method, class_name in METHODS.items():
         cls = estimator_class(method)
-        if hasattr(cls, "partial_fit"):
+        if hasattr(cls, "as_published"):  # nothing of MinimumVolumeCone is compiled
             yield class_name, cls(3, random_state=0)
-            with suppress(KeyError):  # not a network of the paper
+            with suppress(ValueError):  # not a network of the paper
                 yield f"{class_name} as published", cls.as_published("d3")
 
 
