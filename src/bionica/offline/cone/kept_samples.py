@@ -12,6 +12,7 @@ Array = npt.NDArray[Any]
 
 _NEAR, _WINDOW = 1000, 2000  # samples per facet in the two strata
 _NEAR_EDGE = 1.0
+_KEPT_EDGE = 1.5 * EDGES[-1]  # so that no sample is missing in the windows of the next solution, see `stream`
 _NEAREST = 1000  # samples per facet without noise
 _SLACK = 1.5  # by which a facet may exceed these numbers between two solutions
 
@@ -38,7 +39,7 @@ def keep_first(fit: Fit, X: Array, Y: Array, number: Array) -> Kept:
     size = np.maximum(np.abs(Y).sum(axis=0), 1e-300)
     for i, y in enumerate(Y):
         if noise[i] > 0:
-            index = np.flatnonzero(y < EDGES[-1] * noise[i])
+            index = np.flatnonzero(y < _KEPT_EDGE * noise[i])
             keep, chance = _sampled(y[index] / noise[i], marks(number[index]), np.ones(len(index)), rates[i])
         else:
             angle = y / size
@@ -73,7 +74,7 @@ def add(kept: Kept, fit: Fit, X: Array, number: Array) -> Kept:
         if noise[i] > 0:
             z = y / noise[i]
             rate = np.where(z < _NEAR_EDGE, kept.rates[i, 0], kept.rates[i, 1])
-            index = np.flatnonzero((z < EDGES[-1]) & (mark < rate))
+            index = np.flatnonzero((z < _KEPT_EDGE) & (mark < rate))
         else:
             rate = np.ones(len(y))
             index = np.flatnonzero(y / size < kept.reach[i])
@@ -115,7 +116,7 @@ def prune(kept: Kept, fit: Fit) -> Kept:
 
 def _sampled(z: Array, mark: Array, chance: Array, rates: Array) -> tuple[Array, Array]:
     """Which samples of a facet are kept, and with which probability; `rates` (2,) is changed in place."""
-    keep = z < EDGES[-1]
+    keep = z < _KEPT_EDGE
     for j, (stratum, most) in enumerate(((z < _NEAR_EDGE, _NEAR), (z >= _NEAR_EDGE, _WINDOW))):
         while np.count_nonzero(keep & stratum & (mark < rates[j])) > most:
             rates[j] /= 2
