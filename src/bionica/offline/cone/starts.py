@@ -57,17 +57,21 @@ def hold_mean(V: Array, U: Array) -> Array:
     return np.asarray(V / (V @ u_bar)[:, None])
 
 
-def rotation_start(U: Array, variance: float, rng: np.random.RandomState) -> Array | None:
-    """Nonnegative ICA's solution for U (n_samples, d); None if the covariance is singular, or nearly so beside the noise."""
-    V = rotate_white(U, variance, rng)
+def rotation_start(U: Array, variance: float, rng: np.random.RandomState, *, thorough: bool = False) -> Array | None:
+    """Nonnegative ICA's solution for U (n_samples, d); None if the covariance is singular, or nearly so beside the noise.
+
+    It is an approximation that is good enough for a start, unless it shall be `thorough`.
+    """
+    V = rotate_white(U, variance, rng, thorough=thorough)
     return None if V is None else hold_mean(V, U)
 
 
-def rotate_white(U: Array, variance: float, rng: np.random.RandomState) -> Array | None:
+def rotate_white(U: Array, variance: float, rng: np.random.RandomState, *, thorough: bool = True) -> Array | None:
     """As `rotation_start`, with outputs of unit variance instead of unit mean."""
     d = U.shape[1]
     w, E = np.linalg.eigh(np.cov(U.T, bias=True).reshape(d, d))
     if w[0] <= max(1e-10 * w[-1], 2 * variance):
         return None
     F = (E / np.sqrt(w)).T
-    return np.asarray(rotate(U @ F.T, tol=1e-3, n_init=5, rng=rng).R @ F)
+    effort: dict[str, Any] = {} if thorough else {"tol": 1e-3, "n_init": 5}
+    return np.asarray(rotate(U @ F.T, rng=rng, **effort).R @ F)
