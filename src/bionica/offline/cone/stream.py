@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment
 
 from .channels import Channels, find_channels
 from .coordinates import coordinates
@@ -92,10 +93,10 @@ def begin(X: Array, d: int, noise: Any, settings: Settings, rng: np.random.Rando
         raw = _averages(channels.raw(X))
     fit = _by_share(fit, weighted)
     Y = fit.components @ Z.T
-    negative = np.minimum(Y, 0)
-    negativity = float(np.vdot(negative, negative) / max(np.vdot(Y, Y), 1e-300))
     kept = keep_first(fit, Z, Y, np.flatnonzero(used).astype(np.float64))
-    return State(len(used), channels, raw, weighted, fit, negativity, limit, kept, _next(len(used), settings.horizon))
+    return State(
+        len(used), channels, raw, weighted, fit, _negativity(Y), limit, kept, _next(len(used), settings.horizon)
+    )
 
 
 def _by_share(fit: Fit, seen: Averages) -> Fit:
@@ -103,12 +104,21 @@ def _by_share(fit: Fit, seen: Averages) -> Fit:
     W = fit.components
     variance = np.einsum("ij,jk,ik->i", W, seen.second, W) - (W @ seen.mean) ** 2
     share = np.sum(fit.mixing**2, axis=0) * variance
-    order = np.argsort(-share, kind="stable")
+    return _ordered(fit, np.argsort(-share, kind="stable"))
+
+
+def _ordered(fit: Fit, order: Array) -> Fit:
     cone = fit.cone
     wall = cone.wall._replace(c=cone.wall.c[order], variance=cone.wall.variance[order], e=cone.wall.e[order])
     fields = {name: getattr(cone, name)[order] for name in ("V", "noise", "rho", "expected_rho", "support", "atom")}
     cone = cone._replace(wall=wall, **fields)
     return fit._replace(components=fit.components[order], mixing=fit.mixing[:, order], cone=cone)
+
+
+def _negativity(Y: Array) -> float:
+    """Share of the energy of the outputs Y that is negative."""
+    negative = np.minimum(Y, 0)
+    return float(np.vdot(negative, negative)) / max(float(np.vdot(Y, Y)), 1e-300)
 
 
 def _averages(Z: Array) -> Averages:
@@ -145,40 +155,62 @@ def _joined(old: Averages, Z: Array, decay: float) -> Averages:
 
 def solve(state: State, settings: Settings) -> State:
     """Solve the cone on the kept samples, starting from the last one; then keep what is near the new facets."""
-    fit, seen = state.fit, state.weighted
-    if not fit.has_mean:
-        return state._replace(next_solve=_next(state.n, settings.horizon))
-    d = len(fit.components)
+    next_solve = _next(state.n, settings.horizon)
+    if not state.fit.has_mean:
+        return state._replace(next_solve=next_solve)
+    if state.fit.fallback:
+        fit, negativity, kept = _afresh(state, settings)
+    else:
+        fit, negativity, kept = _again(state, settings)
+    return state._replace(fit=fit, negativity=negativity, kept=kept, next_solve=next_solve)
+
+
+def _afresh(state: State, settings: Settings) -> tuple[Fit, float, Kept]:
+    """Solve from the start on samples that were kept at random, because the facets could not be seen."""
+    kept = since(state.kept, state.n - 4 * settings.horizon)
+    d = len(state.fit.components)
+    fit, _ = fit_mixtures(kept.x, d, state.channels.noise, 0.0, np.random.RandomState(0))
+    fit = _in_order_of(fit, state.fit)
+    Y = fit.components @ kept.x.T
+    negativity = _negativity(Y)
+    if fit.fallback:
+        return fit, negativity, prune(kept, fit)
+    found = keep_first(fit, kept.x, Y, kept.number)
+    rate = state.kept.rates[0, 0]  # what was kept at random is kept again only if it is near a facet
+    return fit, negativity, found._replace(chance=np.minimum(found.chance, rate), rates=np.minimum(found.rates, rate))
+
+
+def _in_order_of(fit: Fit, last: Fit) -> Fit:
+    """Outputs in the order of the last solution, matched by what they have in common."""
+    _, order = linear_sum_assignment(-np.abs(last.components @ fit.mixing))
+    return _ordered(fit, order)
+
+
+def _again(state: State, settings: Settings) -> tuple[Fit, float, Kept]:
+    """Solve from the last cone on the samples that were kept near its facets."""
+    cone, seen = state.fit.cone, state.weighted
+    d = len(cone.V)
     at = coordinates(seen.second, d, seen.weight, state.channels.noise)
-    cone = fit.cone
     u_bar = at.matrix @ seen.mean
-    V = np.linalg.inv(at.matrix @ fit.mixing)
+    V = np.linalg.inv(at.matrix @ state.fit.mixing)
     V /= (V @ u_bar)[:, None]
     variance = np.full(d, at.variance) if at.known else (cone.noise / np.linalg.norm(V, axis=1)) ** 2
     noisy = bool(variance.any())
     oldest = max(state.n / 4 if noisy else 0.0, state.n - 4 * settings.horizon)
     kept = since(state.kept, oldest)
     negative = 0.0
-    fallback = fit.fallback
-    if noisy and not fallback:
+    if noisy:
         total = _weight_since(oldest, state.n, settings)
         age = (kept.number - state.n) / settings.horizon
         facets = _KeptFacets(kept, kept.x @ at.matrix.T, np.exp(age) / kept.chance, total)
         wall = cone.wall._replace(variance=variance, e=np.zeros(d), kappa=FINAL)
         cone, negative = _rounds(V, facets, u_bar, wall, known=at.known)
-    elif not noisy:
+    else:
         rows = np.unique(kept.number, return_index=True)[1]
         cone = without_noise(kept.x[rows] @ at.matrix.T, cone._replace(V=V), u_bar)
-    else:
-        cone = cone._replace(V=V)
-    fit = assemble(at, cone, fallback=fallback)
+    fit = assemble(at, cone)
     energy = float(np.einsum("ij,jk,ik->", fit.components, seen.second, fit.components))
-    return state._replace(
-        fit=fit,
-        negativity=negative / energy,
-        kept=prune(kept, fit),
-        next_solve=_next(state.n, settings.horizon),
-    )
+    return fit, negative / energy, prune(kept, fit)
 
 
 def _weight_since(oldest: float, n: int, settings: Settings) -> float:
