@@ -9,6 +9,7 @@ a third of that. A near start goes without them, because wide walls would only p
 """
 
 from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ _LOST = 30.0  # noise of an output over its mean, or change of P: no facet holds
 _LEAST_SUPPORT = 0.1  # of a facet; cones that are wide around an apex have 0.005 to 0.05
 _APEX = 0.1  # share of samples at zero; 0.65 to 0.77 in such cones, 0 if sources have a density at zero
 _SUBSET = 20_000
+_TOUCHING = 30  # samples per facet
 _MAX_ROUNDS = 25
 _STILL = 0.05  # change of P
 _SUBSET_ROUNDS = 10
@@ -81,19 +83,19 @@ def fit_cone(U: Array, variance: float | None, starts: list[Start]) -> Cone:
     subset = np.ascontiguousarray(U[:: max(1, len(U) // _SUBSET)])
     whole = len(subset) == len(U)
     rounds = _MAX_ROUNDS if whole else _SUBSET_ROUNDS
-    best: Cone | None = None
+    found: list[tuple[Cone, bool]] = []
     for start in starts:
         V = start(subset)
-        if V is None:
-            continue
-        for cone, believed in _descents(subset, V, variance, rounds):
-            best = cone if best is None else better(subset, best, cone)
+        for cone, believed in () if V is None else _descents(subset, V, variance, rounds):
+            vanished = variance is None and not cone.wall.variance.any()
+            found.append((cone, vanished and not believed and not _touched(subset, cone)))
             if believed:
                 break
         else:
             continue
         break
-    assert best is not None  # successive projection always gives a start
+    rivals = [cone for cone, doubtful in found if not doubtful] or [cone for cone, _ in found]
+    best = reduce(partial(better, subset), rivals)
     if not whole:
         best = settle(U, best, variance, _MAX_ROUNDS)
     return best if best.wall.variance.any() else without_noise(U, best, U.mean(axis=0))
@@ -173,6 +175,20 @@ def supported(cone: Cone) -> bool:
 def at_apex(support: Array, atom: Array) -> bool:
     """Whether a facet has an atom without support (`leakage`)."""
     return bool(np.any((support < _LEAST_SUPPORT) & (atom > _APEX)))
+
+
+def _touched(U: Array, cone: Cone) -> bool:
+    """Whether the smallest cone that holds all samples has no noise at its facets.
+
+    Without noise, a source that has a density at zero has half of its m nearest samples in the nearer half of their range, and
+    more if it has an atom. Gaussian tails have about a tenth there. With few samples, a noise that shrinks from round to round may
+    vanish; the cone then follows the noise.
+    """
+    d = len(cone.V)
+    Y = np.sort(without_noise(U, cone, U.mean(axis=0)).V @ U.T, axis=1)
+    nearest = Y[:, d - 1 : d - 1 + _TOUCHING]  # d - 1 samples lie on the facet of any cone
+    shares = np.mean(nearest <= 0.5 * np.maximum(nearest[:, -1:], 1e-9), axis=1)
+    return bool(shares.mean() > 0.5 - 1.25 / np.sqrt(max(nearest.size, 1)))
 
 
 def better(U: Array, first: Cone, second: Cone) -> Cone:

@@ -43,6 +43,7 @@ _LEAST_ATOM = 0.3  # in units of p
 _NO_NOISE = 1e-6  # of the mean of an output
 _ENOUGH = 3000  # samples in the windows of a facet
 _FEW = 20  # samples in the windows: too few to fit anything
+_FEW_FOR_NOISE = 30
 _POOLED = 100  # samples below zero that the noise of all outputs together counts for
 _HARDEST = 1e3
 _FIRST_C = 3.0
@@ -136,16 +137,28 @@ def tail(Y: Array) -> Array:
 
 
 def next_wall(
-    wall: Wall, leaks: list[Leakage], size: Array, *, known: bool, largest: float, kappa: float, haste: int = 1
+    wall: Wall,
+    leaks: list[Leakage],
+    size: Array,
+    *,
+    known: bool,
+    largest: float,
+    kappa: float,
+    haste: int = 1,
+    may_vanish: bool = True,
 ) -> tuple[Wall, float]:
     """The wall that the leakage asks for, eq. (3), and the largest change of a logarithm.
 
     `size` is |V_i|; `known` says whether the noise variance is known; `largest` bounds it otherwise. If no noise is seen, the
-    variances are zero and e is the noise that was assumed last.
+    variances are zero and e is the noise that was assumed last. With fewer than 30 samples near the facets no noise is seen,
+    unless it may not vanish for that reason (more samples may come).
     """
     v = wall.variance
     if not known:
-        v = _noise_from_tails(v, leaks, largest, haste)
+        if np.median([k.n_near for k in leaks]) >= _FEW_FOR_NOISE:
+            v = _noise_from_tails(v, leaks, largest, haste)
+        elif may_vanish:
+            v = np.zeros_like(v)
         if np.median(np.sqrt(v) * size) < _NO_NOISE:
             c = np.where(np.isnan(wall.c), _FIRST_C, wall.c)
             return Wall(c, np.zeros_like(v), np.sqrt(wall.variance) * size, wall.kappa), 0.0
@@ -159,14 +172,12 @@ def next_wall(
 
 
 def _noise_from_tails(v: Array, leaks: list[Leakage], largest: float, haste: int) -> Array:
-    """Next estimate of the noise variances from the discrepancy, eq. (5); zeros if no noise is seen.
+    """Next estimate of the noise variances from the discrepancy, eq. (5).
 
     A wall too wide by 1 + h makes rho too large by 1 + 0.8 h, not 1 + 2 h: the exponent 1.5 makes up for most of it. At an atom
     rho tells the noise directly, and the exponent is 1. `haste` multiplies the exponent; it grows while the noise keeps
     shrinking, as it does if there is none. Outputs with few samples below zero take the noise of all outputs together.
     """
-    if np.median([k.n_near for k in leaks]) < 30:
-        return np.zeros_like(v)
     below = np.array([k.n_below for k in leaks])
     expected = np.array([k.expected_rho for k in leaks])
     ratio = np.array([k.rho for k in leaks]) / np.maximum(expected, 1e-300)

@@ -241,7 +241,7 @@ def _rounds(V: Array, facets: _KeptFacets, u_bar: Array, wall: Wall, *, known: b
             for i, (y, w) in enumerate(zip(Y, facets.weights, strict=True))
         ]
         last = wall
-        wall, moved = next_wall(last, leaks, size, known=known, largest=np.inf, kappa=FINAL)
+        wall, moved = next_wall(last, leaks, size, known=known, largest=np.inf, kappa=FINAL, may_vanish=False)
         wall = wall._replace(c=np.sqrt(wall.c * last.c))  # average over solutions
         if d == 1 or not wall.variance.any():
             break
