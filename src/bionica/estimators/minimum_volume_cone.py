@@ -80,6 +80,7 @@ _STATE = Record(
         "negativity": float,
         "limit": float,
         "kept": Record(Kept, {"x": "mq", "number": "m", "chance": "m", "facet": "m", "rates": "ds", "reach": "d"}),
+        "complete_from": int,
         "next_solve": int,
     },
     optional=True,

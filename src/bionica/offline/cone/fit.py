@@ -31,7 +31,8 @@ _LOST = 30.0  # noise of an output over its mean, or change of P: no facet holds
 _LEAST_SUPPORT = 0.1  # of a facet; cones that are wide around an apex have 0.005 to 0.05
 _APEX = 0.1  # share of samples at zero; 0.65 to 0.77 in such cones, 0 if sources have a density at zero
 _SUBSET = 20_000
-_TOUCHING = 30  # samples per facet
+_TOUCHING = 60  # samples per facet
+_TOUCHED = 0.31  # share of them in the nearer half of their range
 _MAX_ROUNDS = 25
 _STILL = 0.05  # change of P
 _SUBSET_ROUNDS = 10
@@ -88,7 +89,10 @@ def fit_cone(U: Array, variance: float | None, starts: list[Start]) -> Cone:
         V = start(subset)
         for cone, believed in () if V is None else _descents(subset, V, variance, rounds):
             vanished = variance is None and not cone.wall.variance.any()
-            found.append((cone, vanished and not believed and not _touched(subset, cone)))
+            doubtful = False
+            if vanished and not believed:
+                doubtful = not touched(without_noise(subset, cone, subset.mean(axis=0)).V @ subset.T)
+            found.append((cone, doubtful))
             if believed:
                 break
         else:
@@ -177,18 +181,17 @@ def at_apex(support: Array, atom: Array) -> bool:
     return bool(np.any((support < _LEAST_SUPPORT) & (atom > _APEX)))
 
 
-def _touched(U: Array, cone: Cone) -> bool:
-    """Whether the smallest cone that holds all samples has no noise at its facets.
+def touched(Y: Array) -> bool:
+    """Whether the outputs Y (d, n_samples) of the smallest cone that holds all samples show no noise at its facets.
 
-    Without noise, a source that has a density at zero has half of its m nearest samples in the nearer half of their range, and
-    more if it has an atom. Gaussian tails have about a tenth there. With few samples, a noise that shrinks from round to round may
-    vanish; the cone then follows the noise.
+    Without noise, a source that has a density at zero has half of its 60 nearest samples (in angle) in the nearer half of their
+    range (0.33 or more if correlated at 0.7), and more if it has an atom. Gaussian tails have 0.1 to 0.3 there. With few samples, a
+    noise that shrinks from round to round may vanish; the cone then follows the noise.
     """
-    d = len(cone.V)
-    Y = np.sort(without_noise(U, cone, U.mean(axis=0)).V @ U.T, axis=1)
-    nearest = Y[:, d - 1 : d - 1 + _TOUCHING]  # d - 1 samples lie on the facet of any cone
+    angle = np.sort(Y / np.maximum(np.abs(Y).sum(axis=0), 1e-300), axis=1)
+    nearest = angle[:, len(Y) - 1 : len(Y) - 1 + _TOUCHING]  # d - 1 samples lie on the facet of any cone
     shares = np.mean(nearest <= 0.5 * np.maximum(nearest[:, -1:], 1e-9), axis=1)
-    return bool(shares.mean() > 0.5 - 1.25 / np.sqrt(max(nearest.size, 1)))
+    return bool(shares.mean() > _TOUCHED)
 
 
 def better(U: Array, first: Cone, second: Cone) -> Cone:

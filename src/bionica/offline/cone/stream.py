@@ -26,7 +26,7 @@ from scipy.optimize import linear_sum_assignment
 
 from .channels import Channels, find_channels
 from .coordinates import coordinates
-from .fit import FINAL, Cone, cone_of, without_noise
+from .fit import FINAL, Cone, cone_of, touched, without_noise
 from .kept_samples import Kept, add, keep_first, prune, since
 from .leakage import leakage, next_wall
 from .mixtures import Fit, assemble, distance_outside, fit_mixtures, largest_distance
@@ -52,8 +52,8 @@ class State(NamedTuple):
 
     `n` counts samples. `raw` are averages of x / scale in the subspace, `weighted` those with the weights of Poisson counts
     (the same for other noise). `fit` is the last solution, `negativity` the share of the output energy that is negative in it,
-    `limit` the distance outside the cone beyond which samples are outliers, `kept` the samples near its facets, and `next_solve`
-    the number of samples at which the cone is solved again.
+    `limit` the distance outside the cone beyond which samples are outliers, `kept` the samples near its facets, of which none is
+    missing from number `complete_from` on, and `next_solve` the number of samples at which the cone is solved again.
     """
 
     n: int
@@ -64,6 +64,7 @@ class State(NamedTuple):
     negativity: float
     limit: float
     kept: Kept
+    complete_from: int
     next_solve: int
 
 
@@ -95,7 +96,7 @@ def begin(X: Array, d: int, noise: Any, settings: Settings, rng: np.random.Rando
     Y = fit.components @ Z.T
     kept = keep_first(fit, Z, Y, np.flatnonzero(used).astype(np.float64))
     return State(
-        len(used), channels, raw, weighted, fit, _negativity(Y), limit, kept, _next(len(used), settings.horizon)
+        len(used), channels, raw, weighted, fit, _negativity(Y), limit, kept, 0, _next(len(used), settings.horizon)
     )
 
 
@@ -160,9 +161,12 @@ def solve(state: State, settings: Settings) -> State:
         return state._replace(next_solve=next_solve)
     if state.fit.fallback:
         fit, negativity, kept = _afresh(state, settings)
-    else:
-        fit, negativity, kept = _again(state, settings)
-    return state._replace(fit=fit, negativity=negativity, kept=kept, next_solve=next_solve)
+        return state._replace(fit=fit, negativity=negativity, kept=kept, next_solve=next_solve)
+    fit, negativity, kept = _again(state, settings)
+    complete_from = state.complete_from
+    if fit.cone.noise.any() and not state.fit.cone.noise.any():  # so far only the nearest samples were kept
+        kept, complete_from = since(kept, np.inf), state.n
+    return state._replace(fit=fit, negativity=negativity, kept=kept, complete_from=complete_from, next_solve=next_solve)
 
 
 def _afresh(state: State, settings: Settings) -> tuple[Fit, float, Kept]:
@@ -196,21 +200,30 @@ def _again(state: State, settings: Settings) -> tuple[Fit, float, Kept]:
     V /= (V @ u_bar)[:, None]
     variance = np.full(d, at.variance) if at.known else (cone.noise / np.linalg.norm(V, axis=1)) ** 2
     noisy = bool(variance.any())
-    oldest = max(state.n / 4 if noisy else 0.0, state.n - 4 * settings.horizon)
+    oldest = max(state.n / 4 if noisy else 0.0, state.n - 4 * settings.horizon, state.complete_from)
     kept = since(state.kept, oldest)
+    U = kept.x @ at.matrix.T
+    wall = cone.wall._replace(variance=variance, e=np.zeros(d), kappa=FINAL)
+    if not noisy:
+        rows = np.unique(kept.number, return_index=True)[1]
+        cone = without_noise(U[rows], cone._replace(V=V), u_bar)
+        V, Y = cone.V, cone.V @ U[rows].T
+        if not (at.known or touched(Y)):  # the first samples were too few to see the noise
+            noisy, wall = True, _first_wall(V, Y)
     negative = 0.0
     if noisy:
-        total = _weight_since(oldest, state.n, settings)
         age = (kept.number - state.n) / settings.horizon
-        facets = _KeptFacets(kept, kept.x @ at.matrix.T, np.exp(age) / kept.chance, total)
-        wall = cone.wall._replace(variance=variance, e=np.zeros(d), kappa=FINAL)
+        facets = _KeptFacets(kept, U, np.exp(age) / kept.chance, _weight_since(oldest, state.n, settings))
         cone, negative = _rounds(V, facets, u_bar, wall, known=at.known)
-    else:
-        rows = np.unique(kept.number, return_index=True)[1]
-        cone = without_noise(kept.x[rows] @ at.matrix.T, cone._replace(V=V), u_bar)
     fit = assemble(at, cone)
     energy = float(np.einsum("ij,jk,ik->", fit.components, seen.second, fit.components))
     return fit, negative / energy, prune(kept, fit)
+
+
+def _first_wall(V: Array, Y: Array) -> Wall:
+    """A wall for noise that reaches about as far as the 30 samples nearest to each facet."""
+    s = np.partition(Y, 30, axis=1)[:, 30] / 3 if Y.shape[1] > 30 else Y.mean(axis=1)
+    return Wall(np.full(len(V), 10.0), (s / np.linalg.norm(V, axis=1)) ** 2, np.zeros(len(V)), FINAL)
 
 
 def _weight_since(oldest: float, n: int, settings: Settings) -> float:
