@@ -18,7 +18,7 @@ from ._one_sample import Array, OneSample
 
 
 class InBlocks(OneSample, Estimator):
-    """Base: a subclass has `_block_length`, `_take`, `_outputs_now` and `_n_outputs_silent`."""
+    """Base: a subclass has `_block_length`, `_take`, `_outputs` and `_outputs_now`."""
 
     @abstractmethod
     def _block_length(self, k: int) -> int:
@@ -27,6 +27,10 @@ class InBlocks(OneSample, Estimator):
     @abstractmethod
     def _take(self, block: Array) -> None:
         """Learn from a full block."""
+
+    @abstractmethod
+    def _outputs(self, X: Array) -> Array:
+        """Return the outputs for X with the last solution."""
 
     @abstractmethod
     def _outputs_now(self, X: Array) -> Array:
@@ -92,7 +96,7 @@ class InBlocks(OneSample, Estimator):
         """
         row = self._row(x)
         with self._unchanged_on_error():
-            validate_params(self)
+            self._check_params()
             self.n_features_in_ = row.shape[1]
             check_finite(row, 0, type(self).__name__)
             self._learn(row, keep=False)
@@ -114,11 +118,18 @@ class InBlocks(OneSample, Estimator):
         self._check_is_fitted()
         row = self._row(x)
         check_finite(row, 0, type(self).__name__)
-        return np.asarray(self._transform(row)[0])
+        return np.asarray(self._outputs(row)[0])
+
+    def _check_params(self) -> None:
+        """Validate the parameters, unless they are those that were validated last."""
+        now = tuple(id(getattr(self, name)) for name in self._parameter_constraints)
+        if now != vars(self).get("_checked"):
+            validate_params(self)
+            self._checked = now
 
     def _next_rows(self, X: ArrayLike) -> Any:
         """Return X as validated, finite; a Dask array as `DaskRows`, which checks each block when it is read."""
-        validate_params(self)
+        self._check_params()
         first = not self.__sklearn_is_fitted__()
         if is_dask(X):
             return DaskRows(checked(X, self, reset=first), type(self).__name__)
@@ -148,7 +159,7 @@ class InBlocks(OneSample, Estimator):
         return "_waiting" in vars(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
+        state: dict[str, Any] = {name: value for name, value in super().__getstate__().items() if name != "_checked"}
         # A copy waits in a place of its own.
         return state | {"_waiting": state["_waiting"].copy()} if "_waiting" in state else state
 

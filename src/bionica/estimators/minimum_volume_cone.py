@@ -400,12 +400,15 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
         return Model(False, self.normalize == "variance", negativity, outside)
 
     def _transform(self, X: npt.ArrayLike) -> Any:
-        W = self.components_
+        W = self._readout().components
         return map_rows(partial(_sources, W=W), X, len(W), self)
+
+    def _outputs(self, X: Array) -> Array:
+        return _sources(X, self._readout().components)
 
     def _outputs_now(self, X: Array) -> Array:
         if self._stream is not None:
-            return _sources(X.astype(self._dtype, copy=False), self.components_)
+            return self._outputs(X.astype(self._dtype, copy=False))
         d = self._given_number()
         if d is None and len(X) < self._block_length(X.shape[1]):
             raise ValueError(
