@@ -27,7 +27,7 @@ def doubts(state: State, noise: Any, horizon: int | None) -> dict[str, str]:
             f"saw {state.n} samples, which are few for {d} sources: the facets of the cone may not be touched; bring at least "
             f"{_SAMPLES_PER_SOURCE * d} samples, or lower n_components"
         )
-    if fit.fallback and not supported(cone):
+    if fit.fallback and not supported(cone, fit.coordinates.known):
         found["support"] = (
             "returned the solution of nonnegative ICA, because the noise hides the facets of the cone: samples lie at a facet only "
             f"where all sources are silent (noise={noise!r}); bring more mixtures than sources, or average samples"

@@ -28,7 +28,10 @@ _WIDEST = 0.3  # e of the first walls from a start, times the mean of the output
 _NO_NOISE_WIDTHS = (0.1, 3e-2, 1e-2, 3e-3, 1e-3)
 _NEAR = 0.1  # of the mean of an output: a start whose negative part is smaller is near
 _LOST = 30.0  # noise of an output over its mean, or change of P: no facet holds the mean any more
-_LEAST_SUPPORT = 0.1  # of a facet; cones that are wide around an apex have 0.005 to 0.05
+_LEAST_SUPPORT = {
+    False: 0.1,
+    True: 0.03,
+}  # of a facet, by whether the noise is known; 0.005 to 0.05 in wide cones around an apex
 _APEX = 0.1  # share of samples at zero; 0.65 to 0.77 in such cones, 0 if sources have a density at zero
 _SUBSET = 20_000
 _TOUCHING = 60  # samples per facet
@@ -99,7 +102,7 @@ def fit_cone(U: Array, variance: float | None, starts: list[Start]) -> Cone:
             continue
         break
     rivals = [cone for cone, doubtful in found if not doubtful] or [cone for cone, _ in found]
-    best = reduce(partial(better, subset), rivals)
+    best = reduce(partial(better, subset, variance is not None), rivals)
     if not whole:
         best = settle(U, best, variance, _MAX_ROUNDS)
     return best if best.wall.variance.any() else without_noise(U, best, U.mean(axis=0))
@@ -132,7 +135,7 @@ def _descents(U: Array, V: Array, variance: float | None, rounds: int) -> Any:
         ways = [True] if variance else [False, True]
     for wide in ways:
         cone = _descend(U, V, Y, variance, wide, rounds)
-        yield cone, _believed(cone, negative)
+        yield cone, _believed(cone, negative) and supported(cone, variance is not None)
 
 
 def _descend(U: Array, V: Array, Y: Array, variance: float | None, wide: bool, rounds: int) -> Cone:
@@ -162,7 +165,7 @@ def _believed(cone: Cone, negative: float) -> bool:
     explains any data without noise.
     """
     noisy = bool(cone.wall.variance.any())
-    return cone.converged and (noisy or negative < _NEAR) and (not noisy or (explained(cone) and supported(cone)))
+    return cone.converged and (noisy or negative < _NEAR) and (not noisy or explained(cone))
 
 
 def explained(cone: Cone) -> bool:
@@ -171,14 +174,17 @@ def explained(cone: Cone) -> bool:
     return bool(np.all(np.abs(np.log(ratio)) < 0.5))
 
 
-def supported(cone: Cone) -> bool:
-    """Whether no facet is seen at the apex of the cone only. Without noise none is."""
-    return not (cone.wall.variance.any() and at_apex(cone.support, cone.atom))
+def supported(cone: Cone, known: bool) -> bool:
+    """Whether no facet is seen at the apex of the cone only. Without noise none is. `known` says whether the noise is known."""
+    return not (cone.wall.variance.any() and at_apex(known, cone.support, cone.atom))
 
 
-def at_apex(support: Array, atom: Array) -> bool:
-    """Whether a facet has an atom without support (`leakage`)."""
-    return bool(np.any((support < _LEAST_SUPPORT) & (atom > _APEX)))
+def at_apex(known: bool, support: Array, atom: Array) -> bool:
+    """Whether a facet has an atom without support (`leakage`).
+
+    Overlapping chromatogram peaks between long silences have a support of 0.05 to 0.2.
+    """
+    return bool(np.any((support < _LEAST_SUPPORT[known]) & (atom > _APEX)))
 
 
 def touched(Y: Array) -> bool:
@@ -194,13 +200,13 @@ def touched(Y: Array) -> bool:
     return bool(shares.mean() > _TOUCHED)
 
 
-def better(U: Array, first: Cone, second: Cone) -> Cone:
+def better(U: Array, known: bool, first: Cone, second: Cone) -> Cone:
     """The one whose facets are supported; then the one that needs less noise; then the one with the better objective.
 
     Noise that agrees within 20 % does not decide. Objectives are compared inside the wall of either, and `first` wins a tie.
     """
-    if supported(first) != supported(second):
-        return first if supported(first) else second
+    if supported(first, known) != supported(second, known):
+        return first if supported(first, known) else second
     noise = [float(np.median(cone.wall.variance)) for cone in (first, second)]
     if max(noise) > 1.44 * min(noise):
         return first if noise[0] < noise[1] else second
@@ -225,17 +231,17 @@ def settle(U: Array, cone: Cone, variance: float | None, max_rounds: int) -> Con
     wall, n_iter = cone.wall, cone.n_iter
     if not wall.variance.any():
         return cone
-    largest = np.inf if variance is not None else least_eigenvalue(U)
+    known = variance is not None
+    largest = np.inf if known else least_eigenvalue(U)
     u_bar = U.mean(axis=0)
     V, Y = outputs(U, cone.V, u_bar)
     converged, haste = False, 1
     for r in range(2 * cone.converged, max_rounds):
         size = np.linalg.norm(V, axis=1)
         leaks = leakages(Y, np.sqrt(wall.variance) * size)
-        if r >= 4 and at_apex(np.array([k.support for k in leaks]), np.array([k.atom for k in leaks])):
+        if r >= 4 and at_apex(known, np.array([k.support for k in leaks]), np.array([k.atom for k in leaks])):
             break  # such a cone has nothing to hold on to, and would wander
         last, kappa = wall, SOFT if r < 2 else FINAL
-        known = variance is not None
         wall, moved = next_wall(last, leaks, size, known=known, largest=largest, kappa=kappa, haste=haste)
         haste = min(haste + 1, 5) if np.median(wall.variance / last.variance) < 0.75 else 1
         if r > 5 and not np.isnan(last.c).any():

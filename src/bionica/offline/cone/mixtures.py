@@ -92,7 +92,7 @@ def _fit(X: Array, d: int, level: Any, rng: np.random.RandomState, single: bool)
         return assemble(at, without_mean(U, rng), has_mean=False)
     cone = fit_cone(U, variance, [by_rotation, successive_projection])
     fallback = False
-    if cone.noise.max() > _largest_noise(cone, U, at.known) or not supported(cone):
+    if cone.noise.max() > _largest_noise(cone, U, at.known) or not supported(cone, at.known):
         rotated = rotation_start(U, at.variance, rng, thorough=True)
         if rotated is not None:
             fallback, cone = True, cone._replace(V=rotated)
