@@ -362,6 +362,32 @@ def test_any_chunking_gives_the_same_bits(k, noise, snr, tmp_path):
     np.testing.assert_allclose(whole.transform_one(X[7]), whole.transform(X[7:8])[0], rtol=1e-12)
 
 
+@pytest.mark.parametrize("seed", [500, 504])
+def test_noise_that_the_first_block_does_not_show_is_noticed_later(seed):
+    """k = d, 50 dB: 2000 samples look as if there were no noise, and the smallest cone around all samples would follow it."""
+    S = copula_uniform(20_000, 5, 0.5, rng=seed)
+    X, _ = mix(S, n_mixtures=5, snr_db=50, rng=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        stream, batch = MinimumVolumeCone(5, random_state=0).partial_fit(X), fitted(X, 5)
+    assert stream.noise_.all()
+    assert sinr(S, stream.transform(X)) > sinr(S, batch.transform(X)) - 1
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_stream_whose_facets_are_hidden_keeps_random_samples(tmp_path):
+    S = draw("odor", 9000, 4, 500)
+    X, _ = mix(S, n_mixtures=4, snr_db=15, rng=np.random.default_rng(500))
+    stream = MinimumVolumeCone(4, random_state=0).partial_fit(X[:5000])
+    assert stream._stream.fit.fallback
+    kept = stream._stream.kept
+    assert len(kept.x) == len(np.unique(kept.number)) <= 4 * 3000
+    stream.save(tmp_path / "model.bionica")
+    again = bionica.load(tmp_path / "model.bionica").partial_fit(X[5000:])
+    np.testing.assert_array_equal(again.components_, stream.partial_fit(X[5000:]).components_)
+    assert sinr(S, stream.transform(X)) > sinr(S, BatchNICA(4, random_state=0).fit_transform(X)) - 0.5
+
+
 def test_a_fit_can_be_continued():
     S, X, _ = problem("copula0.5", 30_000, 4, 8, 30)
     cone = fitted(X[:10_000], 4).partial_fit(X[10_000:])
