@@ -382,6 +382,7 @@ def test_a_stream_whose_facets_are_hidden_keeps_random_samples(tmp_path):
     assert stream._stream.fit.fallback
     kept = stream._stream.kept
     assert len(kept.x) == len(np.unique(kept.number)) <= 4 * 3000
+    assert stream._stream.fresh
     stream.save(tmp_path / "model.bionica")
     again = bionica.load(tmp_path / "model.bionica").partial_fit(X[5000:])
     np.testing.assert_array_equal(again.components_, stream.partial_fit(X[5000:]).components_)

@@ -81,6 +81,7 @@ _STATE = Record(
         "limit": float,
         "kept": Record(Kept, {"x": "mq", "number": "m", "chance": "m", "facet": "m", "rates": "ds", "reach": "d"}),
         "complete_from": int,
+        "fresh": bool,
         "next_solve": int,
     },
     optional=True,

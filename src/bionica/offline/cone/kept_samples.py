@@ -1,7 +1,6 @@
 """The samples that a stream keeps near each facet, in two strata, by a hash of their number (see `stream`).
 
-If the facets cannot be seen (`Fit.fallback`), samples are kept at random for a fresh start, as samples of facet 0 in its first
-stratum.
+For a fresh start (`stream`), samples are kept at random instead, as samples of facet 0 in its first stratum.
 """
 
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ _NEAR, _WINDOW = 1000, 2000  # samples per facet in the two strata
 _NEAR_EDGE = 1.0
 _KEPT_EDGE = 1.5 * EDGES[-1]  # so that no sample is missing in the windows of the next solution, see `stream`
 _NEAREST = 1000  # samples per facet without noise
-_FRESH = 3000  # samples per source for a fresh start
+_FRESH, _LEAST_FRESH = 3000, 10_000  # samples per source, and at least, for a fresh start
 _SLACK = 1.5  # by which a facet may exceed these numbers between two solutions
 
 
@@ -36,11 +35,11 @@ class Kept(NamedTuple):
     reach: Array
 
 
-def keep_first(fit: Fit, X: Array, Y: Array, number: Array) -> Kept:
+def keep_first(fit: Fit, X: Array, Y: Array, number: Array, *, fresh: bool) -> Kept:
     """The samples of X (n, q), with outputs Y (d, n), that lie near a facet: `add` to nothing, then `prune`."""
     noise, d = fit.cone.noise, len(Y)
     rates, reach = np.ones((d, 2)), np.full(d, np.inf)
-    if fit.fallback:
+    if fresh:
         keep = _at_random(marks(number), rates, d)
         n = int(keep.sum())
         return Kept(X[keep], number[keep], np.full(n, rates[0, 0]), np.zeros(n), rates, reach)
@@ -72,17 +71,17 @@ def marks(number: Array) -> Array:
     return np.asarray((h >> np.uint64(11)) * 2.0**-53)
 
 
-def add(kept: Kept, fit: Fit, X: Array, number: Array) -> Kept:
+def add(kept: Kept, fit: Fit, X: Array, number: Array, *, fresh: bool) -> Kept:
     """Add the samples X (n, q) that lie near a facet."""
     Y = fit.components @ X.T
     mark = marks(number)
     noise = fit.cone.noise
     parts = [(kept.x, kept.number, kept.chance, kept.facet)]
     size = np.maximum(np.abs(Y).sum(axis=0), 1e-300)
-    if fit.fallback:
+    if fresh:
         index = np.flatnonzero(mark < kept.rates[0, 0])
         parts.append((X[index], number[index], np.full(len(index), kept.rates[0, 0]), np.zeros(len(index))))
-    for i, y in enumerate(Y if not fit.fallback else ()):
+    for i, y in enumerate(() if fresh else Y):
         if noise[i] > 0:
             z = y / noise[i]
             rate = np.where(z < _NEAR_EDGE, kept.rates[i, 0], kept.rates[i, 1])
@@ -96,9 +95,13 @@ def add(kept: Kept, fit: Fit, X: Array, number: Array) -> Kept:
         return kept
     x, numbers, chance, facet = (np.concatenate(part) for part in zip(*parts, strict=True))
     kept = Kept(x, numbers, chance, facet, kept.rates, kept.reach)
-    most = np.full(len(noise), _FRESH * len(noise)) if fit.fallback else np.where(noise > 0, _NEAR + _WINDOW, _NEAREST)
+    most = (
+        np.full(len(noise), max(_FRESH * len(noise), _LEAST_FRESH))
+        if fresh
+        else np.where(noise > 0, _NEAR + _WINDOW, _NEAREST)
+    )
     crowded = np.bincount(kept.facet.astype(np.intp), minlength=len(noise)) > _SLACK * most
-    return prune(kept, fit) if crowded.any() else kept
+    return prune(kept, fit, fresh=fresh) if crowded.any() else kept
 
 
 def since(kept: Kept, oldest: float) -> Kept:
@@ -107,12 +110,12 @@ def since(kept: Kept, oldest: float) -> Kept:
     return Kept(kept.x[young], kept.number[young], kept.chance[young], kept.facet[young], kept.rates, kept.reach)
 
 
-def prune(kept: Kept, fit: Fit) -> Kept:
+def prune(kept: Kept, fit: Fit, *, fresh: bool) -> Kept:
     """Forget what is far from the facets of `fit`; halve the rates of strata that overflow."""
     noise = fit.cone.noise
     Y = fit.components @ kept.x.T
     rates, reach = kept.rates.copy(), np.full(len(noise), np.inf)
-    if fit.fallback:
+    if fresh:
         keep = _at_random(marks(kept.number), rates, len(noise))
         chance = np.full(int(keep.sum()), rates[0, 0])
         return Kept(kept.x[keep], kept.number[keep], chance, kept.facet[keep], rates, reach)
@@ -132,7 +135,7 @@ def prune(kept: Kept, fit: Fit) -> Kept:
 
 def _at_random(mark: Array, rates: Array, d: int) -> Array:
     """Which samples are kept for a fresh start; the rate of facet 0 is changed in place."""
-    while np.count_nonzero(mark < rates[0, 0]) > _FRESH * d:
+    while np.count_nonzero(mark < rates[0, 0]) > max(_FRESH * d, _LEAST_FRESH):
         rates[0, 0] /= 2
     return np.asarray(mark < rates[0, 0])
 

@@ -16,6 +16,10 @@ kept for facets that were still far off. Without noise the 1000 samples nearest 
 
 The cone is solved again from the last one each time the number of samples has grown by half, and every quarter of the horizon. With
 a horizon h, the weight of a sample decays as exp(-age / h).
+
+If the facets cannot be seen (`Fit.fallback`), or if the noise is not known (k = d) and fewer than 20,000 samples were seen, at most
+3000 random samples per source are kept instead, and the cone is solved afresh from them. 2000 samples are too few to tell low
+noise from no noise (d = 5, 50 dB: two of six streams ended 23 dB below the batch).
 """
 
 from typing import Any, NamedTuple
@@ -37,6 +41,7 @@ Array = npt.NDArray[Any]
 BLOCK = 1000
 _GROWTH = 1.5
 _ROUNDS = 4
+_EARLY = 20_000  # samples
 
 
 class Averages(NamedTuple):
@@ -53,7 +58,8 @@ class State(NamedTuple):
     `n` counts samples. `raw` are averages of x / scale in the subspace, `weighted` those with the weights of Poisson counts
     (the same for other noise). `fit` is the last solution, `negativity` the share of the output energy that is negative in it,
     `limit` the distance outside the cone beyond which samples are outliers, `kept` the samples near its facets, of which none is
-    missing from number `complete_from` on, and `next_solve` the number of samples at which the cone is solved again.
+    missing from number `complete_from` on, or random samples if the next solution starts `fresh`, and `next_solve` the number of
+    samples at which the cone is solved again.
     """
 
     n: int
@@ -65,6 +71,7 @@ class State(NamedTuple):
     limit: float
     kept: Kept
     complete_from: int
+    fresh: bool
     next_solve: int
 
 
@@ -94,9 +101,20 @@ def begin(X: Array, d: int, noise: Any, settings: Settings, rng: np.random.Rando
         raw = _averages(channels.raw(X))
     fit = _by_share(fit, weighted)
     Y = fit.components @ Z.T
-    kept = keep_first(fit, Z, Y, np.flatnonzero(used).astype(np.float64))
+    fresh = _starts_fresh(fit, len(used), settings)
+    kept = keep_first(fit, Z, Y, np.flatnonzero(used).astype(np.float64), fresh=fresh)
     return State(
-        len(used), channels, raw, weighted, fit, _negativity(Y), limit, kept, 0, _next(len(used), settings.horizon)
+        len(used),
+        channels,
+        raw,
+        weighted,
+        fit,
+        _negativity(Y),
+        limit,
+        kept,
+        0,
+        fresh,
+        _next(len(used), settings.horizon),
     )
 
 
@@ -142,7 +160,7 @@ def learn(state: State, X: Array, settings: Settings) -> State:
     decay = float(np.exp(-len(X) / settings.horizon))
     weighted = _joined(state.weighted, Z, decay)
     both = weighted if channels.poisson is None else _joined(state.raw, raw, decay)
-    kept = add(state.kept, state.fit, Z, numbers)
+    kept = add(state.kept, state.fit, Z, numbers, fresh=state.fresh)
     state = state._replace(n=state.n + len(X), raw=both, weighted=weighted, kept=kept)
     return solve(state, settings) if state.n >= state.next_solve else state
 
@@ -159,9 +177,8 @@ def solve(state: State, settings: Settings) -> State:
     next_solve = _next(state.n, settings.horizon)
     if not state.fit.has_mean:
         return state._replace(next_solve=next_solve)
-    if state.fit.fallback:
-        fit, negativity, kept = _afresh(state, settings)
-        return state._replace(fit=fit, negativity=negativity, kept=kept, next_solve=next_solve)
+    if state.fresh:
+        return _afresh(state, settings)._replace(next_solve=next_solve)
     fit, negativity, kept = _again(state, settings)
     complete_from = state.complete_from
     if fit.cone.noise.any() and not state.fit.cone.noise.any():  # so far only the nearest samples were kept
@@ -169,19 +186,27 @@ def solve(state: State, settings: Settings) -> State:
     return state._replace(fit=fit, negativity=negativity, kept=kept, complete_from=complete_from, next_solve=next_solve)
 
 
-def _afresh(state: State, settings: Settings) -> tuple[Fit, float, Kept]:
-    """Solve from the start on samples that were kept at random, because the facets could not be seen."""
+def _starts_fresh(fit: Fit, n: int, settings: Settings) -> bool:
+    """Whether the next solution starts from random samples rather than from this one."""
+    early = n < min(_EARLY, 2 * settings.horizon)
+    return fit.has_mean and (fit.fallback or (early and not fit.coordinates.known))
+
+
+def _afresh(state: State, settings: Settings) -> State:
+    """Solve from the start on samples that were kept at random."""
     kept = since(state.kept, state.n - 4 * settings.horizon)
     d = len(state.fit.components)
     fit, _ = fit_mixtures(kept.x, d, state.channels.noise, 0.0, np.random.RandomState(0))
     fit = _in_order_of(fit, state.fit)
     Y = fit.components @ kept.x.T
-    negativity = _negativity(Y)
-    if fit.fallback:
-        return fit, negativity, prune(kept, fit)
-    found = keep_first(fit, kept.x, Y, kept.number)
-    rate = state.kept.rates[0, 0]  # what was kept at random is kept again only if it is near a facet
-    return fit, negativity, found._replace(chance=np.minimum(found.chance, rate), rates=np.minimum(found.rates, rate))
+    fresh = _starts_fresh(fit, state.n, settings)
+    if fresh:
+        kept = prune(kept, fit, fresh=True)
+    else:
+        rate = kept.rates[0, 0]  # with which the samples were kept so far
+        kept = keep_first(fit, kept.x, Y, kept.number, fresh=False)
+        kept = kept._replace(chance=np.minimum(kept.chance, rate), rates=np.minimum(kept.rates, rate))
+    return state._replace(fit=fit, negativity=_negativity(Y), kept=kept, fresh=fresh)
 
 
 def _in_order_of(fit: Fit, last: Fit) -> Fit:
@@ -217,7 +242,7 @@ def _again(state: State, settings: Settings) -> tuple[Fit, float, Kept]:
         cone, negative = _rounds(V, facets, u_bar, wall, known=at.known)
     fit = assemble(at, cone)
     energy = float(np.einsum("ij,jk,ik->", fit.components, seen.second, fit.components))
-    return fit, negative / energy, prune(kept, fit)
+    return fit, negative / energy, prune(kept, fit, fresh=False)
 
 
 def _first_wall(V: Array, Y: Array) -> Wall:
