@@ -80,7 +80,6 @@ _STATE = Record(
         "negativity": float,
         "limit": float,
         "kept": Record(Kept, {"x": "mq", "number": "m", "chance": "m", "facet": "m", "rates": "ds", "reach": "d"}),
-        "complete_from": int,
         "fresh": bool,
         "next_solve": int,
     },
@@ -157,9 +156,10 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
     if samples lie at a facet only where all sources are silent. Then the outputs are those of nonnegative ICA.
 
     A stream (`partial_fit`, `learn_one`) starts after max(2000, 200 n_components) samples. It holds the moments of the mixtures and
-    at most 4500 samples for each source. The cone is solved again each time the number of samples has grown by half, and
-    every quarter of the horizon; `components_` does not change in between. `fit` of a Dask array is one pass of such a stream,
-    block by block, and one more solution at the end: X is never gathered.
+    at most 4500 samples for each source (15,000, if these are more). The cone is solved again each time the number of samples has
+    grown by half, and every quarter of the horizon; `components_` does not change in between. `fit` of a Dask array is one pass of
+    such a stream, block by block, and one more solution at the end: X is never gathered. If there are as many mixtures as sources,
+    a stream may miss noise that is lower than 50 dB; `fit` on some 20,000 samples and then `partial_fit` is safer.
 
     With more than 1000 mixtures, X is first projected on its 2 n_components + 10 leading directions, which a stream takes from
     its first samples.

@@ -61,6 +61,12 @@ def keep_first(fit: Fit, X: Array, Y: Array, number: Array, *, fresh: bool) -> K
     return Kept(x, numbers, chance, facet, rates, reach)
 
 
+def nothing_kept(d: int, q: int) -> Kept:
+    """No samples yet."""
+    none = np.empty(0)
+    return Kept(np.empty((0, q)), none, none, none, np.ones((d, 2)), np.full(d, np.inf))
+
+
 def marks(number: Array) -> Array:
     """Uniform on (0, 1), one per sample number (the finaliser of splitmix64)."""
     with np.errstate(over="ignore"):

@@ -17,9 +17,9 @@ kept for facets that were still far off. Without noise the 1000 samples nearest 
 The cone is solved again from the last one each time the number of samples has grown by half, and every quarter of the horizon. With
 a horizon h, the weight of a sample decays as exp(-age / h).
 
-If the facets cannot be seen (`Fit.fallback`), or if the noise is not known (k = d) and fewer than 20,000 samples were seen, at most
-3000 random samples per source are kept instead, and the cone is solved afresh from them. 2000 samples are too few to tell low
-noise from no noise (d = 5, 50 dB: two of six streams ended 23 dB below the batch).
+If the facets cannot be seen (`Fit.fallback`), or if the noise is not known (k = d) and fewer than 20,000 samples were seen, or if
+the kept samples do not suffice, at most 3000 random samples per source are kept instead, and the cone is solved afresh from them.
+2000 samples are too few to tell low noise from no noise (d = 5, 50 dB: two of six streams ended 23 dB below the batch).
 """
 
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ from scipy.optimize import linear_sum_assignment
 from .channels import Channels, find_channels
 from .coordinates import coordinates
 from .fit import FINAL, Cone, cone_of, touched, without_noise
-from .kept_samples import Kept, add, keep_first, prune, since
+from .kept_samples import Kept, add, keep_first, nothing_kept, prune, since
 from .leakage import leakage, next_wall
 from .mixtures import Fit, assemble, distance_outside, fit_mixtures, largest_distance
 from .objective import Facets, Wall, minimise
@@ -41,6 +41,7 @@ Array = npt.NDArray[Any]
 BLOCK = 1000
 _GROWTH = 1.5
 _ROUNDS = 4
+_FEW_KEPT = 50  # samples of a facet
 _EARLY = 20_000  # samples
 
 
@@ -57,9 +58,8 @@ class State(NamedTuple):
 
     `n` counts samples. `raw` are averages of x / scale in the subspace, `weighted` those with the weights of Poisson counts
     (the same for other noise). `fit` is the last solution, `negativity` the share of the output energy that is negative in it,
-    `limit` the distance outside the cone beyond which samples are outliers, `kept` the samples near its facets, of which none is
-    missing from number `complete_from` on, or random samples if the next solution starts `fresh`, and `next_solve` the number of
-    samples at which the cone is solved again.
+    `limit` the distance outside the cone beyond which samples are outliers, `kept` the samples near its facets, or random samples
+    if the next solution starts `fresh`, and `next_solve` the number of samples at which the cone is solved again.
     """
 
     n: int
@@ -70,7 +70,6 @@ class State(NamedTuple):
     negativity: float
     limit: float
     kept: Kept
-    complete_from: int
     fresh: bool
     next_solve: int
 
@@ -112,7 +111,6 @@ def begin(X: Array, d: int, noise: Any, settings: Settings, rng: np.random.Rando
         _negativity(Y),
         limit,
         kept,
-        0,
         fresh,
         _next(len(used), settings.horizon),
     )
@@ -179,11 +177,12 @@ def solve(state: State, settings: Settings) -> State:
         return state._replace(next_solve=next_solve)
     if state.fresh:
         return _afresh(state, settings)._replace(next_solve=next_solve)
-    fit, negativity, kept = _again(state, settings)
-    complete_from = state.complete_from
-    if fit.cone.noise.any() and not state.fit.cone.noise.any():  # so far only the nearest samples were kept
-        kept, complete_from = since(kept, np.inf), state.n
-    return state._replace(fit=fit, negativity=negativity, kept=kept, complete_from=complete_from, next_solve=next_solve)
+    found = _again(state, settings)
+    if found is None:
+        nothing = nothing_kept(len(state.fit.components), len(state.weighted.mean))
+        return state._replace(kept=nothing, fresh=True, next_solve=next_solve)
+    fit, negativity, kept = found
+    return state._replace(fit=fit, negativity=negativity, kept=kept, next_solve=next_solve)
 
 
 def _starts_fresh(fit: Fit, n: int, settings: Settings) -> bool:
@@ -215,8 +214,11 @@ def _in_order_of(fit: Fit, last: Fit) -> Fit:
     return _ordered(fit, order)
 
 
-def _again(state: State, settings: Settings) -> tuple[Fit, float, Kept]:
-    """Solve from the last cone on the samples that were kept near its facets."""
+def _again(state: State, settings: Settings) -> tuple[Fit, float, Kept] | None:
+    """Solve from the last cone on the samples that were kept near its facets.
+
+    None if these do not suffice: there are few, or they show noise where none was seen so far.
+    """
     cone, seen = state.fit.cone, state.weighted
     d = len(cone.V)
     at = coordinates(seen.second, d, seen.weight, state.channels.noise)
@@ -225,30 +227,25 @@ def _again(state: State, settings: Settings) -> tuple[Fit, float, Kept]:
     V /= (V @ u_bar)[:, None]
     variance = np.full(d, at.variance) if at.known else (cone.noise / np.linalg.norm(V, axis=1)) ** 2
     noisy = bool(variance.any())
-    oldest = max(state.n / 4 if noisy else 0.0, state.n - 4 * settings.horizon, state.complete_from)
+    oldest = max(state.n / 4 if noisy else 0.0, state.n - 4 * settings.horizon)
     kept = since(state.kept, oldest)
     U = kept.x @ at.matrix.T
     wall = cone.wall._replace(variance=variance, e=np.zeros(d), kappa=FINAL)
     if not noisy:
         rows = np.unique(kept.number, return_index=True)[1]
         cone = without_noise(U[rows], cone._replace(V=V), u_bar)
-        V, Y = cone.V, cone.V @ U[rows].T
-        if not (at.known or touched(Y)):  # the first samples were too few to see the noise
-            noisy, wall = True, _first_wall(V, Y)
+        if not (at.known or touched(cone.V @ U[rows].T)):
+            return None
     negative = 0.0
     if noisy:
+        if np.bincount(kept.facet.astype(np.intp), minlength=d).min() < _FEW_KEPT:
+            return None
         age = (kept.number - state.n) / settings.horizon
         facets = _KeptFacets(kept, U, np.exp(age) / kept.chance, _weight_since(oldest, state.n, settings))
         cone, negative = _rounds(V, facets, u_bar, wall, known=at.known)
     fit = assemble(at, cone)
     energy = float(np.einsum("ij,jk,ik->", fit.components, seen.second, fit.components))
     return fit, negative / energy, prune(kept, fit, fresh=False)
-
-
-def _first_wall(V: Array, Y: Array) -> Wall:
-    """A wall for noise that reaches about as far as the 30 samples nearest to each facet."""
-    s = np.partition(Y, 30, axis=1)[:, 30] / 3 if Y.shape[1] > 30 else Y.mean(axis=1)
-    return Wall(np.full(len(V), 10.0), (s / np.linalg.norm(V, axis=1)) ** 2, np.zeros(len(V)), FINAL)
 
 
 def _weight_since(oldest: float, n: int, settings: Settings) -> float:
