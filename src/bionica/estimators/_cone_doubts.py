@@ -1,8 +1,12 @@
 """What speaks against the solution of a `MinimumVolumeCone`, each with a remedy."""
 
+import sys
+import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from ..offline.cone.fit import supported
 from ..offline.cone.stream import State
@@ -50,3 +54,22 @@ def doubts(state: State, noise: Any, horizon: int | None) -> dict[str, str]:
             "be outliers (set outliers=), n_components may be wrong, sources may be negative at times, or noise= may be too small"
         )
     return found
+
+
+def warn_of_new_doubts(before: State | None, state: State, noise: Any, horizon: int | None) -> None:
+    """Warn of what speaks against this solution and did not speak against the one before."""
+    known = set() if before is None else set(doubts(before, noise, horizon))
+    for doubt, sentence in doubts(state, noise, horizon).items():
+        if doubt not in known:
+            warnings.warn(f"MinimumVolumeCone {sentence}.", ConvergenceWarning, stacklevel=_frames_to_caller())
+
+
+def _frames_to_caller() -> int:
+    """The stacklevel at which a warning points at the first frame outside of bionica and scikit-learn."""
+    inside = (str(Path(__file__).parents[1]), str(Path(warnings.__file__).parent / "contextlib.py"))
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and (
+        frame.f_code.co_filename.startswith(inside) or "sklearn" in Path(frame.f_code.co_filename).parts
+    ):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -1,90 +1,33 @@
 """The minimum-volume cone behind scikit-learn's interface: nonnegative sources that may be correlated."""
 
-import sys
-import warnings
 from functools import partial
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions
 from ..offline.chunked import linear_map
-from ..offline.cone.channels import Channels, Poisson, spectrum
-from ..offline.cone.coordinates import Coordinates
-from ..offline.cone.fit import Cone
-from ..offline.cone.kept_samples import Kept
-from ..offline.cone.mixtures import Fit
-from ..offline.cone.objective import Wall
+from ..offline.cone.channels import spectrum
 from ..offline.cone.readout import Readout, readout
-from ..offline.cone.stream import BLOCK, Averages, Settings, State, begin, first_block, learn, solve
-from ..offline.cone.wide_channels import WIDE, Subspace
+from ..offline.cone.stream import BLOCK, Settings, State, begin, first_block, learn, solve
+from ..offline.cone.wide_channels import WIDE
 from ._base import number_of_sources, set_parameters
 from ._blocks import InBlocks
-from ._cone_doubts import doubts
+from ._cone_doubts import warn_of_new_doubts
+from ._cone_record import STATE
 from ._dask import DaskRows, blocks_of, map_rows, validated_rows
 from ._diagnosis import Diagnosable, Model
 from ._exceptions import DivergenceError
 from ._first_block import START_BYTES
-from ._persistence import Record
 
 Array = npt.NDArray[Any]
 
 _BLOCK_BYTES = 2**25
 _RANK_ROWS = 20_000  # the rank is looked for in so many rows first
-
-_AVERAGES = Record(Averages, {"weight": float, "mean": "q", "second": "qq"})
-_STATE = Record(
-    State,
-    {
-        "n": int,
-        "channels": Record(
-            Channels,
-            {
-                "scale": float,
-                "level": float,
-                "estimate": bool,
-                "poisson": Record(Poisson, {"mean_total": float, "level": "k"}, optional=True),
-                "subspace": Record(Subspace, {"matrix": "qk", "inverse": "kq", "noise": float}, optional=True),
-            },
-        ),
-        "raw": _AVERAGES,
-        "weighted": _AVERAGES,
-        "fit": Record(
-            Fit,
-            {
-                "components": "dq",
-                "mixing": "qd",
-                "coordinates": Record(
-                    Coordinates,
-                    {"matrix": "dq", "inverse": "qd", "known": bool, "variance": float, "channel_noise": "q"},
-                ),
-                "cone": Record(
-                    Cone,
-                    {
-                        "V": "dd",
-                        "wall": Record(Wall, {"c": "d", "variance": "d", "e": "d", "kappa": float}),
-                        **dict.fromkeys(("noise", "rho", "expected_rho", "support", "atom"), "d"),
-                        "n_iter": int,
-                        "converged": bool,
-                    },
-                ),
-                "fallback": bool,
-                "has_mean": bool,
-            },
-        ),
-        "negativity": float,
-        "limit": float,
-        "kept": Record(Kept, {"x": "mq", "number": "m", "chance": "m", "facet": "m", "rates": "ds", "reach": "d"}),
-        "fresh": bool,
-        "next_solve": int,
-    },
-    optional=True,
-)
 
 
 class MinimumVolumeCone(InBlocks, Diagnosable):
@@ -193,7 +136,7 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
     }
     _saved: ClassVar[dict[str, Any]] = {
         "_waiting": "wk",
-        "_stream": _STATE,
+        "_stream": STATE,
         "_start_seed": int,
         "_dtype": np.dtype,
         "n_samples_seen_": int,
@@ -284,10 +227,7 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
         if before is not None and before.fit is state.fit:
             return
         self._read = self.normalize, readout(state, self.normalize)
-        known = set() if before is None else set(doubts(before, self.noise, self.horizon))
-        for doubt, sentence in doubts(state, self.noise, self.horizon).items():
-            if doubt not in known:
-                warnings.warn(f"MinimumVolumeCone {sentence}.", ConvergenceWarning, stacklevel=_frames_to_caller())
+        warn_of_new_doubts(before, state, self.noise, self.horizon)
 
     def _settings(self) -> Settings:
         return Settings(float(self.outliers), float(self.horizon or np.inf))
@@ -422,14 +362,3 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
 def _sources(X: Array, W: Array) -> Array:
     Y = linear_map(X, W)
     return np.maximum(Y, 0, out=Y)
-
-
-def _frames_to_caller() -> int:
-    """The stacklevel at which a warning points at the first frame outside of bionica and scikit-learn."""
-    inside = (str(Path(__file__).parents[1]), str(Path(warnings.__file__).parent / "contextlib.py"))
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and (
-        frame.f_code.co_filename.startswith(inside) or "sklearn" in Path(frame.f_code.co_filename).parts
-    ):
-        frame, level = frame.f_back, level + 1
-    return level

@@ -10,14 +10,17 @@ outputs. The smallest cone {u : V u >= 0} that holds the data, with a wall at ea
 |--------------------|----------------------------------------------------------------------------------------|-----------|
 | objective.py       | (1), its gradient, and its minimisation by L-BFGS on the samples near the facets       | 1, 2      |
 | leakage.py         | how hard the wall must be, and how large the noise is, from the samples near a facet   | 3, 4, 5   |
-| coordinates.py     | the leading directions of the data, in units of the noise                              |           |
+| channels.py        | scale of the mixtures, weights of Poisson counts, number of sources                    |           |
 | channel_noise.py   | noise of each channel: factor analysis, residuals, Poisson counts                      | 6         |
 | wide_channels.py   | many channels: the leading subspace, without a k x k matrix                            |           |
+| coordinates.py     | the leading directions of the channels, in units of the noise                          |           |
 | starts.py          | successive projection, and nonnegative ICA                                             |           |
 | linear_programs.py | the cone without noise, exactly                                                        | 7         |
 | fit.py             | the cone of an array in coordinates: starts, rounds, which start wins                  |           |
-| mixtures.py        | the cone of mixtures: channels, coordinates, outliers, cone                            |           |
-| stream.py          | one pass in bounded memory: the samples near each facet are kept                       |           |
+| mixtures.py        | the cone of channels: coordinates, outliers, cone, when nonnegative ICA is kept        |           |
+| stream.py          | one pass in bounded memory                                                             |           |
+| kept_samples.py    | which samples of a stream are kept                                                     |           |
+| readout.py         | matrices for mixtures, and the scale of the outputs                                    |           |
 
 **Relatives.** MVSA (Li and Bioucas-Dias 2008) has a hard wall, SISAL (Bioucas-Dias 2009) a hinge with a weight that the user
 sets, MVES (Chan et al. 2009) alternates linear programs. All three assume that sources sum to one. Minimum-volume NMF (Miao and
