@@ -4,6 +4,7 @@ from ._exceptions import DivergenceError
 from ._persistence import load
 from .batch_nica import BatchNICA
 from .interneuron_nica import InterneuronNICA
+from .minimum_volume_cone import MinimumVolumeCone
 from .noncentered_whitener import NoncenteredWhitener
 from .npca import NonnegativePCA
 from .nsm import TwoLayerNSM
@@ -15,6 +16,7 @@ __all__ = [
     "BatchNICA",
     "DivergenceError",
     "InterneuronNICA",
+    "MinimumVolumeCone",
     "NoncenteredWhitener",
     "NonnegativePCA",
     "OfflineNICA",

@@ -5,7 +5,7 @@ these is a number in `Diagnosis`; `_diagnosis_sentences` says what the numbers m
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,11 +18,24 @@ from ._dask import is_dask
 from ._diagnosis_outliers import screen
 from ._plots import EDGES, plot_diagnosis
 
-__all__ = ["EDGES", "Diagnosable", "Diagnosis", "diagnose"]
+__all__ = ["EDGES", "Diagnosable", "Diagnosis", "Model", "diagnose"]
 
 Floats = NDArray[np.float64]
 
 _BLOCK = 1 << 19  # numbers in a block of rows: 4 MiB of float64
+
+
+class Model(NamedTuple):
+    """What an estimator asks of its outputs, beside that they are nonnegative and often near zero.
+
+    Whether they are uncorrelated and have unit variance; the negativity, and the variance of X along a direction outside of the
+    outputs, that the noise which it has found explains.
+    """
+
+    uncorrelated: bool = True
+    unit_variance: bool = True
+    negativity: float = 0.0
+    outside: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +74,8 @@ class Diagnosis:
         Mixtures that have the same value in all samples.
     changed : bool
         Whether the estimator noticed, while it learned, that the mixing changed (`change_detected_`).
+    model : Model
+        What the estimator asks of its outputs.
     """
 
     negativity: float
@@ -84,6 +99,7 @@ class Diagnosis:
     outlier_share: float
     constant: tuple[int, ...]
     changed: bool
+    model: Model
 
     @property
     def largest_correlation(self) -> tuple[float, tuple[int, int]]:
@@ -235,6 +251,7 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         outlier_share=screened.share,
         constant=screened.constant,
         changed=bool(getattr(estimator, "change_detected_", False)),
+        model=getattr(estimator, "_diagnosis_model", Model()),
     )
 
 

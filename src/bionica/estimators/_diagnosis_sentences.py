@@ -69,11 +69,16 @@ def _problems_without_outliers(found: "Diagnosis") -> Iterator[str]:
     surplus = list(_surplus(found))
     # A silent output or a duplicate leaves a direction of X unexplained, which says nothing about the number of sources.
     yield from surplus or _wrong_count(found)
-    is_negative = found.negativity > NEGATIVITY or found.negativity_per_output.max() > NEGATIVITY_OUTPUT
+    explained = 2 * found.model.negativity
+    is_negative = (
+        found.negativity > NEGATIVITY + explained
+        or found.negativity_per_output.max() > NEGATIVITY_OUTPUT + len(found.variance) * explained
+    )
     if is_negative:
         yield _negative(found)
     value, pair = found.largest_correlation
-    if CORRELATION + SIGMAS / np.sqrt(found.n_samples) < abs(value) and not value > DUPLICATE:
+    far = abs(value) > CORRELATION + SIGMAS / np.sqrt(found.n_samples)
+    if found.model.uncorrelated and far and not value > DUPLICATE:
         yield f"{_outputs(pair, 'are')} correlated ({value:.2f}): the weights have not settled; learn from more samples."
     high = np.flatnonzero(found.grounding < GROUNDED)
     if len(high):
@@ -85,7 +90,7 @@ def _problems_without_outliers(found: "Diagnosis") -> Iterator[str]:
     off = (np.abs(found.variance - 1) > VARIANCE + SIGMAS * found.variance_error) & (found.firing >= FIRING)
     if is_negative:  # clipping at zero alone lowers the variance
         off &= found.variance > 1
-    if off.any():
+    if off.any() and found.model.unit_variance:
         worst = max(found.variance[off], key=lambda v: max(v, 1 / max(v, 1e-300)))
         yield (
             f"{_outputs(np.flatnonzero(off), 'have')} variance {worst:.2g} where 1 is right: the weights have not settled, or "
@@ -146,7 +151,7 @@ def _surplus(found: "Diagnosis") -> Iterator[str]:
 
 def _wrong_count(found: "Diagnosis") -> Iterator[str]:
     """Too many outputs or too few, if the spectrum of X drops elsewhere than behind the outputs."""
-    if not len(found.outer) or found.outer[0] <= GAP * found.inner[-1]:
+    if not len(found.outer) or found.outer[0] <= max(GAP * found.inner[-1], 1.5 * found.model.outside):
         return
     spectrum = np.sort(np.concatenate([found.inner, found.outer]))[::-1]
     spectrum = np.maximum(spectrum, 1e-12 * spectrum[0])

@@ -1,7 +1,5 @@
 """The scikit-learn face of the online networks: batches, single samples, and what was learned."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import copy
 from typing import Any, ClassVar, Self
 
@@ -18,6 +16,7 @@ from ..networks.rule import rule_of
 from ._base import number_of_sources
 from ._dask import DaskRows, blocks_of, checked, is_dask, lazily
 from ._diagnosis import Diagnosable
+from ._one_sample import OneSample
 from ._published import published
 from ._streaming import Array, Streaming
 
@@ -29,7 +28,7 @@ def weights(name: str, doc: str) -> Any:
     return property(lambda network: network._weight(name), doc=doc)
 
 
-class OnlineNICA(Diagnosable, Streaming):
+class OnlineNICA(OneSample, Diagnosable, Streaming):
     """Base of the online networks; see the subclasses."""
 
     #: The paper's parameters in each of its settings, and those that are the same in "always"; empty if it is not in the paper.
@@ -212,42 +211,12 @@ class OnlineNICA(Diagnosable, Streaming):
         """Return a copy of a weight matrix: what the user gets is never the network's own memory."""
         return np.array(states.to_arrays(self._fitted_state())[name])
 
-    @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
     def _validated(self, X: ArrayLike, reset: bool) -> Any:
         self._check_params()
         if is_dask(X):
             return DaskRows(checked(X, self, reset=reset), type(self).__name__)
         # Finiteness is checked block by block, where the message can name the sample.
         return np.asarray(validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False))
-
-    def _row(self, x: ArrayLike) -> Array:
-        names, known = getattr(x, "index", None), getattr(self, "feature_names_in_", None)
-        if known is not None and names is not None and not callable(names) and list(names) != list(known):
-            raise ValueError(
-                f"x has the feature names {list(names)}; the network learned from {list(known)}, in this order"
-            )
-        row = np.asarray(x)
-        if row.dtype != np.float32:
-            try:
-                row = row.astype(np.float64, casting="same_kind") if row.dtype != object else row.astype(np.float64)
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"x must be a vector of real numbers, got {x!r}: {error}") from error
-        width = getattr(self, "n_features_in_", row.size)
-        if row.ndim != 1 or row.size == 0 or row.size != width:
-            raise ValueError(
-                f"x has shape {row.shape}; {type(self).__name__} needs one mixture of "
-                f"{width if row.size else 'at least 1'} numbers. For several use partial_fit or transform."
-            )
-        return row[np.newaxis]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_checked"}

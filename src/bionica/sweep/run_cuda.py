@@ -18,7 +18,7 @@ from ..engines.cuda import launch as gpu
 from ..networks.state import to_arrays
 from .cases import Case
 from .data import LoadedData
-from .estimator_names import find_estimator, is_online
+from .estimator_names import find_estimator
 from .journal import Outcome, outcome_of
 from .running_error import ErrorSums, add_outputs, new_sums
 
@@ -92,8 +92,8 @@ def run(
 
 
 def _needs_cpu(case: Case) -> bool:
-    online = is_online(find_estimator(case.network))
-    return not online or not case.data.d or case.values(["precondition"])["precondition"] == "scale"
+    has_rule = hasattr(find_estimator(case.network), "_open")
+    return not has_rule or not case.data.d or case.values(["precondition"])["precondition"] == "scale"
 
 
 def _bytes(entries: list[_Entry]) -> int:

@@ -1,0 +1,75 @@
+"""What speaks against the solution of a `MinimumVolumeCone`, each with a remedy."""
+
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ..offline.cone.fit import supported
+from ..offline.cone.stream import State
+
+_SAMPLES_PER_SOURCE = 30
+_UNEXPLAINED = 3.0  # times the discrepancy that the noise explains
+
+
+def doubts(state: State, noise: Any, horizon: int | None) -> dict[str, str]:
+    """The doubts by name: sentences without their subject. With a horizon, mixtures change, which makes outputs negative."""
+    fit, cone = state.fit, state.fit.cone
+    d = len(fit.components)
+    found = {}
+    if not fit.has_mean:
+        found["mean"] = (
+            "found no cone: the mean of the mixtures is zero, so it has been removed, or the sources are not nonnegative; pass X "
+            "as it was measured. The outputs are those of nonnegative ICA and mean nothing"
+        )
+        return found
+    if state.n < _SAMPLES_PER_SOURCE * d:
+        found["few"] = (
+            f"saw {state.n} samples, which are few for {d} sources: the facets of the cone may not be touched; bring at least "
+            f"{_SAMPLES_PER_SOURCE * d} samples, or lower n_components"
+        )
+    if fit.fallback and not supported(cone, fit.coordinates.known):
+        found["support"] = (
+            "returned the solution of nonnegative ICA, because the noise hides the facets of the cone: samples lie at a facet only "
+            f"where all sources are silent (noise={noise!r}); bring more mixtures than sources, or average samples"
+        )
+    elif fit.fallback:
+        found["noise"] = (
+            f"returned the solution of nonnegative ICA, because the noise of an output is {cone.noise.max():.2g} times its mean "
+            f"and hides the facets of the cone (noise={noise!r}): bring more mixtures than sources, average samples, or lower "
+            "n_components"
+        )
+    elif not cone.converged:
+        found["settled"] = (
+            "did not settle: the wall and the noise still change from round to round; bring more samples, give noise= a number, "
+            "or lower n_components"
+        )
+    ratio = cone.rho / np.maximum(cone.expected_rho, 1e-300)
+    if horizon is None and cone.noise.any() and not fit.fallback and ratio.max() > _UNEXPLAINED:
+        found["unexplained"] = (
+            f"leaves output {int(np.argmax(ratio))} far more negative than its noise explains ({ratio.max():.2g} times): there may "
+            "be outliers (set outliers=), n_components may be wrong, sources may be negative at times, or noise= may be too small"
+        )
+    return found
+
+
+def warn_of_new_doubts(before: State | None, state: State, noise: Any, horizon: int | None) -> None:
+    """Warn of what speaks against this solution and did not speak against the one before."""
+    known = set() if before is None else set(doubts(before, noise, horizon))
+    for doubt, sentence in doubts(state, noise, horizon).items():
+        if doubt not in known:
+            warnings.warn(f"MinimumVolumeCone {sentence}.", ConvergenceWarning, stacklevel=_frames_to_caller())
+
+
+def _frames_to_caller() -> int:
+    """The stacklevel at which a warning points at the first frame outside of bionica and scikit-learn."""
+    inside = (str(Path(__file__).parents[1]), str(Path(warnings.__file__).parent / "contextlib.py"))
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and (
+        frame.f_code.co_filename.startswith(inside) or "sklearn" in Path(frame.f_code.co_filename).parts
+    ):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -1,0 +1,364 @@
+"""The minimum-volume cone behind scikit-learn's interface: nonnegative sources that may be correlated."""
+
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+
+from .._compat.sklearn import Interval, StrOptions
+from ..offline.chunked import linear_map
+from ..offline.cone.channels import spectrum
+from ..offline.cone.readout import Readout, readout
+from ..offline.cone.stream import BLOCK, Settings, State, begin, first_block, learn, solve
+from ..offline.cone.wide_channels import WIDE
+from ._base import number_of_sources, set_parameters
+from ._blocks import InBlocks
+from ._cone_doubts import warn_of_new_doubts
+from ._cone_record import STATE
+from ._dask import DaskRows, blocks_of, map_rows, validated_rows
+from ._diagnosis import Diagnosable, Model
+from ._exceptions import DivergenceError
+from ._first_block import START_BYTES
+
+Array = npt.NDArray[Any]
+
+_BLOCK_BYTES = 2**25
+_RANK_ROWS = 20_000  # the rank is looked for in so many rows first
+
+
+class MinimumVolumeCone(InBlocks, Diagnosable):
+    """Nonnegative sources that may be correlated: concentrations, abundances, spectra, images.
+
+    The model is x = A s + noise with nonnegative sources that are at times near zero, each in samples in which the others vary.
+    They need not be independent and may sum to one. Such data fill a cone whose facets are touched. The estimator finds the
+    smallest cone that holds the data, with a wall at each facet that is as soft as the noise (`bionica.offline.cone`). Outputs
+    max(W x, 0) are nonnegative and are ordered by their share of the data.
+
+    Parameters
+    ----------
+    n_components : int, "auto" or None, default=None
+        Number of sources. None takes the rank of the data, mean included; "auto" takes the directions that exceed a floor of
+        white noise by minimum description length.
+    noise : "estimate", "poisson" or float, default="estimate"
+        The noise of the mixtures. "estimate" finds the noise of each mixture from the directions left out, if there are more
+        mixtures than sources, and otherwise from the tails of the outputs. "poisson" takes X for counts. A number is the
+        standard deviation of the noise of all mixtures.
+    outliers : float, default=0.0
+        Share of the samples that may lie outside the cone, below 0.5. They are left out of the fit.
+    normalize : {"variance", "mean", "sum"}, default="variance"
+        Scale of the outputs: unit variance, unit mean, or such that they sum to one in each sample as nearly as possible (for
+        abundances).
+    horizon : int, default=None
+        For mixtures that change: about this many samples are remembered (1000 or more are useful, because samples are processed
+        in blocks of 1000). `fit` then processes X as a stream. None: all samples weigh the same.
+    random_state : int, RandomState instance or None, default=None
+        For the start by nonnegative ICA.
+    verbose : int, default=0
+        Whether `fit` shows a progress bar on standard error while it reads a Dask array.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        W, with sources max(W x, 0).
+    mixing_ : ndarray of shape (n_features, n_components)
+        The estimated A; `components_ @ mixing_` is the identity.
+    n_components_ : int
+        Number of sources.
+    noise_ : ndarray of shape (n_components,)
+        Standard deviation of the noise of each output; 0 if there is none. For Poisson counts that of a typical sample.
+    negativity_ : float
+        Share of the output energy that is negative before outputs are clipped at 0.
+    wall_ : ndarray of shape (n_components,)
+        Hardness of the wall of each facet, eq. (1) of `bionica.offline.cone`; infinite if there is no noise.
+    volume_ : float
+        Volume of the cone: det(<y y'>)^(-1/2) for outputs y of unit mean. It does not depend on the scale of X.
+    n_iter_ : int
+        Iterations of the last solution.
+    n_samples_seen_ : int
+        Samples learned from, including those that wait for their block.
+    n_samples_until_start_ : int
+        Samples that a stream must still bring before its first solution; until then `partial_fit_transform` returns zeros.
+    n_features_in_ : int
+        Mixtures per sample.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the mixtures, if X had string column names.
+
+    See Also
+    --------
+    BatchNICA : for uncorrelated sources; needs no sample on the facets.
+    StreamingNICA : the same for a stream.
+
+    Notes
+    -----
+    A result that is probably wrong is reported by a ConvergenceWarning. The facets cannot be seen if the noise of an output exceeds
+    half its mean (its mean, if the noise is known; a third of it, if the noise is not known and the sources are uncorrelated), or
+    if samples lie at a facet only where all sources are silent. Then the outputs are those of nonnegative ICA.
+
+    A stream (`partial_fit`, `learn_one`) starts after max(2000, 200 n_components) samples. It holds the moments of the mixtures and
+    at most 4500 samples for each source (15,000, if these are more). The cone is solved again each time the number of samples has
+    grown by half, and every quarter of the horizon; `components_` does not change in between. `fit` of a Dask array is one pass of
+    such a stream, block by block, and one more solution at the end: X is never gathered. If there are as many mixtures as sources,
+    a stream may miss noise that is lower than 50 dB; `fit` on some 20,000 samples and then `partial_fit` is safer.
+
+    With more than 1000 mixtures, X is first projected on its 2 n_components + 10 leading directions, which a stream takes from
+    its first samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica import MinimumVolumeCone
+    >>> rng = np.random.default_rng(0)
+    >>> S = rng.dirichlet([0.5, 0.5, 0.5], size=5000)   # sums to one: correlated by -0.5
+    >>> X = S @ rng.random((3, 20)) + 0.002 * rng.standard_normal((5000, 20))
+    >>> cone = MinimumVolumeCone(3, normalize="sum", random_state=0).fit(X)
+    >>> Y = cone.transform(X)
+    >>> np.abs(np.corrcoef(S.T, Y.T)[:3, 3:]).max(axis=1).round(2)
+    array([1., 1., 1.])
+    >>> bool(abs(Y.sum(axis=1).mean() - 1) < 0.01)
+    True
+    """
+
+    online_, local_, nonnegative_ = True, False, True
+
+    _preserved_dtypes: ClassVar = ("float64", "float32")
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+        "noise": [StrOptions({"estimate", "poisson"}), Interval(Real, 0, None, closed="neither")],
+        "outliers": [Interval(Real, 0, 0.5, closed="left")],
+        "normalize": [StrOptions({"variance", "mean", "sum"})],
+        "horizon": [Interval(Integral, 2, None, closed="left"), None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+    _saved: ClassVar[dict[str, Any]] = {
+        "_waiting": "wk",
+        "_stream": STATE,
+        "_start_seed": int,
+        "_dtype": np.dtype,
+        "n_samples_seen_": int,
+    }
+
+    def __init__(
+        self,
+        n_components: int | str | None = None,
+        *,
+        noise: str | float = "estimate",
+        outliers: float = 0.0,
+        normalize: str = "variance",
+        horizon: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        set_parameters(self, locals())
+
+    def _fit(self, X: npt.ArrayLike) -> None:
+        with self._unchanged_on_error():
+            rows = validated_rows(self, X, min_samples=2)
+            for name in ("_waiting", "_stream", "_preview", "_read", "_start_seed", "n_samples_seen_"):
+                self.__dict__.pop(name, None)
+            if isinstance(rows, DaskRows) or self.horizon is not None:
+                for block in self._tracked(rows):
+                    self._learn(block, keep=False)
+                self._end()
+            else:
+                self._prepare(rows)
+                self._waiting = rows[:0].copy()
+                self.n_samples_seen_ = len(rows)
+                self._adopt(self._begun(rows))
+
+    def _tracked(self, rows: Array | DaskRows) -> Any:
+        if not self.verbose or not isinstance(rows, DaskRows):
+            return blocks_of(rows)
+        from rich.console import Console
+        from rich.progress import track
+
+        total = len(rows.array.chunks[0])
+        return track(blocks_of(rows), type(self).__name__, total=total, console=Console(stderr=True))
+
+    def _end(self) -> None:
+        """Solve the cone with the samples that still wait for their block."""
+        waiting, self._waiting = self._waiting, self._waiting[:0].copy()
+        if self._stream is None:
+            self._adopt(self._begun(waiting))
+            return
+        state = learn(self._stream, waiting, self._settings()) if len(waiting) else self._stream
+        self._adopt(solve(state, self._settings()))
+
+    def _prepare(self, X: Array) -> None:
+        """Before the first sample: the precision, and the seed of the start."""
+        self._dtype = X.dtype
+        self._start_seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._stream: State | None = None
+
+    def _learn(self, X: Array, keep: bool) -> Array:
+        if "_stream" not in vars(self):
+            self._prepare(X)
+        self.__dict__.pop("_preview", None)
+        return super()._learn(X, keep)
+
+    def _block_length(self, k: int) -> int:
+        if self._stream is not None:
+            return min(BLOCK, max(50, _BLOCK_BYTES // (8 * k)))
+        d = number_of_sources(self._given_number(), k)
+        return min(first_block(d), max(4 * d + 20, START_BYTES // (8 * k)))
+
+    def _take(self, block: Array) -> None:
+        if self._stream is None:
+            self._adopt(self._begun(block))
+            return
+        with np.errstate(over="ignore", invalid="ignore"):
+            state = learn(self._stream, block, self._settings())
+        if not np.isfinite(state.weighted.second).all():
+            at = self._stream.n + int(np.argmax(np.abs(block).max(axis=1)))
+            raise DivergenceError(
+                f"MinimumVolumeCone: the second moment of the mixtures overflowed at sample {at}: rescale the mixtures (largest "
+                f"absolute value {np.abs(block).max():.2g}). The model is as it was before this call.",
+                at,
+            )
+        self._adopt(state)
+
+    def _adopt(self, state: State) -> None:
+        before = self._stream
+        self._stream = state
+        if before is not None and before.fit is state.fit:
+            return
+        self._read = self.normalize, readout(state, self.normalize)
+        warn_of_new_doubts(before, state, self.noise, self.horizon)
+
+    def _settings(self) -> Settings:
+        return Settings(float(self.outliers), float(self.horizon or np.inf))
+
+    def _given_number(self) -> int | None:
+        return None if self.n_components is None or self.n_components == "auto" else int(self.n_components)
+
+    def _begun(self, X: Array) -> State:
+        """The state after a first block."""
+        if self.noise == "poisson" and X.min() < 0:
+            i, j = np.argwhere(X < 0)[0]
+            raise ValueError(
+                f"noise='poisson' takes X for counts, but X[{i}, {j}] is {X[i, j]:.3g}: pass counts without subtracting a "
+                "background, or use noise='estimate'"
+            )
+        d = self._count(X)
+        return begin(X, d, self.noise, self._settings(), np.random.RandomState(self._start_seed))
+
+    def _count(self, X: Array) -> int:
+        """Return the number of sources in X."""
+        given, k = self._given_number(), X.shape[1]
+        number_of_sources(given, k)
+        rows = X if given is None else X[:: -(-len(X) // (_RANK_ROWS if k <= WIDE else max(500, 2 * given)))]
+        found = spectrum(rows)
+        if given is not None and len(found.eigenvalues) < given:
+            found = spectrum(X)
+        rank = len(found.eigenvalues)
+        if not rank:
+            raise ValueError(f"All {len(X)} sample(s) of X are zero (rank 0): pass mixtures that are not zero.")
+        if given is not None and given > rank:
+            raise ValueError(
+                f"n_components={given} exceeds the rank of the data: {len(X)} samples of {k} features span {rank} direction(s) "
+                f"only. Use n_components=None (keeps {rank}), a number up to {rank}, or more samples."
+            )
+        return given or (rank if self.n_components is None else max(1, int(found.n_sources)))
+
+    def _solved(self) -> State:
+        """The last solution, or the one that would be found if the stream ended before its first."""
+        if "_waiting" not in vars(self):
+            raise NotFittedError("This MinimumVolumeCone has seen no sample: call fit, partial_fit or learn_one first")
+        if self._stream is not None:
+            return self._stream
+        if "_preview" not in vars(self):
+            try:
+                self._preview = self._begun(self._waiting)
+            except ValueError as error:
+                raise NotFittedError(str(error)) from error
+            self.__dict__.pop("_read", None)
+        return self._preview
+
+    def _readout(self) -> Readout:
+        state = self._solved()
+        if vars(self).get("_read", (None,))[0] != self.normalize:
+            self._read = self.normalize, readout(state, self.normalize)
+        found: Readout = self._read[1]
+        return found
+
+    @property
+    def components_(self) -> Array:
+        """W, (n_components, n_features)."""
+        return self._readout().components.astype(self._dtype)
+
+    @property
+    def mixing_(self) -> Array:
+        """The estimated A, (n_features, n_components)."""
+        return self._readout().mixing.astype(self._dtype)
+
+    @property
+    def n_components_(self) -> int:
+        """Number of sources."""
+        return len(self._readout().components)
+
+    @property
+    def noise_(self) -> Array:
+        """Standard deviation of the noise of each output, (n_components,)."""
+        return self._readout().noise.copy()
+
+    @property
+    def negativity_(self) -> float:
+        """Share of the output energy that is negative before outputs are clipped at 0."""
+        return self._solved().negativity
+
+    @property
+    def wall_(self) -> Array:
+        """Hardness of the wall of each facet, (n_components,)."""
+        return self._readout().wall.copy()
+
+    @property
+    def volume_(self) -> float:
+        """Volume of the cone."""
+        return self._readout().volume
+
+    @property
+    def n_iter_(self) -> int:
+        """Iterations of the last solution."""
+        return self._solved().fit.cone.n_iter
+
+    @property
+    def n_samples_until_start_(self) -> int:
+        """Samples that a stream must still bring before its first solution; 0 from then on."""
+        self._check_is_fitted()
+        return 0 if self._stream is not None else self._block_length(self.n_features_in_) - len(self._waiting)
+
+    @property
+    def _diagnosis_model(self) -> Model:
+        state = self._solved()
+        cone, scale = state.fit.cone, state.channels.scale
+        explained = cone.expected_rho / np.maximum(cone.rho, cone.expected_rho)
+        negativity = state.negativity * float(explained.min()) if cone.noise.any() else 0.0
+        outside = (scale * float(state.fit.coordinates.channel_noise.max())) ** 2
+        return Model(False, self.normalize == "variance", negativity, outside)
+
+    def _transform(self, X: npt.ArrayLike) -> Any:
+        W = self._readout().components
+        return map_rows(partial(_sources, W=W), X, len(W), self)
+
+    def _outputs(self, X: Array) -> Array:
+        return _sources(X, self._readout().components)
+
+    def _outputs_now(self, X: Array) -> Array:
+        if self._stream is not None:
+            return self._outputs(X.astype(self._dtype, copy=False))
+        d = self._given_number()
+        if d is None and len(X) < self._block_length(X.shape[1]):
+            raise ValueError(
+                f"n_components={self.n_components!r} counts the sources in the first {self._block_length(X.shape[1])} samples, and "
+                "until then the outputs have no number: give these samples in one call, or give n_components a number"
+            )
+        return np.zeros((len(X), self._count(X) if d is None else d), self._dtype)
+
+
+def _sources(X: Array, W: Array) -> Array:
+    Y = linear_map(X, W)
+    return np.maximum(Y, 0, out=Y)

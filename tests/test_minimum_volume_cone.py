@@ -1,0 +1,565 @@
+"""MinimumVolumeCone: the gradient, exactness, recovery, invariances, the stream, honesty; then the scikit-learn contract."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import bionica
+from bionica import BatchNICA, MinimumVolumeCone
+from bionica.datasets import copula_uniform, mix
+from bionica.metrics import sinr
+from bionica.offline.cone.channel_noise import channel_noise
+from bionica.offline.cone.leakage import leakage
+from bionica.offline.cone.linear_programs import tighten
+from bionica.offline.cone.objective import Facets, Wall, inverse_curvature, minimise, value_and_gradient
+from bionica.offline.cone.starts import successive_projection
+from conftest import mixtures
+
+
+def draw(kind, n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    if kind.startswith("copula"):
+        return copula_uniform(n, d, float(kind[6:]), rng=rng)
+    if kind == "sparse":
+        return rng.uniform(0, 1, (n, d)) * (rng.random((n, d)) < 0.5)
+    if kind == "odor":
+        return rng.exponential(size=(n, d)) * (rng.random((n, d)) < 0.1)
+    if kind == "exponential":
+        return rng.exponential(size=(n, d))
+    return rng.dirichlet(np.full(d, float(kind)), size=n)
+
+
+def problem(kind, n, d, k, snr_db=None, seed=0):
+    S = draw(kind, n, d, seed)
+    X, A = mix(S, n_mixtures=k, snr_db=snr_db, rng=np.random.default_rng(seed + 1000))
+    return S, X, A
+
+
+def knows_mixing(S, X, A):
+    return sinr(S, np.maximum(X @ np.linalg.pinv(A).T, 0))
+
+
+def worst_correlation(S, Y):
+    d = S.shape[1]
+    return np.corrcoef(S.T, Y.T)[:d, d:].max(axis=1).min()
+
+
+def fitted(X, d, **parameters):
+    return MinimumVolumeCone(d, random_state=0, **parameters).fit(X)
+
+
+# --- the objective
+
+
+def facets_and_wall(d=4, n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    V = rng.standard_normal((d, d))
+    Y = rng.exponential(size=(d, n)) - 0.3
+    weights = [rng.random(n) / n for _ in range(d)]
+    wall = Wall(rng.uniform(1, 20, d), rng.uniform(0.01, 0.1, d), rng.uniform(0.01, 0.1, d), 0.3)
+    return Facets([Y + 0.1 * i for i in range(d)], weights, V @ V.T), wall
+
+
+def test_gradient_agrees_with_finite_differences():
+    facets, wall = facets_and_wall()
+    rng = np.random.default_rng(1)
+    P = np.eye(4) + 0.1 * rng.standard_normal((4, 4))
+    gradient = value_and_gradient(P, facets, wall)[1]
+    for _ in range(10):
+        E = rng.standard_normal((4, 4))
+        up, down = (value_and_gradient(P + h * E, facets, wall)[0] for h in (1e-5, -1e-5))
+        assert np.vdot(gradient, E) == pytest.approx((up - down) / 2e-5, rel=1e-6)
+
+
+def test_the_objective_does_not_depend_on_the_scale_of_rows():
+    """Up to the part of the width that is measured at the base."""
+    facets, wall = facets_and_wall()
+    P = np.eye(4) + 0.05
+    value = value_and_gradient(P, facets, wall)[0]
+    assert value_and_gradient(np.diag([1, 2, 3, 4]) @ P, facets, wall)[0] == pytest.approx(value, rel=1e-12)
+
+
+def test_the_minimum_is_stationary_and_no_small_change_is_better():
+    facets, wall = facets_and_wall()
+    P, value, n_iter = minimise(facets, wall, tol=1e-9)
+    while np.abs(P - np.eye(4)).max() > 0.3:  # it stops there: the samples near facets may have changed
+        facets = Facets([P @ Y for Y in facets.near], facets.weights, P @ facets.gram @ P.T)
+        P, value, n_iter = minimise(facets, wall, tol=1e-9)
+    assert n_iter < 60
+    step = np.einsum("ijk,ik->ij", inverse_curvature(P, facets, wall), value_and_gradient(P, facets, wall)[1])
+    assert np.abs(step).max() < 1e-6
+    rng = np.random.default_rng(2)
+    for size in (1e-3, 1e-2):
+        for _ in range(20):
+            assert value_and_gradient(P + size * rng.standard_normal((4, 4)), facets, wall)[0] >= value
+
+
+@pytest.mark.parametrize(("kind", "atom", "rho"), [("exponential", 0.0, 2 / 3), ("sparse", 0.5, 1.0)])
+def test_leakage_finds_the_force_at_the_right_facet(kind, atom, rho):
+    """Eqs. (3) to (5), by simulation: the sum over samples below zero is what the windows above zero predict."""
+    n, s = 400_000, 0.05
+    S = draw(kind, n, 3)
+    y = S[:, 0] + s * np.random.default_rng(1).standard_normal(n)
+    others = S[:, 1:].mean(axis=1)
+    found = leakage(y / s, others, 1.0, n)
+    assert found.force == pytest.approx(np.mean(np.maximum(-y / s, 0) * others), rel=0.05)
+    assert found.rho == pytest.approx(found.expected_rho, rel=0.03) == pytest.approx(rho, rel=0.03)
+    assert found.atom == pytest.approx(atom, abs=0.02)
+    assert found.support == pytest.approx(others.mean(), rel=0.06)
+
+
+def test_channel_noise_is_found():
+    _, X, _ = problem("exponential", 20_000, 3, 9)
+    D = np.geomspace(0.01, 0.1, 9) ** 2
+    X = X + np.sqrt(D) * np.random.default_rng(3).standard_normal(X.shape)
+    np.testing.assert_allclose(channel_noise(X.T @ X / len(X), 3, len(X)), D, rtol=0.25)
+
+
+def test_successive_projection_finds_pure_samples():
+    rng = np.random.default_rng(0)
+    S = np.vstack([np.eye(4), rng.dirichlet(np.ones(4), 500)])
+    U = S @ rng.random((4, 4))
+    Y = U @ successive_projection(U).T
+    assert np.sort(Y[:4], axis=1)[:, :3] == pytest.approx(np.zeros((4, 3)), abs=1e-9)
+
+
+def test_tightening_satisfies_the_constraints_and_touches_every_facet():
+    S = draw("copula0.5", 3000, 4)
+    U = S @ np.random.default_rng(0).standard_normal((4, 4))
+    V, _, converged = tighten(U, np.linalg.inv(np.linalg.lstsq(S, U, rcond=None)[0]).T + 0.0, U.mean(axis=0))
+    Y = U @ V.T
+    assert converged
+    assert Y.min() > -1e-9
+    assert (np.sort(Y, axis=0)[2] < 1e-9).all()  # d - 1 samples on each facet: a corner of the linear program
+
+
+# --- recovery
+
+
+@pytest.mark.parametrize(("kind", "d", "k", "least"), [
+    ("sparse", 3, 3, 100), ("sparse", 5, 10, 100), ("exponential", 3, 3, 60), ("exponential", 5, 10, 60), ("copula0.5", 3, 6, 50),
+])  # fmt: skip
+def test_without_noise_it_is_exact(kind, d, k, least):
+    S, X, _ = problem(kind, 20_000, d, k)
+    cone = fitted(X, d)
+    assert sinr(S, cone.transform(X)) > least
+    assert cone.negativity_ < 1e-12
+    np.testing.assert_array_equal(cone.noise_, 0)
+    assert np.isinf(cone.wall_).all()
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.7])
+@pytest.mark.parametrize("snr", [30, 20])
+def test_correlated_sources_are_recovered_as_if_the_mixing_were_known(rho, snr):
+    S, X, A = problem(f"copula{rho}", 20_000, 5, 10, snr)
+    cone = fitted(X, 5)
+    assert sinr(S, cone.transform(X)) > knows_mixing(S, X, A) - 0.5
+    noise = (X - S @ A.T) @ cone.components_.T
+    np.testing.assert_allclose(cone.noise_, noise.std(axis=0), rtol=0.15)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # NICA knows that it is wrong
+def test_it_is_worth_more_than_ten_decibels_at_a_correlation_of_one_half():
+    S, X, _ = problem("copula0.5", 20_000, 5, 10, 30)
+    assert sinr(S, fitted(X, 5).transform(X)) > sinr(S, BatchNICA(5, random_state=0).fit_transform(X)) + 10
+
+
+@pytest.mark.parametrize("kind", ["exponential", "sparse", "odor"])
+@pytest.mark.parametrize("k", [4, 8])
+def test_uncorrelated_sources_lose_nothing(kind, k):
+    S, X, _ = problem(kind, 20_000, 4, k, 30, seed=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        Y, Z = fitted(X, 4).transform(X), BatchNICA(4, random_state=0).fit_transform(X)
+    assert sinr(S, Y) > sinr(S, Z) - 0.3
+
+
+@pytest.mark.parametrize("seed", [500, 502, 505])
+def test_sparse_sources_in_noise_get_no_cone_around_the_apex(seed):
+    """k = d, 20 dB: a wide cone explains all leakage with less noise; only samples at the apex lie at its facets."""
+    S = draw("odor", 20_000, 5, seed)
+    X, _ = mix(S, n_mixtures=5, snr_db=20, rng=np.random.default_rng(seed))
+    with pytest.warns(ConvergenceWarning, match="solution of nonnegative ICA"):
+        cone = fitted(X, 5)
+    with pytest.warns(ConvergenceWarning, match="BatchNICA fits poorly"):
+        Y = BatchNICA(5, random_state=0).fit_transform(X)
+    assert sinr(S, cone.transform(X)) > sinr(S, Y) - 0.5
+
+
+@pytest.mark.parametrize("alpha", ["0.1", "0.5", "1"])
+def test_abundances_that_sum_to_one(alpha):
+    S = draw(alpha, 3000, 4)
+    channels = np.linspace(0, 1, 100)
+    A = np.exp(-0.5 * ((channels - np.array([[0.2], [0.4], [0.6], [0.8]])) / 0.15) ** 2)
+    X = S @ A
+    X += 10 ** (-40 / 20) * X.std() * np.random.default_rng(1).standard_normal(X.shape)
+    cone = fitted(X, 4, normalize="sum")
+    Y = cone.transform(X)
+    assert worst_correlation(S, Y) > 0.999
+    np.testing.assert_allclose((X @ cone.components_.T).sum(axis=1), 1, atol=0.05)
+    np.testing.assert_allclose(Y.max(axis=0), S.max(), rtol=0.15)
+
+
+def test_counts():
+    S = draw("0.5", 3000, 3)
+    A = np.random.default_rng(0).random((3, 30))
+    X = np.random.default_rng(1).poisson(200 * S @ A).astype(float)
+    cone = fitted(X, 3, noise="poisson")
+    assert worst_correlation(S, cone.transform(X)) > 0.99
+    with pytest.raises(ValueError, match=r"noise='poisson' takes X for counts, but X\[0, 0\] is -.*noise='estimate'"):
+        fitted(X - 1000, 3, noise="poisson")
+
+
+def test_outliers_cost_little_if_they_are_declared():
+    S, X, _ = problem("copula0.5", 10_000, 4, 8, 30)
+    rng = np.random.default_rng(5)
+    bad = rng.random(len(X)) < 0.02
+    dirty = np.where(bad[:, None], 10 * X.std() * rng.standard_normal(X.shape), X)
+    clean = sinr(S, fitted(X, 4).transform(X))
+    assert sinr(S, fitted(dirty, 4, outliers=0.02).transform(X)) > clean - 1
+    with pytest.warns(ConvergenceWarning, match="set outliers=|nonnegative ICA|settle"):
+        fitted(dirty, 4)
+
+
+def test_a_number_for_the_noise_is_taken():
+    S, X, _ = problem("exponential", 20_000, 3, 3)
+    X = X + 0.02 * np.random.default_rng(2).standard_normal(X.shape)
+    cone = fitted(X, 3, noise=0.02)
+    np.testing.assert_allclose(cone.noise_, 0.02 * np.linalg.norm(cone.components_, axis=1), rtol=1e-6)
+    assert sinr(S, cone.transform(X)) > 20
+
+
+@pytest.mark.parametrize("n", [150, 3000])
+def test_very_many_mixtures(n):
+    """k = 2000: wider than long, and longer than wide."""
+    S = draw("copula0.3", n, 3)
+    A = np.random.default_rng(0).random((3, 2000))
+    X = S @ A + 0.1 * np.random.default_rng(1).standard_normal((n, 2000))
+    cone = fitted(X, 3)
+    assert worst_correlation(S, cone.transform(X)) > 0.98
+    np.testing.assert_allclose(cone.components_ @ cone.mixing_, np.eye(3), atol=1e-9)
+    if n == 3000:
+        stream = MinimumVolumeCone(3, random_state=0).partial_fit(X[:2000]).partial_fit(X[2000:])
+        assert worst_correlation(S, stream.transform(X)) > 0.98
+
+
+# --- invariances
+
+
+def test_scale_and_order_of_samples_and_mixtures_do_not_matter():
+    _, X, _ = problem("copula0.3", 5000, 3, 6, 30)
+    rng = np.random.default_rng(0)
+    rows, columns = rng.permutation(len(X)), rng.permutation(6)
+    Y = fitted(X, 3).transform(X)
+    np.testing.assert_array_equal(fitted(1024 * X, 3).transform(1024 * X), Y)
+    assert sinr(Y, fitted(1e-6 * X, 3).transform(1e-6 * X)) > 100
+    assert sinr(Y, fitted(X[:, columns], 3).transform(X[:, columns])) > 60
+    assert sinr(Y, fitted(X[rows], 3).transform(X)) > 40
+
+
+def test_units_of_the_mixtures_do_not_matter_without_noise():
+    _, X, _ = problem("sparse", 5000, 3, 5)
+    scales = np.geomspace(1e-4, 1e4, 5)
+    Y = fitted(X, 3).transform(X)
+    assert sinr(Y, fitted(X * scales, 3).transform(X * scales)) > 80
+
+
+def test_normalisations_differ_by_a_factor_per_output():
+    _, X, _ = problem("0.5", 3000, 3, 6, 40)
+    by = {name: fitted(X, 3, normalize=name) for name in ("variance", "mean", "sum")}
+    np.testing.assert_allclose((X @ by["variance"].components_.T).std(axis=0), 1, rtol=1e-9)
+    np.testing.assert_allclose((X @ by["mean"].components_.T).mean(axis=0), 1, rtol=1e-9)
+    ratio = by["sum"].components_ / by["mean"].components_
+    np.testing.assert_allclose(ratio, ratio[:, :1] * np.ones(6), rtol=1e-6)
+    assert by["sum"].volume_ == pytest.approx(by["mean"].volume_)
+
+
+def test_the_same_seed_gives_the_same_bits_and_float32_agrees():
+    _, X, _ = problem("copula0.5", 5000, 3, 6, 30)
+    one, other = (fitted(X, 3) for _ in range(2))
+    np.testing.assert_array_equal(one.components_, other.components_)
+    single = fitted(X.astype(np.float32), 3)
+    Y = single.transform(X.astype(np.float32))
+    assert Y.dtype == single.components_.dtype == np.float32
+    assert sinr(one.transform(X), Y) > 50
+
+
+def test_float32_without_noise():
+    S, X, _ = problem("sparse", 5000, 3, 6)
+    cone = fitted(X.astype(np.float32), 3)
+    assert sinr(S, cone.transform(X)) > 80
+    np.testing.assert_array_equal(cone.noise_, 0)
+
+
+def test_inverse_transform_and_names():
+    _, X, _ = problem("copula0.3", 3000, 3, 6, 40)
+    cone = fitted(X, 3)
+    assert np.mean((cone.inverse_transform(cone.transform(X)) - X) ** 2) < 1e-3 * X.var()
+    assert list(cone.get_feature_names_out()) == [f"minimumvolumecone{i}" for i in range(3)]
+    assert cone.n_components_ == 3
+    with pytest.raises(ValueError, match="6 columns, but this MinimumVolumeCone has 3"):
+        cone.inverse_transform(X)
+
+
+def test_number_of_sources():
+    _, X, _ = problem("0.5", 3000, 4, 10)
+    X = X + 0.01 * np.random.default_rng(0).standard_normal(X.shape)
+    assert MinimumVolumeCone("auto", random_state=0).fit(X).n_components_ == 4  # the covariance has rank 3
+    _, X, _ = problem("0.5", 3000, 4, 10)
+    assert MinimumVolumeCone(random_state=0).fit(X).n_components_ == 4
+
+
+# --- the stream
+
+
+@pytest.mark.parametrize(
+    ("kind", "d", "k", "snr"), [("copula0.5", 5, 10, 30), ("copula0.5", 4, 8, 20), ("exponential", 3, 3, 40)]
+)
+def test_one_pass_ends_where_the_batch_ends(kind, d, k, snr):
+    S, X, _ = problem(kind, 30_000, d, k, snr)
+    stream = MinimumVolumeCone(d, random_state=0).partial_fit(X)
+    assert sinr(S, stream.transform(X)) > sinr(S, fitted(X, d).transform(X)) - 0.5
+
+
+def test_one_pass_without_noise():
+    S, X, _ = problem("sparse", 20_000, 3, 6)
+    assert sinr(S, MinimumVolumeCone(3, random_state=0).partial_fit(X).transform(X)) > 100
+
+
+@pytest.mark.parametrize(
+    ("k", "noise", "snr"), [(6, "estimate", 30), (3, "estimate", 40), (6, "poisson", None), (6, 0.05, 30)]
+)
+def test_any_chunking_gives_the_same_bits(k, noise, snr, tmp_path):
+    _, X, _ = problem("copula0.3", 6500, 3, k, snr)
+    if noise == "poisson":
+        X = np.random.default_rng(0).poisson(np.maximum(100 * X - 100 * X.min(), 0)).astype(float)
+
+    def new():
+        return MinimumVolumeCone(3, noise=noise, outliers=0.01, random_state=0)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        whole = new().partial_fit(X)
+        cut = new()
+        outputs = [cut.partial_fit_transform(block) for block in np.split(X, [1, 2, 1999, 2001, 4321])]
+        single = new().partial_fit(X[:2500])
+        for x in X[2500:3600]:
+            single.learn_one(x)
+        single.save(tmp_path / "model.bionica")
+        resumed = bionica.load(tmp_path / "model.bionica").partial_fit(X[3600:])
+        again = pickle.loads(pickle.dumps(single)).partial_fit(X[3600:])
+        at_once = new().partial_fit_transform(X)
+    for other in (cut, resumed, again):
+        np.testing.assert_array_equal(other.components_, whole.components_)
+        assert other.n_samples_seen_ == 6500
+    np.testing.assert_allclose(np.concatenate(outputs), at_once, rtol=1e-12)
+    assert not at_once[:2000].any()
+    assert at_once[2000:].any(axis=1).mean() > 0.9
+    np.testing.assert_allclose(whole.transform_one(X[7]), whole.transform(X[7:8])[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", [500, 504])
+def test_noise_that_the_first_block_does_not_show_is_noticed_later(seed):
+    """k = d, 50 dB: 2000 samples look as if there were no noise, and the smallest cone around all samples would follow it."""
+    S = copula_uniform(20_000, 5, 0.5, rng=seed)
+    X, _ = mix(S, n_mixtures=5, snr_db=50, rng=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        stream, batch = MinimumVolumeCone(5, random_state=0).partial_fit(X), fitted(X, 5)
+    assert stream.noise_.all()
+    assert sinr(S, stream.transform(X)) > sinr(S, batch.transform(X)) - 1
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_stream_whose_facets_are_hidden_keeps_random_samples(tmp_path):
+    S = draw("odor", 9000, 4, 500)
+    X, _ = mix(S, n_mixtures=4, snr_db=15, rng=np.random.default_rng(500))
+    stream = MinimumVolumeCone(4, random_state=0).partial_fit(X[:5000])
+    assert stream._stream.fit.fallback
+    kept = stream._stream.kept
+    assert len(kept.x) == len(np.unique(kept.number)) <= 4 * 3000
+    assert stream._stream.fresh
+    stream.save(tmp_path / "model.bionica")
+    again = bionica.load(tmp_path / "model.bionica").partial_fit(X[5000:])
+    np.testing.assert_array_equal(again.components_, stream.partial_fit(X[5000:]).components_)
+    assert sinr(S, stream.transform(X)) > sinr(S, BatchNICA(4, random_state=0).fit_transform(X)) - 0.5
+
+
+def test_a_fit_can_be_continued():
+    S, X, _ = problem("copula0.5", 30_000, 4, 8, 30)
+    cone = fitted(X[:10_000], 4).partial_fit(X[10_000:])
+    assert cone.n_samples_seen_ == 30_000
+    assert sinr(S, cone.transform(X)) > sinr(S, fitted(X, 4).transform(X)) - 0.5
+
+
+def test_before_the_start_it_answers_what_it_would_be():
+    _, X, _ = problem("copula0.3", 3000, 3, 6, 40)
+    stream = MinimumVolumeCone(3, random_state=0)
+    with pytest.raises(NotFittedError, match="no sample"):
+        stream.transform(X)
+    stream.learn_one(X[0])
+    with pytest.raises(NotFittedError, match="more samples"):
+        stream.transform(X)
+    stream.partial_fit(X[1:1500])
+    assert stream.n_samples_until_start_ == 500
+    np.testing.assert_allclose(stream.components_, fitted(X[:1500], 3).components_)
+    stream.partial_fit(X[1500:2000])
+    assert stream.n_samples_until_start_ == 0
+
+
+def test_a_stream_of_unknown_number_needs_its_first_block():
+    _, X, _ = problem("sparse", 3000, 3, 6)
+    X = X + 0.01 * np.random.default_rng(0).standard_normal(X.shape)
+    with pytest.raises(ValueError, match="give n_components a number"):
+        MinimumVolumeCone("auto").partial_fit_transform(X[:10])
+    assert MinimumVolumeCone("auto", random_state=0).partial_fit_transform(X).shape == (3000, 3)
+
+
+def test_a_drifting_mixture_is_followed():
+    S = copula_uniform(60_000, 3, 0.5, rng=0)
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal((2, 3, 6))
+    turn = np.linspace(0, 2 * np.pi * 0.06, len(S))[:, None]  # a full turn in 1e6 samples
+    X = np.cos(turn) * (S @ A) + np.sin(turn) * (S @ B)
+    X += 0.02 * X.std() * rng.standard_normal(X.shape)
+    Y = MinimumVolumeCone(3, horizon=3000, random_state=0).partial_fit_transform(X)
+    assert min(sinr(S[a : a + 5000], Y[a : a + 5000]) for a in range(10_000, 60_000, 5000)) > 20
+    fit = MinimumVolumeCone(3, horizon=3000, random_state=0).fit(X)
+    assert sinr(S[-2000:], fit.transform(X[-2000:])) > 20
+
+
+def test_memory_is_bounded():
+    _, X, _ = problem("copula0.5", 20_000, 3, 6, 30)
+    stream = MinimumVolumeCone(3, random_state=0)
+    sizes = [len(pickle.dumps(stream.partial_fit(X))) for _ in range(15)]
+    assert max(sizes[8:]) < 1.1 * max(sizes[:8])
+    assert len(stream._stream.kept.x) <= 3 * 4500
+
+
+def test_dask():
+    da = pytest.importorskip("dask.array")
+    S, X, _ = problem("copula0.5", 20_000, 3, 6, 30)
+    rows = da.from_array(X, chunks=(3500, 3))
+    cone = fitted(rows, 3)
+    assert sinr(S, cone.transform(X)) > sinr(S, fitted(X, 3).transform(X)) - 0.5
+    np.testing.assert_allclose(cone.transform(rows).compute(), cone.transform(X))
+    np.testing.assert_array_equal(fitted(da.from_array(X, chunks=(777, 6)), 3).components_, cone.components_)
+    short = fitted(da.from_array(X[:700], chunks=(100, 6)), 3)
+    np.testing.assert_allclose(short.components_, fitted(X[:700], 3).components_)
+    with pytest.raises(ValueError, match=r"X\[4000, 2\] is NaN"):
+        fitted(
+            da.from_array(
+                np.where(np.arange(6) == 2, np.where(np.arange(20_000)[:, None] == 4000, np.nan, X), X),
+                chunks=(3500, 6),
+            ),
+            3,
+        )
+
+
+# --- saving, honesty, bad input
+
+
+@pytest.mark.parametrize("parameters", [{}, {"noise": "poisson"}, {"n_components": "auto"}])
+def test_saved_models_are_the_same(parameters, tmp_path):
+    _, X, _ = problem("0.5", 3000, 3, 6)
+    X = np.random.default_rng(0).poisson(500 * np.abs(X)).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        cone = MinimumVolumeCone(**{"n_components": 3, "random_state": 0} | parameters).fit(X)
+    cone.save(tmp_path / "model.bionica")
+    again = bionica.load(tmp_path / "model.bionica")
+    for name in ("components_", "mixing_", "noise_", "wall_", "negativity_", "volume_", "n_iter_", "n_samples_seen_"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(cone, name))
+    np.testing.assert_array_equal(again.transform(X), cone.transform(X))
+
+
+def test_wide_models_are_saved(tmp_path):
+    X = draw("copula0.3", 200, 2) @ np.random.default_rng(0).random((2, 1100))
+    cone = fitted(X, 2)
+    cone.save(tmp_path / "model.bionica")
+    np.testing.assert_array_equal(bionica.load(tmp_path / "model.bionica").components_, cone.components_)
+
+
+def warned(X, d, **parameters):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted(X, d, **parameters)
+    assert all(w.filename == __file__ for w in caught)  # the warning points at the caller
+    return " ".join(str(w.message) for w in caught)
+
+
+def test_results_that_are_probably_wrong_are_reported():
+    _, X, _ = problem("copula0.5", 3000, 4, 8, 30)
+    assert warned(X, 4) == ""
+    assert "mean of the mixtures is zero" in warned(X - X.mean(axis=0), 4)
+    assert "few for 4 sources" in warned(X[:60], 4)
+    assert "MinimumVolumeCone" in warned(X + 3 * np.random.default_rng(0).standard_normal(X.shape), 4)
+
+
+def test_diagnose_accepts_correlated_outputs_and_their_noise():
+    _, X, _ = problem("copula0.5", 20_000, 4, 8, 20)
+    cone = fitted(X, 4)
+    assert cone.diagnose(X).ok, str(cone.diagnose(X))
+    assert fitted(X, 4, normalize="mean").diagnose(X).ok
+    wrong = BatchNICA(4, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert not wrong.fit(X).diagnose(X).ok
+
+
+@pytest.mark.parametrize(("parameters", "message"), [
+    ({"noise": -1.0}, "'noise' parameter.*Got -1.0"),
+    ({"noise": 0}, "'noise' parameter.*Got 0"),
+    ({"noise": "gaussian"}, "'noise' parameter.*Got 'gaussian'"),
+    ({"outliers": 0.5}, "'outliers' parameter.*Got 0.5"),
+    ({"normalize": "max"}, "'normalize' parameter.*Got 'max'"),
+    ({"horizon": 1}, "'horizon' parameter.*Got 1"),
+    ({"n_components": 0}, "'n_components' parameter.*Got 0"),
+    ({"n_components": 7}, "n_components=7 sources cannot be found in n_features=6 mixtures; use n_components <= 6"),
+    ({"n_components": 4}, "n_components=4 exceeds the rank of the data.*Use n_components=None \\(keeps 3\\)"),
+])  # fmt: skip
+def test_bad_parameters_are_named(parameters, message):
+    _, X, _ = problem("copula0.3", 2000, 3, 6)
+    for learn in ("fit", "partial_fit"):
+        model = MinimumVolumeCone(**{"n_components": 3} | parameters)
+        with pytest.raises(ValueError, match=message):
+            getattr(model, learn)(X)
+        assert not hasattr(model, "components_")
+
+
+def test_bad_samples_leave_the_model_as_it_was():
+    _, X, _ = problem("copula0.3", 3000, 3, 6, 30)
+    cone = MinimumVolumeCone(3, random_state=0).partial_fit(X)
+    before = pickle.dumps(cone)
+    for bad in (np.where(np.eye(6) > 0, np.nan, 1), X[:, :5], np.full((2000, 6), np.inf)):
+        with pytest.raises(ValueError, match=r"NaN|features|infinity"):
+            cone.partial_fit(bad)
+        assert pickle.dumps(cone) == before
+    with pytest.raises(ValueError, match="needs one mixture of 6"):
+        cone.learn_one(X[0, :4])
+    with pytest.raises(bionica.DivergenceError, match="rescale"):
+        cone.partial_fit(np.full((1000, 6), 1e200))
+    assert pickle.dumps(cone) == before
+    with pytest.raises(ValueError, match="rank 0"):
+        fitted(np.zeros((50, 3)), 1)
+
+
+def test_large_and_small_numbers():
+    S, X, _ = problem("sparse", 2000, 3, 5)
+    for scale in (1e-200, 1e200):
+        assert sinr(S, fitted(X * scale, 3).transform(X * scale)) > 100
+
+
+def test_one_source_is_a_multiple_of_the_mixtures():
+    S, X = mixtures(500, 1, 4)
+    assert sinr(S, fitted(X, 1).transform(X)) > 200
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # their data are not nonnegative mixtures
+@parametrize_with_checks([MinimumVolumeCone(), MinimumVolumeCone(1), MinimumVolumeCone("auto", horizon=1000)])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
