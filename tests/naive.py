@@ -562,15 +562,16 @@ class OrthantRotation:
             C, mean, share = (dv.T * weight) @ dv / len(dv), weight @ dv / len(dv), sum(self.negatives) / len(dv)
             self.block, self.negatives = [], []
             L = np.linalg.eigvalsh(C - np.outer(mean, mean))
-            if L[0] > 1e-10 and self.prior * self.power * (self.V**2).sum(axis=0).max() <= 0.1:
-                now = np.array([np.log(max(np.trace(C), (1 / L).sum()) / d), share])
+            if np.trace(C) > 0 and self.prior * self.power * (self.V**2).sum(axis=0).max() <= 0.1:
+                regular = L[0] > 1e-10
+                now = np.array([np.log(max(np.trace(C), (1 / L).sum() if regular else 0) / d), share])
                 usual, spread = np.zeros(2), np.zeros(2)
                 for n, before in enumerate(self.past, 1):
                     off = before - usual
                     usual, spread = usual + off / min(n, 20), spread + (abs(off) - spread) / min(n, 20)
                 least = np.array([np.log(2.5), 0.01]) + np.array([1, 3]) * usual + 3 * spread
-                different = len(self.past) >= 4 and (now > least).any()
-                self.past.append(now)
+                different = (len(self.past) >= 4 and (now > least).any()) or np.trace(C) > 10 * d
+                self.past += [now] if regular else []
         if lost or (different and h):
             self.restart()
         else:

@@ -16,7 +16,7 @@ PRIOR_SAMPLES, PRIOR_POWER, START = 6.0, 3.0, 100.0
 #: Share of the first sample's power that C never falls below, and with a horizon.
 FLOOR, FLOOR_HORIZON = 1e-16, 1e-10
 #: How far the covariance of a block of outputs may be from I: see `differs`.
-DIFFERENT = 2.5
+DIFFERENT, FAR_DIFFERENT = 2.5, 10.0
 # The clock (float64): counts, the average's alpha and delta, and what `watch` compares.
 N, AGE, TURNED, ALPHA, DELTA, POWER, PRIOR, REMOVED, DUE, LEVEL, SEEN, CALL, CHANGED = range(13)
 # Of blocks of samples: the sum of the negative shares, their number, and mean and spread of the two numbers of `differs`.
@@ -126,8 +126,8 @@ def differs(rot, work):
 
     c = log max(tr C, tr C^-1)/d is log 2.5 + 3 spreads above its mean over past blocks, of which there must be 4: some direction is
     far larger (or its mean is far off), or far smaller, than in the past. Or the negative share of the energy is 0.01 + 3 spreads
-    above 3 times its mean. Sources that are on and off for long make both vary. A singular C does not count, as sensors may be
-    silent for a while.
+    above 3 times its mean. Sources that are on and off for long make both vary. Of a singular C only tr C counts, as sensors
+    may be silent for a while. tr C > 10 d is a change in any case: a channel that was frozen came back.
     """
     L, mean, clock, z = rot.recent, rot.recent_sum, rot.clock, work.dv
     d = L.shape[0]
@@ -139,18 +139,19 @@ def differs(rot, work):
         mean[i] *= share
         for j in range(i + 1):
             L[i, j] = share * L[i, j] - mean[i] * mean[j]
-    small = 0.0
+    regular = True
     for j in range(d):  # Cholesky
         for h in range(j):
             for i in range(j, d):
                 L[i, j] -= L[i, h] * L[j, h]
         if not L[j, j] > 1e-10:
-            large = 0.0
+            regular = False
             break
         pivot = 1 / math.sqrt(L[j, j])
         for i in range(j, d):
             L[i, j] *= pivot
-    for j in range(d if large > 0 else 0):  # columns of the inverse of L
+    small = 0.0
+    for j in range(d if regular else 0):  # columns of the inverse of L
         for i in range(j, d):
             s = 1.0 if i == j else 0.0
             for h in range(j, i):
@@ -165,9 +166,11 @@ def differs(rot, work):
     differ = c > math.log(DIFFERENT) + clock[USUAL] + 3 * clock[SPREAD]
     differ |= negative > 0.01 + 3 * clock[USUAL_NEGATIVE] + 3 * clock[SPREAD_NEGATIVE]
     differ &= clock[BLOCKS] >= 4
-    clock[BLOCKS] += 1
-    follow_usual(clock, USUAL, c)
-    follow_usual(clock, USUAL_NEGATIVE, negative)
+    differ |= large > FAR_DIFFERENT * d
+    if regular:
+        clock[BLOCKS] += 1
+        follow_usual(clock, USUAL, c)
+        follow_usual(clock, USUAL_NEGATIVE, negative)
     return differ
 
 
