@@ -175,9 +175,10 @@ def _negative(found: "Diagnosis") -> str:
     )
     if np.all(np.abs(found.mean_over_std) < CENTRED + SIGMAS / np.sqrt(found.n_samples)):
         return f"{share}, and all outputs have mean 0: the mean was removed from X; pass X as it was measured."
+    remedy = " (try MinimumVolumeCone)" if found.model.uncorrelated else ""
     return (
         f"{share}: the weights have not settled (learn from more samples, compare BatchNICA) or n_components is wrong; if no "
-        "fit has less, the sources are correlated, are negative at times, or come with strong noise."
+        f"fit has less, the sources are correlated{remedy}, are negative at times, or come with strong noise."
     )
 
 
