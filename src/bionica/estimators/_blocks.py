@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from .._compat.sklearn import validate_params, wrap_output
 from ._base import Estimator
-from ._dask import DaskRows, blocks_of, checked, is_dask
+from ._dask import DaskRows, blocks_of, checked, is_dask, refuse_dask
 from ._exceptions import check_finite
 from ._one_sample import Array, OneSample
 
@@ -73,11 +73,7 @@ class InBlocks(OneSample, Estimator):
         Y : ndarray of shape (n_samples, n_components)
             Zero for the samples of the first block (see `n_samples_until_start_`).
         """
-        if is_dask(X):
-            raise TypeError(
-                "X is a Dask array, and outputs made while learning cannot be computed later: call partial_fit_transform with one "
-                "block after the other, (block.compute() for block in X.blocks), or partial_fit and then transform"
-            )
+        refuse_dask(X)
         with self._unchanged_on_error():
             Y = self._learn(self._next_rows(X), keep=True)
         return wrap_output(Y, X, self)

@@ -30,6 +30,15 @@ def is_dask(X: Any) -> bool:
     return "dask" in sys.modules and bool(sys.modules["dask"].is_dask_collection(X))
 
 
+def refuse_dask(X: Any) -> None:
+    """Raise TypeError if X is a Dask array, for methods that return outputs made while learning."""
+    if is_dask(X):
+        raise TypeError(
+            "X is a Dask array, and outputs made while learning cannot be computed later: call partial_fit_transform with one "
+            "block after the other, (block.compute() for block in X.blocks), or partial_fit and then transform"
+        )
+
+
 def checked(X: Any, estimator: Any = None, *, reset: bool = False, min_samples: int = 1, known: bool = True) -> Any:
     """Validate a Dask array: two-dimensional, float32 or float64, every row in one block.
 

@@ -63,7 +63,7 @@ init : "random" or dict, default="random"
     {names}; those that are not given are random. They are copied.
 horizon : int, default=None
     For mixtures that change: what the network remembers of its input, how it averages, and the smallest learning rate reach back
-    about this many samples. Natural networks also start anew after an abrupt change. None: it weighs all samples alike."""
+    about this many samples. Natural networks also restart after an abrupt change. None: it weighs all samples alike."""
 
 _REST = """\
 guards : bool or collection of str, default=True

@@ -99,8 +99,8 @@ class FirstBlock(OnlineNICA):
         missing = self._n_start(X.shape[1]) - len(known)
         if keep and self.n_components == "auto" and (len(known) or len(X) < missing):
             raise ValueError(
-                f"n_components='auto' counts the sources in the first {missing + len(known)} samples, and until then the outputs "
-                "have no number: give these samples in one call, or give n_components a number"
+                f"n_components='auto' counts the sources in the first {missing + len(known)} samples, and until then the number of "
+                "outputs is unknown: give these samples in one call, or give n_components a number"
             )
         self.__dict__.pop("_preview", None)
         taken = np.asarray(X[:missing], dtype=known.dtype)

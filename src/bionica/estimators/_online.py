@@ -14,7 +14,7 @@ from ..networks import state as states
 from ..networks.guards import REPAIRS
 from ..networks.rule import rule_of
 from ._base import number_of_sources
-from ._dask import DaskRows, blocks_of, checked, is_dask, lazily
+from ._dask import DaskRows, blocks_of, checked, is_dask, lazily, refuse_dask
 from ._diagnosis import Diagnosable
 from ._one_sample import OneSample
 from ._published import published
@@ -110,11 +110,7 @@ class OnlineNICA(OneSample, Diagnosable, Streaming):
         Y : ndarray of shape (n_samples, n_components)
             Each row computed with the weights before they learned from it.
         """
-        if is_dask(X):
-            raise TypeError(
-                "X is a Dask array, and outputs made while learning cannot be computed later: call partial_fit_transform with one "
-                "block after the other, (block.compute() for block in X.blocks), or partial_fit and then transform"
-            )
+        refuse_dask(X)
         return wrap_output(self._learn_rows(X, keep=True), X, self)
 
     def _transform(self, X: ArrayLike) -> Any:

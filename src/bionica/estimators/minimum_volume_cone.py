@@ -354,7 +354,7 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
         if d is None and len(X) < self._block_length(X.shape[1]):
             raise ValueError(
                 f"n_components={self.n_components!r} counts the sources in the first {self._block_length(X.shape[1])} samples, and "
-                "until then the outputs have no number: give these samples in one call, or give n_components a number"
+                "until then the number of outputs is unknown: give these samples in one call, or give n_components a number"
             )
         return np.zeros((len(X), self._count(X) if d is None else d), self._dtype)
 

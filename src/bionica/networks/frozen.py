@@ -1,4 +1,4 @@
-"""Frozen channels: a sensor that repeats itself to the last bit teaches nothing.
+"""Frozen channels: a sensor that repeats exactly the same value carries no information.
 
 Channel j is stuck when it has repeated itself more than 20 + 4 longest_j times, longest_j being its longest run so far (a run
 counts as that limit at most): sparse data teach it how long their own zeros last. While any channel is stuck nothing is learned

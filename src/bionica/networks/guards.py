@@ -13,7 +13,7 @@ Appendix C of the paper:
                2/|y|^2 these overshoot and the weights grow without bound. The guard caps eta at half of that. Published
                settings run without it.
     frozen     natural networks: samples of a frozen sensor are not learned from (see `frozen`)
-    restart    natural networks with a horizon start anew where the input changes abruptly (see `natural_guards`)
+    restart    natural networks with a horizon restart where the input changes abruptly (see `natural_guards`)
 
 In natural networks `silent` and `spectrum` do what `natural_guards` says, and `rate` bounds the weight of a sample (see
 `natural_input`).

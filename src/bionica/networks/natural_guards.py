@@ -1,7 +1,7 @@
 """Guards of the natural networks, every 100 samples that were learned from; W, M, H = M^-1 and V = H W as in `natural_input`.
 
     silent     an output with a negative mean, V_i u_bar < 0, has its sign flipped: row i of W, row and column i of M and H
-               (and column i of W_yn). V'V and the dynamics of the others stay. The averages start anew
+               (and column i of W_yn). V'V and the dynamics of the others stay. The averages restart
     spectrum   if the mean of q_s over the samples is below d/20, M and W are scaled down together; if an eigenvalue of M is
                about 1000 times smaller than their mean, eigenvalues below 1 % of the largest are lifted, and W <- M V: V stays.
                The covariance of u gets a floor: R <- R - f R R is (R^-1 + f I)^-1 to first order, f is 1e-6 of the weight that
@@ -44,7 +44,7 @@ def is_due(inp):
 
 @cold
 def quiet_scale(inp, d):
-    """What M is to be multiplied with; 1 if it is not too large for the outputs. The count of samples starts anew."""
+    """What M is to be multiplied with; 1 if it is not too large for the outputs. The count of samples restarts."""
     size = inp.recent[0] / (inp.recent[1] * d)
     inp.recent[0] = 0
     inp.recent[1] = 0

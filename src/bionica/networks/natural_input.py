@@ -148,7 +148,7 @@ def observe(inp, work, params, events):
         u_bar[i] += w * du[i]
         v[i] = (v[i] + w * shrink * (one - along) * r[i]) * grow
         du[i] = f * r[i]
-    # Symmetric to the last bit: an antisymmetric part would grow by 1/(1 - w) a sample.
+    # Exactly symmetric: an antisymmetric part would grow by 1/(1 - w) a sample.
     for i in range(d):
         for j in range(d):
             R[i, j] = grow * R[i, j] - du[i] * du[j]

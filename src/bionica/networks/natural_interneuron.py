@@ -177,9 +177,9 @@ def inspect(state, work, params):
         floor_covariance(inp, params.horizon, work.V)
         if lift_spectrum(W_xy, M, H, work.V, ws):
             symmetric_function(ws.u, ws.L, 0.5, W_yn)
-    anew = False
+    restarts_averages = False
     if guards.silent:
-        anew = flip_negative(W_xy, M, H, inp.u_bar, work.c, work.m, ws.events)
+        restarts_averages = flip_negative(W_xy, M, H, inp.u_bar, work.c, work.m, ws.events)
         for i in range(M.shape[0]):
             if work.m[i] < 0:
                 for j in range(W_yn.shape[0]):
@@ -190,11 +190,11 @@ def inspect(state, work, params):
             for i in range(W_yn.shape[0]):
                 for j in range(W_yn.shape[1]):
                     W_yn[i, j] = 1 if i == j else 0
-            anew = True
+            restarts_averages = True
         else:
             inp.changed[0] = True
             inp.n_block[0] = 0
-    if anew:
+    if restarts_averages:
         copy_matrix(W_xy, state.W_xy_mean)
         copy_matrix(M, state.M_mean)
 

@@ -144,15 +144,15 @@ def inspect(state, work, params):
             scale_matrix(H, 1 / scale)
         floor_covariance(inp, params.horizon, work.V)
         lift_spectrum(W_xz, W_zz, H, work.V, ws)
-    anew = guards.silent and flip_negative(W_xz, W_zz, H, inp.u_bar, work.p, work.g, ws.events)
+    restarts_averages = guards.silent and flip_negative(W_xz, W_zz, H, inp.u_bar, work.p, work.g, ws.events)
     if guards.restart and has_changed(inp, params.horizon, params.eps, ws):
         if params.horizon > 0:
             restart(inp, W_xz, W_zz, H, work.V, work.p, work.g, True, ws)
-            anew = True
+            restarts_averages = True
         else:
             inp.changed[0] = True
             inp.n_block[0] = 0
-    if anew:
+    if restarts_averages:
         copy_matrix(W_xz, state.W_xz_mean)
         copy_matrix(W_zz, state.W_zz_mean)
 

@@ -83,7 +83,7 @@ def multiply(A, B, M):
 
 @cold
 def multiply_transposed(A, M):
-    """M <- A'A, symmetric to the last bit."""
+    """M <- A'A, exactly symmetric."""
     for i in range(M.shape[0]):
         for j in range(i + 1):
             M[i, j] = 0
