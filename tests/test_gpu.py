@@ -1,5 +1,6 @@
 """The GPU's kernels, in Numba's simulator where there is no card: the same numbers as on the CPU."""
 
+import json
 import os
 import subprocess
 import sys
@@ -34,18 +35,37 @@ print(json.dumps([dict(row) for row in sweep.run(plan, device=sys.argv[2], n_job
 """
 
 
-def table(dtype, device):
-    import json
+# After 170 samples the mixtures are 50 times smaller: the guard `spectrum` scales the weights and their inverse.
+QUIETER = """
+import json, sys
+import numpy as np
+from bionica import sweep
 
-    env = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"} if device == "cuda" else os.environ
-    done = subprocess.run([sys.executable, "-c", SCRIPT, dtype, device], env=env, capture_output=True, text=True)
+rng = np.random.default_rng(0)
+S = np.where(rng.random((420, 3)) < 0.5, 0, 3 * rng.random((420, 3)))
+S[170:] *= 0.02
+np.save("sources.npy", S)
+np.save("mixtures.npy", S @ rng.standard_normal((3, 3)))
+plan = {
+    "seeds": 1, "times": [200, 300, 420],
+    "data": [{"kind": "file", "mixtures": "mixtures.npy", "sources": "sources.npy"}],
+    "network": [{"name": "TwoCompartmentNICA"}, {"name": "InterneuronNICA"}],
+}
+print(json.dumps([dict(row) for row in sweep.run(plan, device=sys.argv[1], n_jobs=1)]))
+"""
+
+
+def table(script, *arguments, folder=None):
+    env = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"} if "cuda" in arguments else os.environ
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-9), ("float32", 2e-3)])
 def test_the_same_errors_as_on_the_cpu(dtype, tolerance):
-    on_gpu, on_cpu = table(dtype, "cuda"), table(dtype, "cpu")
+    on_gpu, on_cpu = table(SCRIPT, dtype, "cuda"), table(SCRIPT, dtype, "cpu")
     assert len(on_gpu) == len(on_cpu) == 3 * 2 * 12
     for mine, theirs in zip(on_gpu, on_cpu, strict=True):
         same = ("network", "seed", "t", "eta0", "tau")
@@ -62,6 +82,13 @@ def test_the_same_errors_as_on_the_cpu(dtype, tolerance):
     assert ("TwoLayerNSM", "cuda") in devices
     assert ("StreamingNICA", "cuda") in devices
     assert any(row["status"].startswith("diverged at sample") for row in on_gpu)
+
+
+def test_inverses_follow_the_guards(tmp_path):
+    """Both natural networks learn with the inverse of their lateral weights, which a guard may scale."""
+    on_gpu, on_cpu = (table(QUIETER, device, folder=tmp_path) for device in ("cuda", "cpu"))
+    assert {row["device"] for row in on_gpu} == {"cuda"}
+    assert [row["error"] for row in on_gpu] == pytest.approx([row["error"] for row in on_cpu], rel=1e-12)
 
 
 def test_no_gpu_is_said_and_the_cpu_computes(monkeypatch):

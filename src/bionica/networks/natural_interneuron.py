@@ -213,6 +213,7 @@ RULE = register(
         averages={"W_xy": "W_xy_mean", "M": "M_mean"},
         roots={"W_yn": "M"},
         inverses={"H": "M"},
+        learns_by_inverses=True,
         symmetric=("M",),
         projection="inp.F",
     )

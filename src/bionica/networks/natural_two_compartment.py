@@ -170,6 +170,7 @@ RULE = register(
         parts={"inp": natural_input.Input},
         averages={"W_xz": "W_xz_mean", "W_zz": "W_zz_mean"},
         inverses={"H": "W_zz"},
+        learns_by_inverses=True,
         symmetric=("W_zz",),
         projection="inp.F",
     )

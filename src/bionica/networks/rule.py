@@ -64,7 +64,9 @@ class Rule:
     roots : mapping of str to str, optional
         Fields W with W'W equal to a symmetric matrix. Read from the average of that matrix.
     inverses : mapping of str to str, optional
-        Fields that are the inverse of a symmetric matrix. Only the exact solver reads them.
+        Fields that are the inverse of a symmetric matrix.
+    learns_by_inverses : bool, optional
+        Whether `learn` or `inspect` reads the inverses too. Otherwise only the exact solver does.
     symmetric : tuple of str, optional
         Other matrices that are symmetric.
     input_weights : str, optional
@@ -95,6 +97,7 @@ class Rule:
     products: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     roots: Mapping[str, str] = field(default_factory=dict)
     inverses: Mapping[str, str] = field(default_factory=dict)
+    learns_by_inverses: bool = False
     symmetric: tuple[str, ...] = ()
     input_weights: str = ""
     input_mean: str = "x_bar"

@@ -119,8 +119,9 @@ class _Writer:
         at_home, self.loaded = self.loaded, []
         made = {"state": self.tuple_of(state, load=True), "work": self.tuple_of(work, load=False)}
         made["allocate"] = self.text(8)
-        # Inverses are not read: their copies cost nothing as long as nobody fills them.
-        pairs = [pair for pair in zip(self.loaded, at_home, strict=True) if pair[0][1] not in self.rule.inverses]
+        # Inverses that only the exact solver reads are not read here: their copies cost nothing as long as nobody fills them.
+        unread = () if self.rule.learns_by_inverses else self.rule.inverses
+        pairs = [pair for pair in zip(self.loaded, at_home, strict=True) if pair[0][1] not in unread]
         for (name, _, shape), (home, *_) in pairs:
             self.fill(name, shape, f"{home}[{{}}]")
         made["from_home"] = self.text(20)
