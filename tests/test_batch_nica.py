@@ -10,6 +10,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from bionica.estimators import batch_nica
 from bionica.estimators.batch_nica import BatchNICA
 from bionica.offline.rotation import disagreement, expected_objective, rotate, start_rotation
 from bionica.offline.rotation_descent import descend, value_and_gradient
@@ -306,3 +307,26 @@ def test_memory_is_two_copies_of_the_data():
 @parametrize_with_checks([BatchNICA(), BatchNICA(1), BatchNICA("auto")])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-8), (np.float32, 1e-3)])
+def test_more_features_than_samples_give_the_solution_of_the_covariance(dtype, tolerance, monkeypatch):
+    rng = np.random.default_rng(5)
+    X = (rng.exponential(size=(80, 3)) @ rng.random((3, 1100)) + 1e-3 * rng.standard_normal((80, 1100))).astype(dtype)
+    fast = BatchNICA(3, random_state=0, tol=1e-10)
+    Y = fast.fit_transform(X)
+    monkeypatch.setattr(batch_nica, "wider_than_long", lambda X: False)
+    slow = BatchNICA(3, random_state=0, tol=1e-10).fit(X)
+    assert Y.dtype == fast.components_.dtype == fast.mixing_.dtype == dtype
+    np.testing.assert_array_equal(Y, fast.transform(X))
+    np.testing.assert_allclose(Y, slow.transform(X), atol=tolerance)
+    for name in ("mixing_", "mean_"):
+        np.testing.assert_allclose(getattr(fast, name), getattr(slow, name), atol=tolerance)
+    np.testing.assert_allclose(fast.components_ @ fast.mixing_, np.eye(3), atol=tolerance)
+    np.testing.assert_allclose(fast.spectrum_.eigenvalues[:3], slow.spectrum_.eigenvalues[:3], rtol=tolerance)
+
+
+def test_the_number_of_features_in_errors_is_that_of_the_data():
+    X = np.random.default_rng(0).random((12, 1500))
+    with pytest.raises(ValueError, match="12 samples of 1500 features"):
+        BatchNICA(20).fit(X)

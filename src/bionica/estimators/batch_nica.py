@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions, fit_context
 from ..offline.chunked import ChunkedRows, linear_map
+from ..offline.gram_whitening import row_space, wider_than_long
 from ..offline.outliers import Inliers, without_negative_outliers, without_outliers
 from ..offline.rotation import Rotation, rotate
 from ..offline.whitening import Moments, Spectrum, Whitening, count_sources, refine
@@ -183,14 +184,20 @@ class BatchNICA(Diagnosable, Estimator):
         return plot_spectrum(self.spectrum_, ax)
 
     def _fit(self, X: npt.ArrayLike) -> tuple[Array | DaskRows, Any]:
-        """Fit; return X as validated, and its whitened rows, which the caller may overwrite."""
+        """Fit; return X as validated, and memory of the size of the outputs, if any, which the caller may overwrite."""
         rng = check_random_state(self.random_state)
         rows = validated_rows(self, X, min_samples=2)
-        inliers, seen = self._inliers(rows)
-        found, spectrum, Z, rotation = self._solve(rows, inliers, seen, rng)
+        data, basis = rows, None
+        if isinstance(rows, np.ndarray) and wider_than_long(rows):
+            data, basis = row_space(rows)
+        inliers, seen = self._inliers(data)
+        found, spectrum, Z, rotation = self._solve(data, inliers, seen, rng, rows)
         if isinstance(inliers, Inliers):
             inliers, seen = without_negative_outliers(inliers, rotation.R @ found.matrix)
-            found, spectrum, Z, rotation = self._solve(rows, inliers, seen, rng)
+            found, spectrum, Z, rotation = self._solve(data, inliers, seen, rng, rows)
+        if basis is not None:  # back to the features
+            found = found._replace(matrix=found.matrix @ basis.T, inverse=basis @ found.inverse)
+            seen = seen._replace(mean=basis @ seen.mean)
 
         mixing = found.inverse @ rotation.R.T
         order = np.argsort(-np.sum(mixing**2, axis=0), kind="stable")
@@ -208,7 +215,7 @@ class BatchNICA(Diagnosable, Estimator):
         self.n_samples_seen_ = rows.shape[0]
         self.n_outliers_ = rows.shape[0] - inliers.shape[0]
         self._warn(rotation)
-        return rows, Z
+        return rows, None if Z.dtype != rows.dtype else Z
 
     def _inliers(self, X: Array | DaskRows) -> tuple[Array | ChunkedRows, Moments]:
         """The rows of X that take part in the fit, and their moments."""
@@ -219,10 +226,20 @@ class BatchNICA(Diagnosable, Estimator):
         return None if self.n_components is None or self.n_components == "auto" else int(self.n_components)
 
     def _solve(
-        self, X: Array | DaskRows, inliers: Array | ChunkedRows, seen: Moments, rng: np.random.RandomState
+        self,
+        X: Array | DaskRows,
+        inliers: Array | ChunkedRows,
+        seen: Moments,
+        rng: np.random.RandomState,
+        given: Array | DaskRows,
     ) -> tuple[Whitening, Spectrum, Any, Rotation]:
-        """The whitening of the inliers, its spectrum, the whitened rows of X (0 for outliers), and their rotation."""
-        found = whitening_or_error(seen, self._given_number(), tol=None, precision=X.dtype)
+        """The whitening of the inliers, its spectrum, the whitened rows of X (0 for outliers), and their rotation.
+
+        `given` is the user's array, of which X may be coordinates.
+        """
+        found = whitening_or_error(
+            seen, self._given_number(), tol=None, precision=given.dtype, n_features=given.shape[1]
+        )
         spectrum = count_sources(found.eigenvalues, seen.n)
         if self.n_components == "auto":
             d = spectrum.n_sources

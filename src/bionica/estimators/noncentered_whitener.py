@@ -20,9 +20,17 @@ Array = npt.NDArray[Any]
 
 
 def whitening_or_error(
-    seen: Moments, n_components: int | None, *, tol: float | None, precision: npt.DTypeLike
+    seen: Moments,
+    n_components: int | None,
+    *,
+    tol: float | None,
+    precision: npt.DTypeLike,
+    n_features: int | None = None,
 ) -> Whitening:
-    """`bionica.offline.whitening.whitening`, with errors that say what to do about overflow or a too low rank."""
+    """`bionica.offline.whitening.whitening`, with errors that say what to do about overflow or a too low rank.
+
+    `n_features` is the number of features of the user's data, if the moments are those of coordinates.
+    """
     if not np.all(np.isfinite(seen.scatter)):
         raise ValueError(
             f"The variance of the data overflows (largest mean {np.abs(seen.mean).max():.3g}). Divide X by a constant first."
@@ -35,8 +43,8 @@ def whitening_or_error(
         )
     if n_components is not None and n_components > found.rank:
         raise ValueError(
-            f"n_components={n_components} exceeds the rank of the data: {seen.n} samples of {len(seen.mean)} features "
-            f"vary in {found.rank} independent direction(s) only. Use n_components=None (keeps {found.rank}), a number up "
+            f"n_components={n_components} exceeds the rank of the data: {seen.n} samples of {n_features or len(seen.mean)} "
+            f"features vary in {found.rank} independent direction(s) only. Use n_components=None (keeps {found.rank}), a number up "
             f"to {found.rank}, or more samples."
         )
     return found

@@ -1,4 +1,5 @@
-"""Noncentered whitening of fewer samples than features, from the (n, n) Gram matrix instead of the (k, k) covariance.
+"""Fewer samples than features: coordinates in the space of the rows, and noncentered whitening from the (n, n) Gram matrix
+instead of the (k, k) covariance.
 
 With X_c = X - <x> (n x k) and X_c X_c' = U L U', the rows of U_d' X_c, made orthonormal, span the leading eigenvectors of the
 covariance. The d x d covariance of X_c along them gives the eigenvectors and the variances again, with the digits that squaring
@@ -62,6 +63,15 @@ def whiten_rows(X: Array, n_components: int | None = None) -> Whitening:
     eigenvalues[:d] = variance
     eigenvalues *= scale * scale
     return Whitening(F, basis, eigenvalues, rank, float(lam[0] / lam[rank - 1]))
+
+
+def row_space(X: Array) -> tuple[Array, Array]:
+    """Return C (n, r) and an orthonormal basis Q (k, r) with X = C Q' and r = min(n, k), in float64.
+
+    Inner products of rows, and so their covariance along any direction of the rows, are those of the rows of C.
+    """
+    Q, R = np.linalg.qr(X.T.astype(np.float64))
+    return np.ascontiguousarray(R.T), Q
 
 
 def largest(X: Array) -> float:
