@@ -196,8 +196,8 @@ def drift(rows):
         lines.append(line | {"EVIDENCE": known, "verdict": "" if good is None else met(good)})
     runs = len({row["seed"] for row in rows})
     note = (
-        f"d = 3. Error of the running outputs over the last tenth of a full turn, {runs} random matrices: median (worst; matrix of "
-        "benchmarks/no_tuning.py, seed 0). EVIDENCE has one matrix and does not say which. Target: the median of StreamingNICA is "
+        f"d = 3. Error of the running outputs over the last tenth of a full turn, {runs} random matrices: median (worst; the "
+        "matrix of seed 0). EVIDENCE has one matrix and does not say which. Target: the median of StreamingNICA is "
         "no larger than that of either network, and no larger than EVIDENCE's error."
     )
     return table("Drift", note, lines)
