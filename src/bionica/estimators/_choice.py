@@ -6,8 +6,9 @@ speaks against it. They are looked at in this order, with the noise that the con
 1. The cone is no solution. It has returned that of nonnegative ICA itself (the noise hides its facets, or the mean was removed),
    two of its sources are the same (correlation beyond 0.95), or it leaves more than ten times as much of the energy of X
    unexplained as BatchNICA, which keeps the leading directions of X (the cone takes what varies alone in a mixture for noise).
-2. There are as many mixtures as sources, so that the noise is only guessed, it is not small, and the sources of the cone are
-   uncorrelated. BatchNICA needs no noise level and is then as good or better.
+2. There are as many mixtures as sources, so that the noise is only guessed; it is large (a fifth of the mean of an output), or
+   larger than 3 % and does not explain the outputs of the cone (discrepancy, see 3); and the sources are uncorrelated. BatchNICA
+   needs no noise level and is then as good or better.
 3. The cone is doubtful: an output is more than twice as negative as the noise explains, or most samples at a facet lie at
    the apex. Then the discrepancies decide. The discrepancy of a fit is the negative energy of an output over what the noise
    explains (`bionica.offline.cone.leakage`, eq. 5), for the worst output. Below 1.65 it is explained and counts as 1.65. The
@@ -37,10 +38,10 @@ _EXPLAINED = float(np.exp(0.5))  # as in `offline.cone.fit.explained`
 _UNTOUCHED = 0.3
 _DOUBTFUL, _HOPELESS = 2.0, 20.0
 _CLEARLY = 1.5
-_SMALL_NOISE = 0.03  # of the mean of an output
+_SMALL_NOISE, _LARGE_NOISE = 0.03, 0.2  # of the mean of an output
 _UNCORRELATED = 0.03  # root mean square correlation, beyond sampling error
 _SAME = 0.95
-_LOST = 10.0  # 24 to 42 for spectrograms at low noise; up to 2.5 where the cone is right
+_LOST, _LEAST_LOST = 10.0, 0.01  # 24 to 42 for spectrograms at low noise; up to 2.5 where the cone is right
 _APEX_SUPPORT, _APEX_ATOM = (
     0.2,
     0.1,
@@ -127,7 +128,7 @@ def choose(batch: Any, cone: Any, X: Array) -> Choice:
     if np.abs(mine.correlations).max(initial=0.0) > _SAME:
         return Choice(batch, "MinimumVolumeCone found the same source twice")
     noisy = bool(fit.cone.wall.variance.any())
-    if noisy and mine.unexplained > _LOST * other.unexplained:
+    if noisy and mine.unexplained > max(_LOST * other.unexplained, _LEAST_LOST):
         return Choice(
             batch,
             f"it leaves {_percent(other.unexplained)} of the energy of the mixtures unexplained, against "
@@ -135,7 +136,8 @@ def choose(batch: Any, cone: Any, X: Array) -> Choice:
         )
     size = float(np.sqrt(np.mean(mine.correlations**2))) if mine.correlations.size else 0.0
     uncorrelated = size < _UNCORRELATED + 2 / np.sqrt(len(X))
-    if uncorrelated and not fit.coordinates.known and fit.cone.noise.max() > _SMALL_NOISE:
+    least = _SMALL_NOISE if mine.discrepancy > _EXPLAINED else _LARGE_NOISE
+    if uncorrelated and not fit.coordinates.known and fit.cone.noise.max() > least:
         return Choice(batch, f"the sources are uncorrelated (root mean square {size:.2g}), and the noise is not known")
     doubt = _doubt(fit.cone, mine) if noisy else ""
     if doubt and not _clearly_better(mine, other):
@@ -187,7 +189,10 @@ def _seen(estimator: Any, cone: Any, X: Array) -> _Seen:
 
 
 def _noise_covariance(W: Array, cone: Any) -> Array:
-    """Covariance of the noise of the outputs W x, with the noise that the cone has found."""
+    """Covariance of the noise of the outputs W x, with the noise that the cone has found.
+
+    If it was found from the outputs (k = d), each has its own variance; an output of W takes that of the most similar one.
+    """
     state = cone._solved()
     at, channels = state.fit.coordinates, state.channels
     W = W * channels.scale
@@ -195,8 +200,10 @@ def _noise_covariance(W: Array, cone: Any) -> Array:
         W = W @ channels.subspace.inverse
     if at.channel_noise.any():
         return np.asarray((W * at.channel_noise**2) @ W.T)
-    V = W @ at.inverse
-    return np.asarray(np.median(state.fit.cone.wall.variance) * (V @ V.T))
+    V, of_cone = W @ at.inverse, state.fit.cone.V
+    similar = np.argmax(np.abs(V @ of_cone.T) / np.linalg.norm(of_cone, axis=1), axis=1)
+    noise = np.sqrt(state.fit.cone.wall.variance[similar])
+    return np.asarray(np.outer(noise, noise) * (V @ V.T))
 
 
 def _percent(share: float) -> str:
