@@ -13,6 +13,7 @@ from bionica.datasets import copula_uniform, mix, random_sources
 from bionica.estimators._diagnosis import EDGES, Diagnosable, diagnose
 from bionica.estimators._diagnosis_closure import closed_sources
 from bionica.estimators.batch_nica import BatchNICA
+from bionica.estimators.interneuron_nica import InterneuronNICA
 from bionica.estimators.minimum_volume_cone import MinimumVolumeCone
 
 T = 4000
@@ -466,3 +467,12 @@ def test_a_cone_with_too_few_outputs_is_not_right(snr_db):
     right, few = (MinimumVolumeCone(d, random_state=0).fit(X).diagnose(X) for d in (4, 3))
     assert right.ok and not right.over_noise < 0.5
     assert "try n_components=4" in few.sentences[0], str(few)
+
+
+def test_local_networks_with_more_mixtures_than_sources():
+    """Their weights may be oblique: what lies outside of the outputs' directions then says nothing about the number of sources."""
+    rng = np.random.default_rng(0)
+    S = random_sources("sparse_uniform", 20_000, 3, rng=rng)
+    X = mix(S, rng.standard_normal((6, 3)), snr_db=30, rng=rng)[0]
+    found = InterneuronNICA(3, precondition="scale", random_state=0).fit(X).diagnose(X)
+    assert found.outside > 0.1 and found.ok, str(found)

@@ -150,6 +150,8 @@ def test_auto_says_which_method_it_kept_and_why(tmp_path):
         assert found["method"] == "MinimumVolumeCone" and why in found["choice"]
         assert found["ok"], found["diagnosis"]
         assert not any("BatchNICA" in note for note in found["notes"])
+    found = json.loads(separate(tmp_path / "0.003.npy", "--json", "--force").stdout)
+    assert found["sources"] == 3 and "sum to a constant" in found["notes"][0]
 
 
 @pytest.mark.parametrize("option", [["--model", "m"], ["--epochs", "2"], ["--horizon", "3000"], ["--follow"]])

@@ -72,6 +72,8 @@ class Separation:
             )
         if not self._resume(reader):
             d = self._count_sources(sample)
+            if o.n_sources is None and o.fixed_method in (None, "cone"):
+                d = self._with_sum(sample, d)
             if n < max(2, d):
                 raise io.InputError(f"{reader.name} has {n} samples: {d} sources need {max(2, d)} at the least")
             # Pixels come row by row: evenly spaced ones are a better sample of an image than a stream of all of them.
@@ -236,6 +238,17 @@ class Separation:
         if d > k:
             raise io.InputError(f"--sources {d} is more than the {k} mixtures: sources can be as many at most")
         return d
+
+    def _with_sum(self, sample: Any, d: int) -> int:
+        """Return d + 1 if that many sources sum to a constant: they vary in d directions, which is what was counted."""
+        from ..estimators._diagnosis_closure import closed_sources
+
+        closed = closed_sources(sample[:: max(1, -(-len(sample) // 1000))].astype(float), d)
+        if closed > d:
+            self.console.note(
+                f"{closed} sources were counted: they sum to a constant, or there is a constant background, which counts as one"
+            )
+        return max(d, closed)
 
     def _resume(self, reader: "Reader") -> bool:
         """Load the network of an earlier run, if --resume asks for it and it exists."""

@@ -66,7 +66,7 @@ class Diagnosis:
         Variance of X along its principal directions, the largest first; of at most 1,000 samples.
     over_noise : float
         Variance of X along the strongest direction outside the span of `mixing_`, over that of the noise that the estimator has
-        found: about 1 if noise is all that is outside; infinite if the estimator looks for no noise.
+        found: about 1 if noise is all that is outside. Infinite if the estimator has found none.
     drift : float or None
         Root mean square change of the linear outputs since `before`, relative to their earlier values, after matching rows.
     histogram : ndarray of shape (n_components, 100)
@@ -241,11 +241,6 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
     every = slice(None, None, -(-n // max(100, min(1000, 4 * _BLOCK // k))))
     x = _finite(safe_indexing(data, index[every]), rows[every])
     outside_of_span, model = x - x @ W.T @ M.T, getattr(estimator, "_diagnosis_model", Model())
-    over_noise = np.inf
-    if model.noise is not None:
-        over_noise = float(
-            _spectrum(outside_of_span / np.maximum(model.noise, 1e-3 * model.noise.max()), k - d).max(initial=0.0)
-        )
     return Diagnosis(
         negativity=float(_ratio(negative.sum(), energy.sum())),
         negativity_per_output=_ratio(negative, energy),
@@ -261,7 +256,7 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         inner=np.linalg.svd(M @ (vectors * np.sqrt(np.maximum(eigenvalues, 0))), compute_uv=False) ** 2,
         outer=_spectrum(outside_of_span, k - d),
         spectrum=_spectrum(x, min(len(x) - 1, k)),
-        over_noise=over_noise,
+        over_noise=_over_noise(outside_of_span, model.noise, k - d),
         drift=None if before is None else _drift(U, U0),
         histogram=np.stack([np.histogram(column, EDGES)[0] / n for column in _ratio(U, u_std).T]),
         n_samples=n,
@@ -279,6 +274,15 @@ def _spectrum(e: Floats, rank: int) -> Floats:
     """Variances of e in its principal directions, less what sampling adds to the largest (Marchenko and Pastur)."""
     values = np.linalg.svd(e - e.mean(axis=0), compute_uv=False)[:rank] ** 2
     return np.asarray(values / (np.sqrt(len(e)) + np.sqrt(rank)) ** 2)
+
+
+def _over_noise(e: Floats, noise: Floats | None, rank: int) -> float:
+    """The largest variance of e in units of the noise; or a tenth of it in units of the median, if that is more."""
+    if noise is None or not rank:
+        return np.inf
+    largest, *others = _spectrum(e / np.maximum(noise, 1e-3 * noise.max()), rank)
+    typical = float(np.median(others)) if others else 1.0
+    return float(max(largest, 0.1 * largest / max(typical, 1e-300)))
 
 
 def _drift(U: Floats, U0: Floats) -> float:

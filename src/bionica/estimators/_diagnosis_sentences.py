@@ -74,7 +74,7 @@ def _problems_without_outliers(found: "Diagnosis") -> Iterator[str]:
         yield _closed(found)
     # A silent output or a duplicate leaves a direction of X unexplained, which says nothing about the number of sources, unless
     # that direction is known not to be noise. Closed sources vary in one direction less than there are sources.
-    count = [] if closed else list(_wrong_count(found))
+    count = [] if closed or found.closed == len(found.inner) else list(_wrong_count(found))
     yield from count if np.isfinite(found.over_noise) and count else surplus or count
     explained = 2 * found.model.negativity
     is_negative = (

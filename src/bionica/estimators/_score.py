@@ -67,8 +67,8 @@ def _predictors(A: Floats) -> list[tuple[Any, Any, Floats]]:
     """For each group of mixtures: its indices, those of the others, and the pseudoinverse of their part of A."""
     k = len(A)
     if k == 1:  # nothing to predict it from: the outputs of the mixture itself
-        return [(np.arange(1), np.arange(1), np.linalg.pinv(A))]
+        return [(np.arange(1), np.arange(1), np.asarray(np.linalg.pinv(A), np.float64))]
     index = np.arange(k)
     groups = [index[first :: min(k, _FOLDS)] for first in range(min(k, _FOLDS))]
     others = [np.setdiff1d(index, group) for group in groups]
-    return [(g, o, np.linalg.pinv(A[o])) for g, o in zip(groups, others, strict=True)]
+    return [(g, o, np.asarray(np.linalg.pinv(A[o]), np.float64)) for g, o in zip(groups, others, strict=True)]
