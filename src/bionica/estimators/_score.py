@@ -42,12 +42,12 @@ class Scored:
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn.model_selection import GridSearchCV
         >>> from bionica import BatchNICA
         >>> rng = np.random.default_rng(0)
         >>> X = rng.exponential(size=(2000, 3)) @ rng.standard_normal((3, 10)) + 0.1 * rng.standard_normal((2000, 10))
-        >>> GridSearchCV(BatchNICA(random_state=0), {"n_components": [1, 2, 3, 4, 5]}).fit(X).best_params_
-        {'n_components': 3}
+        >>> nica = BatchNICA(3, random_state=0).fit(X[:1000])
+        >>> nica.score(X[1000:]) > 0.99
+        True
         """
         self._check_is_fitted()  # type: ignore[attr-defined]
         A = np.asarray(self.mixing_, np.float64)  # type: ignore[attr-defined]
