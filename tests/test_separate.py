@@ -80,14 +80,15 @@ def test_every_format_is_separated_into_its_own_kind(tmp_path, problem, suffix):
     assert left(tmp_path) == [f"x-sources.{suffix}", f"x.{suffix}"]
     Y = read(tmp_path / f"x-sources.{suffix}")
     assert permutation_error(S, Y) < 1e-3
-    assert np.array_equal(Y, bionica.BatchNICA(3, random_state=0).fit(X).transform(X))
-    assert result.stderr == ""
-    assert "3 sources in 4,000 samples of 5 mixtures (BatchNICA" in result.stdout
+    assert np.array_equal(Y, bionica.MinimumVolumeCone(3, random_state=0).fit(X).transform(X))
+    assert result.stderr.startswith("BatchNICA and MinimumVolumeCone were fitted; MinimumVolumeCone was kept: ")
+    assert result.stderr.count("\n") == 1
+    assert "3 sources in 4,000 samples of 5 mixtures (MinimumVolumeCone" in result.stdout
     assert "The fit looks right" in result.stdout
     assert f"x-sources.{suffix}" in result.stdout
 
 
-@pytest.mark.parametrize("method", ["two-compartment", "interneuron", "npca", "nsm", "batch", "streaming"])
+@pytest.mark.parametrize("method", ["two-compartment", "interneuron", "npca", "nsm", "batch", "streaming", "cone"])
 def test_methods_and_json(tmp_path, problem, method):
     S, X = problem
     np.save(tmp_path / "x.npy", X.T)
@@ -126,11 +127,31 @@ def test_large_images_are_separated_by_evenly_spaced_pixels(tmp_path, problem, m
     x = write(tmp_path / "x.tif", X, (50, 80))
     for memory in (2**20, 8 * 5 * 2000):
         monkeypatch.setattr("bionica.cli.separate_run.IN_MEMORY", memory)
-        assert "(BatchNICA" in separate(x, "-o", tmp_path / "y.npy", "--sources", 3, "--force").stdout
+        assert "(MinimumVolumeCone" in separate(x, "-o", tmp_path / "y.npy", "--sources", 3, "--force").stdout
     seen = read(x)
     assert np.array_equal(
-        np.load(tmp_path / "y.npy"), bionica.BatchNICA(3, random_state=0).fit(seen[::2]).transform(seen)
+        np.load(tmp_path / "y.npy"), bionica.MinimumVolumeCone(3, random_state=0).fit(seen[::2]).transform(seen)
     )
+
+
+def test_auto_says_which_method_it_kept_and_why(tmp_path):
+    """Uncorrelated sources in strong noise: BatchNICA, without the warnings of the cone. Abundances: the cone."""
+    rng = np.random.default_rng(0)
+    S = rng.exponential(size=(3000, 3))
+    noisy = S @ rng.standard_normal((3, 3)) + 0.5 * rng.standard_normal((3000, 3))
+    page = tmp_path / "page.html"
+    result = separate(write(tmp_path / "x.npy", noisy), "--sources", 3, "--report", page)
+    assert "BatchNICA was kept: " in result.stderr and "Note: MinimumVolumeCone" not in result.output
+    assert "BatchNICA was kept: " in page.read_text()
+    closed = rng.dirichlet([0.5, 0.5, 0.5], 3000) @ rng.random((3, 10))
+    for noise, why in ((0.003, "MinimumVolumeCone was kept: "), (0.0, "BatchNICA cannot be fitted")):
+        x = write(tmp_path / f"{noise}.npy", closed + noise * rng.standard_normal(closed.shape))
+        found = json.loads(separate(x, "--sources", 3, "--json").stdout)
+        assert found["method"] == "MinimumVolumeCone" and why in found["choice"]
+        assert found["ok"], found["diagnosis"]
+        assert not any("BatchNICA" in note for note in found["notes"])
+    found = json.loads(separate(tmp_path / "0.003.npy", "--json", "--force").stdout)
+    assert found["sources"] == 3 and "sum to a constant" in found["notes"][0]
 
 
 @pytest.mark.parametrize("option", [["--model", "m"], ["--epochs", "2"], ["--horizon", "3000"], ["--follow"]])
@@ -340,7 +361,7 @@ def test_a_pipe_into_a_file_and_a_file_into_a_pipe(tmp_path, problem):
     assert json.loads(result.stderr)["ok"]
     assert np.array_equal(
         np.loadtxt(result.stdout.splitlines(), delimiter=","),
-        bionica.BatchNICA(3, random_state=0).fit(X).transform(X),
+        bionica.MinimumVolumeCone(3, random_state=0).fit(X).transform(X),
     )
 
 

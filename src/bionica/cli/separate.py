@@ -13,8 +13,9 @@ from .separate_summary import in_options
 _INPUT_HELP = """Mixtures: .npy .npz .csv .tsv .parquet .h5 .zarr, a TIFF of several pages, several images of one shape, or -
 for standard input (CSV, or raw numbers with --columns)."""
 _USE_HELP = "Columns that are mixtures, by name or number from 1: red,blue or 2-4,7. By default all but an index."
-_METHOD_HELP = """auto: batch, the offline method, for images and for a file of at most 64 MiB as float64; streaming for all else.
-batch takes 64 MiB of evenly spaced samples of a larger file."""
+_METHOD_HELP = """auto: for images and for a file of at most 64 MiB as float64 the better of batch (uncorrelated sources) and cone
+(sources may be correlated), both fitted offline; streaming for all else. batch takes 64 MiB of evenly spaced samples of a
+larger file."""
 _HORIZON_HELP = "For mixtures that change: remember about N samples. By default all weigh the same."
 _JSON_HELP = """Print the findings as one line of JSON and nothing else: to standard output, or to standard error if the
 sources go to standard output."""
@@ -76,7 +77,8 @@ def separate(
 ) -> None:
     """Find the nonnegative sources of mixtures in files or from a pipe, in bounded memory.
 
-    Images and a file that fits in memory are separated offline, by BatchNICA. A larger file, and one with --model, --epochs or
+    Images and a file that fits in memory are separated offline, by BatchNICA or MinimumVolumeCone: both are fitted, and the one
+    that explains the data better is kept. A larger file, and one with --model, --epochs or
     --horizon, is learned from by StreamingNICA, one sample after the other, and then read once more for its sources.
     A pipe is learned from by StreamingNICA too and answered as it comes: each sample with what was learned before it.
     Nothing needs to be tuned.

@@ -111,11 +111,10 @@ class Options:
         online = self.streaming or self.model is not None or self.epochs > 1 or self.horizon is not None
         return "streaming" if online else None
 
-    def new_network(self, n_sources: int, *, offline: bool = False) -> Any:
-        """Return an unfitted estimator of the chosen method; `offline` says which one is better, if both can be used."""
-        method = self.fixed_method or ("batch" if offline else "streaming")
+    def new_network(self, n_sources: int) -> Any:
+        """Return an unfitted estimator of the chosen method: an online one, if --method does not say which."""
         horizon = {} if self.horizon is None else {"horizon": self.horizon}
-        return estimator_class(method)(n_sources, random_state=self.seed, **horizon)
+        return estimator_class(self.fixed_method or "streaming")(n_sources, random_state=self.seed, **horizon)
 
 
 def open_input(o: Options) -> "Reader":

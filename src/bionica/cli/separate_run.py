@@ -18,7 +18,7 @@ import typer
 from .checkpoint import Saver, input_digest, resume
 from .console import Console, ignore_broken_pipe
 from .separate_options import AUTO, Options, check_files, open_input, output_path
-from .separate_summary import note_input, samples_until_start, summarize
+from .separate_summary import in_options, note_input, samples_until_start, summarize
 
 if TYPE_CHECKING:
     from ..io import Reader
@@ -37,6 +37,7 @@ class Separation:
         self.started = self.saved = time.monotonic()
         self.saver = Saver(options.model) if options.model else None
         self.network: Any = None
+        self.choice: str | None = None  # which of two offline methods was kept, and why
         self.zero = 0  # samples that the network had seen when it began with the input
         self.begins: str | None = None  # digest of the first samples of an input that can be read again
 
@@ -71,24 +72,39 @@ class Separation:
             )
         if not self._resume(reader):
             d = self._count_sources(sample)
+            if o.n_sources is None and o.fixed_method in (None, "cone"):
+                d = self._with_sum(sample, d)
             if n < max(2, d):
                 raise io.InputError(f"{reader.name} has {n} samples: {d} sources need {max(2, d)} at the least")
             # Pixels come row by row: evenly spaced ones are a better sample of an image than a stream of all of them.
-            network = o.new_network(d, offline=len(X) == n or reader.image_shape is not None)
-            if len(X) == n or not hasattr(network, "partial_fit"):
-                network.fit(X)
-            self.network = network
+            if o.fixed_method is None and (len(X) == n or reader.image_shape is not None):
+                self._fit_better(X, d)
+            else:
+                self.network = o.new_network(d)
+                if len(X) == n or not hasattr(self.network, "partial_fit"):
+                    self.network.fit(X)
         if o.horizon is None:
             sample = sample.copy()
         else:
             sample = np.concatenate(list(reader.blocks(max(0, n - self._judged(k)))))
         del X
-        if hasattr(self.network, "partial_fit"):
+        if hasattr(self.network, "partial_fit") and self.choice is None:
             self._learn(reader, n)
             self._check_started(self.network, reader.name)
             self._save(reader)
         files = self._write_sources(reader, self.network.transform(sample[:1]))
-        summarize(self.options, self.console, self.network, reader, sample, files, n=n, started=self.started)
+        summarize(
+            self.options, self.console, self.network, reader, sample, files,
+            n=n, started=self.started, choice=self.choice,
+        )  # fmt: skip
+
+    def _fit_better(self, X: Any, n_sources: int) -> None:
+        """Fit both offline methods and keep the better one."""
+        from ..estimators._choice import fit_better
+
+        with self.console.progress("Fitting", 2) as advance:
+            chosen = fit_better(X, n_sources, self.options.seed, advance)
+        self.network, self.choice = chosen.kept, in_options(str(chosen))
 
     def _learn(self, reader: "Reader", n: int) -> None:
         epochs = self.options.epochs
@@ -222,6 +238,17 @@ class Separation:
         if d > k:
             raise io.InputError(f"--sources {d} is more than the {k} mixtures: sources can be as many at most")
         return d
+
+    def _with_sum(self, sample: Any, d: int) -> int:
+        """Return d + 1 if that many sources sum to a constant: they vary in d directions, which is what was counted."""
+        from ..estimators._diagnosis_closure import closed_sources
+
+        closed = closed_sources(sample[:: max(1, -(-len(sample) // 1000))].astype(float), d)
+        if closed > d:
+            self.console.note(
+                f"{closed} sources were counted: they sum to a constant, or there is a constant background, which counts as one"
+            )
+        return max(d, closed)
 
     def _resume(self, reader: "Reader") -> bool:
         """Load the network of an earlier run, if --resume asks for it and it exists."""

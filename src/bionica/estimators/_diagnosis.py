@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from .._compat.sklearn import safe_indexing
 from . import _diagnosis_sentences as findings
 from ._dask import is_dask
+from ._diagnosis_closure import closed_sources
 from ._diagnosis_outliers import screen
 from ._plots import EDGES, plot_diagnosis
 
@@ -28,14 +29,14 @@ _BLOCK = 1 << 19  # numbers in a block of rows: 4 MiB of float64
 class Model(NamedTuple):
     """What an estimator asks of its outputs, beside that they are nonnegative and often near zero.
 
-    Whether they are uncorrelated and have unit variance; the negativity, and the variance of X along a direction outside of the
-    outputs, that the noise which it has found explains.
+    Whether they are uncorrelated and have unit variance; the negativity that the noise which it has found explains; the standard
+    deviation of that noise in every mixture, or None if it looks for none.
     """
 
     uncorrelated: bool = True
     unit_variance: bool = True
     negativity: float = 0.0
-    outside: float = 0.0
+    noise: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +62,11 @@ class Diagnosis:
         (noise, or sources without an output). The rest is due to outputs that are clipped at zero.
     inner, outer : ndarray
         Variance of X along the principal directions inside and outside the span of `mixing_`, the largest first.
+    spectrum : ndarray
+        Variance of X along its principal directions, the largest first; of at most 1,000 samples.
+    over_noise : float
+        Variance of X along the strongest direction outside the span of `mixing_`, over that of the noise that the estimator has
+        found: about 1 if noise is all that is outside. Infinite if the estimator has found none.
     drift : float or None
         Root mean square change of the linear outputs since `before`, relative to their earlier values, after matching rows.
     histogram : ndarray of shape (n_components, 100)
@@ -72,6 +78,8 @@ class Diagnosis:
         share that they hold. All other numbers are computed without them.
     constant : tuple of int
         Mixtures that have the same value in all samples.
+    closed : int
+        Number of sources, mean included, if they sum to a constant or X has a constant background; otherwise 0.
     changed : bool
         Whether the estimator noticed, while it learned, that the mixing changed (`change_detected_`).
     model : Model
@@ -91,6 +99,8 @@ class Diagnosis:
     outside: float
     inner: Floats
     outer: Floats
+    spectrum: Floats
+    over_noise: float
     drift: float | None
     histogram: Floats
     n_samples: int
@@ -98,6 +108,7 @@ class Diagnosis:
     outliers: NDArray[np.intp]
     outlier_share: float
     constant: tuple[int, ...]
+    closed: int
     changed: bool
     model: Model
 
@@ -229,6 +240,7 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
     eigenvalues, vectors = np.linalg.eigh(u.T @ u / n)
     every = slice(None, None, -(-n // max(100, min(1000, 4 * _BLOCK // k))))
     x = _finite(safe_indexing(data, index[every]), rows[every])
+    outside_of_span, model = x - x @ W.T @ M.T, getattr(estimator, "_diagnosis_model", Model())
     return Diagnosis(
         negativity=float(_ratio(negative.sum(), energy.sum())),
         negativity_per_output=_ratio(negative, energy),
@@ -242,7 +254,9 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         residual=float(_ratio(residual, total)),
         outside=float(_ratio(outside, total)),
         inner=np.linalg.svd(M @ (vectors * np.sqrt(np.maximum(eigenvalues, 0))), compute_uv=False) ** 2,
-        outer=_spectrum(x - x @ W.T @ M.T, k - d),
+        outer=_spectrum(outside_of_span, k - d),
+        spectrum=_spectrum(x, min(len(x) - 1, k)),
+        over_noise=_over_noise(outside_of_span, model.noise, k - d),
         drift=None if before is None else _drift(U, U0),
         histogram=np.stack([np.histogram(column, EDGES)[0] / n for column in _ratio(U, u_std).T]),
         n_samples=n,
@@ -250,8 +264,9 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         outliers=outliers,
         outlier_share=screened.share,
         constant=screened.constant,
+        closed=closed_sources(x, d),
         changed=bool(getattr(estimator, "change_detected_", False)),
-        model=getattr(estimator, "_diagnosis_model", Model()),
+        model=model,
     )
 
 
@@ -259,6 +274,15 @@ def _spectrum(e: Floats, rank: int) -> Floats:
     """Variances of e in its principal directions, less what sampling adds to the largest (Marchenko and Pastur)."""
     values = np.linalg.svd(e - e.mean(axis=0), compute_uv=False)[:rank] ** 2
     return np.asarray(values / (np.sqrt(len(e)) + np.sqrt(rank)) ** 2)
+
+
+def _over_noise(e: Floats, noise: Floats | None, rank: int) -> float:
+    """The largest variance of e in units of the noise; or a tenth of it in units of the median, if that is more."""
+    if noise is None or not rank:
+        return np.inf
+    largest, *others = _spectrum(e / np.maximum(noise, 1e-3 * noise.max()), rank)
+    typical = float(np.median(others)) if others else 1.0
+    return float(max(largest, 0.1 * largest / max(typical, 1e-300)))
 
 
 def _drift(U: Floats, U0: Floats) -> float:

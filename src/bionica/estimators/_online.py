@@ -18,6 +18,7 @@ from ._dask import DaskRows, blocks_of, checked, is_dask, lazily, refuse_dask
 from ._diagnosis import Diagnosable
 from ._one_sample import OneSample
 from ._published import published
+from ._score import Scored
 from ._streaming import Array, Streaming
 
 __all__ = ["Array", "OnlineNICA", "weights"]
@@ -28,7 +29,7 @@ def weights(name: str, doc: str) -> Any:
     return property(lambda network: network._weight(name), doc=doc)
 
 
-class OnlineNICA(OneSample, Diagnosable, Streaming):
+class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
     """Base of the online networks; see the subclasses."""
 
     #: The paper's parameters in each of its settings, and those that are the same in "always"; empty if it is not in the paper.

@@ -21,6 +21,7 @@ from ._dask import DaskRows, map_rows, mapped_inliers, moments_of, validated_row
 from ._diagnosis import Diagnosable
 from ._persistence import Record
 from ._plots import plot_spectrum
+from ._score import Scored
 from .noncentered_whitener import whitening_or_error
 
 Array = npt.NDArray[Any]
@@ -29,7 +30,7 @@ _POOR_FIT = 0.02  # Gaussian data reach 0.03; sources with noise at 10 dB stay b
 _AMBIGUOUS = 0.02
 
 
-class BatchNICA(Diagnosable, Estimator):
+class BatchNICA(Scored, Diagnosable, Estimator):
     """Nonnegative ICA of a NumPy or Dask array: the method to use offline, and to compare the networks with.
 
     The model is x = A s with independent nonnegative sources that are often near zero ("well grounded"). The data are whitened

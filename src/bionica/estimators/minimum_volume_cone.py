@@ -23,6 +23,7 @@ from ._dask import DaskRows, blocks_of, map_rows, validated_rows
 from ._diagnosis import Diagnosable, Model
 from ._exceptions import DivergenceError
 from ._first_block import START_BYTES
+from ._score import Scored
 
 Array = npt.NDArray[Any]
 
@@ -30,7 +31,7 @@ _BLOCK_BYTES = 2**25
 _RANK_ROWS = 20_000  # the rank is looked for in so many rows first
 
 
-class MinimumVolumeCone(InBlocks, Diagnosable):
+class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
     """Nonnegative sources that may be correlated: concentrations, abundances, spectra, images.
 
     The model is x = A s + noise with nonnegative sources that are at times near zero, each in samples in which the others vary.
@@ -337,8 +338,10 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
         cone, scale = state.fit.cone, state.channels.scale
         explained = cone.expected_rho / np.maximum(cone.rho, cone.expected_rho)
         negativity = state.negativity * float(explained.min()) if cone.noise.any() else 0.0
-        outside = (scale * float(state.fit.coordinates.channel_noise.max())) ** 2
-        return Model(False, self.normalize == "variance", negativity, outside)
+        noise = scale * state.fit.coordinates.channel_noise
+        if state.channels.subspace is not None:  # the noise of the directions of the subspace is not that of mixtures
+            noise = np.full(self.n_features_in_, noise.max())
+        return Model(False, self.normalize == "variance", negativity, noise if noise.any() else None)
 
     def _transform(self, X: npt.ArrayLike) -> Any:
         W = self._readout().components

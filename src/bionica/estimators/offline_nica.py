@@ -20,11 +20,12 @@ from ._diagnosis import Diagnosable
 from ._exceptions import DivergenceError, check_finite
 from ._initial_weights import orthonormal_rows
 from ._persistence import Record
+from ._score import Scored
 
 Array = NDArray[Any]
 
 
-class OfflineNICA(Diagnosable, Estimator):
+class OfflineNICA(Scored, Diagnosable, Estimator):
     """The paper's two networks in the offline setting: gradient descent-ascent on L_1 or L_2 with all the data (section 4).
 
     For studying the objectives and the limits of the online networks. `BatchNICA` finds the sources faster and more accurately.
