@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,17 @@ from numpy.typing import NDArray
 
 from .. import datasets
 from ..estimators._exceptions import check_finite
-from .plan_checks import PlanError, check_choice, check_integer, check_keys, check_mapping, check_name, check_number
+from .memory import MOST_BYTES, in_words
+from .plan_checks import (
+    PlanError,
+    check_choice,
+    check_integer,
+    check_keys,
+    check_mapping,
+    check_name,
+    check_number,
+    shown,
+)
 
 Array = NDArray[Any]
 
@@ -82,6 +92,16 @@ class Data:
         """Number of samples of a run, in all presentations."""
         return self.T * self.epochs
 
+    @property
+    def n_bytes(self) -> int:
+        """About how many bytes of memory a run takes: sources, mixtures, outputs, and weights.
+
+        Sources and mixtures are there twice while they are made. A file that is read in its order stays on disk.
+        """
+        on_disk = self.kind == "file" and self.epochs == 1 and not self.shuffle
+        columns = max(1, self.d) if on_disk else 3 * self.d + 2 * self.k
+        return 8 * (self.n_samples * columns + 2 * self.d * (self.d + self.k))
+
     @cached_property
     def identity(self) -> str:
         """What results depend on, as text. The name and the place of the files are left out."""
@@ -104,10 +124,10 @@ class Data:
         epochs = check_integer(given.get("epochs", 1), f"{where}.epochs", 1)
         shuffle = given.get("shuffle", kind == "images")
         if not isinstance(shuffle, bool):
-            raise PlanError(f"{where}.shuffle = {shuffle!r}: give true or false")
-        seed = None if given.get("seed") is None else check_integer(given["seed"], f"{where}.seed", 0)
+            raise PlanError(f"{where}.shuffle = {shown(shuffle)}: give true or false")
+        seed = None if given.get("seed") is None else check_integer(given["seed"], f"{where}.seed", 0, 2**32 - 1)
         name = check_name(given.get("name", made.name), f"{where}.name")
-        return replace(made, name=name, epochs=epochs, shuffle=shuffle, seed=seed)
+        return _of_possible_size(replace(made, name=name, epochs=epochs, shuffle=shuffle, seed=seed), where)
 
     def seed_of(self, seed: int) -> int:
         """Return the seed of the data of a run: its own, if it has one."""
@@ -166,6 +186,7 @@ def _drawn(given: Mapping[str, Any], where: str, folder: Path) -> Data:
     made = _mixed(given, where, Data(f"{kind}-d{d}", kind, d, d, T), "random")
     if kind == "odors":
         made = replace(made, k=check_integer(given.get("n_mixtures", max(21, d)), f"{where}.n_mixtures", d))
+    made = _of_possible_size(made, where)
     if kind == "copula_uniform":
         rho, df = check_number(given["rho"], f"{where}.rho"), check_number(given.get("df", 4.0), f"{where}.df")
         with _named(where):
@@ -174,10 +195,18 @@ def _drawn(given: Mapping[str, Any], where: str, folder: Path) -> Data:
     return made
 
 
+def _of_possible_size(data: Data, where: str) -> Data:
+    if data.n_bytes > MOST_BYTES:
+        sizes = f"T = {shown(data.T)}, epochs = {shown(data.epochs)}, d = {shown(data.d)} and {shown(data.k)} mixtures"
+        need = f"a run takes {in_words(data.n_bytes)} of memory, and {in_words(MOST_BYTES)} are the most"
+        raise PlanError(f"{where} has {sizes}: {need}; use fewer samples, epochs, sources or mixtures")
+    return data
+
+
 def _images(given: Mapping[str, Any], where: str, folder: Path) -> Data:
     names = given.get("names")
     if names is not None and not (isinstance(names, list | tuple) and all(isinstance(n, str) for n in names)):
-        raise PlanError(f"{where}.names = {names!r}: give a list of names")
+        raise PlanError(f"{where}.names = {shown(names)}: give a list of names")
     names = None if names is None else tuple(names)
     path = None if given.get("path") is None else _path(given, "path", where, folder)
     with _named(where):
@@ -194,21 +223,24 @@ def _mixed(given: Mapping[str, Any], where: str, made: Data, default: str) -> Da
         check_choice(mixing, (*_PAPER, "random"), f"{where}.mixing")
     else:
         try:
-            mixing = tuple(tuple(map(float, row)) for row in mixing)
-            valid = bool(mixing and mixing[0]) and bool(np.isfinite(np.array(mixing)).all())
-        except (TypeError, ValueError):
+            rows = tuple(tuple(map(float, row)) for row in mixing)
+            valid = bool(rows and rows[0]) and bool(np.isfinite(np.array(rows)).all())
+        except (TypeError, ValueError, OverflowError):
             valid = False
         if not valid:
-            given_mixing, choices = given["mixing"], ", ".join(_PAPER)
-            raise PlanError(f"{where}.mixing = {given_mixing!r}: give a matrix of numbers, or one of {choices}, random")
+            choices = f"give a matrix of numbers, or one of {', '.join(_PAPER)}, random"
+            raise PlanError(f"{where}.mixing = {shown(mixing)}: {choices}")
+        mixing = rows
     A = _matrix(mixing)
     if A is not None and A.shape[1] != made.d:
-        raise PlanError(f"{where}.mixing = {mixing!r} mixes {A.shape[1]} sources and there are d = {made.d}")
+        raise PlanError(f"{where}.mixing = {shown(mixing)} mixes {A.shape[1]} sources and there are d = {made.d}")
     k = made.d if A is None else len(A)
     if "n_mixtures" in given and A is None:
         k = check_integer(given["n_mixtures"], f"{where}.n_mixtures", made.d)
     elif given.get("n_mixtures", k) != k:
-        raise PlanError(f"{where}.n_mixtures = {given['n_mixtures']!r} and mixing has {k} rows: leave n_mixtures out")
+        raise PlanError(
+            f"{where}.n_mixtures = {shown(given['n_mixtures'])} and mixing has {k} rows: leave n_mixtures out"
+        )
     snr_db = None if given.get("snr_db") is None else check_number(given["snr_db"], f"{where}.snr_db")
     return replace(made, mixing=mixing, k=k, snr_db=snr_db)
 
@@ -228,16 +260,30 @@ def _files(given: Mapping[str, Any], where: str, folder: Path) -> Data:
 
 
 def _path(given: Mapping[str, Any], key: str, where: str, folder: Path) -> str:
-    path = folder / Path(str(given[key])).expanduser()
-    if not isinstance(given[key], str) or not path.exists():
-        raise PlanError(f"{where}.{key} = {given[key]!r}: there is no {path}; paths are relative to the plan")
+    start = f"{where}.{key} = {shown(given[key])}"
+    if not isinstance(given[key], str):
+        raise PlanError(f"{start}: give the path of a file as a word")
+    path = folder / given[key]
+    with suppress(RuntimeError):  # there is no user of that name
+        path = folder / Path(given[key]).expanduser()
+    there = False
+    with suppress(OSError):  # a name that is too long
+        there = path.exists()
+    if not there:
+        raise PlanError(f"{start}: there is no {shown(str(path))}; paths are relative to the plan")
+    if not (path.is_file() or (path.is_dir() and key == "path")):
+        raise PlanError(f"{start} is not a file: give the path of a file")
     return str(path.resolve())
 
 
 def _load(path: str | None) -> Array:
+    """Map a .npy file into memory: neither pickles nor archives are opened."""
     assert path is not None
-    array = np.load(path, mmap_mode="r")
-    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.size == 0 or array.dtype.kind not in "biuf":
+    try:
+        array = np.lib.format.open_memmap(path, mode="r")
+    except (ValueError, ArithmeticError, MemoryError, RecursionError, TypeError) as error:
+        raise ValueError(f"{path} is no .npy file: {error}") from error
+    if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "biuf":
         raise ValueError(f"{path} is no .npy file of a matrix of real numbers, a row for each sample")
     return array
 

@@ -1,7 +1,7 @@
 """One case: its estimator over all its samples, and the errors of its outputs."""
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -12,10 +12,16 @@ from .data import LoadedData
 from .estimator_names import is_online
 from .journal import Outcome, outcome_of
 from .running_error import add_outputs, new_sums
+from .stoppable import in_thread
 
 
 def run_in_order(cases: Sequence[Case]) -> Generator[Outcome, None, None]:
-    """Run cases one after the other in this process; neighbours on the same data share the arrays."""
+    """Run cases one after the other in a thread of this process; closing the generator stops it."""
+    yield from in_thread(_outcomes(cases))
+
+
+def _outcomes(cases: Sequence[Case]) -> Iterator[Outcome]:
+    """Run cases; neighbours on the same data share the arrays."""
     for _, group in groupby(cases, key=lambda case: case.data_key):
         data = None
         for case in group:

@@ -4,8 +4,11 @@ Cases travel in batches that share their data. A worker makes the data itself (f
 and runs its batch in order. The first batches are the largest, so that all workers finish at about the same time.
 """
 
+import os
 import signal
 import sys
+import threading
+import time
 import warnings
 from collections.abc import Generator, Sequence
 from concurrent.futures import BrokenExecutor
@@ -17,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .cases import Case
 from .data import Data, LoadedData
-from .estimator_names import check_importable, find_estimator, is_online
+from .estimator_names import check_importable, find_estimator, is_online, parameter_defaults
 from .journal import Outcome
 from .run_case import run_case
 
@@ -118,6 +121,8 @@ def compile_networks(cases: Sequence[Case]) -> None:
         d = min(case.parameters().get("n_components", 3), 50)
         few = Data("compile", "sparse_uniform", d, d, 100 + 24 * d)  # enough for a natural network to start
         params = tuple(item for item in case.params if item[0] != "n_components")
+        if "settle_steps" in parameter_defaults(find_estimator(case.network)):
+            params = (*params, ("settle_steps", 1))  # results do not matter, and neurons need not settle
         run_case(replace(case, data=few, params=params, times=(few.T,)), few.load(0, case.dtype))
 
 
@@ -125,7 +130,15 @@ def _start_worker(*versions: str) -> None:
     """Prepare a worker process.
 
     The table counts samples that did not settle, so nobody is warned of them. A terminal sends Ctrl-C to the workers too: this
-    process ends them, and they would only print tracebacks.
+    process ends them, and they would only print tracebacks. If this process is killed, they end too.
     """
     warnings.simplefilter("ignore", ConvergenceWarning)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent has ended, even in the middle of a case."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
