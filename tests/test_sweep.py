@@ -20,7 +20,7 @@ from bionica import BatchNICA, DivergenceError, NoncenteredWhitener, Nonnegative
 from bionica.cli import app
 from bionica.datasets import mix, natural_images, paper_mixing, sparse_uniform
 from bionica.paper import paper_grid
-from bionica.sweep import Plan, PlanError, WorkerDiedError, run_processes
+from bionica.sweep import Plan, PlanError, WorkerDiedError, run_dask, run_processes
 from bionica.sweep.data import Data
 from bionica.sweep.estimator_names import find_estimator
 from bionica.sweep.running_error import add_outputs, error_times, errors_of, new_sums
@@ -115,7 +115,7 @@ def test_a_dask_cluster_gives_the_same_rows(tmp_path):
 
 def test_nobody_at_the_scheduler(monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr(run_processes, "SCHEDULER_TIMEOUT", "0.2s")
+    monkeypatch.setattr(run_dask, "SCHEDULER_TIMEOUT", 0.2)
     with pytest.raises(ValueError, match=r"scheduler='tcp://127.0.0.1:9' does not answer: start one"):
         sweep.run(body(), scheduler="tcp://127.0.0.1:9")
 

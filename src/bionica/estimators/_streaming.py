@@ -33,8 +33,8 @@ _BLOCK_BYTES = 2**22
 _BLOCK_ROWS = 2**15
 #: Multiplications of a block at most, about 1 s: Python sees Ctrl-C between blocks.
 _BLOCK_WORK = 10**9
-#: Steps of the exact settling of a sample, far more than it takes.
-_MOST_PIVOTS = 100
+#: Steps of the exact settling of a sample, more than it usually takes.
+_MOST_PIVOTS = 20
 _NO_RATES = np.empty((0, 1))
 
 
@@ -136,7 +136,7 @@ class Streaming(Estimator):
             raise self._divergence(sample, float(np.abs(block).max()), learn) from None
 
     def _blocks(self, n: int, k: int, d: int, least: int = 1) -> Iterable[tuple[int, int]]:
-        steps = self.settle_steps if self.dynamics == "gradient" else _MOST_PIVOTS
+        steps = self.settle_steps if getattr(self, "dynamics", "exact") == "gradient" else _MOST_PIVOTS
         rows = max(least, min(_BLOCK_ROWS, _BLOCK_BYTES // (8 * k), _BLOCK_WORK // (2 * d * d * int(steps))))
         blocks = [(start, min(start + rows, n)) for start in range(0, n, rows)]
         if not self.verbose or len(blocks) == 1:

@@ -241,7 +241,7 @@ def _mixed(given: Mapping[str, Any], where: str, made: Data, default: str) -> Da
         raise PlanError(
             f"{where}.n_mixtures = {shown(given['n_mixtures'])} and mixing has {k} rows: leave n_mixtures out"
         )
-    snr_db = None if given.get("snr_db") is None else check_number(given["snr_db"], f"{where}.snr_db")
+    snr_db = None if given.get("snr_db") is None else check_number(given["snr_db"], f"{where}.snr_db", 1000)
     return replace(made, mixing=mixing, k=k, snr_db=snr_db)
 
 

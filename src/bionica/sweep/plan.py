@@ -66,7 +66,9 @@ class Plan:
             raise PlanError(f"{path} has more than {LARGEST_FILE:,} bytes, so it is no plan: give a TOML file")
         try:
             body = tomllib.loads(content.decode())
-        except (ValueError, RecursionError) as error:
+        except RecursionError as error:
+            raise PlanError(f"{path} is no plan: its tables or lists are nested too deeply") from error
+        except ValueError as error:
             raise PlanError(f"{path} is not TOML: {error}") from error
         return cls.from_dict(body, Path(path).parent)
 

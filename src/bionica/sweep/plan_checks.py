@@ -73,12 +73,14 @@ def check_integer(value: Any, where: str, least: int, most: int | None = None) -
     return int(value)
 
 
-def check_number(value: Any, where: str) -> float:
-    """Return `value` if it is a finite number."""
+def check_number(value: Any, where: str, most: float = inf) -> float:
+    """Return `value` if it is a finite number, of magnitude `most` or less."""
     try:
         number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else nan
     except OverflowError:
         number = inf
     if not isfinite(number):
         raise PlanError(f"{where} = {shown(value)}: give a finite number")
+    if abs(number) > most:
+        raise PlanError(f"{where} = {shown(value)}: give a number from {-most:g} to {most:g}")
     return number

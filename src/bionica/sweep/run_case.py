@@ -32,15 +32,15 @@ def _outcomes(cases: Sequence[Case]) -> Iterator[Outcome]:
 def run_case(case: Case, data: LoadedData) -> Outcome:
     """Run one case; a setting that diverges or that the estimator refuses is an outcome too."""
     started = time.perf_counter()
-    model, X = case.start(data)
     d = data.S.shape[1]
     try:
         with np.errstate(all="ignore"):  # the status tells that a setting diverged
+            model, X = case.start(data)
             Y = model.partial_fit_transform(X) if is_online(model) else model.fit_transform(X, data.S)
         if d not in (0, Y.shape[1]):
             raise ValueError(f"{type(model).__name__} gives {Y.shape[1]} outputs for {d} sources: set its n_components")
-    except (DivergenceError, ValueError) as error:
-        # A ValueError is a learning rate above what the rule allows: the plan has refused everything else.
+    except (ArithmeticError, ValueError) as error:
+        # Values that the rule refuses, for example a learning rate above what it allows, or that overflow.
         status = f"diverged at sample {error.sample}" if isinstance(error, DivergenceError) else str(error)
         return outcome_of(case, 0, time.perf_counter() - started, status=status)
     sums = new_sums(case.times, d)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from . import run_cuda, run_processes
+from . import run_cuda, run_dask, run_processes
 from .cases import Case
 from .journal import Journal, Outcome
 from .memory import in_words, memory_of_machine
@@ -160,7 +160,7 @@ def choose_engine(
     if n_jobs == 0:
         raise ValueError("n_jobs=0 runs nothing: give a number of processes, or -1 for one per core")
     if scheduler is not None:
-        return Engine(f"Dask at {scheduler}", lambda cases: run_processes.run_dask(cases, scheduler))
+        return Engine(f"Dask at {scheduler}", lambda cases: run_dask.run_dask(cases, scheduler))
     workers = min(n_jobs if n_jobs > 0 else int(effective_n_jobs(n_jobs)), max(1, len(cases)))
     workers = _within_memory(cases, workers, given=n_jobs > 0)
     if workers == 1 or (n_jobs < 0 and sum(case.cost for case in cases) < SMALL_SWEEP):
