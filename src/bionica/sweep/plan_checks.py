@@ -5,6 +5,7 @@ A plan may come from somebody else: values of any type, size and depth end in a 
 
 import difflib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from math import inf, isfinite, nan
 from numbers import Integral, Real
 from typing import Any
@@ -68,17 +69,17 @@ def check_integer(value: Any, where: str, least: int, most: int | None = None) -
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise PlanError(f"{where} = {shown(value)}: give a whole number, {least} or more")
-    if most is not None and value > most:
+    if most is not None and int(value) > most:
         raise PlanError(f"{where} = {shown(value)}: give {most:,} at most")
     return int(value)
 
 
 def check_number(value: Any, where: str, most: float = inf) -> float:
     """Return `value` if it is a finite number, of magnitude `most` or less."""
-    try:
-        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else nan
-    except OverflowError:
-        number = inf
+    number = nan
+    if not isinstance(value, bool) and isinstance(value, Real):
+        with suppress(OverflowError):
+            number = float(value)
     if not isfinite(number):
         raise PlanError(f"{where} = {shown(value)}: give a finite number")
     if abs(number) > most:

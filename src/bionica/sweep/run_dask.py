@@ -17,8 +17,9 @@ SCHEDULER_TIMEOUT, WORKERS_TIMEOUT, END_TIMEOUT = 10.0, 30.0, 3.0
 #: Seconds between looks for results, and for workers.
 _LOOK, _LOOK_FOR_WORKERS = 0.02, 1.0
 
-#: On a worker: the threads that run batches of each sweep.
+#: On a worker: the threads that run batches of each sweep, and the sweeps that have ended.
 _RUNNING: dict[str, set[int]] = {}
+_STOPPED: set[str] = set()
 _LOCK = threading.Lock()
 
 
@@ -120,12 +121,14 @@ def run_named(batch: list[Case], sweep: str) -> list[Outcome]:
     me = threading.get_ident()
     try:
         with _LOCK:
+            if sweep in _STOPPED:
+                return []
             _RUNNING.setdefault(sweep, set()).add(me)
         try:
             return run_batch(batch)
         finally:
             with _LOCK:
-                _RUNNING.get(sweep, set()).discard(me)
+                _RUNNING[sweep].discard(me)
     except Stopped:
         return []
 
@@ -133,5 +136,6 @@ def run_named(batch: list[Case], sweep: str) -> list[Outcome]:
 def stop_named(sweep: str) -> None:
     """End the batches of a sweep on this worker, each after its block of samples."""
     with _LOCK:
-        for thread in _RUNNING.pop(sweep, ()):
+        _STOPPED.add(sweep)
+        for thread in _RUNNING.get(sweep, ()):
             stop(thread)
