@@ -550,9 +550,7 @@ def test_a_torn_line_is_run_again_and_a_damaged_one_too(tmp_path):
     text[2] = "\0" * 40
     (tmp_path / "journal.jsonl").write_text("\n".join(text)[:-30])
     again = []
-    with pytest.warns(
-        UserWarning, match=r"2 damaged lines of .*journal\.jsonl were ignored; their cases were run again"
-    ):
+    with pytest.warns(UserWarning, match=r"ignored 2 damaged lines of .*journal\.jsonl, and ran their cases again"):
         second = sweep.run(body(), tmp_path, progress=lambda done, total: again.append(done))
     assert again == [7, 8]
     assert without_times(second) == without_times(first)

@@ -1,9 +1,8 @@
 """The data of a plan: the entries of `[[data]]`, and the sources and mixtures that they describe."""
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from .. import datasets
 from ..estimators._exceptions import check_finite
+from .data_files import digest_of, load_matrix, path_of
 from .memory import MOST_BYTES, in_words
 from .plan_checks import (
     PlanError,
@@ -138,8 +138,8 @@ class Data:
         seed = self.seed_of(seed)
         order = self.order(seed)
         if self.kind == "file":
-            X = _load(self.mixtures)
-            S = np.empty((len(X), 0)) if self.sources is None else _load(self.sources)
+            X = load_matrix(self.mixtures)
+            S = np.empty((len(X), 0)) if self.sources is None else load_matrix(self.sources)
             if order is not None:
                 S, X = S[order], X[order]
         else:
@@ -208,10 +208,10 @@ def _images(given: Mapping[str, Any], where: str, folder: Path) -> Data:
     if names is not None and not (isinstance(names, list | tuple) and all(isinstance(n, str) for n in names)):
         raise PlanError(f"{where}.names = {shown(names)}: give a list of names")
     names = None if names is None else tuple(names)
-    path = None if given.get("path") is None else _path(given, "path", where, folder)
+    path = None if given.get("path") is None else path_of(given, "path", where, folder)
     with _named(where):
         T, d = datasets.natural_images(path, names=names).shape
-    digest = "" if path is None else _digest(path)
+    digest = "" if path is None else digest_of(path)
     made = Data("images", "images", d, d, T, path=path, names=names, digest=digest)
     return _mixed(given, where, made, "images" if d == 3 else "random")
 
@@ -248,44 +248,15 @@ def _mixed(given: Mapping[str, Any], where: str, made: Data, default: str) -> Da
 def _files(given: Mapping[str, Any], where: str, folder: Path) -> Data:
     if "mixtures" not in given:
         raise PlanError(f"{where}.mixtures is missing: name the .npy file of the mixtures, (n_samples, n_mixtures)")
-    paths: dict[str, Any] = {key: _path(given, key, where, folder) for key in KEYS["file"] if key in given}
+    paths: dict[str, Any] = {key: path_of(given, key, where, folder) for key in KEYS["file"] if key in given}
     with _named(where):
-        X, *known = (_load(path) for path in paths.values())
+        X, *known = (load_matrix(path) for path in paths.values())
     d = known[0].shape[1] if known else 0
     if d > X.shape[1] or any(len(S) != len(X) for S in known):
         rule = "rows are samples and must be as many, and sources can be as many as mixtures at most"
         raise PlanError(f"{where}.sources has shape {known[0].shape} and mixtures {X.shape}: {rule}")
-    digest = "".join(map(_digest, paths.values()))
+    digest = "".join(map(digest_of, paths.values()))
     return Data(Path(paths["mixtures"]).stem, "file", d, X.shape[1], len(X), digest=digest, **paths)
-
-
-def _path(given: Mapping[str, Any], key: str, where: str, folder: Path) -> str:
-    start = f"{where}.{key} = {shown(given[key])}"
-    if not isinstance(given[key], str):
-        raise PlanError(f"{start}: give the path of a file as a word")
-    path = folder / given[key]
-    with suppress(RuntimeError):  # there is no user of that name
-        path = folder / Path(given[key]).expanduser()
-    there = False
-    with suppress(OSError):  # a name that is too long
-        there = path.exists()
-    if not there:
-        raise PlanError(f"{start}: there is no {shown(str(path))}; paths are relative to the plan")
-    if not (path.is_file() or (path.is_dir() and key == "path")):
-        raise PlanError(f"{start} is not a file: give the path of a file")
-    return str(path.resolve())
-
-
-def _load(path: str | None) -> Array:
-    """Map a .npy file into memory: neither pickles nor archives are opened."""
-    assert path is not None
-    try:
-        array = np.lib.format.open_memmap(path, mode="r")
-    except (ValueError, ArithmeticError, MemoryError, RecursionError, TypeError) as error:
-        raise ValueError(f"{path} is no .npy file: {error}") from error
-    if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "biuf":
-        raise ValueError(f"{path} is no .npy file of a matrix of real numbers, a row for each sample")
-    return array
 
 
 @contextmanager
@@ -295,12 +266,3 @@ def _named(where: str) -> Iterator[None]:
         yield
     except (OSError, ValueError, TypeError) as error:
         raise PlanError(f"{where}: {error}") from error
-
-
-def _digest(path: str) -> str:
-    """Digest of a file, or of every file of a folder."""
-    total = hashlib.sha256()
-    for file in sorted(f for f in Path(path).iterdir() if f.is_file()) if Path(path).is_dir() else [Path(path)]:
-        with file.open("rb") as handle:
-            total.update(hashlib.file_digest(handle, "sha256").digest())
-    return total.hexdigest()[:16]

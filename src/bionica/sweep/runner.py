@@ -126,13 +126,11 @@ class Sweep:
         if self.journal and len(table):
             table.write(self.journal.folder / "results")
         if self.journal and self.journal.damaged:
-            n, run_again = self.journal.damaged, "; their cases were run again" if self.missing else ""
-            lines = (
-                f"1 damaged line of {self.journal.path} was"
-                if n == 1
-                else f"{n:,} damaged lines of {self.journal.path} were"
-            )
-            warnings.warn(f"{lines} ignored{run_again}", stacklevel=4)
+            n = self.journal.damaged
+            lines = "1 damaged line" if n == 1 else f"{n:,} damaged lines"
+            cases = "its case" if n == 1 else "their cases"
+            again = f", and ran {cases} again" if self.missing else ""
+            warnings.warn(f"ignored {lines} of {self.journal.path}{again}", stacklevel=4)
         return table
 
 
