@@ -31,6 +31,10 @@ Array = NDArray[Any]
 
 _BLOCK_BYTES = 2**22
 _BLOCK_ROWS = 2**15
+#: Multiplications of a block at most, about 1 s: Python sees Ctrl-C between blocks.
+_BLOCK_WORK = 10**9
+#: Steps of the exact settling of a sample, more than it usually takes.
+_MOST_PIVOTS = 20
 _NO_RATES = np.empty((0, 1))
 
 
@@ -94,7 +98,7 @@ class Streaming(Estimator):
                 "from scratch, or restore the parameters that were changed (precondition)"
             )
         least = blocks.rows(k, state.fired.size, dtype.itemsize) if blocks.suits(rule, state, n, k) else 1
-        for start, stop in self._blocks(n, k, least):
+        for start, stop in self._blocks(n, k, state.fired.size, least):
             in_blocks = blocks.suits(rule, state, stop - start, k)
             block = X[start:stop] if order is None else X[order[start:stop]]
             # Arrays that are not writable or not aligned are copied: the loop is compiled for one type.
@@ -131,8 +135,9 @@ class Streaming(Estimator):
             sample = error.sample + (t if learn else first)
             raise self._divergence(sample, float(np.abs(block).max()), learn) from None
 
-    def _blocks(self, n: int, k: int, least: int = 1) -> Iterable[tuple[int, int]]:
-        rows = max(least, min(_BLOCK_ROWS, _BLOCK_BYTES // (8 * k)))
+    def _blocks(self, n: int, k: int, d: int, least: int = 1) -> Iterable[tuple[int, int]]:
+        steps = self.settle_steps if getattr(self, "dynamics", "exact") == "gradient" else _MOST_PIVOTS
+        rows = max(least, min(_BLOCK_ROWS, _BLOCK_BYTES // (8 * k), _BLOCK_WORK // (2 * d * d * int(steps))))
         blocks = [(start, min(start + rows, n)) for start in range(0, n, rows)]
         if not self.verbose or len(blocks) == 1:
             return blocks
