@@ -119,6 +119,19 @@ def test_channel_noise_is_found():
     np.testing.assert_allclose(channel_noise(X.T @ X / len(X), 3, len(X)), D, rtol=0.25)
 
 
+def test_no_channel_looks_noiseless_if_more_than_noise_is_left_out():
+    """Interference between sources is not independent noise of channels; factor analysis finds 1 % of the noise in a channel."""
+    rng = np.random.default_rng(0)
+    S = rng.exponential(size=(3000, 3)) * (rng.random((3000, 3)) < 0.3)
+    A = np.exp(-0.5 * ((np.arange(40) - np.array([[10], [20], [30]])) / 2) ** 2)
+    interference = 0.3 * rng.standard_normal((3000, 3)) * np.sqrt(S[:, [0, 0, 1]] * S[:, [1, 2, 2]])
+    error = interference @ rng.standard_normal((3, 40)) * np.sqrt(A.sum(axis=0)) + 0.03 * rng.standard_normal(
+        (3000, 40)
+    )
+    X = S @ A + error
+    assert np.min(channel_noise(X.T @ X / 3000, 3, 3000) / np.mean(error**2, axis=0)) > 0.2
+
+
 def test_successive_projection_finds_pure_samples():
     rng = np.random.default_rng(0)
     S = np.vstack([np.eye(4), rng.dirichlet(np.ones(4), 500)])
@@ -202,6 +215,23 @@ def test_abundances_that_sum_to_one(alpha):
     assert worst_correlation(S, Y) > 0.999
     np.testing.assert_allclose((X @ cone.components_.T).sum(axis=1), 1, atol=0.05)
     np.testing.assert_allclose(Y.max(axis=0), S.max(), rtol=0.15)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_channels_of_little_more_than_noise_do_not_distract(seed):
+    """Spectral lines in a few of 100 channels, and weak clicks in all: small channels are not scaled to the size of the lines."""
+    rng = np.random.default_rng(seed)
+    S = rng.exponential(size=(3000, 4)) * (rng.random((3000, 4)) < 0.3)
+    A = np.exp(-0.5 * ((np.arange(100) - np.array([[12], [20], [28], [36]])) / 1.2) ** 2)
+    X = S @ A + 0.01 * rng.exponential(size=(3000, 1)) * (rng.random((3000, 1)) < 0.05)
+    X += 10 ** (-40 / 20) * np.sqrt(np.mean(X**2)) * rng.standard_normal(X.shape)
+    assert worst_correlation(S, fitted(X, 4).transform(X)) > 0.999
+
+
+def test_units_of_the_mixtures_do_not_matter_with_noise():
+    S, X, _ = problem("copula0.5", 10_000, 5, 7, 30)
+    units = np.geomspace(1e-2, 1e2, 7)
+    assert sinr(S, fitted(X * units, 5).transform(X * units)) > sinr(S, fitted(X, 5).transform(X)) - 0.5
 
 
 def test_counts():
