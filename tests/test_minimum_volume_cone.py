@@ -17,6 +17,7 @@ from bionica.offline.cone.leakage import leakage
 from bionica.offline.cone.linear_programs import tighten
 from bionica.offline.cone.objective import Facets, Wall, inverse_curvature, minimise, value_and_gradient
 from bionica.offline.cone.starts import successive_projection
+from bionica.offline.cone.uncertain_noise import corrected, uncertainty
 from conftest import mixtures
 
 
@@ -132,6 +133,19 @@ def test_no_channel_looks_noiseless_if_more_than_noise_is_left_out():
     assert np.min(channel_noise(X.T @ X / 3000, 3, 3000) / np.mean(error**2, axis=0)) > 0.2
 
 
+def test_uncertain_noise_of_channels_follows_the_noise_of_outputs():
+    """Three outputs that are sums of four channels; their exact noise and a wide prior give D back where outputs show it."""
+    rng = np.random.default_rng(0)
+    P, D = rng.standard_normal((3, 4)), np.array([0.1, 1.0, 3.0, 0.5])
+    first = np.ones(4)
+    found, C = first, np.eye(4)
+    for _ in range(20):
+        following, _ = corrected(P, found, first, C, P**2 @ D, np.full(3, 1e9))
+        found = np.sqrt(found * following)
+    assert uncertainty(P, first, C) > 0.5
+    np.testing.assert_allclose(P**2 @ found, P**2 @ D, rtol=0.1)
+
+
 def test_successive_projection_finds_pure_samples():
     rng = np.random.default_rng(0)
     S = np.vstack([np.eye(4), rng.dirichlet(np.ones(4), 500)])
@@ -203,6 +217,13 @@ def test_sparse_sources_in_noise_get_no_cone_around_the_apex(seed):
     assert sinr(S, cone.transform(X)) > sinr(S, Y) - 0.5
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_tails_of_outputs_correct_noise_that_one_left_out_direction_cannot_tell(seed):
+    """k = d + 1: the noise of the mixtures differs by factors of ten, and one direction shows one number."""
+    S, X, A = problem("exponential", 20_000, 3, 4, 25, seed=seed)
+    assert sinr(S, fitted(X, 3).transform(X)) > knows_mixing(S, X, A) - 1
+
+
 @pytest.mark.parametrize("alpha", ["0.1", "0.5", "1"])
 def test_abundances_that_sum_to_one(alpha):
     S = draw(alpha, 3000, 4)
@@ -253,6 +274,16 @@ def test_outliers_cost_little_if_they_are_declared():
     assert sinr(S, fitted(dirty, 4, outliers=0.02).transform(X)) > clean - 1
     with pytest.warns(ConvergenceWarning, match="set outliers=|nonnegative ICA|settle"):
         fitted(dirty, 4)
+
+
+def test_declared_outliers_take_no_sample_at_the_facets_with_them():
+    """Without noise: the share is not exact, but outliers are far from all others."""
+    S, X, _ = problem("copula0.5", 10_000, 4, 8)
+    rng = np.random.default_rng(5)
+    bad = rng.random(len(X)) < 0.02
+    dirty = np.where(bad[:, None], 10 * X.std() * rng.standard_normal(X.shape), X)
+    sound = sinr(S, fitted(X[~bad], 4).transform(X))
+    assert sinr(S, fitted(dirty, 4, outliers=0.02).transform(X)) == pytest.approx(sound, abs=0.1)
 
 
 def test_a_number_for_the_noise_is_taken():

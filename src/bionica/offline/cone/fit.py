@@ -36,7 +36,7 @@ _APEX = 0.1  # share of samples at zero; 0.65 to 0.77 in such cones, 0 if source
 _SUBSET = 20_000
 _TOUCHING = 60  # samples per facet
 _TOUCHED = 0.31  # share of them in the nearer half of their range
-_MAX_ROUNDS = 25
+MAX_ROUNDS = 25
 _STILL = 0.05  # change of P
 _SUBSET_ROUNDS = 10
 
@@ -86,7 +86,7 @@ def fit_cone(U: Array, variance: float | None, starts: list[Start]) -> Cone:
         return _single_source(U, variance)
     subset = np.ascontiguousarray(U[:: max(1, len(U) // _SUBSET)])
     whole = len(subset) == len(U)
-    rounds = _MAX_ROUNDS if whole else _SUBSET_ROUNDS
+    rounds = MAX_ROUNDS if whole else _SUBSET_ROUNDS
     found: list[tuple[Cone, bool]] = []
     for start in starts:
         V = start(subset)
@@ -104,7 +104,7 @@ def fit_cone(U: Array, variance: float | None, starts: list[Start]) -> Cone:
     rivals = [cone for cone, doubtful in found if not doubtful] or [cone for cone, _ in found]
     best = reduce(partial(better, subset, variance is not None), rivals)
     if not whole:
-        best = settle(U, best, variance, _MAX_ROUNDS)
+        best = settle(U, best, variance, MAX_ROUNDS)
     return best if best.wall.variance.any() else without_noise(U, best, U.mean(axis=0))
 
 
