@@ -164,6 +164,15 @@ def test_tightening_satisfies_the_constraints_and_touches_every_facet():
     assert (np.sort(Y, axis=0)[2] < 1e-9).all()  # d - 1 samples on each facet: a corner of the linear program
 
 
+@pytest.mark.parametrize("seed", [8815, 8816])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_facet_that_nothing_holds_does_not_overflow(seed):
+    rng = np.random.default_rng([seed, 3])
+    S = rng.exponential(size=(25_000, 3))
+    X, _ = mix(S, rng.standard_normal((3, 3)), snr_db=40, rng=rng)
+    assert np.isfinite(fitted(X[:20_000], 3).components_).all()
+
+
 # --- recovery
 
 

@@ -95,7 +95,7 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
     Notes
     -----
     A result that is probably wrong is reported by a ConvergenceWarning. The facets cannot be seen if the noise of an output exceeds
-    half its mean (its mean, if the noise is known; a third of it, if the noise is not known and the sources are uncorrelated), or
+    half its mean (its mean, if the noise is known; 0.3 of it, if the noise is not known and the sources are uncorrelated), or
     if samples lie at a facet only where all sources are silent. Then the outputs are those of nonnegative ICA.
 
     A stream (`partial_fit`, `learn_one`) starts after max(2000, 200 n_components) samples. It holds the moments of the mixtures and

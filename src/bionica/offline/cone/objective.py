@@ -28,6 +28,7 @@ Pairs = deque[tuple[Array, Array]]
 _LEAST_NEAR = 500  # samples per facet
 _MEMORY = 15  # pairs of L-BFGS
 _RADIUS = 0.3  # by which P may change before the samples near a facet are chosen again
+_RUNAWAY = 1e3  # change of P: a facet that nothing holds moves until numbers overflow
 _MAX_ITER = 100
 _MAX_TOTAL = 200
 
@@ -171,7 +172,8 @@ def minimise_on_all(V: Array, Y: Array, wall: Wall, *, tol: float) -> Minimum:
     """Minimise from V, with outputs Y = V u of mean 1, on the samples near facets; choose these again if facets move far."""
     identity = np.eye(len(V))
     first, P, n_iter, change = V, identity, 0, np.inf
-    while change > _RADIUS and n_iter < _MAX_TOTAL:
+    total = 0.0
+    while change > _RADIUS and n_iter < _MAX_TOTAL and total < _RUNAWAY:
         if n_iter:
             Y = P @ Y / P.sum(axis=1, keepdims=True)
         gram = V @ V.T
@@ -181,4 +183,5 @@ def minimise_on_all(V: Array, Y: Array, wall: Wall, *, tol: float) -> Minimum:
         change = float(np.abs(P - identity).max())
         V = P @ V / P.sum(axis=1, keepdims=True)
         n_iter += more
-    return Minimum(V, value, float(np.abs(V @ np.linalg.inv(first) - identity).max()), n_iter)
+        total = float(np.abs(V @ np.linalg.inv(first) - identity).max())
+    return Minimum(V, value, total, n_iter)
