@@ -27,6 +27,7 @@ _FIRST_C = 3.0
 _WIDEST = 0.3  # e of the first walls from a start, times the mean of the output, at most
 _NO_NOISE_WIDTHS = (0.1, 3e-2, 1e-2, 3e-3, 1e-3)
 _NEAR = 0.1  # of the mean of an output: a start whose negative part is smaller is near
+_VANISHING = 0.1  # noise over the negative part of a near start, as which it begins: other starts would not change it
 _LOST = 30.0  # noise of an output over its mean, or change of P: no facet holds the mean any more
 _LEAST_SUPPORT = {
     False: 0.1,
@@ -135,7 +136,11 @@ def _descents(U: Array, V: Array, variance: float | None, rounds: int) -> Any:
         ways = [True] if variance else [False, True]
     for wide in ways:
         cone = _descend(U, V, Y, variance, wide, rounds)
-        yield cone, _believed(cone, negative) and supported(cone, variance is not None)
+        vanishing = not wide and variance is None and np.median(cone.noise) < _VANISHING * negative
+        yield (
+            cone,
+            (_believed(cone, negative) or (vanishing and negative < _NEAR)) and supported(cone, variance is not None),
+        )
 
 
 def _descend(U: Array, V: Array, Y: Array, variance: float | None, wide: bool, rounds: int) -> Cone:
