@@ -45,8 +45,8 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
         white noise by minimum description length.
     noise : "estimate", "poisson" or float, default="estimate"
         The noise of the mixtures. "estimate" finds the noise of each mixture from the directions left out, if there are more
-        mixtures than sources, and otherwise from the tails of the outputs. "poisson" takes X for counts. A number is the
-        standard deviation of the noise of all mixtures.
+        mixtures than sources, and otherwise from the tails of the outputs; `fit` uses both if few directions are left out.
+        "poisson" takes X for counts. A number is the standard deviation of the noise of all mixtures.
     outliers : float, default=0.0
         Share of the samples that may lie outside the cone, below 0.5. They are left out of the fit.
     normalize : {"variance", "mean", "sum"}, default="variance"
