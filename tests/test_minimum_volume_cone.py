@@ -17,6 +17,7 @@ from bionica.offline.cone.leakage import leakage
 from bionica.offline.cone.linear_programs import tighten
 from bionica.offline.cone.objective import Facets, Wall, inverse_curvature, minimise, value_and_gradient
 from bionica.offline.cone.starts import successive_projection
+from bionica.offline.cone.uncertain_noise import corrected, uncertainty
 from conftest import mixtures
 
 
@@ -119,6 +120,32 @@ def test_channel_noise_is_found():
     np.testing.assert_allclose(channel_noise(X.T @ X / len(X), 3, len(X)), D, rtol=0.25)
 
 
+def test_no_channel_looks_noiseless_if_more_than_noise_is_left_out():
+    """Interference between sources is not independent noise of channels; factor analysis finds 1 % of the noise in a channel."""
+    rng = np.random.default_rng(0)
+    S = rng.exponential(size=(3000, 3)) * (rng.random((3000, 3)) < 0.3)
+    A = np.exp(-0.5 * ((np.arange(40) - np.array([[10], [20], [30]])) / 2) ** 2)
+    interference = 0.3 * rng.standard_normal((3000, 3)) * np.sqrt(S[:, [0, 0, 1]] * S[:, [1, 2, 2]])
+    error = interference @ rng.standard_normal((3, 40)) * np.sqrt(A.sum(axis=0)) + 0.03 * rng.standard_normal(
+        (3000, 40)
+    )
+    X = S @ A + error
+    assert np.min(channel_noise(X.T @ X / 3000, 3, 3000) / np.mean(error**2, axis=0)) > 0.2
+
+
+def test_uncertain_noise_of_channels_follows_the_noise_of_outputs():
+    """Three outputs that are sums of four channels; their exact noise and a wide prior give D back where outputs show it."""
+    rng = np.random.default_rng(0)
+    P, D = rng.standard_normal((3, 4)), np.array([0.1, 1.0, 3.0, 0.5])
+    first = np.ones(4)
+    found, C = first, np.eye(4)
+    for _ in range(20):
+        following, _ = corrected(P, found, first, C, P**2 @ D, np.full(3, 1e9))
+        found = np.sqrt(found * following)
+    assert uncertainty(P, first, C) > 0.5
+    np.testing.assert_allclose(P**2 @ found, P**2 @ D, rtol=0.1)
+
+
 def test_successive_projection_finds_pure_samples():
     rng = np.random.default_rng(0)
     S = np.vstack([np.eye(4), rng.dirichlet(np.ones(4), 500)])
@@ -135,6 +162,15 @@ def test_tightening_satisfies_the_constraints_and_touches_every_facet():
     assert converged
     assert Y.min() > -1e-9
     assert (np.sort(Y, axis=0)[2] < 1e-9).all()  # d - 1 samples on each facet: a corner of the linear program
+
+
+@pytest.mark.parametrize("seed", [8815, 8816])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_facet_that_nothing_holds_does_not_overflow(seed):
+    rng = np.random.default_rng([seed, 3])
+    S = rng.exponential(size=(25_000, 3))
+    X, _ = mix(S, rng.standard_normal((3, 3)), snr_db=40, rng=rng)
+    assert np.isfinite(fitted(X[:20_000], 3).components_).all()
 
 
 # --- recovery
@@ -190,6 +226,13 @@ def test_sparse_sources_in_noise_get_no_cone_around_the_apex(seed):
     assert sinr(S, cone.transform(X)) > sinr(S, Y) - 0.5
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_tails_of_outputs_correct_noise_that_one_left_out_direction_cannot_tell(seed):
+    """k = d + 1: the noise of the mixtures differs by factors of ten, and one direction shows one number."""
+    S, X, A = problem("exponential", 20_000, 3, 4, 25, seed=seed)
+    assert sinr(S, fitted(X, 3).transform(X)) > knows_mixing(S, X, A) - 1
+
+
 @pytest.mark.parametrize("alpha", ["0.1", "0.5", "1"])
 def test_abundances_that_sum_to_one(alpha):
     S = draw(alpha, 3000, 4)
@@ -202,6 +245,23 @@ def test_abundances_that_sum_to_one(alpha):
     assert worst_correlation(S, Y) > 0.999
     np.testing.assert_allclose((X @ cone.components_.T).sum(axis=1), 1, atol=0.05)
     np.testing.assert_allclose(Y.max(axis=0), S.max(), rtol=0.15)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_channels_of_little_more_than_noise_do_not_distract(seed):
+    """Spectral lines in a few of 100 channels, and weak clicks in all: small channels are not scaled to the size of the lines."""
+    rng = np.random.default_rng(seed)
+    S = rng.exponential(size=(3000, 4)) * (rng.random((3000, 4)) < 0.3)
+    A = np.exp(-0.5 * ((np.arange(100) - np.array([[12], [20], [28], [36]])) / 1.2) ** 2)
+    X = S @ A + 0.01 * rng.exponential(size=(3000, 1)) * (rng.random((3000, 1)) < 0.05)
+    X += 10 ** (-40 / 20) * np.sqrt(np.mean(X**2)) * rng.standard_normal(X.shape)
+    assert worst_correlation(S, fitted(X, 4).transform(X)) > 0.999
+
+
+def test_units_of_the_mixtures_do_not_matter_with_noise():
+    S, X, _ = problem("copula0.5", 10_000, 5, 7, 30)
+    units = np.geomspace(1e-2, 1e2, 7)
+    assert sinr(S, fitted(X * units, 5).transform(X * units)) > sinr(S, fitted(X, 5).transform(X)) - 0.5
 
 
 def test_counts():
@@ -223,6 +283,16 @@ def test_outliers_cost_little_if_they_are_declared():
     assert sinr(S, fitted(dirty, 4, outliers=0.02).transform(X)) > clean - 1
     with pytest.warns(ConvergenceWarning, match="set outliers=|nonnegative ICA|settle"):
         fitted(dirty, 4)
+
+
+def test_declared_outliers_take_no_sample_at_the_facets_with_them():
+    """Without noise: the share is not exact, but outliers are far from all others."""
+    S, X, _ = problem("copula0.5", 10_000, 4, 8)
+    rng = np.random.default_rng(5)
+    bad = rng.random(len(X)) < 0.02
+    dirty = np.where(bad[:, None], 10 * X.std() * rng.standard_normal(X.shape), X)
+    sound = sinr(S, fitted(X[~bad], 4).transform(X))
+    assert sinr(S, fitted(dirty, 4, outliers=0.02).transform(X)) == pytest.approx(sound, abs=0.1)
 
 
 def test_a_number_for_the_noise_is_taken():

@@ -46,8 +46,8 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
         white noise by minimum description length.
     noise : "estimate", "poisson" or float, default="estimate"
         The noise of the mixtures. "estimate" finds the noise of each mixture from the directions left out, if there are more
-        mixtures than sources, and otherwise from the tails of the outputs. "poisson" takes X for counts. A number is the
-        standard deviation of the noise of all mixtures.
+        mixtures than sources, and otherwise from the tails of the outputs; `fit` uses both if few directions are left out.
+        "poisson" takes X for counts. A number is the standard deviation of the noise of all mixtures.
     outliers : float, default=0.0
         Share of the samples that may lie outside the cone, below 0.5. They are left out of the fit.
     normalize : {"variance", "mean", "sum"}, default="variance"
@@ -96,7 +96,7 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
     Notes
     -----
     A result that is probably wrong is reported by a ConvergenceWarning. The facets cannot be seen if the noise of an output exceeds
-    half its mean (its mean, if the noise is known; a third of it, if the noise is not known and the sources are uncorrelated), or
+    half its mean (its mean, if the noise is known; 0.3 of it, if the noise is not known and the sources are uncorrelated), or
     if samples lie at a facet only where all sources are silent. Then the outputs are those of nonnegative ICA.
 
     A stream (`partial_fit`, `learn_one`) starts after max(2000, 200 n_components) samples. It holds the moments of the mixtures and

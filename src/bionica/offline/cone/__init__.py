@@ -13,6 +13,7 @@ outputs. The smallest cone {u : V u >= 0} that holds the data, with a wall at ea
 | channels.py        | scale of the mixtures, weights of Poisson counts, number of sources                    |           |
 | channel_noise.py   | noise of each channel: factor analysis, residuals, Poisson counts                      | 6         |
 | wide_channels.py   | many channels: the leading subspace, without a k x k matrix                            |           |
+| uncertain_noise.py | noise of channels that few left-out directions leave uncertain, from the tails           | 8         |
 | coordinates.py     | the leading directions of the channels, in units of the noise                          |           |
 | starts.py          | successive projection, and nonnegative ICA                                             |           |
 | linear_programs.py | the cone without noise, exactly                                                        | 7         |

@@ -27,6 +27,7 @@ _FIRST_C = 3.0
 _WIDEST = 0.3  # e of the first walls from a start, times the mean of the output, at most
 _NO_NOISE_WIDTHS = (0.1, 3e-2, 1e-2, 3e-3, 1e-3)
 _NEAR = 0.1  # of the mean of an output: a start whose negative part is smaller is near
+_VANISHING = 0.1  # noise over the negative part of a near start, as which it begins: other starts would not change it
 _LOST = 30.0  # noise of an output over its mean, or change of P: no facet holds the mean any more
 _LEAST_SUPPORT = {
     False: 0.1,
@@ -36,7 +37,7 @@ _APEX = 0.1  # share of samples at zero; 0.65 to 0.77 in such cones, 0 if source
 _SUBSET = 20_000
 _TOUCHING = 60  # samples per facet
 _TOUCHED = 0.31  # share of them in the nearer half of their range
-_MAX_ROUNDS = 25
+MAX_ROUNDS = 25
 _STILL = 0.05  # change of P
 _SUBSET_ROUNDS = 10
 
@@ -86,7 +87,7 @@ def fit_cone(U: Array, variance: float | None, starts: list[Start]) -> Cone:
         return _single_source(U, variance)
     subset = np.ascontiguousarray(U[:: max(1, len(U) // _SUBSET)])
     whole = len(subset) == len(U)
-    rounds = _MAX_ROUNDS if whole else _SUBSET_ROUNDS
+    rounds = MAX_ROUNDS if whole else _SUBSET_ROUNDS
     found: list[tuple[Cone, bool]] = []
     for start in starts:
         V = start(subset)
@@ -104,7 +105,7 @@ def fit_cone(U: Array, variance: float | None, starts: list[Start]) -> Cone:
     rivals = [cone for cone, doubtful in found if not doubtful] or [cone for cone, _ in found]
     best = reduce(partial(better, subset, variance is not None), rivals)
     if not whole:
-        best = settle(U, best, variance, _MAX_ROUNDS)
+        best = settle(U, best, variance, MAX_ROUNDS)
     return best if best.wall.variance.any() else without_noise(U, best, U.mean(axis=0))
 
 
@@ -135,7 +136,11 @@ def _descents(U: Array, V: Array, variance: float | None, rounds: int) -> Any:
         ways = [True] if variance else [False, True]
     for wide in ways:
         cone = _descend(U, V, Y, variance, wide, rounds)
-        yield cone, _believed(cone, negative) and supported(cone, variance is not None)
+        vanishing = not wide and variance is None and np.median(cone.noise) < _VANISHING * negative
+        yield (
+            cone,
+            (_believed(cone, negative) or (vanishing and negative < _NEAR)) and supported(cone, variance is not None),
+        )
 
 
 def _descend(U: Array, V: Array, Y: Array, variance: float | None, wide: bool, rounds: int) -> Cone:
