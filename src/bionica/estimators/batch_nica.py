@@ -18,8 +18,8 @@ from ..offline.whitening import Moments, Spectrum, Whitening, count_sources, ref
 from ._base import Estimator, set_parameters
 from ._dask import DaskRows, map_rows, mapped_inliers, moments_of, validated_rows
 from ._diagnosis import Diagnosable
-from ._persistence import Record
 from ._plots import plot_spectrum
+from ._schema import Record
 from .noncentered_whitener import whitening_or_error
 
 Array = npt.NDArray[Any]

@@ -155,6 +155,16 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
     ) -> None:
         set_parameters(self, locals())
 
+    def _check_saved(self) -> None:
+        k, waiting, state = self.n_features_in_, self._waiting, self._stream
+        d, q = (self._given_number() or 1, k) if state is None else (len(state.fit.components), len(state.raw.mean))
+        self._check_number_saved(d)
+        if state is not None and state.channels.subspace is None and q != k:
+            raise ValueError(f"the stream has {q} channels, and there are {k} mixtures")
+        least = self._block_length(k)
+        if not (state is None) <= len(waiting) < least or waiting.dtype != self._dtype:
+            raise ValueError(f"{len(waiting)} samples of {waiting.dtype} wait for a block of {least} of {self._dtype}")
+
     def _fit(self, X: npt.ArrayLike) -> None:
         with self._unchanged_on_error():
             rows = validated_rows(self, X, min_samples=2)

@@ -11,15 +11,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from .._compat.sklearn import Interval, StrOptions
+from ..engines.diverged import Diverged
+from ..networks.unmix import pseudoinverse, solve_lateral
 from ..offline.descent_ascent import Offline, Settling, offline_interneuron, offline_two_compartment, settle
 from ..offline.outliers import without_outliers
-from ..offline.whitening import moments
+from ..offline.whitening import Moments, moments
 from ._base import Estimator, number_of_sources, set_parameters
 from ._dask import is_dask
 from ._diagnosis import Diagnosable
-from ._exceptions import DivergenceError, check_finite
+from ._exceptions import DivergenceError, check_finite, singular_as_divergence
 from ._initial_weights import orthonormal_rows
-from ._persistence import Record
+from ._schema import Record
+from ._streaming import MOST_STEPS
 
 Array = NDArray[Any]
 
@@ -92,12 +95,14 @@ class OfflineNICA(Diagnosable, Estimator):
         "dynamics": [StrOptions({"exact", "gradient"})],
         "gamma": [Interval(Real, 0, None, closed="neither"), None],
         "settle_tol": [Interval(Real, 0, 1, closed="neither")],
-        "settle_steps": [Interval(Integral, 1, None, closed="left")],
+        "settle_steps": [Interval(Integral, 1, MOST_STEPS, closed="both")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "robust": ["boolean"],
         "random_state": ["random_state"],
     }
+
+    _fixed: ClassVar = ("n_components", "network")
 
     def __init__(
         self,
@@ -124,6 +129,10 @@ class OfflineNICA(Diagnosable, Estimator):
             seen = moments(data)
         if not np.isfinite(seen.scatter).all():
             raise self._divergence("covariance of X", 0, data)
+        with singular_as_divergence(type(self).__name__, len(data) - 1):
+            self._learn(data, d, seen)
+
+    def _learn(self, data: Array, d: int, seen: Moments) -> None:
         n_samples = len(data)
         if self.robust:
             inliers, seen = without_outliers(data, seen, self.n_components)
@@ -131,9 +140,10 @@ class OfflineNICA(Diagnosable, Estimator):
         eigenvalues, vectors = np.linalg.eigh(seen.covariance)
         # Weights outside the leading directions would never be unlearned if X does not span them.
         W = orthonormal_rows(check_random_state(self.random_state), d, d, np.float64) @ vectors[:, ::-1][:, :d].T
-        found = self._run(data, W, float(eigenvalues[-1]))
-        if found.n_settled < len(data):
-            raise self._divergence(f"output at sample {found.n_settled}", found.n_settled, data)
+        try:
+            found = self._run(data, W, float(eigenvalues[-1]))
+        except Diverged as error:
+            raise self._divergence(f"output at sample {error.sample}", error.sample, data) from None
         if not np.isfinite(found.gradient):
             raise self._divergence("weights", 0, data)
         if not found.converged:
@@ -141,15 +151,16 @@ class OfflineNICA(Diagnosable, Estimator):
                 f"OfflineNICA did not converge in max_iter={self.max_iter} iterations (gradient {found.gradient:.1e}, "
                 f"tol={self.tol:g}): raise max_iter or tol, or lower eta",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
+        W, M = found.weights.values()
+        components = solve_lateral(M if "W_zz" in found.weights else M.T @ M, W)
+        self.mixing_ = pseudoinverse(components)
+        self.components_ = components
         self.weights_ = found.weights
         self.objective_curve_ = found.objective
         self.n_iter_ = len(found.objective)
         self.n_outliers_ = n_samples - len(data)
-        W, M = found.weights.values()
-        self.components_ = np.linalg.solve(M if "W_zz" in found.weights else M.T @ M, W)
-        self.mixing_ = np.linalg.pinv(self.components_)
 
     def _run(self, X: Array, W: Array, largest_eigenvalue: float) -> Offline:
         settling = Settling(self.dynamics == "exact", self.gamma, self.settle_tol, self.settle_steps)
@@ -171,9 +182,10 @@ class OfflineNICA(Diagnosable, Estimator):
     def _transform(self, X: ArrayLike) -> Any:
         data = self._validated(X, reset=False)
         Y = np.empty((len(data), len(self.components_)))
-        n_settled = settle(self.weights_, data, Y)
-        if n_settled < len(data):
-            raise self._divergence(f"output at sample {n_settled}", n_settled, data)
+        try:
+            settle(self.weights_, data, Y)
+        except Diverged as error:
+            raise self._divergence(f"output at sample {error.sample}", error.sample, data) from None
         return Y
 
     def _divergence(self, what: str, sample: int, X: Array) -> DivergenceError:
@@ -186,7 +198,7 @@ class OfflineNICA(Diagnosable, Estimator):
 
     @property
     def _saved(self) -> dict[str, Any]:
-        """What a model file holds; see `Saved`."""
+        """What a model file holds; see `_schema`."""
         names = ("W_xy", "W_yn") if self.network == "interneuron" else ("W_xz", "W_zz")
         weights = Record(dict, dict(zip(names, ("dk", "dd"), strict=True)))
         return {
