@@ -42,8 +42,8 @@ def singular_as_divergence(name: str, sample: int) -> Iterator[None]:
     except np.linalg.LinAlgError as error:
         raise DivergenceError(
             f"{name}: the mixtures up to sample {sample} lead to equations without a solution ({error}): they do not vary in "
-            "n_components directions, or their range is too large. Lower n_components, drop constant or repeated mixtures, or rescale "
-            "them. The model is as it was before this call.",
+            "n_components directions, or their range is too large. Lower n_components, drop constant or repeated mixtures, or "
+            "rescale them. The model is as it was before this call.",
             sample,
         ) from error
 
@@ -59,8 +59,8 @@ def finite_map(function: Callable[[Array], Array], X: Array, name: str, first: i
             return Y
     row = int(np.argmin(np.isfinite(Y).all(axis=1)))
     raise DivergenceError(
-        f"{name}: the output for sample {first + row} overflows {Y.dtype}: rescale the samples (largest absolute value in this one: "
-        f"{np.abs(X[row]).max():.2g}){', or use float64' if Y.dtype == np.float32 else ''}.",
+        f"{name}: the output for sample {first + row} overflows {Y.dtype}: rescale the samples (largest absolute value in this "
+        f"one: {np.abs(X[row]).max():.2g}){', or use float64' if Y.dtype == np.float32 else ''}.",
         first + row,
     )
 

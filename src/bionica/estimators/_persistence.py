@@ -1,15 +1,12 @@
-"""Fitted estimators to and from model files (`io.model_file`).
+"""Fitted estimators as the content of a model file (`io.model_file`); `_loading` reads it back.
 
 A network stores its state, whose arrays its rule declares (`networks.rule`). An offline estimator declares its fitted attributes
-as `_saved` (`_schema`). `load` trusts nothing in a file: it checks class, parameters, names, shapes and dtypes before the arrays are
-read, then their values, then that all of them agree (`Estimator._check_saved`). Every refusal is a ModelFileError.
+as `_saved` (`_schema`).
 """
 
 import inspect
 import os
 import platform
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 
@@ -21,22 +18,19 @@ from sklearn.utils.validation import check_is_fitted
 from .. import io
 from .._compat.sklearn import validate_params
 from ..networks import state as states
-from ..networks.rule import RULES, Rule, rule_of
+from ..networks.rule import rule_of
 from . import _schema
 from ._base import Estimator
-from ._exceptions import check_finite
-from ._first_block import FirstBlock
 from ._online import OnlineNICA
 
 #: How a single-layer network started, and the type that JSON gives back.
-_START: dict[str, type] = {"_start_seed": int}
-_CALLABLE = {"callable": True}
-_LARGEST = 2**62  # of an integer parameter
+START: dict[str, type] = {"_start_seed": int}
+CALLABLE = {"callable": True}
 
 Array = NDArray[Any]
 
 
-def _classes() -> dict[str, Any]:
+def classes() -> dict[str, Any]:
     """The only classes that a file can name: every estimator that is imported, those of the user included."""
     found: dict[str, Any] = {}
     waiting: list[Any] = [Estimator]
@@ -54,9 +48,9 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
 
 def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return what a file of this estimator holds, header and arrays; the arrays are its own, which never change."""
-    if _classes().get(type(estimator).__name__) is not type(estimator):
+    if classes().get(type(estimator).__name__) is not type(estimator):
         raise TypeError(
-            f"{type(estimator).__name__} is none of {sorted(_classes())}, and load could not make one again; use pickle"
+            f"{type(estimator).__name__} is none of {sorted(classes())}, and load could not make one again; use pickle"
         )
     special: dict[str, Any]
     if isinstance(estimator, OnlineNICA):
@@ -67,7 +61,7 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
             arrays = {f"state/{name}": a for name, a in states.to_arrays(state).items()}
         else:
             arrays = {"waiting": attributes["_waiting"]}
-        start = {name: attributes[name] for name in _START if name in attributes}
+        start = {name: attributes[name] for name in START if name in attributes}
         special = {"rule": rule_of(state).name, "start": start}
     else:
         check_is_fitted(estimator)
@@ -97,204 +91,10 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     return header, arrays
 
 
-def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
-    """Read a network or an offline estimator that `save` wrote, ready to transform or to go on learning.
-
-    Loading runs no code from the file.
-
-    Parameters
-    ----------
-    path : path
-        A file that `save` wrote.
-    **overrides
-        Parameters that differ from the saved ones; a schedule that was a function must be given again here. Parameters on which
-        the learned weights depend, `n_components` for example, cannot be changed.
-
-    Returns
-    -------
-    estimator
-        Of the class that was saved. Learning on gives the same bits as if it had never stopped.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is truncated, altered or no bionica model, or if the overrides contradict what was learned.
-
-    Examples
-    --------
-    >>> import numpy as np, tempfile, pathlib, bionica
-    >>> X = np.random.default_rng(0).exponential(size=(100, 2))
-    >>> network = bionica.TwoCompartmentNICA(random_state=0).fit(X)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder) / "model.bionica"
-    ...     network.save(path)
-    ...     again = bionica.load(path)
-    >>> bool(np.array_equal(again.transform(X), network.transform(X)))
-    True
-    """
-
-    def check(header: dict[str, Any], declared: Mapping[str, Any]) -> None:
-        with _refused(path, header):
-            _check_declared(_unfitted(path, header), header, declared)
-
-    header, arrays = io.read_model(path, check)
-    with _refused(path, header):
-        estimator = _unfitted(path, header)
-        _fill(estimator, header, arrays)
-    saved = header["parameters"]
-    functions = [name for name, value in saved.items() if value == _CALLABLE and name not in overrides]
-    if functions:
-        raise io.ModelFileError(
-            f"{functions[0]} was a function when this model was saved, and a file holds no code: "
-            f"give it again, load(path, {functions[0]}=...)"
-        )
-    if overrides:
-        _override(path, estimator, overrides)
-    return estimator
-
-
-@contextmanager
-def _refused(path: Any, header: dict[str, Any]) -> Iterator[None]:
-    """Turn whatever wrong content raises into a ModelFileError that says what is wrong."""
-    try:
-        yield
-    except io.ModelFileError:
-        raise
-    except Exception as error:
-        reason = (str(error) or type(error).__name__)[:500]
-        name = str(header.get("class"))[:80]
-        raise io.ModelFileError(f"{path} does not describe a {name}: {reason}") from error
-
-
-def _unfitted(path: Any, header: dict[str, Any]) -> Any:
-    """Return the estimator that the header describes, its parameters checked; `init` is not yet known."""
-    cls = _classes().get(str(header.get("class")))
-    if cls is None:
-        raise io.ModelFileError(
-            f"{path} holds a {str(header.get('class'))[:80]!r}, which is none of {sorted(_classes())}; if it is yours, import it first"
-        )
-    saved = _of_type(header, "parameters", dict)
-    parameters = {
-        name: value for name, value in saved.items() if value != _CALLABLE and not _is_array_names(name, value)
-    }
-    for name, value in parameters.items():
-        if isinstance(value, int) and abs(value) > _LARGEST:
-            raise ValueError(f"the parameter {name} is {str(value)[:40]}, beyond what a network can count")
-    if isinstance(parameters.get("guards"), list):
-        parameters["guards"] = tuple(parameters["guards"])
-    estimator = cls(**parameters)
-    validate_params(estimator)
-    k = _of_type(header, "n_features", int)
-    names = header.get("feature_names")
-    if names is not None:
-        if not isinstance(names, list) or len(names) != k or not all(isinstance(name, str) for name in names):
-            raise ValueError(f"feature_names are not the names of {k} features")
-        estimator.feature_names_in_ = np.array(names, dtype=object)
-    estimator.n_features_in_ = k
-    return estimator
-
-
-def _is_array_names(name: str, value: Any) -> bool:
-    """Whether a parameter is `init` as the names of its arrays."""
-    return name == "init" and isinstance(value, list)
-
-
-def _of_type(header: dict[str, Any], name: str, kind: type) -> Any:
-    if type(header.get(name)) is not kind:
-        raise ValueError(f"{name} is {str(header.get(name))[:40]!r}, no {kind.__name__}")
-    return header[name]
-
-
-def _check_declared(estimator: Any, header: dict[str, Any], declared: Mapping[str, Any]) -> None:
-    """Check the names, shapes and dtypes of the arrays of a file before they are read."""
-    k = estimator.n_features_in_
-    own = {name: a for name, a in declared.items() if not name.startswith("init/")}
-    init = header["parameters"].get("init")
-    names = {f"init/{name}" for name in init} if isinstance(init, list) else set()
-    if names != set(declared) - set(own) or any(declared[name].dtype != np.float64 for name in names):
-        raise ValueError(f"the arrays of init are not {sorted(names)} in float64")
-    if not isinstance(estimator, OnlineNICA):
-        _schema.check_declared(estimator._saved, k, own, _of_type(header, "numbers", dict))
-        return
-    rule = _rule(header)
-    start = header.get("start") or {}
-    if not isinstance(start, dict) or not set(start) <= set(_START):
-        raise ValueError(f"start is {str(start)[:40]!r}")
-    for name, value in start.items():
-        if type(value) is not _START[name] or not 0 <= value < 2**31:
-            raise ValueError(f"start has {name} = {str(value)[:40]!r}")
-    if "waiting" not in own:
-        states.check_shapes(rule, {_state_name(name): a for name, a in own.items()}, k)
-    elif set(own) != {"waiting"} or not isinstance(estimator, FirstBlock):
-        raise ValueError(f"a {type(estimator).__name__} does not wait for samples beside {sorted(own)[:5]}")
-    else:
-        a = own["waiting"]
-        if len(a.shape) != 2 or a.shape[1] != k or a.dtype not in (np.float32, np.float64):
-            raise ValueError(f"waiting has {a.dtype} of shape {a.shape}, not (n, {k})")
-
-
-def _rule(header: dict[str, Any]) -> Rule:
-    rule = RULES.get(str(header.get("rule")))
-    if rule is None:
-        raise ValueError(f"no network has the rule {str(header.get('rule'))[:80]!r}")
-    return rule
-
-
-def _state_name(name: str) -> str:
-    if not name.startswith("state/"):
-        raise ValueError(f"{name[:80]!r} is no array of a state")
-    return name.removeprefix("state/")
-
-
-def _fill(estimator: Any, header: dict[str, Any], arrays: dict[str, Array]) -> None:
-    """Set what was learned, after `_check_declared`, and check that all of it agrees."""
-    init = header["parameters"].get("init")
-    if isinstance(init, list):
-        estimator.init = {name: arrays[f"init/{name}"] for name in init}
-        if not all(np.isfinite(a).all() for a in estimator.init.values()):
-            raise ValueError("init holds NaN or infinity")
-    if not isinstance(estimator, OnlineNICA):
-        vars(estimator).update(_schema.restored(estimator._saved, arrays, header["numbers"]))
-    else:
-        estimator._check_params()
-        vars(estimator).update(header.get("start") or {})
-        if "waiting" in arrays:
-            check_finite(arrays["waiting"], 0, "waiting")
-            estimator._waiting = arrays["waiting"]
-            estimator.n_samples_seen_ = len(arrays["waiting"])
-        else:
-            own = {_state_name(name): a for name, a in arrays.items() if not name.startswith("init/")}
-            estimator._adopt(states.from_arrays(_rule(header), own, estimator.n_features_in_))
-    estimator._check_saved()
-
-
-def _override(path: Any, estimator: Any, overrides: dict[str, Any]) -> None:
-    """Set parameters that the caller wants to change; those that what was learned depends on can only be repeated."""
-    fixed = {name: getattr(estimator, name) for name in estimator._fixed if name in overrides}
-    estimator.set_params(**overrides)
-    validate_params(estimator)
-    changed = [name for name, value in fixed.items() if name != "n_components" and overrides[name] != value]
-    reason = "learned with " + ", ".join(f"{name}={fixed[name]!r}" for name in changed)
-    if not changed:
-        if isinstance(estimator, OnlineNICA):
-            estimator._check_params()
-        try:
-            estimator._check_saved()
-            return
-        except ValueError as error:
-            reason = str(error)
-    of = f" of the rule {rule_of(estimator._state).name!r}" if "_state" in vars(estimator) else ""
-    given = ", ".join(f"{name}={value!r}" for name, value in overrides.items())
-    free = sorted(set(estimator.get_params(deep=False)) - set(estimator._fixed))
-    raise io.ModelFileError(
-        f"{path} holds weights{of} ({reason}), which {given} contradicts. What can be changed: {', '.join(free)}"
-    )
-
-
 def _plain(name: str, value: Any) -> Any:
     """Return the parameter as JSON can hold it."""
     if callable(value):
-        return _CALLABLE
+        return CALLABLE
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, set | frozenset):

@@ -77,7 +77,8 @@ def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: di
     text = json.dumps(header, indent=1, sort_keys=True)
     if len(text) > _HEADER_BYTES:
         raise ValueError(
-            f"the header of {path} would have {len(text):,} bytes, and load reads {_HEADER_BYTES:,}: shorten the names of the features"
+            f"the header of {path} would have {len(text):,} bytes, and load reads {_HEADER_BYTES:,}: shorten the names of the "
+            "features"
         )
     with atomic_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo(_HEADER, _EPOCH), text)
