@@ -2,6 +2,8 @@
 
 import os
 from abc import ABCMeta, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -13,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._compat.sklearn import fit_context
 from ..offline.chunked import linear_map
 from ._dask import map_back
+from ._exceptions import singular_as_divergence
 
 
 def set_parameters(estimator: Any, arguments: dict[str, Any]) -> None:
@@ -58,8 +61,19 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         -------
         self
         """
-        self._fit(X)
+        with self._unchanged_on_error(), singular_as_divergence(type(self).__name__):
+            self._fit(X)
         return self
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def transform(self, X: ArrayLike) -> Any:
         """Return the outputs for every row of X, in its precision, with what was learned.

@@ -16,8 +16,8 @@ from .._compat.sklearn import safe_indexing
 from ..networks.unmix import pseudoinverse
 from . import _diagnosis_sentences as findings
 from ._dask import is_dask
-from ._exceptions import DivergenceError
 from ._diagnosis_outliers import screen
+from ._exceptions import DivergenceError
 from ._plots import EDGES, plot_diagnosis
 
 __all__ = ["EDGES", "Diagnosable", "Diagnosis", "Model", "diagnose"]
@@ -298,7 +298,9 @@ def _finite(block: Any, rows: NDArray[np.intp]) -> Floats:
         raise ValueError(f"X[{rows[np.argmin(finite)]}] holds NaN or infinity: drop such samples first")
     if x.size and max(x.max(), -x.min()) > _LARGE:
         row = rows[np.argmax(np.abs(x).max(axis=1))]
-        raise ValueError(f"X[{row}] has values above {_LARGE:g}, whose squares overflow: rescale X, or drop such samples")
+        raise ValueError(
+            f"X[{row}] has values above {_LARGE:g}, whose squares overflow: rescale X, or drop such samples"
+        )
     return x
 
 

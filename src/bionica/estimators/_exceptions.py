@@ -35,16 +35,17 @@ class DivergenceError(ArithmeticError):
 
 
 @contextmanager
-def singular_as_divergence(name: str, sample: int) -> Iterator[None]:
-    """Turn a LinAlgError into a DivergenceError at this sample."""
+def singular_as_divergence(name: str, sample: int | None = None) -> Iterator[None]:
+    """Turn a LinAlgError into a DivergenceError, at this sample of a stream."""
     try:
         yield
     except np.linalg.LinAlgError as error:
+        where = "" if sample is None else f" up to sample {sample}"
         raise DivergenceError(
-            f"{name}: the mixtures up to sample {sample} lead to equations without a solution ({error}): they do not vary in "
+            f"{name}: the mixtures{where} lead to equations without a solution ({error}): they do not vary in "
             "n_components directions, or their range is too large. Lower n_components, drop constant or repeated mixtures, or "
             "rescale them. The model is as it was before this call.",
-            sample,
+            sample or 0,
         ) from error
 
 

@@ -61,19 +61,18 @@ class OnlineNICA(OneSample, Diagnosable, Streaming):
         return cls(**{**published(cls, setting), **overrides})
 
     def _fit(self, X: ArrayLike) -> None:
-        with self._unchanged_on_error():
-            data = self._validated(X, reset=True)
-            if self.shuffle and isinstance(data, DaskRows):
-                raise ValueError(
-                    "shuffle=True needs all rows of the Dask array X at hand: use shuffle=False, or X.compute()"
-                )
-            self._forget()
-            rng = check_random_state(self.random_state)
-            self._begin(data, rng)
-            for _ in range(self.n_epochs):
-                order = rng.permutation(len(data)) if self.shuffle else None
-                for block in blocks_of(data):
-                    self._learn(block, keep=False, order=order)
+        data = self._validated(X, reset=True)
+        if self.shuffle and isinstance(data, DaskRows):
+            raise ValueError(
+                "shuffle=True needs all rows of the Dask array X at hand: use shuffle=False, or X.compute()"
+            )
+        self._forget()
+        rng = check_random_state(self.random_state)
+        self._begin(data, rng)
+        for _ in range(self.n_epochs):
+            order = rng.permutation(len(data)) if self.shuffle else None
+            for block in blocks_of(data):
+                self._learn(block, keep=False, order=order)
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
         """Continue learning from the rows of X; the first call starts a new network.

@@ -159,8 +159,9 @@ class NoncenteredWhitener(Estimator):
         self
         """
         first = not hasattr(self, "_moments")
-        rows = validated_rows(self, X, reset=first)
-        seen = moments_of(rows)
+        with self._unchanged_on_error():
+            rows = validated_rows(self, X, reset=first)
+            seen = moments_of(rows)
         # The rounding of float32 chunks stays in the moments: the coarsest type counts.
         self._precision = rows.dtype if first else min(self._precision, rows.dtype, key=lambda t: t.itemsize)
         self._moments = seen if first else merge_moments(self._moments, seen)

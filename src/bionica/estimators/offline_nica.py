@@ -15,11 +15,11 @@ from ..engines.diverged import Diverged
 from ..networks.unmix import pseudoinverse, solve_lateral
 from ..offline.descent_ascent import Offline, Settling, offline_interneuron, offline_two_compartment, settle
 from ..offline.outliers import without_outliers
-from ..offline.whitening import Moments, moments
+from ..offline.whitening import moments
 from ._base import Estimator, number_of_sources, set_parameters
 from ._dask import is_dask
 from ._diagnosis import Diagnosable
-from ._exceptions import DivergenceError, check_finite, singular_as_divergence
+from ._exceptions import DivergenceError, check_finite
 from ._initial_weights import orthonormal_rows
 from ._schema import Record
 from ._streaming import MOST_STEPS
@@ -129,10 +129,6 @@ class OfflineNICA(Diagnosable, Estimator):
             seen = moments(data)
         if not np.isfinite(seen.scatter).all():
             raise self._divergence("covariance of X", 0, data)
-        with singular_as_divergence(type(self).__name__, len(data) - 1):
-            self._learn(data, d, seen)
-
-    def _learn(self, data: Array, d: int, seen: Moments) -> None:
         n_samples = len(data)
         if self.robust:
             inliers, seen = without_outliers(data, seen, self.n_components)
@@ -151,7 +147,7 @@ class OfflineNICA(Diagnosable, Estimator):
                 f"OfflineNICA did not converge in max_iter={self.max_iter} iterations (gradient {found.gradient:.1e}, "
                 f"tol={self.tol:g}): raise max_iter or tol, or lower eta",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
         W, M = found.weights.values()
         components = solve_lateral(M if "W_zz" in found.weights else M.T @ M, W)
@@ -171,6 +167,10 @@ class OfflineNICA(Diagnosable, Estimator):
                 raise ValueError(f"eta={eta} is not below 1, where the weights overshoot: lower eta")
             return offline_interneuron(X, W, np.eye(len(W)), eta=eta, **common)
         eta = 0.25 / (largest_eigenvalue if largest_eigenvalue > 0 else 1.0) if self.eta is None else self.eta
+        if not eta < np.inf:
+            raise ValueError(
+                f"the largest eigenvalue of cov(X), {largest_eigenvalue:.2g}, has no inverse: rescale the mixtures (they are too small)"
+            )
         tau = 2.5 * eta if self.tau is None else self.tau
         if eta >= tau or eta * largest_eigenvalue >= 1:
             raise ValueError(

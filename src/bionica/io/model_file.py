@@ -32,7 +32,7 @@ _HEADER = "header.json"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same model gives the same bytes
 #: Limits of a file, in bytes: the table of contents, the header (parsed JSON takes up to 25 times the memory of its text), and the
 #: header of one array.
-_CONTENTS, _HEADER_BYTES, _ARRAY_HEADER = 2**20, 2**23, 2**14
+_CONTENTS, _HEADER_BYTES, _ARRAY_HEADER = 2**20, 2**22, 2**14
 _DTYPES = {np.dtype(kind) for kind in (np.bool_, np.int64, np.float32, np.float64)}
 _KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 

@@ -76,8 +76,8 @@ class Limit(NamedTuple):
 class Outside(NamedTuple):
     """How e is measured: e^2 = |x - mean|^2 - sum(variances (F (x - <x>))^2) + floor, in coordinates `basis` x if given.
 
-    `floor` is so large that rounding errors make no outliers. e^2 is measured in units of a power of four near it: a float32 holds it
-    for mixtures of any unit, and no digit changes.
+    `floor` is so large that rounding errors make no outliers. e^2 is measured in units of a power of four near it: a float32
+    holds it for mixtures of any unit, and no digit changes.
     """
 
     basis: Array | None
