@@ -75,7 +75,7 @@ def streams() -> dict[str, np.ndarray]:
         "subnormal": X * 1e-310, "least": np.full_like(X, 5e-324), "most": np.full_like(X, 1.7e308), "alternating": X * scales,
         "steps": X * steps, "nan": nan, "inf": late, "one row 1e200": one, "equal rows": np.repeat(X[:1], 260, axis=0),
         "rank one": np.outer(X[:, 0], [1.0, 2.0, 3.0, 4.0]), "rank two": X[:, :2] @ rng.random((2, 4)), "one sample": X[:1],
-        "two samples": X[:2], "three samples": X[:3], "wide": rng.exponential(size=(40, 1200)), "one column": X[:, :1],
+        "two samples": X[:2], "three samples": X[:3], "wide": rng.exponential(size=(40, 120)), "one column": X[:, :1],
         "dead channel": dead, "stuck": stuck, "negative": -X, "centred": X - X.mean(axis=0), "units": mixed_units,
         "sparse": X * (rng.random(X.shape) < 0.02), "one hot": np.eye(4)[rng.integers(4, size=260)], "sorted": np.sort(X, axis=0),
         "powers": 10.0 ** rng.uniform(-100, 100, X.shape), "cauchy": np.abs(rng.standard_cauchy(X.shape)),

@@ -148,11 +148,11 @@ def _check_declared(estimator: Any, header: dict[str, Any], declared: Mapping[st
         _schema.check_declared(estimator._saved, k, own, _of_type(header, "numbers", dict))
         return
     rule = _rule(header)
-    start = header.get("start") or {}
+    start: Any = header.get("start") or {}
     if not isinstance(start, dict) or not set(start) <= set(START):
         raise ValueError(f"start is {str(start)[:40]!r}")
     for name, value in start.items():
-        if type(value) is not START[name] or not 0 <= value < 2**31:
+        if type(value) is not int or not 0 <= value < 2**31:
             raise ValueError(f"start has {name} = {str(value)[:40]!r}")
     if "waiting" not in own:
         states.check_shapes(rule, {_state_name(name): a for name, a in own.items()}, k)
@@ -188,7 +188,8 @@ def _fill(estimator: Any, header: dict[str, Any], arrays: dict[str, Array]) -> N
         vars(estimator).update(_schema.restored(estimator._saved, arrays, header["numbers"]))
     else:
         estimator._check_params()
-        vars(estimator).update(header.get("start") or {})
+        for name, value in (header.get("start") or {}).items():
+            setattr(estimator, name, value)
         if "waiting" in arrays:
             check_finite(arrays["waiting"], 0, "waiting")
             estimator._waiting = arrays["waiting"]

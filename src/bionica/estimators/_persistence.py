@@ -23,8 +23,8 @@ from . import _schema
 from ._base import Estimator
 from ._online import OnlineNICA
 
-#: How a single-layer network started, and the type that JSON gives back.
-START: dict[str, type] = {"_start_seed": int}
+#: How a network started that waits for its first block.
+START = ("_start_seed",)
 CALLABLE = {"callable": True}
 
 Array = NDArray[Any]

@@ -169,7 +169,8 @@ class OfflineNICA(Diagnosable, Estimator):
         eta = 0.25 / (largest_eigenvalue if largest_eigenvalue > 0 else 1.0) if self.eta is None else self.eta
         if not eta < np.inf:
             raise ValueError(
-                f"the largest eigenvalue of cov(X), {largest_eigenvalue:.2g}, has no inverse: rescale the mixtures (they are too small)"
+                f"the largest eigenvalue of cov(X), {largest_eigenvalue:.2g}, has no inverse: rescale the mixtures, which are "
+                "too small"
             )
         tau = 2.5 * eta if self.tau is None else self.tau
         if eta >= tau or eta * largest_eigenvalue >= 1:

@@ -146,7 +146,7 @@ class _Limited:
 def _read(path: Any, file: BinaryIO, check: Check | None) -> tuple[dict[str, Any], dict[str, Array]]:
     size = os.fstat(file.fileno()).st_size
     limited = _Limited(file, _CONTENTS)
-    with zipfile.ZipFile(limited) as archive:  # type: ignore[call-overload]
+    with zipfile.ZipFile(limited) as archive:
         limited.limit = max(size, _CONTENTS)
         members = _members(archive, size)
         header = json.loads(archive.read(members.pop(_HEADER)))
@@ -226,15 +226,15 @@ def _array(stream: Any, declared: Declared) -> Array:
     """The array whose declaration was checked; writable, and nobody else's memory."""
     stream.read(declared.start)
     array = np.empty(declared.shape, declared.stored)
-    view = memoryview(array.reshape(-1).view(np.uint8))
+    content = array.reshape(-1).view(np.uint8)
     done = 0
-    while done < len(view):
-        part = stream.read(min(2**20, len(view) - done))
+    while done < len(content):
+        part = stream.read(min(2**20, len(content) - done))
         if not part:
             raise EOFError("a member ends early")
-        view[done : done + len(part)] = part
+        content[done : done + len(part)] = np.frombuffer(part, np.uint8)
         done += len(part)
-    if declared.dtype == np.bool_ and done and array.reshape(-1).view(np.uint8).max() > 1:
+    if declared.dtype == np.bool_ and content.max(initial=0) > 1:
         raise ValueError("a truth value is neither 0 nor 1")
     stream.read(1)  # the end, where zipfile compares the CRC
     return array
