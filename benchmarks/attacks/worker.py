@@ -58,7 +58,9 @@ def run(module: str, kind: str, seed: int, tries: int, folder: Path) -> Tally:
             ]
             paths = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
             environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
-            ended = _watch(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE), log)
+            errors = Path(place, "errors")
+            with errors.open("wb") as said, subprocess.Popen(command, env=environment, stderr=said) as process:
+                ended = _watch(process, log, errors)
             lines = [json.loads(line) for line in log.read_text().splitlines()]
         begun = [line["begin"] for line in lines if "begin" in line]
         failures += [f"{kind} {line['failed']}: {line['why']}" for line in lines if "failed" in line]
@@ -72,7 +74,7 @@ def run(module: str, kind: str, seed: int, tries: int, folder: Path) -> Tally:
     return Tally(failures, peak, slowest)
 
 
-def _watch(process: Any, log: Path) -> str:
+def _watch(process: Any, log: Path, errors: Path) -> str:
     """Wait for a worker; return how it ended, if not as it should."""
     size, since = -1, time.monotonic() + STUCK  # the first try may have to compile
     while process.poll() is None:
@@ -85,7 +87,7 @@ def _watch(process: Any, log: Path) -> str:
             return f"hung for {STUCK:.0f} s"
     if process.returncode == 0:
         return ""
-    last = process.stderr.read().decode(errors="replace").strip().splitlines()[-1:]
+    last = errors.read_text(errors="replace").strip().splitlines()[-1:]
     return f"the process ended with {process.returncode}: {' '.join(last)[:200]}"
 
 
