@@ -66,7 +66,8 @@ def test_distances_follow_their_definition(k):
     if k > 4:
         along = np.linalg.pinv(F) @ F
         outside = np.sum(((X - mean) @ (np.eye(k) - along)) ** 2, axis=1)
-        np.testing.assert_allclose(squares[1] - limit.outside.floor, outside, atol=1e-8 * np.sum(X[7] ** 2))
+        e = squares[1].astype(float) * limit.outside.unit - limit.outside.floor
+        np.testing.assert_allclose(e, outside, atol=1e-8 * np.sum(X[7] ** 2))
     np.testing.assert_array_equal(np.flatnonzero(~is_inlier(X, limit)), [7])
 
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from .._compat.sklearn import validate_params, wrap_output
 from ._base import Estimator
 from ._dask import DaskRows, blocks_of, checked, is_dask, refuse_dask
-from ._exceptions import check_finite
+from ._exceptions import check_finite, finite_map, singular_as_divergence
 from ._one_sample import Array, OneSample
 
 
@@ -114,7 +114,7 @@ class InBlocks(OneSample, Estimator):
         self._check_is_fitted()
         row = self._row(x)
         check_finite(row, 0, type(self).__name__)
-        return np.asarray(self._outputs(row)[0])
+        return np.asarray(finite_map(self._outputs, row, type(self).__name__)[0])
 
     def _check_params(self) -> None:
         """Validate the parameters, unless they are those that were validated last."""
@@ -141,12 +141,13 @@ class InBlocks(OneSample, Estimator):
             length = self._block_length(X.shape[1])
             part = X[start : start + length - len(waiting)]
             if keep:
-                Y.append(self._outputs_now(part))
+                Y.append(finite_map(self._outputs_now, part, type(self).__name__, start))
             waiting = self._waiting = _appended(waiting, part, length)
             self.n_samples_seen_ = vars(self).get("n_samples_seen_", 0) + len(part)
             if len(waiting) == length:
                 self._waiting = waiting[:0].copy()
-                self._take(waiting)
+                with singular_as_divergence(type(self).__name__, self.n_samples_seen_ - 1):
+                    self._take(waiting)
                 waiting = self._waiting
             start += len(part)
         return np.concatenate(Y) if keep else np.empty((0, 0))
@@ -164,7 +165,7 @@ def _appended(waiting: Array, part: Array, length: int) -> Array:
     """Return the waiting samples with `part` behind them, in one array with room for the whole block."""
     n = len(waiting) + len(part)
     room = waiting.base
-    if not isinstance(room, np.ndarray) or len(room) != length:
+    if not isinstance(room, np.ndarray) or room.shape != (length, part.shape[1]):
         room = np.empty((length, part.shape[1]), waiting.dtype)
         room[: len(waiting)] = waiting
     room[len(waiting) : n] = part

@@ -17,7 +17,7 @@ from .._compat.dask import block_type
 from ..offline.chunked import ChunkedRows, linear_map
 from ..offline.outliers import Limit, is_inlier
 from ..offline.whitening import Moments, moments
-from ._exceptions import check_finite
+from ._exceptions import check_finite, finite_map
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -87,7 +87,7 @@ def map_rows(function: Callable[[Array], Array], X: Any, n_columns: int, estimat
     """`function` of the rows of X, validated as input of a fitted estimator; lazily for a Dask array."""
     if is_dask(X):
         return lazily(function, checked(X, estimator, known=False), n_columns, type(estimator).__name__)
-    return function(validate_data(estimator, X, dtype=_FLOATS, reset=False))
+    return finite_map(function, validate_data(estimator, X, dtype=_FLOATS, reset=False), type(estimator).__name__)
 
 
 def map_back(function: Callable[[Array], Array], Y: Any, shape: tuple[int, int], name: str) -> Any:
@@ -99,7 +99,7 @@ def map_back(function: Callable[[Array], Array], Y: Any, shape: tuple[int, int],
             f"Y has {data.shape[1]} columns, but this {name} has {d} components: inverse_transform needs (n_samples, {d}), as "
             "transform returns it"
         )
-    return lazily(function, data, k, name) if is_dask(data) else function(data)
+    return lazily(function, data, k, name) if is_dask(data) else finite_map(function, data, name)
 
 
 def lazily(function: Callable[[Array], Array], X: Any, n_columns: int, name: str, dtype: Any = None) -> Any:
@@ -116,7 +116,7 @@ def _of_finite(block: Array, function: Callable[[Array], Array], name: str, bloc
     if np.isnan(first):  # the lengths of the blocks are unknown
         first, name = 0, f"{name}, which counts from the first row of block {place['chunk-location'][0]},"
     check_finite(block, int(first), name)
-    return function(block)
+    return finite_map(function, block, name, int(first))
 
 
 class DaskRows(ChunkedRows):

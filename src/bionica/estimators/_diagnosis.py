@@ -13,16 +13,19 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import NotFittedError
 
 from .._compat.sklearn import safe_indexing
+from ..networks.unmix import pseudoinverse
 from . import _diagnosis_sentences as findings
 from ._dask import is_dask
 from ._diagnosis_closure import closed_sources
 from ._diagnosis_outliers import screen
+from ._exceptions import DivergenceError
 from ._plots import EDGES, plot_diagnosis
 
 __all__ = ["EDGES", "Diagnosable", "Diagnosis", "Model", "diagnose"]
 
 Floats = NDArray[np.float64]
 
+_LARGE = 1e100  # sums of squares of larger numbers may overflow
 _BLOCK = 1 << 19  # numbers in a block of rows: 4 MiB of float64
 
 
@@ -84,6 +87,9 @@ class Diagnosis:
         Whether the estimator noticed, while it learned, that the mixing changed (`change_detected_`).
     model : Model
         What the estimator asks of its outputs.
+    divergence : str
+        What `transform` raised, if its outputs overflow; the numbers are then those of the linear outputs, clipped at 0. Otherwise
+        empty.
     """
 
     negativity: float
@@ -111,6 +117,7 @@ class Diagnosis:
     closed: int
     changed: bool
     model: Model
+    divergence: str = ""
 
     @property
     def largest_correlation(self) -> tuple[float, tuple[int, int]]:
@@ -212,6 +219,12 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         raise ValueError(f"before has shape {W0.shape}: pass an earlier components_, {W.shape} and finite")
     if max_samples < 2:
         raise ValueError(f"max_samples={max_samples!r} must be 2 or more; 100_000 is the default")
+    largest, unit = float(np.abs(W).max()), 1.0
+    if largest > 0 and not 1 / _LARGE < largest < _LARGE:  # a collapsed network, with weights whose squares overflow
+        unit = largest
+        W = W / unit
+        M = pseudoinverse(W)
+    divergence = ""
     n, step = min(shape[0], int(max_samples)), max(1, _BLOCK // k)
     rows = np.arange(n) * shape[0] // n
     index = rows
@@ -226,7 +239,12 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         part = slice(start, min(start + step, n))
         block = safe_indexing(data, index[part])
         x = _finite(block, rows[part])
-        Y[part], U[part], U0[part] = np.asarray(estimator.transform(block)), x @ W.T, x @ W0.T
+        U[part], U0[part] = x @ W.T, x @ W0.T
+        try:
+            Y[part] = np.asarray(estimator.transform(block), dtype=np.float64) / unit
+        except DivergenceError as error:  # what to say, not a reason to say nothing
+            divergence = divergence or str(error)
+            Y[part] = np.maximum(U[part], 0)
         weight = len(x) / part.stop
         for seen, e in zip(moments, (x, x - Y[part] @ M.T, x - U[part] @ M.T), strict=True):
             shift = e.mean(axis=0) - seen[0]
@@ -245,8 +263,8 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         negativity=float(_ratio(negative.sum(), energy.sum())),
         negativity_per_output=_ratio(negative, energy),
         correlations=z.T @ z / n,
-        variance=std**2,
-        variance_error=std**2 * np.sqrt(np.mean((z**2 - 1) ** 2, axis=0) / n),
+        variance=_scaled(std**2, unit),
+        variance_error=_scaled(std**2, unit) * np.sqrt(np.mean((z**2 - 1) ** 2, axis=0) / n),
         firing=np.mean(Y > 1e-6 * np.sqrt(np.mean(Y**2)), axis=0),
         grounding=np.mean(Y <= findings.NEAR_ZERO * std, axis=0),
         floor=_ratio(np.quantile(Y, 0.01, axis=0), std),
@@ -257,7 +275,7 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         outer=_spectrum(outside_of_span, k - d),
         spectrum=_spectrum(x, min(len(x) - 1, k)),
         over_noise=_over_noise(outside_of_span, model.noise, k - d),
-        drift=None if before is None else _drift(U, U0),
+        drift=None if before is None else _drift(U, U0 / unit),
         histogram=np.stack([np.histogram(column, EDGES)[0] / n for column in _ratio(U, u_std).T]),
         n_samples=n,
         n_samples_given=shape[0],
@@ -267,7 +285,14 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         closed=closed_sources(x, d),
         changed=bool(getattr(estimator, "change_detected_", False)),
         model=model,
+        divergence=divergence,
     )
+
+
+def _scaled(variance: Floats, unit: float) -> Floats:
+    """The variance of outputs in their own unit; at most the largest number."""
+    with np.errstate(over="ignore"):
+        return np.minimum(variance * unit * unit, np.finfo(np.float64).max)
 
 
 def _spectrum(e: Floats, rank: int) -> Floats:
@@ -295,6 +320,11 @@ def _finite(block: Any, rows: NDArray[np.intp]) -> Floats:
     finite = np.isfinite(x).all(axis=1)
     if not finite.all():
         raise ValueError(f"X[{rows[np.argmin(finite)]}] holds NaN or infinity: drop such samples first")
+    if x.size and max(x.max(), -x.min()) > _LARGE:
+        row = rows[np.argmax(np.abs(x).max(axis=1))]
+        raise ValueError(
+            f"X[{row}] has values above {_LARGE:g}, whose squares overflow: rescale X, or drop such samples"
+        )
     return x
 
 

@@ -57,6 +57,11 @@ def looks_right(found: "Diagnosis") -> str:
 
 def problems(found: "Diagnosis") -> Iterator[str]:
     """What speaks against the fit, the gravest first."""
+    if found.divergence:
+        yield (
+            f"the outputs overflow ({found.divergence}) If the mixtures are as large as those of the fit, the weights have "
+            "collapsed (zero, singular or huge): fit again, with these remedies."
+        )
     if found.changed:
         yield f"the mixtures changed while it learned: {CHANGED}."
     others = list(_problems_without_outliers(found))

@@ -49,6 +49,18 @@ class FirstBlock(OnlineNICA):
             return 0
         return self._n_start(self.n_features_in_) - len(self._waiting)
 
+    def _check_saved(self) -> None:
+        if "_state" in vars(self):
+            super()._check_saved()
+            return
+        k, n = self.n_features_in_, len(self._waiting)
+        if isinstance(self.n_components, Integral):
+            self._check_number_saved(int(self.n_components))
+        if not self._waits() or not 0 < n < self._n_start(k):
+            raise ValueError(f"{n} samples wait for the start of a network that begins with {self._n_start(k)} samples")
+        if "_start_seed" not in vars(self):
+            raise ValueError("samples wait for the start, but its seed is missing")
+
     def _forget(self) -> None:
         for name in ("_state", "_waiting", "_preview", "_start_seed", "spectrum_"):
             self.__dict__.pop(name, None)

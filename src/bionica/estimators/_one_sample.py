@@ -1,7 +1,5 @@
-"""What estimators that learn one sample at a time share: a vector as a row, and a model that an error leaves as it was."""
+"""What estimators that learn one sample at a time share: a vector as a row."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,17 +9,7 @@ Array = NDArray[Any]
 
 
 class OneSample:
-    """Mixin with `_row` and `_unchanged_on_error`."""
-
-    @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+    """Mixin with `_row`."""
 
     def _row(self, x: ArrayLike) -> Array:
         """Return the mixture x as an array of one row."""

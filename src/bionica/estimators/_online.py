@@ -13,6 +13,7 @@ from .._compat.sklearn import wrap_output
 from ..networks import state as states
 from ..networks.guards import REPAIRS
 from ..networks.rule import rule_of
+from ..networks.unmix import finite, pseudoinverse
 from ._base import number_of_sources
 from ._dask import DaskRows, blocks_of, checked, is_dask, lazily, refuse_dask
 from ._diagnosis import Diagnosable
@@ -61,19 +62,18 @@ class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
         return cls(**{**published(cls, setting), **overrides})
 
     def _fit(self, X: ArrayLike) -> None:
-        with self._unchanged_on_error():
-            data = self._validated(X, reset=True)
-            if self.shuffle and isinstance(data, DaskRows):
-                raise ValueError(
-                    "shuffle=True needs all rows of the Dask array X at hand: use shuffle=False, or X.compute()"
-                )
-            self._forget()
-            rng = check_random_state(self.random_state)
-            self._begin(data, rng)
-            for _ in range(self.n_epochs):
-                order = rng.permutation(len(data)) if self.shuffle else None
-                for block in blocks_of(data):
-                    self._learn(block, keep=False, order=order)
+        data = self._validated(X, reset=True)
+        if self.shuffle and isinstance(data, DaskRows):
+            raise ValueError(
+                "shuffle=True needs all rows of the Dask array X at hand: use shuffle=False, or X.compute()"
+            )
+        self._forget()
+        rng = check_random_state(self.random_state)
+        self._begin(data, rng)
+        for _ in range(self.n_epochs):
+            order = rng.permutation(len(data)) if self.shuffle else None
+            for block in blocks_of(data):
+                self._learn(block, keep=False, order=order)
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
         """Continue learning from the rows of X; the first call starts a new network.
@@ -169,12 +169,13 @@ class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
         If some outputs are silent the others settle without them, so `transform` equals max(components_ @ x, 0) only up to the
         residual negativity of the fit. Read from the averaged weights if `average` is set.
         """
-        return self._unmixing(self._readout(self._fitted_state()))
+        with np.errstate(all="ignore"):
+            return self._unmixing(self._readout(self._fitted_state()))
 
     @property
     def mixing_(self) -> Array:
         """The mixing matrix, (n_features, n_components): pseudoinverse of `components_`."""
-        return np.linalg.pinv(self.components_)
+        return pseudoinverse(self.components_)
 
     @property
     def change_detected_(self) -> bool:
@@ -185,6 +186,15 @@ class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
     def repairs_(self) -> dict[str, int]:
         """How often each guard acted, and how many samples were regularised or did not settle."""
         return dict(zip(REPAIRS, map(int, self._fitted_state().repairs), strict=True))
+
+    def _check_saved(self) -> None:
+        state = self._state
+        rule, d = rule_of(state), state.fired.size
+        if not isinstance(self._rule_params(state, states.precision(state)), rule.Params):
+            raise ValueError(f"the parameters do not belong to the rule {rule.name!r} of the weights")
+        self._check_number_saved(d)
+        if self.n_components is None and d != self.n_features_in_:
+            raise ValueError(f"n_components=None, but the weights have {d} outputs for {self.n_features_in_} mixtures")
 
     @property
     def _n_features_out(self) -> int:
@@ -202,7 +212,8 @@ class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
         return self._state
 
     def _unmixing(self, state: Any) -> Array:
-        return np.asarray(rule_of(state).unmixing(state))
+        with np.errstate(all="ignore"):  # of a network that collapsed, too
+            return finite(np.asarray(rule_of(state).unmixing(state)))
 
     def _weight(self, name: str) -> Array:
         """Return a copy of a weight matrix: what the user gets is never the network's own memory."""

@@ -48,6 +48,7 @@ class SingleLayerNICA(FirstBlock):
         "horizon": [Interval(Integral, 2, None, closed="left"), None],
     }
 
+    _fixed: ClassVar[tuple[str, ...]] = ("n_components", "precondition")
     #: eta0 and decay of the paper's network where the user names only the other.
     _plain_rates: ClassVar[tuple[float, float]]
 

@@ -16,7 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._compat.sklearn import Interval, Options, StrOptions, validate_params
 from ..engines import blocks
-from ..engines.loop import Diverged, run
+from ..engines.diverged import Diverged
+from ..engines.loop import run
 from ..networks import state as states
 from ..networks.guards import REPAIRS, Guards
 from ..networks.rule import rule_of
@@ -31,8 +32,10 @@ Array = NDArray[Any]
 
 _BLOCK_BYTES = 2**22
 _BLOCK_ROWS = 2**15
-#: Multiplications of a block at most, about 1 s: Python sees Ctrl-C between blocks.
-_BLOCK_WORK = 10**9
+#: A compiled call, which Ctrl-C cannot interrupt, takes at most so many products if no sample settles: about a second.
+_CALL_PRODUCTS = 10**9
+#: More steps than that are never useful: with a safe gamma, dynamics that have not settled by then are those of a singular network.
+MOST_STEPS = 10**6
 #: Steps of the exact settling of a sample, more than it usually takes.
 _MOST_PIVOTS = 20
 _NO_RATES = np.empty((0, 1))
@@ -50,7 +53,7 @@ class Streaming(Estimator):
         "dynamics": [StrOptions({"exact", "gradient"})],
         "gamma": [Interval(Real, 0, None, closed="neither"), None],
         "settle_tol": [Interval(Real, 0, 1, closed="neither")],
-        "settle_steps": [Interval(Integral, 1, None, closed="left")],
+        "settle_steps": [Interval(Integral, 1, MOST_STEPS, closed="both")],
         "mean_window": [Interval(Integral, 2, None, closed="left"), None],
         "precondition": [None],
         "average": [Options(bool, {False})],
@@ -98,7 +101,7 @@ class Streaming(Estimator):
                 "from scratch, or restore the parameters that were changed (precondition)"
             )
         least = blocks.rows(k, state.fired.size, dtype.itemsize) if blocks.suits(rule, state, n, k) else 1
-        for start, stop in self._blocks(n, k, state.fired.size, least):
+        for start, stop in self._blocks(n, k, least, self._most_rows(state)):
             in_blocks = blocks.suits(rule, state, stop - start, k)
             block = X[start:stop] if order is None else X[order[start:stop]]
             # Arrays that are not writable or not aligned are copied: the loop is compiled for one type.
@@ -135,9 +138,13 @@ class Streaming(Estimator):
             sample = error.sample + (t if learn else first)
             raise self._divergence(sample, float(np.abs(block).max()), learn) from None
 
-    def _blocks(self, n: int, k: int, d: int, least: int = 1) -> Iterable[tuple[int, int]]:
+    def _most_rows(self, state: Any) -> int:
+        """Return how many samples a call of the loop may take, so that it ends soon even if none of them settles."""
         steps = self.settle_steps if getattr(self, "dynamics", "exact") == "gradient" else _MOST_PIVOTS
-        rows = max(least, min(_BLOCK_ROWS, _BLOCK_BYTES // (8 * k), _BLOCK_WORK // (2 * d * d * int(steps))))
+        return max(1, int(_CALL_PRODUCTS // (int(steps) * 2 * state.fired.size**2)))
+
+    def _blocks(self, n: int, k: int, least: int, most: int) -> Iterable[tuple[int, int]]:
+        rows = max(least, min(_BLOCK_ROWS, most, _BLOCK_BYTES // (8 * k)))
         blocks = [(start, min(start + rows, n)) for start in range(0, n, rows)]
         if not self.verbose or len(blocks) == 1:
             return blocks

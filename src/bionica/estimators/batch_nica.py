@@ -19,8 +19,9 @@ from ..offline.whitening import Moments, Spectrum, Whitening, count_sources, ref
 from ._base import Estimator, set_parameters
 from ._dask import DaskRows, map_rows, mapped_inliers, moments_of, validated_rows
 from ._diagnosis import Diagnosable
-from ._persistence import Record
+from ._exceptions import singular_as_divergence
 from ._plots import plot_spectrum
+from ._schema import Record
 from ._score import Scored
 from .noncentered_whitener import whitening_or_error
 
@@ -161,7 +162,8 @@ class BatchNICA(Scored, Diagnosable, Estimator):
     @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit_transform(self, X: npt.ArrayLike, y: None = None) -> Any:
         """Find the sources of X and return them: the numbers of ``fit(X).transform(X)``, for one whitening of X less."""
-        rows, Z = self._fit(X)
+        with self._unchanged_on_error(), singular_as_divergence("BatchNICA"):
+            rows, Z = self._fit(X)
         if isinstance(rows, DaskRows):
             return self._transform(rows.array)
         return _sources(rows, self.components_, out=Z)

@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions
+from ..networks.unmix import finite
 from ..offline.chunked import linear_map
 from ..offline.cone.channels import spectrum
 from ..offline.cone.readout import Readout, readout
@@ -156,20 +157,29 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
     ) -> None:
         set_parameters(self, locals())
 
+    def _check_saved(self) -> None:
+        k, waiting, state = self.n_features_in_, self._waiting, self._stream
+        d, q = (self._given_number() or 1, k) if state is None else (len(state.fit.components), len(state.raw.mean))
+        self._check_number_saved(d)
+        if state is not None and state.channels.subspace is None and q != k:
+            raise ValueError(f"the stream has {q} channels, and there are {k} mixtures")
+        least = self._block_length(k)
+        if not (state is None) <= len(waiting) < least or waiting.dtype != self._dtype:
+            raise ValueError(f"{len(waiting)} samples of {waiting.dtype} wait for a block of {least} of {self._dtype}")
+
     def _fit(self, X: npt.ArrayLike) -> None:
-        with self._unchanged_on_error():
-            rows = validated_rows(self, X, min_samples=2)
-            for name in ("_waiting", "_stream", "_preview", "_read", "_start_seed", "n_samples_seen_"):
-                self.__dict__.pop(name, None)
-            if isinstance(rows, DaskRows) or self.horizon is not None:
-                for block in self._tracked(rows):
-                    self._learn(block, keep=False)
-                self._end()
-            else:
-                self._prepare(rows)
-                self._waiting = rows[:0].copy()
-                self.n_samples_seen_ = len(rows)
-                self._adopt(self._begun(rows))
+        rows = validated_rows(self, X, min_samples=2)
+        for name in ("_waiting", "_stream", "_preview", "_read", "_start_seed", "n_samples_seen_"):
+            self.__dict__.pop(name, None)
+        if isinstance(rows, DaskRows) or self.horizon is not None:
+            for block in self._tracked(rows):
+                self._learn(block, keep=False)
+            self._end()
+        else:
+            self._prepare(rows)
+            self._waiting = rows[:0].copy()
+            self.n_samples_seen_ = len(rows)
+            self._adopt(self._begun(rows))
 
     def _tracked(self, rows: Array | DaskRows) -> Any:
         if not self.verbose or not isinstance(rows, DaskRows):
@@ -289,12 +299,14 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
     @property
     def components_(self) -> Array:
         """W, (n_components, n_features)."""
-        return self._readout().components.astype(self._dtype)
+        with np.errstate(over="ignore"):
+            return finite(self._readout().components.astype(self._dtype))
 
     @property
     def mixing_(self) -> Array:
         """The estimated A, (n_features, n_components)."""
-        return self._readout().mixing.astype(self._dtype)
+        with np.errstate(over="ignore"):
+            return finite(self._readout().mixing.astype(self._dtype))
 
     @property
     def n_components_(self) -> int:

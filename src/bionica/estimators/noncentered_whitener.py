@@ -14,7 +14,7 @@ from ..offline.outliers import without_outliers
 from ..offline.whitening import Moments, Whitening, merge_moments, refine, whitening
 from ._base import Estimator
 from ._dask import map_back, map_rows, moments_of, validated_rows
-from ._persistence import Record
+from ._schema import Record
 
 Array = npt.NDArray[Any]
 
@@ -127,6 +127,12 @@ class NoncenteredWhitener(Estimator):
         "_precision": np.dtype,
     }
 
+    def _check_saved(self) -> None:
+        if self._whitening is not None:
+            super()._check_saved()
+            if not len(self._whitening.matrix) <= self._whitening.rank == len(self._whitening.eigenvalues):
+                raise ValueError(f"rank {self._whitening.rank} is not the number of eigenvalues")
+
     _moments: Moments
     _whitening: Whitening | None
     _precision: np.dtype[Any]
@@ -161,8 +167,9 @@ class NoncenteredWhitener(Estimator):
         self
         """
         first = not hasattr(self, "_moments")
-        rows = validated_rows(self, X, reset=first)
-        seen = moments_of(rows)
+        with self._unchanged_on_error():
+            rows = validated_rows(self, X, reset=first)
+            seen = moments_of(rows)
         # The rounding of float32 chunks stays in the moments: the coarsest type counts.
         self._precision = rows.dtype if first else min(self._precision, rows.dtype, key=lambda t: t.itemsize)
         self._moments = seen if first else merge_moments(self._moments, seen)

@@ -11,6 +11,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from .._compat.sklearn import Interval, StrOptions
+from ..engines.diverged import Diverged
+from ..networks.unmix import pseudoinverse, solve_lateral
 from ..offline.descent_ascent import Offline, Settling, offline_interneuron, offline_two_compartment, settle
 from ..offline.outliers import without_outliers
 from ..offline.whitening import moments
@@ -19,8 +21,9 @@ from ._dask import is_dask
 from ._diagnosis import Diagnosable
 from ._exceptions import DivergenceError, check_finite
 from ._initial_weights import orthonormal_rows
-from ._persistence import Record
+from ._schema import Record
 from ._score import Scored
+from ._streaming import MOST_STEPS
 
 Array = NDArray[Any]
 
@@ -93,12 +96,14 @@ class OfflineNICA(Scored, Diagnosable, Estimator):
         "dynamics": [StrOptions({"exact", "gradient"})],
         "gamma": [Interval(Real, 0, None, closed="neither"), None],
         "settle_tol": [Interval(Real, 0, 1, closed="neither")],
-        "settle_steps": [Interval(Integral, 1, None, closed="left")],
+        "settle_steps": [Interval(Integral, 1, MOST_STEPS, closed="both")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "robust": ["boolean"],
         "random_state": ["random_state"],
     }
+
+    _fixed: ClassVar = ("n_components", "network")
 
     def __init__(
         self,
@@ -132,9 +137,10 @@ class OfflineNICA(Scored, Diagnosable, Estimator):
         eigenvalues, vectors = np.linalg.eigh(seen.covariance)
         # Weights outside the leading directions would never be unlearned if X does not span them.
         W = orthonormal_rows(check_random_state(self.random_state), d, d, np.float64) @ vectors[:, ::-1][:, :d].T
-        found = self._run(data, W, float(eigenvalues[-1]))
-        if found.n_settled < len(data):
-            raise self._divergence(f"output at sample {found.n_settled}", found.n_settled, data)
+        try:
+            found = self._run(data, W, float(eigenvalues[-1]))
+        except Diverged as error:
+            raise self._divergence(f"output at sample {error.sample}", error.sample, data) from None
         if not np.isfinite(found.gradient):
             raise self._divergence("weights", 0, data)
         if not found.converged:
@@ -144,13 +150,14 @@ class OfflineNICA(Scored, Diagnosable, Estimator):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+        W, M = found.weights.values()
+        components = solve_lateral(M if "W_zz" in found.weights else M.T @ M, W)
+        self.mixing_ = pseudoinverse(components)
+        self.components_ = components
         self.weights_ = found.weights
         self.objective_curve_ = found.objective
         self.n_iter_ = len(found.objective)
         self.n_outliers_ = n_samples - len(data)
-        W, M = found.weights.values()
-        self.components_ = np.linalg.solve(M if "W_zz" in found.weights else M.T @ M, W)
-        self.mixing_ = np.linalg.pinv(self.components_)
 
     def _run(self, X: Array, W: Array, largest_eigenvalue: float) -> Offline:
         settling = Settling(self.dynamics == "exact", self.gamma, self.settle_tol, self.settle_steps)
@@ -161,6 +168,11 @@ class OfflineNICA(Scored, Diagnosable, Estimator):
                 raise ValueError(f"eta={eta} is not below 1, where the weights overshoot: lower eta")
             return offline_interneuron(X, W, np.eye(len(W)), eta=eta, **common)
         eta = 0.25 / (largest_eigenvalue if largest_eigenvalue > 0 else 1.0) if self.eta is None else self.eta
+        if not eta < np.inf:
+            raise ValueError(
+                f"the largest eigenvalue of cov(X), {largest_eigenvalue:.2g}, has no inverse: rescale the mixtures, which are "
+                "too small"
+            )
         tau = 2.5 * eta if self.tau is None else self.tau
         if eta >= tau or eta * largest_eigenvalue >= 1:
             raise ValueError(
@@ -172,9 +184,10 @@ class OfflineNICA(Scored, Diagnosable, Estimator):
     def _transform(self, X: ArrayLike) -> Any:
         data = self._validated(X, reset=False)
         Y = np.empty((len(data), len(self.components_)))
-        n_settled = settle(self.weights_, data, Y)
-        if n_settled < len(data):
-            raise self._divergence(f"output at sample {n_settled}", n_settled, data)
+        try:
+            settle(self.weights_, data, Y)
+        except Diverged as error:
+            raise self._divergence(f"output at sample {error.sample}", error.sample, data) from None
         return Y
 
     def _divergence(self, what: str, sample: int, X: Array) -> DivergenceError:
@@ -187,7 +200,7 @@ class OfflineNICA(Scored, Diagnosable, Estimator):
 
     @property
     def _saved(self) -> dict[str, Any]:
-        """What a model file holds; see `Saved`."""
+        """What a model file holds; see `_schema`."""
         names = ("W_xy", "W_yn") if self.network == "interneuron" else ("W_xz", "W_zz")
         weights = Record(dict, dict(zip(names, ("dk", "dd"), strict=True)))
         return {

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .generic import cold
+from .unmix import finite
 
 #: The first scale counts as d + PRIOR_SAMPLES samples, and is removed like age^-(1 + PRIOR_POWER) until START d samples.
 PRIOR_SAMPLES, PRIOR_POWER, START = 6.0, 3.0, 100.0
@@ -270,7 +271,8 @@ def pseudo_samples(rot, work, w):
 
 def average_of(rot: Rotation) -> np.ndarray:
     """D."""
-    return np.asarray(rot.clock[ALPHA] * rot.D + rot.clock[DELTA] * np.eye(len(rot.D)))
+    with np.errstate(all="ignore"):
+        return finite(rot.clock[ALPHA] * rot.D + rot.clock[DELTA] * np.eye(len(rot.D)))
 
 
 def averaged(rot: Rotation) -> Rotation:

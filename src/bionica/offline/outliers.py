@@ -76,13 +76,19 @@ class Limit(NamedTuple):
 class Outside(NamedTuple):
     """How e is measured: e^2 = |x - mean|^2 - sum(variances (F (x - <x>))^2) + floor, in coordinates `basis` x if given.
 
-    `floor` is so large that rounding errors make no outliers.
+    `floor` is so large that rounding errors make no outliers. e^2 is measured in units of a power of four near it: a float32
+    holds it for mixtures of any unit, and no digit changes.
     """
 
     basis: Array | None
     mean: Array
     variances: Array
     floor: float
+
+    @property
+    def unit(self) -> float:
+        """The unit of e^2."""
+        return float(4.0 ** np.round(np.log2(max(self.floor, 1e-300)) / 2))
 
 
 class Inliers(ChunkedRows):
@@ -130,7 +136,7 @@ def squared_distances(X: Array, limit: Limit) -> Array:
                 x = X[rows].astype(np.float64) if outside.basis is None else X[rows] @ outside.basis.T
                 x -= outside.mean
                 energy = np.einsum("ij,ij->i", x, x) - z**2 @ outside.variances
-                found[1, rows] = np.maximum(energy, 0) + outside.floor
+                found[1, rows] = (np.maximum(energy, 0) + outside.floor) / outside.unit
             if W is not None:
                 found[-1, rows] = 1 + np.sum(np.minimum(X[rows] @ W.T, 0) ** 2, axis=1)
     return found
