@@ -579,7 +579,7 @@ def test_what_a_killed_run_left_is_gone_after_the_next(tmp_path, problem, suffix
     script = (
         "import os, sys, pathlib, numpy as np; from bionica.io import open_writer\n"
         "from bionica.io.writers import formats\n"
-        "formats._write_image = lambda path, *_: path.write_bytes(b'half') and (str(path).count('-1.') and os._exit(9))\n"
+        "formats._write_image = lambda path, *_: path.write_bytes(b'half') and (path.name == '1.png' and os._exit(9))\n"
         f"with open_writer(pathlib.Path('y{suffix}'), 3, 'float64', {shape}) as writer:\n"
         "    writer.write(np.ones((4000, 3)))\n"
         "    if '.png' not in sys.argv[1]: os._exit(9)\n"
@@ -592,7 +592,8 @@ def test_what_a_killed_run_left_is_gone_after_the_next(tmp_path, problem, suffix
         assert part.name.startswith(".y")
         assert part.name.endswith(".part")
         assert "unknown suffix '.part'" in refused(part)
-    (tmp_path / ".m.abcd1234.part").write_bytes(b"half a model")
+    (tmp_path / ".m.abcd1234.part").mkdir()
+    (tmp_path / ".m.abcd1234.part" / "file").write_bytes(b"half a model")
     separate(x, "--sources", 3, "-o", tmp_path / f"y{suffix}", "--model", tmp_path / "m")
     outputs = [f"y-{i}.png" for i in range(3)] if suffix == ".png" else [f"y{suffix}"]
     assert left(tmp_path) == ["m", x.name, *outputs]

@@ -13,6 +13,7 @@ from .html import Drawing, Gallery, PageTable, Picture, Section, Verdict, page
 
 Array = NDArray[Any]
 
+_TITLE = "What bionica separate found"
 _MOST_SOURCES = 12  # in the drawings
 _WIDTH, _LEFT = 760, 60
 
@@ -50,7 +51,16 @@ def write_page(
         text = "How strongly each source, of variance 1, enters each mixture; orange is negative."
         more = f" The first 40 of {len(mixing)}." if len(mixing) > 40 else ""
         sections.append(Section("Mixing matrix", [text + more, _matrix(mixing, names)]))
-    write_atomically(path, page("What bionica separate found", "", sections).encode())
+    write_atomically(path, page(_TITLE, "", sections).encode())
+
+
+def is_report_of(path: Path, model: Path | None) -> bool:
+    """Whether a file is a page of `write_page` about a run that saved its network under this name."""
+    try:
+        content = path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return False
+    return f"<title>{_TITLE}</title>" in content and f">{escape(str(model))}<" in content
 
 
 def _verdict(summary: dict[str, Any]) -> Verdict:
