@@ -40,7 +40,7 @@ def fail_unforeseen(error: BaseException) -> NoReturn:
 class OneLineGroup(TyperGroup):
     """The commands. What they do not handle themselves ends in one line."""
 
-    def invoke(self, ctx: typer.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         """Run a command."""
         _debugging.set(bool(ctx.params.get("debug")))
         try:

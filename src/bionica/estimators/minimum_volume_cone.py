@@ -337,7 +337,7 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
         cone, scale = state.fit.cone, state.channels.scale
         explained = cone.expected_rho / np.maximum(cone.rho, cone.expected_rho)
         negativity = state.negativity * float(explained.min()) if cone.noise.any() else 0.0
-        outside = (scale * float(state.fit.coordinates.channel_noise.max())) ** 2
+        outside = float(np.square(scale * state.fit.coordinates.channel_noise.max()))
         return Model(False, self.normalize == "variance", negativity, outside)
 
     def _transform(self, X: npt.ArrayLike) -> Any:

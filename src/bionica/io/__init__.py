@@ -13,7 +13,16 @@ from .readers import (
     import_optional,
     open_reader,
 )
-from .writers import OutputError, PipeWriter, Target, check_format, check_targets, open_writer, output_files
+from .writers import (
+    OutputError,
+    PipeWriter,
+    Target,
+    check_folder,
+    check_format,
+    check_targets,
+    open_writer,
+    output_files,
+)
 
 __all__ = [
     "Columns",
@@ -27,6 +36,7 @@ __all__ = [
     "Reader",
     "Target",
     "TextReader",
+    "check_folder",
     "check_format",
     "check_targets",
     "import_optional",

@@ -17,14 +17,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
+fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None  # Windows has none
 _LOCK = "lock"
 _LONGEST_PREFIX = 60  # characters of the target's name in that of the folder: a file name has 255 bytes at most
 

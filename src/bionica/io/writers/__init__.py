@@ -13,10 +13,10 @@ import numpy as np
 from ..atomic import partial_folder, real_path, rename_all, same_content
 from ..readers.images import IMAGES, TIFF
 from . import formats
-from .targets import OutputError, Target, check_targets
+from .targets import OutputError, Target, check_folder, check_targets
 
 __all__ = [
-    "OutputError", "PipeWriter", "Target", "Writer", "check_format", "check_targets", "open_writer", "output_files",
+    "OutputError", "PipeWriter", "Target", "Writer", "check_folder", "check_format", "check_targets", "open_writer", "output_files",
 ]  # fmt: skip
 
 _FORMATS: dict[str, Callable[[Path, int, Any], AbstractContextManager[formats.Append]]] = {

@@ -55,6 +55,23 @@ def check_targets(targets: Sequence[Target], inputs: Sequence[Path | int] = ()) 
         remove_partials(target.path)
 
 
+def check_folder(folder: Path, names: Sequence[str], inputs: Sequence[Path] = (), *, option: str = "--output") -> None:
+    """Raise unless files of these names can be written to a folder, which need not exist, and none of them is an input.
+
+    Files of these names that are there already are replaced.
+    """
+    there = real_path(folder)
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        raise OutputError(f"{option} {folder}: {there} is a file; give a folder")
+    targets = [Target(option, folder / name, replace=True) for name in names]
+    if there == real_path(folder):
+        check_targets(targets, inputs)
+    else:
+        _check_writable(Target(option, there / folder.name))
+
+
 def _place(path: Path | int) -> list[Any]:
     """Return what the system knows a file by, and then the same of every folder around it.
 
