@@ -211,7 +211,7 @@ def test_image_bombs_are_refused_by_their_header(tmp_path):
     ):
         tifffile.imwrite(tmp_path / "x.tif", pages, compression=compression, photometric="minisblack", metadata=None)
         with tifffile.TiffFile(tmp_path / "x.tif", mode="r+") as file:
-            for name in ("ImageWidth", "ImageLength"):
+            for name in ("ImageWidth", "ImageLength", "RowsPerStrip"):
                 file.pages[0].tags[name].overwrite(60_000)
         assert message in refused(tmp_path / "x.tif")
 
