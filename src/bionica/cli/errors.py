@@ -5,8 +5,10 @@ foresaw. `bionica --debug COMMAND` prints the traceback before the line.
 """
 
 import errno
+import os
 import sys
 import traceback
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, NoReturn
 
@@ -24,9 +26,10 @@ _debugging = ContextVar("debugging", default=False)
 
 def fail(message: str, status: int = 1) -> NoReturn:
     """End with one line on standard error and this status; with --debug, after the traceback of what is being handled."""
-    if _debugging.get() and sys.exc_info()[0] is not None:
-        typer.echo(traceback.format_exc(), err=True, nl=False)
-    typer.echo(f"Error: {' '.join(message.split())}", err=True)
+    with suppress(OSError):  # nobody can be told: the status still says it
+        if _debugging.get() and sys.exc_info()[0] is not None:
+            typer.echo(traceback.format_exc(), err=True, nl=False)
+        typer.echo(f"Error: {' '.join(message.split())}", err=True)
     raise typer.Exit(status) from None
 
 
@@ -37,12 +40,22 @@ def fail_unforeseen(error: BaseException) -> NoReturn:
     fail(f"unforeseen, please report it to the developers: {where[:300]}{remedy}", UNFORESEEN)
 
 
+def _open_standard_descriptors() -> None:
+    """Give 0, 1 and 2 to the null device where they are closed: the next file would get them, and every library's messages."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest descriptor that is free
+
+
 class OneLineGroup(TyperGroup):
     """The commands. What they do not handle themselves ends in one line."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
         _debugging.set(bool(ctx.params.get("debug")))
+        _open_standard_descriptors()
         try:
             return super().invoke(ctx)
         except (_USAGE_ERROR, typer.Exit, typer.Abort):

@@ -39,9 +39,8 @@ def partial_folder(target: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        # The folder goes while its lock is held: nobody takes a new one of the same name for a dead one.
+        os.close(lock)  # first: where no more files may be open, removing a folder needs this one
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
 
 
 def _make_held(target: Path) -> tuple[Path, int]:

@@ -122,7 +122,8 @@ class LineParser:
         place = f"{self.name}, line {number}"
         if len(cells) != self.width:
             more = len(self._cells(cells[-1], _MOST_COLUMNS)) - 1 if len(cells) > (self.width or 0) else 0
-            return f"{place} has {len(cells) + more} values where {self.width} are expected: one for each mixture"
+            count = len(cells) + more if more < _MOST_COLUMNS else f"more than {_MOST_COLUMNS:,}"
+            return f"{place} has {count} values where {self.width} are expected: one for each mixture"
         values = [_number(cell) for cell in cells]
         j = next(j for j in self.kept if (value := values[j]) is None or not math.isfinite(value))
         where = f"{place}, column {j + 1}" + (f" ({self.header[j]})" if self.header else "")

@@ -130,7 +130,7 @@ def _codecs_3(codecs: list[Any], depth: int = 0) -> tuple[list[str], Any]:
 def _sizes(values: Any) -> tuple[int, ...]:
     sizes = tuple(values)
     if not all(isinstance(size, int) and size >= 0 for size in sizes):
-        raise InputError(f"the metadata has the sizes {str(values)[:60]}")
+        raise ValueError(f"the metadata has the sizes {str(values)[:60]}")
     return sizes
 
 
