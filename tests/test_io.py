@@ -455,7 +455,10 @@ def test_outputs_are_checked_before_the_work(tmp_path):
     with pytest.raises(OutputError, match="there is no folder"):
         check_targets([Target("-o", tmp_path / "no" / "x.npy")])
     with pytest.raises(OutputError, match="no images"):
-        check_format(tmp_path / "x.png", None)
+        check_format(tmp_path / "x.png", ["x.npy"])
+    with pytest.raises(OutputError, match="unknown suffix"):
+        check_format(tmp_path / "x.gif", ["x.png"])
+    check_format(tmp_path / "x.png", ["x.tif"])
     (tmp_path / "x-1.png").touch()
     assert [file.name for file in output_files(tmp_path / "x.png", None)] == ["x-0.png", "x-1.png"]
     with pytest.raises(OutputError, match=r"x-1.png exists already: .* --force"):

@@ -137,8 +137,8 @@ def test_force_replaces_files_and_our_stores_but_no_other_folder(folder, X):
     (folder / "d.zarr" / "zarr.json").write_text(json.dumps({"attributes": {}}))
     np.save("d.zarr/in.npy", X)
     for name in ("d.npy", "d.zarr"):
-        assert "is a folder" in refused("in.npy", "-o", name, "--force")
-    assert "also the input" in refused("d.zarr/in.npy", "-o", "d.zarr", "--force")
+        assert "is a folder, and only files and Zarr stores" in refused("in.npy", "-o", name, "--force")
+    assert "is a folder around the input" in refused("d.zarr/in.npy", "-o", "d.zarr", "--force")
     assert run("in.npy", "-o", "ours.zarr").exit_code == 0
     assert "exists already" in refused("in.npy", "-o", "ours.zarr")
     assert run("in.npy", "-o", "ours.zarr", "--force").exit_code == 0

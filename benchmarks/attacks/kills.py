@@ -314,6 +314,8 @@ def _resources(folder, n):
     for arguments, prepare in chosen:
         status, said = _wait(_start([*arguments, "-q"], home, prepare)), _said(home)
         lines = [line for line in said.splitlines() if line.startswith(("Error", "Traceback"))]
+        if "Too many open files" in said:  # then a hidden folder may remain, which the next run removes
+            remove_partials(home / arguments[2])
         made = [name for name in _names(home) if name not in before]
         problem = None
         if status not in (0, 1):

@@ -214,7 +214,7 @@ def crafted_files(folder):
     (folder / "deep.npy").write_bytes(deep)
     for name, method in (("deflate", zipfile.ZIP_DEFLATED), ("bzip2", zipfile.ZIP_BZIP2), ("lzma", zipfile.ZIP_LZMA)):
         with zipfile.ZipFile(folder / f"{name}.npz", "w", method) as archive:
-            archive.writestr("x.npy", npy_header("(4, 3)") + bytes(2**27))
+            archive.writestr("x.npy", npy_header("(4, 3)") + bytes(2**25))
     with zipfile.ZipFile(folder / "many.npz", "w") as archive:
         for i in range(3000):
             archive.writestr(f"{i}.npy", b"")
@@ -241,9 +241,9 @@ def crafted_files(folder):
         with tifffile.TiffFile(path, mode="r+") as file:
             for tag in ("ImageWidth", "ImageLength", "RowsPerStrip"):
                 file.pages[0].tags[tag].overwrite(60_000)
-    (folder / "wide.csv").write_bytes(b"1," * 2**24)
-    (folder / "wide.txt").write_bytes(b"1 " * 2**24)
-    (folder / "second.csv").write_bytes(b"1,2\n" + b"1," * 2**24)
+    (folder / "wide.csv").write_bytes(b"1," * 2**23)
+    (folder / "wide.txt").write_bytes(b"1 " * 2**23)
+    (folder / "second.csv").write_bytes(b"1,2\n" + b"1," * 2**23)
     (folder / "field.csv").write_bytes(b'"' + b"0" * 200_000 + b'1",2\n')
     (folder / "digits.csv").write_bytes(b"9" * 2**22 + b",2\n")
     (folder / "nul.csv").write_bytes(b"1,2\n\0\n")

@@ -1,8 +1,8 @@
 """Save a network and its place in the input while it learns, and resume from there."""
 
 import hashlib
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
 
 from .separate_options import AUTO, METHODS, Options
@@ -12,23 +12,52 @@ if TYPE_CHECKING:
 
 
 class Saver:
-    """Saves a network with its progress to `path`, in one file that is always complete."""
+    """Saves a network with its progress to `path`, in one file that is always complete.
+
+    A thread writes, so that Ctrl-C does not come in the middle of it.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._pool = ThreadPoolExecutor(1)
-        self._saves: list[Future[None]] = []
+        self._changed = Condition()
+        self._next: tuple[dict[str, Any], dict[str, Any]] | None = None
+        self._writing = False
+        self._error: BaseException | None = None
+        Thread(target=self._write, daemon=True).start()
 
     def save(self, network: Any, progress: dict[str, Any], *, in_background: bool = False) -> None:
         """Save the network as it is now. In the background, a later save replaces one that has not begun."""
-        from .. import io
         from ..estimators._persistence import contents
 
-        self._saves = [save for save in self._saves if not save.cancel()]
         header, arrays = contents(network)
-        self._saves.append(self._pool.submit(io.write_model, self.path, header | {"progress": progress}, arrays))
-        while self._saves and (self._saves[0].done() or not in_background):
-            self._saves.pop(0).result()  # raises if it failed
+        with self._changed:
+            self._next = header | {"progress": progress}, arrays
+            self._changed.notify_all()
+            if not in_background:
+                self._changed.wait_for(self._is_idle)
+            error, self._error = self._error, None
+        if error is not None:  # of this save, or of one before it
+            raise error
+
+    def _is_idle(self) -> bool:
+        return self._next is None and not self._writing
+
+    def _write(self) -> None:
+        """Write what comes, for ever."""
+        from .. import io
+
+        while True:
+            with self._changed:
+                while self._next is None:
+                    self._changed.wait()
+                (header, arrays), self._next, self._writing = self._next, None, True
+            try:
+                io.write_model(self.path, header, arrays)
+            except BaseException as error:
+                self._error = error
+            with self._changed:
+                self._writing = False
+                self._changed.notify_all()
 
 
 class InputDigest:

@@ -156,7 +156,10 @@ def check_files(o: Options, *, complete: bool = False) -> None:
     from ..report.separation_page import is_report_of
 
     targets, path = [], output_path(o)
+    if path is None and sys.stdout is None:
+        raise io.OutputError("-o -: standard output is closed; give a file with -o")
     if path is not None:
+        io.check_format(path, o.inputs)
         targets += [io.Target("-o", file, o.force or complete) for file in io.output_files(path, o.n_sources)]
     if o.model is not None:
         remedy = "go on with --resume, or replace it with --force"

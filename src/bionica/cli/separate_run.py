@@ -5,7 +5,6 @@ learned from and answered as it arrives.
 """
 
 import gc
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -47,22 +46,12 @@ class Separation:
         check_files(self.options, complete=self.complete)
         with open_input(self.options) as reader:
             try:
-                self._check_formats(reader)
                 if self.options.streaming:
                     self._separate_stream(reader)
                 else:
                     self._separate_file(reader)
             except KeyboardInterrupt:
                 self._interrupted(reader)
-
-    def _check_formats(self, reader: "Reader") -> None:
-        """Raise if the sources of this input cannot be written as asked."""
-        from .. import io
-
-        if (path := output_path(self.options)) is not None:
-            io.check_format(path, reader.image_shape)
-        elif sys.stdout is None:
-            raise io.OutputError("-o -: standard output is closed; give a file with -o")
 
     def _separate_file(self, reader: "Reader") -> None:
         import numpy as np

@@ -98,7 +98,7 @@ def rename_all(parts: Sequence[Path], targets: Sequence[Path]) -> None:
     """
     for part, target in zip(parts, targets, strict=True):
         if part.is_file():
-            with part.open("rb") as file:
+            with part.open("r+b") as file:
                 os.fsync(file.fileno())
             with suppress(FileNotFoundError):
                 shutil.copymode(target, part)

@@ -73,8 +73,10 @@ def open_reader(
 
 def _check_kind(path: Path, suffix: str, *, once: bool, axis: int) -> None:
     """Raise if what has this name is not a file, or a folder for Zarr, or a pipe where one can be read."""
-    if path.is_dir() != (suffix == ".zarr"):
-        raise InputError(f"{path} is {'a folder, not a' if path.is_dir() else 'no folder, as is every'} {suffix} file")
+    if path.is_dir() and suffix != ".zarr":
+        raise InputError(f"{path} is a folder, not a {suffix} file")
+    if path.is_file() and suffix == ".zarr":
+        raise InputError(f"{path} is a file; a Zarr store is a folder")
     if path.is_file() or path.is_dir() or (once and axis == 0 and suffix in TEXT):
         return
     remedy = "copy it to a file"

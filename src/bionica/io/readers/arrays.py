@@ -1,12 +1,11 @@
 """Mixtures in files of arrays: NumPy's .npy and .npz, HDF5 and Zarr."""
 
 import math
-import os
 import shutil
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryFile, gettempdir
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -57,7 +56,7 @@ def open_npz(path: Path, axis: int, dataset: str | None) -> MatrixReader:
         names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
         name = _choose(str(path), names, dataset)
         member = archive.getinfo(f"{name}.npy")
-        _check_member(f"{path}[{name}]", archive, member, unpacked)
+        _check_member(f"{path}[{name}]", archive, member)
         with archive.open(member) as packed:
             shutil.copyfileobj(packed, unpacked)
         unpacked.flush()
@@ -65,7 +64,7 @@ def open_npz(path: Path, axis: int, dataset: str | None) -> MatrixReader:
         return _read_npy(f"{path}[{name}]", unpacked, axis)
 
 
-def _check_member(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo, unpacked: Any) -> None:
+def _check_member(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
     """Raise before an array is unpacked if its header, its size and the space on disk do not agree."""
     check_declared_size(name, member.file_size, [member.compress_size])
     with archive.open(member) as packed:
@@ -75,8 +74,7 @@ def _check_member(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo, 
             raise InputError(
                 f"{name} has {member.file_size:,} bytes; its header says {declared:,}: is the file complete?"
             )
-    place = os.fstatvfs(unpacked.fileno())
-    if member.file_size > place.f_bavail * place.f_frsize:
+    if member.file_size > shutil.disk_usage(gettempdir()).free:
         raise InputError(
             f"{name} is {member.file_size >> 20:,} MiB unpacked, and the folder of temporary files has less space: set TMPDIR "
             "to another one, or save it as .npy"

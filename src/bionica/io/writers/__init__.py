@@ -1,7 +1,7 @@
 """Writers of sources: `open_writer` chooses a format by the suffix of the file."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -30,13 +30,13 @@ _FORMATS: dict[str, Callable[[Path, int, Any], AbstractContextManager[formats.Ap
 }
 
 
-def check_format(path: Path, image_shape: tuple[int, ...] | None) -> None:
-    """Raise if sources cannot be written in the format of this name; `image_shape` is None if they are no images."""
+def check_format(path: Path, inputs: Sequence[str]) -> None:
+    """Raise if the sources of these inputs cannot be written in the format of this name."""
     suffix = path.suffix.lower()
     if suffix not in _FORMATS and suffix not in IMAGES:
         known = ", ".join((*_FORMATS, *IMAGES))
         raise OutputError(f"-o {path} has the unknown suffix {suffix!r}: bionica writes {known}")
-    if suffix in IMAGES and image_shape is None:
+    if suffix in IMAGES and not all(Path(name).suffix.lower() in IMAGES for name in inputs):
         raise OutputError(f"-o {path}: the mixtures are no images, so the sources are none; choose .npy or .csv")
 
 

@@ -42,8 +42,11 @@ def check_targets(targets: Sequence[Target], inputs: Sequence[Path | int] = ()) 
     places = [_place(target.path) for target in targets]
     for target, place in zip(targets, places, strict=True):
         for given in inputs:
-            if _overlap(place, _place(given)):
-                name = ("standard input", "standard output")[given] if isinstance(given, int) else f"the input {given}"
+            name = ("standard input", "standard output")[given] if isinstance(given, int) else f"the input {given}"
+            where = _place(given)
+            if place[0] in where[1:]:
+                raise OutputError(f"{target} is a folder around {name}: give a file")
+            if _overlap(place, where):
                 raise OutputError(f"{target} is also {name}, or inside it, which would be lost: give another file")
     for (one, place), (other, place_of_other) in combinations(zip(targets, places, strict=True), 2):
         if _overlap(place, place_of_other):
