@@ -71,7 +71,7 @@ def separate(
     checkpoint: Annotated[float, typer.Option(min=0, help="Seconds between saves of --model.")] = 30.0,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Same seed, same bits.")] = 0,
     report: Annotated[Path | None, typer.Option(help="File for a page of numbers and pictures, page.html.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files, and Zarr stores of ours, that exist.")] = False,
     json: Annotated[bool, typer.Option("--json", help=_JSON_HELP)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and what --json asks for only.")] = False,
 ) -> None:
@@ -100,7 +100,7 @@ def separate(
     instrument | bionica separate - --sources 3 --horizon 10000      (if the mixing changes)
 
     Exit status: 0 done; 1 bad data, parameters or files, or too few samples to separate anything; 2 wrong usage;
-    130 interrupted (--model is saved then). An error is one line on standard error, with --json too.
+    70 a fault of bionica itself; 130 interrupted (--model is saved then). An error is one line on standard error, with --json too.
     """
     options = Options(**locals())
     _check_usage(options)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from .checkpoint import Saver, input_digest, resume
+from .checkpoint import InputDigest, Saver, is_complete, resume
 from .console import Console, ignore_broken_pipe
 from .separate_options import AUTO, Options, check_files, open_input, output_path
 from .separate_summary import in_options, note_input, samples_until_start, summarize
@@ -39,13 +39,14 @@ class Separation:
         self.network: Any = None
         self.choice: str | None = None  # which of two offline methods was kept, and why
         self.zero = 0  # samples that the network had seen when it began with the input
-        self.begins: str | None = None  # digest of the first samples of an input that can be read again
+        self.digest = InputDigest()  # of the samples learned from, where they can be read again
+        self.complete = is_complete(options)
 
     def run(self) -> None:
         """Read, learn, write, and say what was found."""
+        check_files(self.options, complete=self.complete)
         with open_input(self.options) as reader:
             try:
-                check_files(self.options, reader.image_shape)
                 if self.options.streaming:
                     self._separate_stream(reader)
                 else:
@@ -80,9 +81,12 @@ class Separation:
             if o.fixed_method is None and (len(X) == n or reader.image_shape is not None):
                 self._fit_better(X, d)
             else:
-                self.network = o.new_network(d)
-                if len(X) == n or not hasattr(self.network, "partial_fit"):
-                    self.network.fit(X)
+                network = o.new_network(d)
+                if len(X) == n or not hasattr(network, "partial_fit"):
+                    network.fit(X)
+                    if self.saver is not None:
+                        self.digest.add(X)
+                self.network = network
         if o.horizon is None:
             sample = sample.copy()
         else:
@@ -112,6 +116,8 @@ class Separation:
             title = "Learning" if epochs == 1 else f"Learning, pass {done // n + 1} of {epochs}"
             for block in self.console.track(reader.blocks(done % n), title, n, done % n):
                 self.network.partial_fit(block)
+                if self.saver is not None and done < n:
+                    self.digest.add(block)
                 self._save(reader, every=self.options.checkpoint)
 
     def _write_sources(self, reader: "Reader", first: Any) -> list[Path]:
@@ -124,11 +130,12 @@ class Separation:
                 for block in reader.blocks():
                     pipe.write(self.network.transform(block))
             return []
-        io.check_output(path, force=self.options.force, n_sources=d, image_shape=reader.image_shape)
-        with io.open_writer(path, d, first.dtype, reader.image_shape) as writer:
+        files, only_same = io.output_files(path, d), self.complete and not self.options.force
+        io.check_targets([io.Target("-o", file, self.options.force or self.complete) for file in files])
+        with io.open_writer(path, d, first.dtype, reader.image_shape, only_same=only_same) as writer:
             for block in self.console.track(reader.blocks(), "Writing", reader.n_samples):
                 writer.write(self.network.transform(block))
-        return io.output_files(path, d)
+        return files
 
     def _separate_stream(self, reader: "Reader") -> None:
         """Answer each sample as it arrives, with what was learned before it."""
@@ -168,6 +175,8 @@ class Separation:
         try:
             for block in blocks:
                 out.write(self.network.partial_fit_transform(block))
+                if self.saver is not None and reader.repeatable:
+                    self.digest.add(block)
                 sample.add(block)
                 self._save(reader, every=self.options.checkpoint)
         except KeyboardInterrupt:  # the samples of a pipe come once: keep what was made of them
@@ -258,7 +267,7 @@ class Separation:
         if not o.model.exists():
             self.console.say(f"There is no {o.model} yet: starting from the beginning")
             return False
-        self.network, self.zero = resume(o.model, o, reader)
+        self.network, self.zero, self.digest = resume(o.model, o, reader)
         return True
 
     def _save(self, reader: "Reader", every: float | None = None) -> None:
@@ -266,9 +275,7 @@ class Separation:
         if self.saver is None or (every is not None and time.monotonic() - self.saved < every):
             return
         again = reader.repeatable and not self.options.follow
-        if again and self.begins is None:
-            self.begins = input_digest(reader)
-        progress = {"zero": self.zero, "n_samples": reader.n_samples if again else None, "begins": self.begins}
+        progress = {"zero": self.zero, "n_samples": reader.n_samples if again else None, **self.digest.progress()}
         progress |= {"use": self.options.use, "skip": self.options.skip}
         # The samples of a stream must not wait for the disk.
         self.saver.save(self.network, progress, in_background=every is not None and self.options.streaming)
