@@ -29,7 +29,7 @@ from . import blocks
 from .fingerprint import digest
 from .gain import scaled
 
-__all__ = ["Diverged", "largest_output", "run"]
+__all__ = ["Diverged", "compiled_loop", "largest_output", "plain", "run"]
 
 _LOG = logging.getLogger("bionica")
 #: A compilation that takes longer than this is announced.
@@ -146,13 +146,18 @@ def run_rows(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.nd
     rule = rule_of(state)
     work = rule.workspace(state)
     limit = largest_output(X.dtype)
-    empty = (state, work, params, X[:0], rates[:0], Y[:0], limit, every)
-    entry = _entry("loop", rule, params, X.dtype, empty)
+    entry = compiled_loop(state, work, params, X, rates, Y)
     with np.errstate(all="ignore"):  # with the JIT off, as it is without
         done = entry(state, work, params, X, rates, Y, limit, every)
     if rates.shape[0] > 0:
         state.repairs[:] += work.ws.events
     return int(done)
+
+
+def compiled_loop(state: Any, work: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> Any:
+    """Return the compiled loop for arguments of these types."""
+    empty = (state, work, params, X[:0], rates[:0], Y[:0], largest_output(X.dtype), EVERY)
+    return _entry("loop", rule_of(state), params, X.dtype, empty)
 
 
 def inspect_alone(state: Any, params: Any) -> None:

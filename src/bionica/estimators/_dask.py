@@ -18,6 +18,7 @@ from ..offline.chunked import ChunkedRows, linear_map
 from ..offline.outliers import Limit, is_inlier
 from ..offline.whitening import Moments, moments
 from ._exceptions import check_finite
+from ._input import refuse_gradients, validated
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -80,19 +81,20 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool = True, min_samples: i
     """X as scikit-learn's `validate_data` returns it, float32 or float64; a Dask array as `DaskRows`."""
     if is_dask(X):
         return DaskRows(checked(X, estimator, reset=reset, min_samples=min_samples), type(estimator).__name__)
-    return np.asarray(validate_data(estimator, X, reset=reset, dtype=_FLOATS, ensure_min_samples=min_samples))
+    return validated(estimator, X, reset=reset, ensure_min_samples=min_samples)
 
 
 def map_rows(function: Callable[[Array], Array], X: Any, n_columns: int, estimator: Any) -> Any:
     """`function` of the rows of X, validated as input of a fitted estimator; lazily for a Dask array."""
     if is_dask(X):
         return lazily(function, checked(X, estimator, known=False), n_columns, type(estimator).__name__)
-    return function(validate_data(estimator, X, dtype=_FLOATS, reset=False))
+    return function(validated(estimator, X, reset=False))
 
 
 def map_back(function: Callable[[Array], Array], Y: Any, shape: tuple[int, int], name: str) -> Any:
     """`function` of the rows of Y, which `transform` of the estimator `name` returned, for `mixing_` of this shape."""
     k, d = shape
+    refuse_gradients(Y)
     data: Any = checked(Y, known=False) if is_dask(Y) else check_array(Y, dtype=_FLOATS, input_name="Y")
     if data.shape[1] != d:
         raise ValueError(

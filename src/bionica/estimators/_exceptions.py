@@ -30,18 +30,23 @@ class DivergenceError(ArithmeticError):
         return type(self), (str(self), self.sample)
 
 
-def check_finite(block: NDArray[Any], first: int, name: str) -> None:
-    """Raise ValueError for the first NaN or infinity of `block`, whose first row is number `first` of X."""
+def check_finite(block: NDArray[Any], first: int, owner: Any) -> None:
+    """Raise ValueError for the first NaN or infinity of `block`, whose first row is number `first` of X.
+
+    `owner` is the estimator, whose feature names the message uses, or what the message calls it.
+    """
     with np.errstate(all="ignore"):
         if np.isfinite(np.add.reduce(block, axis=None)):
             return
     finite = np.isfinite(block)
     if finite.all():  # and their sum was too large
         return
-    row, column = np.argwhere(~finite)[0]
+    row, column = map(int, np.argwhere(~finite)[0])
     value = "NaN" if np.isnan(block[row, column]) else "infinity"
+    names = getattr(owner, "feature_names_in_", None)
+    place = column if names is None else repr(str(names[column]))
     raise ValueError(
-        f"Input X contains {'NaN' if value == 'NaN' else 'infinity (inf)'}: X[{first + row}, {column}] is {value}. {name} needs a "
-        "finite number in every place; drop such samples (X[np.isfinite(X).all(axis=1)]) or impute them "
-        "(sklearn.impute) first. The model is unchanged."
+        f"Input X contains {'NaN' if value == 'NaN' else 'infinity (inf)'}: X[{first + row}, {place}] is {value}. "
+        f"{owner if isinstance(owner, str) else type(owner).__name__} needs a finite number in every place; drop such samples "
+        "(X[np.isfinite(X).all(axis=1)]) or impute them (sklearn.impute) first. The model is unchanged."
     )

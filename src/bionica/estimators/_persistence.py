@@ -63,6 +63,7 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     special: dict[str, Any]
     if isinstance(estimator, OnlineNICA):
         state = estimator._fitted_state()
+        estimator._kept_state()
         estimator._check_params()
         attributes = vars(estimator)
         if "_state" in attributes:

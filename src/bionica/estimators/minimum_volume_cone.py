@@ -23,6 +23,7 @@ from ._dask import DaskRows, blocks_of, map_rows, validated_rows
 from ._diagnosis import Diagnosable, Model
 from ._exceptions import DivergenceError
 from ._first_block import START_BYTES
+from ._input import unchanged_on_error
 
 Array = npt.NDArray[Any]
 
@@ -156,7 +157,7 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
         set_parameters(self, locals())
 
     def _fit(self, X: npt.ArrayLike) -> None:
-        with self._unchanged_on_error():
+        with unchanged_on_error(self):
             rows = validated_rows(self, X, min_samples=2)
             for name in ("_waiting", "_stream", "_preview", "_read", "_start_seed", "n_samples_seen_"):
                 self.__dict__.pop(name, None)

@@ -1,0 +1,46 @@
+"""X of the user as an array: what is refused, and what an error names."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from ._exceptions import check_finite
+
+
+@contextmanager
+def unchanged_on_error(estimator: Any) -> Iterator[None]:
+    """Restore the attributes of an estimator if an exception leaves the block."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+def refuse_gradients(X: Any) -> None:
+    """Raise TypeError for a torch tensor that requires gradients."""
+    if getattr(X, "requires_grad", False):
+        raise TypeError(
+            f"X is a {type(X).__module__}.{type(X).__name__} that requires gradients, and gradients do not pass through the "
+            "estimators: pass X.detach() (and .cpu() if it is on a GPU)"
+        )
+
+
+def validated(estimator: Any, X: Any, *, finite: bool = True, **options: Any) -> NDArray[Any]:
+    """Return X as scikit-learn's `validate_data` does, float32 or float64; an error about a NaN names its row and feature.
+
+    With `finite=False` the caller checks that, block by block.
+    """
+    refuse_gradients(X)
+    options = {"dtype": [np.float64, np.float32], **options}
+    with unchanged_on_error(estimator):
+        data = np.asarray(validate_data(estimator, X, ensure_all_finite=False, **options))
+        if finite:
+            check_finite(data, 0, estimator)
+    return data
