@@ -5,6 +5,8 @@
     `BaseEstimator._validate_params` and the decorator `_fit_context` of `sklearn.base` check it, with scikit-learn's messages.
 `sklearn.utils._set_output._wrap_data_with_container`
     What `set_output` does to `transform`, for methods of other names.
+`_sklearn_output_config` of an estimator
+    Where `set_output` keeps its setting.
 `BaseEstimator._get_param_names`
     The names of the parameters; `get_params` reads the signature of `__init__` at every call, 100 us.
 `sklearn.utils._safe_indexing`
@@ -27,6 +29,7 @@ __all__ = [
     "Options",
     "StrOptions",
     "fit_context",
+    "output_container",
     "parameter_ids",
     "safe_indexing",
     "validate_params",
@@ -41,13 +44,19 @@ def validate_params(estimator: Any) -> None:
 
 def parameter_ids(estimator: Any) -> tuple[int, ...]:
     """Return the ids of the values of all parameters: the same as long as no parameter is replaced."""
-    return tuple(map(id, _values(type(estimator))(estimator)))
+    return tuple(map(id, _values(estimator.__class__)(estimator)))
 
 
 @cache
 def _values(cls: Any) -> Any:
     # With a second name attrgetter returns a tuple, however few parameters there are.
     return attrgetter("__class__", *cls._get_param_names())
+
+
+def output_container(estimator: Any) -> str | None:
+    """Return what `set_output(transform=...)` was given last; None if it was not called."""
+    config: dict[str, str] = getattr(estimator, "_sklearn_output_config", {})
+    return config.get("transform")
 
 
 def wrap_output(Y: Any, X: Any, estimator: Any) -> Any:

@@ -96,4 +96,4 @@ class SingleSamples:
         with np.errstate(all="ignore"):
             if not self._loop(state, self._work, self._params, X, _NO_RATES, self._Y, self._limit, EVERY):
                 raise Diverged(0)
-        return self._Y[0].copy()
+        return np.array(self._Y[0])

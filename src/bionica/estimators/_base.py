@@ -106,6 +106,11 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_is_fitted(self, msg="This %(name)s has seen no sample: call fit first")
 
     @property
+    def n_components_(self) -> int:
+        """Number of outputs."""
+        return self._n_features_out
+
+    @property
     def _n_features_out(self) -> int:
         return len(self.components_)
 

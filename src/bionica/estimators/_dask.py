@@ -45,8 +45,10 @@ def checked(X: Any, estimator: Any = None, *, reset: bool = False, min_samples: 
 
     `estimator`, `reset` and `min_samples` are as in scikit-learn's `validate_data`. If columns are split between blocks, they
     are joined and the rows are cut to Dask's setting `array.chunk-size`. If the lengths of the blocks are unknown and `known`
-    asks for them, they are counted, which costs a pass over X.
+    asks for them, they are counted, which costs a pass over X. Of an xarray.DataArray the Dask array in it is taken.
     """
+    if type(X).__module__.partition(".")[0] == "xarray":
+        X = X.data
     if "dask.array" not in sys.modules or not isinstance(X, sys.modules["dask.array"].Array):
         raise TypeError(
             f"X is a {type(X).__module__}.{type(X).__name__}, and dask.array is the only supported Dask collection: pass "

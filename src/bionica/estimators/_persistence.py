@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .. import io
-from .._compat.sklearn import validate_params
+from .._compat.sklearn import output_container, validate_params
 from ..networks import state as states
 from ..networks.rule import RULES, rule_of
 from ._base import Estimator
@@ -90,6 +90,7 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
         **special,
         "n_features": estimator.n_features_in_,
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
+        "set_output": output_container(estimator),
         "versions": {
             "bionica": version("bionica"),
             "numpy": np.__version__,
@@ -157,6 +158,11 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
             f"{functions[0]} was a function when this model was saved, and a file holds no code: "
             f"give it again, load(path, {functions[0]}=...)"
         )
+    if header.get("set_output") not in (None, "default", "pandas", "polars"):
+        raise io.ModelFileError(
+            f"{path} asks for outputs as {header['set_output']!r}, which is no container of scikit-learn"
+        )
+    estimator.set_output(transform=header.get("set_output"))
     estimator.set_params(**overrides)
     validate_params(estimator)
     estimator.n_features_in_ = k

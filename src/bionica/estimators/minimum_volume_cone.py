@@ -297,8 +297,7 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
         return self._readout().mixing.astype(self._dtype)
 
     @property
-    def n_components_(self) -> int:
-        """Number of sources."""
+    def _n_features_out(self) -> int:
         return len(self._readout().components)
 
     @property
