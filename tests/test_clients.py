@@ -1,5 +1,8 @@
 """The estimators inside other packages: each test runs against the real package, and is skipped by name where it is missing."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -23,6 +26,25 @@ everything = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimat
 @pytest.fixture(scope="module")
 def X():
     return mix(sparse_uniform(1000, 3, rng=0), n_mixtures=5, rng=0)[0]
+
+
+PAGE = (Path(__file__).parents[1] / "docs" / "clients.md").read_text()
+#: The code of the page by the headings above it; the first has none.
+CODE = re.findall(r"(?:^## ([^\n]+)\n)?^```python\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
+PACKAGES = {
+    "river": "river", "dask-ml": "dask_ml", "HyperSpy": "hyperspy", "MNE": "mne", "xarray": "xarray", "pandas and polars": "pandas",
+    "torch": "torch",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("heading", "code"), CODE[1:], ids=[heading for heading, _ in CODE[1:]])
+def test_the_code_of_the_page(heading, code):
+    pytest.importorskip(PACKAGES[heading], exc_type=ImportError)
+    exec(compile(CODE[0][1] + code, heading, "exec"), {})
+
+
+def test_every_client_has_code():
+    assert [heading for heading, _ in CODE] == ["", *PACKAGES]
 
 
 # ---------------------------------------------------------------------------------------------- river
@@ -246,6 +268,8 @@ def test_torch(X, estimator):
     Y = clone(estimator).fit(tensor).transform(tensor)
     assert type(Y) is np.ndarray
     assert np.array_equal(Y, clone(estimator).fit(X).transform(X))
+    single = clone(estimator).fit(tensor.float())
+    assert single.transform(tensor.float()).dtype == np.float32
     for method in ("fit", "fit_transform"):
         with pytest.raises(TypeError, match=r"requires gradients.*detach\(\)"):
             getattr(clone(estimator), method)(tensor.clone().requires_grad_())

@@ -18,7 +18,7 @@ from ..offline.chunked import ChunkedRows, linear_map
 from ..offline.outliers import Limit, is_inlier
 from ..offline.whitening import Moments, moments
 from ._exceptions import check_finite
-from ._input import refuse_gradients, validated
+from ._input import from_tensor, validated
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -96,8 +96,7 @@ def map_rows(function: Callable[[Array], Array], X: Any, n_columns: int, estimat
 def map_back(function: Callable[[Array], Array], Y: Any, shape: tuple[int, int], name: str) -> Any:
     """`function` of the rows of Y, which `transform` of the estimator `name` returned, for `mixing_` of this shape."""
     k, d = shape
-    refuse_gradients(Y)
-    data: Any = checked(Y, known=False) if is_dask(Y) else check_array(Y, dtype=_FLOATS, input_name="Y")
+    data: Any = checked(Y, known=False) if is_dask(Y) else check_array(from_tensor(Y), dtype=_FLOATS, input_name="Y")
     if data.shape[1] != d:
         raise ValueError(
             f"Y has {data.shape[1]} columns, but this {name} has {d} components: inverse_transform needs (n_samples, {d}), as "

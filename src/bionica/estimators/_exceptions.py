@@ -30,6 +30,12 @@ class DivergenceError(ArithmeticError):
         return type(self), (str(self), self.sample)
 
 
+def place(owner: Any, row: int, column: int) -> str:
+    """Return "X[3, 1]", or "X[3, 'name']" if the estimator `owner` knows the names of its features."""
+    names = getattr(owner, "feature_names_in_", None)
+    return f"X[{row}, {column if names is None else repr(str(names[column]))}]"
+
+
 def check_finite(block: NDArray[Any], first: int, owner: Any) -> None:
     """Raise ValueError for the first NaN or infinity of `block`, whose first row is number `first` of X.
 
@@ -43,10 +49,8 @@ def check_finite(block: NDArray[Any], first: int, owner: Any) -> None:
         return
     row, column = map(int, np.argwhere(~finite)[0])
     value = "NaN" if np.isnan(block[row, column]) else "infinity"
-    names = getattr(owner, "feature_names_in_", None)
-    place = column if names is None else repr(str(names[column]))
     raise ValueError(
-        f"Input X contains {'NaN' if value == 'NaN' else 'infinity (inf)'}: X[{first + row}, {place}] is {value}. "
+        f"Input X contains {'NaN' if value == 'NaN' else 'infinity (inf)'}: {place(owner, first + row, column)} is {value}. "
         f"{owner if isinstance(owner, str) else type(owner).__name__} needs a finite number in every place; drop such samples "
         "(X[np.isfinite(X).all(axis=1)]) or impute them (sklearn.impute) first. The model is unchanged."
     )

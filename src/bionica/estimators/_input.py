@@ -23,13 +23,19 @@ def unchanged_on_error(estimator: Any) -> Iterator[None]:
         raise
 
 
-def refuse_gradients(X: Any) -> None:
-    """Raise TypeError for a torch tensor that requires gradients."""
-    if getattr(X, "requires_grad", False):
+def from_tensor(X: Any) -> Any:
+    """Return a torch tensor as an array of its precision, which scikit-learn would not keep; anything else as it is.
+
+    A tensor that requires gradients raises TypeError.
+    """
+    if not hasattr(X, "requires_grad"):
+        return X
+    if X.requires_grad:
         raise TypeError(
             f"X is a {type(X).__module__}.{type(X).__name__} that requires gradients, and gradients do not pass through the "
             "estimators: pass X.detach() (and .cpu() if it is on a GPU)"
         )
+    return np.asarray(X)
 
 
 def validated(estimator: Any, X: Any, *, finite: bool = True, **options: Any) -> NDArray[Any]:
@@ -37,10 +43,9 @@ def validated(estimator: Any, X: Any, *, finite: bool = True, **options: Any) ->
 
     With `finite=False` the caller checks that, block by block.
     """
-    refuse_gradients(X)
     options = {"dtype": [np.float64, np.float32], **options}
     with unchanged_on_error(estimator):
-        data = np.asarray(validate_data(estimator, X, ensure_all_finite=False, **options))
+        data = np.asarray(validate_data(estimator, from_tensor(X), ensure_all_finite=False, **options))
         if finite:
             check_finite(data, 0, estimator)
     return data

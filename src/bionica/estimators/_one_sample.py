@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._input import refuse_gradients
+from ._input import from_tensor
 
 Array = NDArray[Any]
 Sample = ArrayLike | Mapping[str, float]
@@ -33,7 +33,7 @@ class OneSample:
 
     def _in_order(self, x: Sample) -> Any:
         """Return the values of x in the order of the features, if x has names."""
-        refuse_gradients(x)
+        x = from_tensor(x)
         names, known = _names(x), getattr(self, "feature_names_in_", None)
         if not isinstance(x, Mapping):
             if known is not None and names is not None and names != list(known):

@@ -21,7 +21,7 @@ from ._cone_doubts import warn_of_new_doubts
 from ._cone_record import STATE
 from ._dask import DaskRows, blocks_of, map_rows, validated_rows
 from ._diagnosis import Diagnosable, Model
-from ._exceptions import DivergenceError
+from ._exceptions import DivergenceError, place
 from ._first_block import START_BYTES
 from ._input import unchanged_on_error
 
@@ -241,7 +241,7 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
         if self.noise == "poisson" and X.min() < 0:
             i, j = np.argwhere(X < 0)[0]
             raise ValueError(
-                f"noise='poisson' takes X for counts, but X[{i}, {j}] is {X[i, j]:.3g}: pass counts without subtracting a "
+                f"noise='poisson' takes X for counts, but {place(self, i, j)} is {X[i, j]:.3g}: pass counts without subtracting a "
                 "background, or use noise='estimate'"
             )
         d = self._count(X)
