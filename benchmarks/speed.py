@@ -148,7 +148,7 @@ def in_cpp(library, network, X):
     return learn
 
 
-def single_samples(rounds, d=3, n=256):
+def single_samples(rounds, d=3, n=64):
     """Time `learn_one` and `transform_one` of every estimator that learns sample by sample."""
     X = problem(3000, d)
     rows = []
@@ -208,7 +208,7 @@ def main():
     arguments.add_argument("--quick", action="store_true", help="smaller sizes, half a minute")
     args = arguments.parse_args()
     sizes, rounds = (QUICK, 2) if args.quick else (FULL, 7)
-    measures = [partial(networks, sizes, rounds), partial(single_samples, 8 * rounds), start_up]
+    measures = [partial(networks, sizes, rounds), partial(single_samples, 50 * rounds), start_up]
     report("speed", "Speed", ["--quick"] * args.quick, measures, args.write)
 
 
