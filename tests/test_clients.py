@@ -1,5 +1,6 @@
 """The estimators inside other packages: each test runs against the real package, and is skipped by name where it is missing."""
 
+import doctest
 import re
 from pathlib import Path
 
@@ -60,6 +61,15 @@ def test_river_checks(network):
     from bionica.river import RiverTransformer
 
     checks.check_estimator(RiverTransformer(network))
+
+
+def test_the_example_of_the_river_transformer():
+    pytest.importorskip("river")
+    import bionica.river
+
+    result = doctest.testmod(bionica.river)
+    assert result.attempted
+    assert not result.failed
 
 
 def test_river_transformer_is_the_estimator(X):
