@@ -83,8 +83,8 @@ class InBlocks(OneSample, Estimator):
 
         Parameters
         ----------
-        x : array-like of shape (n_features,)
-            The next mixture.
+        x : array-like of shape (n_features,), or dict of feature names to numbers
+            The next mixture. The keys of the first dict become `feature_names_in_`; later dicts have the same keys, in any order.
 
         Returns
         -------
@@ -103,7 +103,7 @@ class InBlocks(OneSample, Estimator):
 
         Parameters
         ----------
-        x : array-like of shape (n_features,)
+        x : array-like of shape (n_features,), or dict of feature names to numbers
             A mixture.
 
         Returns

@@ -77,6 +77,8 @@ class BatchNICA(Diagnosable, Estimator):
         Iterations of the winning start and of the descents that continued it on more rows.
     n_restarts_ : int
         Starts after the first.
+    n_components_ : int
+        Number of sources.
     n_samples_seen_ : int
         Number of samples of the fit, outliers included.
     n_outliers_ : int

@@ -84,6 +84,8 @@ class NoncenteredWhitener(Estimator):
         Variance along each direction kept, before whitening.
     rank_ : int
         Number of directions in which the data vary.
+    n_components_ : int
+        Number of outputs.
     n_samples_seen_ : int
         Number of samples that mean and covariance were computed from: all samples seen, without the outliers of a robust `fit`.
     n_features_in_ : int

@@ -63,6 +63,8 @@ class OfflineNICA(Diagnosable, Estimator):
         The unmixing matrix, and its pseudoinverse.
     objective_curve_ : ndarray of shape (n_iter_,)
         L_1 or L_2 at each iteration. It need not fall monotonically: see `bionica.offline.descent_ascent`.
+    n_components_ : int
+        Number of sources.
     n_iter_ : int
         Iterations made.
     n_outliers_ : int
