@@ -30,7 +30,7 @@ from .diverged import Diverged
 from .fingerprint import digest
 from .gain import scaled
 
-__all__ = ["Diverged", "largest_output", "run"]
+__all__ = ["Diverged", "compiled_loop", "largest_output", "plain", "run"]
 
 _LOG = logging.getLogger("bionica")
 #: A compilation that takes longer than this is announced.
@@ -120,7 +120,7 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
         X = scaled(state, params, X, learning=len(rates) > 0)
     try:
         if blocks.suits(rule, state, *X.shape):
-            blocks.run(rule, state, params, X, rates, Y, _run_rows, _inspect_alone)
+            blocks.run(rule, state, params, X, rates, Y, _run_rows, inspect_alone)
         else:
             _run_rows(state, params, X, rates, Y)
     except BaseException:
@@ -140,8 +140,7 @@ def _run_rows(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.n
     rule = rule_of(state)
     work = rule.workspace(state)
     limit = largest_output(X.dtype)
-    empty = (state, work, params, X[:0], rates[:0], Y[:0], limit, every)
-    entry = _entry("loop", rule, params, X.dtype, empty)
+    entry = compiled_loop(state, work, params, X, rates, Y)
     with np.errstate(all="ignore"):  # with the JIT off, as it is without
         done = entry(state, work, params, X, rates, Y, limit, every)
     if rates.shape[0] > 0:
@@ -150,7 +149,13 @@ def _run_rows(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.n
         raise Diverged(int(done))
 
 
-def _inspect_alone(state: Any, params: Any) -> None:
+def compiled_loop(state: Any, work: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> Any:
+    """Return the compiled loop for arguments of these types."""
+    empty = (state, work, params, X[:0], rates[:0], Y[:0], largest_output(X.dtype), EVERY)
+    return _entry("loop", rule_of(state), params, X.dtype, empty)
+
+
+def inspect_alone(state: Any, params: Any) -> None:
     """Run the guards that look every 100 samples."""
     rule = rule_of(state)
     work = rule.workspace(state)

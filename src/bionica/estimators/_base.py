@@ -2,8 +2,6 @@
 
 import os
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -16,6 +14,7 @@ from .._compat.sklearn import fit_context
 from ..offline.chunked import linear_map
 from ._dask import map_back
 from ._exceptions import singular_as_divergence
+from ._input import unchanged_on_error
 
 
 def set_parameters(estimator: Any, arguments: dict[str, Any]) -> None:
@@ -61,19 +60,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         -------
         self
         """
-        with self._unchanged_on_error(), singular_as_divergence(type(self).__name__):
+        with unchanged_on_error(self), singular_as_divergence(type(self).__name__):
             self._fit(X)
         return self
-
-    @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
 
     def transform(self, X: ArrayLike) -> Any:
         """Return the outputs for every row of X, in its precision, with what was learned.
@@ -130,6 +119,11 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         given, k = self.n_components, self.n_features_in_
         if d > k or (isinstance(given, Integral) and given != d):
             raise ValueError(f"n_components={given!r}, but the weights have {d} outputs for {k} mixtures")
+
+    @property
+    def n_components_(self) -> int:
+        """Number of outputs."""
+        return self._n_features_out
 
     @property
     def _n_features_out(self) -> int:

@@ -66,18 +66,27 @@ def finite_map(function: Callable[[Array], Array], X: Array, name: str, first: i
     )
 
 
-def check_finite(block: NDArray[Any], first: int, name: str) -> None:
-    """Raise ValueError for the first NaN or infinity of `block`, whose first row is number `first` of X."""
+def place(owner: Any, row: int, column: int) -> str:
+    """Return "X[3, 1]", or "X[3, 'name']" if the estimator `owner` knows the names of its features."""
+    names = getattr(owner, "feature_names_in_", None)
+    return f"X[{row}, {column if names is None else repr(str(names[column]))}]"
+
+
+def check_finite(block: NDArray[Any], first: int, owner: Any) -> None:
+    """Raise ValueError for the first NaN or infinity of `block`, whose first row is number `first` of X.
+
+    `owner` is the estimator, whose feature names the message uses, or what the message calls it.
+    """
     with np.errstate(all="ignore"):
         if np.isfinite(np.add.reduce(block, axis=None)):
             return
     finite = np.isfinite(block)
     if finite.all():  # and their sum was too large
         return
-    row, column = np.argwhere(~finite)[0]
+    row, column = map(int, np.argwhere(~finite)[0])
     value = "NaN" if np.isnan(block[row, column]) else "infinity"
     raise ValueError(
-        f"Input X contains {'NaN' if value == 'NaN' else 'infinity (inf)'}: X[{first + row}, {column}] is {value}. {name} needs a "
-        "finite number in every place; drop such samples (X[np.isfinite(X).all(axis=1)]) or impute them "
-        "(sklearn.impute) first. The model is unchanged."
+        f"Input X contains {'NaN' if value == 'NaN' else 'infinity (inf)'}: {place(owner, first + row, column)} is {value}. "
+        f"{owner if isinstance(owner, str) else type(owner).__name__} needs a finite number in every place; drop such samples "
+        "(X[np.isfinite(X).all(axis=1)]) or impute them (sklearn.impute) first. The model is unchanged."
     )

@@ -87,7 +87,7 @@ class FirstBlock(OnlineNICA):
             super()._begin(X, rng)
         elif len(X) < self._n_start(X.shape[1]):  # no more samples will come: start from these
             rows = X[:]
-            check_finite(rows, 0, type(self).__name__)
+            check_finite(rows, 0, self)
             self._start_seed = self._new_seed()
             self._adopt(self._started(rows))
 
@@ -116,12 +116,11 @@ class FirstBlock(OnlineNICA):
             )
         self.__dict__.pop("_preview", None)
         taken = np.asarray(X[:missing], dtype=known.dtype)
-        check_finite(taken, 0, type(self).__name__)
+        check_finite(taken, 0, self)
         self._waiting = self._behind(known, taken)
         if not len(known):  # fail now rather than after buffering
             self._rates(self._started(self._waiting), 1)
-        d = self._count(self._waiting)
-        silent = np.zeros((len(taken) if keep else 0, d), known.dtype)
+        silent = np.zeros((len(taken), self._count(self._waiting)) if keep else (0, 0), known.dtype)
         self.n_samples_seen_ = len(self._waiting)
         if len(taken) < missing:
             return silent
@@ -131,7 +130,8 @@ class FirstBlock(OnlineNICA):
         self._adopt(state)
         if len(taken) == len(X):
             return silent
-        return np.concatenate([silent, super()._learn(X[missing:], keep)])
+        rest = super()._learn(X[missing:], keep)
+        return np.concatenate([silent, rest]) if keep else rest
 
     def _behind(self, known: Array, taken: Array) -> Array:
         """Return the waiting samples with these behind them, in the one place that has room for all: they may not fit twice."""

@@ -122,6 +122,9 @@ def _unfitted(path: Any, header: dict[str, Any]) -> Any:
             raise ValueError(f"feature_names are not the names of {k} features")
         estimator.feature_names_in_ = np.array(names, dtype=object)
     estimator.n_features_in_ = k
+    if header.get("set_output") not in (None, "default", "pandas", "polars"):
+        raise ValueError(f"set_output is {str(header['set_output'])[:40]!r}, which is no container of scikit-learn")
+    estimator.set_output(transform=header.get("set_output"))
     return estimator
 
 

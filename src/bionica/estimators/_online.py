@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from .._compat.sklearn import wrap_output
 from ..networks import state as states
@@ -17,7 +16,9 @@ from ..networks.unmix import finite, pseudoinverse
 from ._base import number_of_sources
 from ._dask import DaskRows, blocks_of, checked, is_dask, lazily, refuse_dask
 from ._diagnosis import Diagnosable
-from ._one_sample import OneSample
+from ._input import unchanged_on_error, validated
+from ._one_by_one import one_by_one
+from ._one_sample import OneSample, Sample
 from ._published import published
 from ._score import Scored
 from ._streaming import Array, Streaming
@@ -127,31 +128,38 @@ class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
     def _settled(self, block: Array) -> Array:
         return self._stream(states.writable(self._readout(self._fitted_state())), block, learn=False, keep=True)
 
-    def learn_one(self, x: ArrayLike) -> Self:
-        """Learn from a single mixture.
+    def learn_one(self, x: Sample) -> Self:
+        """Learn from a single mixture, with the bits of `partial_fit`. No other thread may use the network meanwhile.
 
         Parameters
         ----------
-        x : array-like of shape (n_features,)
-            The next mixture.
+        x : array-like of shape (n_features,), or dict of feature names to numbers
+            The next mixture. The keys of the first dict become `feature_names_in_`; later dicts have the same keys, in any order.
 
         Returns
         -------
         self
         """
         row = self._row(x)
-        with self._unchanged_on_error():
-            self._check_params()
-            self.n_features_in_ = row.shape[1]
-            self._learn(row, keep=False)
+        self._check_params()
+        one = one_by_one(self)
+        if one is None:
+            with unchanged_on_error(self):
+                self._remember_features(x, row)
+                self._learn(row, keep=False)
+            return self
+        try:
+            one.learn(self, row[0])
+        finally:
+            one.lock.release()
         return self
 
-    def transform_one(self, x: ArrayLike) -> Array:
+    def transform_one(self, x: Sample) -> Array:
         """Return the sources of a single mixture.
 
         Parameters
         ----------
-        x : array-like of shape (n_features,)
+        x : array-like of shape (n_features,), or dict of feature names to numbers
             A mixture.
 
         Returns
@@ -160,7 +168,15 @@ class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
             Nonnegative.
         """
         self._fitted_state()
-        return np.asarray(self._settled(self._row(x))[0])
+        row = self._row(x)
+        self._check_params()
+        one = one_by_one(self)
+        if one is None:
+            return np.asarray(self._settled(row)[0])
+        try:
+            return one.outputs(self, row[0])
+        finally:
+            one.lock.release()
 
     @property
     def components_(self) -> Array:
@@ -224,10 +240,16 @@ class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
         if is_dask(X):
             return DaskRows(checked(X, self, reset=reset), type(self).__name__)
         # Finiteness is checked block by block, where the message can name the sample.
-        return np.asarray(validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False))
+        return validated(self, X, reset=reset, finite=False)
 
     def __getstate__(self) -> dict[str, Any]:
+        self._kept_state()
         return {name: value for name, value in super().__getstate__().items() if name != "_checked"}
+
+    def _kept_state(self) -> Any:
+        """Return the state, which never changes any more: a next `learn_one` does not learn in place, but begins with a copy."""
+        self.__dict__.pop("_one", None)
+        return self.__dict__.get("_state")
 
     def _forget(self) -> None:
         self.__dict__.pop("_state", None)
@@ -237,7 +259,7 @@ class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
         self._adopt(self._fresh_state(X, rng, whole=True))
 
     def _learn_rows(self, X: ArrayLike, keep: bool) -> Array:
-        with self._unchanged_on_error():
+        with unchanged_on_error(self):
             data = self._validated(X, reset=not self.__sklearn_is_fitted__())
             return [self._learn(block, keep) for block in blocks_of(data)][-1]
 
@@ -258,6 +280,7 @@ class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
         return self._initial_state(X.shape[1], self._count(X), X.dtype, rng, X if whole else None)
 
     def _adopt(self, state: Any) -> None:
+        self.__dict__.pop("_one", None)
         self._state = state
         self.n_samples_seen_ = int(state.t[0])
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .. import io
-from .._compat.sklearn import validate_params
+from .._compat.sklearn import output_container, validate_params
 from ..networks import state as states
 from ..networks.rule import rule_of
 from . import _schema
@@ -55,6 +55,7 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     special: dict[str, Any]
     if isinstance(estimator, OnlineNICA):
         state = estimator._fitted_state()
+        estimator._kept_state()
         estimator._check_params()
         attributes = vars(estimator)
         if "_state" in attributes:
@@ -81,6 +82,7 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
         **special,
         "n_features": estimator.n_features_in_,
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
+        "set_output": output_container(estimator),
         "versions": {
             "bionica": version("bionica"),
             "numpy": np.__version__,

@@ -20,6 +20,7 @@ from ._base import Estimator, set_parameters
 from ._dask import DaskRows, map_rows, mapped_inliers, moments_of, validated_rows
 from ._diagnosis import Diagnosable
 from ._exceptions import singular_as_divergence
+from ._input import unchanged_on_error
 from ._plots import plot_spectrum
 from ._schema import Record
 from ._score import Scored
@@ -79,6 +80,8 @@ class BatchNICA(Scored, Diagnosable, Estimator):
         Iterations of the winning start and of the descents that continued it on more rows.
     n_restarts_ : int
         Starts after the first.
+    n_components_ : int
+        Number of sources.
     n_samples_seen_ : int
         Number of samples of the fit, outliers included.
     n_outliers_ : int
@@ -162,7 +165,7 @@ class BatchNICA(Scored, Diagnosable, Estimator):
     @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit_transform(self, X: npt.ArrayLike, y: None = None) -> Any:
         """Find the sources of X and return them: the numbers of ``fit(X).transform(X)``, for one whitening of X less."""
-        with self._unchanged_on_error(), singular_as_divergence("BatchNICA"):
+        with unchanged_on_error(self), singular_as_divergence("BatchNICA"):
             rows, Z = self._fit(X)
         if isinstance(rows, DaskRows):
             return self._transform(rows.array)

@@ -22,7 +22,7 @@ from ._cone_doubts import warn_of_new_doubts
 from ._cone_record import STATE
 from ._dask import DaskRows, blocks_of, map_rows, validated_rows
 from ._diagnosis import Diagnosable, Model
-from ._exceptions import DivergenceError
+from ._exceptions import DivergenceError, place
 from ._first_block import START_BYTES
 from ._score import Scored
 
@@ -251,7 +251,7 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
         if self.noise == "poisson" and X.min() < 0:
             i, j = np.argwhere(X < 0)[0]
             raise ValueError(
-                f"noise='poisson' takes X for counts, but X[{i}, {j}] is {X[i, j]:.3g}: pass counts without subtracting a "
+                f"noise='poisson' takes X for counts, but {place(self, i, j)} is {X[i, j]:.3g}: pass counts without subtracting a "
                 "background, or use noise='estimate'"
             )
         d = self._count(X)
@@ -309,8 +309,7 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
             return finite(self._readout().mixing.astype(self._dtype))
 
     @property
-    def n_components_(self) -> int:
-        """Number of sources."""
+    def _n_features_out(self) -> int:
         return len(self._readout().components)
 
     @property

@@ -14,6 +14,7 @@ from ..offline.outliers import without_outliers
 from ..offline.whitening import Moments, Whitening, merge_moments, refine, whitening
 from ._base import Estimator
 from ._dask import map_back, map_rows, moments_of, validated_rows
+from ._input import unchanged_on_error
 from ._schema import Record
 
 Array = npt.NDArray[Any]
@@ -84,6 +85,8 @@ class NoncenteredWhitener(Estimator):
         Variance along each direction kept, before whitening.
     rank_ : int
         Number of directions in which the data vary.
+    n_components_ : int
+        Number of outputs.
     n_samples_seen_ : int
         Number of samples that mean and covariance were computed from: all samples seen, without the outliers of a robust `fit`.
     n_features_in_ : int
@@ -167,7 +170,7 @@ class NoncenteredWhitener(Estimator):
         self
         """
         first = not hasattr(self, "_moments")
-        with self._unchanged_on_error():
+        with unchanged_on_error(self):
             rows = validated_rows(self, X, reset=first)
             seen = moments_of(rows)
         # The rounding of float32 chunks stays in the moments: the coarsest type counts.

@@ -151,7 +151,7 @@ class NonnegativePCA(OnlineNICA):
 
     def _offline_whitening(self, X: Array | DaskRows, d: int) -> Array:
         if isinstance(X, np.ndarray):
-            check_finite(X, 0, type(self).__name__)
+            check_finite(X, 0, self)
         if isinstance(X, np.ndarray) and wider_than_long(X):
             limit = find_limit(X, X.std(axis=0, dtype=np.float64), d)
             found = whiten_rows(X if limit is None else X[is_inlier(X, limit)], d)

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from .._compat.sklearn import Interval, StrOptions
 from ..engines.diverged import Diverged
@@ -19,8 +18,9 @@ from ..offline.whitening import moments
 from ._base import Estimator, number_of_sources, set_parameters
 from ._dask import is_dask
 from ._diagnosis import Diagnosable
-from ._exceptions import DivergenceError, check_finite
+from ._exceptions import DivergenceError
 from ._initial_weights import orthonormal_rows
+from ._input import validated
 from ._schema import Record
 from ._score import Scored
 from ._streaming import MOST_STEPS
@@ -67,6 +67,8 @@ class OfflineNICA(Scored, Diagnosable, Estimator):
         The unmixing matrix, and its pseudoinverse.
     objective_curve_ : ndarray of shape (n_iter_,)
         L_1 or L_2 at each iteration. It need not fall monotonically: see `bionica.offline.descent_ascent`.
+    n_components_ : int
+        Number of sources.
     n_iter_ : int
         Iterations made.
     n_outliers_ : int
@@ -218,6 +220,4 @@ class OfflineNICA(Scored, Diagnosable, Estimator):
                 "X is a Dask array, and OfflineNICA needs all of it in memory: pass X.compute(), or use BatchNICA or an online "
                 "network, which read it block by block"
             )
-        data = np.array(validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False), order="C")
-        check_finite(data, 0, type(self).__name__)
-        return data
+        return np.array(validated(self, X, reset=reset, dtype=np.float64), order="C")

@@ -60,6 +60,8 @@ class StreamingNICA(FirstBlock):
         "restart": how often it started again after an abrupt change.
     spectrum_ : Spectrum
         With n_components="auto": the evidence for the number of sources.
+    n_components_ : int
+        Number of sources.
     n_samples_seen_ : int
         Samples learned from.
     n_features_in_ : int

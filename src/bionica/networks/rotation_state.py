@@ -279,5 +279,5 @@ def averaged(rot: Rotation) -> Rotation:
     """Return the rotation that reads out with polar(D) V; shares memory with `rot`."""
     U, _, W = np.linalg.svd(average_of(rot))
     clock = rot.clock.copy()
-    clock[[ALPHA, DELTA, AGE]] = 1.0, 0.0, np.inf  # no longer the first samples
+    clock[ALPHA], clock[DELTA], clock[AGE] = 1.0, 0.0, np.inf  # no longer the first samples
     return rot._replace(V=U @ W @ rot.V, D=np.eye(len(U)), clock=clock)

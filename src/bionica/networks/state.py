@@ -91,6 +91,28 @@ def copy(state: Any) -> Any:
     return type(state)(*(value.copy() if isinstance(value, np.ndarray) else copy(value) for value in state))
 
 
+def in_one_buffer(state: Any) -> tuple[Any, np.ndarray, list[np.ndarray]]:
+    """Return a copy of a state whose arrays lie in one buffer, the buffer, and all its floats: one view for each precision."""
+    arrays = sorted(leaves(state), key=lambda a: a.dtype.char)
+    sizes = [-(-a.nbytes // 64) * 64 for a in arrays]
+    buffer = np.zeros(sum(sizes), np.uint8)
+    offsets = np.cumsum([0, *sizes])
+    places = {id(a): slice(offsets[i], offsets[i] + a.nbytes) for i, a in enumerate(arrays)}
+
+    def placed(value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return type(value)(*map(placed, value))
+        copied = buffer[places[id(value)]].view(value.dtype).reshape(value.shape)
+        copied[...] = value
+        return copied
+
+    floats = []
+    for dtype in {a.dtype for a in arrays if a.dtype.kind == "f"}:
+        own = [i for i, a in enumerate(arrays) if a.dtype == dtype]
+        floats.append(buffer[offsets[own[0]] : offsets[own[-1] + 1]].view(dtype))
+    return placed(state), buffer, floats
+
+
 def writable(state: Any) -> Any:
     """Return this state, or a copy of one in read-only memory (a memory-mapped model): the loop is compiled for one type."""
     return state if all(a.flags.writeable for a in leaves(state)) else copy(state)
