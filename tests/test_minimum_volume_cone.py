@@ -13,6 +13,7 @@ from bionica import BatchNICA, MinimumVolumeCone
 from bionica.datasets import copula_uniform, mix
 from bionica.metrics import sinr
 from bionica.offline.cone.channel_noise import channel_noise
+from bionica.offline.cone.grid import on_a_grid
 from bionica.offline.cone.leakage import leakage
 from bionica.offline.cone.linear_programs import tighten
 from bionica.offline.cone.objective import Facets, Wall, inverse_curvature, minimise, value_and_gradient
@@ -150,6 +151,36 @@ def test_without_noise_it_is_exact(kind, d, k, least):
     assert cone.negativity_ < 1e-12
     np.testing.assert_array_equal(cone.noise_, 0)
     assert np.isinf(cone.wall_).all()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("seed", [2, 3])
+def test_digitised_sources_are_seen_to_have_no_noise(seed, stream):
+    """k = d: the darkest pixels of an image look like the tail of a noise."""
+    rng = np.random.default_rng(seed)
+    dark = rng.random((20_000, 3)) < 0.2
+    bright = 255 * rng.random((20_000, 3)) ** 1.5 + 8
+    S = np.round(np.where(dark, 10 + 2.5 * rng.standard_normal((20_000, 3)), bright))
+    S -= S.min(axis=0)
+    X = S @ rng.standard_normal((3, 3))
+    cone = MinimumVolumeCone(3, random_state=0)
+    cone = cone.partial_fit(X) if stream else cone.fit(X)
+    assert sinr(S, cone.transform(X)) > 40
+    np.testing.assert_array_equal(cone.noise_, 0)
+
+
+def test_a_grid_is_told_from_noise_and_from_repeated_samples():
+    rng = np.random.default_rng(0)
+    X = np.round(30 * rng.random((3000, 3))) @ rng.standard_normal((3, 3))
+    noisy = X + 1e-4 * rng.standard_normal(X.shape)
+    assert on_a_grid(X)
+    assert on_a_grid(X.astype(np.float32))
+    assert not on_a_grid(noisy)
+    assert not on_a_grid(np.tile(noisy[:1000], (3, 1)))
+    assert not on_a_grid(noisy[rng.integers(0, 3000, 3000)])
+    assert not on_a_grid(np.round(20 * noisy))  # quantised mixtures: the noise remains unknown
+    between = np.stack([np.interp(np.arange(3000) / 3, np.arange(1000), x) for x in noisy[:1000].T], axis=1)
+    assert not on_a_grid(between)
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.7])
@@ -328,6 +359,19 @@ def test_one_pass_ends_where_the_batch_ends(kind, d, k, snr):
 def test_one_pass_without_noise():
     S, X, _ = problem("sparse", 20_000, 3, 6)
     assert sinr(S, MinimumVolumeCone(3, random_state=0).partial_fit(X).transform(X)) > 100
+
+
+@pytest.mark.parametrize("order", ["by their least source", "by their purity", "by a source", "by a share"])
+def test_one_pass_without_noise_in_any_order(order):
+    S, X, _ = problem("copula0.3", 20_000, 3, 6)
+    by = {
+        "by their least source": -S.min(axis=1),
+        "by their purity": S.max(axis=1) / S.sum(axis=1),
+        "by a source": -S[:, 0],
+        "by a share": S[:, 0] / S.sum(axis=1),
+    }
+    X_sorted = X[np.argsort(by[order])]
+    assert sinr(S, MinimumVolumeCone(3, random_state=0).partial_fit(X_sorted).transform(X)) > 60
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
-from .channels import Channels, find_channels
+from .channels import Channels, find_channels, noiseless
 from .coordinates import coordinates
 from .fit import FINAL, Cone, cone_of, touched, without_noise
 from .kept_samples import Kept, add, keep_first, nothing_kept, prune, since
@@ -40,9 +40,13 @@ Array = npt.NDArray[Any]
 
 BLOCK = 1000
 _GROWTH = 1.5
+_OUTSIDE, _GROWTH_OUTSIDE = (
+    1e-3,
+    1.1,
+)  # share of an output that is negative although there is no noise: the cone is solved sooner
 _ROUNDS = 4
 _FEW_KEPT = 50  # samples of a facet
-_EARLY = 20_000  # samples
+_EARLY = 100_000  # samples
 
 
 class Averages(NamedTuple):
@@ -142,8 +146,14 @@ def _averages(Z: Array) -> Averages:
     return Averages(float(len(Z)), Z.mean(axis=0), Z.T @ Z / len(Z))
 
 
-def _next(n: int, horizon: float) -> int:
-    return n + int(min(max(n * (_GROWTH - 1), BLOCK), max(horizon / 4, BLOCK)))
+def _next(n: int, horizon: float, growth: float = _GROWTH) -> int:
+    return n + int(min(max(n * (growth - 1), BLOCK), max(horizon / 4, BLOCK)))
+
+
+def _outside(fit: Fit, Z: Array) -> bool:
+    """Whether a sample lies far outside a cone that holds all samples so far."""
+    Y = fit.components @ Z.T
+    return bool(np.any(Y.min(axis=0) < -_OUTSIDE * np.abs(Y).sum(axis=0)))
 
 
 def learn(state: State, X: Array, settings: Settings) -> State:
@@ -159,7 +169,10 @@ def learn(state: State, X: Array, settings: Settings) -> State:
     weighted = _joined(state.weighted, Z, decay)
     both = weighted if channels.poisson is None else _joined(state.raw, raw, decay)
     kept = add(state.kept, state.fit, Z, numbers, fresh=state.fresh)
-    state = state._replace(n=state.n + len(X), raw=both, weighted=weighted, kept=kept)
+    n, next_solve = state.n + len(X), state.next_solve
+    if not state.fit.cone.noise.any() and _outside(state.fit, Z):
+        next_solve = min(next_solve, _next(n, settings.horizon, _GROWTH_OUTSIDE))
+    state = state._replace(n=n, raw=both, weighted=weighted, kept=kept, next_solve=next_solve)
     return solve(state, settings) if state.n >= state.next_solve else state
 
 
@@ -194,8 +207,10 @@ def _starts_fresh(fit: Fit, n: int, settings: Settings) -> bool:
 def _afresh(state: State, settings: Settings) -> State:
     """Solve from the start on samples that were kept at random."""
     kept = since(state.kept, state.n - 4 * settings.horizon)
-    d = len(state.fit.components)
-    fit, _ = fit_mixtures(kept.x, d, state.channels.noise, 0.0, np.random.RandomState(0))
+    d, channels = len(state.fit.components), state.channels
+    if channels.estimate and noiseless(kept.x, d):
+        channels = channels._replace(estimate=False)
+    fit, _ = fit_mixtures(kept.x, d, channels.noise, 0.0, np.random.RandomState(0))
     fit = _in_order_of(fit, state.fit)
     Y = fit.components @ kept.x.T
     fresh = _starts_fresh(fit, state.n, settings)
@@ -205,7 +220,7 @@ def _afresh(state: State, settings: Settings) -> State:
         rate = kept.rates[0, 0]  # with which the samples were kept so far
         kept = keep_first(fit, kept.x, Y, kept.number, fresh=False)
         kept = kept._replace(chance=np.minimum(kept.chance, rate), rates=np.minimum(kept.rates, rate))
-    return state._replace(fit=fit, negativity=_negativity(Y), kept=kept, fresh=fresh)
+    return state._replace(channels=channels, fit=fit, negativity=_negativity(Y), kept=kept, fresh=fresh)
 
 
 def _in_order_of(fit: Fit, last: Fit) -> Fit:
