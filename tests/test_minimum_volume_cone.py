@@ -419,6 +419,16 @@ def test_noise_that_the_first_block_does_not_show_is_noticed_later(seed):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_noise_too_low_to_be_seen_does_not_turn_the_cone():
+    """k = d, 60 dB: noise decides the directions of samples near the apex."""
+    rng = np.random.default_rng([8802, 3])
+    S = copula_uniform(55_000, 3, 0.0, rng=rng)[:8000]
+    X, _ = mix(S, rng.standard_normal((3, 3)), snr_db=60, rng=rng)
+    for cone in (fitted(X, 3), MinimumVolumeCone(3, random_state=0).partial_fit(X)):
+        assert sinr(S, cone.transform(X)) > 45
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_stream_whose_facets_are_hidden_keeps_random_samples(tmp_path):
     S = draw("odor", 9000, 4, 500)
     X, _ = mix(S, n_mixtures=4, snr_db=15, rng=np.random.default_rng(500))
@@ -474,6 +484,18 @@ def test_a_drifting_mixture_is_followed():
     assert min(sinr(S[a : a + 5000], Y[a : a + 5000]) for a in range(10_000, 60_000, 5000)) > 20
     fit = MinimumVolumeCone(3, horizon=3000, random_state=0).fit(X)
     assert sinr(S[-2000:], fit.transform(X[-2000:])) > 20
+
+
+def test_facets_that_lag_behind_do_not_run_away():
+    rng = np.random.default_rng(3)
+    S = copula_uniform(50_000, 5, 0.5, rng=rng)
+    A, B = rng.standard_normal((2, 10, 5))
+    turn = 2 * np.pi * np.arange(len(S))[:, None] / 400_000
+    X = np.cos(turn) * (S @ A.T) + np.sin(turn) * (S @ B.T)
+    X += rng.standard_normal(X.shape) * np.sqrt(np.mean(X**2, axis=0)) * 10**-1.5
+    Y = MinimumVolumeCone(5, horizon=4000, random_state=0).partial_fit_transform(X)
+    windows = [slice(a, a + 1000) for a in range(20_000, 50_000, 1000)]
+    assert np.median([sinr(S[w], Y[w]) for w in windows]) > 16
 
 
 def test_memory_is_bounded():
