@@ -29,8 +29,9 @@ def _directions(d: int) -> Array:
     n = -(-DIRECTIONS // d)
     r = rng.standard_normal((d, n, d))
     r /= np.linalg.norm(r, axis=2, keepdims=True)
-    tau = np.exp(rng.uniform(*np.log(_TILTS), size=(d, n, 1)))
-    G = (np.eye(d)[:, None] + tau * r).reshape(d * n, d)
+    low, high = _TILTS
+    tau = low * (high / low) ** rng.uniform(size=(d, n, 1))
+    G: Array = (np.eye(d)[:, None] + tau * r).reshape(d * n, d)
     G.setflags(write=False)
     return G
 

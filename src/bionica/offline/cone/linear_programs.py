@@ -87,4 +87,4 @@ def _best_row(P: Array, i: int, near: Array) -> Array:
         )
         if found.x is not None and -found.fun > _LEAST_SHARE:
             return np.asarray(found.x)
-    return P[i]
+    return np.asarray(P[i])

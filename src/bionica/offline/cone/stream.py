@@ -21,7 +21,8 @@ without noise already after a tenth more samples, if one lies outside.
 With a horizon h, the weight of a sample decays as exp(-age / h), and samples older than 2 h are forgotten: they lie outside the
 cone of today, and walls are hard on those far outside. The hardness of the wall then follows its estimate slowly. A facet that
 lags behind has few samples near it, so that the estimate grows, which drives the facet further out (all of A turns in 1e6 samples,
-h = 3000: the lowest of 1000 windows has 14 to 18 dB at full pace, 21 to 23 dB slowly).
+h = 3000: the lowest of 1000 windows rises from 14 and 18 dB to 23 and 21 dB in two runs). It can still happen if h is too long: two
+other runs have 20 and 7 dB in their lowest window with h = 3000, and 27 and 24 dB with h = 1500.
 
 If the facets cannot be seen (`Fit.fallback`), or if the noise is not known (k = d) and fewer than 100,000 samples were seen, or if
 the kept samples do not suffice, at most 3000 random samples per source (20,000, if these are more) are kept instead, and the cone
