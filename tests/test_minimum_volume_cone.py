@@ -13,6 +13,7 @@ from bionica import BatchNICA, MinimumVolumeCone
 from bionica.datasets import copula_uniform, mix
 from bionica.metrics import sinr
 from bionica.offline.cone.channel_noise import channel_noise
+from bionica.offline.cone.grid import on_a_grid
 from bionica.offline.cone.leakage import leakage
 from bionica.offline.cone.linear_programs import tighten
 from bionica.offline.cone.objective import Facets, Wall, inverse_curvature, minimise, value_and_gradient
@@ -186,6 +187,36 @@ def test_without_noise_it_is_exact(kind, d, k, least):
     assert cone.negativity_ < 1e-12
     np.testing.assert_array_equal(cone.noise_, 0)
     assert np.isinf(cone.wall_).all()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("seed", [2, 3])
+def test_digitised_sources_are_seen_to_have_no_noise(seed, stream):
+    """k = d: the darkest pixels of an image look like the tail of a noise."""
+    rng = np.random.default_rng(seed)
+    dark = rng.random((20_000, 3)) < 0.2
+    bright = 255 * rng.random((20_000, 3)) ** 1.5 + 8
+    S = np.round(np.where(dark, 10 + 2.5 * rng.standard_normal((20_000, 3)), bright))
+    S -= S.min(axis=0)
+    X = S @ rng.standard_normal((3, 3))
+    cone = MinimumVolumeCone(3, random_state=0)
+    cone = cone.partial_fit(X) if stream else cone.fit(X)
+    assert sinr(S, cone.transform(X)) > 40
+    np.testing.assert_array_equal(cone.noise_, 0)
+
+
+def test_a_grid_is_told_from_noise_and_from_repeated_samples():
+    rng = np.random.default_rng(0)
+    X = np.round(30 * rng.random((3000, 3))) @ rng.standard_normal((3, 3))
+    noisy = X + 1e-4 * rng.standard_normal(X.shape)
+    assert on_a_grid(X)
+    assert on_a_grid(X.astype(np.float32))
+    assert not on_a_grid(noisy)
+    assert not on_a_grid(np.tile(noisy[:1000], (3, 1)))
+    assert not on_a_grid(noisy[rng.integers(0, 3000, 3000)])
+    assert not on_a_grid(np.round(20 * noisy))  # quantised mixtures: the noise remains unknown
+    between = np.stack([np.interp(np.arange(3000) / 3, np.arange(1000), x) for x in noisy[:1000].T], axis=1)
+    assert not on_a_grid(between)
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.7])
@@ -400,6 +431,19 @@ def test_one_pass_without_noise():
     assert sinr(S, MinimumVolumeCone(3, random_state=0).partial_fit(X).transform(X)) > 100
 
 
+@pytest.mark.parametrize("order", ["by their least source", "by their purity", "by a source", "by a share"])
+def test_one_pass_without_noise_in_any_order(order):
+    S, X, _ = problem("copula0.3", 20_000, 3, 6)
+    by = {
+        "by their least source": -S.min(axis=1),
+        "by their purity": S.max(axis=1) / S.sum(axis=1),
+        "by a source": -S[:, 0],
+        "by a share": S[:, 0] / S.sum(axis=1),
+    }
+    X_sorted = X[np.argsort(by[order])]
+    assert sinr(S, MinimumVolumeCone(3, random_state=0).partial_fit(X_sorted).transform(X)) > 60
+
+
 @pytest.mark.parametrize(
     ("k", "noise", "snr"), [(6, "estimate", 30), (3, "estimate", 40), (6, "poisson", None), (6, 0.05, 30)]
 )
@@ -442,6 +486,16 @@ def test_noise_that_the_first_block_does_not_show_is_noticed_later(seed):
         stream, batch = MinimumVolumeCone(5, random_state=0).partial_fit(X), fitted(X, 5)
     assert stream.noise_.all()
     assert sinr(S, stream.transform(X)) > sinr(S, batch.transform(X)) - 1
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_noise_too_low_to_be_seen_does_not_turn_the_cone():
+    """k = d, 60 dB: noise decides the directions of samples near the apex."""
+    rng = np.random.default_rng([8802, 3])
+    S = copula_uniform(55_000, 3, 0.0, rng=rng)[:8000]
+    X, _ = mix(S, rng.standard_normal((3, 3)), snr_db=60, rng=rng)
+    for cone in (fitted(X, 3), MinimumVolumeCone(3, random_state=0).partial_fit(X)):
+        assert sinr(S, cone.transform(X)) > 45
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -500,6 +554,18 @@ def test_a_drifting_mixture_is_followed():
     assert min(sinr(S[a : a + 5000], Y[a : a + 5000]) for a in range(10_000, 60_000, 5000)) > 20
     fit = MinimumVolumeCone(3, horizon=3000, random_state=0).fit(X)
     assert sinr(S[-2000:], fit.transform(X[-2000:])) > 20
+
+
+def test_facets_that_lag_behind_do_not_run_away():
+    rng = np.random.default_rng(3)
+    S = copula_uniform(50_000, 5, 0.5, rng=rng)
+    A, B = rng.standard_normal((2, 10, 5))
+    turn = 2 * np.pi * np.arange(len(S))[:, None] / 400_000
+    X = np.cos(turn) * (S @ A.T) + np.sin(turn) * (S @ B.T)
+    X += rng.standard_normal(X.shape) * np.sqrt(np.mean(X**2, axis=0)) * 10**-1.5
+    Y = MinimumVolumeCone(5, horizon=4000, random_state=0).partial_fit_transform(X)
+    windows = [slice(a, a + 1000) for a in range(20_000, 50_000, 1000)]
+    assert np.median([sinr(S[w], Y[w]) for w in windows]) > 16
 
 
 def test_memory_is_bounded():

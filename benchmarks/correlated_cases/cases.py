@@ -134,7 +134,7 @@ def cases(tables, methods, n_seeds, scale, long_samples, seed0):
         "drift": [
             (of, {"change": change, "turn": T(1_000_000), "horizon": horizon} | s)
             for change in ("two mixtures turn", "all of A")
-            for of, horizon in (((CONE, ONLINE), 3000), ((CONE, ONLINE), 6000), ((KNOWS_A,), None))
+            for of, horizon in (((CONE, ONLINE), 1500), ((CONE, ONLINE), 3000), ((KNOWS_A,), None))
             for s in seeds()
         ],
         "chunks": [((CONE,), {"horizon": horizon, "T": 20_000} | s) for horizon in (None, 3000) for s in seeds(3)],

@@ -23,10 +23,10 @@ def _check_averages(seen: Averages) -> None:
 
 
 def _check_kept(kept: Kept) -> None:
-    """Samples belong to a facet that exists, and their numbers are whole."""
+    """Samples belong to a facet that exists, or are extreme samples, as which d counts; their numbers are whole."""
     facet, d = kept.facet, len(kept.rates)
-    if (facet != np.floor(facet)).any() or (len(facet) and not 0 <= facet.min() <= facet.max() < d):
-        raise ValueError(f"kept samples belong to facets 0 to {d - 1}")
+    if (facet != np.floor(facet)).any() or (len(facet) and not 0 <= facet.min() <= facet.max() <= d):
+        raise ValueError(f"kept samples belong to facets 0 to {d - 1}, or to {d}, the extreme ones")
     if (kept.number != np.floor(kept.number)).any() or kept.rates.shape[1] != 2:
         raise ValueError("kept samples have whole numbers and two strata")
 

@@ -100,11 +100,15 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
     half its mean (its mean, if the noise is known; 0.3 of it, if the noise is not known and the sources are uncorrelated), or
     if samples lie at a facet only where all sources are silent. Then the outputs are those of nonnegative ICA.
 
-    A stream (`partial_fit`, `learn_one`) starts after max(2000, 200 n_components) samples. It holds the moments of the mixtures and
-    at most 4500 samples for each source (15,000, if these are more). The cone is solved again each time the number of samples has
-    grown by half, and every quarter of the horizon; `components_` does not change in between. `fit` of a Dask array is one pass of
-    such a stream, block by block, and one more solution at the end: X is never gathered. If there are as many mixtures as sources,
-    a stream may miss noise that is lower than 50 dB; `fit` on some 20,000 samples and then `partial_fit` is safer.
+    A stream (`partial_fit`, `learn_one`) starts after max(2000, 200 n_components) samples. It holds the moments of the mixtures
+    and at most 4500 samples for each source (30,000, if these are more). The cone is solved again each time the number of samples
+    has grown by half (without noise: by a tenth, if a sample lies outside), and every quarter of the horizon; `components_` does
+    not change in between. `fit` of a Dask array is one pass of such a stream, block by block, and one more solution at the end: X
+    is never gathered. If there are as many mixtures as sources, noise lower than 50 dB is uncertain: a stream that misses it may
+    end some dB below `fit`.
+
+    The best horizon is about the number of samples in which the mixtures change by 1 %: 1000 to 2000 samples, if A makes a full
+    turn in 1e6. A longer one lags behind.
 
     With more than 1000 mixtures, X is first projected on its 2 n_components + 10 leading directions, which a stream takes from
     its first samples.

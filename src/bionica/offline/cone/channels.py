@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ..whitening import Spectrum, count_sources
 from .channel_noise import poisson_variance, poisson_weights
 from .coordinates import second_moment_eigenvalues
+from .grid import on_a_grid
 from .wide_channels import WIDE, Subspace, blocks, gram_eigenvalues, leading_subspace
 
 Array = npt.NDArray[Any]
@@ -81,12 +82,17 @@ def find_channels(X: Array, d: int, noise: Any) -> Channels:
         # Counts x have noise of variance x; x / scale has x / scale^2.
         poisson = Poisson(total, np.sqrt(poisson_variance(weighted) / scale))
     level = 0.0 if isinstance(noise, str) else float(noise) / scale
-    found = Channels(scale, level, noise == "estimate", poisson, None)
+    found = Channels(scale, level, noise == "estimate" and not noiseless(X, d), poisson, None)
     if X.shape[1] <= WIDE:
         return found
     if poisson is not None:
         return found._replace(subspace=leading_subspace(found.weighted(X), d, poisson.level))
     return found._replace(subspace=leading_subspace(X, d, found.noise, unit=scale))
+
+
+def noiseless(X: Array, d: int) -> bool:
+    """Whether noise that would have to be told from the tails (k = d) is ruled out."""
+    return X.shape[1] == d and on_a_grid(X)
 
 
 def spectrum(X: Array) -> Spectrum:

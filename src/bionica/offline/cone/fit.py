@@ -37,6 +37,8 @@ _APEX = 0.1  # share of samples at zero; 0.65 to 0.77 in such cones, 0 if source
 _SUBSET = 20_000
 _TOUCHING = 60  # samples per facet
 _TOUCHED = 0.31  # share of them in the nearer half of their range
+_SMALL = 0.1  # of the mean sum of outputs: samples near the apex
+_SHRINKS = 0.01  # logarithm of the volume that a few samples may add without noise
 MAX_ROUNDS = 25
 _STILL = 0.05  # change of P
 _SUBSET_ROUNDS = 10
@@ -95,7 +97,7 @@ def fit_cone(U: Array, variance: float | None, starts: list[Start]) -> Cone:
             vanished = variance is None and not cone.wall.variance.any()
             doubtful = False
             if vanished and not believed:
-                doubtful = not touched(without_noise(subset, cone, subset.mean(axis=0)).V @ subset.T)
+                doubtful = not touched(without_noise(subset, cone, subset.mean(axis=0), known=True).V @ subset.T)
             found.append((cone, doubtful))
             if believed:
                 break
@@ -106,7 +108,7 @@ def fit_cone(U: Array, variance: float | None, starts: list[Start]) -> Cone:
     best = reduce(partial(better, subset, variance is not None), rivals)
     if not whole:
         best = settle(U, best, variance, MAX_ROUNDS)
-    return best if best.wall.variance.any() else without_noise(U, best, U.mean(axis=0))
+    return best if best.wall.variance.any() else without_noise(U, best, U.mean(axis=0), known=variance == 0)
 
 
 def _single_source(U: Array, variance: float | None) -> Cone:
@@ -284,9 +286,29 @@ def _harden(U: Array, cone: Cone) -> Cone:
     return cone_of(V, wall, leakages(Y, wall.e), n_iter, True)
 
 
-def without_noise(U: Array, cone: Cone, u_bar: Array) -> Cone:
-    """The smallest cone that holds all samples of U, from a cone near it."""
+def without_noise(U: Array, cone: Cone, u_bar: Array, *, known: bool = False) -> Cone:
+    """The smallest cone that holds all samples of U, from a cone near it.
+
+    Unless it is `known` that there is no noise, samples near the apex may lie outside if they make the cone wider.
+    """
     d = len(cone.V)
     V, sweeps, converged = tighten(U, cone.V, u_bar)
+    smaller = None if known else _without_apex(U, V, u_bar)
+    if smaller is not None:
+        V, more, converged = smaller
+        sweeps += more
     wall = cone.wall._replace(variance=np.zeros(d), e=np.zeros(d))
     return cone._replace(V=V, wall=wall, noise=np.zeros(d), n_iter=cone.n_iter + sweeps, converged=converged)
+
+
+def _without_apex(U: Array, V: Array, u_bar: Array) -> tuple[Array, int, bool] | None:
+    """`tighten` without the samples near the apex of V, which holds all samples; None if the cone is hardly smaller then.
+
+    Noise that is too low to be seen elsewhere turns the directions of these samples by any angle, so that a cone that holds them is
+    wrong (60 dB, d = 3: 27 dB with them, 50 dB without). If there is no noise, a cone without them is the same but for chance.
+    """
+    large = np.abs(V @ U.T).sum(axis=0) > _SMALL * len(V)
+    if large.sum() < _TOUCHING * len(V):
+        return None
+    found = tighten(U[large], V, u_bar)
+    return found if np.linalg.slogdet(found[0])[1] > np.linalg.slogdet(V)[1] + _SHRINKS else None
