@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..offline.whitening import Spectrum
+from ..offline.source_count import Spectrum
 from ._diagnosis_sentences import NEGATIVITY_OUTPUT
 
 if TYPE_CHECKING:
