@@ -91,6 +91,13 @@ def test_without_a_visible_floor_every_direction_counts():
         assert found.noise_floor == 0
 
 
+def test_three_mixtures_of_three_sources():
+    """One factor fits any three channels."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        assert both(sparse_uniform(2000, 3, rng=rng) @ rng.standard_normal((3, 3))) == (3, 3)
+
+
 def test_a_constant_channel_and_a_silent_one_change_nothing():
     rng = np.random.default_rng(4)
     X = rng.exponential(size=(1000, 3)) @ rng.random((3, 10)) + 0.02 * rng.standard_normal((1000, 10))

@@ -31,8 +31,8 @@ def spectrum(block: Array) -> Spectrum:
     """The evidence for the number of sources in a block of mixtures."""
     scale = largest(block)
     some = representative(block) / scale
-    if wider_than_long(block):
-        return count_sources(some, whiten_rows(block).eigenvalues)
+    if block.shape[1] >= 1000:  # the covariance of so many mixtures takes minutes
+        return count_sources(some, whiten_rows(some).eigenvalues)
     seen = moments(block / scale)
     return count_sources(some, whitening(seen, precision=block.dtype).eigenvalues, seen)
 

@@ -41,8 +41,9 @@ class BatchNICA(Diagnosable, Estimator):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Number of sources. None takes every direction in which the data vary; "auto" takes those that exceed a floor of white
-        noise by minimum description length (see `spectrum_` and `plot_spectrum`).
+        Number of sources. None takes every direction in which the data vary; "auto" takes those that noise cannot
+        explain, which may differ between mixtures and samples (`bionica.offline.source_count`; see `spectrum_`). A UserWarning
+        says before the fit if the number is in doubt.
     n_init : int, default=10
         Largest number of starts of the rotation. More than one is used only if the first is not accepted: see Notes.
     max_iter : int, default=500
@@ -74,7 +75,9 @@ class BatchNICA(Diagnosable, Estimator):
         How far two starts that are equally nonnegative disagree about the sources, from 0 to 1. Above 0.02 a
         ConvergenceWarning says that nonnegativity does not determine the sources: they are not near zero often enough.
     spectrum_ : Spectrum
-        Eigenvalues of the covariance, the criterion of "auto" and its decision, for any `n_components`.
+        Eigenvalues of the covariance, the evidence that each is a source (`excess` above 1), the decision of "auto"
+        (`n_sources`), and the second-best number (`alternative`). With a number as `n_components`, the evidence if there are
+        so many sources.
     n_iter_ : int
         Iterations of the winning start and of the descents that continued it on more rows.
     n_restarts_ : int

@@ -42,8 +42,8 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Number of sources. None takes the rank of the data, mean included; "auto" takes the directions that exceed a floor of
-        white noise by minimum description length.
+        Number of sources. None takes the rank of the data, mean included; "auto" takes the directions that noise cannot
+        explain (`bionica.offline.source_count`). A UserWarning says before the fit if the number is in doubt.
     noise : "estimate", "poisson" or float, default="estimate"
         The noise of the mixtures. "estimate" finds the noise of each mixture from the directions left out, if there are more
         mixtures than sources, and otherwise from the tails of the outputs. "poisson" takes X for counts. A number is the

@@ -30,6 +30,7 @@ from .whitening import Moments, moments
 Array = npt.NDArray[Any]
 
 _MOST_CHANNELS = 300  # of factor analysis
+_FACTOR_CHANNELS = 4  # at least: one factor fits any three channels, whose noise is taken for equal instead
 _ROWS = 600  # samples, if D comes from residuals
 _WEIGHT_ROWS = 4000  # samples from which v comes
 _FLUCTUATION = 3.0  # standard deviations of the largest eigenvalue of noise
@@ -90,9 +91,11 @@ def count_sources(
         q = rank
     alternative = q - 1 if 1 < q < rank and excess[q - 1] < _MARGINAL else q
     if spread > _UNEQUAL or (q < rank and np.sum(excess[:q] < _WEAK) >= 3):
-        elbow = _elbow(eigenvalues)
-        if elbow and (spread > _UNEQUAL or elbow < q - 2):
+        elbow, drop = _elbow(eigenvalues)
+        if drop > _ELBOW and (spread > _UNEQUAL or elbow < q - 2):
             q, alternative = elbow, q
+        elif elbow < q - 2 and drop > 2 * eigenvalues[q - 1] / eigenvalues[min(q, rank - 1)]:
+            alternative = elbow
     if q == rank:
         return Spectrum(eigenvalues, excess, rank, alternative, 0.0)
     return Spectrum(eigenvalues, excess, q, alternative, float(eigenvalues[q:].mean()))
@@ -104,15 +107,15 @@ def representative(X: Array | ChunkedRows) -> Array:
     return X[:: max(1, -(-X.shape[0] // wanted))]
 
 
-def _elbow(eigenvalues: Array) -> int:
-    """The number of directions, two or more, before the largest drop of the eigenvalues; 0 if it is below a factor of 5.
+def _elbow(eigenvalues: Array) -> tuple[int, float]:
+    """The number of directions, two or more, before the largest drop of the eigenvalues, and its factor.
 
     Sources that do not add up exactly (power spectrograms, saturated detectors) leave many directions just above the noise.
     """
     drop = (
         eigenvalues[1 : len(eigenvalues) // 2] / eigenvalues[2 : len(eigenvalues) // 2 + 1]
     )  # the first may be the mean
-    return int(np.argmax(drop)) + 2 if drop.size and drop.max() > _ELBOW else 0
+    return (int(np.argmax(drop)) + 2, float(drop.max())) if drop.size else (len(eigenvalues), 0.0)
 
 
 def _is_noiseless(rows: Array, rank: int, centred: bool) -> bool:
@@ -171,6 +174,8 @@ def _unit_channels(x: Array, size: Array | None = None) -> tuple[Array, Array, A
 def _channel_noise(x: Array, q: int, M: Array | None, n: int) -> Array:
     """Noise variance of channels of unit size, for q sources."""
     D = np.ones(x.shape[1])
+    if M is not None and len(M) < _FACTOR_CHANNELS:
+        return D * max(float(np.linalg.eigvalsh(M)[: len(M) - q].mean()), 1e-300)
     if M is not None:
         return channel_noise(M, q, n) if q else D
     for _ in range(3 if q else 0):
