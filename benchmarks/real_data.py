@@ -14,7 +14,7 @@ import common
 from real_data_cases.counting_methods import METHODS, MOST_CHANNELS
 from real_data_cases.counting_problems import problems
 
-SEED0 = 7000  # nothing was tuned on it and those that follow
+SEED0 = 8000  # drawn once, after the method was fixed; it was developed on other seeds
 OURS = tuple(METHODS)[-2:]
 
 
