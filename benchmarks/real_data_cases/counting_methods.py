@@ -17,7 +17,7 @@ def bionica_second_moment(X, rng=None):
 
 
 def description_length(X, rng=None):
-    """Minimum description length for white noise (Wax and Kailath 1985), as earlier versions counted, less their rule for rounding."""
+    """Minimum description length for white noise (Wax and Kailath 1985), as earlier versions, less their rule for rounding."""
     return _description_length(_eigenvalues(X), len(X))
 
 
