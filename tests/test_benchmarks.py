@@ -111,3 +111,16 @@ def test_verdict():
     assert common.verdict(1.2, "<=", 1.3, "x C++") == "<= 1.3 x C++: met"
     assert common.verdict(70.0, ">=", 80, "x NumPy") == ">= 80 x NumPy: MISSED"
     assert common.verdict(None, "<=", 1.3, "x C++") == ""
+
+
+def test_counting_compares_with_the_true_number():
+    import real_data
+
+    problem = next(p for p in real_data.problems() if p.name.startswith("Dirichlet 0.5, 25 dB"))
+    counts, seconds = real_data.counted(problem, 1)
+    assert (
+        [counts[name] for name in real_data.OURS]
+        == [[3], [4]]
+        == [[real_data.truth(problem, n)] for n in real_data.OURS]
+    )
+    assert all(seconds[name] > 0 for name in counts)

@@ -599,6 +599,7 @@ def test_dask():
 # --- saving, honesty, bad input
 
 
+@pytest.mark.filterwarnings("ignore:MinimumVolumeCone. n_components:UserWarning")  # absolute values have a higher rank
 @pytest.mark.parametrize("parameters", [{}, {"noise": "poisson"}, {"n_components": "auto"}])
 def test_saved_models_are_the_same(parameters, tmp_path):
     _, X, _ = problem("0.5", 3000, 3, 6)
@@ -696,6 +697,7 @@ def test_one_source_is_a_multiple_of_the_mixtures():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # their data are not nonnegative mixtures
+@pytest.mark.filterwarnings("ignore:MinimumVolumeCone. n_components:UserWarning")  # nor do they show a floor of noise
 @parametrize_with_checks([MinimumVolumeCone(), MinimumVolumeCone(1), MinimumVolumeCone("auto", horizon=1000)])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)

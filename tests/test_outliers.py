@@ -232,6 +232,7 @@ def test_diagnose_takes_no_heavy_tail_for_outliers(kind, n):
     assert len(BatchNICA(random_state=0).fit(X).diagnose(X).outliers) == 0
 
 
+@pytest.mark.filterwarnings("ignore:BatchNICA. n_components:UserWarning")  # as many sources as mixtures
 @pytest.mark.parametrize("value", [0.0, 7.3])
 @pytest.mark.parametrize("n_components", [None, 4, "auto"])
 def test_a_silent_sensor_changes_nothing_and_is_named(value, n_components):

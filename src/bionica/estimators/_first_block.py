@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions
-from ..offline.whitening import Spectrum
+from ..offline.source_count import Spectrum
 from ._exceptions import check_finite
 from ._online import OnlineNICA
+from ._source_count import MANY_OUTPUTS, warn_of_count
 from ._start import spectrum
 
 Array = NDArray[Any]
@@ -82,6 +83,14 @@ class FirstBlock(OnlineNICA):
             return max(1, int(self.spectrum_.n_sources))
         return super()._count(block)
 
+    def _warn_of_count(self, block: Array) -> None:
+        """Warn of a doubtful number of outputs, before the network learns."""
+        found: Spectrum | None = vars(self).get("spectrum_")
+        if self.n_components is None and block.shape[1] >= MANY_OUTPUTS:
+            found = spectrum(np.asarray(block, dtype=np.float64))
+        if found is not None:
+            warn_of_count(type(self).__name__, self.n_components, found, min(block.shape))
+
     def _begin(self, X: Array, rng: np.random.RandomState) -> None:
         if not self._waits():
             super()._begin(X, rng)
@@ -89,7 +98,9 @@ class FirstBlock(OnlineNICA):
             rows = X[:]
             check_finite(rows, 0, self)
             self._start_seed = self._new_seed()
-            self._adopt(self._started(rows))
+            state = self._started(rows)
+            self._warn_of_count(rows)
+            self._adopt(state)
 
     def _new_seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -120,11 +131,14 @@ class FirstBlock(OnlineNICA):
         self._waiting = self._behind(known, taken)
         if not len(known):  # fail now rather than after buffering
             self._rates(self._started(self._waiting), 1)
-        silent = np.zeros((len(taken), self._count(self._waiting)) if keep else (0, 0), known.dtype)
         self.n_samples_seen_ = len(self._waiting)
+        if len(taken) < missing and not keep:
+            return known[:0]
+        silent = np.zeros((len(taken) if keep else 0, self._count(self._waiting)), known.dtype)
         if len(taken) < missing:
             return silent
         state = self._started(self._waiting)
+        self._warn_of_count(self._waiting)
         self._stream(state, self._waiting, learn=True, keep=False)
         del self._waiting
         self._adopt(state)

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from .._compat.sklearn import Interval, StrOptions
 from ..networks.unmix import finite
 from ..offline.chunked import linear_map
-from ..offline.cone.channels import spectrum
+from ..offline.cone.channels import eigenvalues, spectrum
 from ..offline.cone.readout import Readout, readout
 from ..offline.cone.stream import BLOCK, Settings, State, begin, first_block, learn, solve
 from ..offline.cone.wide_channels import WIDE
@@ -25,6 +25,7 @@ from ._diagnosis import Diagnosable, Model
 from ._exceptions import DivergenceError, place
 from ._first_block import START_BYTES
 from ._score import Scored
+from ._source_count import MANY_OUTPUTS, warn_of_count
 
 Array = npt.NDArray[Any]
 
@@ -43,8 +44,8 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Number of sources. None takes the rank of the data, mean included; "auto" takes the directions that exceed a floor of
-        white noise by minimum description length.
+        Number of sources. None takes the rank of the data, mean included; "auto" takes the directions that noise cannot
+        explain (`bionica.offline.source_count`). A UserWarning says before the fit if the number is in doubt.
     noise : "estimate", "poisson" or float, default="estimate"
         The noise of the mixtures. "estimate" finds the noise of each mixture from the directions left out, if there are more
         mixtures than sources, and otherwise from the tails of the outputs; `fit` uses both if few directions are left out.
@@ -266,10 +267,10 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
         given, k = self._given_number(), X.shape[1]
         number_of_sources(given, k)
         rows = X if given is None else X[:: -(-len(X) // (_RANK_ROWS if k <= WIDE else max(500, 2 * given)))]
-        found = spectrum(rows)
-        if given is not None and len(found.eigenvalues) < given:
-            found = spectrum(X)
-        rank = len(found.eigenvalues)
+        values = eigenvalues(rows)
+        if given is not None and len(values) < given:
+            values = eigenvalues(X)
+        rank = len(values)
         if not rank:
             raise ValueError(f"All {len(X)} sample(s) of X are zero (rank 0): pass mixtures that are not zero.")
         if given is not None and given > rank:
@@ -277,7 +278,13 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
                 f"n_components={given} exceeds the rank of the data: {len(X)} samples of {k} features span {rank} direction(s) "
                 f"only. Use n_components=None (keeps {rank}), a number up to {rank}, or more samples."
             )
-        return given or (rank if self.n_components is None else max(1, int(found.n_sources)))
+        if given is not None:
+            return given
+        if self.n_components is None and rank < MANY_OUTPUTS:
+            return rank
+        found = spectrum(X, values)
+        warn_of_count("MinimumVolumeCone", self.n_components, found, min(X.shape))
+        return rank if self.n_components is None else max(1, found.n_sources)
 
     def _solved(self) -> State:
         """The last solution, or the one that would be found if the stream ended before its first."""

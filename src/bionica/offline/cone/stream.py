@@ -263,7 +263,7 @@ def _again(state: State, settings: Settings) -> tuple[Fit, float, Kept] | None:
             return None
     negative = 0.0
     if noisy:
-        if np.bincount(kept.facet.astype(np.intp), minlength=d).min() < _FEW_KEPT:
+        if np.bincount(kept.facet.astype(np.intp), minlength=d)[:d].min() < _FEW_KEPT:
             return None
         age = (kept.number - state.n) / settings.horizon
         facets = _KeptFacets(kept, U, np.exp(age) / kept.chance, _weight_since(oldest, state.n, settings))
