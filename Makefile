@@ -5,7 +5,7 @@ INSTALLED := .venv/.installed
 # Threads of BLAS gain nothing at these sizes and fight with pytest's two workers.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all test-interpreted test-oldest check bench instructions clean
+.PHONY: demo test test-all test-interpreted test-oldest check attack bench instructions clean
 
 demo: $(INSTALLED)
 	$(BIN)/bionica demo
@@ -32,6 +32,10 @@ check: $(INSTALLED)
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+# Mutated models, files and plans, kills, concurrent writers; at most 20 minutes. WRITE=1 writes benchmarks/results/attack.md.
+attack: $(INSTALLED)
+	$(BIN)/python benchmarks/attack.py $(if $(WRITE),--write)
 
 # Prints the tables of docs/benchmarks.md; WRITE=1 writes them to benchmarks/results.
 bench: $(INSTALLED)

@@ -107,7 +107,7 @@ def test_a_dask_cluster_gives_the_same_rows(tmp_path):
     distributed = pytest.importorskip("distributed")
     plan = Plan.from_dict(body())
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0"
     ) as cluster:
         there = sweep.run(plan, tmp_path, scheduler=cluster.scheduler_address)
     assert without_times(there) == without_times(sweep.run(plan, n_jobs=1))

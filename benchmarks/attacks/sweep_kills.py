@@ -35,13 +35,13 @@ name = "TwoCompartmentNICA"
 published = "d3"
 grid = { tau = [0.5, 0.8] }
 """
-#: The first sample of this network takes minutes.
+#: A sample of this network takes 0.03 s, all of them an hour.
 STUCK = """
 [[network]]
 name = "TwoCompartmentNICA"
 label = "stuck"
 published = "d3"
-params = { dynamics = "gradient", gamma = 1e-12, settle_steps = 10_000_000_000 }
+params = { dynamics = "gradient", gamma = 1e-12, settle_steps = 1_000_000 }
 """
 
 

@@ -282,7 +282,7 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         outliers=outliers,
         outlier_share=screened.share,
         constant=screened.constant,
-        closed=closed_sources(x, d),
+        closed=closed_sources(np.delete(x, screened.constant, axis=1), d),
         changed=bool(getattr(estimator, "change_detected_", False)),
         model=model,
         divergence=divergence,

@@ -23,7 +23,7 @@ from ._diagnosis import Diagnosable
 from ._exceptions import singular_as_divergence
 from ._input import unchanged_on_error
 from ._plots import plot_spectrum
-from ._schema import Record
+from ._schema import Floats, Record
 from ._score import Scored
 from ._source_count import warn_of_count
 from .noncentered_whitener import whitening_or_error
@@ -147,7 +147,14 @@ class BatchNICA(Scored, Diagnosable, Estimator):
         "whitening_": "dk",
         "mean_": "k",
         "spectrum_": Record(
-            Spectrum, {"eigenvalues": "r", "excess": "r", "n_sources": int, "alternative": int, "noise_floor": float}
+            Spectrum,
+            {
+                "eigenvalues": "r",
+                "excess": Floats("r", 0.0, finite=False),
+                "n_sources": int,
+                "alternative": int,
+                "noise_floor": float,
+            },
         ),
         "negativity_": float,
         "ambiguity_": float,

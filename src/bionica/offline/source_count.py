@@ -30,7 +30,7 @@ from .whitening import Moments, moments
 Array = npt.NDArray[Any]
 
 _MOST_CHANNELS = 300  # of factor analysis
-_FACTOR_CHANNELS = 4  # at least: one factor fits any three channels, whose noise is taken for equal instead
+_LEAST_CHANNELS = 4  # one factor and noise fit any three channels: all of them count as sources
 _ROWS = 600  # samples, if D comes from residuals
 _WEIGHT_ROWS = 4000  # samples from which v comes
 _FLUCTUATION = 3.0  # standard deviations of the largest eigenvalue of noise
@@ -83,7 +83,7 @@ def count_sources(
         if given < min(rank, *rows.shape) - 1:
             excess = _excess(rows, seen, rank, centred, given)[0]
         return Spectrum(eigenvalues, excess, given, given, float(eigenvalues[given:].mean()) if given < rank else 0.0)
-    if rank > 2 and not _is_noiseless(rows, rank, centred):
+    if rank >= _LEAST_CHANNELS and not _is_noiseless(rows, rank, centred):
         excess, q, spread = _excess(rows, seen, rank, centred)
         if q == 1 and not centred and not _excess(rows, seen, rank, True)[1]:
             q = 0  # the mean is no source
@@ -174,8 +174,6 @@ def _unit_channels(x: Array, size: Array | None = None) -> tuple[Array, Array, A
 def _channel_noise(x: Array, q: int, M: Array | None, n: int) -> Array:
     """Noise variance of channels of unit size, for q sources."""
     D = np.ones(x.shape[1])
-    if M is not None and len(M) < _FACTOR_CHANNELS:
-        return D * max(float(np.linalg.eigvalsh(M)[: len(M) - q].mean()), 1e-300)
     if M is not None:
         return channel_noise(M, q, n) if q else D
     for _ in range(3 if q else 0):
