@@ -5,7 +5,7 @@ INSTALLED := .venv/.installed
 # Threads of BLAS gain nothing at these sizes and fight with pytest's two workers.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all test-interpreted test-oldest check bench instructions clean
+.PHONY: demo test test-all test-interpreted test-oldest check docs bench instructions clean
 
 demo: $(INSTALLED)
 	$(BIN)/bionica demo
@@ -33,7 +33,15 @@ check: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# Prints the tables of docs/benchmarks.md; WRITE=1 writes them to benchmarks/results.
+# The site: docs/_build/html/index.html. Needs no network once the packages are installed.
+docs: .venv/.docs-installed
+	$(BIN)/python -m sphinx -b html -q -W --keep-going -j auto docs docs/_build/html
+
+.venv/.docs-installed: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@
+
+# Prints the tables of docs/guides/benchmarks.md; WRITE=1 writes them to benchmarks/results.
 bench: $(INSTALLED)
 	for name in speed peers growth first_fit batch separate sweep wide local_networks; do \
 	  $(BIN)/python benchmarks/$$name.py $(if $(WRITE),--write) || exit; \
