@@ -57,6 +57,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "reference/backreferences",
     "doc_module": ("bionica",),
     "show_signature": False,
+    "matplotlib_animations": True,
 }
 
 html_theme = "pydata_sphinx_theme"
