@@ -5,7 +5,7 @@ INSTALLED := .venv/.installed
 # Threads of BLAS gain nothing at these sizes and fight with pytest's two workers.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all test-interpreted test-oldest check docs bench instructions clean
+.PHONY: demo test test-all test-interpreted test-oldest check attack docs bench instructions clean
 
 demo: $(INSTALLED)
 	$(BIN)/bionica demo
@@ -33,9 +33,13 @@ check: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+# Mutated models, files and plans, kills, concurrent writers; at most 20 minutes. WRITE=1 writes benchmarks/results/attack.md.
+attack: $(INSTALLED)
+	$(BIN)/python benchmarks/attack.py $(if $(WRITE),--write)
+
 # The site: docs/_build/html/index.html. Needs no network once the packages are installed.
 docs: .venv/.docs-installed
-	$(BIN)/python -m sphinx -b html -q -W --keep-going -j auto docs docs/_build/html
+	$(BIN)/python -m sphinx -b html -q -W --keep-going docs docs/_build/html
 
 .venv/.docs-installed: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'

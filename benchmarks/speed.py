@@ -1,4 +1,4 @@
-"""Time of a sample of every network beside C++ and line-by-line NumPy, and the time of a start.
+"""Time of a sample of every network beside C++ and line-by-line NumPy, of single samples, and of a start.
 
 python benchmarks/speed.py [--quick] [--write]
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+import bionica
 from common import (
     NETWORKS,
     SINGLE_LAYER,
@@ -40,6 +41,8 @@ CPP_SIZES = (3, 10, 50, 200)
 CPP, NUMPY, NS = {3: 1.3, 10: 0.5}, {3: 250, 10: 80}, {50: 8000}
 #: Most times the time of Algorithm 2.
 RELATIVE = {"InterneuronNICA": 1.5, "TwoLayerNSM": 2.0}
+#: Most microseconds of a single sample at d = 3.
+SINGLE_US = 30
 
 
 def networks(sizes, rounds):
@@ -145,6 +148,40 @@ def in_cpp(library, network, X):
     return learn
 
 
+def single_samples(rounds, d=3, n=64):
+    """Time `learn_one` and `transform_one` of every estimator that learns sample by sample."""
+    X = problem(3000, d)
+    rows = []
+    for name in ("StreamingNICA", *NETWORKS, "MinimumVolumeCone"):
+        model = getattr(bionica, name)(d, random_state=0).partial_fit(X)
+        dicts = getattr(bionica, name)(d, random_state=0)
+        names = [f"mixture {i}" for i in range(d)]
+        samples = [dict(zip(names, x, strict=True)) for x in X.tolist()]
+        for x in samples:
+            dicts.learn_one(x)
+        calls = {
+            "learn_one": partial(each, model.learn_one, X[:n]),
+            "of a list": partial(each, model.learn_one, X[:n].tolist()),
+            "of a dict": partial(each, dicts.learn_one, samples[:n]),
+            "transform_one": partial(each, model.transform_one, X[:n]),
+            "both in turn": partial(each, lambda x, model=model: model.learn_one(x).transform_one(x), X[:n]),
+        }
+        us = {what: 1e6 * s / n for what, s in best_of(calls, rounds).items()}
+        met = [verdict(us[what], "<=", SINGLE_US, f"us {what}") for what in ("learn_one", "transform_one")]
+        rows.append({"estimator": name, **us, "targets": "; ".join(met)})
+    note = (
+        f"Microseconds a call at d = {d}, at defaults. `both in turn`: each sample is learned from and then transformed, which "
+        "reads out the averaged weights anew. MinimumVolumeCone collects samples and learns from 1,000 at once. Best of "
+        f"{rounds} rounds of {n} calls."
+    )
+    return table("Single samples", note, rows)
+
+
+def each(function, samples):
+    for x in samples:
+        function(x)
+
+
 def start_up():
     """Time imports and the first fit with the cache on disk, each in a process of its own."""
     first_fit = (
@@ -171,7 +208,7 @@ def main():
     arguments.add_argument("--quick", action="store_true", help="smaller sizes, half a minute")
     args = arguments.parse_args()
     sizes, rounds = (QUICK, 2) if args.quick else (FULL, 7)
-    measures = [partial(networks, sizes, rounds), start_up]
+    measures = [partial(networks, sizes, rounds), partial(single_samples, 50 * rounds), start_up]
     report("speed", "Speed", ["--quick"] * args.quick, measures, args.write)
 
 

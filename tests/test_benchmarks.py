@@ -69,6 +69,13 @@ def test_a_missing_or_failing_compiler_leaves_the_column_empty(monkeypatch):
     assert "C++" not in measured[0]["targets"]
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_single_samples_of_every_online_estimator():
+    measured = rows(speed.single_samples(rounds=1, n=5))
+    assert {row["estimator"] for row in measured} == {*common.NETWORKS, "StreamingNICA", "MinimumVolumeCone"}
+    assert all(float(row["of a dict"]) > 0 and "us transform_one" in row["targets"] for row in measured)
+
+
 def test_peers_are_scored_on_samples_that_nobody_learned_from():
     errors = {row["method"]: float(row["error, held out"]) for row in rows(peers.peers(3, 2000, rounds=1))}
     assert list(errors) == list(peers.METHODS)
@@ -104,3 +111,16 @@ def test_verdict():
     assert common.verdict(1.2, "<=", 1.3, "x C++") == "<= 1.3 x C++: met"
     assert common.verdict(70.0, ">=", 80, "x NumPy") == ">= 80 x NumPy: MISSED"
     assert common.verdict(None, "<=", 1.3, "x C++") == ""
+
+
+def test_counting_compares_with_the_true_number():
+    import real_data
+
+    problem = next(p for p in real_data.problems() if p.name.startswith("Dirichlet 0.5, 25 dB"))
+    counts, seconds = real_data.counted(problem, 1)
+    assert (
+        [counts[name] for name in real_data.OURS]
+        == [[3], [4]]
+        == [[real_data.truth(problem, n)] for n in real_data.OURS]
+    )
+    assert all(seconds[name] > 0 for name in counts)

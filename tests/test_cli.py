@@ -155,6 +155,49 @@ def test_errors_end_in_one_line(capsys, error, status, message):
     assert capsys.readouterr() == ("", f"{message}\n")
 
 
+@pytest.fixture
+def broken(monkeypatch):
+    """A doctor with a fault that nobody foresaw."""
+
+    def examine():
+        raise ZeroDivisionError("division\nby zero")
+
+    monkeypatch.setattr(sys.modules["bionica.cli.doctor"], "examine", examine)
+
+
+def test_what_nobody_foresaw_is_one_line_too(broken):
+    result = CliRunner().invoke(app, ["doctor"])
+    assert result.exit_code == 70
+    assert result.stdout == ""
+    assert result.stderr == (
+        "Error: unforeseen, please report it to the developers: ZeroDivisionError: division by zero; "
+        "bionica --debug COMMAND ... shows where it happened\n"
+    )
+
+
+def test_debug_shows_the_traceback(broken):
+    result = CliRunner().invoke(app, ["--debug", "doctor"])
+    assert result.exit_code == 70
+    assert result.stderr.startswith("Traceback (most recent call last)")
+    assert result.stderr.endswith(
+        "Error: unforeseen, please report it to the developers: ZeroDivisionError: division by zero\n"
+    )
+    result = CliRunner().invoke(app, ["--debug", "separate", "there/is/no.npy"])
+    assert result.exit_code == 1
+    assert "Traceback" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("Error: ")
+    assert "Traceback" not in CliRunner().invoke(app, ["separate", "there/is/no.npy"]).stderr
+
+
+def test_an_interrupt_outside_a_session_is_one_line(monkeypatch):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bionica.paper.paper_grid", interrupt)
+    result = CliRunner().invoke(app, ["sweep", "--example"])
+    assert (result.exit_code, result.stderr) == (130, "Interrupted\n")
+
+
 def test_sigterm_interrupts():
     with pytest.raises(typer.Exit) as ended, Console(quiet=True).session(interrupted="stopped"):
         os.kill(os.getpid(), signal.SIGTERM)

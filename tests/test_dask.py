@@ -397,7 +397,7 @@ def test_a_cluster_gives_the_same():
     here = BatchNICA(3, random_state=0).fit(X)
     with (
         dask.config.set(scheduler=None),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
         distributed.Client(cluster),
     ):
         there = BatchNICA(3, random_state=0).fit(lazy)

@@ -166,7 +166,7 @@ def test_output_that_is_a_file(tmp_path):
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
 def test_output_that_may_not_be_written(tmp_path):
     tmp_path.chmod(0o500)
-    assert "may not be written to" in refused("-o", tmp_path / "out")
+    assert "cannot be written to" in refused("-o", tmp_path / "out")
 
 
 def test_disk_that_refuses(tmp_path, monkeypatch):

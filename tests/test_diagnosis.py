@@ -9,9 +9,12 @@ from numpy.testing import assert_allclose
 from scipy.stats import ortho_group
 from sklearn.exceptions import NotFittedError
 
-from bionica.datasets import copula_uniform, random_sources
+from bionica.datasets import copula_uniform, mix, random_sources
 from bionica.estimators._diagnosis import EDGES, Diagnosable, diagnose
+from bionica.estimators._diagnosis_closure import closed_sources
 from bionica.estimators.batch_nica import BatchNICA
+from bionica.estimators.interneuron_nica import InterneuronNICA
+from bionica.estimators.minimum_volume_cone import MinimumVolumeCone
 
 T = 4000
 
@@ -388,3 +391,88 @@ def test_matplotlib_is_not_needed(S, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     X, W = mixed(S)
     assert Linear(W).diagnose(X).ok
+
+
+# ------------------------------------------------------------------------------------------ closed sources
+
+
+def abundances(d, k, noise, n=2000, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.dirichlet(np.full(d, 0.5), n) @ rng.random((d, k))
+    return X + noise * np.sqrt(np.mean(X**2)) * rng.standard_normal(X.shape)
+
+
+@pytest.mark.parametrize(("d", "k"), [(2, 6), (3, 20), (5, 10), (10, 40)])
+@pytest.mark.parametrize("noise", [1e-3, 0.03, 0.1])
+@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")
+def test_closed_sources_are_named(d, k, noise):
+    X = abundances(d, k, noise)
+    for outputs in (d, d - 1):  # the covariance shows d - 1 directions
+        found = diagnose(fitted(X, outputs), X)
+        assert found.closed == d and not found.ok
+        assert "sources are probably correlated" in found.sentences[0] and "sum to a constant" in found.sentences[0]
+        assert "try MinimumVolumeCone(normalize='sum')" in found.sentences[0]
+        assert (f"n_components={d}." in found.sentences[0]) == (outputs < d)
+        assert "directions in which X stands out" not in str(found)
+
+
+@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")
+def test_closed_sources_without_noise():
+    X = abundances(3, 8, 0.0)
+    assert diagnose(fitted(X, 2), X).closed == 3
+
+
+def test_the_cone_is_not_blamed_for_closed_sources():
+    X = abundances(4, 20, 0.01)
+    found = MinimumVolumeCone(4, random_state=0).fit(X).diagnose(X)
+    assert found.closed == 4 and found.ok, str(found)
+
+
+@pytest.mark.parametrize("n", [200, 1000, 100_000])
+@pytest.mark.parametrize("d", [2, 3, 5, 10])
+def test_other_sources_are_not_closed(d, n):
+    rng = np.random.default_rng([d, n])
+    draws = [random_sources(kind, n, d, rng=rng) for kind in ("sparse_uniform", "odor", "exponential", "half_normal")]
+    draws += [rng.random((n, d)), rng.gamma(4, size=(n, d)), rng.exponential(size=(n, d)) + 1]
+    draws += [copula_uniform(n, d, rho, rng=rng) for rho in (0.0, 0.5)]
+    for S in draws:
+        for k in (d, 2 * d, 50):
+            X = S @ rng.standard_normal((d, k))
+            X = X[:: -(-n // 1000)]
+            for noise in (0.0, 0.03, 0.3, 1.0):
+                x = X + noise * np.sqrt(np.mean(X**2)) * rng.standard_normal(X.shape)
+                assert [closed_sources(x, q) for q in (d - 1, d)] == [0, 0]
+
+
+# ------------------------------------------------------------------------------------------ the number of sources
+
+
+@pytest.mark.parametrize("rho", [0.3, 0.5])
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")
+def test_the_drop_between_correlated_sources_is_not_that_to_the_noise(rho, seed):
+    """Their first direction is ten times as strong as the others."""
+    rng = np.random.default_rng(seed)
+    X = mix(copula_uniform(T, 5, rho, rng=rng), rng.standard_normal((10, 5)), snr_db=20, rng=rng)[0]
+    assert "n_components=" not in str(diagnose(fitted(X, 5), X))
+
+
+@pytest.mark.parametrize("snr_db", [None, 30])
+@pytest.mark.filterwarnings("ignore:MinimumVolumeCone:sklearn.exceptions.ConvergenceWarning")
+def test_a_cone_with_too_few_outputs_is_not_right(snr_db):
+    """It takes the missing source for noise of the mixtures, which would be independent between them."""
+    X = mix(
+        random_sources("exponential", T, 4, rng=0), np.random.default_rng(1).standard_normal((10, 4)), snr_db=snr_db
+    )[0]
+    right, few = (MinimumVolumeCone(d, random_state=0).fit(X).diagnose(X) for d in (4, 3))
+    assert right.ok and not right.over_noise < 0.5
+    assert "try n_components=4" in few.sentences[0], str(few)
+
+
+def test_local_networks_with_more_mixtures_than_sources():
+    """Their weights may be oblique: what lies outside of the outputs' directions then says nothing about the number of sources."""
+    rng = np.random.default_rng(0)
+    S = random_sources("sparse_uniform", 20_000, 3, rng=rng)
+    X = mix(S, rng.standard_normal((6, 3)), snr_db=30, rng=rng)[0]
+    found = InterneuronNICA(3, precondition="scale", random_state=0).fit(X).diagnose(X)
+    assert found.outside > 0.1 and found.ok, str(found)

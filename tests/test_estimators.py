@@ -517,5 +517,8 @@ def test_the_compiled_loop_is_called_directly(Network):
     _, X = mixtures(300, 3)
     Network(3, random_state=0).fit(X).partial_fit(X)
     assert stream._ENTRIES
-    with stream._COMPILING:
-        Network(3, random_state=0).fit(X)
+    with stream.COMPILING:
+        other = threading.Thread(target=Network(3, random_state=0).fit, args=(X,), daemon=True)
+        other.start()
+        other.join(60)
+        assert not other.is_alive()

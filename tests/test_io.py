@@ -15,11 +15,14 @@ from bionica.io import (
     LastSample,
     OutputError,
     RawPipe,
+    Target,
     TextReader,
-    check_output,
+    check_format,
+    check_targets,
     import_optional,
     open_reader,
     open_writer,
+    output_files,
 )
 
 h5py = pytest.importorskip("h5py")
@@ -450,13 +453,17 @@ def test_an_error_leaves_nothing_and_keeps_the_old_file(tmp_path, X, suffix):
 
 def test_outputs_are_checked_before_the_work(tmp_path):
     with pytest.raises(OutputError, match="there is no folder"):
-        check_output(tmp_path / "no" / "x.npy", force=False)
+        check_targets([Target("-o", tmp_path / "no" / "x.npy")])
     with pytest.raises(OutputError, match="no images"):
-        check_output(tmp_path / "x.png", force=False)
+        check_format(tmp_path / "x.png", ["x.npy"])
+    with pytest.raises(OutputError, match="unknown suffix"):
+        check_format(tmp_path / "x.gif", ["x.png"])
+    check_format(tmp_path / "x.png", ["x.tif"])
     (tmp_path / "x-1.png").touch()
+    assert [file.name for file in output_files(tmp_path / "x.png", None)] == ["x-0.png", "x-1.png"]
     with pytest.raises(OutputError, match=r"x-1.png exists already: .* --force"):
-        check_output(tmp_path / "x.png", force=False, n_sources=2, image_shape=(2, 2))
-    check_output(tmp_path / "x.png", force=True, n_sources=2, image_shape=(2, 2))
+        check_targets([Target("-o", file) for file in output_files(tmp_path / "x.png", 2)])
+    check_targets([Target("-o", file, replace=True) for file in output_files(tmp_path / "x.png", 2)])
 
 
 # ---------------------------------------------------------------------------------------------- broken bytes

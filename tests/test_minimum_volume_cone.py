@@ -13,10 +13,12 @@ from bionica import BatchNICA, MinimumVolumeCone
 from bionica.datasets import copula_uniform, mix
 from bionica.metrics import sinr
 from bionica.offline.cone.channel_noise import channel_noise
+from bionica.offline.cone.grid import on_a_grid
 from bionica.offline.cone.leakage import leakage
 from bionica.offline.cone.linear_programs import tighten
 from bionica.offline.cone.objective import Facets, Wall, inverse_curvature, minimise, value_and_gradient
 from bionica.offline.cone.starts import successive_projection
+from bionica.offline.cone.uncertain_noise import corrected, uncertainty
 from conftest import mixtures
 
 
@@ -119,6 +121,32 @@ def test_channel_noise_is_found():
     np.testing.assert_allclose(channel_noise(X.T @ X / len(X), 3, len(X)), D, rtol=0.25)
 
 
+def test_no_channel_looks_noiseless_if_more_than_noise_is_left_out():
+    """Interference between sources is not independent noise of channels; factor analysis finds 1 % of the noise in a channel."""
+    rng = np.random.default_rng(0)
+    S = rng.exponential(size=(3000, 3)) * (rng.random((3000, 3)) < 0.3)
+    A = np.exp(-0.5 * ((np.arange(40) - np.array([[10], [20], [30]])) / 2) ** 2)
+    interference = 0.3 * rng.standard_normal((3000, 3)) * np.sqrt(S[:, [0, 0, 1]] * S[:, [1, 2, 2]])
+    error = interference @ rng.standard_normal((3, 40)) * np.sqrt(A.sum(axis=0)) + 0.03 * rng.standard_normal(
+        (3000, 40)
+    )
+    X = S @ A + error
+    assert np.min(channel_noise(X.T @ X / 3000, 3, 3000) / np.mean(error**2, axis=0)) > 0.2
+
+
+def test_uncertain_noise_of_channels_follows_the_noise_of_outputs():
+    """Three outputs that are sums of four channels; their exact noise and a wide prior give D back where outputs show it."""
+    rng = np.random.default_rng(0)
+    P, D = rng.standard_normal((3, 4)), np.array([0.1, 1.0, 3.0, 0.5])
+    first = np.ones(4)
+    found, C = first, np.eye(4)
+    for _ in range(20):
+        following, _ = corrected(P, found, first, C, P**2 @ D, np.full(3, 1e9))
+        found = np.sqrt(found * following)
+    assert uncertainty(P, first, C) > 0.5
+    np.testing.assert_allclose(P**2 @ found, P**2 @ D, rtol=0.1)
+
+
 def test_successive_projection_finds_pure_samples():
     rng = np.random.default_rng(0)
     S = np.vstack([np.eye(4), rng.dirichlet(np.ones(4), 500)])
@@ -137,6 +165,15 @@ def test_tightening_satisfies_the_constraints_and_touches_every_facet():
     assert (np.sort(Y, axis=0)[2] < 1e-9).all()  # d - 1 samples on each facet: a corner of the linear program
 
 
+@pytest.mark.parametrize("seed", [8815, 8816])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_facet_that_nothing_holds_does_not_overflow(seed):
+    rng = np.random.default_rng([seed, 3])
+    S = rng.exponential(size=(25_000, 3))
+    X, _ = mix(S, rng.standard_normal((3, 3)), snr_db=40, rng=rng)
+    assert np.isfinite(fitted(X[:20_000], 3).components_).all()
+
+
 # --- recovery
 
 
@@ -150,6 +187,36 @@ def test_without_noise_it_is_exact(kind, d, k, least):
     assert cone.negativity_ < 1e-12
     np.testing.assert_array_equal(cone.noise_, 0)
     assert np.isinf(cone.wall_).all()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("seed", [2, 3])
+def test_digitised_sources_are_seen_to_have_no_noise(seed, stream):
+    """k = d: the darkest pixels of an image look like the tail of a noise."""
+    rng = np.random.default_rng(seed)
+    dark = rng.random((20_000, 3)) < 0.2
+    bright = 255 * rng.random((20_000, 3)) ** 1.5 + 8
+    S = np.round(np.where(dark, 10 + 2.5 * rng.standard_normal((20_000, 3)), bright))
+    S -= S.min(axis=0)
+    X = S @ rng.standard_normal((3, 3))
+    cone = MinimumVolumeCone(3, random_state=0)
+    cone = cone.partial_fit(X) if stream else cone.fit(X)
+    assert sinr(S, cone.transform(X)) > 40
+    np.testing.assert_array_equal(cone.noise_, 0)
+
+
+def test_a_grid_is_told_from_noise_and_from_repeated_samples():
+    rng = np.random.default_rng(0)
+    X = np.round(30 * rng.random((3000, 3))) @ rng.standard_normal((3, 3))
+    noisy = X + 1e-4 * rng.standard_normal(X.shape)
+    assert on_a_grid(X)
+    assert on_a_grid(X.astype(np.float32))
+    assert not on_a_grid(noisy)
+    assert not on_a_grid(np.tile(noisy[:1000], (3, 1)))
+    assert not on_a_grid(noisy[rng.integers(0, 3000, 3000)])
+    assert not on_a_grid(np.round(20 * noisy))  # quantised mixtures: the noise remains unknown
+    between = np.stack([np.interp(np.arange(3000) / 3, np.arange(1000), x) for x in noisy[:1000].T], axis=1)
+    assert not on_a_grid(between)
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.7])
@@ -190,6 +257,13 @@ def test_sparse_sources_in_noise_get_no_cone_around_the_apex(seed):
     assert sinr(S, cone.transform(X)) > sinr(S, Y) - 0.5
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_tails_of_outputs_correct_noise_that_one_left_out_direction_cannot_tell(seed):
+    """k = d + 1: the noise of the mixtures differs by factors of ten, and one direction shows one number."""
+    S, X, A = problem("exponential", 20_000, 3, 4, 25, seed=seed)
+    assert sinr(S, fitted(X, 3).transform(X)) > knows_mixing(S, X, A) - 1
+
+
 @pytest.mark.parametrize("alpha", ["0.1", "0.5", "1"])
 def test_abundances_that_sum_to_one(alpha):
     S = draw(alpha, 3000, 4)
@@ -202,6 +276,23 @@ def test_abundances_that_sum_to_one(alpha):
     assert worst_correlation(S, Y) > 0.999
     np.testing.assert_allclose((X @ cone.components_.T).sum(axis=1), 1, atol=0.05)
     np.testing.assert_allclose(Y.max(axis=0), S.max(), rtol=0.15)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_channels_of_little_more_than_noise_do_not_distract(seed):
+    """Spectral lines in a few of 100 channels, and weak clicks in all: small channels are not scaled to the size of the lines."""
+    rng = np.random.default_rng(seed)
+    S = rng.exponential(size=(3000, 4)) * (rng.random((3000, 4)) < 0.3)
+    A = np.exp(-0.5 * ((np.arange(100) - np.array([[12], [20], [28], [36]])) / 1.2) ** 2)
+    X = S @ A + 0.01 * rng.exponential(size=(3000, 1)) * (rng.random((3000, 1)) < 0.05)
+    X += 10 ** (-40 / 20) * np.sqrt(np.mean(X**2)) * rng.standard_normal(X.shape)
+    assert worst_correlation(S, fitted(X, 4).transform(X)) > 0.999
+
+
+def test_units_of_the_mixtures_do_not_matter_with_noise():
+    S, X, _ = problem("copula0.5", 10_000, 5, 7, 30)
+    units = np.geomspace(1e-2, 1e2, 7)
+    assert sinr(S, fitted(X * units, 5).transform(X * units)) > sinr(S, fitted(X, 5).transform(X)) - 0.5
 
 
 def test_counts():
@@ -223,6 +314,16 @@ def test_outliers_cost_little_if_they_are_declared():
     assert sinr(S, fitted(dirty, 4, outliers=0.02).transform(X)) > clean - 1
     with pytest.warns(ConvergenceWarning, match="set outliers=|nonnegative ICA|settle"):
         fitted(dirty, 4)
+
+
+def test_declared_outliers_take_no_sample_at_the_facets_with_them():
+    """Without noise: the share is not exact, but outliers are far from all others."""
+    S, X, _ = problem("copula0.5", 10_000, 4, 8)
+    rng = np.random.default_rng(5)
+    bad = rng.random(len(X)) < 0.02
+    dirty = np.where(bad[:, None], 10 * X.std() * rng.standard_normal(X.shape), X)
+    sound = sinr(S, fitted(X[~bad], 4).transform(X))
+    assert sinr(S, fitted(dirty, 4, outliers=0.02).transform(X)) == pytest.approx(sound, abs=0.1)
 
 
 def test_a_number_for_the_noise_is_taken():
@@ -330,6 +431,19 @@ def test_one_pass_without_noise():
     assert sinr(S, MinimumVolumeCone(3, random_state=0).partial_fit(X).transform(X)) > 100
 
 
+@pytest.mark.parametrize("order", ["by their least source", "by their purity", "by a source", "by a share"])
+def test_one_pass_without_noise_in_any_order(order):
+    S, X, _ = problem("copula0.3", 20_000, 3, 6)
+    by = {
+        "by their least source": -S.min(axis=1),
+        "by their purity": S.max(axis=1) / S.sum(axis=1),
+        "by a source": -S[:, 0],
+        "by a share": S[:, 0] / S.sum(axis=1),
+    }
+    X_sorted = X[np.argsort(by[order])]
+    assert sinr(S, MinimumVolumeCone(3, random_state=0).partial_fit(X_sorted).transform(X)) > 60
+
+
 @pytest.mark.parametrize(
     ("k", "noise", "snr"), [(6, "estimate", 30), (3, "estimate", 40), (6, "poisson", None), (6, 0.05, 30)]
 )
@@ -372,6 +486,16 @@ def test_noise_that_the_first_block_does_not_show_is_noticed_later(seed):
         stream, batch = MinimumVolumeCone(5, random_state=0).partial_fit(X), fitted(X, 5)
     assert stream.noise_.all()
     assert sinr(S, stream.transform(X)) > sinr(S, batch.transform(X)) - 1
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_noise_too_low_to_be_seen_does_not_turn_the_cone():
+    """k = d, 60 dB: noise decides the directions of samples near the apex."""
+    rng = np.random.default_rng([8802, 3])
+    S = copula_uniform(55_000, 3, 0.0, rng=rng)[:8000]
+    X, _ = mix(S, rng.standard_normal((3, 3)), snr_db=60, rng=rng)
+    for cone in (fitted(X, 3), MinimumVolumeCone(3, random_state=0).partial_fit(X)):
+        assert sinr(S, cone.transform(X)) > 45
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -432,6 +556,18 @@ def test_a_drifting_mixture_is_followed():
     assert sinr(S[-2000:], fit.transform(X[-2000:])) > 20
 
 
+def test_facets_that_lag_behind_do_not_run_away():
+    rng = np.random.default_rng(3)
+    S = copula_uniform(50_000, 5, 0.5, rng=rng)
+    A, B = rng.standard_normal((2, 10, 5))
+    turn = 2 * np.pi * np.arange(len(S))[:, None] / 400_000
+    X = np.cos(turn) * (S @ A.T) + np.sin(turn) * (S @ B.T)
+    X += rng.standard_normal(X.shape) * np.sqrt(np.mean(X**2, axis=0)) * 10**-1.5
+    Y = MinimumVolumeCone(5, horizon=4000, random_state=0).partial_fit_transform(X)
+    windows = [slice(a, a + 1000) for a in range(20_000, 50_000, 1000)]
+    assert np.median([sinr(S[w], Y[w]) for w in windows]) > 16
+
+
 def test_memory_is_bounded():
     _, X, _ = problem("copula0.5", 20_000, 3, 6, 30)
     stream = MinimumVolumeCone(3, random_state=0)
@@ -463,6 +599,7 @@ def test_dask():
 # --- saving, honesty, bad input
 
 
+@pytest.mark.filterwarnings("ignore:MinimumVolumeCone. n_components:UserWarning")  # absolute values have a higher rank
 @pytest.mark.parametrize("parameters", [{}, {"noise": "poisson"}, {"n_components": "auto"}])
 def test_saved_models_are_the_same(parameters, tmp_path):
     _, X, _ = problem("0.5", 3000, 3, 6)
@@ -560,6 +697,7 @@ def test_one_source_is_a_multiple_of_the_mixtures():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # their data are not nonnegative mixtures
+@pytest.mark.filterwarnings("ignore:MinimumVolumeCone. n_components:UserWarning")  # nor do they show a floor of noise
 @parametrize_with_checks([MinimumVolumeCone(), MinimumVolumeCone(1), MinimumVolumeCone("auto", horizon=1000)])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import bionica
 from bionica import OfflineNICA
 from bionica.datasets import mix, paper_mixing, sparse_uniform
-from bionica.estimators._persistence import Record, _restore, _stored
+from bionica.estimators._schema import Record, check_declared, restored, stored
 from bionica.metrics import permutation_error
 from bionica.offline import objectives
 from bionica.offline.descent_ascent import Settling, offline_interneuron, offline_two_compartment
@@ -181,13 +181,14 @@ def test_an_estimator_declares_what_it_saves_in_its_own_file():
     first, second = Declared(), Declared()
     first.A_, first.n_, first.pair_, first.absent_ = np.ones((2, 3)), np.int64(4), Pair(np.arange(5.0), 10.0), None
     first.dtype_ = np.dtype(np.float32)
-    arrays, numbers = _stored(first)
+    arrays, numbers = stored(first)
     assert numbers == {"n_": 4, "pair_/total": 10.0, "dtype_": "float32"}
-    _restore(second, 3, arrays, numbers)
+    check_declared(second._saved, 3, arrays, numbers)
+    vars(second).update(restored(second._saved, arrays, numbers))
     np.testing.assert_array_equal(second.A_, first.A_)
     np.testing.assert_array_equal(second.pair_.values, first.pair_.values)
     assert (second.n_, second.pair_.total, second.absent_, second.dtype_) == (4, 10.0, None, np.float32)
     with pytest.raises(ValueError, match=r"A_ is an array of float64 with shape \(2, 3\)"):
-        _restore(second, 5, arrays, numbers)
-    with pytest.raises(KeyError, match="n_"):
-        _restore(second, 3, arrays, {})
+        check_declared(second._saved, 5, arrays, numbers)
+    with pytest.raises(ValueError, match="n_ is missing"):
+        check_declared(second._saved, 3, arrays, {})

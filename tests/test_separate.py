@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -80,14 +81,15 @@ def test_every_format_is_separated_into_its_own_kind(tmp_path, problem, suffix):
     assert left(tmp_path) == [f"x-sources.{suffix}", f"x.{suffix}"]
     Y = read(tmp_path / f"x-sources.{suffix}")
     assert permutation_error(S, Y) < 1e-3
-    assert np.array_equal(Y, bionica.BatchNICA(3, random_state=0).fit(X).transform(X))
-    assert result.stderr == ""
-    assert "3 sources in 4,000 samples of 5 mixtures (BatchNICA" in result.stdout
+    assert np.array_equal(Y, bionica.MinimumVolumeCone(3, random_state=0).fit(X).transform(X))
+    assert result.stderr.startswith("BatchNICA and MinimumVolumeCone were fitted; MinimumVolumeCone was kept: ")
+    assert result.stderr.count("\n") == 1
+    assert "3 sources in 4,000 samples of 5 mixtures (MinimumVolumeCone" in result.stdout
     assert "The fit looks right" in result.stdout
     assert f"x-sources.{suffix}" in result.stdout
 
 
-@pytest.mark.parametrize("method", ["two-compartment", "interneuron", "npca", "nsm", "batch", "streaming"])
+@pytest.mark.parametrize("method", ["two-compartment", "interneuron", "npca", "nsm", "batch", "streaming", "cone"])
 def test_methods_and_json(tmp_path, problem, method):
     S, X = problem
     np.save(tmp_path / "x.npy", X.T)
@@ -126,11 +128,31 @@ def test_large_images_are_separated_by_evenly_spaced_pixels(tmp_path, problem, m
     x = write(tmp_path / "x.tif", X, (50, 80))
     for memory in (2**20, 8 * 5 * 2000):
         monkeypatch.setattr("bionica.cli.separate_run.IN_MEMORY", memory)
-        assert "(BatchNICA" in separate(x, "-o", tmp_path / "y.npy", "--sources", 3, "--force").stdout
+        assert "(MinimumVolumeCone" in separate(x, "-o", tmp_path / "y.npy", "--sources", 3, "--force").stdout
     seen = read(x)
     assert np.array_equal(
-        np.load(tmp_path / "y.npy"), bionica.BatchNICA(3, random_state=0).fit(seen[::2]).transform(seen)
+        np.load(tmp_path / "y.npy"), bionica.MinimumVolumeCone(3, random_state=0).fit(seen[::2]).transform(seen)
     )
+
+
+def test_auto_says_which_method_it_kept_and_why(tmp_path):
+    """Uncorrelated sources in strong noise: BatchNICA, without the warnings of the cone. Abundances: the cone."""
+    rng = np.random.default_rng(0)
+    S = rng.exponential(size=(3000, 3))
+    noisy = S @ rng.standard_normal((3, 3)) + 0.5 * rng.standard_normal((3000, 3))
+    page = tmp_path / "page.html"
+    result = separate(write(tmp_path / "x.npy", noisy), "--sources", 3, "--report", page)
+    assert "BatchNICA was kept: " in result.stderr and "Note: MinimumVolumeCone" not in result.output
+    assert "BatchNICA was kept: " in page.read_text()
+    closed = rng.dirichlet([0.5, 0.5, 0.5], 3000) @ rng.random((3, 10))
+    for noise, why in ((0.003, "MinimumVolumeCone was kept: "), (0.0, "BatchNICA cannot be fitted")):
+        x = write(tmp_path / f"{noise}.npy", closed + noise * rng.standard_normal(closed.shape))
+        found = json.loads(separate(x, "--sources", 3, "--json").stdout)
+        assert found["method"] == "MinimumVolumeCone" and why in found["choice"]
+        assert found["ok"], found["diagnosis"]
+        assert not any("BatchNICA" in note for note in found["notes"])
+    found = json.loads(separate(tmp_path / "0.003.npy", "--json", "--force").stdout)
+    assert found["sources"] == 3 and "sum to a constant" in found["notes"][0]
 
 
 @pytest.mark.parametrize("option", [["--model", "m"], ["--epochs", "2"], ["--horizon", "3000"], ["--follow"]])
@@ -340,7 +362,7 @@ def test_a_pipe_into_a_file_and_a_file_into_a_pipe(tmp_path, problem):
     assert json.loads(result.stderr)["ok"]
     assert np.array_equal(
         np.loadtxt(result.stdout.splitlines(), delimiter=","),
-        bionica.BatchNICA(3, random_state=0).fit(X).transform(X),
+        bionica.MinimumVolumeCone(3, random_state=0).fit(X).transform(X),
     )
 
 
@@ -579,7 +601,7 @@ def test_what_a_killed_run_left_is_gone_after_the_next(tmp_path, problem, suffix
     script = (
         "import os, sys, pathlib, numpy as np; from bionica.io import open_writer\n"
         "from bionica.io.writers import formats\n"
-        "formats._write_image = lambda path, *_: path.write_bytes(b'half') and (str(path).count('-1.') and os._exit(9))\n"
+        "formats._write_image = lambda path, *_: path.write_bytes(b'half') and (path.name == '1.png' and os._exit(9))\n"
         f"with open_writer(pathlib.Path('y{suffix}'), 3, 'float64', {shape}) as writer:\n"
         "    writer.write(np.ones((4000, 3)))\n"
         "    if '.png' not in sys.argv[1]: os._exit(9)\n"
@@ -592,10 +614,137 @@ def test_what_a_killed_run_left_is_gone_after_the_next(tmp_path, problem, suffix
         assert part.name.startswith(".y")
         assert part.name.endswith(".part")
         assert "unknown suffix '.part'" in refused(part)
-    (tmp_path / ".m.abcd1234.part").write_bytes(b"half a model")
+    (tmp_path / ".m.abcd1234.part").mkdir()
+    (tmp_path / ".m.abcd1234.part" / "file").write_bytes(b"half a model")
     separate(x, "--sources", 3, "-o", tmp_path / f"y{suffix}", "--model", tmp_path / "m")
     outputs = [f"y-{i}.png" for i in range(3)] if suffix == ".png" else [f"y{suffix}"]
     assert left(tmp_path) == ["m", x.name, *outputs]
+
+
+def test_resume_notices_an_input_that_was_changed_anywhere(tmp_path, problem):
+    _, X = problem
+    x, m = write(tmp_path / "x.npy", X), tmp_path / "m"
+    separate(x, "--model", m, "-o", tmp_path / "y.npy")
+    again = [x, "--model", m, "--resume", "--epochs", 2, "--force"]
+    for row in (0, 99, 100, 101, 2000, 3999):
+        changed = X.copy()
+        changed[row, 2] += 1e-9
+        write(x, changed)
+        assert "is not the input that" in refused(*again)
+    write(x, X)
+    separate(*again)
+    assert bionica.load(m).n_samples_seen_ == 8000
+
+
+def test_resume_notices_a_change_of_what_was_learned_from_so_far(tmp_path, problem, monkeypatch):
+    """Interrupted in the middle of the first pass."""
+    _, X = problem
+    monkeypatch.setattr("bionica.cli.separate_run.IN_MEMORY", 8)
+    monkeypatch.setattr("bionica.io.readers.reader.block_rows", lambda k: 500)
+    x, m = write(tmp_path / "x.npy", X), tmp_path / "m"
+    fit, calls = bionica.StreamingNICA.partial_fit, []
+
+    def interrupted(self, block, *rest):
+        calls.append(len(block))
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return fit(self, block, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bionica.StreamingNICA, "partial_fit", interrupted)
+        separate(x, "--sources", 3, "--model", m, code=130)
+    assert bionica.load(m).n_samples_seen_ == 1500
+    for row in (0, 1400, 1499):
+        changed = X.copy()
+        changed[row] += 1e-9
+        write(x, changed)
+        assert "is not the input that" in refused(x, "--sources", 3, "--model", m, "--resume")
+    write(x, X)
+    separate(x, "--sources", 3, "--model", m, "--resume", "-o", tmp_path / "resumed.npy")
+    separate(x, "--sources", 3, "--model", tmp_path / "whole", "-o", tmp_path / "whole.npy")
+    assert (tmp_path / "resumed.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
+    assert m.read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_a_file_after_a_pipe_is_learned_from_its_first_sample(tmp_path, problem):
+    _, X = problem
+    m = tmp_path / "m"
+    separate("-", "--sources", 3, "--model", m, fed=text(X[:1000]))
+    separate(write(tmp_path / "x.npy", X[1000:]), "--model", m, "--resume", "-o", tmp_path / "y.npy")
+    assert bionica.load(m).n_samples_seen_ == 4000
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".parquet", ".h5", ".zarr"])
+def test_resume_after_a_kill_between_the_outputs_and_the_end(tmp_path, problem, suffix):
+    """The sources, and perhaps the report, have their names already: the same command with --resume ends well."""
+    pytest.importorskip({".parquet": "pyarrow", ".h5": "h5py", ".zarr": "zarr"}.get(suffix, "numpy"))
+    x, m, y, r = write(tmp_path / "x.npy", problem[1]), tmp_path / "m", tmp_path / f"y{suffix}", tmp_path / "r.html"
+    command = [x, "--sources", 3, "--model", m, "-o", y, "--report", r]
+    separate(*command)
+    names, model = left(tmp_path), m.read_bytes()
+    assert "exists already" in refused(*command)
+    separate(*command, "--resume")
+    assert (left(tmp_path), m.read_bytes()) == (names, model)
+    r.unlink()
+    separate(*command, "--resume")
+    assert left(tmp_path) == names
+    # Another file of this name is kept, also where nothing is left to learn.
+    write(y, problem[0] + 1)
+    r.write_text("mine")
+    assert f"{r} exists already" in refused(*command, "--resume")
+    assert f"{y} exists already and holds other sources" in refused(*command[:-2], "--resume")
+    assert np.allclose(read(y), problem[0] + 1)
+    assert f"{y} exists already" in refused(*command[:-2], "--resume", "--epochs", 2)
+    assert r.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("redirected", "message"),
+    [
+        ("- <&-", "Error: standard input is closed: pipe the mixtures into it, or give a file in place of -"),
+        ("x.npy -o - >&-", "Error: -o -: standard output is closed; give a file with -o"),
+        (
+            "x.npy -o - <&- >/dev/full",
+            "Error: the disk is full (No space left on device): free some space; no partial output",
+        ),
+    ],
+)
+def test_standard_streams_that_are_closed(tmp_path, problem, redirected, message):
+    np.save(tmp_path / "x.npy", problem[1][:400])
+    command = f"{sys.executable} -m bionica separate {redirected}"
+    result = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1
+    assert result.stderr.startswith(message)
+    assert result.stderr.count("\n") == 1
+    assert left(tmp_path) == ["x.npy"]
+
+
+def test_a_named_pipe_is_followed(tmp_path, problem):
+    os.mkfifo(tmp_path / "x.csv")
+    assert "is a pipe or a device" in refused(tmp_path / "x.csv")
+    writer = threading.Thread(target=(tmp_path / "x.csv").write_text, args=(text(problem[1]),))
+    writer.start()
+    result = separate(tmp_path / "x.csv", "--follow", "--sources", 3)
+    writer.join()
+    assert result.stdout == separate("-", "--sources", 3, fed=text(problem[1])).stdout
+
+
+@pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")
+@pytest.mark.parametrize("method", ["batch", "cone", "interneuron", "npca", "streaming", "two-compartment"])
+@pytest.mark.parametrize("scale", [1e100, 1e153, 1e160, 1e300])
+def test_a_report_of_very_large_mixtures(tmp_path, problem, method, scale):
+    """Squares overflow; the report is drawn, or the reason is said in one line."""
+    X = problem[1][:300] * scale
+    X[:, 0] = problem[1][:300, 0]
+    report = tmp_path / "r.html"
+    x = write(tmp_path / "x.npy", X)
+    arguments = ["separate", str(x), "--sources", "2", "--method", method, "-q", "--report", str(report)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code in (0, 1), result.output
+    if result.exit_code:
+        assert result.stderr.count("\n") == 1
+    else:
+        assert not re.search(r'(x|y|width|height|points)="[^"]*(nan|inf)', report.read_text())
 
 
 def test_broken_models_are_refused_and_kept(tmp_path, problem, rng):

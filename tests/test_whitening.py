@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bionica.estimators.noncentered_whitener import NoncenteredWhitener
 from bionica.offline.chunked import linear_map, row_blocks
-from bionica.offline.whitening import Moments, count_sources, merge_moments, moments, refine, whitening
+from bionica.offline.whitening import Moments, merge_moments, moments, refine, whitening
 
 
 def mixtures(n_samples=2000, d=5, k=None, seed=0, condition=None):
@@ -272,23 +272,6 @@ def test_a_million_samples_stream_in_bounded_memory():
     assert whitener.n_samples_seen_ == 1_000_000
     assert peak < 3 * chunk.nbytes
     assert off_identity(whitener.transform(chunk)) < 1e-10
-
-
-# --- the number of sources
-
-
-@pytest.mark.parametrize("d", [1, 3, 6])
-def test_sources_above_noise_are_counted(d):
-    rng = np.random.default_rng(d)
-    for _ in range(10):
-        X = rng.exponential(size=(5000, d)) @ rng.standard_normal((d, 12)) + 0.1 * rng.standard_normal((5000, 12))
-        assert count_sources(whitening(moments(X)).eigenvalues, 5000).n_sources == d
-
-
-def test_without_a_visible_floor_every_direction_counts():
-    assert count_sources(np.array([4.0, 2.0, 1.0]), 1000).n_sources == 3
-    assert count_sources(np.ones(4), 1000).n_sources == 4
-    assert count_sources(np.array([2.0]), 1000).n_sources == 1
 
 
 @parametrize_with_checks([NoncenteredWhitener(), NoncenteredWhitener(1)])

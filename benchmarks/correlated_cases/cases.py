@@ -28,6 +28,19 @@ DURATIONS = (
     ("copula 0.5", 20, 30),
     ("exponential", 10, None),
 )
+#: Problems on which `bionica separate --method auto` chooses: kind, d, k, dB, T.
+CHOICES = (
+    *((kind, 5, 10, snr_db, 20_000) for kind in ("exponential", "half-normal") for snr_db in (None, 30, 20, 10)),
+    *((kind, 3, 3, snr_db, 20_000) for kind in ("exponential", "half-normal") for snr_db in (None, 30, 20)),
+    ("sparse-uniform", 3, 3, None, 100_000),
+    ("sparse-uniform", 10, 10, None, 20_000),
+    ("sparse-uniform", 10, 20, 20, 20_000),
+    ("sparse-uniform", 10, 10, 20, 20_000),
+    ("odor-like", 5, 10, 20, 20_000),
+    *((f"copula {rho}", 5, 10, snr_db, 20_000) for rho in (0, 0.1, 0.3, 0.5) for snr_db in (None, 30, 20, 10)),
+    *((f"copula {rho}", 5, 5, 30, 20_000) for rho in (0, 0.3, 0.5)),
+    *((kind, 4, 10, snr_db, 60) for kind in ("exponential", "copula 0.5") for snr_db in (None, 20)),
+)
 OUTLIERS = (("copula 0.5", 10, 30), ("exponential", 10, 30), ("copula 0.5", 10, None), ("copula 0.5", 5, 40))
 
 
@@ -121,7 +134,7 @@ def cases(tables, methods, n_seeds, scale, long_samples, seed0):
         "drift": [
             (of, {"change": change, "turn": T(1_000_000), "horizon": horizon} | s)
             for change in ("two mixtures turn", "all of A")
-            for of, horizon in (((CONE, ONLINE), 3000), ((CONE, ONLINE), 6000), ((KNOWS_A,), None))
+            for of, horizon in (((CONE, ONLINE), 1500), ((CONE, ONLINE), 3000), ((KNOWS_A,), None))
             for s in seeds()
         ],
         "chunks": [((CONE,), {"horizon": horizon, "T": 20_000} | s) for horizon in (None, 3000) for s in seeds(3)],
@@ -132,6 +145,25 @@ def cases(tables, methods, n_seeds, scale, long_samples, seed0):
         ],
         "wide": [((CONE, *PEERS, KNOWS_A), {"k": T(10_000), "T": T(3000)} | s) for s in seeds(1)],
         "dask": [((CONE, BATCH), {"T": T(1_000_000)} | s) for s in seeds(1)],
+        "choice": [
+            *(
+                ((CONE,), {"kind": kind, "d": d, "k": k, "snr_db": snr_db, "T": n if n < 1000 else T(n)} | s)
+                for kind, d, k, snr_db, n in CHOICES
+                for s in seeds()
+            ),
+            *(
+                ((CONE,), {"sources_of": kind, "noise": noise, "T": T(3000)} | s)
+                for kind in CHEMISTRY
+                for noise in CHEMISTRY_NOISE
+                for s in seeds()
+            ),
+            *(
+                ((CONE,), {"images": name, "k": k, "snr_db": snr_db, "size": pixels} | s)
+                for name in pictures
+                for k, snr_db in ((3, None), (6, None), (6, 40), (6, 20))
+                for s in seeds()
+            ),
+        ],
         "outliers": [
             ((CONE, BATCH, KNOWS_A), {"kind": kind, "k": k, "snr_db": snr_db, "T": T(20_000)} | s)
             for kind, k, snr_db in OUTLIERS

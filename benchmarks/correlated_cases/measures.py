@@ -10,12 +10,16 @@ from functools import partial
 import numpy as np
 
 from bionica.datasets import copula_uniform, paper_mixing
+from bionica.estimators._choice import choose
 from bionica.metrics import match_sources, permutation_error, sinr
 from common import best_of
 from streams.measures import HELD_OUT, resident_megabytes
 
 from . import sources
 from .methods import BATCH, CONE, KNOWS_A, PEERS, available, fitted, mixed, outputs, passed, separated
+
+#: Beyond this a difference of SINR does not count: errors are of the size of rounding, or no one can see them.
+MOST_DB = 60.0
 
 
 def problem(method, kind, d, k, snr_db, T, seed):
@@ -54,16 +58,20 @@ def images(method, images, matrix, k, snr_db, seed, size=None):
     return {"error": permutation_error(S, Y / scale), "sinr": sinr(S, Y), "correlations": r.tolist()}
 
 
-def chemistry(method, sources_of, noise, T, seed):
-    """Correlation of the worst source with its output."""
+def spectra(sources_of, noise, T, seed):
+    """Return mixtures with noise, sources and A."""
     rng = np.random.default_rng(seed)
     X, S, A = sources.chemistry(sources_of, T, rng)
     if noise == "Poisson 20 dB":
         # Counts c x have the variance c x: their ratio of powers, c <x^2> / <x>, is to be 100.
         counts = 100 * X.mean() / np.mean(X**2)
-        X, A = rng.poisson(counts * X).astype(float), counts * A
-    else:
-        X = X + rng.standard_normal(X.shape) * np.sqrt(np.mean(X**2)) * 10 ** (-float(noise.split()[0]) / 20)
+        return rng.poisson(counts * X).astype(float), S, counts * A
+    return X + rng.standard_normal(X.shape) * np.sqrt(np.mean(X**2)) * 10 ** (-float(noise.split()[0]) / 20), S, A
+
+
+def chemistry(method, sources_of, noise, T, seed):
+    """Correlation of the worst source with its output."""
+    X, S, A = spectra(sources_of, noise, T, seed)
     options = {"noise": "poisson"} if method == CONE and noise.startswith("Poisson") else {}
     Y = separated(method, A.shape[1], X, A, X, seed, **options)
     return {"worst": float(np.abs(match_sources(S, Y, by="correlation").correlation).min())}
@@ -221,6 +229,37 @@ def dask(method, T, seed, d=5, rows=100_000):
     return {"seconds": time.perf_counter() - start, "sinr": sinr(S[T:], Y), "in_memory": sinr(S[T:], in_memory)}
 
 
+def choice(
+    method,
+    seed,
+    kind=None,
+    d=None,
+    k=None,
+    snr_db=None,
+    T=None,
+    sources_of=None,
+    noise=None,
+    images=None,
+    size=None,
+):
+    """What `bionica separate --method auto` keeps, SINR of both over all samples, and what is lost against the better one."""
+    if sources_of is not None:
+        X, S, _ = spectra(sources_of, noise, T, seed)
+    else:
+        rng = np.random.default_rng([seed, d or 0])
+        S = sources.images(images, size) if images is not None else sources.synthetic(kind, T, d, rng)
+        X, _ = mixed(method, S, k, snr_db, rng)
+    fits, seconds = {}, {}
+    for name in (BATCH, CONE):
+        start = time.process_time()
+        fits[name] = fitted(name, S.shape[1], X, seed)
+        seconds[name] = time.process_time() - start
+    kept = type(choose(fits[BATCH], fits[CONE], X).kept).__name__
+    found = {name: sinr(S, fit.transform(X)) for name, fit in fits.items()}
+    regret = max(min(value, MOST_DB) for value in found.values()) - min(found[kept], MOST_DB)
+    return {"kept": kept, "found": found, "regret": regret, "seconds_of": seconds}
+
+
 def outliers(method, kind, k, snr_db, T, seed, d=5):
     """SINR on clean samples: after a clean fit, with outliers, and with `outliers=0.02` where the method has it.
 
@@ -258,6 +297,7 @@ MEASURES = {
     "duration": duration,
     "wide": wide,
     "dask": dask,
+    "choice": choice,
     "outliers": outliers,
 }
 #: Tables that are measured one case after the other in one process, because their result is a time.

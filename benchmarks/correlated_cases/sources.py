@@ -137,9 +137,22 @@ def fermentation_above_background():
     return X - np.quantile(X, 0.01, axis=0), glucose
 
 
+def fermentation_bands():
+    """The same spectra from 950 to 1550 / cm, as is usual, without their baselines: morphological opening of each, smoothed."""
+    from chemotools.datasets import load_fermentation_test
+    from scipy.ndimage import grey_opening, uniform_filter1d
+
+    X, glucose = fermentation()
+    shift = np.array([float(name) for name in load_fermentation_test()[0].columns])
+    X = X[:, (shift > 950) & (shift < 1550)]
+    return np.maximum(X - uniform_filter1d(grey_opening(X, (1, 60)), 60, axis=1), 0), glucose
+
+
 #: Data set -> package that ships it, function that reads it, number of sources.
 REAL = {
     "Indian Pines": ("tensorly", indian_pines, 6),
     "fermentation": ("chemotools", fermentation, 4),
     "fermentation, background subtracted": ("chemotools", fermentation_above_background, 4),
+    "fermentation, 950 to 1550 / cm without baseline": ("chemotools", fermentation_bands, 3),
+    "the same, 4 sources": ("chemotools", fermentation_bands, 4),
 }

@@ -5,11 +5,15 @@
 `one_module`: Numba optimises and assembles every function that the loop calls, although only the loop is ever called from
     Python. Here the called functions are linked into the loop, and the loop alone is optimised: a first fit takes a third of the
     time. If a future Numba lacks one of the names, it compiles as it always does.
+`global_compiler_lock` and llvmlite's lock: a child of `os.fork` has the locks as they were, but not the threads that would release
+    them, and a child that compiles would wait for ever. So `os.fork` waits until nobody compiles, holds the locks while the process
+    is copied, and releases them on both sides (as the logging module does).
 """
 
 import contextlib
 import importlib
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,7 +21,12 @@ from typing import Any
 import numba
 from numba.core.errors import NumbaError
 
-__all__ = ["compile_entry", "jit_is_off"]
+__all__ = ["COMPILING", "compile_entry", "jit_is_off"]
+
+#: Of threads that compile, one goes on and the others wait. Taken before Numba's own lock.
+COMPILING = threading.RLock()
+#: How long `os.fork` waits for a compilation in another thread, in seconds.
+_FORK_PATIENCE = 120.0
 
 _LOG = logging.getLogger("bionica")
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
@@ -36,6 +45,11 @@ def compile_entry(function: Callable[..., Any], arguments: tuple[Any, ...], cach
     """
     if jit_is_off():
         return function
+    with COMPILING:
+        return _compile(function, arguments, cache)
+
+
+def _compile(function: Callable[..., Any], arguments: tuple[Any, ...], cache: bool) -> Any:
     for cached in (True, False) if cache else (False,):
         try:
             compiled = numba.njit(cache=cached, **_OPTIONS)(function)
@@ -104,3 +118,35 @@ def _one_module(name: str) -> Iterator[None]:
         yield
     finally:
         Codegen.create_library, Context.get_executable = create, execute
+
+
+def _fork_locks() -> list[Any]:
+    """The locks that a compilation holds, in the order in which it takes them."""
+    locks: list[Any] = [COMPILING]
+    try:
+        from numba.core.compiler_lock import global_compiler_lock
+
+        locks.append(global_compiler_lock._lock)
+        ffi: Any = importlib.import_module("llvmlite.binding.ffi")
+        locks.append(ffi.lib._lock._lock)
+    except (ImportError, AttributeError):
+        pass
+    return [lock for lock in locks if hasattr(lock, "acquire")]
+
+
+_forking = threading.local()  # the locks that the thread which forks holds
+
+
+def _before_fork() -> None:
+    # If a lock cannot be had, this thread holds something that the compiling thread needs: fork without it, as before.
+    _forking.held = [lock for lock in _fork_locks() if lock.acquire(timeout=_FORK_PATIENCE)]
+
+
+def _after_fork() -> None:
+    for lock in reversed(_forking.held):
+        lock.release()
+    _forking.held = []
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

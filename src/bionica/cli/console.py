@@ -1,8 +1,8 @@
 """Everything that a command says to a person, and how it ends.
 
 Results go to standard output. Progress, notes and errors go to standard error. --quiet leaves errors only, and --json
-prints one object in place of everything else. An error is one line and exit status 1; Ctrl-C and SIGTERM end with
-status 130.
+prints one object in place of everything else. An error is one line and exit status 1 (see `errors`); Ctrl-C and SIGTERM end
+with status 130.
 """
 
 import json as jsons
@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import typer
+
+from .errors import fail
 
 
 class Console:
@@ -158,12 +160,6 @@ def _finite(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [_finite(value) for value in data]
     return None if isinstance(data, float) and not math.isfinite(data) else data
-
-
-def fail(message: str) -> NoReturn:
-    """End with one line on standard error and status 1."""
-    typer.echo(f"Error: {' '.join(message.split())}", err=True)
-    raise typer.Exit(1) from None
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """`bionica demo`: mix three images, separate them as a stream of pixels, and make a page about it."""
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 from .console import Console
 
 NAMES = ("camera", "brick", "gravel")
+PICTURE, PAGE = "separation.png", "demo.html"
 METHOD, NETWORK = "StreamingNICA", "TwoCompartmentNICA"
 WATCHED = 10_000  # pixels on which the error is measured while a network learns
 TIMES = 120  # how often it is measured, evenly spaced on a logarithmic axis
@@ -77,13 +77,9 @@ def demo(
 
 def _check(output: Path) -> None:
     """Fail now rather than at the end if the page cannot be made."""
-    place = output.absolute()
-    while not place.exists() and place != place.parent:
-        place = place.parent
-    if not place.is_dir():
-        raise ValueError(f"--output {output}: {place} is a file; give a folder")
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise ValueError(f"--output {output}: {place} may not be written to; choose another folder")
+    from ..io import check_folder
+
+    check_folder(output, [PICTURE, PAGE])
     for package, module in (("matplotlib", "matplotlib"), ("scikit-image", "skimage")):
         try:
             __import__(module)
@@ -111,7 +107,7 @@ def _run(output: Path, seed: int, console: Console) -> dict[str, Any]:
     found["seconds"] = round(time.perf_counter() - started, 3)
     page = demo_page(found, matrices, picture).encode()
     output.mkdir(parents=True, exist_ok=True)
-    for name, file, content in (("figure", "separation.png", picture), ("page", "demo.html", page)):
+    for name, file, content in (("figure", PICTURE, picture), ("page", PAGE, page)):
         write_atomically(output / file, content)
         found[name] = str(output / file)
     return found

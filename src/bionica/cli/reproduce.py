@@ -70,7 +70,7 @@ def reproduce(
         expected=(WorkerDiedError,),
     ):
         config = _configuration(target, options, images)
-        _check_folder(output)
+        _check_folder(output, images)
         tables, ran = _results(config, output, jobs, force)
         seconds = time.perf_counter() - started
         from .reproduce_files import write_reproduction
@@ -103,18 +103,13 @@ def _configuration(target: Target, options: dict[str, Any], images: Path | None)
     return paper.Reproduction(names, images=place, **options)
 
 
-def _check_folder(output: Path) -> None:
-    """Make the folder and write to it, before anything is run."""
-    import tempfile
+def _check_folder(output: Path, images: Path | None) -> None:
+    """Raise if the folder cannot be written to, or if a file that would be written is one of the images."""
+    from ..io import check_folder
+    from .reproduce_files import FILE_NAMES
 
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=output):
-            pass
-    except FileExistsError:
-        raise ValueError(f"--output {output} is a file: give the name of a folder") from None
-    except OSError as error:
-        raise ValueError(f"--output {output} cannot be written to ({error.strerror}): give another folder") from None
+    own = [] if images is None else [*images.iterdir()] if images.is_dir() else [images]
+    check_folder(output, FILE_NAMES, own)
 
 
 def _results(config: Reproduction, output: Path, jobs: int, force: bool) -> tuple[dict[tuple[str, str], Table], int]:

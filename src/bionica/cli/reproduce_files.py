@@ -13,6 +13,17 @@ from ..paper.reference import SETTINGS, SHORT
 from ..paper.results import Tables
 from ..report import PageTable, Picture, Section
 
+#: Every file that `write_reproduction` may write.
+_STEMS = [
+    *paper.EXPERIMENTS,
+    "figure2",
+    "figure3",
+    "summary",
+    *(f"{name}-summary" for name in paper.EXPERIMENTS),
+    "report",
+]
+FILE_NAMES = [f"{stem}.{kind}" for stem in _STEMS for kind in ("csv", "parquet", "svg", "png", "html")]
+
 #: Columns of the tables of the page: key of a row -> heading.
 _ERRORS = {
     "setting": "", "network": "method", "runs": "runs", "diverged": "diverged", "mean": "mean error", "low": "90 % from",

@@ -13,8 +13,9 @@ from .separate_summary import in_options
 _INPUT_HELP = """Mixtures: .npy .npz .csv .tsv .parquet .h5 .zarr, a TIFF of several pages, several images of one shape, or -
 for standard input (CSV, or raw numbers with --columns)."""
 _USE_HELP = "Columns that are mixtures, by name or number from 1: red,blue or 2-4,7. By default all but an index."
-_METHOD_HELP = """auto: batch, the offline method, for images and for a file of at most 64 MiB as float64; streaming for all else.
-batch takes 64 MiB of evenly spaced samples of a larger file."""
+_METHOD_HELP = """auto: for images and for a file of at most 64 MiB as float64 the better of batch (uncorrelated sources) and cone
+(sources may be correlated), both fitted offline; streaming for all else. batch takes 64 MiB of evenly spaced samples of a
+larger file."""
 _HORIZON_HELP = "For mixtures that change: remember about N samples. By default all weigh the same."
 _JSON_HELP = """Print the findings as one line of JSON and nothing else: to standard output, or to standard error if the
 sources go to standard output."""
@@ -70,13 +71,14 @@ def separate(
     checkpoint: Annotated[float, typer.Option(min=0, help="Seconds between saves of --model.")] = 30.0,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Same seed, same bits.")] = 0,
     report: Annotated[Path | None, typer.Option(help="File for a page of numbers and pictures, page.html.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files, and Zarr stores of ours, that exist.")] = False,
     json: Annotated[bool, typer.Option("--json", help=_JSON_HELP)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and what --json asks for only.")] = False,
 ) -> None:
     """Find the nonnegative sources of mixtures in files or from a pipe, in bounded memory.
 
-    Images and a file that fits in memory are separated offline, by BatchNICA. A larger file, and one with --model, --epochs or
+    Images and a file that fits in memory are separated offline, by BatchNICA or MinimumVolumeCone: both are fitted, and the one
+    that explains the data better is kept. A larger file, and one with --model, --epochs or
     --horizon, is learned from by StreamingNICA, one sample after the other, and then read once more for its sources.
     A pipe is learned from by StreamingNICA too and answered as it comes: each sample with what was learned before it.
     Nothing needs to be tuned.
@@ -98,7 +100,7 @@ def separate(
     instrument | bionica separate - --sources 3 --horizon 10000      (if the mixing changes)
 
     Exit status: 0 done; 1 bad data, parameters or files, or too few samples to separate anything; 2 wrong usage;
-    130 interrupted (--model is saved then). An error is one line on standard error, with --json too.
+    70 a fault of bionica itself; 130 interrupted (--model is saved then). An error is one line on standard error, with --json too.
     """
     options = Options(**locals())
     _check_usage(options)

@@ -1,6 +1,7 @@
 """The options of `bionica separate`, the files that they name, and the methods that it offers."""
 
 import re
+import sys
 from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
@@ -111,11 +112,10 @@ class Options:
         online = self.streaming or self.model is not None or self.epochs > 1 or self.horizon is not None
         return "streaming" if online else None
 
-    def new_network(self, n_sources: int, *, offline: bool = False) -> Any:
-        """Return an unfitted estimator of the chosen method; `offline` says which one is better, if both can be used."""
-        method = self.fixed_method or ("batch" if offline else "streaming")
+    def new_network(self, n_sources: int) -> Any:
+        """Return an unfitted estimator of the chosen method: an online one, if --method does not say which."""
         horizon = {} if self.horizon is None else {"horizon": self.horizon}
-        return estimator_class(method)(n_sources, random_state=self.seed, **horizon)
+        return estimator_class(self.fixed_method or "streaming")(n_sources, random_state=self.seed, **horizon)
 
 
 def open_input(o: Options) -> "Reader":
@@ -124,7 +124,9 @@ def open_input(o: Options) -> "Reader":
 
     columns = io.Columns(o.use, o.skip)
     if not o.from_pipe:
-        return io.open_reader(o.inputs, axis=o.axis, dataset=o.dataset, columns=columns)
+        return io.open_reader(o.inputs, axis=o.axis, dataset=o.dataset, columns=columns, once=o.follow)
+    if sys.stdin is None:
+        raise io.InputError("standard input is closed: pipe the mixtures into it, or give a file in place of -")
     stdin = typer.get_binary_stream("stdin")
     read = getattr(stdin, "read1", stdin.read)
     if o.columns:
@@ -143,16 +145,25 @@ def output_path(o: Options) -> Path | None:
     return first.with_name(f"{'' if len(o.inputs) > 1 else f'{first.stem}-'}sources{suffix}")
 
 
-def check_files(o: Options, image_shape: tuple[int, ...] | None = None) -> None:
-    """Raise if an output file cannot be written, before the work begins."""
-    from .. import io
+def check_files(o: Options, *, complete: bool = False) -> None:
+    """Raise if an output cannot be written, or is an input or another output, before anything is read.
 
-    if o.report is not None:
-        io.check_file(o.report, "--report", force=o.force)
+    `complete` says that an earlier run with this --model has learned all there is: it may have written its sources already,
+    which `open_writer` compares, and its report.
+    """
+    from .. import io
+    from ..report.separation_page import is_report_of
+
+    targets, path = [], output_path(o)
+    if path is None and sys.stdout is None:
+        raise io.OutputError("-o -: standard output is closed; give a file with -o")
+    if path is not None:
+        io.check_format(path, o.inputs)
+        targets += [io.Target("-o", file, o.force or complete) for file in io.output_files(path, o.n_sources)]
     if o.model is not None:
         remedy = "go on with --resume, or replace it with --force"
-        io.check_file(o.model, "--model", force=o.force or o.resume, remedy=remedy)
-    if (path := output_path(o)) is not None:
-        if any(Path(name).resolve() == path.resolve() for name in o.inputs):
-            raise io.OutputError(f"--output {path} is also the input, which would be lost: give another file")
-        io.check_output(path, force=o.force, n_sources=o.n_sources or 1, image_shape=image_shape)
+        targets.append(io.Target("--model", o.model, o.force or o.resume, remedy))
+    if o.report is not None:
+        targets.append(io.Target("--report", o.report, o.force or (complete and is_report_of(o.report, o.model))))
+    inputs: list[Path | int] = [0] if o.from_pipe else [Path(name) for name in o.inputs]
+    io.check_targets(targets, [*inputs, 1] if o.to_pipe else inputs)

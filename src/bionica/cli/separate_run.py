@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from .checkpoint import Saver, input_digest, resume
+from .checkpoint import InputDigest, Saver, is_complete, resume
 from .console import Console, ignore_broken_pipe
 from .separate_options import AUTO, Options, check_files, open_input, output_path
-from .separate_summary import note_input, samples_until_start, summarize
+from .separate_summary import in_options, note_input, samples_until_start, summarize
 
 if TYPE_CHECKING:
     from ..io import Reader
@@ -37,14 +37,16 @@ class Separation:
         self.started = self.saved = time.monotonic()
         self.saver = Saver(options.model) if options.model else None
         self.network: Any = None
+        self.choice: str | None = None  # which of two offline methods was kept, and why
         self.zero = 0  # samples that the network had seen when it began with the input
-        self.begins: str | None = None  # digest of the first samples of an input that can be read again
+        self.digest = InputDigest()  # of the samples learned from, where they can be read again
+        self.complete = is_complete(options)
 
     def run(self) -> None:
         """Read, learn, write, and say what was found."""
+        check_files(self.options, complete=self.complete)
         with open_input(self.options) as reader:
             try:
-                check_files(self.options, reader.image_shape)
                 if self.options.streaming:
                     self._separate_stream(reader)
                 else:
@@ -71,24 +73,42 @@ class Separation:
             )
         if not self._resume(reader):
             d = self._count_sources(sample)
+            if o.n_sources is None and o.fixed_method in (None, "cone"):
+                d = self._with_sum(sample, d)
             if n < max(2, d):
                 raise io.InputError(f"{reader.name} has {n} samples: {d} sources need {max(2, d)} at the least")
             # Pixels come row by row: evenly spaced ones are a better sample of an image than a stream of all of them.
-            network = o.new_network(d, offline=len(X) == n or reader.image_shape is not None)
-            if len(X) == n or not hasattr(network, "partial_fit"):
-                network.fit(X)
-            self.network = network
+            if o.fixed_method is None and (len(X) == n or reader.image_shape is not None):
+                self._fit_better(X, d)
+            else:
+                network = o.new_network(d)
+                if len(X) == n or not hasattr(network, "partial_fit"):
+                    network.fit(X)
+                    if self.saver is not None:
+                        self.digest.add(X)
+                self.network = network
         if o.horizon is None:
             sample = sample.copy()
         else:
             sample = np.concatenate(list(reader.blocks(max(0, n - self._judged(k)))))
         del X
-        if hasattr(self.network, "partial_fit"):
+        if hasattr(self.network, "partial_fit") and self.choice is None:
             self._learn(reader, n)
             self._check_started(self.network, reader.name)
             self._save(reader)
         files = self._write_sources(reader, self.network.transform(sample[:1]))
-        summarize(self.options, self.console, self.network, reader, sample, files, n=n, started=self.started)
+        summarize(
+            self.options, self.console, self.network, reader, sample, files,
+            n=n, started=self.started, choice=self.choice,
+        )  # fmt: skip
+
+    def _fit_better(self, X: Any, n_sources: int) -> None:
+        """Fit both offline methods and keep the better one."""
+        from ..estimators._choice import fit_better
+
+        with self.console.progress("Fitting", 2) as advance:
+            chosen = fit_better(X, n_sources, self.options.seed, advance)
+        self.network, self.choice = chosen.kept, in_options(str(chosen))
 
     def _learn(self, reader: "Reader", n: int) -> None:
         epochs = self.options.epochs
@@ -96,6 +116,8 @@ class Separation:
             title = "Learning" if epochs == 1 else f"Learning, pass {done // n + 1} of {epochs}"
             for block in self.console.track(reader.blocks(done % n), title, n, done % n):
                 self.network.partial_fit(block)
+                if self.saver is not None and done < n:
+                    self.digest.add(block)
                 self._save(reader, every=self.options.checkpoint)
 
     def _write_sources(self, reader: "Reader", first: Any) -> list[Path]:
@@ -108,11 +130,12 @@ class Separation:
                 for block in reader.blocks():
                     pipe.write(self.network.transform(block))
             return []
-        io.check_output(path, force=self.options.force, n_sources=d, image_shape=reader.image_shape)
-        with io.open_writer(path, d, first.dtype, reader.image_shape) as writer:
+        files, only_same = io.output_files(path, d), self.complete and not self.options.force
+        io.check_targets([io.Target("-o", file, self.options.force or self.complete) for file in files])
+        with io.open_writer(path, d, first.dtype, reader.image_shape, only_same=only_same) as writer:
             for block in self.console.track(reader.blocks(), "Writing", reader.n_samples):
                 writer.write(self.network.transform(block))
-        return io.output_files(path, d)
+        return files
 
     def _separate_stream(self, reader: "Reader") -> None:
         """Answer each sample as it arrives, with what was learned before it."""
@@ -152,6 +175,8 @@ class Separation:
         try:
             for block in blocks:
                 out.write(self.network.partial_fit_transform(block))
+                if self.saver is not None and reader.repeatable:
+                    self.digest.add(block)
                 sample.add(block)
                 self._save(reader, every=self.options.checkpoint)
         except KeyboardInterrupt:  # the samples of a pipe come once: keep what was made of them
@@ -223,6 +248,17 @@ class Separation:
             raise io.InputError(f"--sources {d} is more than the {k} mixtures: sources can be as many at most")
         return d
 
+    def _with_sum(self, sample: Any, d: int) -> int:
+        """Return d + 1 if that many sources sum to a constant: they vary in d directions, which is what was counted."""
+        from ..estimators._diagnosis_closure import closed_sources
+
+        closed = closed_sources(sample[:: max(1, -(-len(sample) // 1000))].astype(float), d)
+        if closed > d:
+            self.console.note(
+                f"{closed} sources were counted: they sum to a constant, or there is a constant background, which counts as one"
+            )
+        return max(d, closed)
+
     def _resume(self, reader: "Reader") -> bool:
         """Load the network of an earlier run, if --resume asks for it and it exists."""
         o = self.options
@@ -231,7 +267,7 @@ class Separation:
         if not o.model.exists():
             self.console.say(f"There is no {o.model} yet: starting from the beginning")
             return False
-        self.network, self.zero = resume(o.model, o, reader)
+        self.network, self.zero, self.digest = resume(o.model, o, reader)
         return True
 
     def _save(self, reader: "Reader", every: float | None = None) -> None:
@@ -239,9 +275,7 @@ class Separation:
         if self.saver is None or (every is not None and time.monotonic() - self.saved < every):
             return
         again = reader.repeatable and not self.options.follow
-        if again and self.begins is None:
-            self.begins = input_digest(reader)
-        progress = {"zero": self.zero, "n_samples": reader.n_samples if again else None, "begins": self.begins}
+        progress = {"zero": self.zero, "n_samples": reader.n_samples if again else None, **self.digest.progress()}
         progress |= {"use": self.options.use, "skip": self.options.skip}
         # The samples of a stream must not wait for the disk.
         self.saver.save(self.network, progress, in_background=every is not None and self.options.streaming)

@@ -18,6 +18,7 @@ _OPTIONS = {
     "n_components=None": "--sources auto",
     "n_components": "--sources",
     r"(compare|or) BatchNICA": r"\1 --method batch",
+    r"try MinimumVolumeCone(\(normalize='sum'\))?": "try --method cone",
     "set horizon= to the number": "give --horizon N, the number",
     "horizon=": "--horizon ",
 }
@@ -61,6 +62,7 @@ def summarize(
     n: int,
     started: float,
     interrupted: bool = False,
+    choice: str | None = None,
 ) -> None:
     """Judge the fit by some samples of the input, write the report, and print what was found."""
     missing = samples_until_start(network)
@@ -71,10 +73,11 @@ def summarize(
         "mixtures": sample.shape[1],
         "samples": n,
         "method": type(network).__name__,
+        "choice": choice,
         "seconds": round(time.monotonic() - started, 3),
         "ok": bool(diagnosis and diagnosis.ok),
         "change_detected": bool(getattr(network, "change_detected_", False)),
-        "diagnosis": _sentences(diagnosis, network, missing, o),
+        "diagnosis": _sentences(diagnosis, network, missing, o, choice),
         "negativity": diagnosis and diagnosis.negativity,
         "notes": console.notes,
         "interrupted": interrupted,
@@ -91,6 +94,8 @@ def summarize(
         *(sentence[0].upper() + sentence[1:] for sentence in summary["diagnosis"]),
         *([f"Wrote {', '.join(written)}"] if written else []),
     ]
+    if choice:
+        console.say(choice)
     console.result(lines, summary)
 
 
@@ -98,7 +103,7 @@ def _count(n: Any, noun: str) -> str:
     return f"{n:,} {noun.removesuffix('s') if n == 1 else noun}"
 
 
-def _sentences(diagnosis: Any, network: Any, missing: int, o: Options) -> list[str]:
+def _sentences(diagnosis: Any, network: Any, missing: int, o: Options, choice: str | None) -> list[str]:
     """Return the diagnosis, with the options of the command in place of the parameters of the estimator."""
     if missing:
         seen = network.n_samples_seen_
@@ -108,8 +113,10 @@ def _sentences(diagnosis: Any, network: Any, missing: int, o: Options) -> list[s
     if diagnosis is None:
         return ["one sample is too few to judge by."]
     sentences = diagnosis.sentences
-    if type(network).__name__ == "BatchNICA":  # it cannot be compared with itself
+    if type(network).__name__ == "BatchNICA" or choice:  # it cannot be compared with itself, nor again
         sentences = [re.sub("(, compare| or) BatchNICA", "", sentence) for sentence in sentences]
+    if choice:
+        sentences = [sentence.replace(" (try MinimumVolumeCone)", "") for sentence in sentences]
     return [*_changes(network, o), *map(in_options, sentences)]
 
 

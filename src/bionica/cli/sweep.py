@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ..sweep import Plan
 
 
+_FILE_NAMES = ["plan.json", "journal.jsonl", "results.csv", "results.parquet"]
+
 Device = StrEnum("Device", ["auto", "cpu", "cuda"])
 
 
@@ -73,12 +75,17 @@ def sweep(
 
 def _sweep(path: Path, folder: Path, options: Any, dry_run: bool, show: bool) -> tuple[list[str], dict[str, Any]]:
     """Run what is missing; return what to say, in lines and as an object."""
+    from ..io import check_folder
     from ..sweep import prepare
     from ..sweep.progress import show_progress
 
     if (own := str(path.resolve().parent)) not in sys.path:
         sys.path.append(own)  # for the user's own estimators
+    check_folder(folder, _FILE_NAMES, [path])
     sweep = prepare(path, folder, **options)
+    check_folder(
+        folder, _FILE_NAMES, [Path(file) for data in sweep.plan.data for file in (data.mixtures, data.sources) if file]
+    )
     total, missing, engine = len(sweep.plan.cases()), len(sweep.missing), sweep.engine.name
     there = total - missing
     summary: dict[str, Any] = {"plan": sweep.plan.digest, "cases": total, "finished before": there, "engine": engine}

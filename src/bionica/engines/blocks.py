@@ -34,6 +34,7 @@ from scipy.linalg.blas import get_blas_funcs
 from ..networks.frozen import WIDE
 from ..networks.guards import EVERY
 from ..networks.rule import Rule
+from .diverged import Diverged
 
 #: Where blocks pay: so many inputs at least, weights from them that no longer lie in cache, so many samples in a call
 #: (measured: benchmarks/wide.py).
@@ -71,10 +72,10 @@ def run(
     X: np.ndarray,
     rates: np.ndarray,
     Y: np.ndarray,
-    run_rows: Callable[..., int],
+    run_rows: Callable[..., None],
     inspect: Callable[..., None],
-) -> int:
-    """Take X through the network in blocks, each by `run_rows`; returns how many samples went through.
+) -> None:
+    """Take X through the network in blocks, each by `run_rows`; raises its `Diverged` with the place in X.
 
     `inspect` runs the guards that look every 100 samples, where those of the rule read the weights from all inputs.
     """
@@ -84,13 +85,13 @@ def run(
         with np.errstate(all="ignore"):  # the status tells what overflows
             small = _shrink(rule, state, params, X[part], learning) or Small(state, np.array(X[part]), lambda: None)
             part_rates, part_Y = rates[part] if learning else rates, Y[part] if keeping else Y
-            done = run_rows(small.state, params, small.X, part_rates, part_Y, every)
+            try:
+                run_rows(small.state, params, small.X, part_rates, part_Y, every)
+            except Diverged as error:
+                raise Diverged(int(part.start) + error.sample) from None
             small.back()
-        if done < part.stop - part.start:
-            return int(part.start) + done
         if learning and rule.inspects_input and state.t[0] % EVERY == 0:
             inspect(state, params)
-    return len(X)
 
 
 def _cut(seen: int, n: int, k: int, d: int, itemsize: int) -> Iterator[slice]:

@@ -38,7 +38,8 @@ def scaled(state: Any, params: Any, X: np.ndarray, learning: bool) -> np.ndarray
     Rows after an overflow are infinite, which the loop reports.
     """
     if not learning:
-        return np.ascontiguousarray((X * gain(state.x_power)).astype(X.dtype))
+        with np.errstate(all="ignore"):  # the loop reports what overflows
+            return np.ascontiguousarray((X * gain(state.x_power)).astype(X.dtype))
     out = np.full(X.shape, np.inf, X.dtype)
     X = np.require(X, X.dtype, ["C", "W", "A"])
     arguments = X, state.x_power, int(state.t[0]), int(params.horizon), out

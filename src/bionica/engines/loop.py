@@ -20,31 +20,23 @@ from typing import Any
 import numpy as np
 
 from .. import networks  # noqa: F401  (the rules register themselves)
-from .._compat.numba import compile_entry
+from .._compat.numba import COMPILING, compile_entry
 from ..networks.generic import hot
 from ..networks.guards import EVERY
 from ..networks.rule import Rule, rule_of
 from ..networks.state import copy, precision
 from . import blocks
+from .diverged import Diverged
 from .fingerprint import digest
 from .gain import scaled
 
-__all__ = ["Diverged", "largest_output", "run"]
+__all__ = ["Diverged", "compiled_loop", "largest_output", "plain", "run"]
 
 _LOG = logging.getLogger("bionica")
 #: A compilation that takes longer than this is announced.
 _PATIENCE = 2.0
 
 _ENTRIES: dict[Any, Any] = {}
-_COMPILING = threading.Lock()  # of threads that meet a network first, one compiles and the others wait
-
-
-class Diverged(ArithmeticError):
-    """An output left the range of its dtype at the row `sample` of a block."""
-
-    def __init__(self, sample: int):
-        super().__init__(f"an output left the range of its dtype at row {sample}")
-        self.sample = sample
 
 
 # ---------------------------------------------------------------------------------------------- compiled
@@ -120,18 +112,20 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
     Raises
     ------
     Diverged
-        At the first sample whose output leaves the range of its dtype. The state is then not to be used any more.
+        At the first sample whose output leaves the range of its dtype. The state is then not to be used any more, and Y holds NaN.
     """
     rule = rule_of(state)
     params = plain(params)
     if getattr(params, "scaled", False):
         X = scaled(state, params, X, learning=len(rates) > 0)
-    if blocks.suits(rule, state, *X.shape):
-        done = blocks.run(rule, state, params, X, rates, Y, run_rows, inspect_alone)
-    else:
-        done = run_rows(state, params, X, rates, Y)
-    if done < len(X):
-        raise Diverged(done)
+    try:
+        if blocks.suits(rule, state, *X.shape):
+            blocks.run(rule, state, params, X, rates, Y, _run_rows, inspect_alone)
+        else:
+            _run_rows(state, params, X, rates, Y)
+    except BaseException:
+        Y[:] = np.nan  # nobody reads what was not computed
+        raise
 
 
 def plain(params: Any) -> Any:
@@ -141,18 +135,24 @@ def plain(params: Any) -> Any:
     return params.item() if isinstance(params, np.generic) else params
 
 
-def run_rows(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray, every: int = EVERY) -> int:
-    """Run the compiled loop over rows; returns how many went through."""
+def _run_rows(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray, every: int = EVERY) -> None:
+    """Run the compiled loop over rows. The only place that sees its status, which becomes an exception here."""
     rule = rule_of(state)
     work = rule.workspace(state)
     limit = largest_output(X.dtype)
-    empty = (state, work, params, X[:0], rates[:0], Y[:0], limit, every)
-    entry = _entry("loop", rule, params, X.dtype, empty)
+    entry = compiled_loop(state, work, params, X, rates, Y)
     with np.errstate(all="ignore"):  # with the JIT off, as it is without
         done = entry(state, work, params, X, rates, Y, limit, every)
     if rates.shape[0] > 0:
         state.repairs[:] += work.ws.events
-    return int(done)
+    if done < len(X):
+        raise Diverged(int(done))
+
+
+def compiled_loop(state: Any, work: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> Any:
+    """Return the compiled loop for arguments of these types."""
+    empty = (state, work, params, X[:0], rates[:0], Y[:0], largest_output(X.dtype), EVERY)
+    return _entry("loop", rule_of(state), params, X.dtype, empty)
 
 
 def inspect_alone(state: Any, params: Any) -> None:
@@ -169,7 +169,7 @@ def _entry(kind: str, rule: Rule, params: Any, dtype: Any, arguments: tuple[Any,
     key = kind, rule, _classes(params), dtype
     entry = _ENTRIES.get(key)
     if entry is None:
-        with _COMPILING:
+        with COMPILING:  # of threads that meet a network first, one compiles and the others wait
             entry = _ENTRIES.get(key) or _compile(kind, rule, params, dtype, arguments)
             _ENTRIES[key] = entry
     return entry

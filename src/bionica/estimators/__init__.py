@@ -1,7 +1,7 @@
 """The scikit-learn face of the networks and of the offline methods."""
 
 from ._exceptions import DivergenceError
-from ._persistence import load
+from ._loading import load
 from .batch_nica import BatchNICA
 from .interneuron_nica import InterneuronNICA
 from .minimum_volume_cone import MinimumVolumeCone

@@ -3,6 +3,7 @@
 import os
 from abc import ABCMeta, abstractmethod
 from functools import partial
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
@@ -12,6 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from .._compat.sklearn import fit_context
 from ..offline.chunked import linear_map
 from ._dask import map_back
+from ._exceptions import singular_as_divergence
+from ._input import unchanged_on_error
 
 
 def set_parameters(estimator: Any, arguments: dict[str, Any]) -> None:
@@ -33,6 +36,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     """Base of all estimators; a subclass has `_fit`, `_transform`, `components_` and `mixing_`."""
 
     _preserved_dtypes: ClassVar[tuple[str, ...]] = ("float64",)
+    #: Parameters on which what was learned depends: `load` cannot change them.
+    _fixed: ClassVar[tuple[str, ...]] = ("n_components",)
 
     @abstractmethod
     def _fit(self, X: ArrayLike) -> Any: ...
@@ -55,7 +60,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         -------
         self
         """
-        self._fit(X)
+        with unchanged_on_error(self), singular_as_divergence(type(self).__name__):
+            self._fit(X)
         return self
 
     def transform(self, X: ArrayLike) -> Any:
@@ -104,6 +110,20 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _check_is_fitted(self) -> None:
         check_is_fitted(self, msg="This %(name)s has seen no sample: call fit first")
+
+    def _check_saved(self) -> None:
+        """Raise ValueError if what was read from a file contradicts the parameters or itself; shapes are checked before."""
+        self._check_number_saved(self._n_features_out)
+
+    def _check_number_saved(self, d: int) -> None:
+        given, k = self.n_components, self.n_features_in_
+        if d > k or (isinstance(given, Integral) and given != d):
+            raise ValueError(f"n_components={given!r}, but the weights have {d} outputs for {k} mixtures")
+
+    @property
+    def n_components_(self) -> int:
+        """Number of outputs."""
+        return self._n_features_out
 
     @property
     def _n_features_out(self) -> int:

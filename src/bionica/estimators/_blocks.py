@@ -8,13 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import validate_data
 
-from .._compat.sklearn import validate_params, wrap_output
+from .._compat.sklearn import parameter_ids, validate_params, wrap_output
 from ._base import Estimator
 from ._dask import DaskRows, blocks_of, checked, is_dask, refuse_dask
-from ._exceptions import check_finite
-from ._one_sample import Array, OneSample
+from ._exceptions import check_finite, finite_map, singular_as_divergence
+from ._input import unchanged_on_error, validated
+from ._one_sample import Array, OneSample, Sample
 
 
 class InBlocks(OneSample, Estimator):
@@ -53,7 +53,7 @@ class InBlocks(OneSample, Estimator):
         -------
         self
         """
-        with self._unchanged_on_error():
+        with unchanged_on_error(self):
             for block in blocks_of(self._next_rows(X)):
                 self._learn(block, keep=False)
         return self
@@ -74,36 +74,36 @@ class InBlocks(OneSample, Estimator):
             Zero for the samples of the first block (see `n_samples_until_start_`).
         """
         refuse_dask(X)
-        with self._unchanged_on_error():
+        with unchanged_on_error(self):
             Y = self._learn(self._next_rows(X), keep=True)
         return wrap_output(Y, X, self)
 
-    def learn_one(self, x: ArrayLike) -> Self:
+    def learn_one(self, x: Sample) -> Self:
         """Learn from a single mixture.
 
         Parameters
         ----------
-        x : array-like of shape (n_features,)
-            The next mixture.
+        x : array-like of shape (n_features,), or dict of feature names to numbers
+            The next mixture. The keys of the first dict become `feature_names_in_`; later dicts have the same keys, in any order.
 
         Returns
         -------
         self
         """
         row = self._row(x)
-        with self._unchanged_on_error():
+        with unchanged_on_error(self):
             self._check_params()
-            self.n_features_in_ = row.shape[1]
-            check_finite(row, 0, type(self).__name__)
+            self._remember_features(x, row)
+            check_finite(row, 0, self)
             self._learn(row, keep=False)
         return self
 
-    def transform_one(self, x: ArrayLike) -> Array:
+    def transform_one(self, x: Sample) -> Array:
         """Return the sources of a single mixture.
 
         Parameters
         ----------
-        x : array-like of shape (n_features,)
+        x : array-like of shape (n_features,), or dict of feature names to numbers
             A mixture.
 
         Returns
@@ -113,12 +113,12 @@ class InBlocks(OneSample, Estimator):
         """
         self._check_is_fitted()
         row = self._row(x)
-        check_finite(row, 0, type(self).__name__)
-        return np.asarray(self._outputs(row)[0])
+        check_finite(row, 0, self)
+        return np.asarray(finite_map(self._outputs, row, type(self).__name__)[0])
 
     def _check_params(self) -> None:
         """Validate the parameters, unless they are those that were validated last."""
-        now = tuple(id(getattr(self, name)) for name in self._parameter_constraints)
+        now = parameter_ids(self)
         if now != vars(self).get("_checked"):
             validate_params(self)
             self._checked = now
@@ -129,9 +129,7 @@ class InBlocks(OneSample, Estimator):
         first = not self.__sklearn_is_fitted__()
         if is_dask(X):
             return DaskRows(checked(X, self, reset=first), type(self).__name__)
-        rows = validate_data(self, X, reset=first, dtype=[np.float64, np.float32], ensure_all_finite=False)
-        check_finite(rows, 0, type(self).__name__)
-        return np.asarray(rows)
+        return validated(self, X, reset=first)
 
     def _learn(self, X: Array, keep: bool) -> Array:
         """Fill blocks with the rows of X, and learn from those that are full; return outputs if asked to `keep` them."""
@@ -141,12 +139,13 @@ class InBlocks(OneSample, Estimator):
             length = self._block_length(X.shape[1])
             part = X[start : start + length - len(waiting)]
             if keep:
-                Y.append(self._outputs_now(part))
+                Y.append(finite_map(self._outputs_now, part, type(self).__name__, start))
             waiting = self._waiting = _appended(waiting, part, length)
             self.n_samples_seen_ = vars(self).get("n_samples_seen_", 0) + len(part)
             if len(waiting) == length:
                 self._waiting = waiting[:0].copy()
-                self._take(waiting)
+                with singular_as_divergence(type(self).__name__, self.n_samples_seen_ - 1):
+                    self._take(waiting)
                 waiting = self._waiting
             start += len(part)
         return np.concatenate(Y) if keep else np.empty((0, 0))
@@ -164,7 +163,7 @@ def _appended(waiting: Array, part: Array, length: int) -> Array:
     """Return the waiting samples with `part` behind them, in one array with room for the whole block."""
     n = len(waiting) + len(part)
     room = waiting.base
-    if not isinstance(room, np.ndarray) or len(room) != length:
+    if not isinstance(room, np.ndarray) or room.shape != (length, part.shape[1]):
         room = np.empty((length, part.shape[1]), waiting.dtype)
         room[: len(waiting)] = waiting
     room[len(waiting) : n] = part

@@ -1,4 +1,6 @@
-"""How a `MinimumVolumeCone` is stored (`_persistence`)."""
+"""How a `MinimumVolumeCone` is stored, and which values are valid (`_schema`)."""
+
+import numpy as np
 
 from ..offline.cone.channels import Channels, Poisson
 from ..offline.cone.coordinates import Coordinates
@@ -8,9 +10,28 @@ from ..offline.cone.mixtures import Fit
 from ..offline.cone.objective import Wall
 from ..offline.cone.stream import Averages, State
 from ..offline.cone.wide_channels import Subspace
-from ._persistence import Record
+from ._schema import Floats, Number, Record
 
-_AVERAGES = Record(Averages, {"weight": float, "mean": "q", "second": "qq"})
+_POSITIVE = Number(float, 1e-307)
+_NOT_NEGATIVE = Number(float, 0.0)
+_SHARE = 1e-300, 1.0  # bounds of probabilities by which sums are divided
+
+
+def _check_averages(seen: Averages) -> None:
+    if not np.array_equal(seen.second, seen.second.T) or np.diag(seen.second).min(initial=0.0) < 0:
+        raise ValueError("a second moment is symmetric, with a diagonal that is not negative")
+
+
+def _check_kept(kept: Kept) -> None:
+    """Samples belong to a facet that exists, or are extreme samples, as which d counts; their numbers are whole."""
+    facet, d = kept.facet, len(kept.rates)
+    if (facet != np.floor(facet)).any() or (len(facet) and not 0 <= facet.min() <= facet.max() <= d):
+        raise ValueError(f"kept samples belong to facets 0 to {d - 1}, or to {d}, the extreme ones")
+    if (kept.number != np.floor(kept.number)).any() or kept.rates.shape[1] != 2:
+        raise ValueError("kept samples have whole numbers and two strata")
+
+
+_AVERAGES = Record(Averages, {"weight": _POSITIVE, "mean": "q", "second": "qq"}, check=_check_averages)
 #: How the state of a stream is stored: q channels, m kept samples, s strata.
 STATE = Record(
     State,
@@ -19,11 +40,11 @@ STATE = Record(
         "channels": Record(
             Channels,
             {
-                "scale": float,
-                "level": float,
+                "scale": _POSITIVE,
+                "level": _NOT_NEGATIVE,
                 "estimate": bool,
-                "poisson": Record(Poisson, {"mean_total": float, "level": "k"}, optional=True),
-                "subspace": Record(Subspace, {"matrix": "qk", "inverse": "kq", "noise": float}, optional=True),
+                "poisson": Record(Poisson, {"mean_total": _POSITIVE, "level": Floats("k", 0.0)}, optional=True),
+                "subspace": Record(Subspace, {"matrix": "qk", "inverse": "kq", "noise": _NOT_NEGATIVE}, optional=True),
             },
         ),
         "raw": _AVERAGES,
@@ -35,14 +56,29 @@ STATE = Record(
                 "mixing": "qd",
                 "coordinates": Record(
                     Coordinates,
-                    {"matrix": "dq", "inverse": "qd", "known": bool, "variance": float, "channel_noise": "q"},
+                    {
+                        "matrix": "dq",
+                        "inverse": "qd",
+                        "known": bool,
+                        "variance": _NOT_NEGATIVE,
+                        "channel_noise": Floats("q", 0.0),
+                    },
                 ),
                 "cone": Record(
                     Cone,
                     {
                         "V": "dd",
-                        "wall": Record(Wall, {"c": "d", "variance": "d", "e": "d", "kappa": float}),
-                        **dict.fromkeys(("noise", "rho", "expected_rho", "support", "atom"), "d"),
+                        "wall": Record(
+                            Wall,
+                            {
+                                "c": Floats("d", 0.0, finite=False),  # NaN if not yet known
+                                "variance": Floats("d", 0.0),
+                                "e": Floats("d", 0.0),
+                                "kappa": _NOT_NEGATIVE,
+                            },
+                        ),
+                        "noise": Floats("d", 0.0),
+                        **dict.fromkeys(("rho", "expected_rho", "support", "atom"), "d"),
                         "n_iter": int,
                         "converged": bool,
                     },
@@ -51,9 +87,20 @@ STATE = Record(
                 "has_mean": bool,
             },
         ),
-        "negativity": float,
-        "limit": float,
-        "kept": Record(Kept, {"x": "mq", "number": "m", "chance": "m", "facet": "m", "rates": "ds", "reach": "d"}),
+        "negativity": _NOT_NEGATIVE,
+        "limit": Number(float, 0.0, finite=False),
+        "kept": Record(
+            Kept,
+            {
+                "x": "mq",
+                "number": Floats("m", 0.0, 2.0**52),
+                "chance": Floats("m", *_SHARE),
+                "facet": "m",
+                "rates": Floats("ds", *_SHARE),
+                "reach": Floats("d", finite=False),
+            },
+            check=_check_kept,
+        ),
         "fresh": bool,
         "next_solve": int,
     },

@@ -17,7 +17,8 @@ from .._compat.dask import block_type
 from ..offline.chunked import ChunkedRows, linear_map
 from ..offline.outliers import Limit, is_inlier
 from ..offline.whitening import Moments, moments
-from ._exceptions import check_finite
+from ._exceptions import check_finite, finite_map
+from ._input import from_tensor, validated
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -44,8 +45,10 @@ def checked(X: Any, estimator: Any = None, *, reset: bool = False, min_samples: 
 
     `estimator`, `reset` and `min_samples` are as in scikit-learn's `validate_data`. If columns are split between blocks, they
     are joined and the rows are cut to Dask's setting `array.chunk-size`. If the lengths of the blocks are unknown and `known`
-    asks for them, they are counted, which costs a pass over X.
+    asks for them, they are counted, which costs a pass over X. Of an xarray.DataArray the Dask array in it is taken.
     """
+    if type(X).__module__.partition(".")[0] == "xarray":
+        X = X.data
     if "dask.array" not in sys.modules or not isinstance(X, sys.modules["dask.array"].Array):
         raise TypeError(
             f"X is a {type(X).__module__}.{type(X).__name__}, and dask.array is the only supported Dask collection: pass "
@@ -80,26 +83,26 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool = True, min_samples: i
     """X as scikit-learn's `validate_data` returns it, float32 or float64; a Dask array as `DaskRows`."""
     if is_dask(X):
         return DaskRows(checked(X, estimator, reset=reset, min_samples=min_samples), type(estimator).__name__)
-    return np.asarray(validate_data(estimator, X, reset=reset, dtype=_FLOATS, ensure_min_samples=min_samples))
+    return validated(estimator, X, reset=reset, ensure_min_samples=min_samples)
 
 
 def map_rows(function: Callable[[Array], Array], X: Any, n_columns: int, estimator: Any) -> Any:
     """`function` of the rows of X, validated as input of a fitted estimator; lazily for a Dask array."""
     if is_dask(X):
         return lazily(function, checked(X, estimator, known=False), n_columns, type(estimator).__name__)
-    return function(validate_data(estimator, X, dtype=_FLOATS, reset=False))
+    return finite_map(function, validated(estimator, X, reset=False), type(estimator).__name__)
 
 
 def map_back(function: Callable[[Array], Array], Y: Any, shape: tuple[int, int], name: str) -> Any:
     """`function` of the rows of Y, which `transform` of the estimator `name` returned, for `mixing_` of this shape."""
     k, d = shape
-    data: Any = checked(Y, known=False) if is_dask(Y) else check_array(Y, dtype=_FLOATS, input_name="Y")
+    data: Any = checked(Y, known=False) if is_dask(Y) else check_array(from_tensor(Y), dtype=_FLOATS, input_name="Y")
     if data.shape[1] != d:
         raise ValueError(
             f"Y has {data.shape[1]} columns, but this {name} has {d} components: inverse_transform needs (n_samples, {d}), as "
             "transform returns it"
         )
-    return lazily(function, data, k, name) if is_dask(data) else function(data)
+    return lazily(function, data, k, name) if is_dask(data) else finite_map(function, data, name)
 
 
 def lazily(function: Callable[[Array], Array], X: Any, n_columns: int, name: str, dtype: Any = None) -> Any:
@@ -116,7 +119,7 @@ def _of_finite(block: Array, function: Callable[[Array], Array], name: str, bloc
     if np.isnan(first):  # the lengths of the blocks are unknown
         first, name = 0, f"{name}, which counts from the first row of block {place['chunk-location'][0]},"
     check_finite(block, int(first), name)
-    return function(block)
+    return finite_map(function, block, name, int(first))
 
 
 class DaskRows(ChunkedRows):

@@ -13,29 +13,33 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import NotFittedError
 
 from .._compat.sklearn import safe_indexing
+from ..networks.unmix import pseudoinverse
 from . import _diagnosis_sentences as findings
 from ._dask import is_dask
+from ._diagnosis_closure import closed_sources
 from ._diagnosis_outliers import screen
+from ._exceptions import DivergenceError
 from ._plots import EDGES, plot_diagnosis
 
 __all__ = ["EDGES", "Diagnosable", "Diagnosis", "Model", "diagnose"]
 
 Floats = NDArray[np.float64]
 
+_LARGE = 1e100  # sums of squares of larger numbers may overflow
 _BLOCK = 1 << 19  # numbers in a block of rows: 4 MiB of float64
 
 
 class Model(NamedTuple):
     """What an estimator asks of its outputs, beside that they are nonnegative and often near zero.
 
-    Whether they are uncorrelated and have unit variance; the negativity, and the variance of X along a direction outside of the
-    outputs, that the noise which it has found explains.
+    Whether they are uncorrelated and have unit variance; the negativity that the noise which it has found explains; the standard
+    deviation of that noise in every mixture, or None if it looks for none.
     """
 
     uncorrelated: bool = True
     unit_variance: bool = True
     negativity: float = 0.0
-    outside: float = 0.0
+    noise: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +65,11 @@ class Diagnosis:
         (noise, or sources without an output). The rest is due to outputs that are clipped at zero.
     inner, outer : ndarray
         Variance of X along the principal directions inside and outside the span of `mixing_`, the largest first.
+    spectrum : ndarray
+        Variance of X along its principal directions, the largest first; of at most 1,000 samples.
+    over_noise : float
+        Variance of X along the strongest direction outside the span of `mixing_`, over that of the noise that the estimator has
+        found: about 1 if noise is all that is outside. Infinite if the estimator has found none.
     drift : float or None
         Root mean square change of the linear outputs since `before`, relative to their earlier values, after matching rows.
     histogram : ndarray of shape (n_components, 100)
@@ -72,10 +81,15 @@ class Diagnosis:
         share that they hold. All other numbers are computed without them.
     constant : tuple of int
         Mixtures that have the same value in all samples.
+    closed : int
+        Number of sources, mean included, if they sum to a constant or X has a constant background; otherwise 0.
     changed : bool
         Whether the estimator noticed, while it learned, that the mixing changed (`change_detected_`).
     model : Model
         What the estimator asks of its outputs.
+    divergence : str
+        What `transform` raised, if its outputs overflow; the numbers are then those of the linear outputs, clipped at 0. Otherwise
+        empty.
     """
 
     negativity: float
@@ -91,6 +105,8 @@ class Diagnosis:
     outside: float
     inner: Floats
     outer: Floats
+    spectrum: Floats
+    over_noise: float
     drift: float | None
     histogram: Floats
     n_samples: int
@@ -98,8 +114,10 @@ class Diagnosis:
     outliers: NDArray[np.intp]
     outlier_share: float
     constant: tuple[int, ...]
+    closed: int
     changed: bool
     model: Model
+    divergence: str = ""
 
     @property
     def largest_correlation(self) -> tuple[float, tuple[int, int]]:
@@ -201,6 +219,12 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         raise ValueError(f"before has shape {W0.shape}: pass an earlier components_, {W.shape} and finite")
     if max_samples < 2:
         raise ValueError(f"max_samples={max_samples!r} must be 2 or more; 100_000 is the default")
+    largest, unit = float(np.abs(W).max()), 1.0
+    if largest > 0 and not 1 / _LARGE < largest < _LARGE:  # a collapsed network, with weights whose squares overflow
+        unit = largest
+        W = W / unit
+        M = pseudoinverse(W)
+    divergence = ""
     n, step = min(shape[0], int(max_samples)), max(1, _BLOCK // k)
     rows = np.arange(n) * shape[0] // n
     index = rows
@@ -215,7 +239,12 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         part = slice(start, min(start + step, n))
         block = safe_indexing(data, index[part])
         x = _finite(block, rows[part])
-        Y[part], U[part], U0[part] = np.asarray(estimator.transform(block)), x @ W.T, x @ W0.T
+        U[part], U0[part] = x @ W.T, x @ W0.T
+        try:
+            Y[part] = np.asarray(estimator.transform(block), dtype=np.float64) / unit
+        except DivergenceError as error:  # what to say, not a reason to say nothing
+            divergence = divergence or str(error)
+            Y[part] = np.maximum(U[part], 0)
         weight = len(x) / part.stop
         for seen, e in zip(moments, (x, x - Y[part] @ M.T, x - U[part] @ M.T), strict=True):
             shift = e.mean(axis=0) - seen[0]
@@ -229,12 +258,13 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
     eigenvalues, vectors = np.linalg.eigh(u.T @ u / n)
     every = slice(None, None, -(-n // max(100, min(1000, 4 * _BLOCK // k))))
     x = _finite(safe_indexing(data, index[every]), rows[every])
+    outside_of_span, model = x - x @ W.T @ M.T, getattr(estimator, "_diagnosis_model", Model())
     return Diagnosis(
         negativity=float(_ratio(negative.sum(), energy.sum())),
         negativity_per_output=_ratio(negative, energy),
         correlations=z.T @ z / n,
-        variance=std**2,
-        variance_error=std**2 * np.sqrt(np.mean((z**2 - 1) ** 2, axis=0) / n),
+        variance=_scaled(std**2, unit),
+        variance_error=_scaled(std**2, unit) * np.sqrt(np.mean((z**2 - 1) ** 2, axis=0) / n),
         firing=np.mean(Y > 1e-6 * np.sqrt(np.mean(Y**2)), axis=0),
         grounding=np.mean(Y <= findings.NEAR_ZERO * std, axis=0),
         floor=_ratio(np.quantile(Y, 0.01, axis=0), std),
@@ -242,23 +272,42 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         residual=float(_ratio(residual, total)),
         outside=float(_ratio(outside, total)),
         inner=np.linalg.svd(M @ (vectors * np.sqrt(np.maximum(eigenvalues, 0))), compute_uv=False) ** 2,
-        outer=_spectrum(x - x @ W.T @ M.T, k - d),
-        drift=None if before is None else _drift(U, U0),
+        outer=_spectrum(outside_of_span, k - d),
+        spectrum=_spectrum(x, min(len(x) - 1, k)),
+        over_noise=_over_noise(outside_of_span, model.noise, k - d),
+        drift=None if before is None else _drift(U, U0 / unit),
         histogram=np.stack([np.histogram(column, EDGES)[0] / n for column in _ratio(U, u_std).T]),
         n_samples=n,
         n_samples_given=shape[0],
         outliers=outliers,
         outlier_share=screened.share,
         constant=screened.constant,
+        closed=closed_sources(np.delete(x, screened.constant, axis=1), d),
         changed=bool(getattr(estimator, "change_detected_", False)),
-        model=getattr(estimator, "_diagnosis_model", Model()),
+        model=model,
+        divergence=divergence,
     )
+
+
+def _scaled(variance: Floats, unit: float) -> Floats:
+    """The variance of outputs in their own unit; at most the largest number."""
+    with np.errstate(over="ignore"):
+        return np.minimum(variance * unit * unit, np.finfo(np.float64).max)
 
 
 def _spectrum(e: Floats, rank: int) -> Floats:
     """Variances of e in its principal directions, less what sampling adds to the largest (Marchenko and Pastur)."""
     values = np.linalg.svd(e - e.mean(axis=0), compute_uv=False)[:rank] ** 2
     return np.asarray(values / (np.sqrt(len(e)) + np.sqrt(rank)) ** 2)
+
+
+def _over_noise(e: Floats, noise: Floats | None, rank: int) -> float:
+    """The largest variance of e in units of the noise; or a tenth of it in units of the median, if that is more."""
+    if noise is None or not rank:
+        return np.inf
+    largest, *others = _spectrum(e / np.maximum(noise, 1e-3 * noise.max()), rank)
+    typical = float(np.median(others)) if others else 1.0
+    return float(max(largest, 0.1 * largest / max(typical, 1e-300)))
 
 
 def _drift(U: Floats, U0: Floats) -> float:
@@ -271,6 +320,11 @@ def _finite(block: Any, rows: NDArray[np.intp]) -> Floats:
     finite = np.isfinite(x).all(axis=1)
     if not finite.all():
         raise ValueError(f"X[{rows[np.argmin(finite)]}] holds NaN or infinity: drop such samples first")
+    if x.size and max(x.max(), -x.min()) > _LARGE:
+        row = rows[np.argmax(np.abs(x).max(axis=1))]
+        raise ValueError(
+            f"X[{row}] has values above {_LARGE:g}, whose squares overflow: rescale X, or drop such samples"
+        )
     return x
 
 

@@ -38,7 +38,9 @@ NEAR_ZERO = 0.25  # standard deviations; below 0.1 a gamma(2) source has 0.9 % o
 GROUNDED = 0.01  # exponential 22 %, half-normal 12 %, uniform 7 %, gamma(2) 5 % near zero; gamma(4) 0.2 %, s + 1 none
 OUTSIDE = 0.002  # share of the variance; noise at 30 dB leaves 0.001 there
 GAP = 0.1  # strongest direction outside over weakest inside: up to 0.04 at 30 dB; missing sources make 0.02 to 1
+OVER_NOISE = 1.5  # with all sources 0.7 to 1.25, with one missing 1.3 (noise at 10 dB) to 30
 DROP = 10.0  # in variance, from the weakest source to the noise: 17 at 20 dB for a Gaussian 20 x 10 mixing matrix
+DROP_TO_FLOOR = 3.0  # the same to at least three directions that differ less than that
 CENTRED = 0.05  # mean over standard deviation; 0.23 for odor, the least of our sources
 DRIFT = 0.1  # of the root mean square output; a note only, because a network that tracks a mixture moves
 FEW_SAMPLES = 300  # 1 % of fewer (GROUNDED) is less than 3 samples
@@ -55,6 +57,11 @@ def looks_right(found: "Diagnosis") -> str:
 
 def problems(found: "Diagnosis") -> Iterator[str]:
     """What speaks against the fit, the gravest first."""
+    if found.divergence:
+        yield (
+            f"the outputs overflow ({found.divergence}) If the mixtures are as large as those of the fit, the weights have "
+            "collapsed (zero, singular or huge): fit again, with these remedies."
+        )
     if found.changed:
         yield f"the mixtures changed while it learned: {CHANGED}."
     others = list(_problems_without_outliers(found))
@@ -67,8 +74,13 @@ def problems(found: "Diagnosis") -> Iterator[str]:
 
 def _problems_without_outliers(found: "Diagnosis") -> Iterator[str]:
     surplus = list(_surplus(found))
-    # A silent output or a duplicate leaves a direction of X unexplained, which says nothing about the number of sources.
-    yield from surplus or _wrong_count(found)
+    closed = found.closed if found.model.uncorrelated else 0
+    if closed:
+        yield _closed(found)
+    # A silent output or a duplicate leaves a direction of X unexplained, which says nothing about the number of sources, unless
+    # that direction is known not to be noise. Closed sources vary in one direction less than there are sources.
+    count = [] if closed or found.closed == len(found.inner) else list(_wrong_count(found))
+    yield from count if np.isfinite(found.over_noise) and count else surplus or count
     explained = 2 * found.model.negativity
     is_negative = (
         found.negativity > NEGATIVITY + explained
@@ -151,20 +163,40 @@ def _surplus(found: "Diagnosis") -> Iterator[str]:
 
 def _wrong_count(found: "Diagnosis") -> Iterator[str]:
     """Too many outputs or too few, if the spectrum of X drops elsewhere than behind the outputs."""
-    if not len(found.outer) or found.outer[0] <= max(GAP * found.inner[-1], 1.5 * found.model.outside):
+    if not len(found.outer) or found.outer[0] <= GAP * found.inner[-1] or found.over_noise < OVER_NOISE:
         return
-    spectrum = np.sort(np.concatenate([found.inner, found.outer]))[::-1]
-    spectrum = np.maximum(spectrum, 1e-12 * spectrum[0])
-    drops, d = spectrum[:-1] / spectrum[1:], len(found.inner)
-    m = int(np.argmax(drops)) + 1 if drops.max() > DROP else len(spectrum)
+    d, m = len(found.inner), _n_directions(found.spectrum)
     if m < d:
         yield f"there are {d} outputs and {m} directions in which X stands out of the noise: try n_components={m}."
-    elif found.outside > OUTSIDE:
-        unsure = m == len(spectrum) and m > d + 3
+    elif m > d and found.outside > OUTSIDE:
+        unsure = m == len(found.spectrum) and m > d + 2
         yield (
             f"{found.outside:.2g} of the variance of X lies outside of the {d} outputs, in directions as strong as theirs: "
             + (f"there is strong noise, or up to {m} sources." if unsure else f"try n_components={m}.")
         )
+
+
+def _n_directions(spectrum: Any) -> int:
+    """How many directions stand out of the noise: before the largest drop, relative to how much the variances below it differ.
+
+    The largest drop alone may lie between correlated sources, whose first direction is strong. If no drop is large, all
+    directions stand out.
+    """
+    spectrum = np.maximum(spectrum, 1e-12 * spectrum[0])
+    drops, spread = spectrum[:-1] / spectrum[1:], spectrum[1:] / spectrum[-1]
+    if not len(drops):
+        return len(spectrum)
+    best = int(np.argmax(drops / spread))
+    least = DROP_TO_FLOOR if len(drops) - best > 2 else DROP
+    return best + 1 if drops[best] > max(least, spread[best]) else len(spectrum)
+
+
+def _closed(found: "Diagnosis") -> str:
+    number = "" if found.closed == len(found.inner) else f" and n_components={found.closed}"
+    return (
+        f"the sources are probably correlated: {found.closed} sources sum to a constant in all samples (abundances), or X has a "
+        f"constant background, and nonnegative ICA cannot separate them: try MinimumVolumeCone(normalize='sum'){number}."
+    )
 
 
 def _negative(found: "Diagnosis") -> str:

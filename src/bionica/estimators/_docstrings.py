@@ -84,6 +84,8 @@ mixing_ : ndarray of shape (n_features, n_components)
     Its pseudoinverse: the estimated mixing matrix.
 repairs_ : dict of str to int
     How often each guard acted; samples that were regularised (nearly singular lateral weights) or did not settle.
+n_components_ : int
+    Number of sources.
 n_samples_seen_ : int
     Samples learned from.
 n_features_in_ : int

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions
-from ..offline.whitening import Spectrum
+from ..offline.source_count import Spectrum
 from ._exceptions import check_finite
 from ._online import OnlineNICA
+from ._source_count import MANY_OUTPUTS, warn_of_count
 from ._start import spectrum
 
 Array = NDArray[Any]
@@ -49,6 +50,18 @@ class FirstBlock(OnlineNICA):
             return 0
         return self._n_start(self.n_features_in_) - len(self._waiting)
 
+    def _check_saved(self) -> None:
+        if "_state" in vars(self):
+            super()._check_saved()
+            return
+        k, n = self.n_features_in_, len(self._waiting)
+        if isinstance(self.n_components, Integral):
+            self._check_number_saved(int(self.n_components))
+        if not self._waits() or not 0 < n < self._n_start(k):
+            raise ValueError(f"{n} samples wait for the start of a network that begins with {self._n_start(k)} samples")
+        if "_start_seed" not in vars(self):
+            raise ValueError("samples wait for the start, but its seed is missing")
+
     def _forget(self) -> None:
         for name in ("_state", "_waiting", "_preview", "_start_seed", "spectrum_"):
             self.__dict__.pop(name, None)
@@ -70,14 +83,24 @@ class FirstBlock(OnlineNICA):
             return max(1, int(self.spectrum_.n_sources))
         return super()._count(block)
 
+    def _warn_of_count(self, block: Array) -> None:
+        """Warn of a doubtful number of outputs, before the network learns."""
+        found: Spectrum | None = vars(self).get("spectrum_")
+        if self.n_components is None and block.shape[1] >= MANY_OUTPUTS:
+            found = spectrum(np.asarray(block, dtype=np.float64))
+        if found is not None:
+            warn_of_count(type(self).__name__, self.n_components, found, min(block.shape))
+
     def _begin(self, X: Array, rng: np.random.RandomState) -> None:
         if not self._waits():
             super()._begin(X, rng)
         elif len(X) < self._n_start(X.shape[1]):  # no more samples will come: start from these
             rows = X[:]
-            check_finite(rows, 0, type(self).__name__)
+            check_finite(rows, 0, self)
             self._start_seed = self._new_seed()
-            self._adopt(self._started(rows))
+            state = self._started(rows)
+            self._warn_of_count(rows)
+            self._adopt(state)
 
     def _new_seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -104,22 +127,25 @@ class FirstBlock(OnlineNICA):
             )
         self.__dict__.pop("_preview", None)
         taken = np.asarray(X[:missing], dtype=known.dtype)
-        check_finite(taken, 0, type(self).__name__)
+        check_finite(taken, 0, self)
         self._waiting = self._behind(known, taken)
         if not len(known):  # fail now rather than after buffering
             self._rates(self._started(self._waiting), 1)
-        d = self._count(self._waiting)
-        silent = np.zeros((len(taken) if keep else 0, d), known.dtype)
         self.n_samples_seen_ = len(self._waiting)
+        if len(taken) < missing and not keep:
+            return known[:0]
+        silent = np.zeros((len(taken) if keep else 0, self._count(self._waiting)), known.dtype)
         if len(taken) < missing:
             return silent
         state = self._started(self._waiting)
+        self._warn_of_count(self._waiting)
         self._stream(state, self._waiting, learn=True, keep=False)
         del self._waiting
         self._adopt(state)
         if len(taken) == len(X):
             return silent
-        return np.concatenate([silent, super()._learn(X[missing:], keep)])
+        rest = super()._learn(X[missing:], keep)
+        return np.concatenate([silent, rest]) if keep else rest
 
     def _behind(self, known: Array, taken: Array) -> Array:
         """Return the waiting samples with these behind them, in the one place that has room for all: they may not fit twice."""

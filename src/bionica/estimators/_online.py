@@ -7,17 +7,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from .._compat.sklearn import wrap_output
 from ..networks import state as states
 from ..networks.guards import REPAIRS
 from ..networks.rule import rule_of
+from ..networks.unmix import finite, pseudoinverse
 from ._base import number_of_sources
 from ._dask import DaskRows, blocks_of, checked, is_dask, lazily, refuse_dask
 from ._diagnosis import Diagnosable
-from ._one_sample import OneSample
+from ._input import unchanged_on_error, validated
+from ._one_by_one import one_by_one
+from ._one_sample import OneSample, Sample
 from ._published import published
+from ._score import Scored
 from ._streaming import Array, Streaming
 
 __all__ = ["Array", "OnlineNICA", "weights"]
@@ -28,7 +31,7 @@ def weights(name: str, doc: str) -> Any:
     return property(lambda network: network._weight(name), doc=doc)
 
 
-class OnlineNICA(OneSample, Diagnosable, Streaming):
+class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
     """Base of the online networks; see the subclasses."""
 
     #: The paper's parameters in each of its settings, and those that are the same in "always"; empty if it is not in the paper.
@@ -60,19 +63,18 @@ class OnlineNICA(OneSample, Diagnosable, Streaming):
         return cls(**{**published(cls, setting), **overrides})
 
     def _fit(self, X: ArrayLike) -> None:
-        with self._unchanged_on_error():
-            data = self._validated(X, reset=True)
-            if self.shuffle and isinstance(data, DaskRows):
-                raise ValueError(
-                    "shuffle=True needs all rows of the Dask array X at hand: use shuffle=False, or X.compute()"
-                )
-            self._forget()
-            rng = check_random_state(self.random_state)
-            self._begin(data, rng)
-            for _ in range(self.n_epochs):
-                order = rng.permutation(len(data)) if self.shuffle else None
-                for block in blocks_of(data):
-                    self._learn(block, keep=False, order=order)
+        data = self._validated(X, reset=True)
+        if self.shuffle and isinstance(data, DaskRows):
+            raise ValueError(
+                "shuffle=True needs all rows of the Dask array X at hand: use shuffle=False, or X.compute()"
+            )
+        self._forget()
+        rng = check_random_state(self.random_state)
+        self._begin(data, rng)
+        for _ in range(self.n_epochs):
+            order = rng.permutation(len(data)) if self.shuffle else None
+            for block in blocks_of(data):
+                self._learn(block, keep=False, order=order)
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
         """Continue learning from the rows of X; the first call starts a new network.
@@ -126,31 +128,38 @@ class OnlineNICA(OneSample, Diagnosable, Streaming):
     def _settled(self, block: Array) -> Array:
         return self._stream(states.writable(self._readout(self._fitted_state())), block, learn=False, keep=True)
 
-    def learn_one(self, x: ArrayLike) -> Self:
-        """Learn from a single mixture.
+    def learn_one(self, x: Sample) -> Self:
+        """Learn from a single mixture, with the bits of `partial_fit`. No other thread may use the network meanwhile.
 
         Parameters
         ----------
-        x : array-like of shape (n_features,)
-            The next mixture.
+        x : array-like of shape (n_features,), or dict of feature names to numbers
+            The next mixture. The keys of the first dict become `feature_names_in_`; later dicts have the same keys, in any order.
 
         Returns
         -------
         self
         """
         row = self._row(x)
-        with self._unchanged_on_error():
-            self._check_params()
-            self.n_features_in_ = row.shape[1]
-            self._learn(row, keep=False)
+        self._check_params()
+        one = one_by_one(self)
+        if one is None:
+            with unchanged_on_error(self):
+                self._remember_features(x, row)
+                self._learn(row, keep=False)
+            return self
+        try:
+            one.learn(self, row[0])
+        finally:
+            one.lock.release()
         return self
 
-    def transform_one(self, x: ArrayLike) -> Array:
+    def transform_one(self, x: Sample) -> Array:
         """Return the sources of a single mixture.
 
         Parameters
         ----------
-        x : array-like of shape (n_features,)
+        x : array-like of shape (n_features,), or dict of feature names to numbers
             A mixture.
 
         Returns
@@ -159,7 +168,15 @@ class OnlineNICA(OneSample, Diagnosable, Streaming):
             Nonnegative.
         """
         self._fitted_state()
-        return np.asarray(self._settled(self._row(x))[0])
+        row = self._row(x)
+        self._check_params()
+        one = one_by_one(self)
+        if one is None:
+            return np.asarray(self._settled(row)[0])
+        try:
+            return one.outputs(self, row[0])
+        finally:
+            one.lock.release()
 
     @property
     def components_(self) -> Array:
@@ -168,12 +185,13 @@ class OnlineNICA(OneSample, Diagnosable, Streaming):
         If some outputs are silent the others settle without them, so `transform` equals `max(components_ @ x, 0)` only up to the
         residual negativity of the fit. Read from the averaged weights if `average` is set.
         """
-        return self._unmixing(self._readout(self._fitted_state()))
+        with np.errstate(all="ignore"):
+            return self._unmixing(self._readout(self._fitted_state()))
 
     @property
     def mixing_(self) -> Array:
         """The mixing matrix, (n_features, n_components): pseudoinverse of `components_`."""
-        return np.linalg.pinv(self.components_)
+        return pseudoinverse(self.components_)
 
     @property
     def change_detected_(self) -> bool:
@@ -184,6 +202,15 @@ class OnlineNICA(OneSample, Diagnosable, Streaming):
     def repairs_(self) -> dict[str, int]:
         """How often each guard acted, and how many samples were regularised or did not settle."""
         return dict(zip(REPAIRS, map(int, self._fitted_state().repairs), strict=True))
+
+    def _check_saved(self) -> None:
+        state = self._state
+        rule, d = rule_of(state), state.fired.size
+        if not isinstance(self._rule_params(state, states.precision(state)), rule.Params):
+            raise ValueError(f"the parameters do not belong to the rule {rule.name!r} of the weights")
+        self._check_number_saved(d)
+        if self.n_components is None and d != self.n_features_in_:
+            raise ValueError(f"n_components=None, but the weights have {d} outputs for {self.n_features_in_} mixtures")
 
     @property
     def _n_features_out(self) -> int:
@@ -201,7 +228,8 @@ class OnlineNICA(OneSample, Diagnosable, Streaming):
         return self._state
 
     def _unmixing(self, state: Any) -> Array:
-        return np.asarray(rule_of(state).unmixing(state))
+        with np.errstate(all="ignore"):  # of a network that collapsed, too
+            return finite(np.asarray(rule_of(state).unmixing(state)))
 
     def _weight(self, name: str) -> Array:
         """Return a copy of a weight matrix: what the user gets is never the network's own memory."""
@@ -212,10 +240,16 @@ class OnlineNICA(OneSample, Diagnosable, Streaming):
         if is_dask(X):
             return DaskRows(checked(X, self, reset=reset), type(self).__name__)
         # Finiteness is checked block by block, where the message can name the sample.
-        return np.asarray(validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False))
+        return validated(self, X, reset=reset, finite=False)
 
     def __getstate__(self) -> dict[str, Any]:
+        self._kept_state()
         return {name: value for name, value in super().__getstate__().items() if name != "_checked"}
+
+    def _kept_state(self) -> Any:
+        """Return the state, which never changes any more: a next `learn_one` does not learn in place, but begins with a copy."""
+        self.__dict__.pop("_one", None)
+        return self.__dict__.get("_state")
 
     def _forget(self) -> None:
         self.__dict__.pop("_state", None)
@@ -225,7 +259,7 @@ class OnlineNICA(OneSample, Diagnosable, Streaming):
         self._adopt(self._fresh_state(X, rng, whole=True))
 
     def _learn_rows(self, X: ArrayLike, keep: bool) -> Array:
-        with self._unchanged_on_error():
+        with unchanged_on_error(self):
             data = self._validated(X, reset=not self.__sklearn_is_fitted__())
             return [self._learn(block, keep) for block in blocks_of(data)][-1]
 
@@ -246,6 +280,7 @@ class OnlineNICA(OneSample, Diagnosable, Streaming):
         return self._initial_state(X.shape[1], self._count(X), X.dtype, rng, X if whole else None)
 
     def _adopt(self, state: Any) -> None:
+        self.__dict__.pop("_one", None)
         self._state = state
         self.n_samples_seen_ = int(state.t[0])
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..offline.whitening import Spectrum
+from ..offline.source_count import Spectrum
 from ._diagnosis_sentences import NEGATIVITY_OUTPUT
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ def plot_spectrum(spectrum: Spectrum, ax: Any = None) -> Any:
         ax = plt.figure(layout="constrained").add_subplot()
     index = np.arange(1, len(spectrum.eigenvalues) + 1)
     is_source = index <= spectrum.n_sources
-    ax.semilogy(index[is_source], spectrum.eigenvalues[is_source], "o", label=f"{spectrum.n_sources} sources")
+    doubt = "" if spectrum.alternative == spectrum.n_sources else f" (or {spectrum.alternative})"
+    ax.semilogy(index[is_source], spectrum.eigenvalues[is_source], "o", label=f"{spectrum.n_sources} sources{doubt}")
     if spectrum.noise_floor:
         ax.semilogy(index[~is_source], spectrum.eigenvalues[~is_source], "o", mfc="none", label="noise")
         ax.axhline(spectrum.noise_floor, lw=0.8, ls="--", color="0.5")

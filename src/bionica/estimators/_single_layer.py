@@ -1,6 +1,6 @@
 """What the two single-layer networks share beyond the paper: preconditioning, averaging, where they start, how they forget.
 
-`docs/no-tuning.md` tells why and what was measured; `networks.natural_input` has the equations.
+`docs/guides/no-tuning.md` tells why and what was measured; `networks.natural_input` has the equations.
 """
 
 from abc import abstractmethod
@@ -48,6 +48,7 @@ class SingleLayerNICA(FirstBlock):
         "horizon": [Interval(Integral, 2, None, closed="left"), None],
     }
 
+    _fixed: ClassVar[tuple[str, ...]] = ("n_components", "precondition")
     #: eta0 and decay of the paper's network where the user names only the other.
     _plain_rates: ClassVar[tuple[float, float]]
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ..offline.chunked import linear_map
 from ..offline.gram_whitening import largest, whiten_rows, wider_than_long
-from ..offline.whitening import Spectrum, Whitening, count_sources, moments, whitening
+from ..offline.source_count import Spectrum, count_sources, representative
+from ..offline.whitening import Whitening, moments, whitening
 from ._exceptions import DivergenceError
 
 Array = NDArray[Any]
@@ -28,7 +29,12 @@ class Start(NamedTuple):
 
 def spectrum(block: Array) -> Spectrum:
     """The evidence for the number of sources in a block of mixtures."""
-    return count_sources(_whiten(block, None)[0].eigenvalues, len(block))
+    scale = largest(block)
+    some = representative(block) / scale
+    if block.shape[1] >= 1000:  # the covariance of so many mixtures takes minutes
+        return count_sources(some, whiten_rows(some).eigenvalues)
+    seen = moments(block / scale)
+    return count_sources(some, whitening(seen, precision=block.dtype).eigenvalues, seen)
 
 
 def without_outliers(block: Array) -> Array:

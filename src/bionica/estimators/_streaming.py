@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from .._compat.sklearn import Interval, Options, StrOptions, validate_params
+from .._compat.sklearn import Interval, Options, StrOptions, parameter_ids, validate_params
 from ..engines import blocks
-from ..engines.loop import Diverged, run
+from ..engines.diverged import Diverged
+from ..engines.loop import run
 from ..networks import state as states
-from ..networks.guards import REPAIRS, Guards
+from ..networks.guards import UNSETTLED, Guards
 from ..networks.rule import rule_of
 from ..networks.schedules import learning_rates
 from ..networks.settling.gradient import ProjectedGradient
@@ -31,6 +32,12 @@ Array = NDArray[Any]
 
 _BLOCK_BYTES = 2**22
 _BLOCK_ROWS = 2**15
+#: A compiled call, which Ctrl-C cannot interrupt, takes at most so many products if no sample settles: about a second.
+_CALL_PRODUCTS = 10**9
+#: More steps than that are never useful: with a safe gamma, dynamics that have not settled by then are those of a singular network.
+MOST_STEPS = 10**6
+#: Steps of the exact settling of a sample, more than it usually takes.
+_MOST_PIVOTS = 20
 _NO_RATES = np.empty((0, 1))
 
 
@@ -46,7 +53,7 @@ class Streaming(Estimator):
         "dynamics": [StrOptions({"exact", "gradient"})],
         "gamma": [Interval(Real, 0, None, closed="neither"), None],
         "settle_tol": [Interval(Real, 0, 1, closed="neither")],
-        "settle_steps": [Interval(Integral, 1, None, closed="left")],
+        "settle_steps": [Interval(Integral, 1, MOST_STEPS, closed="both")],
         "mean_window": [Interval(Integral, 2, None, closed="left"), None],
         "precondition": [None],
         "average": [Options(bool, {False})],
@@ -73,7 +80,7 @@ class Streaming(Estimator):
 
     def _check_params(self) -> None:
         """Validate the parameters, unless they are those that were validated last."""
-        now = tuple(map(id, self.get_params(deep=False).values()))
+        now = parameter_ids(self)
         if now != self.__dict__.get("_checked"):
             validate_params(self)
             self._guard_flags()
@@ -81,39 +88,48 @@ class Streaming(Estimator):
 
     def _stream(self, state: Any, X: Array, *, learn: bool, keep: bool, order: Array | None = None) -> Array:
         """Take X through the network block by block; `state` learns in place."""
-        name = type(self).__name__
         dtype = states.precision(state)
         n, k = X.shape
         Y = np.empty((n if keep else 0, state.fired.size), dtype)
-        params = self._rule_params(state, dtype)
-        unsettled, changed = int(state.repairs[REPAIRS.index("unsettled")]), self._changed(state)
+        params = self._params_of(state, dtype)
+        unsettled, changed = int(state.repairs[UNSETTLED]), self._changed(state)
         rule = rule_of(state)
-        if not isinstance(params, rule.Params):
-            raise ValueError(
-                f"the parameters of this {name} belong to another learning rule than its state ({rule.name}): call fit to start "
-                "from scratch, or restore the parameters that were changed (precondition)"
-            )
         least = blocks.rows(k, state.fired.size, dtype.itemsize) if blocks.suits(rule, state, n, k) else 1
-        for start, stop in self._blocks(n, k, least):
+        for start, stop in self._blocks(n, k, least, self._most_rows(state)):
             in_blocks = blocks.suits(rule, state, stop - start, k)
             block = X[start:stop] if order is None else X[order[start:stop]]
             # Arrays that are not writable or not aligned are copied: the loop is compiled for one type.
             block = np.require(block, dtype, ["C"] if in_blocks else ["C", "W", "A"])
-            check_finite(block, start, name)
+            check_finite(block, start, self)
             self._advance(state, params, block, Y[start:stop] if keep else Y, start, learn)
-        unsettled = int(state.repairs[REPAIRS.index("unsettled")]) - unsettled
+        unsettled = int(state.repairs[UNSETTLED]) - unsettled
         if unsettled:
-            warnings.warn(
-                f"{unsettled} of {n} samples did not settle in settle_steps={self.settle_steps} steps of the neural dynamics: "
-                f"raise settle_steps, change gamma={self.gamma}, raise settle_tol={self.settle_tol} or use dynamics='exact'",
-                ConvergenceWarning,
-                stacklevel=6,
-            )
+            self._warn_unsettled(unsettled, n, stacklevel=7)
         if learn and self._changed(state) and not changed:
-            warnings.warn(
-                f"the mixtures changed before sample {int(state.t[0])}: {CHANGED}", ConvergenceWarning, stacklevel=6
-            )
+            self._warn_changed(state, stacklevel=7)
         return Y
+
+    def _params_of(self, state: Any, dtype: Any) -> Any:
+        """Return the Params for the rule of this state; ValueError if the user's parameters belong to another rule."""
+        params, rule = self._rule_params(state, dtype), rule_of(state)
+        if not isinstance(params, rule.Params):
+            raise ValueError(
+                f"the parameters of this {type(self).__name__} belong to another learning rule than its state ({rule.name}): call "
+                "fit to start from scratch, or restore the parameters that were changed (precondition)"
+            )
+        return params
+
+    def _warn_unsettled(self, unsettled: int, n: int, stacklevel: int) -> None:
+        warnings.warn(
+            f"{unsettled} of {n} samples did not settle in settle_steps={self.settle_steps} steps of the neural dynamics: "
+            f"raise settle_steps, change gamma={self.gamma}, raise settle_tol={self.settle_tol} or use dynamics='exact'",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
+        )
+
+    def _warn_changed(self, state: Any, stacklevel: int) -> None:
+        text = f"the mixtures changed before sample {int(state.t[0])}: {CHANGED}"
+        warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel)
 
     def _changed(self, state: Any) -> bool:
         """Whether the network found that its mixtures changed, and could not follow."""
@@ -131,8 +147,13 @@ class Streaming(Estimator):
             sample = error.sample + (t if learn else first)
             raise self._divergence(sample, float(np.abs(block).max()), learn) from None
 
-    def _blocks(self, n: int, k: int, least: int = 1) -> Iterable[tuple[int, int]]:
-        rows = max(least, min(_BLOCK_ROWS, _BLOCK_BYTES // (8 * k)))
+    def _most_rows(self, state: Any) -> int:
+        """Return how many samples a call of the loop may take, so that it ends soon even if none of them settles."""
+        steps = self.settle_steps if getattr(self, "dynamics", "exact") == "gradient" else _MOST_PIVOTS
+        return max(1, int(_CALL_PRODUCTS // (int(steps) * 2 * state.fired.size**2)))
+
+    def _blocks(self, n: int, k: int, least: int, most: int) -> Iterable[tuple[int, int]]:
+        rows = max(least, min(_BLOCK_ROWS, most, _BLOCK_BYTES // (8 * k)))
         blocks = [(start, min(start + rows, n)) for start in range(0, n, rows)]
         if not self.verbose or len(blocks) == 1:
             return blocks

@@ -13,14 +13,19 @@ from sklearn.utils import check_random_state
 from .._compat.sklearn import Interval, StrOptions, fit_context
 from ..offline.chunked import ChunkedRows, linear_map
 from ..offline.gram_whitening import row_space, wider_than_long
-from ..offline.outliers import Inliers, without_negative_outliers, without_outliers
+from ..offline.outliers import Inliers, is_inlier, without_negative_outliers, without_outliers
 from ..offline.rotation import Rotation, rotate
-from ..offline.whitening import Moments, Spectrum, Whitening, count_sources, refine
+from ..offline.source_count import Spectrum, count_sources, representative
+from ..offline.whitening import Moments, Whitening, refine
 from ._base import Estimator, set_parameters
 from ._dask import DaskRows, map_rows, mapped_inliers, moments_of, validated_rows
 from ._diagnosis import Diagnosable
-from ._persistence import Record
+from ._exceptions import singular_as_divergence
+from ._input import unchanged_on_error
 from ._plots import plot_spectrum
+from ._schema import Floats, Record
+from ._score import Scored
+from ._source_count import warn_of_count
 from .noncentered_whitener import whitening_or_error
 
 Array = npt.NDArray[Any]
@@ -29,7 +34,7 @@ _POOR_FIT = 0.02  # Gaussian data reach 0.03; sources with noise at 10 dB stay b
 _AMBIGUOUS = 0.02
 
 
-class BatchNICA(Diagnosable, Estimator):
+class BatchNICA(Scored, Diagnosable, Estimator):
     """Nonnegative ICA of a NumPy or Dask array: the method to use offline, and to compare the networks with.
 
     The model is x = A s with independent nonnegative sources that are often near zero ("well grounded"). The data are whitened
@@ -39,8 +44,9 @@ class BatchNICA(Diagnosable, Estimator):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Number of sources. None takes every direction in which the data vary; "auto" takes those that exceed a floor of white
-        noise by minimum description length (see `spectrum_` and `plot_spectrum`).
+        Number of sources. None takes every direction in which the data vary; "auto" takes those that noise cannot
+        explain, which may differ between mixtures and samples (`bionica.offline.source_count`; see `spectrum_`). A UserWarning
+        says before the fit if the number is in doubt.
     n_init : int, default=10
         Largest number of starts of the rotation. More than one is used only if the first is not accepted: see Notes.
     max_iter : int, default=500
@@ -72,11 +78,15 @@ class BatchNICA(Diagnosable, Estimator):
         How far two starts that are equally nonnegative disagree about the sources, from 0 to 1. Above 0.02 a
         ConvergenceWarning says that nonnegativity does not determine the sources: they are not near zero often enough.
     spectrum_ : Spectrum
-        Eigenvalues of the covariance, the criterion of "auto" and its decision, for any `n_components`.
+        Eigenvalues of the covariance, the evidence that each is a source (`excess` above 1), the decision of "auto"
+        (`n_sources`), and the second-best number (`alternative`). With a number as `n_components`, the evidence if there are
+        so many sources.
     n_iter_ : int
         Iterations of the winning start and of the descents that continued it on more rows.
     n_restarts_ : int
         Starts after the first.
+    n_components_ : int
+        Number of sources.
     n_samples_seen_ : int
         Number of samples of the fit, outliers included.
     n_outliers_ : int
@@ -136,7 +146,16 @@ class BatchNICA(Diagnosable, Estimator):
         "mixing_": "kd",
         "whitening_": "dk",
         "mean_": "k",
-        "spectrum_": Record(Spectrum, {"eigenvalues": "r", "criterion": "r", "n_sources": int, "noise_floor": float}),
+        "spectrum_": Record(
+            Spectrum,
+            {
+                "eigenvalues": "r",
+                "excess": Floats("r", 0.0, finite=False),
+                "n_sources": int,
+                "alternative": int,
+                "noise_floor": float,
+            },
+        ),
         "negativity_": float,
         "ambiguity_": float,
         "n_iter_": int,
@@ -160,7 +179,8 @@ class BatchNICA(Diagnosable, Estimator):
     @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit_transform(self, X: npt.ArrayLike, y: None = None) -> Any:
         """Find the sources of X and return them: the numbers of ``fit(X).transform(X)``, for one whitening of X less."""
-        rows, Z = self._fit(X)
+        with unchanged_on_error(self), singular_as_divergence("BatchNICA"):
+            rows, Z = self._fit(X)
         if isinstance(rows, DaskRows):
             return self._transform(rows.array)
         return _sources(rows, self.components_, out=Z)
@@ -191,10 +211,13 @@ class BatchNICA(Diagnosable, Estimator):
         if isinstance(rows, np.ndarray) and wider_than_long(rows):
             data, basis = row_space(rows)
         inliers, seen = self._inliers(data)
-        found, spectrum, Z, rotation = self._solve(data, inliers, seen, rng, rows)
+        found, spectrum = self._whitened(data, inliers, seen, rows)
+        warn_of_count("BatchNICA", self.n_components, spectrum, min(rows.shape))
+        Z, rotation = self._rotated(data, inliers, found, rng)
         if isinstance(inliers, Inliers):
             inliers, seen = without_negative_outliers(inliers, rotation.R @ found.matrix)
-            found, spectrum, Z, rotation = self._solve(data, inliers, seen, rng, rows)
+            found, spectrum = self._whitened(data, inliers, seen, rows)
+            Z, rotation = self._rotated(data, inliers, found, rng)
         if basis is not None:  # back to the features
             found = found._replace(matrix=found.matrix @ basis.T, inverse=basis @ found.inverse)
             seen = seen._replace(mean=basis @ seen.mean)
@@ -225,33 +248,33 @@ class BatchNICA(Diagnosable, Estimator):
     def _given_number(self) -> int | None:
         return None if self.n_components is None or self.n_components == "auto" else int(self.n_components)
 
-    def _solve(
-        self,
-        X: Array | DaskRows,
-        inliers: Array | ChunkedRows,
-        seen: Moments,
-        rng: np.random.RandomState,
-        given: Array | DaskRows,
-    ) -> tuple[Whitening, Spectrum, Any, Rotation]:
-        """The whitening of the inliers, its spectrum, the whitened rows of X (0 for outliers), and their rotation.
-
-        `given` is the user's array, of which X may be coordinates.
-        """
+    def _whitened(
+        self, X: Array | DaskRows, inliers: Array | ChunkedRows, seen: Moments, given: Array | DaskRows
+    ) -> tuple[Whitening, Spectrum]:
+        """The whitening of the inliers and their spectrum. `given` is the user's array, of which X may be coordinates."""
         found = whitening_or_error(
             seen, self._given_number(), tol=None, precision=given.dtype, n_features=given.shape[1]
         )
-        spectrum = count_sources(found.eigenvalues, seen.n)
+        some = representative(given)
+        if isinstance(inliers, Inliers):
+            some = some[is_inlier(representative(X), inliers.limit)]
+        spectrum = count_sources(some, found.eigenvalues, seen if X is given else None, given=self._given_number())
         if self.n_components == "auto":
             d = spectrum.n_sources
             found = found._replace(matrix=found.matrix[:d], inverse=found.inverse[:, :d])
-        found = refine(inliers, found)
+        return refine(inliers, found), spectrum
+
+    def _rotated(
+        self, X: Array | DaskRows, inliers: Array | ChunkedRows, found: Whitening, rng: np.random.RandomState
+    ) -> tuple[Any, Rotation]:
+        """The whitened rows of X (0 for outliers), and their rotation."""
         limit = inliers.limit if isinstance(inliers, Inliers) else None
         Z: Any
         if isinstance(X, DaskRows):
             Z = X.image(found.matrix, limit)
         else:
             Z = mapped_inliers(X, found.matrix, limit)  # a row of zeros has no effect on the rotation
-        return found, spectrum, Z, rotate(Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng)
+        return Z, rotate(Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng)
 
     def _warn(self, rotation: Rotation) -> None:
         """Warn about what a user must know before trusting the sources."""

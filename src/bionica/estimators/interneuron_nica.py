@@ -74,6 +74,7 @@ class InterneuronNICA(SingleLayerNICA):
         "images": {"eta0": 1e-3, "decay": 1e-6},
     }
     _plain_rates: ClassVar = (0.01, 0.001)
+    _fixed: ClassVar = ("n_components", "precondition", "n_interneurons")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SingleLayerNICA._parameter_constraints,
@@ -129,6 +130,13 @@ class InterneuronNICA(SingleLayerNICA):
         if m < d:
             raise ValueError(f"n_interneurons={m} is fewer than the {d} outputs; use n_interneurons >= {d}")
         return m
+
+    def _check_saved(self) -> None:
+        super()._check_saved()
+        if "_state" in vars(self):
+            m, d = self._state.W_yn.shape
+            if m != self._n_interneurons(d):
+                raise ValueError(f"n_interneurons={self.n_interneurons}, but the weights have {m} interneurons")
 
     def _lateral(self, given: dict[str, Array], d: int, dtype: Any, rng: np.random.RandomState) -> tuple[Array, Array]:
         """Return the initial W_yn and W_ny."""

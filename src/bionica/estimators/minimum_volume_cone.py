@@ -10,8 +10,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions
+from ..networks.unmix import finite
 from ..offline.chunked import linear_map
-from ..offline.cone.channels import spectrum
+from ..offline.cone.channels import eigenvalues, spectrum
 from ..offline.cone.readout import Readout, readout
 from ..offline.cone.stream import BLOCK, Settings, State, begin, first_block, learn, solve
 from ..offline.cone.wide_channels import WIDE
@@ -21,8 +22,10 @@ from ._cone_doubts import warn_of_new_doubts
 from ._cone_record import STATE
 from ._dask import DaskRows, blocks_of, map_rows, validated_rows
 from ._diagnosis import Diagnosable, Model
-from ._exceptions import DivergenceError
+from ._exceptions import DivergenceError, place
 from ._first_block import START_BYTES
+from ._score import Scored
+from ._source_count import MANY_OUTPUTS, warn_of_count
 
 Array = npt.NDArray[Any]
 
@@ -30,7 +33,7 @@ _BLOCK_BYTES = 2**25
 _RANK_ROWS = 20_000  # the rank is looked for in so many rows first
 
 
-class MinimumVolumeCone(InBlocks, Diagnosable):
+class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
     """Nonnegative sources that may be correlated: concentrations, abundances, spectra, images.
 
     The model is x = A s + noise with nonnegative sources that are at times near zero, each in samples in which the others vary.
@@ -41,12 +44,12 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Number of sources. None takes the rank of the data, mean included; "auto" takes the directions that exceed a floor of
-        white noise by minimum description length.
+        Number of sources. None takes the rank of the data, mean included; "auto" takes the directions that noise cannot
+        explain (`bionica.offline.source_count`). A UserWarning says before the fit if the number is in doubt.
     noise : "estimate", "poisson" or float, default="estimate"
         The noise of the mixtures. "estimate" finds the noise of each mixture from the directions left out, if there are more
-        mixtures than sources, and otherwise from the tails of the outputs. "poisson" takes X for counts. A number is the
-        standard deviation of the noise of all mixtures.
+        mixtures than sources, and otherwise from the tails of the outputs; `fit` uses both if few directions are left out.
+        "poisson" takes X for counts. A number is the standard deviation of the noise of all mixtures.
     outliers : float, default=0.0
         Share of the samples that may lie outside the cone, below 0.5. They are left out of the fit.
     normalize : {"variance", "mean", "sum"}, default="variance"
@@ -95,14 +98,18 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
     Notes
     -----
     A result that is probably wrong is reported by a ConvergenceWarning. The facets cannot be seen if the noise of an output exceeds
-    half its mean (its mean, if the noise is known; a third of it, if the noise is not known and the sources are uncorrelated), or
+    half its mean (its mean, if the noise is known; 0.3 of it, if the noise is not known and the sources are uncorrelated), or
     if samples lie at a facet only where all sources are silent. Then the outputs are those of nonnegative ICA.
 
-    A stream (`partial_fit`, `learn_one`) starts after max(2000, 200 n_components) samples. It holds the moments of the mixtures and
-    at most 4500 samples for each source (15,000, if these are more). The cone is solved again each time the number of samples has
-    grown by half, and every quarter of the horizon; `components_` does not change in between. `fit` of a Dask array is one pass of
-    such a stream, block by block, and one more solution at the end: X is never gathered. If there are as many mixtures as sources,
-    a stream may miss noise that is lower than 50 dB; `fit` on some 20,000 samples and then `partial_fit` is safer.
+    A stream (`partial_fit`, `learn_one`) starts after max(2000, 200 n_components) samples. It holds the moments of the mixtures
+    and at most 4500 samples for each source (30,000, if these are more). The cone is solved again each time the number of samples
+    has grown by half (without noise: by a tenth, if a sample lies outside), and every quarter of the horizon; `components_` does
+    not change in between. `fit` of a Dask array is one pass of such a stream, block by block, and one more solution at the end: X
+    is never gathered. If there are as many mixtures as sources, noise lower than 50 dB is uncertain: a stream that misses it may
+    end some dB below `fit`.
+
+    The best horizon is about the number of samples in which the mixtures change by 1 %: 1000 to 2000 samples, if A makes a full
+    turn in 1e6. A longer one lags behind.
 
     With more than 1000 mixtures, X is first projected on its 2 n_components + 10 leading directions, which a stream takes from
     its first samples.
@@ -155,20 +162,29 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
     ) -> None:
         set_parameters(self, locals())
 
+    def _check_saved(self) -> None:
+        k, waiting, state = self.n_features_in_, self._waiting, self._stream
+        d, q = (self._given_number() or 1, k) if state is None else (len(state.fit.components), len(state.raw.mean))
+        self._check_number_saved(d)
+        if state is not None and state.channels.subspace is None and q != k:
+            raise ValueError(f"the stream has {q} channels, and there are {k} mixtures")
+        least = self._block_length(k)
+        if not (state is None) <= len(waiting) < least or waiting.dtype != self._dtype:
+            raise ValueError(f"{len(waiting)} samples of {waiting.dtype} wait for a block of {least} of {self._dtype}")
+
     def _fit(self, X: npt.ArrayLike) -> None:
-        with self._unchanged_on_error():
-            rows = validated_rows(self, X, min_samples=2)
-            for name in ("_waiting", "_stream", "_preview", "_read", "_start_seed", "n_samples_seen_"):
-                self.__dict__.pop(name, None)
-            if isinstance(rows, DaskRows) or self.horizon is not None:
-                for block in self._tracked(rows):
-                    self._learn(block, keep=False)
-                self._end()
-            else:
-                self._prepare(rows)
-                self._waiting = rows[:0].copy()
-                self.n_samples_seen_ = len(rows)
-                self._adopt(self._begun(rows))
+        rows = validated_rows(self, X, min_samples=2)
+        for name in ("_waiting", "_stream", "_preview", "_read", "_start_seed", "n_samples_seen_"):
+            self.__dict__.pop(name, None)
+        if isinstance(rows, DaskRows) or self.horizon is not None:
+            for block in self._tracked(rows):
+                self._learn(block, keep=False)
+            self._end()
+        else:
+            self._prepare(rows)
+            self._waiting = rows[:0].copy()
+            self.n_samples_seen_ = len(rows)
+            self._adopt(self._begun(rows))
 
     def _tracked(self, rows: Array | DaskRows) -> Any:
         if not self.verbose or not isinstance(rows, DaskRows):
@@ -240,7 +256,7 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
         if self.noise == "poisson" and X.min() < 0:
             i, j = np.argwhere(X < 0)[0]
             raise ValueError(
-                f"noise='poisson' takes X for counts, but X[{i}, {j}] is {X[i, j]:.3g}: pass counts without subtracting a "
+                f"noise='poisson' takes X for counts, but {place(self, i, j)} is {X[i, j]:.3g}: pass counts without subtracting a "
                 "background, or use noise='estimate'"
             )
         d = self._count(X)
@@ -251,10 +267,10 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
         given, k = self._given_number(), X.shape[1]
         number_of_sources(given, k)
         rows = X if given is None else X[:: -(-len(X) // (_RANK_ROWS if k <= WIDE else max(500, 2 * given)))]
-        found = spectrum(rows)
-        if given is not None and len(found.eigenvalues) < given:
-            found = spectrum(X)
-        rank = len(found.eigenvalues)
+        values = eigenvalues(rows)
+        if given is not None and len(values) < given:
+            values = eigenvalues(X)
+        rank = len(values)
         if not rank:
             raise ValueError(f"All {len(X)} sample(s) of X are zero (rank 0): pass mixtures that are not zero.")
         if given is not None and given > rank:
@@ -262,7 +278,13 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
                 f"n_components={given} exceeds the rank of the data: {len(X)} samples of {k} features span {rank} direction(s) "
                 f"only. Use n_components=None (keeps {rank}), a number up to {rank}, or more samples."
             )
-        return given or (rank if self.n_components is None else max(1, int(found.n_sources)))
+        if given is not None:
+            return given
+        if self.n_components is None and rank < MANY_OUTPUTS:
+            return rank
+        found = spectrum(X, values)
+        warn_of_count("MinimumVolumeCone", self.n_components, found, min(X.shape))
+        return rank if self.n_components is None else max(1, found.n_sources)
 
     def _solved(self) -> State:
         """The last solution, or the one that would be found if the stream ended before its first."""
@@ -288,16 +310,17 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
     @property
     def components_(self) -> Array:
         """W, (n_components, n_features)."""
-        return self._readout().components.astype(self._dtype)
+        with np.errstate(over="ignore"):
+            return finite(self._readout().components.astype(self._dtype))
 
     @property
     def mixing_(self) -> Array:
         """The estimated A, (n_features, n_components)."""
-        return self._readout().mixing.astype(self._dtype)
+        with np.errstate(over="ignore"):
+            return finite(self._readout().mixing.astype(self._dtype))
 
     @property
-    def n_components_(self) -> int:
-        """Number of sources."""
+    def _n_features_out(self) -> int:
         return len(self._readout().components)
 
     @property
@@ -337,8 +360,10 @@ class MinimumVolumeCone(InBlocks, Diagnosable):
         cone, scale = state.fit.cone, state.channels.scale
         explained = cone.expected_rho / np.maximum(cone.rho, cone.expected_rho)
         negativity = state.negativity * float(explained.min()) if cone.noise.any() else 0.0
-        outside = (scale * float(state.fit.coordinates.channel_noise.max())) ** 2
-        return Model(False, self.normalize == "variance", negativity, outside)
+        noise = scale * state.fit.coordinates.channel_noise
+        if state.channels.subspace is not None:  # the noise of the directions of the subspace is not that of mixtures
+            noise = np.full(self.n_features_in_, noise.max())
+        return Model(False, self.normalize == "variance", negativity, noise if noise.any() else None)
 
     def _transform(self, X: npt.ArrayLike) -> Any:
         W = self._readout().components

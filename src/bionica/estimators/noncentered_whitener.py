@@ -14,7 +14,8 @@ from ..offline.outliers import without_outliers
 from ..offline.whitening import Moments, Whitening, merge_moments, refine, whitening
 from ._base import Estimator
 from ._dask import map_back, map_rows, moments_of, validated_rows
-from ._persistence import Record
+from ._input import unchanged_on_error
+from ._schema import Record
 
 Array = npt.NDArray[Any]
 
@@ -84,6 +85,8 @@ class NoncenteredWhitener(Estimator):
         Variance along each direction kept, before whitening.
     rank_ : int
         Number of directions in which the data vary.
+    n_components_ : int
+        Number of outputs.
     n_samples_seen_ : int
         Number of samples that mean and covariance were computed from: all samples seen, without the outliers of a robust `fit`.
     n_features_in_ : int
@@ -127,6 +130,12 @@ class NoncenteredWhitener(Estimator):
         "_precision": np.dtype,
     }
 
+    def _check_saved(self) -> None:
+        if self._whitening is not None:
+            super()._check_saved()
+            if not len(self._whitening.matrix) <= self._whitening.rank == len(self._whitening.eigenvalues):
+                raise ValueError(f"rank {self._whitening.rank} is not the number of eigenvalues")
+
     _moments: Moments
     _whitening: Whitening | None
     _precision: np.dtype[Any]
@@ -161,8 +170,9 @@ class NoncenteredWhitener(Estimator):
         self
         """
         first = not hasattr(self, "_moments")
-        rows = validated_rows(self, X, reset=first)
-        seen = moments_of(rows)
+        with unchanged_on_error(self):
+            rows = validated_rows(self, X, reset=first)
+            seen = moments_of(rows)
         # The rounding of float32 chunks stays in the moments: the coarsest type counts.
         self._precision = rows.dtype if first else min(self._precision, rows.dtype, key=lambda t: t.itemsize)
         self._moments = seen if first else merge_moments(self._moments, seen)

@@ -62,6 +62,7 @@ class NonnegativePCA(OnlineNICA):
     """
 
     _own_guards: ClassVar = ("silent", "rate")
+    _fixed: ClassVar = ("n_components", "whiten")
     _published: ClassVar = {
         "always": {"guards": ("silent",), "whiten": "offline"},
         "d3": {"eta0": 1e-2, "decay": 1e-5},
@@ -150,7 +151,7 @@ class NonnegativePCA(OnlineNICA):
 
     def _offline_whitening(self, X: Array | DaskRows, d: int) -> Array:
         if isinstance(X, np.ndarray):
-            check_finite(X, 0, type(self).__name__)
+            check_finite(X, 0, self)
         if isinstance(X, np.ndarray) and wider_than_long(X):
             limit = find_limit(X, X.std(axis=0, dtype=np.float64), d)
             found = whiten_rows(X if limit is None else X[is_inlier(X, limit)], d)
@@ -175,6 +176,18 @@ class NonnegativePCA(OnlineNICA):
                 stacklevel=5,
             )
         return F
+
+    def _check_saved(self) -> None:
+        super()._check_saved()
+        layer = self._state.layer
+        absent = isinstance(layer, whitening_layer.Absent)
+        fixed = isinstance(layer, whitening_layer.Fixed)
+        if absent != (self.whiten is False) or (fixed and self.whiten != "offline"):
+            raise ValueError(
+                f"whiten={self.whiten!r} does not belong to a layer that is {type(layer).__name__.lower()}"
+            )
+        if absent and layer.width[0] != self.n_features_in_:
+            raise ValueError(f"the width is {layer.width[0]}, and there are {self.n_features_in_} mixtures")
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         return nonnegative_pca.Params(*self._common_params(dtype))

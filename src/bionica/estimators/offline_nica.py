@@ -8,23 +8,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from .._compat.sklearn import Interval, StrOptions
+from ..engines.diverged import Diverged
+from ..networks.unmix import pseudoinverse, solve_lateral
 from ..offline.descent_ascent import Offline, Settling, offline_interneuron, offline_two_compartment, settle
 from ..offline.outliers import without_outliers
 from ..offline.whitening import moments
 from ._base import Estimator, number_of_sources, set_parameters
 from ._dask import is_dask
 from ._diagnosis import Diagnosable
-from ._exceptions import DivergenceError, check_finite
+from ._exceptions import DivergenceError
 from ._initial_weights import orthonormal_rows
-from ._persistence import Record
+from ._input import validated
+from ._schema import Record
+from ._score import Scored
+from ._streaming import MOST_STEPS
 
 Array = NDArray[Any]
 
 
-class OfflineNICA(Diagnosable, Estimator):
+class OfflineNICA(Scored, Diagnosable, Estimator):
     """The paper's two networks in the offline setting: gradient descent-ascent on L_1 or L_2 with all the data (section 4).
 
     For studying the objectives and the limits of the online networks. `BatchNICA` finds the sources faster and more accurately.
@@ -63,6 +67,8 @@ class OfflineNICA(Diagnosable, Estimator):
         The unmixing matrix, and its pseudoinverse.
     objective_curve_ : ndarray of shape (n_iterations,)
         L_1 or L_2 at each iteration. It need not fall monotonically: see `bionica.offline.descent_ascent`.
+    n_components_ : int
+        Number of sources.
     n_iter_ : int
         Iterations made.
     n_outliers_ : int
@@ -92,12 +98,14 @@ class OfflineNICA(Diagnosable, Estimator):
         "dynamics": [StrOptions({"exact", "gradient"})],
         "gamma": [Interval(Real, 0, None, closed="neither"), None],
         "settle_tol": [Interval(Real, 0, 1, closed="neither")],
-        "settle_steps": [Interval(Integral, 1, None, closed="left")],
+        "settle_steps": [Interval(Integral, 1, MOST_STEPS, closed="both")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "robust": ["boolean"],
         "random_state": ["random_state"],
     }
+
+    _fixed: ClassVar = ("n_components", "network")
 
     def __init__(
         self,
@@ -131,9 +139,10 @@ class OfflineNICA(Diagnosable, Estimator):
         eigenvalues, vectors = np.linalg.eigh(seen.covariance)
         # Weights outside the leading directions would never be unlearned if X does not span them.
         W = orthonormal_rows(check_random_state(self.random_state), d, d, np.float64) @ vectors[:, ::-1][:, :d].T
-        found = self._run(data, W, float(eigenvalues[-1]))
-        if found.n_settled < len(data):
-            raise self._divergence(f"output at sample {found.n_settled}", found.n_settled, data)
+        try:
+            found = self._run(data, W, float(eigenvalues[-1]))
+        except Diverged as error:
+            raise self._divergence(f"output at sample {error.sample}", error.sample, data) from None
         if not np.isfinite(found.gradient):
             raise self._divergence("weights", 0, data)
         if not found.converged:
@@ -143,13 +152,14 @@ class OfflineNICA(Diagnosable, Estimator):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+        W, M = found.weights.values()
+        components = solve_lateral(M if "W_zz" in found.weights else M.T @ M, W)
+        self.mixing_ = pseudoinverse(components)
+        self.components_ = components
         self.weights_ = found.weights
         self.objective_curve_ = found.objective
         self.n_iter_ = len(found.objective)
         self.n_outliers_ = n_samples - len(data)
-        W, M = found.weights.values()
-        self.components_ = np.linalg.solve(M if "W_zz" in found.weights else M.T @ M, W)
-        self.mixing_ = np.linalg.pinv(self.components_)
 
     def _run(self, X: Array, W: Array, largest_eigenvalue: float) -> Offline:
         settling = Settling(self.dynamics == "exact", self.gamma, self.settle_tol, self.settle_steps)
@@ -160,6 +170,11 @@ class OfflineNICA(Diagnosable, Estimator):
                 raise ValueError(f"eta={eta} is not below 1, where the weights overshoot: lower eta")
             return offline_interneuron(X, W, np.eye(len(W)), eta=eta, **common)
         eta = 0.25 / (largest_eigenvalue if largest_eigenvalue > 0 else 1.0) if self.eta is None else self.eta
+        if not eta < np.inf:
+            raise ValueError(
+                f"the largest eigenvalue of cov(X), {largest_eigenvalue:.2g}, has no inverse: rescale the mixtures, which are "
+                "too small"
+            )
         tau = 2.5 * eta if self.tau is None else self.tau
         if eta >= tau or eta * largest_eigenvalue >= 1:
             raise ValueError(
@@ -171,9 +186,10 @@ class OfflineNICA(Diagnosable, Estimator):
     def _transform(self, X: ArrayLike) -> Any:
         data = self._validated(X, reset=False)
         Y = np.empty((len(data), len(self.components_)))
-        n_settled = settle(self.weights_, data, Y)
-        if n_settled < len(data):
-            raise self._divergence(f"output at sample {n_settled}", n_settled, data)
+        try:
+            settle(self.weights_, data, Y)
+        except Diverged as error:
+            raise self._divergence(f"output at sample {error.sample}", error.sample, data) from None
         return Y
 
     def _divergence(self, what: str, sample: int, X: Array) -> DivergenceError:
@@ -186,7 +202,7 @@ class OfflineNICA(Diagnosable, Estimator):
 
     @property
     def _saved(self) -> dict[str, Any]:
-        """What a model file holds; see `Saved`."""
+        """What a model file holds; see `_schema`."""
         names = ("W_xy", "W_yn") if self.network == "interneuron" else ("W_xz", "W_zz")
         weights = Record(dict, dict(zip(names, ("dk", "dd"), strict=True)))
         return {
@@ -204,6 +220,4 @@ class OfflineNICA(Diagnosable, Estimator):
                 "X is a Dask array, and OfflineNICA needs all of it in memory: pass X.compute(), or use BatchNICA or an online "
                 "network, which read it block by block"
             )
-        data = np.array(validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False), order="C")
-        check_finite(data, 0, type(self).__name__)
-        return data
+        return np.array(validated(self, X, reset=reset, dtype=np.float64), order="C")

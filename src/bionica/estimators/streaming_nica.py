@@ -10,6 +10,7 @@ from ..networks import orthant_rotation, projected_rotation
 from ..networks import state as states
 from ..networks.guards import Guards
 from ..networks.rotation_state import CHANGED, averaged
+from ..networks.rule import rule_of
 from ..networks.settling.pivoting import Exact
 from ._base import set_parameters
 from ._exceptions import DivergenceError
@@ -59,6 +60,8 @@ class StreamingNICA(FirstBlock):
         "restart": how often it started again after an abrupt change.
     spectrum_ : Spectrum
         With n_components="auto": the evidence for the number of sources.
+    n_components_ : int
+        Number of sources.
     n_samples_seen_ : int
         Samples learned from.
     n_features_in_ : int
@@ -140,6 +143,14 @@ class StreamingNICA(FirstBlock):
 
     def _guard_flags(self) -> Guards:
         return Guards(False, False, False, False)
+
+    def _check_saved(self) -> None:
+        super()._check_saved()
+        if "_state" not in vars(self):
+            return
+        d, k = self._state.fired.size, self.n_features_in_
+        if isinstance(self._state, orthant_rotation.State) != (d == k):
+            raise ValueError(f"{d} outputs of {k} mixtures do not belong to the rule {rule_of(self._state).name!r}")
 
     def _readout(self, state: Any) -> Any:
         return state._replace(rot=averaged(state.rot))

@@ -13,7 +13,16 @@ from .readers import (
     import_optional,
     open_reader,
 )
-from .writers import OutputError, PipeWriter, check_file, check_output, open_writer, output_files
+from .writers import (
+    OutputError,
+    PipeWriter,
+    Target,
+    check_folder,
+    check_format,
+    check_targets,
+    open_writer,
+    output_files,
+)
 
 __all__ = [
     "Columns",
@@ -25,9 +34,11 @@ __all__ = [
     "PipeWriter",
     "RawPipe",
     "Reader",
+    "Target",
     "TextReader",
-    "check_file",
-    "check_output",
+    "check_folder",
+    "check_format",
+    "check_targets",
     "import_optional",
     "is_disk_full",
     "open_reader",

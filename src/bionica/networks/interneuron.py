@@ -41,6 +41,7 @@ from .rule import Rule, bookkeeping, register, shapes
 from .settling.exact import REFRESH, inverse, invert
 from .settling.lateral import follow_interneurons, settle_interneurons
 from .settling.pivoting import scratch
+from .unmix import solve_lateral
 
 
 class State(NamedTuple):
@@ -174,7 +175,7 @@ def inspect(state, work, params):
 
 def unmixing(state: State) -> np.ndarray:
     """(W_ny W_yn)^-1 W_xy."""
-    return np.linalg.solve(state.W_ny @ state.W_yn, state.W_xy)
+    return solve_lateral(state.W_ny @ state.W_yn, state.W_xy)
 
 
 RULE = register(

@@ -45,6 +45,7 @@ from .settling.exact import REFRESH, follow_scaled, inverse, invert
 from .settling.lateral import settle_interneurons
 from .settling.pivoting import scratch
 from .turn import find_turn, turn
+from .unmix import solve_lateral
 
 
 class State(NamedTuple):
@@ -201,7 +202,7 @@ def inspect(state, work, params):
 
 def unmixing(state: State) -> np.ndarray:
     """(W_yn'W_yn)^-1 W_xy F."""
-    return np.asarray(np.linalg.solve(state.M, state.W_xy) @ state.inp.F)
+    return np.asarray(solve_lateral(state.M, state.W_xy) @ state.inp.F)
 
 
 RULE = register(

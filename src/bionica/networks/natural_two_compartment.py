@@ -41,6 +41,7 @@ from .settling.exact import follow_scaled, inverse, refresh_inverse
 from .settling.lateral import settle_lateral
 from .settling.pivoting import scratch
 from .turn import find_turn, turn
+from .unmix import solve_lateral
 
 
 class State(NamedTuple):
@@ -159,7 +160,7 @@ def inspect(state, work, params):
 
 def unmixing(state: State) -> np.ndarray:
     """W_zz^-1 W_xz F."""
-    return np.asarray(np.linalg.solve(state.W_zz, state.W_xz) @ state.inp.F)
+    return np.asarray(solve_lateral(state.W_zz, state.W_xz) @ state.inp.F)
 
 
 RULE = register(

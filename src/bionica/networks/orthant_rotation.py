@@ -457,7 +457,7 @@ ROTATION = {
 
 RULE = register(
     Rule(
-        "orthant_rotation", State, Params, ROTATION | {"rot.x_last": "d"},
+        "orthant_rotation", State, Params, ROTATION,
         workspace, settle, learn, unmixing, repair,
         parts={"rot": Rotation},
     )

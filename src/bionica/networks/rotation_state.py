@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .generic import cold
+from .unmix import finite
 
 #: The first scale counts as d + PRIOR_SAMPLES samples, and is removed like age^-(1 + PRIOR_POWER) until START d samples.
 PRIOR_SAMPLES, PRIOR_POWER, START = 6.0, 3.0, 100.0
@@ -270,12 +271,13 @@ def pseudo_samples(rot, work, w):
 
 def average_of(rot: Rotation) -> np.ndarray:
     """D."""
-    return np.asarray(rot.clock[ALPHA] * rot.D + rot.clock[DELTA] * np.eye(len(rot.D)))
+    with np.errstate(all="ignore"):
+        return finite(rot.clock[ALPHA] * rot.D + rot.clock[DELTA] * np.eye(len(rot.D)))
 
 
 def averaged(rot: Rotation) -> Rotation:
     """Return the rotation that reads out with polar(D) V; shares memory with `rot`."""
     U, _, W = np.linalg.svd(average_of(rot))
     clock = rot.clock.copy()
-    clock[[ALPHA, DELTA, AGE]] = 1.0, 0.0, np.inf  # no longer the first samples
+    clock[ALPHA], clock[DELTA], clock[AGE] = 1.0, 0.0, np.inf  # no longer the first samples
     return rot._replace(V=U @ W @ rot.V, D=np.eye(len(U)), clock=clock)

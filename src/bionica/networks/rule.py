@@ -135,6 +135,10 @@ def register(rule: Rule) -> Rule:
     if fields != {*rule.shapes} - {*BOOKKEEPING}:
         different = sorted(fields ^ ({*rule.shapes} - {*BOOKKEEPING}))
         raise ValueError(f"rule {rule.name!r}: shapes and the fields of State differ in {different}")
+    if not any("k" in spec.partition(":")[0] for spec in rule.shapes.values()):
+        raise ValueError(
+            f"rule {rule.name!r}: no shape has the letter k, the number of mixtures, which model files check"
+        )
     if missing := {*BOOKKEEPING} - {*rule.State._fields}:
         raise ValueError(f"rule {rule.name!r}: State lacks {sorted(missing)}, which `bookkeeping` returns")
     named = [rule.input_weights, rule.input_mean] if rule.input_weights else []

@@ -7,6 +7,10 @@ import numpy as np
 
 from .rule import BOOKKEEPING, Rule, rule_of
 
+#: Counters stay where float64 counts exactly and one more never overflows; -1 means never. The seeds are those of `guards.uniform`.
+_MOST = 2**52
+_COUNTERS = {"t": (0, _MOST), "repairs": (0, _MOST), "rng": (1, 2147483562)}
+
 
 def to_arrays(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
     """Name every array of a state; those of a part as 'part.name'."""
@@ -19,16 +23,15 @@ def to_arrays(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
     return arrays
 
 
-def from_arrays(rule: Rule, arrays: Mapping[str, np.ndarray], k: int) -> Any:
-    """Build a state of this rule for k mixtures from copies of `arrays`.
+def check_shapes(rule: Rule, arrays: Mapping[str, Any], k: int) -> None:
+    """Raise ValueError if the shapes and dtypes of `arrays` are not those of a state of this rule for k mixtures.
 
-    Raises
-    ------
-    ValueError
-        If an array is missing, or its shape, dtype or byte order is not what the rule declares, or it holds NaN or infinity.
+    `arrays` needs to have shapes and dtypes only: a file declares them before it is read.
     """
     sizes, dtype = {"k": k}, None
     shapes = {**rule.shapes, **BOOKKEEPING}
+    if unknown := sorted(set(arrays) - set(shapes)):
+        raise ValueError(f"{unknown[0][:80]!r} is no array of the rule {rule.name!r}")
     for name, spec in shapes.items():
         if name not in arrays:
             raise ValueError(f"{name} is missing")
@@ -45,10 +48,28 @@ def from_arrays(rule: Rule, arrays: Mapping[str, np.ndarray], k: int) -> Any:
             raise ValueError(
                 f"{name}: {expected} of shape {spec} with {sizes} was expected, found {array.dtype} {array.shape}"
             )
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError(f"{name} holds NaN or infinity")
     if dtype not in (np.float32, np.float64):
         raise ValueError(f"weights must be float32 or float64, not {dtype}")
+    if not min(sizes.values()) > 0:
+        raise ValueError(f"a network has at least one of everything, not {sizes}")
+
+
+def from_arrays(rule: Rule, arrays: Mapping[str, np.ndarray], k: int) -> Any:
+    """Build a state of this rule for k mixtures from copies of `arrays`.
+
+    Raises
+    ------
+    ValueError
+        If an array is missing, or its shape, dtype or byte order is not what the rule declares, or it holds NaN, infinity or a
+        counter out of range.
+    """
+    check_shapes(rule, arrays, k)
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"{name} holds NaN or infinity")
+        low, high = _COUNTERS.get(name, (-1, _MOST))
+        if array.dtype.kind == "i" and not (low <= array.min() and array.max() <= high):
+            raise ValueError(f"{name} holds {array.min()} to {array.max()}, not {low} to {high}")
     return _build(rule.State, rule, arrays, "")
 
 
@@ -68,6 +89,28 @@ def leaves(value: Any) -> list[np.ndarray]:
 def copy(state: Any) -> Any:
     """Return a state that shares no memory with this one."""
     return type(state)(*(value.copy() if isinstance(value, np.ndarray) else copy(value) for value in state))
+
+
+def in_one_buffer(state: Any) -> tuple[Any, np.ndarray, list[np.ndarray]]:
+    """Return a copy of a state whose arrays lie in one buffer, the buffer, and all its floats: one view for each precision."""
+    arrays = sorted(leaves(state), key=lambda a: a.dtype.char)
+    sizes = [-(-a.nbytes // 64) * 64 for a in arrays]
+    buffer = np.zeros(sum(sizes), np.uint8)
+    offsets = np.cumsum([0, *sizes])
+    places = {id(a): slice(offsets[i], offsets[i] + a.nbytes) for i, a in enumerate(arrays)}
+
+    def placed(value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return type(value)(*map(placed, value))
+        copied = buffer[places[id(value)]].view(value.dtype).reshape(value.shape)
+        copied[...] = value
+        return copied
+
+    floats = []
+    for dtype in {a.dtype for a in arrays if a.dtype.kind == "f"}:
+        own = [i for i, a in enumerate(arrays) if a.dtype == dtype]
+        floats.append(buffer[offsets[own[0]] : offsets[own[-1] + 1]].view(dtype))
+    return placed(state), buffer, floats
 
 
 def writable(state: Any) -> Any:

@@ -30,6 +30,7 @@ from .rule import Rule, bookkeeping, register, shapes
 from .settling.exact import inverse, refresh_inverse
 from .settling.lateral import follow_lateral, settle_lateral
 from .settling.pivoting import scratch
+from .unmix import solve_lateral
 
 
 class State(NamedTuple):
@@ -143,7 +144,7 @@ def inspect(state, work, params):
 
 def unmixing(state: State) -> np.ndarray:
     """W_zz^-1 W_xz."""
-    return np.linalg.solve(state.W_zz, state.W_xz)
+    return solve_lateral(state.W_zz, state.W_xz)
 
 
 RULE = register(

@@ -23,6 +23,7 @@ from .rule import Rule, bookkeeping, register, shapes
 from .settling.exact import inverse, refresh_inverse
 from .settling.lateral import follow_lateral, settle_lateral
 from .settling.pivoting import scratch
+from .unmix import solve_lateral
 from .whitening_layer import learn_whitening, refresh_whitening, whiten
 
 
@@ -113,7 +114,7 @@ def inspect(state, work, params):
 
 def unmixing(state: State) -> np.ndarray:
     """W_yy^-1 W_hy F, with the whitening layer's F."""
-    return np.asarray(np.linalg.solve(state.W_yy, state.W_hy) @ whitening_layer.whitening(state.layer))
+    return np.asarray(solve_lateral(state.W_yy, state.W_hy) @ whitening_layer.whitening(state.layer))
 
 
 RULE = register(

@@ -24,6 +24,7 @@ from .rule import shapes
 from .settling.exact import REFRESH, accepted, invert
 from .settling.gradient import ProjectedGradient, iterate_interneurons
 from .settling.pivoting import Exact, linear, overflow, scratch
+from .unmix import solve_lateral
 
 
 class Learned(NamedTuple):
@@ -152,7 +153,7 @@ def _refresh_nothing(layer, work, seen):
 def whitening(layer: Any) -> np.ndarray:
     """The matrix that the layer applies."""
     if isinstance(layer, Learned):
-        return np.linalg.solve(layer.W_hg.T @ layer.W_hg, layer.W_xh)
+        return solve_lateral(layer.W_hg.T @ layer.W_hg, layer.W_xh)
     if isinstance(layer, Fixed):
         return layer.F
     return np.eye(int(layer.width[0]))

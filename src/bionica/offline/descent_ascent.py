@@ -27,7 +27,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engines.loop import Diverged, run
+from ..engines.diverged import Diverged
+from ..engines.loop import largest_output, run
 from ..networks import guards, interneuron, two_compartment
 from ..networks.settling import pivoting
 from .chunked import row_blocks
@@ -41,15 +42,13 @@ class Offline(NamedTuple):
     """The result of an offline run.
 
     `weights` by the paper's names; `objective` L_1 or L_2 at each iteration; `gradient` the largest entry of the last step over
-    eta, relative to the weights, not finite after an overflow; `converged` whether it fell below the tolerance; `n_settled` the
-    number of samples before the first whose output overflowed in the last iteration (all of them, if none did).
+    eta, relative to the weights, not finite after an overflow; `converged` whether it fell below the tolerance.
     """
 
     weights: Weights
     objective: Array
     gradient: float
     converged: bool
-    n_settled: int
 
 
 class Settling(NamedTuple):
@@ -118,18 +117,14 @@ def _iterate(
     max_iter: int,
     settling: Settling | None,
 ) -> Offline:
-    """Settle all samples and step, until the gradient is below `tol` or something overflows."""
+    """Settle all samples and step, until the gradient is below `tol` or a weight overflows; Diverged if an output does."""
     weights = {name: np.array(W, dtype=np.float64, order="C") for name, W in start.items()}
     W_in = next(iter(weights.values()))
     Y = np.zeros((len(X), len(W_in)))
     objective: list[float] = []
     gradient = np.inf
-    n_settled = len(X)
     while gradient > tol and len(objective) < max_iter:
-        n_settled = settle(weights, X, Y, settling)
-        if n_settled < len(X):
-            gradient = np.inf
-            break
+        settle(weights, X, Y, settling)
         W_in[~(Y > 0).any(axis=0)] *= -1  # outputs that fire for no sample, as online (appendix C)
         with np.errstate(over="ignore", invalid="ignore"):
             value, changes = step(weights, Y)
@@ -139,13 +134,13 @@ def _iterate(
         objective.append(value)
         if not np.isfinite(gradient):
             break
-    return Offline(weights, np.array(objective), gradient, gradient <= tol, n_settled)
+    return Offline(weights, np.array(objective), gradient, gradient <= tol)
 
 
-def settle(weights: Weights, X: Array, Y: Array, settling: Settling | None = None) -> int:
+def settle(weights: Weights, X: Array, Y: Array, settling: Settling | None = None) -> None:
     """Write the outputs of the samples X to Y, with frozen weights; the gradient dynamics start from Y.
 
-    Return the number of samples before the first whose output overflows; ``len(X)`` if none does.
+    Diverged if an output overflows; it has the first such sample.
     """
     W, M = weights.values()
     if settling is None or settling.exact:
@@ -157,19 +152,16 @@ def settle(weights: Weights, X: Array, Y: Array, settling: Settling | None = Non
             state, params = interneuron.init(W, M, np.ascontiguousarray(M.T), seed), interneuron.Params(*common)
         else:
             state, params = two_compartment.init(W, M, seed), two_compartment.Params(*common, 1.0)
-        try:
+        with np.errstate(over="ignore", invalid="ignore"):
             run(state, params, X, np.empty((0, 1)), Y)
-        except Diverged as error:
-            return error.sample
-        return len(X)
+        return
     gradient_dynamics = _settle_interneurons if "W_xy" in weights else _settle_lateral
     for rows in row_blocks(len(X), X.shape[1]):
         with np.errstate(over="ignore", invalid="ignore"):
             Y[rows] = gradient_dynamics(X[rows] @ W.T, M, Y[rows], settling)
-        finite = np.isfinite(Y[rows]).all(axis=1)
-        if not finite.all():
-            return int(rows.start + np.argmin(finite))
-    return len(X)
+        within = (Y[rows] <= largest_output(Y.dtype)).all(axis=1)  # False for NaN
+        if not within.all():
+            raise Diverged(int(rows.start + np.argmin(within)))
 
 
 def _settle_interneurons(c: Array, W_yn: Array, y: Array, settling: Settling) -> Array:

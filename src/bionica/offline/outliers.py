@@ -56,6 +56,7 @@ _SAMPLES_PER_DIRECTION = 50  # with fewer, the samples are equally far from thei
 _OUTSIDE = 1e-9  # of the variance: less energy outside of F is rounding
 _WIDEST = 128  # features; more are projected on so many random directions first
 _SHIFT, _BINS = 16, 1 << 15  # a float32 without 16 of its 23 bits of mantissa: 128 bins for each factor of two
+_LARGEST_VARIANCE = 1e30  # squared distances are kept as float32
 _EDGES = (np.arange(_BINS - 127, dtype=np.int32) << _SHIFT).view(np.float32).astype(np.float64)  # lower, finite ones
 
 
@@ -76,13 +77,19 @@ class Limit(NamedTuple):
 class Outside(NamedTuple):
     """How e is measured: e^2 = |x - mean|^2 - sum(variances (F (x - <x>))^2) + floor, in coordinates `basis` x if given.
 
-    `floor` is so large that rounding errors make no outliers.
+    `floor` is so large that rounding errors make no outliers. e^2 is measured in units of a power of four near it: a float32
+    holds it for mixtures of any unit, and no digit changes.
     """
 
     basis: Array | None
     mean: Array
     variances: Array
     floor: float
+
+    @property
+    def unit(self) -> float:
+        """The unit of e^2."""
+        return float(4.0 ** np.round(np.log2(max(self.floor, 1e-300)) / 2))
 
 
 class Inliers(ChunkedRows):
@@ -130,7 +137,7 @@ def squared_distances(X: Array, limit: Limit) -> Array:
                 x = X[rows].astype(np.float64) if outside.basis is None else X[rows] @ outside.basis.T
                 x -= outside.mean
                 energy = np.einsum("ij,ij->i", x, x) - z**2 @ outside.variances
-                found[1, rows] = np.maximum(energy, 0) + outside.floor
+                found[1, rows] = (np.maximum(energy, 0) + outside.floor) / outside.unit
             if W is not None:
                 found[-1, rows] = 1 + np.sum(np.minimum(X[rows] @ W.T, 0) ** 2, axis=1)
     return found
@@ -171,9 +178,10 @@ def without_outliers(
     """The rows of X that are no outliers, and their moments; X and `seen`, its moments, if all are.
 
     The distance s is measured along the `n_components` leading directions (by default all of them), fewer if there are fewer
-    than 50 samples for each. Below 200 samples nothing is done, nor if fewer directions than `n_components` would remain.
+    than 50 samples for each. Below 200 samples nothing is done, nor if fewer directions than `n_components` would remain, nor if
+    squared distances leave the range of float32.
     """
-    if not np.all(np.isfinite(seen.scatter)):
+    if not np.all(np.isfinite(seen.scatter)) or np.trace(seen.covariance) > _LARGEST_VARIANCE:
         return X, seen
     limit = find_limit(X, np.sqrt(np.diag(seen.covariance)), n_components)
     if limit is None:

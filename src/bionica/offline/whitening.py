@@ -22,8 +22,6 @@ from .chunked import ChunkedRows, fold, row_blocks
 
 Array = npt.NDArray[Any]
 
-_CLIFF = 1e4  # a drop by a factor of 100 in amplitude, far above all others, does not come from the mixing
-
 
 class Moments(NamedTuple):
     """Count, mean and scatter (the sum of centred outer products) of the rows seen so far."""
@@ -51,19 +49,6 @@ class Whitening(NamedTuple):
     eigenvalues: Array
     rank: int
     condition: float
-
-
-class Spectrum(NamedTuple):
-    """The result of `count_sources`.
-
-    `eigenvalues` as given; `criterion[q]` is the description length of "q sources above white noise" (lower is better);
-    `n_sources` is the decision; `noise_floor` is the mean of the eigenvalues counted as noise, or 0.0 if no floor is visible.
-    """
-
-    eigenvalues: Array
-    criterion: Array
-    n_sources: int
-    noise_floor: float
 
 
 def merge_moments(a: Moments, b: Moments) -> Moments:
@@ -174,27 +159,3 @@ def positive_signs(U: Array) -> Array:
     size = np.abs(U)
     first = np.argmax(size >= (1 - 1e-6) * size.max(axis=0), axis=0)
     return np.where(U[first, np.arange(U.shape[1])] < 0, -1.0, 1.0)
-
-
-def count_sources(eigenvalues: Array, n_samples: int) -> Spectrum:
-    """How many of the nonzero eigenvalues of a covariance, largest first, exceed a floor of white noise.
-
-    By minimum description length (Wax and Kailath 1985): MDL(q) = n (r - q) log(arithmetic / geometric mean of the r - q
-    smallest) + q (2r - q) log(n) / 2. A single eigenvalue always looks like a floor, so the smallest count as noise only if at
-    least two of them agree. Otherwise (mixtures without noise), and if all of them agree (an orthogonal mixing matrix), every
-    nonzero direction counts as a source.
-    """
-    r = len(eigenvalues)
-    q = np.arange(r)
-    tail = r - q
-    log_mean = np.log(np.cumsum(eigenvalues[::-1])[::-1] / tail)
-    mean_log = np.cumsum(np.log(eigenvalues[::-1]))[::-1] / tail
-    criterion = n_samples * tail * (log_mean - mean_log) + 0.5 * q * (2 * r - q) * np.log(n_samples)
-    best = int(np.argmin(criterion)) if r else 0
-    drop = np.sort(eigenvalues[:-2] / eigenvalues[1:-1])[::-1] if r > 2 else np.empty(0)
-    if drop.size and drop[0] >= _CLIFF and (drop.size == 1 or drop[0] >= 100 * drop[1]):
-        # Below a cliff is the rounding error of the data, which need not be white.
-        best = int(np.argmax(eigenvalues[:-2] / eigenvalues[1:-1])) + 1
-    if 1 <= best <= r - 2:
-        return Spectrum(eigenvalues, criterion, best, float(eigenvalues[best:].mean()))
-    return Spectrum(eigenvalues, criterion, r, 0.0)

@@ -13,6 +13,7 @@ from .html import Drawing, Gallery, PageTable, Picture, Section, Verdict, page
 
 Array = NDArray[Any]
 
+_TITLE = "What bionica separate found"
 _MOST_SOURCES = 12  # in the drawings
 _WIDTH, _LEFT = 760, 60
 
@@ -50,7 +51,16 @@ def write_page(
         text = "How strongly each source, of variance 1, enters each mixture; orange is negative."
         more = f" The first 40 of {len(mixing)}." if len(mixing) > 40 else ""
         sections.append(Section("Mixing matrix", [text + more, _matrix(mixing, names)]))
-    write_atomically(path, page("What bionica separate found", "", sections).encode())
+    write_atomically(path, page(_TITLE, "", sections).encode())
+
+
+def is_report_of(path: Path, model: Path | None) -> bool:
+    """Whether a file is a page of `write_page` about a run that saved its network under this name."""
+    try:
+        content = path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return False
+    return f"<title>{_TITLE}</title>" in content and f">{escape(str(model))}<" in content
 
 
 def _verdict(summary: dict[str, Any]) -> Verdict:
@@ -93,7 +103,9 @@ def _points(places: Iterable[tuple[float, float]]) -> str:
 
 def _spectrum(inner: Array, outer: Array) -> Drawing:
     """Variances of the mixtures on a scale of powers of ten, those of the sources' directions in blue."""
-    values = np.maximum(np.concatenate([inner, outer])[:60], 1e-300)
+    values = np.clip(
+        np.nan_to_num(np.concatenate([inner, outer])[:60]), 1e-300, 1e308
+    )  # squares of large mixtures overflow
     logs = np.maximum(np.log10(values), np.log10(values.max()) - 9)
     low, top = int(np.floor(logs.min() - 0.3)), int(np.ceil(logs.max()))
     scale, width = 160 / (top - low), min(40.0, 690 / len(values))
@@ -129,7 +141,7 @@ def _traces(Y: Array, n: int) -> Drawing:
     body, bottom = "", 50 * min(Y.shape[1], _MOST_SOURCES)
     for i, y in enumerate(Y.T[:_MOST_SOURCES]):
         base, peak = 50 * (i + 1), float(y.max()) or 1.0
-        places = ((_LEFT + 690 * j / max(1, len(y) - 1), base - 42 * value / peak) for j, value in enumerate(y))
+        places = ((_LEFT + 690 * j / max(1, len(y) - 1), base - 42 * (value / peak)) for j, value in enumerate(y))
         body += _line(_LEFT, base, 750, base) + f'<polyline points="{_points(places)}" class="trace"/>'
         body += _text(0, base - 15, f"source {i}")
     ends = _text(_LEFT, bottom + 14, "sample 0") + _text(750, bottom + 14, f"sample {n - 1:,}", "end")
@@ -155,6 +167,7 @@ def _gallery(images: Array, caption: str) -> Gallery:
     """Small pictures, each from its smallest value (or 0) in black to its largest in white."""
     imwrite, pictures = import_optional("imageio.v3", "a report on images").imwrite, []
     for i, image in enumerate(images[:_MOST_SOURCES]):
+        image = image / (float(np.abs(image).max()) or 1.0)  # so that no difference overflows
         low = min(0.0, float(image.min()))
         grey = np.rint(255 * (image - low) / (float(image.max()) - low or 1.0)).astype(np.uint8)
         pictures.append(Picture(imwrite("<bytes>", grey, extension=".png"), f"{caption} {i}", "png"))

@@ -10,14 +10,26 @@ from math import isfinite, prod
 from typing import Any
 
 from .. import __version__
+from .._compat.sklearn import validate_params
 from ..estimators._online import OnlineNICA
 from ..estimators._published import SOURCES, published
 from .data import Data, LoadedData
 from .estimator_names import canonical_name, find_estimator, parameter_defaults
-from .plan_checks import PlanError, check_choice, check_keys, check_mapping, check_name
+from .plan_checks import (
+    MOST_CASES,
+    PlanError,
+    check_choice,
+    check_integer,
+    check_keys,
+    check_mapping,
+    check_name,
+    shown,
+)
 
 Params = tuple[tuple[str, Any], ...]
 
+#: Lists in lists in a value of a parameter.
+DEEPEST = 10
 #: Parameters that a plan sets by other keys.
 _SET_ELSEWHERE = {
     "random_state": "seeds",
@@ -72,12 +84,18 @@ class Network:
         base = published(estimator, setting) if setting else {}
         params = check_mapping(given.get("params", {}), f"{where}.params")
         fixed = tuple((key, _value(estimator, base, key, v, f"{where}.params")) for key, v in params.items())
-        grid = []
+        grid, n_settings = [], 1
         for key, values in check_mapping(given.get("grid", {}), f"{where}.grid").items():
+            _check_key(estimator, key, values, f"{where}.grid")
             if not isinstance(values, list | tuple) or not values:
-                raise PlanError(f"{where}.grid.{key} = {values!r}: give a list of the values to try")
+                raise PlanError(f"{where}.grid.{key} = {shown(values)}: give a list of the values to try")
             if key in params:
                 raise PlanError(f"{where}.grid.{key} is in {where}.params too: leave one of them out")
+            n_settings *= len(values)
+            if n_settings > MOST_CASES:
+                raise PlanError(
+                    f"{where}.grid.{key} makes {n_settings:,} settings: {MOST_CASES:,} at most, make the grid coarser"
+                )
             grid.append((key, tuple(_value(estimator, base, key, v, f"{where}.grid") for v in values)))
         return cls(canonical_name(estimator), label, setting, fixed, tuple(grid))
 
@@ -113,6 +131,11 @@ class Case:
         """About how long the run takes: updates of weights."""
         return self.data.n_samples * self.data.k * (self.data.d or self.data.k)
 
+    @property
+    def n_bytes(self) -> int:
+        """About how many bytes of memory the run takes."""
+        return self.data.n_bytes + 8 * len(self.times) * self.data.d**2
+
     def parameters(self) -> dict[str, Any]:
         """Every parameter that is not the default of the class."""
         estimator = find_estimator(self.network)
@@ -136,34 +159,51 @@ class Case:
         return model, data.preprocessed(transformer)
 
 
+def _check_key(estimator: Any, key: str, value: Any, where: str) -> None:
+    """Refuse a parameter that the estimator does not have, or that the plan sets elsewhere."""
+    if key in _SET_ELSEWHERE:
+        raise PlanError(f"{where}.{key} = {shown(value)}: the plan says this by {_SET_ELSEWHERE[key]}")
+    names = [name for name in parameter_defaults(estimator) if name not in _SET_ELSEWHERE]
+    check_keys({key: value}, names, f"{where} ({estimator.__name__})")
+
+
 def _value(estimator: Any, base: dict[str, Any], key: str, value: Any, where: str) -> Any:
     """Check one value of one parameter, by the constraints of the estimator itself."""
+    _check_key(estimator, key, value, where)
     where = f"{where}.{key}"
-    if key in _SET_ELSEWHERE:
-        raise PlanError(f"{where} = {value!r}: the plan says this by {_SET_ELSEWHERE[key]}")
-    names = [name for name in parameter_defaults(estimator) if name not in _SET_ELSEWHERE]
-    check_keys({key: value}, names, where.rpartition(".")[0] + f" ({estimator.__name__})")
     frozen = _frozen(value, where)
-    if key == "n_components" and (isinstance(frozen, str) or frozen is None):
-        raise PlanError(f"{where} = {value!r}: give a number, or leave it out for as many as there are sources")
+    if key == "n_components":
+        if isinstance(frozen, str) or frozen is None:
+            raise PlanError(
+                f"{where} = {shown(value)}: give a number, or leave it out for as many as there are sources"
+            )
+        frozen = check_integer(frozen, where, 1)
     try:
         model = estimator(**{**base, key: frozen})
         if isinstance(model, OnlineNICA):
             model._check_params()
-    except ValueError as error:
-        raise PlanError(f"{where} = {value!r}: {error}") from error
+        elif hasattr(model, "_validate_params"):
+            validate_params(model)
+    except (ValueError, TypeError) as error:
+        raise PlanError(f"{where} = {shown(value)}: {_shortened(error)}") from error
     return frozen
 
 
-def _frozen(value: Any, where: str) -> Any:
+def _shortened(error: Exception) -> str:
+    text = str(error)
+    return text if len(text) <= 500 else f"{text[:500]} ..."
+
+
+def _frozen(value: Any, where: str, depth: int = 0) -> Any:
     """Return a value that can be compared, hashed and written; "none" is None, which TOML cannot express."""
-    if isinstance(value, list | tuple):
-        return tuple(_frozen(entry, where) for entry in value)
+    if isinstance(value, list | tuple) and depth < DEEPEST:
+        return tuple(_frozen(entry, where, depth + 1) for entry in value)
     if value == "none" or value is None:
         return None
-    if isinstance(value, bool | int | str) or (isinstance(value, float) and isfinite(value)):
+    small = isinstance(value, int) and -(2**63) <= value < 2**63
+    if small or isinstance(value, str) or (isinstance(value, float) and isfinite(value)):
         return value
-    raise PlanError(f"{where} = {value!r}: give a finite number, a word, true, false or a list of these")
+    raise PlanError(f"{where} = {shown(value)}: give a finite number, a word, true, false or a list of these")
 
 
 def _thawed(value: Any) -> Any:

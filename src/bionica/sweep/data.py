@@ -1,6 +1,5 @@
 """The data of a plan: the entries of `[[data]]`, and the sources and mixtures that they describe."""
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +13,18 @@ from numpy.typing import NDArray
 
 from .. import datasets
 from ..estimators._exceptions import check_finite
-from .plan_checks import PlanError, check_choice, check_integer, check_keys, check_mapping, check_name, check_number
+from .data_files import digest_of, load_matrix, path_of
+from .memory import MOST_BYTES, in_words
+from .plan_checks import (
+    PlanError,
+    check_choice,
+    check_integer,
+    check_keys,
+    check_mapping,
+    check_name,
+    check_number,
+    shown,
+)
 
 Array = NDArray[Any]
 
@@ -53,7 +63,7 @@ class LoadedData:
 
 @dataclass(frozen=True)
 class Data:
-    """One entry of `[[data]]`; see docs/sweep.md for the keys.
+    """One entry of `[[data]]`; see docs/guides/sweep.md for the keys.
 
     d, k and T are the numbers of sources (0 if they are unknown), of mixtures, and of samples in one presentation. `digest` is
     that of the contents of its files, so that a case is known by them and not by their place.
@@ -82,6 +92,16 @@ class Data:
         """Number of samples of a run, in all presentations."""
         return self.T * self.epochs
 
+    @property
+    def n_bytes(self) -> int:
+        """About how many bytes of memory a run takes: sources, mixtures, outputs, and weights.
+
+        Sources and mixtures are there twice while they are made. A file that is read in its order stays on disk.
+        """
+        on_disk = self.kind == "file" and self.epochs == 1 and not self.shuffle
+        columns = max(1, self.d) if on_disk else 3 * self.d + 2 * self.k
+        return 8 * (self.n_samples * columns + 2 * self.d * (self.d + self.k))
+
     @cached_property
     def identity(self) -> str:
         """What results depend on, as text. The name and the place of the files are left out."""
@@ -104,10 +124,10 @@ class Data:
         epochs = check_integer(given.get("epochs", 1), f"{where}.epochs", 1)
         shuffle = given.get("shuffle", kind == "images")
         if not isinstance(shuffle, bool):
-            raise PlanError(f"{where}.shuffle = {shuffle!r}: give true or false")
-        seed = None if given.get("seed") is None else check_integer(given["seed"], f"{where}.seed", 0)
+            raise PlanError(f"{where}.shuffle = {shown(shuffle)}: give true or false")
+        seed = None if given.get("seed") is None else check_integer(given["seed"], f"{where}.seed", 0, 2**32 - 1)
         name = check_name(given.get("name", made.name), f"{where}.name")
-        return replace(made, name=name, epochs=epochs, shuffle=shuffle, seed=seed)
+        return _of_possible_size(replace(made, name=name, epochs=epochs, shuffle=shuffle, seed=seed), where)
 
     def seed_of(self, seed: int) -> int:
         """Return the seed of the data of a run: its own, if it has one."""
@@ -118,8 +138,8 @@ class Data:
         seed = self.seed_of(seed)
         order = self.order(seed)
         if self.kind == "file":
-            X = _load(self.mixtures)
-            S = np.empty((len(X), 0)) if self.sources is None else _load(self.sources)
+            X = load_matrix(self.mixtures)
+            S = np.empty((len(X), 0)) if self.sources is None else load_matrix(self.sources)
             if order is not None:
                 S, X = S[order], X[order]
         else:
@@ -166,6 +186,7 @@ def _drawn(given: Mapping[str, Any], where: str, folder: Path) -> Data:
     made = _mixed(given, where, Data(f"{kind}-d{d}", kind, d, d, T), "random")
     if kind == "odors":
         made = replace(made, k=check_integer(given.get("n_mixtures", max(21, d)), f"{where}.n_mixtures", d))
+    made = _of_possible_size(made, where)
     if kind == "copula_uniform":
         rho, df = check_number(given["rho"], f"{where}.rho"), check_number(given.get("df", 4.0), f"{where}.df")
         with _named(where):
@@ -174,15 +195,23 @@ def _drawn(given: Mapping[str, Any], where: str, folder: Path) -> Data:
     return made
 
 
+def _of_possible_size(data: Data, where: str) -> Data:
+    if data.n_bytes > MOST_BYTES:
+        sizes = f"T = {shown(data.T)}, epochs = {shown(data.epochs)}, d = {shown(data.d)} and {shown(data.k)} mixtures"
+        need = f"a run takes {in_words(data.n_bytes)} of memory, and {in_words(MOST_BYTES)} are the most"
+        raise PlanError(f"{where} has {sizes}: {need}; use fewer samples, epochs, sources or mixtures")
+    return data
+
+
 def _images(given: Mapping[str, Any], where: str, folder: Path) -> Data:
     names = given.get("names")
     if names is not None and not (isinstance(names, list | tuple) and all(isinstance(n, str) for n in names)):
-        raise PlanError(f"{where}.names = {names!r}: give a list of names")
+        raise PlanError(f"{where}.names = {shown(names)}: give a list of names")
     names = None if names is None else tuple(names)
-    path = None if given.get("path") is None else _path(given, "path", where, folder)
+    path = None if given.get("path") is None else path_of(given, "path", where, folder)
     with _named(where):
         T, d = datasets.natural_images(path, names=names).shape
-    digest = "" if path is None else _digest(path)
+    digest = "" if path is None else digest_of(path)
     made = Data("images", "images", d, d, T, path=path, names=names, digest=digest)
     return _mixed(given, where, made, "images" if d == 3 else "random")
 
@@ -194,52 +223,40 @@ def _mixed(given: Mapping[str, Any], where: str, made: Data, default: str) -> Da
         check_choice(mixing, (*_PAPER, "random"), f"{where}.mixing")
     else:
         try:
-            mixing = tuple(tuple(map(float, row)) for row in mixing)
-            valid = bool(mixing and mixing[0]) and bool(np.isfinite(np.array(mixing)).all())
-        except (TypeError, ValueError):
+            rows = tuple(tuple(map(float, row)) for row in mixing)
+            valid = bool(rows and rows[0]) and bool(np.isfinite(np.array(rows)).all())
+        except (TypeError, ValueError, OverflowError):
             valid = False
         if not valid:
-            given_mixing, choices = given["mixing"], ", ".join(_PAPER)
-            raise PlanError(f"{where}.mixing = {given_mixing!r}: give a matrix of numbers, or one of {choices}, random")
+            choices = f"give a matrix of numbers, or one of {', '.join(_PAPER)}, random"
+            raise PlanError(f"{where}.mixing = {shown(mixing)}: {choices}")
+        mixing = rows
     A = _matrix(mixing)
     if A is not None and A.shape[1] != made.d:
-        raise PlanError(f"{where}.mixing = {mixing!r} mixes {A.shape[1]} sources and there are d = {made.d}")
+        raise PlanError(f"{where}.mixing = {shown(mixing)} mixes {A.shape[1]} sources and there are d = {made.d}")
     k = made.d if A is None else len(A)
     if "n_mixtures" in given and A is None:
         k = check_integer(given["n_mixtures"], f"{where}.n_mixtures", made.d)
     elif given.get("n_mixtures", k) != k:
-        raise PlanError(f"{where}.n_mixtures = {given['n_mixtures']!r} and mixing has {k} rows: leave n_mixtures out")
-    snr_db = None if given.get("snr_db") is None else check_number(given["snr_db"], f"{where}.snr_db")
+        raise PlanError(
+            f"{where}.n_mixtures = {shown(given['n_mixtures'])} and mixing has {k} rows: leave n_mixtures out"
+        )
+    snr_db = None if given.get("snr_db") is None else check_number(given["snr_db"], f"{where}.snr_db", 1000)
     return replace(made, mixing=mixing, k=k, snr_db=snr_db)
 
 
 def _files(given: Mapping[str, Any], where: str, folder: Path) -> Data:
     if "mixtures" not in given:
         raise PlanError(f"{where}.mixtures is missing: name the .npy file of the mixtures, (n_samples, n_mixtures)")
-    paths: dict[str, Any] = {key: _path(given, key, where, folder) for key in KEYS["file"] if key in given}
+    paths: dict[str, Any] = {key: path_of(given, key, where, folder) for key in KEYS["file"] if key in given}
     with _named(where):
-        X, *known = (_load(path) for path in paths.values())
+        X, *known = (load_matrix(path) for path in paths.values())
     d = known[0].shape[1] if known else 0
     if d > X.shape[1] or any(len(S) != len(X) for S in known):
         rule = "rows are samples and must be as many, and sources can be as many as mixtures at most"
         raise PlanError(f"{where}.sources has shape {known[0].shape} and mixtures {X.shape}: {rule}")
-    digest = "".join(map(_digest, paths.values()))
+    digest = "".join(map(digest_of, paths.values()))
     return Data(Path(paths["mixtures"]).stem, "file", d, X.shape[1], len(X), digest=digest, **paths)
-
-
-def _path(given: Mapping[str, Any], key: str, where: str, folder: Path) -> str:
-    path = folder / Path(str(given[key])).expanduser()
-    if not isinstance(given[key], str) or not path.exists():
-        raise PlanError(f"{where}.{key} = {given[key]!r}: there is no {path}; paths are relative to the plan")
-    return str(path.resolve())
-
-
-def _load(path: str | None) -> Array:
-    assert path is not None
-    array = np.load(path, mmap_mode="r")
-    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.size == 0 or array.dtype.kind not in "biuf":
-        raise ValueError(f"{path} is no .npy file of a matrix of real numbers, a row for each sample")
-    return array
 
 
 @contextmanager
@@ -249,12 +266,3 @@ def _named(where: str) -> Iterator[None]:
         yield
     except (OSError, ValueError, TypeError) as error:
         raise PlanError(f"{where}: {error}") from error
-
-
-def _digest(path: str) -> str:
-    """Digest of a file, or of every file of a folder."""
-    total = hashlib.sha256()
-    for file in sorted(f for f in Path(path).iterdir() if f.is_file()) if Path(path).is_dir() else [Path(path)]:
-        with file.open("rb") as handle:
-            total.update(hashlib.file_digest(handle, "sha256").digest())
-    return total.hexdigest()[:16]

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from .. import estimators
 from ..estimators._online import OnlineNICA
-from .plan_checks import PlanError
+from .plan_checks import PlanError, shown
 
 
 def find_estimator(name: Any, where: str = "network") -> Any:
@@ -30,18 +30,20 @@ def find_estimator(name: Any, where: str = "network") -> Any:
         known = {cls.__name__: cls for cls in _subclasses(OnlineNICA) if not inspect.isabstract(cls)} | _ours()
         if not isinstance(name, str) or name not in known:
             choices = ", ".join(sorted(known))
-            raise PlanError(f"{where} = {name!r} is unknown: choose from {choices}, or give module:Class")
+            raise PlanError(f"{where} = {shown(name)} is unknown: choose from {choices}, or give module:Class")
         return known[name]
     module, _, path = name.partition(":")
     try:
         cls = attrgetter(path)(import_module(module))
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # whatever a module does while it is imported
+        expected = isinstance(error, ImportError | AttributeError | ValueError)
+        reason = str(error) if expected else f"{type(error).__name__}: {error}"
         remedy = "install its module, or put it on PYTHONPATH"
-        raise PlanError(f"{where} = {name!r} cannot be imported ({error}): {remedy}") from error
+        raise PlanError(f"{where} = {shown(name)} cannot be imported ({reason}): {remedy}") from error
     runs = is_online(cls) or hasattr(cls, "fit_transform")
     if not isinstance(cls, type) or inspect.isabstract(cls) or not hasattr(cls, "get_params") or not runs:
         needs = "give a class in the style of scikit-learn with partial_fit_transform or fit_transform"
-        raise PlanError(f"{where} = {name!r} is not an estimator that can run: {needs}")
+        raise PlanError(f"{where} = {shown(name)} is not an estimator that can run: {needs}")
     return cls
 
 

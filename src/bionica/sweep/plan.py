@@ -14,11 +14,13 @@ from ..estimators._published import SOURCES
 from .cases import Case, Network
 from .data import Data
 from .estimator_names import find_estimator, is_online, source_digest
-from .plan_checks import PlanError, check_choice, check_integer, check_keys, check_mapping
+from .plan_checks import MOST_CASES, PlanError, check_choice, check_integer, check_keys, check_mapping, shown
 from .running_error import error_times
 
-#: More cases than this are taken for a mistake.
-MOST_CASES = 10_000_000
+#: Times of a case, and rows of the table.
+MOST_TIMES, MOST_ROWS = 100_000, 5_000_000
+#: Bytes of a plan.
+LARGEST_FILE = 2**23
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,15 @@ class Plan:
     @classmethod
     def from_toml(cls, path: str | PathLike[str]) -> "Plan":
         """Read a plan from a TOML file; paths in it are relative to the file's folder."""
+        with Path(path).open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
+            raise PlanError(f"{path} has more than {LARGEST_FILE:,} bytes, so it is no plan: give a TOML file")
         try:
-            body = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            body = tomllib.loads(content.decode())
+        except RecursionError as error:
+            raise PlanError(f"{path} is no plan: its tables or lists are nested too deeply") from error
+        except ValueError as error:
             raise PlanError(f"{path} is not TOML: {error}") from error
         return cls.from_dict(body, Path(path).parent)
 
@@ -123,10 +131,13 @@ class Plan:
 
     def _check(self) -> None:
         """Refuse a plan of too many cases, and numbers of components that do not fit the data."""
+        n_times = self.times if isinstance(self.times, int) else len(self.times)
+        remedy = "use fewer seeds or times, make a grid coarser, or cut the plan"
         if self.size > MOST_CASES:
-            raise PlanError(
-                f"the plan has {self.size:,} cases: {MOST_CASES:,} at most; make a grid coarser, or cut the plan"
-            )
+            raise PlanError(f"the plan has {self.size:,} cases: {MOST_CASES:,} at most; {remedy}")
+        if self.size * n_times > MOST_ROWS:
+            many = f"{self.size:,} cases with {n_times:,} times each"
+            raise PlanError(f"the plan has {many}: {MOST_ROWS:,} rows of the table at most; {remedy}")
         for (i, network), (j, data) in product(enumerate(self.networks), enumerate(self.data)):
             fixed = dict(network.params).get("n_components", SOURCES.get(network.published or ""))
             for count in dict(network.grid).get("n_components", () if fixed is None else (fixed,)):
@@ -141,28 +152,33 @@ class Plan:
 def _entries(body: Mapping[str, Any], key: str) -> list[Any]:
     entries = body.get(key)
     if not isinstance(entries, list | tuple) or not entries:
-        raise PlanError(f"{key} = {entries!r}: the plan needs at least one [[{key}]]")
+        raise PlanError(f"{key} = {shown(entries)}: the plan needs at least one [[{key}]]")
     return list(entries)
 
 
 def _differ(names: Sequence[str], entries: str, key: str) -> None:
     """Refuse two entries of one name: the table could not distinguish them."""
+    seen: dict[str, int] = {}
     for i, name in enumerate(names):
-        if name in names[:i]:
-            first = f"{entries}[{names.index(name)}]"
-            raise PlanError(f"{entries}[{i}].{key} = {name!r} is {first}'s too: give them {key}s that differ")
+        if seen.setdefault(name, i) < i:
+            first = f"{entries}[{seen[name]}]"
+            raise PlanError(f"{entries}[{i}].{key} = {shown(name)} is {first}'s too: give them {key}s that differ")
 
 
 def _seeds(value: Any) -> tuple[int, ...]:
     if not isinstance(value, list | tuple):
-        return tuple(range(check_integer(value, "seeds", 1)))
+        return tuple(range(check_integer(value, "seeds", 1, MOST_CASES)))
     seeds = tuple(check_integer(seed, f"seeds[{i}]", 0) for i, seed in enumerate(value))
     if not seeds or len(set(seeds)) < len(seeds) or max(seeds) >= 2**32:
-        raise PlanError(f"seeds = {list(value)!r}: give a number of seeds, or a list of seeds below 2^32 that differ")
+        raise PlanError(
+            f"seeds = {shown(list(value))}: give a number of seeds, or a list of seeds below 2^32 that differ"
+        )
     return seeds
 
 
 def _times(value: Any) -> int | tuple[int, ...]:
     if not isinstance(value, list | tuple):
-        return check_integer(value, "times", 1)
+        return check_integer(value, "times", 1, MOST_TIMES)
+    if len(value) > MOST_TIMES:
+        raise PlanError(f"times = {shown(value)}: give {MOST_TIMES:,} times at most")
     return tuple(check_integer(time, f"times[{i}]", 1) for i, time in enumerate(value))

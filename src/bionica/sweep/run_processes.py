@@ -1,11 +1,14 @@
-"""Cases in other processes and on a Dask cluster.
+"""Cases in other processes.
 
 Cases travel in batches that share their data. A worker makes the data itself (files must be where the plan says on every machine)
 and runs its batch in order. The first batches are the largest, so that all workers finish at about the same time.
 """
 
+import os
 import signal
 import sys
+import threading
+import time
 import warnings
 from collections.abc import Generator, Sequence
 from concurrent.futures import BrokenExecutor
@@ -17,22 +20,22 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .cases import Case
 from .data import Data, LoadedData
-from .estimator_names import check_importable, find_estimator, is_online
+from .estimator_names import check_importable, find_estimator, is_online, parameter_defaults
 from .journal import Outcome
 from .run_case import run_case
 
 #: Largest and smallest cost of a batch (see `Case.cost`): about 2 s and 0.05 s. Results of a batch arrive together.
 LARGEST_BATCH, SMALLEST_BATCH = 120_000_000, 3_000_000
-#: How long to wait for a scheduler's answer.
-SCHEDULER_TIMEOUT = "10s"
+
+
+_DIED = "a worker process died, perhaps for lack of memory: run again with fewer processes; finished cases are kept"
 
 
 class WorkerDiedError(RuntimeError):
-    """A worker process that ended before its batch did."""
+    """Workers that ended before their work did, or that cannot be reached any more."""
 
-    def __init__(self) -> None:
-        what = "a worker process died, perhaps for lack of memory"
-        super().__init__(f"{what}: run again with fewer processes; finished cases are kept")
+    def __init__(self, message: str = _DIED) -> None:
+        super().__init__(message)
 
 
 def run_joblib(cases: Sequence[Case], n_jobs: int) -> Generator[Outcome, None, None]:
@@ -42,8 +45,8 @@ def run_joblib(cases: Sequence[Case], n_jobs: int) -> Generator[Outcome, None, N
     check_importable(case.network for case in cases)
     compile_networks(cases)
     # joblib reuses workers whose arguments are equal: not those that loaded another version of a user's estimator.
-    versions = (*sorted({case.source for case in cases}), *sys.path)
-    with parallel_config("loky", inner_max_num_threads=1, initializer=_start_worker, initargs=versions):
+    start = (os.getpid(), *sorted({case.source for case in cases}), *sys.path)
+    with parallel_config("loky", inner_max_num_threads=1, initializer=_start_worker, initargs=start):
         parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")
     results = parallel(delayed(run_batch)(batch) for batch in batches(cases, n_jobs))
     try:
@@ -55,31 +58,6 @@ def run_joblib(cases: Sequence[Case], n_jobs: int) -> Generator[Outcome, None, N
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # joblib counts the batches that an interruption cancels
             results.close()
-
-
-def run_dask(cases: Sequence[Case], scheduler: str) -> Generator[Outcome, None, None]:
-    """Run cases on a Dask cluster and yield their outcomes as batches finish."""
-    try:
-        from distributed import Client, KilledWorker, as_completed
-    except ImportError as error:
-        raise ImportError("a scheduler needs Dask: pip install 'bionica[dask]'") from error
-    check_importable(case.network for case in cases)
-    try:
-        client = Client(scheduler, timeout=SCHEDULER_TIMEOUT)
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"scheduler={scheduler!r} does not answer: start one with `dask scheduler` ({error})"
-        ) from error
-    with client:
-        n_threads = sum(client.nthreads().values()) or 1
-        futures = client.map(run_batch, batches(cases, n_threads), pure=False)
-        try:
-            for _, outcomes in as_completed(futures, with_results=True):
-                yield from outcomes
-        except KilledWorker as error:
-            raise WorkerDiedError from error
-        finally:
-            client.cancel(futures)
 
 
 def batches(cases: Sequence[Case], n_workers: int) -> list[list[Case]]:
@@ -118,14 +96,25 @@ def compile_networks(cases: Sequence[Case]) -> None:
         d = min(case.parameters().get("n_components", 3), 50)
         few = Data("compile", "sparse_uniform", d, d, 100 + 24 * d)  # enough for a natural network to start
         params = tuple(item for item in case.params if item[0] != "n_components")
+        if "settle_steps" in parameter_defaults(find_estimator(case.network)):
+            params = (*params, ("settle_steps", 1))  # results do not matter, and neurons need not settle
         run_case(replace(case, data=few, params=params, times=(few.T,)), few.load(0, case.dtype))
 
 
-def _start_worker(*versions: str) -> None:
-    """Prepare a worker process.
+def _start_worker(parent: int, *versions: str) -> None:
+    """Prepare a worker process of the process `parent`.
 
     The table counts samples that did not settle, so nobody is warned of them. A terminal sends Ctrl-C to the workers too: this
-    process ends them, and they would only print tracebacks.
+    process ends them, and they would only print tracebacks. If this process is killed, they end too.
     """
     warnings.simplefilter("ignore", ConvergenceWarning)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.name == "posix":  # on Windows the parent may be a launcher
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent has ended, even in the middle of a case."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)

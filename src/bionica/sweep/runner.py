@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from . import run_cuda, run_processes
+from . import run_cuda, run_dask, run_processes
 from .cases import Case
 from .journal import Journal, Outcome
+from .memory import in_words, memory_of_machine
 from .plan import Plan
 from .progress import show_progress
 from .run_case import run_in_order
@@ -22,6 +23,9 @@ from .table import Table, make_table
 DEVICES = ("auto", "cpu", "cuda")
 #: Without a number of processes, a sweep that costs less (see `Case.cost`), about 1 s, runs in this one.
 SMALL_SWEEP = 60_000_000
+
+#: Rows of a table that is written after an interruption: about 2 s.
+QUICK_TABLE = 100_000
 
 PlanLike = Plan | Mapping[str, Any] | str | os.PathLike[str]
 
@@ -96,6 +100,7 @@ class Sweep:
         cases = {case.key: case for case in self.missing}
         if self.journal:
             self.journal.begin(self.plan)
+        finished = False
         try:
             # One BLAS thread, here as in worker processes: the same bits, and no thread waits for another.
             with threadpool_limits(1), warnings.catch_warnings(), closing(self.engine.run(self.missing)) as found:
@@ -106,12 +111,26 @@ class Sweep:
                     if self.journal:
                         self.journal.add(cases[outcome.case], outcome)
                     done(cases[outcome.case])
-        finally:  # after an interruption too
-            table = make_table(self.plan, self.outcomes)
-            if self.journal:
-                self.journal.close()
-                if len(table):
-                    table.write(self.journal.folder / "results")
+            finished = True
+        finally:
+            table = self._store(finished)
+        return table
+
+    def _store(self, finished: bool) -> Table:
+        """Close the journal and write the table; after an interruption too, if that takes no longer than about 2 s."""
+        if self.journal:
+            self.journal.close()
+        if not finished and sum(len(outcome.t) for outcome in self.outcomes.values()) > QUICK_TABLE:
+            return Table([], self.plan.swept)
+        table = make_table(self.plan, self.outcomes)
+        if self.journal and len(table):
+            table.write(self.journal.folder / "results")
+        if self.journal and self.journal.damaged:
+            n = self.journal.damaged
+            lines = "1 damaged line" if n == 1 else f"{n:,} damaged lines"
+            cases = "its case" if n == 1 else "their cases"
+            again = f", and ran {cases} again" if self.missing else ""
+            warnings.warn(f"ignored {lines} of {self.journal.path}{again}", stacklevel=4)
         return table
 
 
@@ -122,8 +141,9 @@ def prepare(
     if not isinstance(plan, Plan):
         plan = Plan.from_dict(plan) if isinstance(plan, Mapping) else Plan.from_toml(Path(plan))
     journal = None if output is None else Journal(output)
-    outcomes = {} if journal is None or force else journal.read()
-    missing = [case for case in plan.cases() if case.key not in outcomes]
+    cases = {case.key: case for case in plan.cases()}
+    outcomes = {} if journal is None or force else journal.read(cases)
+    missing = [case for key, case in cases.items() if key not in outcomes]
     return Sweep(plan, choose_engine(missing, **options), journal, outcomes, missing)
 
 
@@ -138,8 +158,9 @@ def choose_engine(
     if n_jobs == 0:
         raise ValueError("n_jobs=0 runs nothing: give a number of processes, or -1 for one per core")
     if scheduler is not None:
-        return Engine(f"Dask at {scheduler}", lambda cases: run_processes.run_dask(cases, scheduler))
+        return Engine(f"Dask at {scheduler}", lambda cases: run_dask.run_dask(cases, scheduler))
     workers = min(n_jobs if n_jobs > 0 else int(effective_n_jobs(n_jobs)), max(1, len(cases)))
+    workers = _within_memory(cases, workers, given=n_jobs > 0)
     if workers == 1 or (n_jobs < 0 and sum(case.cost for case in cases) < SMALL_SWEEP):
         cpu = Engine("1 process", run_in_order)
     else:
@@ -152,3 +173,19 @@ def choose_engine(
     if device == "cuda":
         warnings.warn(f"device='cuda': {reason}; the CPU computes", stacklevel=3)
     return cpu
+
+
+def _within_memory(cases: Sequence[Case], workers: int, given: bool) -> int:
+    """Return how many runs fit into memory together; refuse a run that does not fit, and a `given` number that does not."""
+    largest = max(cases, key=lambda case: case.n_bytes, default=None)
+    if largest is None:
+        return workers
+    there, data = memory_of_machine(), largest.data
+    fit = there // largest.n_bytes
+    start = f"the data {data.name!r} with T = {data.T}, epochs = {data.epochs}, d = {data.d} and {data.k} mixtures"
+    need = f"{start} need {in_words(largest.n_bytes)} of memory for a run, and this machine has {in_words(there)}"
+    if fit == 0:
+        raise ValueError(f"{need}: use fewer samples, epochs, sources or mixtures")
+    if given and fit < workers:
+        raise ValueError(f"{need}: {workers} processes are too many, use {fit} at most (n_jobs={fit}, --jobs {fit})")
+    return min(workers, fit)

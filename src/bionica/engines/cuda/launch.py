@@ -65,7 +65,7 @@ class Found(NamedTuple):
     Attributes
     ----------
     noted : float64 array of shape (n_times, d, d, n)
-        Sums of (s_i - y_j)^2 at the times.
+        Sums of (s_i - y_j)^2 at the times; NaN for a network that diverged.
     done : int64 array of shape (n,)
         Samples before the first whose output left the range of its numbers; T if all is well.
     repairs : int64 array of shape (n,)
@@ -120,8 +120,9 @@ def launch(batches: list[Prepared]) -> float:
 
 def collect(batch: Prepared) -> Found:
     """Bring back what was found."""
-    noted = np.cumsum(batch.noted.copy_to_host(), axis=0)
-    return Found(noted, batch.done.copy_to_host(), batch.repairs.copy_to_host())
+    noted, done = np.cumsum(batch.noted.copy_to_host(), axis=0), batch.done.copy_to_host()
+    noted[..., done < batch.arguments[0].shape[1]] = np.nan  # a caller that ignores `done` sees it
+    return Found(noted, done, batch.repairs.copy_to_host())
 
 
 def kind(state: Any, params: Any) -> Any:

@@ -18,12 +18,18 @@ FORMATS = (".npy", ".npz", *TEXT, ".parquet", ".h5", ".hdf5", ".zarr", *IMAGES)
 
 
 def open_reader(
-    inputs: Sequence[str], *, axis: int | None = None, dataset: str | None = None, columns: Columns = ALL
+    inputs: Sequence[str],
+    *,
+    axis: int | None = None,
+    dataset: str | None = None,
+    columns: Columns = ALL,
+    once: bool = False,
 ) -> Reader:
     r"""Open one file of any of `FORMATS`, or several images of one shape; InputError if they are no mixtures.
 
     `axis` is the axis of a matrix that holds the samples (0 by default), `dataset` the array of a file that holds several,
-    and `columns` says which columns are mixtures (by default all but an index).
+    and `columns` says which columns are mixtures (by default all but an index). With `once` the samples are read only once, so
+    that text may also come from a named pipe.
 
     Examples
     --------
@@ -41,6 +47,8 @@ def open_reader(
             raise InputError(f"{path} does not exist: check the name (the current folder is {Path.cwd()})")
     suffixes = {path.suffix.lower() for path in paths}
     if suffixes <= set(IMAGES):
+        for path in paths:
+            _check_kind(path, path.suffix, once=False, axis=0)
         if axis is not None:
             raise InputError("--axis is for matrices: in images the pixels are the samples and each file is a mixture")
         return open_images(paths).choose(columns)
@@ -51,8 +59,7 @@ def open_reader(
         raise InputError(f"{path} has the unknown suffix {suffix!r}: bionica reads {', '.join(FORMATS)} and - (a pipe)")
     if dataset is not None and suffix not in (".npz", ".h5", ".hdf5", ".zarr"):
         raise InputError(f"--dataset {dataset}: a {suffix} file holds one table; omit --dataset")
-    if path.is_dir() and suffix != ".zarr":
-        raise InputError(f"{path} is a folder, not a {suffix} file")
+    _check_kind(path, suffix, once=once, axis=axis or 0)
     with explain_errors(str(path), f"{suffix[1:]} data"):
         if suffix in TEXT:
             return open_text(path, axis or 0, columns)
@@ -62,3 +69,17 @@ def open_reader(
             return open_npy(path, axis or 0).choose(columns)
         open_array = {".npz": open_npz, ".zarr": open_zarr}.get(suffix, open_hdf5)
         return open_array(path, axis or 0, dataset).choose(columns)
+
+
+def _check_kind(path: Path, suffix: str, *, once: bool, axis: int) -> None:
+    """Raise if what has this name is not a file, or a folder for Zarr, or a pipe where one can be read."""
+    if path.is_dir() and suffix != ".zarr":
+        raise InputError(f"{path} is a folder, not a {suffix} file")
+    if path.is_file() and suffix == ".zarr":
+        raise InputError(f"{path} is a file; a Zarr store is a folder")
+    if path.is_file() or path.is_dir() or (once and axis == 0 and suffix in TEXT):
+        return
+    remedy = "copy it to a file"
+    if suffix in TEXT:
+        remedy = f"use --follow, or cat {path} | bionica separate -, which answer each sample as it arrives; or copy it to a file"
+    raise InputError(f"{path} is a pipe or a device, which can be read only once: {remedy}")

@@ -1,15 +1,26 @@
 """Mixtures in files of arrays: NumPy's .npy and .npz, HDF5 and Zarr."""
 
+import math
 import shutil
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryFile, gettempdir
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from .reader import InputError, MatrixReader, block_rows, close_on_error, import_optional, map_matrix
+from .reader import (
+    InputError,
+    MatrixReader,
+    block_rows,
+    check_chunk_size,
+    check_declared_size,
+    close_on_error,
+    import_optional,
+    map_matrix,
+)
+from .zarr_store import open_checked, read_metadata
 
 _CHUNK_BYTES = 2**26
 
@@ -22,6 +33,13 @@ def open_npy(path: Path, axis: int) -> MatrixReader:
 
 def _read_npy(name: str, file: BinaryIO, axis: int) -> MatrixReader:
     """Read the header of a .npy file and map its numbers. The reader closes the file."""
+    shape, fortran, dtype = _read_header(name, file)
+    order = "F" if fortran else "C"
+    return map_matrix(name, "npy data", file, shape, dtype, axis, offset=file.tell(), order=order)
+
+
+def _read_header(name: str, file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, whether the order is Fortran's, and type."""
     version = np.lib.format.read_magic(file)
     read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in read_header:
@@ -29,8 +47,7 @@ def _read_npy(name: str, file: BinaryIO, axis: int) -> MatrixReader:
     shape, fortran, dtype = read_header[version](file)
     if dtype.hasobject:
         raise InputError(f"{name} holds Python objects, not real numbers: convert it to float64 first")
-    order = "F" if fortran else "C"
-    return map_matrix(name, "npy data", file, shape, dtype, axis, offset=file.tell(), order=order)
+    return shape, fortran, dtype
 
 
 def open_npz(path: Path, axis: int, dataset: str | None) -> MatrixReader:
@@ -38,11 +55,30 @@ def open_npz(path: Path, axis: int, dataset: str | None) -> MatrixReader:
     with zipfile.ZipFile(path) as archive, close_on_error(TemporaryFile()) as unpacked:
         names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
         name = _choose(str(path), names, dataset)
-        with archive.open(f"{name}.npy") as member:
-            shutil.copyfileobj(member, unpacked)
+        member = archive.getinfo(f"{name}.npy")
+        _check_member(f"{path}[{name}]", archive, member)
+        with archive.open(member) as packed:
+            shutil.copyfileobj(packed, unpacked)
         unpacked.flush()
         unpacked.seek(0)
         return _read_npy(f"{path}[{name}]", unpacked, axis)
+
+
+def _check_member(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
+    """Raise before an array is unpacked if its header, its size and the space on disk do not agree."""
+    check_declared_size(name, member.file_size, [member.compress_size])
+    with archive.open(member) as packed:
+        shape, _, dtype = _read_header(name, packed)
+        declared = math.prod(shape) * dtype.itemsize
+        if declared + packed.tell() != member.file_size:
+            raise InputError(
+                f"{name} has {member.file_size:,} bytes; its header says {declared:,}: is the file complete?"
+            )
+    if member.file_size > shutil.disk_usage(gettempdir()).free:
+        raise InputError(
+            f"{name} is {member.file_size >> 20:,} MiB unpacked, and the folder of temporary files has less space: set TMPDIR "
+            "to another one, or save it as .npy"
+        )
 
 
 def open_hdf5(path: Path, axis: int, dataset: str | None) -> MatrixReader:
@@ -51,33 +87,29 @@ def open_hdf5(path: Path, axis: int, dataset: str | None) -> MatrixReader:
     with close_on_error(h5py.File(path, "r")) as file:
         names: list[str] = []
         file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
-        return _read_chunks(str(path), "HDF5", file, names, dataset, axis, file.close)
+        matrices = [name for name in names if len(file[name].shape or ()) == 2 and file[name].dtype.kind in "biuf"]
+        array = file[_choose(str(path), names, dataset, matrices)]
+        if array.external or array.is_virtual:  # these can name any file of this machine
+            raise InputError(f"{path}: {array.name} has its numbers in other files: copy it into a dataset of its own")
+        size = array.dtype.itemsize
+        check_chunk_size(str(path), math.prod(array.chunks or ()) * size)
+        check_declared_size(str(path), math.prod(array.shape or ()) * size, [path.stat().st_size])
+        return _read_chunks(str(path), "HDF5", array, axis, file.close)
 
 
 def open_zarr(path: Path, axis: int, dataset: str | None) -> MatrixReader:
     """Open an array of a Zarr store, by default the only one."""
-    root = import_optional("zarr", "reading Zarr").open(str(path), mode="r")
-    if hasattr(root, "shape"):
-        if dataset is not None:
-            raise InputError(f"{path} is one array: omit --dataset {dataset}")
-        return _read_chunks(str(path), "Zarr", {"": root}, [""], None, axis)
-    return _read_chunks(str(path), "Zarr", root, _zarr_arrays(root), dataset, axis)
+    arrays = read_metadata(path)
+    if "" in arrays and dataset is not None:
+        raise InputError(f"{path} is one array: omit --dataset {dataset}")
+    matrices = [name for name, metadata in arrays.items() if metadata.is_matrix]
+    name = _choose(str(path), list(arrays), dataset, matrices)
+    return _read_chunks(str(path), "Zarr", open_checked(path, name, arrays[name]), axis)
 
 
-def _zarr_arrays(group: Any, prefix: str = "") -> list[str]:
-    names = [f"{prefix}{name}" for name in sorted(group.array_keys())]
-    for name, inner in sorted(group.groups(), key=lambda item: str(item[0])):
-        names += _zarr_arrays(inner, f"{prefix}{name}/")
-    return names
-
-
-def _read_chunks(
-    name: str, kind: str, arrays: Any, names: list[str], dataset: str | None, axis: int, close: Any = None
-) -> MatrixReader:
-    """Choose an array and read it in blocks of whole chunks, if these are not too large."""
-    matrices = [key for key in names if len(arrays[key].shape or ()) == 2 and arrays[key].dtype.kind in "biuf"]
-    array = arrays[_choose(name, names, dataset, matrices)]
-    shape = tuple(map(int, array.shape))
+def _read_chunks(name: str, kind: str, array: Any, axis: int, close: Any = None) -> MatrixReader:
+    """Read an array in blocks of whole chunks, if these are not too large."""
+    shape = tuple(map(int, array.shape or ()))
     rows = None
     if array.chunks and len(shape) == 2 and 0 not in shape:
         rows, chunk = block_rows(shape[1 - axis]), int(array.chunks[axis])

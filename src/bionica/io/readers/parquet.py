@@ -8,7 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .columns import Columns
-from .reader import InputError, Reader, block_rows, close_on_error, explain_errors, finite_floats, import_optional
+from .reader import (
+    InputError,
+    Reader,
+    block_rows,
+    check_declared_size,
+    close_on_error,
+    explain_errors,
+    finite_floats,
+    import_optional,
+)
 
 Array = NDArray[Any]
 
@@ -44,6 +53,7 @@ class ParquetReader(Reader):
         self.n_samples, self.n_features = int(file.metadata.num_rows), len(self.kept)
         if not self.n_samples or not self.n_features:
             raise InputError(f"{path} is empty: {self.n_samples} rows, {self.n_features} columns")
+        check_declared_size(self.name, 8 * self.n_samples * self.n_features, [path.stat().st_size])
 
     def _blocks(self) -> Iterator[Array]:
         names, seen = self._names, 0

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 _BLOCK_BYTES = 2**22
+_LARGEST_CHUNK = 2**28  # bytes that are decoded at once
+_SMALL_ARRAY = 2**30  # bytes that any file may say it holds
+_MOST_EXPANSION = 2**14  # bytes of a larger array for each byte on disk
 
 
 class InputError(ValueError):
@@ -52,6 +55,30 @@ def explain_errors(name: str, kind: str) -> Iterator[None]:
 def block_rows(n_features: int) -> int:
     """Return the number of samples of a block: 4 MiB of float64, at most 65,536."""
     return max(1, min(65536, _BLOCK_BYTES // (8 * max(1, n_features))))
+
+
+def check_chunk_size(name: str, n_bytes: int, remedy: str = "write it again in smaller chunks") -> None:
+    """Raise if what a file says must be decoded at once takes too much memory."""
+    if n_bytes > _LARGEST_CHUNK:
+        raise InputError(
+            f"{name} has chunks of {n_bytes >> 20:,} MiB; at most {_LARGEST_CHUNK >> 20} are read: {remedy}"
+        )
+
+
+def check_declared_size(name: str, n_bytes: int, stored: Iterable[int]) -> None:
+    """Raise if a file says that it holds far more numbers than it can; `stored` are bytes on disk, added up as needed.
+
+    Most formats leave out chunks that were never written: a few bytes can stand for any number of zeros.
+    """
+    needed, there = n_bytes // _MOST_EXPANSION if n_bytes > _SMALL_ARRAY else 0, 0
+    for size in stored if needed else ():
+        there += size
+        if there >= needed:
+            return
+    if there < needed:
+        raise InputError(
+            f"{name} says that it holds {n_bytes >> 20:,} MiB of numbers and has {there:,} bytes: is it complete? Write it again"
+        )
 
 
 def check_dtype(dtype: Any, name: str) -> None:
@@ -267,11 +294,18 @@ def map_matrix(
 
 
 def spool(name: str, kind: str, mixtures: Iterable[Array]) -> MatrixReader:
-    """Copy mixtures, each a row of all its samples, to an unnamed file on disk, and read the samples from there."""
+    """Copy mixtures, each a row of all its samples, to an unnamed file on disk, and read the samples from there.
+
+    They are stored as float32 if the first ones have at most two bytes, else as float64.
+    """
     with close_on_error(TemporaryFile()) as copy:
-        shape, dtype = (0, 0), np.dtype(np.float64)
+        shape: tuple[int, int] = (0, 0)
+        dtype: np.dtype[Any] = np.dtype(np.float64)
         for row in mixtures:
-            shape, dtype = (shape[0] + 1, row.size), row.dtype
-            copy.write(np.ascontiguousarray(row).data)
+            if not shape[0]:
+                dtype = np.dtype("float32" if row.dtype.itemsize < 3 else "float64")
+            shape = (shape[0] + 1, row.size)
+            for start in range(0, row.size, _BLOCK_BYTES // 8):
+                copy.write(np.ascontiguousarray(row[start : start + _BLOCK_BYTES // 8], dtype).data)
         copy.flush()
         return map_matrix(name, kind, copy, shape, dtype, 1)

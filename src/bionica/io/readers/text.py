@@ -27,6 +27,7 @@ Read = Callable[[int], bytes]
 TEXT = (".csv", ".tsv", ".txt", ".dat")
 _LONGEST_LINE = 2**26  # bytes
 _LONGEST_MIXTURE = 2**30  # bytes of a line that is a mixture (axis=1)
+_MOST_COLUMNS = 2**21  # a line of more takes gigabytes of memory to parse
 _CHUNK = 2**20
 _SEPARATORS = ("\t", ";", ",", "|")
 _INDEX_NAMES = ("", "Unnamed: 0", "__index_level_0__")  # what pandas and R call the column of row numbers
@@ -96,9 +97,14 @@ class LineParser:
         for number, line in enumerate(lines, self.line + 1):
             if not line or line.isspace() or line.startswith("#"):
                 continue
-            if self.width is None and self._start(line):
-                continue
-            cells = self._cells(line)
+            try:
+                if self.width is None and self._start(line):
+                    continue
+                cells = self._cells(line, self.width or 0)
+            except csv.Error as error:
+                raise BadLine(
+                    f"{self.name}, line {number} is not separated values ({error})", self._block(rows)
+                ) from None
             try:
                 row = [float(cells[j]) for j in self.kept]
             except (ValueError, IndexError):
@@ -109,13 +115,15 @@ class LineParser:
         return self._block(rows)
 
     def _block(self, rows: list[list[float]]) -> Array:
-        return np.array(rows, np.float64).reshape(-1, len(self.kept))
+        return np.array(rows, np.float64).reshape(len(rows), len(self.kept))
 
     def _fault(self, number: int, cells: list[str]) -> str:
         """Return what is wrong with a line."""
         place = f"{self.name}, line {number}"
         if len(cells) != self.width:
-            return f"{place} has {len(cells)} values where {self.width} are expected: one for each mixture"
+            more = len(self._cells(cells[-1], _MOST_COLUMNS)) - 1 if len(cells) > (self.width or 0) else 0
+            count = len(cells) + more if more < _MOST_COLUMNS else f"more than {_MOST_COLUMNS:,}"
+            return f"{place} has {count} values where {self.width} are expected: one for each mixture"
         values = [_number(cell) for cell in cells]
         j = next(j for j in self.kept if (value := values[j]) is None or not math.isfinite(value))
         where = f"{place}, column {j + 1}" + (f" ({self.header[j]})" if self.header else "")
@@ -127,20 +135,23 @@ class LineParser:
             remedy = "write decimal points, not commas"
         return f"{where}: {what}: {remedy}"
 
-    def _cells(self, line: str) -> list[str]:
+    def _cells(self, line: str, most: int) -> list[str]:
+        """Return the values of a line: all of them, or `most` and one more with the rest of the line."""
         if self.separator is None:
-            return line.replace('"', "").split()
+            return line.replace('"', "").split(None, most)
         if '"' in line:
             return next(csv.reader([line], delimiter=self.separator))
-        return line.split(self.separator)
+        return line.split(self.separator, most)
 
     def _start(self, line: str) -> bool:
         """Find separator, width and columns in the first line; return whether it is a header."""
         for separator in (*_SEPARATORS, None):
             self.separator = separator
-            cells = [cell.strip() for cell in self._cells(line)]
+            cells = [cell.strip() for cell in self._cells(line, _MOST_COLUMNS)]
             if len(cells) > 1:
                 break
+        if len(cells) > _MOST_COLUMNS:
+            raise InputError(f"{self.name} has more than {_MOST_COLUMNS:,} columns: save so many as .npy or .h5")
         self.width = len(cells)
         if _are_names(cells):
             self.header = cells
@@ -224,17 +235,28 @@ class TextReader(Reader):
             raise InputError(f"{self.name} holds no sample: give one line of numbers for each")
 
 
-def _complete_lines(read: Read, name: str) -> Iterator[bytes]:
-    """Yield chunks of complete lines as soon as they arrive."""
-    rest = b""
+def _complete_lines(read: Read, name: str, longest: int = _LONGEST_LINE) -> Iterator[bytes]:
+    r"""Yield chunks of complete lines as soon as they arrive; \r\n and \r end a line as \n does."""
+    pieces: list[bytes] = []
+    waiting, after_return = 0, False
     while data := read(_CHUNK):
-        lines, newline, rest = (rest + data).rpartition(b"\n")
-        if len(rest) > _LONGEST_LINE:
-            raise InputError(f"{name} has a line of more than {_LONGEST_LINE >> 20} MiB: is it text, a sample a line?")
+        if after_return:
+            data = data.removeprefix(b"\n")
+        after_return = data.endswith(b"\r")
+        if b"\r" in data:
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        lines, newline, rest = data.rpartition(b"\n")
         if newline:
-            yield lines + newline
-    if rest:
-        yield rest
+            yield b"".join([*pieces, lines, newline])
+            pieces, waiting = [], 0
+        pieces.append(rest)
+        waiting += len(rest)
+        if waiting > longest:
+            raise InputError(
+                f"{name} has a line of more than {longest >> 20} MiB: is it text, and are its lines complete?"
+            )
+    if waiting:
+        yield b"".join(pieces)
 
 
 class RawPipe(Reader):
@@ -265,9 +287,12 @@ class RawPipe(Reader):
 
 
 def open_text(path: Path, axis: int, columns: Columns = ALL) -> Reader:
-    """Open a text file. With axis=1 every line is a mixture, and the numbers are copied to disk first."""
+    """Open a text file. With axis=1 every line is a mixture, and the numbers are copied to disk first.
+
+    A named pipe can be read once, with axis=0.
+    """
     if axis == 0:
-        return TextReader(str(path), lambda: _open_file(path), columns=columns)
+        return TextReader(str(path), lambda: _open_file(path), repeatable=path.is_file(), columns=columns)
     parser = LineParser(str(path))
     reader = spool(str(path), "text", _mixtures(path, parser))
     reader.notes = parser.notes
@@ -282,7 +307,6 @@ def _open_file(path: Path) -> Iterator[Read]:
 
 def _mixtures(path: Path, parser: LineParser) -> Iterator[Array]:
     with path.open("rb") as file:
-        while line := file.readline(_LONGEST_MIXTURE):
-            if len(line) == _LONGEST_MIXTURE:
-                raise InputError(f"{path} has a line of more than {_LONGEST_MIXTURE >> 20} MiB: is it text?")
-            yield from parser.parse(line)
+        for lines in _complete_lines(file.read, str(path), _LONGEST_MIXTURE):
+            for line in lines.splitlines(keepends=True):
+                yield from parser.parse(line)

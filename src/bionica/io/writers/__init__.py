@@ -1,6 +1,7 @@
 """Writers of sources: `open_writer` chooses a format by the suffix of the file."""
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -9,11 +10,14 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..atomic import partial_path, remove, remove_partials, rename
+from ..atomic import partial_folder, real_path, rename_all, same_content
 from ..readers.images import IMAGES, TIFF
 from . import formats
+from .targets import OutputError, Target, check_folder, check_targets
 
-__all__ = ["OutputError", "PipeWriter", "Writer", "check_file", "check_output", "open_writer", "output_files"]
+__all__ = [
+    "OutputError", "PipeWriter", "Target", "Writer", "check_folder", "check_format", "check_targets", "open_writer", "output_files",
+]  # fmt: skip
 
 _FORMATS: dict[str, Callable[[Path, int, Any], AbstractContextManager[formats.Append]]] = {
     ".npy": formats.npy_file,
@@ -26,38 +30,34 @@ _FORMATS: dict[str, Callable[[Path, int, Any], AbstractContextManager[formats.Ap
 }
 
 
-class OutputError(ValueError):
-    """Sources that cannot be written as asked. The message names the file and the remedy."""
-
-
-def check_file(path: Path, option: str, *, force: bool, remedy: str | None = None) -> None:
-    """Raise if the folder of a file does not exist, or if the file does. Removes what a killed process left of it."""
-    if not path.parent.is_dir():
-        raise OutputError(f"{option} {path}: there is no folder {path.parent}; make it first")
-    if path.exists() and not force:
-        remedy = remedy or f"choose another name with {option}, or replace it with --force"
-        raise OutputError(f"{path} exists already: {remedy}")
-    remove_partials(path)
-
-
-def check_output(path: Path, *, force: bool, n_sources: int = 1, image_shape: tuple[int, ...] | None = None) -> None:
-    """Raise if the sources cannot be written to `path`, before the work begins."""
+def check_format(path: Path, inputs: Sequence[str]) -> None:
+    """Raise if the sources of these inputs cannot be written in the format of this name."""
     suffix = path.suffix.lower()
     if suffix not in _FORMATS and suffix not in IMAGES:
         known = ", ".join((*_FORMATS, *IMAGES))
         raise OutputError(f"-o {path} has the unknown suffix {suffix!r}: bionica writes {known}")
-    if suffix in IMAGES and image_shape is None:
+    if suffix in IMAGES and not all(Path(name).suffix.lower() in IMAGES for name in inputs):
         raise OutputError(f"-o {path}: the mixtures are no images, so the sources are none; choose .npy or .csv")
-    for file in output_files(path, n_sources):
-        check_file(file, "-o", force=force)
 
 
-def output_files(path: Path, n_sources: int) -> list[Path]:
-    """Return the files that an output name stands for: itself, or for images one for each source."""
-    suffix = path.suffix.lower()
-    if suffix in IMAGES and suffix not in TIFF:
+def output_files(path: Path, n_sources: int | None) -> list[Path]:
+    """Return the files that an output name stands for: itself, or for images one for each source.
+
+    If the number of sources is not known yet (None): the first of these images, and all that exist.
+    """
+    if not _is_numbered(path):
+        return [path]
+    if n_sources is not None:
         return [path.with_name(f"{path.stem}-{i}{path.suffix}") for i in range(n_sources)]
-    return [path]
+    numbered = re.compile(rf"{re.escape(path.stem)}-(0|[1-9]\d*){re.escape(path.suffix)}")
+    there = path.parent.iterdir() if path.parent.is_dir() else ()
+    return sorted({path.with_name(f"{path.stem}-0{path.suffix}"), *(f for f in there if numbered.fullmatch(f.name))})
+
+
+def _is_numbered(path: Path) -> bool:
+    """Whether this name stands for an image of each source, not for one file."""
+    suffix = path.suffix.lower()
+    return suffix in IMAGES and suffix not in TIFF
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,12 @@ class Writer:
 
 
 @contextmanager
-def open_writer(path: Path, n_sources: int, dtype: Any, image_shape: tuple[int, ...] | None = None) -> Iterator[Writer]:
+def open_writer(
+    path: Path, n_sources: int, dtype: Any, image_shape: tuple[int, ...] | None = None, *, only_same: bool = False
+) -> Iterator[Writer]:
     """Open a file for sources in the format of its suffix. It appears under its name when it is complete.
+
+    With `only_same`, a file that exists already must hold the same bytes: OutputError otherwise.
 
     Examples
     --------
@@ -80,11 +84,9 @@ def open_writer(path: Path, n_sources: int, dtype: Any, image_shape: tuple[int, 
     ...     np.load(Path(folder, "s.npy")).shape
     (3, 2)
     """
-    suffix, files = path.suffix.lower(), output_files(path, n_sources)
-    parts = [partial_path(file) for file in files]
-    try:
-        for part in parts:
-            remove(part)  # left by a killed process
+    suffix, files = path.suffix.lower(), [real_path(file) for file in output_files(path, n_sources)]
+    with partial_folder(files[0]) as folder:
+        parts = [folder / f"{i}{suffix}" for i in range(len(files))]
         if suffix in _FORMATS:
             opened = _FORMATS[suffix](parts[0], n_sources, np.dtype(dtype))
         else:
@@ -93,10 +95,11 @@ def open_writer(path: Path, n_sources: int, dtype: Any, image_shape: tuple[int, 
         with opened as append:
             yield Writer(append)
         for part, file in zip(parts, files, strict=True):
-            rename(part, file)
-    finally:
-        for part in parts:
-            remove(part)
+            if only_same and file.exists() and not same_content(part, file):
+                raise OutputError(
+                    f"{file} exists already and holds other sources: choose another name with -o, or replace it with --force"
+                )
+        rename_all(parts, files)
 
 
 class PipeWriter:

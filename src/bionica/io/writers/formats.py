@@ -1,6 +1,5 @@
 """Sources in every format. Each function writes one file and yields the function that appends a block of samples."""
 
-import os
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,8 @@ Array = NDArray[Any]
 Append = Callable[[Array], object]
 
 _CHUNK_ROWS = 16384
+#: Attributes of every Zarr store that `zarr_file` writes.
+STORE_MARK = {"written_by": "bionica"}
 
 
 def header_line(n_sources: int, separator: str = ",") -> bytes:
@@ -43,8 +44,6 @@ def csv_file(path: Path, n_sources: int, dtype: Any, separator: str = ",") -> It
     with path.open("wb") as file:
         file.write(header_line(n_sources, separator))
         yield lambda block: file.write(text_lines(block, separator))
-        file.flush()
-        os.fsync(file.fileno())
 
 
 @contextmanager
@@ -61,7 +60,8 @@ def npz_file(path: Path, n_sources: int, dtype: Any) -> Iterator[Append]:
         with _npy(unpacked, n_sources, dtype) as append:
             yield append
         unpacked.seek(0)
-        with archive.open("sources.npy", "w", force_zip64=True) as member:
+        # Without the time, so that the same sources give the same bytes.
+        with archive.open(zipfile.ZipInfo("sources.npy"), "w", force_zip64=True) as member:
             shutil.copyfileobj(unpacked, member)
 
 
@@ -83,7 +83,6 @@ def _npy(file: BinaryIO, n_sources: int, dtype: Any) -> Iterator[Append]:
     file.seek(0)
     write_header()  # now with the number of samples, for which NumPy leaves room
     file.flush()
-    os.fsync(file.fileno())
 
 
 @contextmanager
@@ -128,10 +127,10 @@ def parquet_file(path: Path, n_sources: int, dtype: Any) -> Iterator[Append]:
 
 @contextmanager
 def zarr_file(path: Path, n_sources: int, dtype: Any) -> Iterator[Append]:
-    """A Zarr store of one array."""
+    """A Zarr store of one array, marked as ours: see `is_our_store`."""
     rows = _chunk_rows(n_sources)
-    data = import_optional("zarr", "writing Zarr").open_array(
-        str(path), mode="w", shape=(0, n_sources), chunks=(rows, n_sources), dtype=dtype
+    data = import_optional("zarr", "writing Zarr").create_array(
+        str(path), shape=(0, n_sources), chunks=(rows, n_sources), dtype=dtype, attributes=STORE_MARK, zarr_format=3
     )
     with _whole_chunks(data.append, rows) as add:
         yield add

@@ -12,7 +12,9 @@ outputs. The smallest cone {u : V u >= 0} that holds the data, with a wall at ea
 | leakage.py         | how hard the wall must be, and how large the noise is, from the samples near a facet   | 3, 4, 5   |
 | channels.py        | scale of the mixtures, weights of Poisson counts, number of sources                    |           |
 | channel_noise.py   | noise of each channel: factor analysis, residuals, Poisson counts                      | 6         |
+| grid.py            | digitised sources: no noise where it cannot be told otherwise                          |           |
 | wide_channels.py   | many channels: the leading subspace, without a k x k matrix                            |           |
+| uncertain_noise.py | noise of channels that few left-out directions leave uncertain, from the tails           | 8         |
 | coordinates.py     | the leading directions of the channels, in units of the noise                          |           |
 | starts.py          | successive projection, and nonnegative ICA                                             |           |
 | linear_programs.py | the cone without noise, exactly                                                        | 7         |
@@ -20,6 +22,7 @@ outputs. The smallest cone {u : V u >= 0} that holds the data, with a wall at ea
 | mixtures.py        | the cone of channels: coordinates, outliers, cone, when nonnegative ICA is kept        |           |
 | stream.py          | one pass in bounded memory                                                             |           |
 | kept_samples.py    | which samples of a stream are kept                                                     |           |
+| extreme_samples.py | the outermost samples of a stream without noise                                        |           |
 | readout.py         | matrices for mixtures, and the scale of the outputs                                    |           |
 
 **Relatives.** MVSA (Li and Bioucas-Dias 2008) has a hard wall, SISAL (Bioucas-Dias 2009) a hinge with a weight that the user

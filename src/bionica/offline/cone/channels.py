@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..whitening import Spectrum, count_sources
+from ..source_count import Spectrum, count_sources, representative
+from ..whitening import moments
 from .channel_noise import poisson_variance, poisson_weights
 from .coordinates import second_moment_eigenvalues
+from .grid import on_a_grid
 from .wide_channels import WIDE, Subspace, blocks, gram_eigenvalues, leading_subspace
 
 Array = npt.NDArray[Any]
@@ -81,7 +83,7 @@ def find_channels(X: Array, d: int, noise: Any) -> Channels:
         # Counts x have noise of variance x; x / scale has x / scale^2.
         poisson = Poisson(total, np.sqrt(poisson_variance(weighted) / scale))
     level = 0.0 if isinstance(noise, str) else float(noise) / scale
-    found = Channels(scale, level, noise == "estimate", poisson, None)
+    found = Channels(scale, level, noise == "estimate" and not noiseless(X, d), poisson, None)
     if X.shape[1] <= WIDE:
         return found
     if poisson is not None:
@@ -89,16 +91,30 @@ def find_channels(X: Array, d: int, noise: Any) -> Channels:
     return found._replace(subspace=leading_subspace(X, d, found.noise, unit=scale))
 
 
-def spectrum(X: Array) -> Spectrum:
-    """Evidence for the number of sources in X: the eigenvalues of its second moment, over the square of its largest entry.
+def noiseless(X: Array, d: int) -> bool:
+    """Whether noise that would have to be told from the tails (k = d) is ruled out."""
+    return X.shape[1] == d and on_a_grid(X)
 
-    Their number is the rank.
+
+def eigenvalues(X: Array) -> Array:
+    """Eigenvalues of the second moment of X, over the square of its largest entry. Their number is the rank."""
+    x = X / _largest(X)
+    if X.shape[1] > WIDE:
+        return gram_eigenvalues(x)
+    x = x.astype(np.float64)
+    return second_moment_eigenvalues(x.T @ x / len(x), single=X.dtype == np.float32)
+
+
+def spectrum(X: Array, values: Array | None = None) -> Spectrum:
+    """Evidence for the number of sources in X; `values` are its `eigenvalues`, if they are at hand.
 
     The mean is not removed, because sources that sum to one vary in d - 1 directions only.
     """
-    largest = max(float(X.max()), -float(X.min())) or 1.0
-    if X.shape[1] > WIDE:
-        return count_sources(gram_eigenvalues(X / largest), len(X))
-    x = X.astype(np.float64) / largest
-    values = second_moment_eigenvalues(x.T @ x / len(x), single=X.dtype == np.float32)
-    return count_sources(values, len(X))
+    seen = moments(X / _largest(X)) if X.shape[1] <= WIDE else None
+    return count_sources(
+        representative(X) / _largest(X), eigenvalues(X) if values is None else values, seen, centred=False
+    )
+
+
+def _largest(X: Array) -> float:
+    return max(float(X.max()), -float(X.min())) or 1.0

@@ -44,7 +44,7 @@ def coordinates(
     k = len(second_moment)
     size = np.sqrt(np.diag(second_moment))
     size[size == 0] = 1.0
-    units = size if size.max() > _SAME_UNITS * size.min() else np.ones(k)
+    units = size if _units_differ(second_moment, size, d) else np.ones(k)
     second_moment = second_moment / units / units[:, None]
     D, known = np.zeros(k), True
     if noise is not None:
@@ -59,6 +59,20 @@ def coordinates(
     B = np.linalg.eigh(second_moment / scale / scale[:, None])[1][:, ::-1][:, :d]
     matrix, inverse = B.T / (scale * units), (scale * units)[:, None] * B
     return Coordinates(matrix, inverse, known, float(known and D.any()), np.sqrt(D) * units)
+
+
+def _units_differ(second_moment: Array, size: Array, d: int) -> bool:
+    """Whether channels are so small beside others that their units must differ.
+
+    A small channel may instead hold little more than noise. Then the d leading directions explain less than half of it, and scaled
+    to unit size it would distract from the sources.
+    """
+    small = size * _SAME_UNITS < size.max()
+    if not small.any():
+        return False
+    w, B = np.linalg.eigh(second_moment)
+    explained = (B[:, -d:] ** 2) @ w[-d:] / size**2
+    return bool(np.median(explained[small]) > 0.5)
 
 
 def second_moment_eigenvalues(second_moment: Array, *, single: bool = False) -> Array:

@@ -27,6 +27,7 @@ _FIRST_C = 3.0
 _WIDEST = 0.3  # e of the first walls from a start, times the mean of the output, at most
 _NO_NOISE_WIDTHS = (0.1, 3e-2, 1e-2, 3e-3, 1e-3)
 _NEAR = 0.1  # of the mean of an output: a start whose negative part is smaller is near
+_VANISHING = 0.1  # noise over the negative part of a near start, as which it begins: other starts would not change it
 _LOST = 30.0  # noise of an output over its mean, or change of P: no facet holds the mean any more
 _LEAST_SUPPORT = {
     False: 0.1,
@@ -36,7 +37,9 @@ _APEX = 0.1  # share of samples at zero; 0.65 to 0.77 in such cones, 0 if source
 _SUBSET = 20_000
 _TOUCHING = 60  # samples per facet
 _TOUCHED = 0.31  # share of them in the nearer half of their range
-_MAX_ROUNDS = 25
+_SMALL = 0.1  # of the mean sum of outputs: samples near the apex
+_SHRINKS = 0.01  # logarithm of the volume that a few samples may add without noise
+MAX_ROUNDS = 25
 _STILL = 0.05  # change of P
 _SUBSET_ROUNDS = 10
 
@@ -86,7 +89,7 @@ def fit_cone(U: Array, variance: float | None, starts: list[Start]) -> Cone:
         return _single_source(U, variance)
     subset = np.ascontiguousarray(U[:: max(1, len(U) // _SUBSET)])
     whole = len(subset) == len(U)
-    rounds = _MAX_ROUNDS if whole else _SUBSET_ROUNDS
+    rounds = MAX_ROUNDS if whole else _SUBSET_ROUNDS
     found: list[tuple[Cone, bool]] = []
     for start in starts:
         V = start(subset)
@@ -94,7 +97,7 @@ def fit_cone(U: Array, variance: float | None, starts: list[Start]) -> Cone:
             vanished = variance is None and not cone.wall.variance.any()
             doubtful = False
             if vanished and not believed:
-                doubtful = not touched(without_noise(subset, cone, subset.mean(axis=0)).V @ subset.T)
+                doubtful = not touched(without_noise(subset, cone, subset.mean(axis=0), known=True).V @ subset.T)
             found.append((cone, doubtful))
             if believed:
                 break
@@ -104,8 +107,8 @@ def fit_cone(U: Array, variance: float | None, starts: list[Start]) -> Cone:
     rivals = [cone for cone, doubtful in found if not doubtful] or [cone for cone, _ in found]
     best = reduce(partial(better, subset, variance is not None), rivals)
     if not whole:
-        best = settle(U, best, variance, _MAX_ROUNDS)
-    return best if best.wall.variance.any() else without_noise(U, best, U.mean(axis=0))
+        best = settle(U, best, variance, MAX_ROUNDS)
+    return best if best.wall.variance.any() else without_noise(U, best, U.mean(axis=0), known=variance == 0)
 
 
 def _single_source(U: Array, variance: float | None) -> Cone:
@@ -135,7 +138,11 @@ def _descents(U: Array, V: Array, variance: float | None, rounds: int) -> Any:
         ways = [True] if variance else [False, True]
     for wide in ways:
         cone = _descend(U, V, Y, variance, wide, rounds)
-        yield cone, _believed(cone, negative) and supported(cone, variance is not None)
+        vanishing = not wide and variance is None and np.median(cone.noise) < _VANISHING * negative
+        yield (
+            cone,
+            (_believed(cone, negative) or (vanishing and negative < _NEAR)) and supported(cone, variance is not None),
+        )
 
 
 def _descend(U: Array, V: Array, Y: Array, variance: float | None, wide: bool, rounds: int) -> Cone:
@@ -279,9 +286,29 @@ def _harden(U: Array, cone: Cone) -> Cone:
     return cone_of(V, wall, leakages(Y, wall.e), n_iter, True)
 
 
-def without_noise(U: Array, cone: Cone, u_bar: Array) -> Cone:
-    """The smallest cone that holds all samples of U, from a cone near it."""
+def without_noise(U: Array, cone: Cone, u_bar: Array, *, known: bool = False) -> Cone:
+    """The smallest cone that holds all samples of U, from a cone near it.
+
+    Unless it is `known` that there is no noise, samples near the apex may lie outside if they make the cone wider.
+    """
     d = len(cone.V)
     V, sweeps, converged = tighten(U, cone.V, u_bar)
+    smaller = None if known else _without_apex(U, V, u_bar)
+    if smaller is not None:
+        V, more, converged = smaller
+        sweeps += more
     wall = cone.wall._replace(variance=np.zeros(d), e=np.zeros(d))
     return cone._replace(V=V, wall=wall, noise=np.zeros(d), n_iter=cone.n_iter + sweeps, converged=converged)
+
+
+def _without_apex(U: Array, V: Array, u_bar: Array) -> tuple[Array, int, bool] | None:
+    """`tighten` without the samples near the apex of V, which holds all samples; None if the cone is hardly smaller then.
+
+    Noise that is too low to be seen elsewhere turns the directions of these samples by any angle, so that a cone that holds them is
+    wrong (60 dB, d = 3: 27 dB with them, 50 dB without). If there is no noise, a cone without them is the same but for chance.
+    """
+    large = np.abs(V @ U.T).sum(axis=0) > _SMALL * len(V)
+    if large.sum() < _TOUCHING * len(V):
+        return None
+    found = tighten(U[large], V, u_bar)
+    return found if np.linalg.slogdet(found[0])[1] > np.linalg.slogdet(V)[1] + _SHRINKS else None

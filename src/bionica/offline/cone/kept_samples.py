@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .extreme_samples import DIRECTIONS, extremes, new_extremes
 from .leakage import EDGES
 from .mixtures import Fit
 
@@ -17,7 +18,7 @@ _NEAR, _WINDOW = 1000, 2000  # samples per facet in the two strata
 _NEAR_EDGE = 1.0
 _KEPT_EDGE = 1.5 * EDGES[-1]  # so that no sample is missing in the windows of the next solution, see `stream`
 _NEAREST = 1000  # samples per facet without noise
-_FRESH, _LEAST_FRESH = 3000, 10_000  # samples per source, and at least, for a fresh start
+_FRESH, _LEAST_FRESH = 3000, 20_000  # samples per source, and at least, for a fresh start
 _SLACK = 1.5  # by which a facet may exceed these numbers between two solutions
 
 
@@ -57,6 +58,9 @@ def keep_first(fit: Fit, X: Array, Y: Array, number: Array, *, fresh: bool) -> K
             keep, chance = np.ones(len(index), dtype=bool), np.ones(len(index))
         index = index[keep]
         parts.append((X[index], number[index], chance[keep], np.full(len(index), float(i))))
+    if not noise.any():
+        index = extremes(Y)
+        parts.append((X[index], number[index], np.ones(len(index)), np.full(len(index), float(d))))
     x, numbers, chance, facet = (np.concatenate(part) for part in zip(*parts, strict=True))
     return Kept(x, numbers, chance, facet, rates, reach)
 
@@ -97,6 +101,9 @@ def add(kept: Kept, fit: Fit, X: Array, number: Array, *, fresh: bool) -> Kept:
             index = np.flatnonzero(y / size < kept.reach[i])
         if len(index):
             parts.append((X[index], number[index], rate[index], np.full(len(index), float(i))))
+    if not (fresh or noise.any()):
+        index = new_extremes(Y, fit.components @ kept.x[kept.facet == len(Y)].T)
+        parts.append((X[index], number[index], np.ones(len(index)), np.full(len(index), float(len(Y)))))
     if len(parts) == 1:
         return kept
     x, numbers, chance, facet = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -106,7 +113,7 @@ def add(kept: Kept, fit: Fit, X: Array, number: Array, *, fresh: bool) -> Kept:
         if fresh
         else np.where(noise > 0, _NEAR + _WINDOW, _NEAREST)
     )
-    crowded = np.bincount(kept.facet.astype(np.intp), minlength=len(noise)) > _SLACK * most
+    crowded = np.bincount(kept.facet.astype(np.intp), minlength=len(noise) + 1) > _SLACK * np.append(most, DIRECTIONS)
     return prune(kept, fit, fresh=fresh) if crowded.any() else kept
 
 
@@ -136,6 +143,9 @@ def prune(kept: Kept, fit: Fit, *, fresh: bool) -> Kept:
         if len(own) > _NEAREST:
             reach[i] = np.partition(angle, _NEAREST - 1)[_NEAREST - 1]
             keep[own] = angle <= reach[i]
+    if not noise.any():
+        outermost = np.flatnonzero(kept.facet == len(noise))
+        keep[outermost[extremes(Y[:, outermost])]] = True
     return Kept(kept.x[keep], kept.number[keep], chance[keep], kept.facet[keep], rates, reach)
 
 

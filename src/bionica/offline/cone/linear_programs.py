@@ -20,7 +20,12 @@ Array = npt.NDArray[Any]
 _AT_ZERO = 1e-5  # share of an output in the sum of all: such samples lie on the facet
 _AT_ZERO_USED = 2000  # of these samples
 _NEAREST = 200  # samples per facet, and 20 for each source
-_MOST_CHANGE = 0.5  # of a coefficient of a row in one sweep
+_MOST_CHANGE = (
+    0.5,
+    5.0,
+    50.0,
+)  # of a coefficient of a row in one sweep: the first with which the row can hold all samples
+_LEAST_SHARE = 1e-3  # of det P, below which it is nearly singular
 _MAX_SWEEPS = 30
 
 
@@ -67,16 +72,19 @@ def _row_through(Y: Array) -> Array:
 
 
 def _best_row(P: Array, i: int, near: Array) -> Array:
-    """Row i that maximises det P with near' p >= 0 and sum(p) = 1; as it was if the linear program fails."""
+    """Row i that maximises det P with near' p >= 0 and sum(p) = 1; as it was if no such row is found."""
     size = np.maximum(np.linalg.norm(near, axis=0), 1e-300)
-    found = linprog(
-        -np.linalg.inv(P)[:, i],
-        A_ub=-(near / size).T,
-        b_ub=np.zeros(near.shape[1]),
-        A_eq=np.ones((1, len(P))),
-        b_eq=[1.0],
-        bounds=np.stack([P[i] - _MOST_CHANGE, P[i] + _MOST_CHANGE], axis=1),
-        method="highs",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )
-    return np.asarray(found.x) if found.x is not None else P[i]
+    for change in _MOST_CHANGE:
+        found = linprog(
+            -np.linalg.inv(P)[:, i],
+            A_ub=-(near / size).T,
+            b_ub=np.zeros(near.shape[1]),
+            A_eq=np.ones((1, len(P))),
+            b_eq=[1.0],
+            bounds=np.stack([P[i] - change, P[i] + change], axis=1),
+            method="highs",
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )
+        if found.x is not None and -found.fun > _LEAST_SHARE:
+            return np.asarray(found.x)
+    return np.asarray(P[i])

@@ -57,12 +57,12 @@ def hold_mean(V: Array, U: Array) -> Array:
     return np.asarray(V / (V @ u_bar)[:, None])
 
 
-def rotation_start(U: Array, variance: float, rng: np.random.RandomState, *, thorough: bool = False) -> Array | None:
+def rotation_start(U: Array, variance: float, rng: np.random.RandomState) -> Array | None:
     """Nonnegative ICA's solution for U (n_samples, d); None if the covariance is singular, or nearly so beside the noise.
 
-    It is an approximation that is good enough for a start, unless it shall be `thorough`.
+    It is an approximation that is good enough for a start.
     """
-    V = rotate_white(U, variance, rng, thorough=thorough)
+    V = rotate_white(U, variance, rng, thorough=False)
     return None if V is None else hold_mean(V, U)
 
 

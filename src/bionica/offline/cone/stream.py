@@ -9,17 +9,25 @@ Samples are taken in blocks of 1000, counted from the first sample. Between two 
 `leakage` reads z < 6. Facets move between solutions: if only z < 6 were kept, samples would be missing at the far edge of the next
 solution, which looks like an atom and makes the wall too soft (uniform sources, rho = 0.7, 20 dB: -2.9 dB in one of ten streams).
 
-Each sample has a mark, a hash of its number that is uniform on (0, 1), and is kept if its mark is below the rate of its stratum. If
-a stratum overflows, its rate is halved. A sample that was kept with rate r stands for 1 / r samples, so that sums over the kept
+Each sample has a mark, a hash of its number that is uniform on (0, 1), and is kept if its mark is below the rate of its stratum.
+If a stratum overflows, its rate is halved. A sample that was kept with rate r stands for 1 / r samples, so that sums over the kept
 samples estimate sums over all (Horvitz and Thompson 1952). The first quarter of the stream is forgotten, because its samples were
-kept for facets that were still far off. Without noise the 1000 samples nearest in angle are kept instead.
+kept for facets that were still far off. Without noise the 1000 samples nearest in angle are kept instead, and the outermost ones
+along many directions (`extreme_samples`).
 
-The cone is solved again from the last one each time the number of samples has grown by half, and every quarter of the horizon. With
-a horizon h, the weight of a sample decays as exp(-age / h).
+The cone is solved again from the last one each time the number of samples has grown by half, and every quarter of the horizon;
+without noise already after a tenth more samples, if one lies outside.
+
+With a horizon h, the weight of a sample decays as exp(-age / h), and samples older than 2 h are forgotten: they lie outside the
+cone of today, and walls are hard on those far outside. The hardness of the wall then follows its estimate slowly. A facet that
+lags behind has few samples near it, so that the estimate grows, which drives the facet further out (all of A turns in 1e6 samples,
+h = 3000: the lowest of 1000 windows rises from 14 and 18 dB to 23 and 21 dB in two runs). It can still happen if h is too long: two
+other runs have 20 and 7 dB in their lowest window with h = 3000, and 27 and 24 dB with h = 1500.
 
 If the facets cannot be seen (`Fit.fallback`), or if the noise is not known (k = d) and fewer than 20,000 samples were seen, or if
-the kept samples do not suffice, at most 3000 random samples per source are kept instead, and the cone is solved afresh from them.
-2000 samples are too few to tell low noise from no noise (d = 5, 50 dB: two of six streams ended 23 dB below the batch).
+the kept samples do not suffice, at most 3000 random samples per source (20,000, if these are more) are kept instead, and the cone
+is solved afresh from them. After 20,000 samples those near the facets tell more (k = d = 3, rho = 0.5, 60 dB, 50,000 samples:
+random samples throughout end 20 and 18 dB below the batch in two streams, those near the facets 0 and 3 dB).
 """
 
 from typing import Any, NamedTuple
@@ -28,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
-from .channels import Channels, find_channels
+from .channels import Channels, find_channels, noiseless
 from .coordinates import coordinates
 from .fit import FINAL, Cone, cone_of, touched, without_noise
 from .kept_samples import Kept, add, keep_first, nothing_kept, prune, since
@@ -40,7 +48,13 @@ Array = npt.NDArray[Any]
 
 BLOCK = 1000
 _GROWTH = 1.5
+_OUTSIDE, _GROWTH_OUTSIDE = (
+    1e-3,
+    1.1,
+)  # share of an output that is negative although there is no noise: the cone is solved sooner
 _ROUNDS = 4
+_MEMORY = 2.0  # horizons
+_SLOWLY = 0.05  # exponent with which the hardness of a wall follows its estimate, from 2 horizons on
 _FEW_KEPT = 50  # samples of a facet
 _EARLY = 20_000  # samples
 
@@ -142,8 +156,14 @@ def _averages(Z: Array) -> Averages:
     return Averages(float(len(Z)), Z.mean(axis=0), Z.T @ Z / len(Z))
 
 
-def _next(n: int, horizon: float) -> int:
-    return n + int(min(max(n * (_GROWTH - 1), BLOCK), max(horizon / 4, BLOCK)))
+def _next(n: int, horizon: float, growth: float = _GROWTH) -> int:
+    return n + int(min(max(n * (growth - 1), BLOCK), max(horizon / 4, BLOCK)))
+
+
+def _outside(fit: Fit, Z: Array) -> bool:
+    """Whether a sample lies far outside a cone that holds all samples so far."""
+    Y = fit.components @ Z.T
+    return bool(np.any(Y.min(axis=0) < -_OUTSIDE * np.abs(Y).sum(axis=0)))
 
 
 def learn(state: State, X: Array, settings: Settings) -> State:
@@ -159,7 +179,10 @@ def learn(state: State, X: Array, settings: Settings) -> State:
     weighted = _joined(state.weighted, Z, decay)
     both = weighted if channels.poisson is None else _joined(state.raw, raw, decay)
     kept = add(state.kept, state.fit, Z, numbers, fresh=state.fresh)
-    state = state._replace(n=state.n + len(X), raw=both, weighted=weighted, kept=kept)
+    n, next_solve = state.n + len(X), state.next_solve
+    if not state.fit.cone.noise.any() and _outside(state.fit, Z):
+        next_solve = min(next_solve, _next(n, settings.horizon, _GROWTH_OUTSIDE))
+    state = state._replace(n=n, raw=both, weighted=weighted, kept=kept, next_solve=next_solve)
     return solve(state, settings) if state.n >= state.next_solve else state
 
 
@@ -193,9 +216,11 @@ def _starts_fresh(fit: Fit, n: int, settings: Settings) -> bool:
 
 def _afresh(state: State, settings: Settings) -> State:
     """Solve from the start on samples that were kept at random."""
-    kept = since(state.kept, state.n - 4 * settings.horizon)
-    d = len(state.fit.components)
-    fit, _ = fit_mixtures(kept.x, d, state.channels.noise, 0.0, np.random.RandomState(0))
+    kept = since(state.kept, state.n - _MEMORY * settings.horizon)
+    d, channels = len(state.fit.components), state.channels
+    if channels.estimate and noiseless(kept.x, d):
+        channels = channels._replace(estimate=False)
+    fit, _ = fit_mixtures(kept.x, d, channels.noise, 0.0, np.random.RandomState(0))
     fit = _in_order_of(fit, state.fit)
     Y = fit.components @ kept.x.T
     fresh = _starts_fresh(fit, state.n, settings)
@@ -205,7 +230,7 @@ def _afresh(state: State, settings: Settings) -> State:
         rate = kept.rates[0, 0]  # with which the samples were kept so far
         kept = keep_first(fit, kept.x, Y, kept.number, fresh=False)
         kept = kept._replace(chance=np.minimum(kept.chance, rate), rates=np.minimum(kept.rates, rate))
-    return state._replace(fit=fit, negativity=_negativity(Y), kept=kept, fresh=fresh)
+    return state._replace(channels=channels, fit=fit, negativity=_negativity(Y), kept=kept, fresh=fresh)
 
 
 def _in_order_of(fit: Fit, last: Fit) -> Fit:
@@ -227,22 +252,24 @@ def _again(state: State, settings: Settings) -> tuple[Fit, float, Kept] | None:
     V /= (V @ u_bar)[:, None]
     variance = np.full(d, at.variance) if at.known else (cone.noise / np.linalg.norm(V, axis=1)) ** 2
     noisy = bool(variance.any())
-    oldest = max(state.n / 4 if noisy else 0.0, state.n - 4 * settings.horizon)
+    oldest = max(state.n / 4 if noisy else 0.0, state.n - _MEMORY * settings.horizon)
     kept = since(state.kept, oldest)
     U = kept.x @ at.matrix.T
     wall = cone.wall._replace(variance=variance, e=np.zeros(d), kappa=FINAL)
     if not noisy:
         rows = np.unique(kept.number, return_index=True)[1]
-        cone = without_noise(U[rows], cone._replace(V=V), u_bar)
+        cone = without_noise(U[rows], cone._replace(V=V), u_bar, known=at.known)
         if not (at.known or touched(cone.V @ U[rows].T)):
             return None
     negative = 0.0
     if noisy:
-        if np.bincount(kept.facet.astype(np.intp), minlength=d).min() < _FEW_KEPT:
+        if np.bincount(kept.facet.astype(np.intp), minlength=d)[:d].min() < _FEW_KEPT:
             return None
         age = (kept.number - state.n) / settings.horizon
         facets = _KeptFacets(kept, U, np.exp(age) / kept.chance, _weight_since(oldest, state.n, settings))
-        cone, negative = _rounds(V, facets, u_bar, wall, known=at.known)
+        cone, negative = _rounds(
+            V, facets, u_bar, wall, known=at.known, haste=_SLOWLY if state.n > 2 * settings.horizon else 1.0
+        )
     fit = assemble(at, cone)
     energy = float(np.einsum("ij,jk,ik->", fit.components, seen.second, fit.components))
     return fit, negative / energy, prune(kept, fit, fresh=False)
@@ -262,7 +289,9 @@ class _KeptFacets:
         self.U, self.weights, self.total = [U[i] for i in of], [weight[i] for i in of], total
 
 
-def _rounds(V: Array, facets: _KeptFacets, u_bar: Array, wall: Wall, *, known: bool) -> tuple[Cone, float]:
+def _rounds(
+    V: Array, facets: _KeptFacets, u_bar: Array, wall: Wall, *, known: bool, haste: float
+) -> tuple[Cone, float]:
     """As `fit.settle`, on samples that were kept per facet; also the mean negative energy of the outputs."""
     d, n = len(V), facets.total
     n_iter = 0
@@ -277,7 +306,7 @@ def _rounds(V: Array, facets: _KeptFacets, u_bar: Array, wall: Wall, *, known: b
         ]
         last = wall
         wall, moved = next_wall(last, leaks, size, known=known, largest=np.inf, kappa=FINAL, may_vanish=False)
-        wall = wall._replace(c=np.sqrt(wall.c * last.c))  # average over solutions
+        wall = wall._replace(c=last.c * (wall.c / last.c) ** (haste / 2))  # average over solutions
         if d == 1 or not wall.variance.any():
             break
         P, _, more = minimise(Facets(Y, [w / n for w in facets.weights], V @ V.T), wall, tol=1e-2 * float(s.min()))

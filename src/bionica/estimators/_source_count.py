@@ -1,0 +1,51 @@
+"""What a user is told about the number of sources before a fit that may take long."""
+
+import warnings
+
+from ..offline.source_count import Spectrum
+from ._cone_doubts import _frames_to_caller
+
+#: With None and fewer outputs than this, too many of them cost little and `diagnose` names them.
+MANY_OUTPUTS = 20
+
+
+def warn_of_count(name: str, n_components: int | str | None, found: Spectrum, n_directions: int) -> None:
+    """Warn if "auto" is unsure or finds no noise, or if None takes many directions that look like noise.
+
+    `n_directions` is the largest possible number of sources: that of the mixtures, or of the samples if there are fewer.
+    """
+    rank = len(found.eigenvalues)
+    if n_components is None:
+        sentence = _full_rank(found, rank)
+    elif n_components == "auto":
+        sentence = _doubt(found, n_directions)
+    else:
+        return
+    if sentence:
+        warnings.warn(f"{name}: {sentence}.", UserWarning, stacklevel=_frames_to_caller())
+
+
+def _full_rank(found: Spectrum, rank: int) -> str:
+    if rank < MANY_OUTPUTS or found.n_sources > rank / 2:
+        return ""
+    return (
+        f"n_components=None takes all {rank} directions of X, and {rank - found.n_sources} of them look like noise: try "
+        f'n_components="auto" or n_components={found.n_sources}'
+    )
+
+
+def _doubt(found: Spectrum, n_directions: int) -> str:
+    q, other = found.n_sources, found.alternative
+    if q != other:
+        return (
+            f'n_components="auto" is unsure: it takes {q} sources, and {other} is possible, because no clear drop separates '
+            "sources from noise. If you know the number of sources, give it as n_components; otherwise compare the results of "
+            f"n_components={q} and {other}"
+        )
+    exact = q == len(found.eigenvalues) < n_directions  # the other directions are empty
+    if q > max(2, n_directions / 2) and not exact:
+        return (
+            f'n_components="auto" takes {q} of {n_directions} directions for sources: too few are left to tell noise from sources. '
+            "If you know the number of sources, give it as n_components; otherwise bring more mixtures"
+        )
+    return ""

@@ -1,0 +1,285 @@
+"""The estimators inside other packages: each test runs against the real package, and is skipped by name where it is missing."""
+
+import doctest
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from bionica import BatchNICA, MinimumVolumeCone, NoncenteredWhitener, StreamingNICA, TwoCompartmentNICA
+from bionica.datasets import mix, sparse_uniform
+
+#: What these packages warn of at import or in their own code is not ours.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+NAMES = ["w400", "w410", "w420", "w430", "w440"]
+ESTIMATORS = [
+    BatchNICA(3, random_state=0),
+    MinimumVolumeCone(3, random_state=0),
+    StreamingNICA(3, random_state=0),
+    NoncenteredWhitener(3),
+]
+everything = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
+
+
+@pytest.fixture(scope="module")
+def X():
+    return mix(sparse_uniform(1000, 3, rng=0), n_mixtures=5, rng=0)[0]
+
+
+PAGE = (Path(__file__).parents[1] / "docs" / "clients.md").read_text()
+#: The code of the page by the headings above it; the first has none.
+CODE = re.findall(r"(?:^## ([^\n]+)\n)?^```python\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
+PACKAGES = {
+    "river": "river", "dask-ml": "dask_ml", "HyperSpy": "hyperspy", "MNE": "mne", "xarray": "xarray", "pandas and polars": "pandas",
+    "torch": "torch",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("heading", "code"), CODE[1:], ids=[heading for heading, _ in CODE[1:]])
+def test_the_code_of_the_page(heading, code):
+    pytest.importorskip(PACKAGES[heading], exc_type=ImportError)
+    exec(compile(CODE[0][1] + code, heading, "exec"), {})
+
+
+def test_every_client_has_code():
+    assert [heading for heading, _ in CODE] == ["", *PACKAGES]
+
+
+# ---------------------------------------------------------------------------------------------- river
+
+
+def samples(X):
+    return [dict(zip(NAMES, x, strict=True)) for x in X.tolist()]
+
+
+@pytest.mark.parametrize("network", [StreamingNICA(random_state=0), TwoCompartmentNICA(3, random_state=0)], ids=repr)
+def test_river_checks(network):
+    checks = pytest.importorskip("river.checks")
+    from bionica.river import RiverTransformer
+
+    checks.check_estimator(RiverTransformer(network))
+
+
+def test_the_example_of_the_river_transformer():
+    pytest.importorskip("river")
+    import bionica.river
+
+    result = doctest.testmod(bionica.river)
+    assert result.attempted
+    assert not result.failed
+
+
+def test_river_transformer_is_the_estimator(X):
+    pytest.importorskip("river")
+    import pandas as pd
+
+    from bionica.river import RiverTransformer
+
+    one, many = (RiverTransformer(StreamingNICA(3, random_state=0)) for _ in range(2))
+    frame = pd.DataFrame(X, columns=NAMES)
+    assert one.transform_one(samples(X)[0]) == {}
+    assert list(many.transform_many(frame).columns) == []
+    for x in samples(X):
+        one.learn_one(x)
+    many.learn_many(frame[NAMES[::-1]][:700])
+    many.learn_many(frame[700:])
+    expected = StreamingNICA(3, random_state=0).fit(X)
+    for made in (one, many):
+        assert np.array_equal(made.model.components_, expected.components_)
+        assert list(made.model.feature_names_in_) == NAMES
+    Y = many.transform_many(frame[NAMES[::-1]].set_index(frame.index + 7))
+    assert Y.index[0] == 7
+    assert np.array_equal(Y.to_numpy(), expected.transform(X))
+    assert one.transform_one(samples(X)[3]) == Y.iloc[3].to_dict()
+    assert not hasattr(one.estimator, "n_features_in_")
+    with pytest.raises(ValueError, match=r"lacks \['w440'\]"):
+        one.learn_one(dict.fromkeys(NAMES[:4], 1.0))
+    with pytest.raises(ValueError, match="w440"):
+        many.learn_many(frame[NAMES[:4]])
+
+
+def test_river_pipeline(X):
+    pytest.importorskip("river")
+    from river import compose, linear_model, metrics, preprocessing
+
+    from bionica.river import RiverTransformer
+
+    names = dict(enumerate(NAMES))
+    model = compose.Pipeline(
+        RiverTransformer(StreamingNICA(3, random_state=0)),
+        preprocessing.StandardScaler(),
+        linear_model.LinearRegression(),
+    )
+    target = StreamingNICA(3, random_state=0).fit(X).transform(X)[:, 0]
+    error = metrics.MAE()
+    for n, (x, y) in enumerate(zip(X, target, strict=True)):
+        sample = {names[i]: value for i, value in enumerate(x)}
+        if n >= 500:
+            error.update(y, model.predict_one(sample))
+        model.learn_one(sample, y)
+    assert error.get() < 0.1
+    integers = RiverTransformer(StreamingNICA(2))  # names that are not strings
+    integers.learn_one({1: 1.0, 0: 2.0})
+    assert list(integers.model.feature_names_in_) == ["0", "1"]
+
+
+# ---------------------------------------------------------------------------------------------- dask-ml
+
+
+def test_dask_ml(X):
+    wrappers = pytest.importorskip("dask_ml.wrappers")
+    import dask.array as da
+
+    D = da.from_array(X, chunks=(250, 5))
+
+    def scorer(estimator, X, y=None):
+        return -float(np.abs(estimator.inverse_transform(estimator.transform(X)) - X).mean())
+
+    wrapped = wrappers.Incremental(StreamingNICA(3, random_state=0), scoring=scorer, shuffle_blocks=False).fit(D)
+    alone = StreamingNICA(3, random_state=0).fit(X)
+    assert np.array_equal(wrapped.estimator_.components_, alone.components_)
+    np.testing.assert_array_equal(wrapped.transform(D).compute(), alone.transform(X))
+    assert wrappers.ParallelPostFit(alone).transform(D).compute().shape == (1000, 3)
+    # dask-ml asks a scorer for predictions if X is a Dask array.
+    assert scorer(wrapped.estimator_, X) > -0.05
+
+
+# ---------------------------------------------------------------------------------------------- HyperSpy
+
+
+@pytest.fixture(scope="module")
+def spectra():
+    channels = np.arange(60)
+    return np.array([np.exp(-(((channels - place) / 6) ** 2)) + 0.02 for place in (15, 28, 40)])
+
+
+@pytest.fixture(scope="module")
+def image(spectra):
+    api = pytest.importorskip("hyperspy.api")
+    abundances = sparse_uniform(50 * 40, 3, rng=1).reshape(50, 40, 3)
+    return api.signals.Signal1D(abundances @ spectra)
+
+
+def worst(factors, spectra):
+    """Return the least correlation of a spectrum with its factor."""
+    return np.corrcoef(factors.T, spectra)[:3, 3:].max(axis=0).min()
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS[:3], ids=lambda estimator: type(estimator).__name__)
+def test_factors_of_a_hyperspy_decomposition_are_the_spectra(image, spectra, estimator):
+    from bionica.hyperspy import HyperSpyDecomposition
+
+    image.decomposition(algorithm=HyperSpyDecomposition(estimator), output_dimension=3, print_info=False)
+    results = image.learning_results
+    assert worst(results.factors, spectra) > 0.998
+    assert results.loadings.min() >= 0
+    model = image.get_decomposition_model().data
+    assert np.abs(model - image.data).mean() < 0.02 * image.data.mean()
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS[:2], ids=lambda estimator: type(estimator).__name__)
+def test_factors_of_a_hyperspy_separation_are_the_spectra(image, spectra, estimator):
+    image.decomposition(algorithm="SVD", output_dimension=3, print_info=False)
+    image.blind_source_separation(
+        algorithm=clone(estimator), on_loadings=True, diff_order=0, whiten_method=None, print_info=False
+    )
+    assert worst(image.learning_results.bss_factors, spectra) > 0.998
+
+
+# ---------------------------------------------------------------------------------------------- MNE
+
+
+def test_mne(X):
+    pytest.importorskip("mne")
+    from mne.decoding import UnsupervisedSpatialFilter
+
+    epochs = X.T.reshape(5, 10, 100).transpose(1, 0, 2)  # epochs, channels, times
+    estimator = MinimumVolumeCone(3, random_state=0)
+    spatial = UnsupervisedSpatialFilter(estimator)
+    Y = spatial.fit_transform(epochs)
+    assert Y.shape == (10, 3, 100)
+    np.testing.assert_allclose(Y.transpose(1, 0, 2).reshape(3, -1).T, clone(estimator).fit_transform(X), atol=1e-9)
+    np.testing.assert_allclose(spatial.inverse_transform(Y), epochs, atol=1e-6)
+
+
+# ---------------------------------------------------------------------------------------------- containers
+
+
+@everything
+def test_xarray(X, estimator):
+    xr = pytest.importorskip("xarray")
+    array = xr.DataArray(X, dims=("time", "channel"), coords={"time": np.arange(1000) * 0.1, "channel": NAMES})
+    fitted = clone(estimator).fit(array)
+    Y = fitted.transform(array)
+    assert type(Y) is np.ndarray
+    assert np.array_equal(Y, clone(estimator).fit(X).transform(X))
+    named = xr.apply_ufunc(fitted.transform, array, input_core_dims=[["channel"]], output_core_dims=[["source"]])
+    assert named.dims == ("time", "source")
+    assert np.array_equal(named.time, array.time)
+    assert np.array_equal(named, Y)
+
+
+def test_xarray_image(X):
+    xr = pytest.importorskip("xarray")
+    cube = xr.DataArray(X.reshape(20, 50, 5), dims=("y", "x", "channel"), coords={"channel": NAMES})
+    pixels = cube.stack(pixel=("y", "x")).transpose("pixel", "channel")
+    fitted = BatchNICA(3, random_state=0).fit(pixels)
+    maps = xr.apply_ufunc(fitted.transform, pixels, input_core_dims=[["channel"]], output_core_dims=[["source"]])
+    maps = maps.unstack("pixel")
+    assert dict(maps.sizes) == {"source": 3, "y": 20, "x": 50}
+    assert np.array_equal(maps.transpose("y", "x", "source").to_numpy().reshape(1000, 3), fitted.transform(X))
+
+
+def test_xarray_of_dask(X):
+    xr = pytest.importorskip("xarray")
+    da = pytest.importorskip("dask.array")
+    lazy = xr.DataArray(da.from_array(X, chunks=(250, 5)), dims=("time", "channel"))
+    fitted = BatchNICA(3, random_state=0).fit(lazy)
+    Y = fitted.transform(lazy)
+    assert isinstance(Y, da.Array)
+    np.testing.assert_allclose(Y.compute(), fitted.transform(X))
+    stream = StreamingNICA(3, random_state=0).fit(lazy)
+    assert np.array_equal(stream.components_, StreamingNICA(3, random_state=0).fit(X).components_)
+
+
+@everything
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_data_frames(X, estimator, package):
+    frames = pytest.importorskip(package)
+    frame = frames.DataFrame({name: X[:, i] for i, name in enumerate(NAMES)})
+    fitted = clone(estimator).set_output(transform=package).fit(frame)
+    Y = fitted.transform(frame)
+    assert type(Y) is frames.DataFrame
+    assert list(Y.columns) == list(fitted.get_feature_names_out())
+    assert list(fitted.feature_names_in_) == NAMES
+    np.testing.assert_allclose(Y.to_numpy(), clone(estimator).fit(X).transform(X), atol=1e-9)  # X is in another order
+    if hasattr(fitted, "partial_fit_transform"):
+        assert type(clone(fitted).partial_fit_transform(frame)) is frames.DataFrame
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.transform(frame[NAMES[::-1]])
+
+
+def test_rows_of_a_polars_frame_are_samples(X):
+    polars = pytest.importorskip("polars")
+    stream = StreamingNICA(3, random_state=0)
+    for x in polars.DataFrame(X, schema=NAMES).iter_rows(named=True):
+        stream.learn_one(x)
+    assert np.array_equal(stream.components_, StreamingNICA(3, random_state=0).fit(X).components_)
+    assert list(stream.feature_names_in_) == NAMES
+
+
+@everything
+def test_torch(X, estimator):
+    torch = pytest.importorskip("torch", exc_type=ImportError)
+    tensor = torch.from_numpy(X)
+    Y = clone(estimator).fit(tensor).transform(tensor)
+    assert type(Y) is np.ndarray
+    assert np.array_equal(Y, clone(estimator).fit(X).transform(X))
+    single = clone(estimator).fit(tensor.float())
+    assert single.transform(tensor.float()).dtype == np.float32
+    for method in ("fit", "fit_transform"):
+        with pytest.raises(TypeError, match=r"requires gradients.*detach\(\)"):
+            getattr(clone(estimator), method)(tensor.clone().requires_grad_())

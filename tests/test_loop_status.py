@@ -1,0 +1,219 @@
+"""Nothing that was not computed is ever returned: overflow, subnormal numbers, a bad row among good ones, singular data."""
+
+import os
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import bionica
+from bionica._compat.numba import compile_entry
+from bionica.engines import blocks
+from bionica.engines.diverged import Diverged
+from bionica.engines.loop import run
+from bionica.estimators._base import Estimator
+from bionica.networks import state as states
+from bionica.networks import two_compartment
+from bionica.networks.unmix import pseudoinverse, solve_lateral
+from conftest import NETWORKS, PUBLIC, mixtures
+
+ESTIMATORS = [cls for cls in PUBLIC if isinstance(cls, type) and issubclass(cls, Estimator)]
+VARIANTS = [(cls, {}) for cls in ESTIMATORS]
+VARIANTS += [
+    (cls, {"precondition": p}) for cls in (bionica.InterneuronNICA, bionica.TwoCompartmentNICA) for p in (None, "scale")
+]
+VARIANTS += [(bionica.OfflineNICA, {"network": "two_compartment"}), (bionica.StreamingNICA, {"horizon": 100})]
+ANSWERS = bionica.DivergenceError, ValueError
+
+
+def fitted(cls, params, dtype=np.float64, k=4):
+    _, X = mixtures(300, 3, k, dtype=dtype)
+    seed = {"random_state": 0} if "random_state" in cls._parameter_constraints else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return cls(3, **seed, **params).fit(X), X
+
+
+def answer(model, X):
+    """The outputs, finite and nonnegative; or None and an error that names a sample and a remedy."""
+    try:
+        Y = model.transform(X)
+    except ANSWERS as error:
+        assert not isinstance(error, np.linalg.LinAlgError)
+        assert "sample" in str(error) and "rescale" in str(error), error
+        return None
+    assert np.isfinite(Y).all()
+    assert Y.min() >= 0 or isinstance(model, bionica.NoncenteredWhitener)
+    return Y
+
+
+@pytest.mark.parametrize(("cls", "params"), VARIANTS, ids=lambda value: getattr(value, "__name__", str(value)))
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.filterwarnings("ignore:invalid value encountered in reduce")  # scikit-learn's own sum
+def test_extreme_mixtures_have_right_outputs_or_none(cls, params, dtype):
+    model, X = fitted(cls, params, dtype)
+    usual = model.transform(X)
+    for scale in (1e160, 1e307, 1e37, 1e-160, 1e-310, 1e-40):
+        with np.errstate(all="ignore"):
+            scaled = np.nan_to_num(X * X.dtype.type(scale))
+        Y = answer(model, scaled)
+        if Y is not None and dtype == np.float64 and scale in (1e160, 1e-160):
+            np.testing.assert_allclose(Y / scale, usual, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(("cls", "params"), VARIANTS, ids=lambda value: getattr(value, "__name__", str(value)))
+@pytest.mark.parametrize("row", [0, 7, 299])
+def test_one_bad_row_never_spoils_the_others(cls, params, row):
+    model, X = fitted(cls, params)
+    usual = model.transform(X)
+    bad = X.copy()
+    bad[row] *= 1e200
+    try:
+        Y = model.transform(bad)
+    except bionica.DivergenceError as error:
+        assert error.sample == row
+        assert f"sample {row}" in str(error)
+    else:
+        others = np.arange(len(X)) != row
+        np.testing.assert_allclose(Y[others], usual[others], rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(model.transform(X), usual)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_the_engine_raises_and_leaves_nan_behind(wide):
+    k = 1100 if wide else 4
+    d = 300 if wide else 3
+    rng = np.random.default_rng(0)
+    W = np.linalg.qr(rng.standard_normal((k, d)))[0].T.copy()
+    state = two_compartment.init(W, np.eye(d), np.array([1, 1]))
+    X = rng.exponential(size=(60, k))
+    X[50] *= 1e200
+    network = bionica.TwoCompartmentNICA(d, precondition=None, random_state=0)
+    params = network._rule_params(state, np.dtype(np.float64))
+    assert blocks.suits(two_compartment.RULE, state, *X.shape) == wide
+    Y = np.empty((60, d))
+    with pytest.raises(Diverged) as caught:
+        run(state, params, X, np.empty((0, 1)), Y)
+    assert caught.value.sample == 50
+    assert np.isnan(Y).all()
+
+
+def test_a_failed_fit_leaves_the_model_as_it_was():
+    for cls in ESTIMATORS:
+        model, X = fitted(cls, {})
+        usual = model.transform(X)
+        with pytest.raises(ANSWERS):
+            model.fit(np.full((20, 7), np.nan))
+        assert model.n_features_in_ == 4
+        np.testing.assert_array_equal(model.transform(X), usual)
+        with pytest.raises(ANSWERS):
+            unfitted = cls()
+            unfitted.fit(np.full((20, 7), np.nan))
+        with pytest.raises(ValueError, match="has seen no sample"):
+            unfitted.transform(X)
+
+
+SINGULAR = {
+    "constant": np.ones((50, 3)),
+    "zeros": np.zeros((50, 3)),
+    "equal rows": np.repeat(np.array([[1.0, 2.0, 3.0]]), 50, axis=0),
+    "rank one": np.outer(np.arange(50.0), [1.0, 2.0, 3.0]),
+    "huge": mixtures(300, 3)[1] * 1e150,
+    "overflow": mixtures(50, 3)[1] * 1e300,
+    "tiny": mixtures(50, 3)[1] * 1e-160,
+    "subnormal": mixtures(50, 3)[1] * 1e-318,
+    "one sample": mixtures(1, 3)[1],
+    "two samples": mixtures(2, 3)[1],
+    "scales": mixtures(50, 3)[1] * np.where(np.arange(50) % 2, 1e100, 1e-100)[:, np.newaxis],
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("network", ["interneuron", "two_compartment"])
+@pytest.mark.parametrize("kind", SINGULAR)
+def test_offline_networks_answer_on_singular_data(kind, network):
+    X = SINGULAR[kind]
+    for d in (2, 3):
+        try:
+            model = bionica.OfflineNICA(d, network=network, max_iter=20, random_state=0).fit(X)
+            answer(model, X)
+            assert np.isfinite(model.components_).all() and np.isfinite(model.mixing_).all()
+        except ANSWERS as error:
+            assert not isinstance(error, np.linalg.LinAlgError)
+            assert "rescale" in str(error) or "n_components" in str(error) or "sample" in str(error), error
+
+
+COLLAPSED = {
+    "zeros": lambda a: a * 0,
+    "singular": lambda a: np.repeat(a[:1], len(a), axis=0),
+    "huge": lambda a: np.full_like(a, 1e150),
+    "largest": lambda a: np.full_like(a, np.finfo(a.dtype).max / 4),
+    "tiny": lambda a: a * 1e-200,
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", COLLAPSED)
+@pytest.mark.parametrize("cls", NETWORKS)
+def test_collapsed_networks_are_diagnosed(cls, kind):
+    for params in ({}, {"precondition": None}) if "precondition" in cls._parameter_constraints else ({},):
+        model, X = fitted(cls, params)
+        state = states.copy(model._state)
+        for a in states.leaves(state):
+            if a.ndim == 2 and a.dtype.kind == "f":
+                a[:] = COLLAPSED[kind](a)
+        model._state = state
+        assert np.isfinite(model.components_).all()
+        assert np.isfinite(model.mixing_).all()
+        found = model.diagnose(X)
+        assert not found.ok
+        assert len(str(found)) > 40
+
+
+def test_a_regular_system_is_solved_as_numpy_does():
+    rng = np.random.default_rng(0)
+    M, W = rng.standard_normal((4, 4)), rng.standard_normal((4, 6))
+    assert np.array_equal(solve_lateral(M, W), np.linalg.solve(M, W))
+    assert np.array_equal(pseudoinverse(W), np.linalg.pinv(W))
+    M[1] = M[0]
+    np.testing.assert_allclose(solve_lateral(M, W), np.linalg.lstsq(M, W, rcond=None)[0])
+    np.testing.assert_allclose(pseudoinverse(W * 1e300) * 1e300, np.linalg.pinv(W))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_while_another_thread_compiles_does_not_deadlock_the_child():
+    from numba.core.compiler_lock import global_compiler_lock
+
+    compiling = threading.Event()
+
+    def compile_slowly():
+        with global_compiler_lock:
+            compiling.set()
+            time.sleep(0.3)
+
+    def double(x):
+        return 2 * x
+
+    thread = threading.Thread(target=compile_slowly)
+    thread.start()
+    compiling.wait()
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(compile_entry(double, (1,), cache=False)(4) != 8)
+        finally:
+            os._exit(2)
+    thread.join()
+    for _ in range(600):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            break
+        time.sleep(0.05)
+    else:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        pytest.fail("the child waits for a lock that nobody holds")
+    assert os.waitstatus_to_exitcode(status) == 0

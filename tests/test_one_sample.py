@@ -1,0 +1,230 @@
+"""Single samples, feature names, and attributes that every estimator has."""
+
+import copy
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bionica
+from bionica.engines import single
+from bionica.estimators._persistence import contents
+from conftest import NETWORKS, PUBLIC, mixtures
+
+ESTIMATORS = [cls for cls in PUBLIC if isinstance(cls, type) and hasattr(cls, "fit")]
+ONLINE = [*NETWORKS, bionica.MinimumVolumeCone]
+NAMES = ["a", "b", "c"]
+
+online = pytest.mark.parametrize("Online", ONLINE, ids=lambda cls: cls.__name__)
+
+
+def made(cls, d=3, **kwargs):
+    return cls(d) if cls is bionica.NoncenteredWhitener else cls(d, random_state=0, **kwargs)
+
+
+def bits(network):
+    """Return what a network has learned, as bytes."""
+    header, arrays = contents(network)
+    return str(header["parameters"]), {name: a.tobytes() for name, a in arrays.items()}
+
+
+def test_single_samples_between_other_calls_give_the_same_bits(Network):
+    _, X = mixtures(400, 3)
+    whole, mixed = made(Network).partial_fit(X), made(Network).partial_fit(X[:200])
+    for x in X[200:270]:
+        mixed.learn_one(x)
+    mixed.partial_fit(X[270:300])
+    for x in X[300:]:
+        mixed.transform_one(x)
+        mixed.learn_one(x)
+    assert bits(mixed) == bits(whole)
+    assert mixed.n_samples_seen_ == 400
+
+
+def test_single_outputs_have_the_bits_of_transform(Network):
+    _, X = mixtures(300, 3)
+    for dtype in (np.float64, np.float32):
+        network = made(Network).fit(X.astype(dtype))
+        for x in X[:5].astype(dtype):
+            y = network.transform_one(x)
+            assert y.dtype == dtype
+            assert np.array_equal(y, network.transform(x[np.newaxis])[0])
+            network.learn_one(x)
+
+
+def test_large_states_take_the_other_path_to_the_same_bits(Network, monkeypatch):
+    _, X = mixtures(300, 3)
+    fast, slow = made(Network).fit(X[:250]), made(Network).fit(X[:250])
+    for x in X[250:]:
+        fast.learn_one(x)
+    monkeypatch.setattr(single, "_SMALL", 0)
+    for x in X[250:]:
+        slow.learn_one(x)
+    assert "_one" in vars(fast)
+    assert "_one" not in vars(slow)
+    assert bits(fast) == bits(slow)
+
+
+@pytest.mark.parametrize("kept", [copy.copy, copy.deepcopy, lambda n: pickle.loads(pickle.dumps(n)), contents])
+def test_learning_on_leaves_what_was_kept_alone(Network, kept):
+    _, X = mixtures(300, 3)
+    network = made(Network).fit(X)
+    network.learn_one(X[0])
+    network.learn_one(X[1])
+    taken, before = kept(network), bits(network)
+    for x in X[2:5]:
+        network.learn_one(x)
+    if kept is contents:
+        assert {name: a.tobytes() for name, a in taken[1].items()} == before[1]
+    else:
+        assert bits(taken) == before
+    assert bits(network) != before
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_failing_sample_changes_nothing():
+    _, X = mixtures(300, 3)
+    network = bionica.TwoCompartmentNICA(3, precondition=None, eta0=0.01, guards=False, random_state=0).fit(X)
+    network.learn_one(X[0])
+    before = bits(network)
+    with pytest.raises(bionica.DivergenceError, match="diverged at sample 301"):
+        network.learn_one([1e200, 1.0, 1.0])
+    with pytest.raises(ValueError, match=r"X\[0, 1\] is NaN"):
+        network.learn_one([1.0, np.nan, 1.0])
+    assert bits(network) == before
+    network.set_params(dynamics="gradient", settle_steps=1, settle_tol=1e-12)
+    with pytest.raises(Warning, match="1 of 1 samples did not settle"):
+        network.learn_one(X[1])
+    assert bits(network.set_params(dynamics="exact", settle_steps=10_000, settle_tol=1e-10)) == before
+    with pytest.raises(ValueError, match="learning rate"):
+        network.set_params(eta0=100.0).learn_one(X[1])
+    assert bits(network.set_params(eta0=0.01)) == before
+
+
+def test_parameters_and_schedules_count_from_the_next_sample():
+    _, X = mixtures(320, 3)
+    seen = []
+
+    def schedule(t):
+        seen.append(t)
+        return 0.01 if t < 310 else 0.001
+
+    settings = {"precondition": None, "random_state": 0}
+    single, rows = (bionica.TwoCompartmentNICA(3, eta0=0.01, **settings).fit(X[:300]) for _ in range(2))
+    single.set_params(eta0=schedule)
+    for x in X[300:]:
+        single.learn_one(x)
+    assert seen == [*range(300, 320)]
+    rows.set_params(eta0=schedule).partial_fit(X[300:])
+    assert bits(single.set_params(eta0=0.02)) == bits(rows.set_params(eta0=0.02))
+    single.learn_one(X[0])
+    rows.partial_fit(X[:1])
+    assert bits(single) == bits(rows)
+
+
+def test_outputs_from_several_threads(Network):
+    _, X = mixtures(300, 3)
+    network = made(Network).fit(X)
+    Y = network.transform(X)
+    barrier = threading.Barrier(4)
+
+    def outputs(part):
+        barrier.wait()
+        return all(np.array_equal(network.transform_one(X[i]), Y[i]) for i in range(part, 300, 4))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(outputs, range(4)))
+
+
+@online
+def test_dicts_are_samples_whose_order_does_not_matter(Online):
+    _, X = mixtures(300, 3)
+    arrays, dicts = made(Online), made(Online)
+    for a, b, c in X:
+        arrays.learn_one([a, b, c])
+        dicts.learn_one({"a": a, "b": b, "c": c} if not hasattr(dicts, "n_features_in_") else {"c": c, "a": a, "b": b})
+    assert list(dicts.feature_names_in_) == NAMES
+    assert bits(arrays) == bits(dicts)
+    x = dict(zip(NAMES, X[0], strict=True))
+    assert np.array_equal(dicts.transform_one(x), arrays.transform_one(X[0]))
+    assert np.array_equal(dicts.transform_one(X[0]), arrays.transform_one(X[0]))
+    before = bits(dicts)
+    for wrong, message in (
+        ({"a": 1.0, "b": 2.0}, r"lacks \['c'\]"),
+        ({**x, "d": 2.0}, r"has the unknown \['d'\]"),
+        ({"a": 1.0, "b": 2.0, "d": 2.0}, r"lacks \['c'\] and has the unknown \['d'\]"),
+        ({"a": 1.0, "b": np.nan, "c": 2.0}, r"X\[0, 'b'\] is NaN"),
+        ({"a": 1.0, "b": "x", "c": 2.0}, "real numbers"),
+        (pd.Series([1.0, 2.0, 3.0], index=["b", "a", "c"]), "feature names"),
+    ):
+        for method in (dicts.learn_one, dicts.transform_one):
+            with pytest.raises(ValueError, match=message):
+                method(wrong)
+    assert bits(dicts) == before
+    with pytest.raises(ValueError, match="learned from arrays"):
+        arrays.learn_one(x)
+
+
+@online
+def test_the_first_sample_gives_the_names(Online):
+    for first in ({"a": 1.0, "b": 2.0, "c": 3.0}, pd.Series([1.0, 2.0, 3.0], index=NAMES)):
+        assert list(made(Online).learn_one(first).feature_names_in_) == NAMES
+    for first in ([1.0, 2.0, 3.0], pd.Series([1.0, 2.0, 3.0])):
+        assert not hasattr(made(Online).learn_one(first), "feature_names_in_")
+    network = made(Online)
+    for wrong in ({}, {"a": np.nan, "b": 1.0, "c": 2.0}, {1: 1.0, 2: 2.0, 3: 3.0}):
+        with pytest.raises(ValueError):
+            network.learn_one(wrong)
+    assert not {"n_features_in_", "feature_names_in_"} & vars(network).keys()
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
+def test_errors_name_the_feature(cls):
+    _, X = mixtures(300, 3)
+    frame = pd.DataFrame(X, columns=NAMES)
+    model = made(cls).fit(frame)
+    names = model.feature_names_in_
+    frame.iloc[17, 1] = np.nan
+    for use in (model.transform, model.fit, getattr(model, "partial_fit", model.fit)):
+        with pytest.raises(ValueError, match=r"Input X contains NaN: X\[17, 'b'\] is NaN"):
+            use(frame)
+    with pytest.raises(ValueError, match=r"X\[17, 1\] is NaN"):
+        model.fit(frame.to_numpy())
+    wide = np.full((5, 4), np.nan)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(wide)
+    assert model.n_features_in_ == 3
+    assert model.feature_names_in_ is names
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
+def test_the_number_of_outputs_is_an_attribute(cls):
+    _, X = mixtures(300, 2, 3)
+    assert not hasattr(made(cls, 2), "n_components_")
+    assert made(cls, 2).fit(X).n_components_ == 2
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
+def test_save_keeps_set_output(cls, tmp_path):
+    _, X = mixtures(300, 3)
+    frame = pd.DataFrame(X, columns=NAMES)
+    for container, kind in (("pandas", pd.DataFrame), (None, np.ndarray)):
+        model = made(cls).set_output(transform=container).fit(frame)
+        model.save(tmp_path / "model")
+        assert type(bionica.load(tmp_path / "model").transform(frame)) is kind
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
+def test_tensors_with_gradients_are_refused(cls):
+    class Tensor(np.ndarray):
+        requires_grad = True
+
+    _, X = mixtures(300, 3)
+    model = made(cls).fit(X)
+    for method in ("fit", "partial_fit", "transform", "inverse_transform", "learn_one", "transform_one"):
+        if hasattr(model, method):
+            with pytest.raises(TypeError, match=r"requires gradients.*detach\(\)"):
+                getattr(model, method)((X[0] if method.endswith("one") else X).view(Tensor))
