@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone
 from bionica.datasets import copula_uniform, mix
-from bionica.metrics import sinr
+from bionica.metrics import match_sources, sinr
 from bionica.offline.cone.channel_noise import channel_noise
 from bionica.offline.cone.grid import on_a_grid
 from bionica.offline.cone.leakage import leakage
@@ -701,3 +701,14 @@ def test_one_source_is_a_multiple_of_the_mixtures():
 @parametrize_with_checks([MinimumVolumeCone(), MinimumVolumeCone(1), MinimumVolumeCone("auto", horizon=1000)])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
+
+
+def test_channels_that_are_zero_change_nothing():
+    """Few channels, so that their noise is uncertain and the tails of the outputs correct it."""
+    rng = np.random.default_rng(3)
+    X = rng.exponential(size=(4000, 3)) @ rng.random((3, 5)) + 0.03 * rng.standard_normal((4000, 5))
+    padded = np.zeros((4000, 7))
+    padded[:, [0, 1, 3, 4, 6]] = X
+    Y = MinimumVolumeCone(3, random_state=0).fit_transform(X)
+    cone = MinimumVolumeCone(3, random_state=0).fit(padded)
+    assert min(match_sources(Y, cone.transform(padded), by="correlation").correlation) > 0.999

@@ -10,7 +10,7 @@ from .cases import Case
 from .estimator_names import check_importable
 from .journal import Outcome
 from .run_processes import WorkerDiedError, batches, run_batch
-from .stoppable import Stopped, stop
+from .stoppable import stop
 
 #: Seconds to wait for a scheduler's answer, for a first worker, and for an answer when the sweep ends.
 SCHEDULER_TIMEOUT, WORKERS_TIMEOUT, END_TIMEOUT = 10.0, 30.0, 3.0
@@ -129,7 +129,7 @@ def run_named(batch: list[Case], sweep: str) -> list[Outcome]:
         finally:
             with _LOCK:
                 _RUNNING[sweep].discard(me)
-    except Stopped:
+    except SystemExit:
         return []
 
 

@@ -19,10 +19,6 @@ T = TypeVar("T")
 _LOOK = 0.5
 
 
-class Stopped(SystemExit):
-    """Raised in a thread whose results nobody waits for any more; a thread that ends by SystemExit prints nothing."""
-
-
 def in_thread(work: Iterable[T]) -> Generator[T, None, None]:
     """Yield what `work` yields, computed in a thread; closing the generator stops the thread and does not wait for it."""
     results: SimpleQueue[tuple[str, Any]] = SimpleQueue()
@@ -40,22 +36,28 @@ def in_thread(work: Iterable[T]) -> Generator[T, None, None]:
 
     thread = threading.Thread(target=compute, name="bionica-sweep", daemon=True)  # the process may end before it
     thread.start()
+    ended = False
     try:
         while True:
             kind, value = _wait(results)
+            ended = kind != "result"
             if kind == "error":
                 raise value
-            if kind == "end":
+            if ended:
                 return
             yield value
     finally:
-        stop(thread.ident)
+        if not ended:
+            stop(thread.ident)
 
 
 def stop(thread: int | None) -> None:
-    """Raise `Stopped` in a thread, by its identifier, at its next instruction of Python; nothing happens if it has ended."""
+    """Raise SystemExit in a thread, by its identifier, at its next instruction of Python; nothing happens if it has ended.
+
+    A thread that ends by SystemExit prints nothing.
+    """
     if thread is not None:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Stopped))
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(SystemExit))
 
 
 def _wait(results: "SimpleQueue[tuple[str, Any]]") -> tuple[str, Any]:

@@ -145,19 +145,21 @@ def _with_noise_of_tails(
     """
     n, d = U.shape
     size = np.sqrt(np.diag(second_moment))
-    first = D = np.maximum(at.channel_noise, 1e-3 * np.max(at.channel_noise / size) * size) ** 2
+    share = np.max(at.channel_noise[size > 0] / size[size > 0])
+    least = np.where(size > 0, 1e-3 * share * size, 1e-3 * at.channel_noise.max())  # a channel that is zero tells nothing
+    first = D = np.maximum(at.channel_noise, least) ** 2
     C = log_variance_covariance(second_moment, d, n, D)
     if uncertainty(cone.V @ at.matrix, D, C) < _UNCERTAIN or not supported(cone, known=True):
         return at, U, cone
-    best, least = (at, U, cone), np.inf
+    best, lowest = (at, U, cone), np.inf
     for r in range(_CORRECTIONS + 1):
         tails = settle(U, cone, None, MAX_ROUNDS)
         if not tails.wall.variance.any():
             break
         n_below = np.count_nonzero(tails.V @ U.T < 0, axis=1)
         next_D, disagreement = corrected(tails.V @ at.matrix, D, first, C, tails.noise**2, n_below)
-        if disagreement < least and supported(cone, known=True):
-            best, least = (at, U, cone), disagreement
+        if disagreement < lowest and supported(cone, known=True):
+            best, lowest = (at, U, cone), disagreement
         next_D = next_D if r == 0 else np.sqrt(D * next_D)
         if r == _CORRECTIONS or disagreement < d or np.abs(np.log(next_D / D)).max() < _SETTLED:
             break
