@@ -476,3 +476,15 @@ def test_local_networks_with_more_mixtures_than_sources():
     X = mix(S, rng.standard_normal((6, 3)), snr_db=30, rng=rng)[0]
     found = InterneuronNICA(3, precondition="scale", random_state=0).fit(X).diagnose(X)
     assert found.outside > 0.1 and found.ok, str(found)
+
+
+def test_a_sample_beyond_1e100_is_an_outlier():
+    """Its square overflows. `transform` may do so too, but the diagnosis answers."""
+    rng = np.random.default_rng(0)
+    X = rng.exponential(size=(500, 3)) @ rng.random((3, 4))
+    nica = BatchNICA(3, random_state=0).fit(X)
+    spoiled = X.copy()
+    spoiled[7] = 1e150
+    found = nica.diagnose(spoiled)
+    assert found.outliers.tolist() == [7]
+    assert found.residual == pytest.approx(nica.diagnose(np.delete(X, 7, axis=0)).residual)

@@ -712,3 +712,10 @@ def test_channels_that_are_zero_change_nothing():
     Y = MinimumVolumeCone(3, random_state=0).fit_transform(X)
     cone = MinimumVolumeCone(3, random_state=0).fit(padded)
     assert min(match_sources(Y, cone.transform(padded), by="correlation").correlation) > 0.999
+
+
+def test_a_sample_whose_square_overflows_among_few_mixtures():
+    """As many mixtures as sources: distances between samples are computed to see whether sources lie on a grid."""
+    X = np.random.default_rng(0).exponential(size=(400, 3))
+    X[5] = 1e200
+    assert not on_a_grid(X)

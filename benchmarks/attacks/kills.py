@@ -59,6 +59,7 @@ def _start(arguments, folder, prepare=lambda: None):
         return child
     status = 99
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         os.chdir(folder)
         os.dup2(writer, 1)
         os.dup2(writer, 2)
@@ -286,6 +287,9 @@ def _resources(folder, n):
     def limit(kind, value):
         return lambda: resource.setrlimit(kind, (value, value))
 
+    def few_descriptors(more):  # than the attack itself has open, and its children with it
+        return limit(resource.RLIMIT_NOFILE, 3 + len(list(Path("/proc/self/fd").iterdir())) + more)
+
     def closed(*descriptors):
         def close():
             for descriptor in descriptors:
@@ -300,8 +304,8 @@ def _resources(folder, n):
     cases = [
         *((["x.npy", "-o", f"y{end}"], limit(resource.RLIMIT_FSIZE, size)) for end in SUFFIXES for size in (0, 5000, 200_000)),
         *(([*file, "--model", "m", "--report", "r"], limit(resource.RLIMIT_FSIZE, size)) for size in (0, 3000, 10_000, 720_000)),
-        *((["x.npy", "-o", f"y{suffix}"], limit(resource.RLIMIT_NOFILE, 14 + 3 * j)) for j, suffix in enumerate(SUFFIXES)),
-        *((["x.csv", "-o", f"y{suffix}"], limit(resource.RLIMIT_NOFILE, 8 + j)) for j, suffix in enumerate(SUFFIXES)),
+        *((["x.npy", "-o", f"y{suffix}"], few_descriptors(6 + 3 * j)) for j, suffix in enumerate(SUFFIXES)),
+        *((["x.csv", "-o", f"y{suffix}"], few_descriptors(j)) for j, suffix in enumerate(SUFFIXES)),
         (["-"], closed(0)), (file, closed(0)), (file, closed(0, 1)), (["x.npy", "-o", "-"], full), (["x.csv", "--follow"], full),
         (["pipe.csv"], closed()), (["x.npy", "-o", "occupied", "--force"], closed()), (["x.npy", "-o", "no/y.npy"], closed()),
         (["x.npy", "-o", "occupied/../x.npy", "--force"], closed()), (["x.npy", "-o", "y.npy", "--report", "y.npy"], closed()),

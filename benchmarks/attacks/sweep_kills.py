@@ -113,6 +113,7 @@ def _command(path, output, jobs):
     status = 1
     try:
         os.setsid()
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         handle = os.open(output / "said.txt", os.O_WRONLY | os.O_CREAT)
         os.dup2(handle, 1)
         os.dup2(handle, 2)

@@ -258,7 +258,10 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
     eigenvalues, vectors = np.linalg.eigh(u.T @ u / n)
     every = slice(None, None, -(-n // max(100, min(1000, 4 * _BLOCK // k))))
     x = _finite(safe_indexing(data, index[every]), rows[every])
-    outside_of_span, model = x - x @ W.T @ M.T, getattr(estimator, "_diagnosis_model", Model())
+    with np.errstate(all="ignore"):  # of a collapsed network
+        outside_of_span = np.clip(np.nan_to_num(x - x @ W.T @ M.T), -_LARGE, _LARGE)
+        inside = np.clip(np.nan_to_num(M @ (vectors * np.sqrt(np.maximum(eigenvalues, 0)))), -_LARGE, _LARGE)
+    model = getattr(estimator, "_diagnosis_model", Model())
     return Diagnosis(
         negativity=float(_ratio(negative.sum(), energy.sum())),
         negativity_per_output=_ratio(negative, energy),
@@ -271,7 +274,7 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         mean_over_std=_ratio(U.mean(axis=0), u_std),
         residual=float(_ratio(residual, total)),
         outside=float(_ratio(outside, total)),
-        inner=np.linalg.svd(M @ (vectors * np.sqrt(np.maximum(eigenvalues, 0))), compute_uv=False) ** 2,
+        inner=np.linalg.svd(inside, compute_uv=False) ** 2,
         outer=_spectrum(outside_of_span, k - d),
         spectrum=_spectrum(x, min(len(x) - 1, k)),
         over_noise=_over_noise(outside_of_span, model.noise, k - d),
@@ -320,12 +323,8 @@ def _finite(block: Any, rows: NDArray[np.intp]) -> Floats:
     finite = np.isfinite(x).all(axis=1)
     if not finite.all():
         raise ValueError(f"X[{rows[np.argmin(finite)]}] holds NaN or infinity: drop such samples first")
-    if x.size and max(x.max(), -x.min()) > _LARGE:
-        row = rows[np.argmax(np.abs(x).max(axis=1))]
-        raise ValueError(
-            f"X[{row}] has values above {_LARGE:g}, whose squares overflow: rescale X, or drop such samples"
-        )
-    return x
+    # Squares of what is larger overflow. Such samples are outliers, and stay outliers.
+    return np.clip(x, -_LARGE, _LARGE)
 
 
 def _ratio(a: Any, b: Any) -> Any:

@@ -43,6 +43,7 @@ def on_a_grid(X: Array) -> bool:
     some = some[first]
     if len(some) < 4 or min(len(np.unique(x)) for x in some.T) < _DISTINCT * len(some):
         return False
+    some = some / np.exp2(np.frexp(np.abs(some).max())[1])  # exact, and squares do not overflow
     rounding = 16 * float(np.finfo(X.dtype).eps) * float(np.abs(some).max())
     halves = np.array_split(some, 2)
     one, other = (np.unique(np.round(_to_neighbours(half) / rounding), axis=0) for half in halves)

@@ -146,7 +146,9 @@ def _with_noise_of_tails(
     n, d = U.shape
     size = np.sqrt(np.diag(second_moment))
     share = np.max(at.channel_noise[size > 0] / size[size > 0])
-    least = np.where(size > 0, 1e-3 * share * size, 1e-3 * at.channel_noise.max())  # a channel that is zero tells nothing
+    least = np.where(
+        size > 0, 1e-3 * share * size, 1e-3 * at.channel_noise.max()
+    )  # a channel that is zero tells nothing
     first = D = np.maximum(at.channel_noise, least) ** 2
     C = log_variance_covariance(second_moment, d, n, D)
     if uncertainty(cone.V @ at.matrix, D, C) < _UNCERTAIN or not supported(cone, known=True):
