@@ -28,8 +28,8 @@ test-oldest: .venv-oldest/.installed
 		-W ignore::DeprecationWarning -W ignore::FutureWarning
 
 check: $(INSTALLED)
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks examples docs
+	$(BIN)/ruff check src tests benchmarks examples docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 

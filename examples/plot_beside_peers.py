@@ -2,8 +2,8 @@
 NMF, FastICA, Picard and ours
 =============================
 
-The same mixtures for five methods. With independent sources nonnegative ICA is best, with correlated ones only the minimum-volume cone is right (20 dB or more at every
-correlation).
+The same mixtures for five methods. With independent sources nonnegative ICA is best, with correlated ones only the
+minimum-volume cone is right (20 dB or more at every correlation).
 """
 
 import warnings

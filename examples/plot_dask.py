@@ -2,7 +2,8 @@
 An array larger than memory
 ===========================
 
-A Dask array of two million rows, made block by block: `BatchNICA` reads it in passes, and X is never gathered. The error is that of the same array in memory (below 1e-3).
+A Dask array of two million rows, made block by block: `BatchNICA` reads it in passes, and X is never gathered. The
+error is that of the same array in memory (below 1e-3).
 """
 
 import dask.array as da

@@ -2,7 +2,8 @@
 A mixture that drifts
 =====================
 
-The mixing matrix turns slowly. A stream with a horizon follows it (error below 0.05 at the end); a stream that remembers everything does not.
+The mixing matrix turns slowly. A stream with a horizon follows it (error below 0.05 at the end); a stream that
+remembers everything does not.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +20,9 @@ S = sparse_uniform(n, 3, rng=0)
 A = np.random.default_rng(1).standard_normal((3, 3))
 angle = np.linspace(0, np.pi / 2, n)
 X = S @ A.T
-X[:, :2] = np.stack([X[:, 0] * np.cos(angle) - X[:, 1] * np.sin(angle), X[:, 0] * np.sin(angle) + X[:, 1] * np.cos(angle)], axis=1)
+X[:, :2] = np.stack(
+    [X[:, 0] * np.cos(angle) - X[:, 1] * np.sin(angle), X[:, 0] * np.sin(angle) + X[:, 1] * np.cos(angle)], axis=1
+)
 
 # %%
 curves = {}

@@ -2,8 +2,8 @@
 A fermentation and its glucose
 ==============================
 
-Raman spectra of a fermentation, one every 75 s: without any calibration sample, one of three outputs follows the glucose that the laboratory measured (correlation of
-at least 0.97).
+Raman spectra of a fermentation, one every 75 s: without any calibration sample, one of three outputs follows the
+glucose that the laboratory measured (correlation of at least 0.97).
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,8 @@
 How many sources?
 =================
 
-Five sources in twelve noisy mixtures: the spectrum of the mixtures has five values above the noise, and `n_components="auto"` finds them.
+Five sources in twelve noisy mixtures: the spectrum of the mixtures has five values above the noise, and
+`n_components="auto"` finds them.
 """
 
 from bionica import BatchNICA, plot

@@ -2,7 +2,8 @@
 Abundances in a hyperspectral image
 ===================================
 
-Indian Pines, 145 by 145 pixels and 200 bands: abundance maps of six materials and their spectra, with less than 1 % of the energy unexplained. No pure pixel is needed.
+Indian Pines, 145 by 145 pixels and 200 bands: abundance maps of six materials and their spectra, with less than 1 % of
+the energy unexplained. No pure pixel is needed.
 """
 
 import matplotlib.pyplot as plt

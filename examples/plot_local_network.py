@@ -2,8 +2,8 @@
 A strictly local network, and natural steps
 ===========================================
 
-Algorithm 2 with only what each synapse sees, as in the paper, and with natural-gradient steps, our default: both learn, the second a hundred times more
-accurately on a mixing matrix that nobody tuned for.
+Algorithm 2 with only what each synapse sees, as in the paper, and with natural-gradient steps, our default: both learn,
+the second a hundred times more accurately on a mixing matrix that nobody tuned for.
 """
 
 import numpy as np

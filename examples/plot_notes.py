@@ -2,7 +2,8 @@
 Four notes in a spectrogram
 ===========================
 
-The power spectrogram of four notes that sound at different times is unmixed into the notes: when each sounds, and its harmonics (correlation at least 0.95).
+The power spectrogram of four notes that sound at different times is unmixed into the notes: when each sounds, and its
+harmonics (correlation at least 0.95).
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +20,9 @@ rate, seconds = 8000, 20
 t = np.arange(rate * seconds) / rate
 envelopes, sound = [], np.zeros_like(t)
 for pitch in (261.6, 329.6, 392.0, 493.9):
-    on = np.repeat(rng.random(seconds * 4) < 0.4, rate // 4) * np.tile(np.exp(-np.arange(rate // 4) / 1200), seconds * 4)
+    on = np.repeat(rng.random(seconds * 4) < 0.4, rate // 4) * np.tile(
+        np.exp(-np.arange(rate // 4) / 1200), seconds * 4
+    )
     note = sum(np.sin(2 * np.pi * pitch * h * t + rng.uniform(0, 6)) / h for h in range(1, 6))
     sound += on * note
     envelopes.append(on)
@@ -45,4 +48,10 @@ shown = moments < 8
 axes[0].pcolormesh(moments[shown], frequencies[frequencies < 2600], 10 * np.log10(X[shown].T + 1e-9), vmin=-70)
 axes[0].set(title="spectrogram", ylabel="Hz")
 plot.sources(Y[shown][:, match.permutation], moments[shown], names=["C", "E", "G", "B"], ax=axes[1])
-plot.mixing(nica.mixing_[:, match.permutation], frequencies[frequencies < 2600], names=["C", "E", "G", "B"], label="Hz", ax=axes[2])
+plot.mixing(
+    nica.mixing_[:, match.permutation],
+    frequencies[frequencies < 2600],
+    names=["C", "E", "G", "B"],
+    label="Hz",
+    ax=axes[2],
+)

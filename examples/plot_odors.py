@@ -2,11 +2,9 @@
 Odors and receptors
 ===================
 
-Twenty-one receptors respond to mixtures of five odorants, most of them absent most of the time: both networks of the paper learn to tell them apart as
-they come (error of the last 1,000 samples below 0.01).
+Twenty-one receptors respond to mixtures of five odorants, most of them absent most of the time: both networks of the
+paper learn to tell them apart as they come (error of the last 1,000 samples below 0.01).
 """
-
-import numpy as np
 
 from bionica import InterneuronNICA, StreamingNICA, TwoCompartmentNICA, plot
 from bionica.datasets import mix, odors
@@ -18,9 +16,14 @@ X, _ = mix(S, A)
 print(f"{X.shape[1]} receptors, {S.shape[1]} odorants")
 
 # %%
-# The networks are silent for their first samples, while they look at their input. `StreamingNICA` answers from the second sample on.
+# The networks are silent for their first samples, while they look at their input. `StreamingNICA` answers from the
+# second sample on.
 outputs = {}
-for network in (StreamingNICA(5, random_state=0), TwoCompartmentNICA(5, random_state=0), InterneuronNICA(5, random_state=0)):
+for network in (
+    StreamingNICA(5, random_state=0),
+    TwoCompartmentNICA(5, random_state=0),
+    InterneuronNICA(5, random_state=0),
+):
     name = type(network).__name__
     outputs[name] = network.partial_fit_transform(X)
     error = permutation_error(S[-1000:], outputs[name][-1000:])

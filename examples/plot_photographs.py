@@ -2,8 +2,8 @@
 Photographs that correlate
 ==========================
 
-Three photographs with correlations up to 0.34 come out of three mixtures: nonnegative ICA leaves ghosts of the others, the minimum-volume
-cone does not (35 dB or more).
+Three photographs with correlations up to 0.34 come out of three mixtures: nonnegative ICA leaves ghosts of the others,
+the minimum-volume cone does not (35 dB or more).
 """
 
 import matplotlib.pyplot as plt

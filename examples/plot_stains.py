@@ -2,8 +2,9 @@
 Stains in a tissue section
 ==========================
 
-In optical density the stains of a section add up: hematoxylin (nuclei) and DAB (the antibody) come out of the three colours of a photograph without reference
-colours, and agree with a calibrated colour deconvolution (correlation at least 0.98).
+In optical density the stains of a section add up: hematoxylin (nuclei) and DAB (the antibody) come out of the three
+colours of a photograph without reference colours, and agree with a calibrated colour deconvolution (correlation at
+least 0.98).
 """
 
 import matplotlib.pyplot as plt

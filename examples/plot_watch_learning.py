@@ -2,7 +2,8 @@
 Watching a network learn
 ========================
 
-The outputs of Algorithm 2 turn into the quadrant of nonnegative numbers within a few thousand samples, and its lateral weights with them.
+The outputs of Algorithm 2 turn into the quadrant of nonnegative numbers within a few thousand samples, and its lateral
+weights with them.
 """
 
 import matplotlib.pyplot as plt
