@@ -5,7 +5,7 @@ INSTALLED := .venv/.installed
 # Threads of BLAS gain nothing at these sizes and fight with pytest's two workers.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all test-interpreted test-oldest check attack bench instructions clean
+.PHONY: demo test test-all test-interpreted test-oldest check attack docs bench instructions clean
 
 demo: $(INSTALLED)
 	$(BIN)/bionica demo
@@ -28,8 +28,8 @@ test-oldest: .venv-oldest/.installed
 		-W ignore::DeprecationWarning -W ignore::FutureWarning
 
 check: $(INSTALLED)
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks examples docs
+	$(BIN)/ruff check src tests benchmarks examples docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
@@ -37,7 +37,15 @@ check: $(INSTALLED)
 attack: $(INSTALLED)
 	$(BIN)/python benchmarks/attack.py $(if $(WRITE),--write)
 
-# Prints the tables of docs/benchmarks.md; WRITE=1 writes them to benchmarks/results.
+# The site: docs/_build/html/index.html. Needs no network once the packages are installed.
+docs: .venv/.docs-installed
+	$(BIN)/python -m sphinx -b html -q -W --keep-going docs docs/_build/html
+
+.venv/.docs-installed: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@
+
+# Prints the tables of docs/guides/benchmarks.md; WRITE=1 writes them to benchmarks/results.
 bench: $(INSTALLED)
 	for name in speed peers growth first_fit batch separate sweep wide local_networks; do \
 	  $(BIN)/python benchmarks/$$name.py $(if $(WRITE),--write) || exit; \

@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import datasets, metrics, sweep
+    from . import datasets, metrics, plot, sweep
     from .estimators import (
         BatchNICA,
         DivergenceError,
@@ -37,10 +37,11 @@ __all__ = [
     "datasets",
     "load",
     "metrics",
+    "plot",
     "sweep",
 ]
 
-_MODULES = {"datasets", "metrics", "sweep"}
+_MODULES = {"datasets", "metrics", "plot", "sweep"}
 _HOMES = {"ModelFileError": "io"}
 
 

@@ -90,7 +90,7 @@ n_samples_seen_ : int
     Samples learned from.
 n_features_in_ : int
     Mixtures per sample.
-feature_names_in_ : ndarray of shape (n_features_in_,)
+feature_names_in_ : ndarray of shape (n_features,)
     Names of the mixtures, if X had string column names.
 online_, local_, nonnegative_ : bool
     Which of the paper's three requirements the network meets as it is configured.

@@ -182,7 +182,7 @@ class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
     def components_(self) -> Array:
         """The unmixing matrix, (n_components, n_features): what the network does to a mixture for which every output fires.
 
-        If some outputs are silent the others settle without them, so `transform` equals max(components_ @ x, 0) only up to the
+        If some outputs are silent the others settle without them, so `transform` equals `max(components_ @ x, 0)` only up to the
         residual negativity of the fit. Read from the averaged weights if `average` is set.
         """
         with np.errstate(all="ignore"):

@@ -37,7 +37,7 @@ class Scored:
         Returns
         -------
         float
-            1 - |X - prediction|^2 / |X|^2. It can be negative. Mixtures count by their energy: if units differ, scale them first.
+            `1 - |X - prediction|^2 / |X|^2`. It can be negative. Mixtures count by their energy: if units differ, scale them first.
 
         Examples
         --------

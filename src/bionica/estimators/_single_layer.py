@@ -1,6 +1,6 @@
 """What the two single-layer networks share beyond the paper: preconditioning, averaging, where they start, how they forget.
 
-`docs/no-tuning.md` tells why and what was measured; `networks.natural_input` has the equations.
+`docs/guides/no-tuning.md` tells why and what was measured; `networks.natural_input` has the equations.
 """
 
 from abc import abstractmethod

@@ -87,7 +87,7 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
         Samples that a stream must still bring before its first solution; until then `partial_fit_transform` returns zeros.
     n_features_in_ : int
         Mixtures per sample.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the mixtures, if X had string column names.
 
     See Also

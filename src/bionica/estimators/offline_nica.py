@@ -65,7 +65,7 @@ class OfflineNICA(Scored, Diagnosable, Estimator):
         The learned weights by the paper's names: W_xy, W_yn or W_xz, W_zz.
     components_, mixing_ : ndarray
         The unmixing matrix, and its pseudoinverse.
-    objective_curve_ : ndarray of shape (n_iter_,)
+    objective_curve_ : ndarray of shape (n_iterations,)
         L_1 or L_2 at each iteration. It need not fall monotonically: see `bionica.offline.descent_ascent`.
     n_components_ : int
         Number of sources.
@@ -75,7 +75,7 @@ class OfflineNICA(Scored, Diagnosable, Estimator):
         Samples that the fit left out as outliers.
     n_features_in_ : int
         Mixtures per sample.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the mixtures, if X had string column names.
 
     Examples

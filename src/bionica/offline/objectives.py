@@ -30,7 +30,7 @@ def _centred(X: Array) -> Array:
 
 
 def whitening_objective(Y: Array, X: Array) -> float:
-    """Objective (1), and (3) if Y is nonnegative: -Tr(dY'dY dX'dX) = -|dY dX'|_F^2."""
+    """Objective (1), and (3) if Y is nonnegative: `-Tr(dY'dY dX'dX) = -|dY dX'|_F^2`."""
     return -float(np.sum((_centred(Y).T @ _centred(X)) ** 2))
 
 
@@ -41,9 +41,9 @@ def whitening_excess(Y: Array) -> float:
 
 
 def nsm_objective(Z: Array, Y: Array) -> float:
-    """Objective (2), nonnegative similarity matching: |Z'Z - Y'Y|_F^2.
+    """Objective (2), nonnegative similarity matching: `|Z'Z - Y'Y|_F^2`.
 
-    With [Z Y] = Q [R_z R_y] and orthonormal columns of Q, it equals |R_z R_z' - R_y R_y'|_F^2, which needs no T x T matrix and
+    With [Z Y] = Q [R_z R_y] and orthonormal columns of Q, it equals `|R_z R_z' - R_y R_y'|_F^2`, which needs no T x T matrix and
     does not cancel near the minimum.
     """
     R: Array = np.asarray(np.linalg.qr(np.hstack([Z, Y]), mode="r"))
@@ -52,7 +52,7 @@ def nsm_objective(Z: Array, Y: Array) -> float:
 
 
 def combined_nsm_objective(Z: Array, X: Array, n_components: int | None = None) -> float:
-    """Objective (4): |Z'Z - X' C_xx^+ X|_F^2, where C_xx^+ has rank `n_components` (by default that of C_xx)."""
+    """Objective (4): `|Z'Z - X' C_xx^+ X|_F^2`, where C_xx^+ has rank `n_components` (by default that of C_xx)."""
     return nsm_objective(Z, linear_map(X, whitening(moments(X), n_components).matrix))
 
 

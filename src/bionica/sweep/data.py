@@ -63,7 +63,7 @@ class LoadedData:
 
 @dataclass(frozen=True)
 class Data:
-    """One entry of `[[data]]`; see docs/sweep.md for the keys.
+    """One entry of `[[data]]`; see docs/guides/sweep.md for the keys.
 
     d, k and T are the numbers of sources (0 if they are unknown), of mixtures, and of samples in one presentation. `digest` is
     that of the contents of its files, so that a case is known by them and not by their place.

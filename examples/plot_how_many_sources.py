@@ -1,0 +1,27 @@
+"""
+How many sources?
+=================
+
+Five sources in twelve noisy mixtures: the spectrum of the mixtures has five values above the noise, and
+`n_components="auto"` finds them.
+"""
+
+from bionica import BatchNICA, plot
+from bionica.datasets import mix, sparse_uniform
+
+# %%
+S = sparse_uniform(20_000, 5, rng=0)
+X, A = mix(S, n_mixtures=12, snr_db=20, rng=0)
+
+# %%
+nica = BatchNICA("auto", random_state=0).fit(X)
+print("sources found:", len(nica.components_))
+assert len(nica.components_) == 5
+
+# %%
+plot.spectrum(nica)
+
+# %%
+# One output too few or too many shows in the diagnosis.
+for d in (4, 5, 6):
+    print(f"n_components={d}:", BatchNICA(d, random_state=0).fit(X).diagnose(X).sentences[0])

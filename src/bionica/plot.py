@@ -1,0 +1,280 @@
+"""Plots of sources, spectra, fits and learning, on matplotlib axes: ``pip install 'bionica[plot]'``.
+
+Every function draws on `ax` (new axes by default), returns the axes and never calls ``show``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .estimators._plots import plot_diagnosis, plot_spectrum
+from .metrics import error_curve as errors_over_time
+
+if TYPE_CHECKING:
+    from .estimators._diagnosis import Diagnosis
+
+__all__ = ["diagnosis", "error_curve", "images", "mixing", "sources", "spectrum", "weights"]
+
+
+def _axes(ax: Any, width: float = 6.4, height: float = 3.6) -> Any:
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.figure(figsize=(width, height), layout="constrained").add_subplot()
+
+
+def _matrix(values: ArrayLike, name: str) -> np.ndarray:
+    found = np.asarray(values, dtype=np.float64)
+    if found.ndim != 2:
+        raise ValueError(
+            f"{name} has {found.ndim} dimension(s), expected 2: (n_samples, n_sources) or a matrix of weights"
+        )
+    return found
+
+
+def sources(Y: ArrayLike, t: ArrayLike | None = None, *, names: Sequence[str] | None = None, ax: Any = None) -> Any:
+    """Draw sources one above the other, each on its own scale, as time series.
+
+    Parameters
+    ----------
+    Y : array-like of shape (n_samples, n_sources)
+        Sources, as `transform` returns them.
+    t : array-like of shape (n_samples,), optional
+        Times of the samples; their numbers by default.
+    names : sequence of str, optional
+        Names of the sources; "source 1", ... by default.
+    ax : matplotlib Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica import plot
+    >>> ax = plot.sources(np.random.default_rng(0).exponential(size=(100, 3)))
+    >>> len(ax.lines)
+    3
+    """
+    Y = _matrix(Y, "Y")
+    ax = _axes(ax, height=1.0 + 0.8 * Y.shape[1])
+    t = np.arange(len(Y)) if t is None else np.asarray(t)
+    tops = np.maximum(Y.max(axis=0, initial=0.0), np.finfo(float).tiny)
+    for i, (y, top) in enumerate(zip(Y.T, tops, strict=True)):
+        ax.plot(t, y / top * 0.9 - i, lw=1)
+    ax.set_yticks(-np.arange(Y.shape[1]), names or [f"source {i + 1}" for i in range(Y.shape[1])])
+    ax.set_xlabel("sample" if len(t) and np.array_equal(t, np.arange(len(Y))) else "time")
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    return ax
+
+
+def mixing(
+    A: Any,
+    channels: ArrayLike | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    label: str = "channel",
+    ax: Any = None,
+) -> Any:
+    """Draw the columns of a mixing matrix as curves: the spectra of the sources, each with maximum 1.
+
+    Parameters
+    ----------
+    A : fitted estimator, or array-like of shape (n_features, n_sources)
+        The mixing matrix, or an estimator with `mixing_`.
+    channels : array-like of shape (n_features,), optional
+        Wavelengths, energies or masses; the numbers of the channels by default.
+    names : sequence of str, optional
+        Names of the sources.
+    label : str, default="channel"
+        Label of the horizontal axis.
+    ax : matplotlib Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica import plot
+    >>> ax = plot.mixing(np.random.default_rng(0).random((50, 2)), np.linspace(400, 700, 50), label="nm")
+    >>> ax.get_xlabel()
+    'nm'
+    """
+    A = _matrix(getattr(A, "mixing_", A), "A")
+    ax = _axes(ax)
+    channels = np.arange(len(A)) if channels is None else np.asarray(channels)
+    largest = np.maximum(np.abs(A).max(axis=0, initial=0.0), np.finfo(float).tiny)
+    for i, column in enumerate((A / largest).T):
+        ax.plot(channels, column, lw=1.4, label=names[i] if names else f"source {i + 1}")
+    ax.axhline(0, color="0.7", lw=0.8, zorder=0)
+    ax.set(xlabel=label, ylabel="weight, maximum 1")
+    ax.legend(frameon=False)
+    return ax
+
+
+def images(Y: ArrayLike, shape: tuple[int, int], *, names: Sequence[str] | None = None, axes: Any = None) -> Any:
+    """Draw sources as grey images side by side, from 0 (black) to their 99.9 % quantile.
+
+    Parameters
+    ----------
+    Y : array-like of shape (n_pixels, n_sources)
+        Sources, one row per pixel.
+    shape : (int, int)
+        Height and width.
+    names : sequence of str, optional
+        Titles.
+    axes : sequence of matplotlib Axes, optional
+        One for each source; a new figure by default.
+
+    Returns
+    -------
+    ndarray of matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica import plot
+    >>> plot.images(np.random.default_rng(0).random((100, 3)), (10, 10)).shape
+    (3,)
+    """
+    Y = _matrix(Y, "Y")
+    if shape[0] * shape[1] != len(Y):
+        raise ValueError(f"shape={shape} has {shape[0] * shape[1]} pixels, but Y has {len(Y)} rows")
+    if axes is None:
+        import matplotlib.pyplot as plt
+
+        figure = plt.figure(figsize=(2.4 * Y.shape[1], 2.4 * shape[0] / shape[1] + 0.4), layout="constrained")
+        axes = figure.subplots(1, Y.shape[1], squeeze=False)[0]
+    axes = np.ravel(axes)
+    for i, (ax, y) in enumerate(zip(axes, Y.T, strict=True)):
+        ax.imshow(y.reshape(shape), cmap="gray", vmin=min(0.0, y.min()), vmax=np.quantile(y, 0.999) or None)
+        ax.set(xticks=[], yticks=[])
+        if names:
+            ax.set_title(names[i], fontsize=10)
+    return axes
+
+
+def error_curve(S: ArrayLike, outputs: Mapping[str, ArrayLike], *, ax: Any = None) -> Any:
+    """Draw the paper's cumulative error against the number of samples, one curve for each network.
+
+    Parameters
+    ----------
+    S : array-like of shape (n_samples, n_sources)
+        The sources.
+    outputs : mapping of str to array-like of shape (n_samples, n_sources)
+        Outputs of each network as each sample arrived: what `partial_fit_transform` returned.
+    ax : matplotlib Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica import plot
+    >>> S = np.random.default_rng(0).exponential(size=(100, 2))
+    >>> ax = plot.error_curve(S, {"almost": S + 0.1})
+    >>> ax.get_xscale(), ax.get_yscale()
+    ('log', 'log')
+    """
+    ax = _axes(ax)
+    for name, Y in outputs.items():
+        error = errors_over_time(S, Y)
+        ax.plot(np.arange(1, len(error) + 1), error, lw=1.5, label=name)
+    ax.set(xscale="log", yscale="log", xlabel="samples, t", ylabel="error(t)")
+    ax.grid(alpha=0.25)
+    ax.legend(frameon=False)
+    return ax
+
+
+def weights(W: ArrayLike, *, ax: Any = None) -> Any:
+    """Draw a matrix of weights as an image, with zero white.
+
+    Parameters
+    ----------
+    W : array-like of shape (n_outputs, n_inputs)
+        Weights, for example `network.W_xy_`.
+    ax : matplotlib Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica import plot
+    >>> len(plot.weights(np.eye(3)).images)
+    1
+    """
+    W = _matrix(W, "W")
+    ax = _axes(ax, 3.4, 3.0)
+    largest = float(np.abs(W).max(initial=0.0)) or 1.0
+    image = ax.imshow(W, cmap="PuOr", vmin=-largest, vmax=largest)
+    ax.figure.colorbar(image, ax=ax)
+    ax.set(xlabel="input", ylabel="output")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.get_major_locator().set_params(integer=True)
+    return ax
+
+
+def spectrum(found: Any, *, ax: Any = None) -> Any:
+    """Draw the variances of the mixtures and how many of them count as sources.
+
+    Parameters
+    ----------
+    found : fitted BatchNICA, or its `spectrum_`
+        What to draw.
+    ax : matplotlib Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica import BatchNICA, plot
+    >>> X = np.random.default_rng(0).exponential(size=(500, 3))
+    >>> ax = plot.spectrum(BatchNICA(random_state=0).fit(X))
+    >>> ax.get_yscale()
+    'log'
+    """
+    return plot_spectrum(getattr(found, "spectrum_", found), _axes(ax))
+
+
+def diagnosis(found: "Diagnosis", *, ax: Any = None) -> Any:
+    """Draw a diagnosis: distributions near zero, correlations and negativity of the outputs.
+
+    Parameters
+    ----------
+    found : Diagnosis
+        What `diagnose` returned.
+    ax : sequence of three matplotlib Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica import BatchNICA, plot
+    >>> X = np.random.default_rng(0).exponential(size=(500, 3))
+    >>> figure = plot.diagnosis(BatchNICA(random_state=0).fit(X).diagnose(X))
+    """
+    return plot_diagnosis(found, ax)
