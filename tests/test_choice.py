@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from bionica import BatchNICA, MinimumVolumeCone
+from bionica import BatchNICA, DivergenceError, MinimumVolumeCone
 from bionica.datasets import copula_uniform, mix, natural_images, random_sources, sparse_uniform
 from bionica.estimators._choice import choose, fit_better
 from bionica.metrics import sinr
@@ -92,7 +92,7 @@ def test_only_the_warnings_of_the_kept_one_are_shown():
         warnings.filterwarnings("ignore", message="BatchNICA")
         choice = fit_better(mixed(S, 3, 10, 0), 3, 0)
     assert type(choice.kept) is BatchNICA
-    assert str(choice).startswith("BatchNICA and MinimumVolumeCone were fitted; BatchNICA was kept: ")
+    assert str(choice).startswith("BatchNICA and MinimumVolumeCone were tried; BatchNICA was kept: ")
     few = random_sources("exponential", 60, 4, rng=4)
     with pytest.warns(ConvergenceWarning, match="MinimumVolumeCone saw 60 samples") as seen:
         choice = fit_better(mixed(few, 10, None, 4), 4, 0)
@@ -116,3 +116,15 @@ def test_closed_sources_without_noise_which_nica_cannot_whiten():
     assert type(choice.kept) is MinimumVolumeCone and "BatchNICA cannot be fitted" in choice.why
     with pytest.raises(ValueError, match="exceeds the rank"):
         fit_better(S @ rng.random((3, 8)), 4, 0)
+
+
+def test_data_that_the_cone_cannot_fit_leave_nonnegative_ica():
+    """Each source is silent in all but a few samples."""
+    rng = np.random.default_rng(0)
+    S = rng.exponential(size=(2000, 3)) * (rng.random((2000, 3)) < 0.002)
+    X = S @ rng.random((3, 6))
+    with pytest.raises((ValueError, DivergenceError)):
+        MinimumVolumeCone(3, random_state=0).fit(X)
+    choice = fit_better(X, 3, random_state=0)
+    assert isinstance(choice.kept, BatchNICA)
+    assert "MinimumVolumeCone cannot be fitted" in str(choice)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica.io import open_reader, open_writer, write_atomically
+from bionica.io import atomic, open_reader, open_writer, write_atomically
 from bionica.io.atomic import atomic_file, partial_folder, remove_partials
 from conftest import mixtures
 
@@ -175,3 +175,26 @@ def test_two_commands_one_second_apart(tmp_path):
     with (tmp_path / "shared.csv").open() as file:
         assert sum(1 for _ in file) == 600_001
     assert left(tmp_path) == ["shared.csv", "x.npy"]
+
+
+def test_an_interruption_while_the_old_store_is_deleted_leaves_the_new_one(tmp_path, monkeypatch):
+    target = tmp_path / "y.zarr"
+    for folder, content in ((target, "old"), (tmp_path / "part", "new")):
+        folder.mkdir()
+        (folder / "zarr.json").write_text(content)
+
+    def interrupted(folder, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(atomic.shutil, "rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        atomic.rename_all([tmp_path / "part"], [target])
+    assert (target / "zarr.json").read_text() == "new"
+
+
+def test_a_model_replaces_no_pipe(tmp_path):
+    os.mkfifo(tmp_path / "model")
+    network = bionica.StreamingNICA(2, random_state=0).fit(np.random.default_rng(0).random((50, 2)))
+    with pytest.raises(OSError, match="not a regular file"):
+        network.save(tmp_path / "model")
+    assert (tmp_path / "model").is_fifo()

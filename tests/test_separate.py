@@ -82,7 +82,7 @@ def test_every_format_is_separated_into_its_own_kind(tmp_path, problem, suffix):
     Y = read(tmp_path / f"x-sources.{suffix}")
     assert permutation_error(S, Y) < 1e-3
     assert np.array_equal(Y, bionica.MinimumVolumeCone(3, random_state=0).fit(X).transform(X))
-    assert result.stderr.startswith("BatchNICA and MinimumVolumeCone were fitted; MinimumVolumeCone was kept: ")
+    assert result.stderr.startswith("BatchNICA and MinimumVolumeCone were tried; MinimumVolumeCone was kept: ")
     assert result.stderr.count("\n") == 1
     assert "3 sources in 4,000 samples of 5 mixtures (MinimumVolumeCone" in result.stdout
     assert "The fit looks right" in result.stdout

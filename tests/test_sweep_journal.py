@@ -412,3 +412,24 @@ def test_a_scheduler_that_is_gone(cluster, endless, tmp_path, monkeypatch):
     with pytest.raises(WorkerDiedError, match=r"does not answer any more: start it and run again; finished cases are"):
         sweep.run(body(), tmp_path, scheduler=cluster.scheduler_address, progress=lose)
     assert len((tmp_path / "journal.jsonl").read_bytes().splitlines()) == 1
+
+
+def test_a_thread_that_has_ended_stops_no_other():
+    """The system gives the identifier of a thread that has ended to the next one."""
+    results = in_thread([1])
+    assert next(results) == 1
+    for thread in sweep_threads():
+        thread.join(5)
+    hurt = []
+
+    def innocent():
+        try:
+            time.sleep(0.3)
+        except BaseException as error:
+            hurt.append(error)
+
+    other = threading.Thread(target=innocent)
+    other.start()
+    results.close()
+    other.join()
+    assert not hurt

@@ -15,6 +15,7 @@ import importlib
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -139,7 +140,8 @@ _forking = threading.local()  # the locks that the thread which forks holds
 
 def _before_fork() -> None:
     # If a lock cannot be had, this thread holds something that the compiling thread needs: fork without it, as before.
-    _forking.held = [lock for lock in _fork_locks() if lock.acquire(timeout=_FORK_PATIENCE)]
+    until = time.monotonic() + _FORK_PATIENCE
+    _forking.held = [lock for lock in _fork_locks() if lock.acquire(timeout=max(0.0, until - time.monotonic()))]
 
 
 def _after_fork() -> None:

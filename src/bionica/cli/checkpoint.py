@@ -126,8 +126,12 @@ def resume(path: Path, o: Options, reader: "Reader") -> tuple[Any, int, InputDig
     name, k = type(network).__name__, reader.n_features
     if o.method != AUTO and name != METHODS[o.method]:
         raise io.InputError(f"{path} holds a {name}, not the {METHODS[o.method]} of --method {o.method}")
-    if o.n_sources not in (None, network.n_components):
-        raise io.InputError(f"{path} has {network.n_components} sources: omit --sources {o.n_sources}")
+    if name not in METHODS.values() or not hasattr(network, "partial_fit_transform"):
+        raise io.InputError(
+            f"{path} holds a {name}, which cannot go on learning: start from the beginning with --force"
+        )
+    if o.n_sources not in (None, network.n_components_):
+        raise io.InputError(f"{path} has {network.n_components_} sources: omit --sources {o.n_sources}")
     if o.horizon not in (None, getattr(network, "horizon", None)):
         before = getattr(network, "horizon", None)
         learned = f"--horizon {before}" if before else "no --horizon"
@@ -139,7 +143,8 @@ def resume(path: Path, o: Options, reader: "Reader") -> tuple[Any, int, InputDig
         if now != before and progress:
             words = [f"--{option} {value}" if value else f"no --{option}" for value in (before, now)]
             raise io.InputError(f"{path} learned with {words[0]}: give the same now, not {words[1]}")
-    zero, digest = int(progress.get("zero", network.n_samples_seen_)), InputDigest()
+    zero, digest = progress.get("zero"), InputDigest()
+    zero = network.n_samples_seen_ if zero is None else zero
     n_samples = progress.get("n_samples")
     if n_samples is None and not progress.get("digested"):
         zero = network.n_samples_seen_  # it has learned from a pipe: this input is another one

@@ -188,7 +188,7 @@ class Separation:
 
         if path is None:
             return nullcontext(io.PipeWriter(typer.get_binary_stream("stdout"), header=bool(reader.header)))
-        return io.open_writer(path, self.network.n_components, dtype)
+        return io.open_writer(path, self.network.n_components_, dtype)
 
     def _first_block(self, blocks: Iterator[Any], name: str) -> Any:
         """Return the first block, and make the network. Samples are buffered until the sources are counted."""

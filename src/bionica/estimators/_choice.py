@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from ..offline.cone.fit import Cone
 from ..offline.cone.leakage import leakages
+from ._exceptions import DivergenceError
 from .batch_nica import BatchNICA
 from .minimum_volume_cone import MinimumVolumeCone
 
@@ -56,7 +57,7 @@ class Choice(NamedTuple):
     why: str
 
     def __str__(self) -> str:
-        return f"BatchNICA and MinimumVolumeCone were fitted; {type(self.kept).__name__} was kept: {self.why}."
+        return f"BatchNICA and MinimumVolumeCone were tried; {type(self.kept).__name__} was kept: {self.why}."
 
 
 class _Seen(NamedTuple):
@@ -76,32 +77,35 @@ def fit_better(
 ) -> Choice:
     """Fit both to X and keep the better one; only the warnings of that one are shown.
 
-    `advance(1, name)` is called before each fit. The cone is told the share of outliers that BatchNICA has left out.
+    `advance(n, name)` is told how many fits have ended, and which one begins. The cone is told the share of
+    outliers that BatchNICA has left out.
     """
     batch, cone = (
         BatchNICA(n_components, random_state=random_state),
         MinimumVolumeCone(n_components, random_state=random_state),
     )
     advance(0, "BatchNICA")
-    failure = None
+    failure = refused = None
     with warnings.catch_warnings(record=True) as of_batch:
         warnings.simplefilter("always")
         try:
             batch.fit(X)
-        except ValueError as error:
+            cone.set_params(outliers=batch.n_outliers_ / len(X))
+        except (ValueError, DivergenceError) as error:
             failure = error
     advance(1, "MinimumVolumeCone")
     with warnings.catch_warnings(record=True) as of_cone:
         warnings.simplefilter("always")
-        if failure is None:
-            cone.set_params(outliers=batch.n_outliers_ / len(X)).fit(X)
-        else:
-            try:
-                cone.fit(X)
-            except ValueError:
+        try:
+            cone.fit(X)
+        except (ValueError, DivergenceError) as error:
+            if failure is not None:
                 raise failure from None
+            refused = error
     advance(1, "")
-    if failure is None:
+    if refused is not None:
+        choice = Choice(batch, f"MinimumVolumeCone cannot be fitted ({str(refused).split(':')[0]})")
+    elif failure is None:
         choice = choose(batch, cone, X)
     else:
         # The sources of closed data (that sum to a constant) vary in fewer directions than there are sources.

@@ -116,7 +116,11 @@ def _hold(folder: Path) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    lock = os.open(folder, os.O_RDONLY)
+    try:
+        lock = os.open(folder, os.O_RDONLY)
+    except OSError:  # a folder that may be written to, but not be read
+        yield
+        return
     try:
         with suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -126,23 +130,35 @@ def _hold(folder: Path) -> Iterator[None]:
 
 
 def _replace_folder(part: Path, target: Path) -> None:
-    """Give a folder its name. Another folder of this name is first moved away, because none can be renamed onto it."""
-    while True:
-        try:
-            part.rename(target)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-        else:
-            return
-        with suppress(FileNotFoundError), partial_folder(target) as aside:
-            target.rename(aside / "replaced")
+    """Give a folder its name. Another folder of this name is first moved away, because none can be renamed onto it.
+
+    It is deleted last, which may take seconds: an interruption then leaves the new one under its name.
+    """
+    while not _renamed(part, target):
+        with partial_folder(target) as aside:
+            with suppress(FileNotFoundError):
+                target.rename(aside / "replaced")
+            if _renamed(part, target):
+                return
+
+
+def _renamed(part: Path, target: Path) -> bool:
+    """Rename a folder; False if another one has the name."""
+    try:
+        part.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
 
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file that appears under its name when it is complete and on disk; several processes may write it at once."""
     target = real_path(path)
+    if target.exists() and not target.is_file():
+        raise FileExistsError(errno.EEXIST, "not a regular file, and is not replaced", str(target))
     with partial_folder(target) as folder:
         part = folder / "file"
         with part.open("wb") as file:

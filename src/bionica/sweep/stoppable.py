@@ -47,12 +47,12 @@ def in_thread(work: Iterable[T]) -> Generator[T, None, None]:
                 return
             yield value
     finally:
-        if not ended:
+        if not ended and thread.is_alive():  # identifiers are used again
             stop(thread.ident)
 
 
 def stop(thread: int | None) -> None:
-    """Raise SystemExit in a thread, by its identifier, at its next instruction of Python; nothing happens if it has ended.
+    """Raise SystemExit in a thread, by its identifier, at its next instruction of Python. It must be alive.
 
     A thread that ends by SystemExit prints nothing.
     """

@@ -150,5 +150,5 @@ def is_our_store(path: Path) -> bool:
             file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_symlink() or not file.is_dir()
         ]
         return bool(attributes == STORE_MARK) and all(map(_CHUNK_FILE.fullmatch, files))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
