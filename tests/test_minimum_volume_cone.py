@@ -719,3 +719,29 @@ def test_a_sample_whose_square_overflows_among_few_mixtures():
     X = np.random.default_rng(0).exponential(size=(400, 3))
     X[5] = 1e200
     assert not on_a_grid(X)
+
+
+@pytest.mark.parametrize("horizon", [None, 3000])
+def test_a_stream_that_is_saved_between_two_solutions_goes_on(horizon, tmp_path):
+    rng = np.random.default_rng(2)
+    X = rng.exponential(size=(13_000, 3)) @ rng.random((3, 5)) + 0.01 * rng.standard_normal((13_000, 5))
+    cone = MinimumVolumeCone(3, horizon=horizon, random_state=0)
+    for end in range(500, 10_001, 500):
+        cone.partial_fit(X[end - 500 : end])
+    cone.save(tmp_path / "model")
+    again = bionica.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.transform(X), cone.transform(X))
+    for stream in (cone, again):
+        stream.partial_fit(X[10_000:])
+    np.testing.assert_array_equal(again.mixing_, cone.mixing_)
+
+
+def test_what_was_warned_of_is_not_called_right():
+    rng = np.random.default_rng(4)
+    X = rng.exponential(size=(3000, 3)) @ rng.random((3, 6)) + 0.01 * rng.standard_normal((3000, 6))
+    X[::30] -= 0.2  # far beyond the noise
+    with pytest.warns(ConvergenceWarning, match="more negative than its noise explains"):
+        cone = MinimumVolumeCone(3, random_state=0).fit(X)
+    found = cone.diagnose(X)
+    assert not found.ok
+    assert "more negative than its noise explains" in str(found)

@@ -802,3 +802,12 @@ def test_output_is_never_the_input(tmp_path):
     assert result.exit_code == 1
     assert "also the input" in result.output
     assert (tmp_path / "x.npy").read_bytes() == before
+
+
+def test_the_cone_with_a_horizon(tmp_path, problem):
+    _, X = problem
+    done = separate(
+        write(tmp_path / "x.npy", X), "--sources", 3, "--method", "cone", "--horizon", 2000, "-o", tmp_path / "y.npy"
+    )
+    assert "unforeseen" not in done.stderr
+    assert np.load(tmp_path / "y.npy").shape == (len(X), 3)

@@ -358,6 +358,7 @@ def cluster():
     yield cluster
     with suppress(TimeoutError):  # one without a scheduler does not close by itself
         cluster.close(timeout=2)
+    cluster.status = distributed.Status.closed  # and would warn whenever it is collected
 
 
 @pytest.fixture

@@ -109,6 +109,12 @@ def is_complete(o: Options) -> bool:
         return False
 
 
+def n_sources(network: Any) -> int:
+    """Return the number of outputs, also of a network that still waits for its first samples."""
+    given = network.n_components
+    return given if isinstance(given, int) else int(network.n_components_)
+
+
 def resume(path: Path, o: Options, reader: "Reader") -> tuple[Any, int, InputDigest]:
     """Load the network of an earlier run.
 
@@ -130,8 +136,8 @@ def resume(path: Path, o: Options, reader: "Reader") -> tuple[Any, int, InputDig
         raise io.InputError(
             f"{path} holds a {name}, which cannot go on learning: start from the beginning with --force"
         )
-    if o.n_sources not in (None, network.n_components_):
-        raise io.InputError(f"{path} has {network.n_components_} sources: omit --sources {o.n_sources}")
+    if o.n_sources not in (None, n_sources(network)):
+        raise io.InputError(f"{path} has {n_sources(network)} sources: omit --sources {o.n_sources}")
     if o.horizon not in (None, getattr(network, "horizon", None)):
         before = getattr(network, "horizon", None)
         learned = f"--horizon {before}" if before else "no --horizon"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from .checkpoint import InputDigest, Saver, is_complete, resume
+from .checkpoint import InputDigest, Saver, is_complete, n_sources, resume
 from .console import Console, ignore_broken_pipe
 from .separate_options import AUTO, Options, check_files, open_input, output_path
 from .separate_summary import in_options, note_input, samples_until_start, summarize
@@ -188,7 +188,7 @@ class Separation:
 
         if path is None:
             return nullcontext(io.PipeWriter(typer.get_binary_stream("stdout"), header=bool(reader.header)))
-        return io.open_writer(path, self.network.n_components_, dtype)
+        return io.open_writer(path, n_sources(self.network), dtype)
 
     def _first_block(self, blocks: Iterator[Any], name: str) -> Any:
         """Return the first block, and make the network. Samples are buffered until the sources are counted."""

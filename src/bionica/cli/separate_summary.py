@@ -127,7 +127,7 @@ def _changes(network: Any, o: Options) -> Iterator[str]:
             "the mixtures changed while they came, and all samples weigh the same. If the mixing changes, run again with "
             "--horizon N: about N samples are remembered."
         )
-    restarts = network.repairs_["restart"] if getattr(network, "horizon", None) else 0
+    restarts = getattr(network, "repairs_", {}).get("restart", 0) if getattr(network, "horizon", None) else 0
     if restarts:
         yield f"learning started again {_count(restarts, 'times')} after an abrupt change of the mixtures."
         if not o.streaming:

@@ -33,13 +33,15 @@ class Model(NamedTuple):
     """What an estimator asks of its outputs, beside that they are nonnegative and often near zero.
 
     Whether they are uncorrelated and have unit variance; the negativity that the noise which it has found explains; the standard
-    deviation of that noise in every mixture, or None if it looks for none.
+    deviation of that noise in every mixture, or None if it looks for none; what it has itself found to speak against its fit, as
+    sentences without their subject.
     """
 
     uncorrelated: bool = True
     unit_variance: bool = True
     negativity: float = 0.0
     noise: Floats | None = None
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,6 +62,8 @@ def problems(found: "Diagnosis") -> Iterator[str]:
             f"the outputs overflow ({found.divergence}) If the mixtures are as large as those of the fit, the weights have "
             "collapsed (zero, singular or huge): fit again, with these remedies."
         )
+    for doubt in found.model.doubts:
+        yield f"the fit {doubt}."
     if found.changed:
         yield f"the mixtures changed while it learned: {CHANGED}."
     others = list(_problems_without_outliers(found))

@@ -18,7 +18,7 @@ from ..offline.cone.stream import BLOCK, Settings, State, begin, first_block, le
 from ..offline.cone.wide_channels import WIDE
 from ._base import number_of_sources, set_parameters
 from ._blocks import InBlocks
-from ._cone_doubts import warn_of_new_doubts
+from ._cone_doubts import doubts, warn_of_new_doubts
 from ._cone_record import STATE
 from ._dask import DaskRows, blocks_of, map_rows, validated_rows
 from ._diagnosis import Diagnosable, Model
@@ -102,11 +102,11 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
     if samples lie at a facet only where all sources are silent. Then the outputs are those of nonnegative ICA.
 
     A stream (`partial_fit`, `learn_one`) starts after max(2000, 200 n_components) samples. It holds the moments of the mixtures
-    and at most 4500 samples for each source (30,000, if these are more). The cone is solved again each time the number of samples
-    has grown by half (without noise: by a tenth, if a sample lies outside), and every quarter of the horizon; `components_` does
-    not change in between. `fit` of a Dask array is one pass of such a stream, block by block, and one more solution at the end: X
-    is never gathered. If there are as many mixtures as sources, noise lower than 50 dB is uncertain: a stream that misses it may
-    end some dB below `fit`.
+    and at most 4500 samples for each source (30,000, if these are more). The cone is solved again each time the number of
+    samples has grown by half (without noise: by a tenth, if a sample lies outside), and every quarter of the horizon; in
+    between, `components_` changes in scale only, which follows the variance of the outputs. `fit` of a Dask array is one pass
+    of such a stream, block by block, and one more solution at the end: X is never gathered. If there are as many mixtures as
+    sources, noise lower than 50 dB is uncertain: a stream that misses it may end some dB below `fit`.
 
     The best horizon is about the number of samples in which the mixtures change by 1 %: 1000 to 2000 samples, if A makes a full
     turn in 1e6. A longer one lags behind.
@@ -240,10 +240,9 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
     def _adopt(self, state: State) -> None:
         before = self._stream
         self._stream = state
-        if before is not None and before.fit is state.fit:
-            return
-        self._read = self.normalize, readout(state, self.normalize)
-        warn_of_new_doubts(before, state, self.noise, self.horizon)
+        self._read = self.normalize, readout(state, self.normalize)  # the scale of the outputs follows the moments
+        if before is None or before.fit is not state.fit:
+            warn_of_new_doubts(before, state, self.noise, self.horizon)
 
     def _settings(self) -> Settings:
         return Settings(float(self.outliers), float(self.horizon or np.inf))
@@ -363,7 +362,8 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
         noise = scale * state.fit.coordinates.channel_noise
         if state.channels.subspace is not None:  # the noise of the directions of the subspace is not that of mixtures
             noise = np.full(self.n_features_in_, noise.max())
-        return Model(False, self.normalize == "variance", negativity, noise if noise.any() else None)
+        own = tuple(doubts(state, self.noise, self.horizon).values())
+        return Model(False, self.normalize == "variance", negativity, noise if noise.any() else None, own)
 
     def _transform(self, X: npt.ArrayLike) -> Any:
         W = self._readout().components
