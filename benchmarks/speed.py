@@ -171,7 +171,7 @@ def single_samples(rounds, d=3, n=64):
         rows.append({"estimator": name, **us, "targets": "; ".join(met)})
     note = (
         f"Microseconds a call at d = {d}, at defaults. `both in turn`: each sample is learned from and then transformed, which "
-        "reads out the averaged weights anew. MinimumVolumeCone collects samples and learns from 1,000 at once. Best of "
+        "recomputes the averaged readout. MinimumVolumeCone collects samples and learns from 1,000 at once. Best of "
         f"{rounds} rounds of {n} calls."
     )
     return table("Single samples", note, rows)

@@ -213,11 +213,11 @@ def test_a_hostile_plan_is_refused_with_one_sentence(changes, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"x = " + b"[" * 5000 + b"]" * 5000, "is no plan: its tables or lists are nested too deeply"),
+        (b"x = " + b"[" * 5000 + b"]" * 5000, "is not a plan: its tables or lists are nested too deeply"),
         (b"x = 1" + b"0" * 5000, "is not TOML: Exceeds the limit"),
         (b"seeds = 0x" + b"f" * 6000, r"seeds = <int too large to be printed>: give 1,000,000 at most|data = None"),
         (b"\xff\xfe", "is not TOML: 'utf-8' codec can't decode"),
-        (b"#" * (2**23 + 1), "has more than 8,388,608 bytes, so it is no plan"),
+        (b"#" * (2**23 + 1), "has more than 8,388,608 bytes, so it is not a plan"),
     ],
 )
 def test_a_hostile_file_is_refused_with_one_line(content, message, tmp_path):

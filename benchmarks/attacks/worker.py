@@ -92,7 +92,7 @@ def _watch(process: Any, log: Path, errors: Path) -> str:
 
 
 def forget_peak() -> None:
-    """Let the peak of this process's memory begin anew."""
+    """Reset the peak memory of this process."""
     Path("/proc/self/clear_refs").write_text("5")
 
 

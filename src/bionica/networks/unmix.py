@@ -1,6 +1,6 @@
 """Linear algebra that also answers for a collapsed network: weights that are zero, singular or huge.
 
-For all others these are `numpy.linalg.solve` and `numpy.linalg.pinv`, to the last bit. A singular system gets its least-squares
+For all others these are `numpy.linalg.solve` and `numpy.linalg.pinv`, with the same bits. A singular system gets its least-squares
 solution of smallest norm: outputs that nothing determines are zero. A number beyond the range of the dtype becomes the largest.
 """
 

@@ -166,7 +166,7 @@ def unseal(line: bytes) -> dict[str, Any] | None:
         return None
     try:
         body: dict[str, Any] = json.loads(line)
-    except (ValueError, RecursionError):  # a checksum is no proof: somebody may have written the line by hand
+    except (ValueError, RecursionError):  # a checksum proves nothing if the line was written by hand
         return None
     return body
 

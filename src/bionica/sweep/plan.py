@@ -63,11 +63,11 @@ class Plan:
         with Path(path).open("rb") as file:
             content = file.read(LARGEST_FILE + 1)
         if len(content) > LARGEST_FILE:
-            raise PlanError(f"{path} has more than {LARGEST_FILE:,} bytes, so it is no plan: give a TOML file")
+            raise PlanError(f"{path} has more than {LARGEST_FILE:,} bytes, so it is not a plan: give a TOML file")
         try:
             body = tomllib.loads(content.decode())
         except RecursionError as error:
-            raise PlanError(f"{path} is no plan: its tables or lists are nested too deeply") from error
+            raise PlanError(f"{path} is not a plan: its tables or lists are nested too deeply") from error
         except ValueError as error:
             raise PlanError(f"{path} is not TOML: {error}") from error
         return cls.from_dict(body, Path(path).parent)
