@@ -27,20 +27,7 @@ import numpy as np
 from .disturbances import P_2, SPARE, STEP
 from .generic import cold, hot
 from .guards import n_repairs
-from .orthant_rotation import (
-    ROTATION,
-    Events,
-    Params,
-    act,
-    begin,
-    count,
-    distance,
-    energy_of,
-    move,
-    read_out,
-    watch,
-    weigh,
-)  # fmt: skip
+from .orthant_rotation import ROTATION, Events, Params
 from .plasticity import apply, dot_rows, multiply, project
 from .rotation_state import (
     AGE,
@@ -57,6 +44,7 @@ from .rotation_state import (
     pseudo_samples,
     scale,
 )
+from .rotation_steps import act, begin, count, distance, energy_of, move, read_out, watch, weigh
 from .rule import Rule, bookkeeping, register, shapes
 
 #: F stays as it is for so many d samples.
@@ -142,7 +130,7 @@ def learn(state, work, params, X, t, rates):
 
 
 def repair(state, work, params):
-    """What is rarely needed: see `orthant_rotation.watch`."""
+    """What is rarely needed: see `rotation_steps.watch`."""
     if state.rot.clock[CALL] != NOTHING:
         act_projected(state, work, params.horizon)
 

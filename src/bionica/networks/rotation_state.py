@@ -24,7 +24,7 @@ N, AGE, TURNED, ALPHA, DELTA, POWER, PRIOR, REMOVED, DUE, LEVEL, SEEN, CALL, CHA
 NEGATIVE, BLOCKS, USUAL, SPREAD, USUAL_NEGATIVE, SPREAD_NEGATIVE = range(13, 19)
 n_clock = 19
 
-# What `orthant_rotation.watch` calls for.
+# What `rotation_steps.watch` calls for.
 NOTHING, FLIP, RESTART, TEND = 0.0, 1.0, 2.0, 3.0
 
 
