@@ -1,7 +1,6 @@
 """`load` is a door: whatever a file holds, it is refused with one exception and a reason, or it is a model that works."""
 
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -16,8 +15,6 @@ from bionica.io import ModelFileError, read_model, write_model
 from conftest import mixtures
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-from attacks import models as attack_models
-from attacks import streams as attack_streams
 from attacks.model_zip import npy, pack, unpack
 
 
@@ -254,13 +251,3 @@ def test_settling_ends_between_calls(monkeypatch):
     )
     network.partial_fit(mixtures(100, 3)[1])
     assert max(rows) == 10**5 // (500 * 2 * 9)
-
-
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="measures memory as Linux does")
-@pytest.mark.slow
-def test_the_attack_finds_nothing():
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    for row in [*attack_models.attack(0, 0.01), *attack_streams.attack(0, 0.01)]:
-        assert row.failures == []
-        assert row.tries >= 3
-    assert resource.getrlimit(resource.RLIMIT_AS) == before

@@ -14,7 +14,6 @@ from attacks.forked import run_forked
 from attacks.mutated_files import copy, crafted_files, good_files, mutate
 from bionica.io import InputError, open_reader
 
-TITLE = "Files"
 BLOCKS = 20  # of a mutated file that are read
 MOST_MB, MOST_SECONDS = 500, 2.0  # for a file that is refused
 

@@ -16,8 +16,6 @@ from attacks.mutated_plans import mutated_plan, write_files
 from bionica import sweep
 from bionica.sweep.journal import seal
 
-TITLE = "Plans and journals"
-
 PLAN = {
     "seeds": 2,
     "times": 3,

@@ -25,7 +25,6 @@ from bionica.cli import app
 from bionica.io import open_reader, open_writer
 from bionica.io.atomic import remove_partials
 
-TITLE = "Kills, concurrency, resources"
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 _PIPES = {}  # folder -> where the command that runs in it speaks
 SUFFIXES = (".npy", ".csv", ".zarr", ".h5", ".parquet", ".npz")

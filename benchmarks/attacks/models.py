@@ -5,11 +5,13 @@ finite, nonnegative outputs, or with an exception that says what to do.
 """
 
 import copy
+import os
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,9 @@ from bionica.estimators._base import Estimator
 
 from . import Row
 from .crafted_models import crafted, mutate_content
+from .forked import run_forked
 from .model_zip import pack, unpack
-from .worker import Try, forget_peak, peak_memory, run
 
-TITLE = "Models"
 BYTES, FIELDS, CRAFTED = 4_500, 2_600, 1_200
 LARGEST_MB, LONGEST_S = 500.0, 2.0
 #: What a model may answer: it says what is wrong. LinAlgError is a ValueError that does not.
@@ -32,16 +33,24 @@ ANSWERS = (ValueError, bionica.DivergenceError)
 
 def attack(seed: int, scale: float = 1.0) -> list[Row]:
     """Attack `bionica.load`."""
+    warnings.simplefilter("ignore")
     rows = []
     with tempfile.TemporaryDirectory() as place:
+        # In a process of its own: compilers take memory, and start threads, which a fork does not survive.
+        command = [sys.executable, "-m", "attacks.models", place]
+        paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+        subprocess.run(command, check=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)})
+        models = [path.read_bytes() for path in sorted(Path(place).iterdir())]
         for kind, what, tries in (
             ("bytes", "mutated bytes", BYTES),
             ("fields", "mutated fields, checksum right", FIELDS),
             ("crafted", "crafted files", CRAFTED),
         ):
             n = max(3, round(scale * tries))
-            tally = run("models", kind, seed, n, Path(place))
-            rows.append(Row(TITLE, what, n, tally.failures, tally.peak_mb, tally.slowest_s))
+            path = Path(place, kind)
+            path.mkdir()
+            attempt = partial(use_one, path / "model", seed, models, kind)
+            rows.append(Row("models", what, n, *run_forked(range(n), attempt, timeout=60)))
     return rows
 
 
@@ -80,22 +89,9 @@ def fitted_models() -> list[Any]:
     return models
 
 
-def prepare(folder: Path, seed: int) -> tuple[Path, int, list[bytes]]:
-    """Return a place for files, the seed, and the bytes of every model; the first worker of an attack makes them."""
-    warnings.simplefilter("ignore")
-    made = folder / "models"
-    if not made.is_dir():  # in a process of its own: compilers take memory
-        made.mkdir()
-        subprocess.run([sys.executable, "-m", "attacks.models", made], check=True)
-    place = Path(tempfile.mkdtemp(dir=folder))
-    return place, seed, [path.read_bytes() for path in sorted(made.iterdir())]
-
-
-def attempt(shared: tuple[Path, int, list[bytes]], kind: str, index: int) -> Try:
-    """Load one file and use it."""
-    folder, seed, models = shared
+def use_one(path: Path, seed: int, models: list[bytes], kind: str, index: int) -> str:
+    """Write the file of a try, load it and use it; return what went wrong."""
     rng = np.random.default_rng([seed, index, len(kind)])
-    path = folder / "model"
     path.unlink(missing_ok=True)
     whole = models[index % len(models)]
     if kind == "bytes":
@@ -130,19 +126,21 @@ def mutate_bytes(whole: bytes, rng: np.random.Generator) -> bytes:
     return bytes(content)
 
 
-def use(path: Path) -> Try:
-    """Load a file, and do with it what one does with a model."""
-    forget_peak()
+def use(path: Path) -> str:
+    """Load a file, and do with it what one does with a model; return what went wrong."""
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of the memory
     began = time.perf_counter()
     try:
         model = bionica.load(path)
     except bionica.ModelFileError as error:
         seconds, peak = time.perf_counter() - began, peak_memory()
-        wrong = "" if str(error) else "refused without a reason"
-        wrong = wrong or (f"refused with {peak:.0f} MB" if peak > LARGEST_MB else "")
-        return Try(wrong or (f"refused after {seconds:.1f} s" if seconds > LONGEST_S else ""), peak, seconds)
+        if not str(error):
+            return "refused without a reason"
+        if peak > LARGEST_MB:
+            return f"refused with {peak:.0f} MB"
+        return f"refused after {seconds:.1f} s" if seconds > LONGEST_S else ""
     except Exception as error:
-        return Try(f"load let {type(error).__name__} out: {error}"[:200])
+        return f"load let {type(error).__name__} out: {error}"[:200]
     X = np.random.default_rng(0).exponential(size=(1050, min(int(model.n_features_in_), 10_000)))
     steps = {
         "transform": lambda: outputs(model, X[:20]),
@@ -156,12 +154,18 @@ def use(path: Path) -> Try:
         try:
             step()
         except np.linalg.LinAlgError as error:
-            return Try(f"{type(model).__name__}: {name} let LinAlgError out: {error}"[:200])
+            return f"{type(model).__name__}: {name} let LinAlgError out: {error}"[:200]
         except ANSWERS:
             pass
         except Exception as error:
-            return Try(f"{type(model).__name__}: {name}: {type(error).__name__}: {error}"[:200])
-    return Try()
+            return f"{type(model).__name__}: {name}: {type(error).__name__}: {error}"[:200]
+    return ""
+
+
+def peak_memory() -> float:
+    """Return the peak of this process's memory in MB since it was last forgotten."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def save_again(model: Any, path: Path) -> None:

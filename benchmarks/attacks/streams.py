@@ -5,12 +5,10 @@ as it was. Concurrent transforms return the bits of a transform alone.
 """
 
 import contextlib
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +17,8 @@ import bionica
 from bionica.estimators._base import Estimator
 
 from . import Row
-from .worker import Try, run
+from .forked import run_forked
 
-TITLE = "Streams"
 CONCURRENT = 9_000
 ANSWERS = (ValueError, bionica.DivergenceError)
 
@@ -96,34 +93,34 @@ LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 def attack(seed: int, scale: float = 1.0) -> list[Row]:
     """Attack with streams, then with threads."""
-    with tempfile.TemporaryDirectory() as place:
-        n = max(3, round(scale * len(estimators()) * len(streams())))
-        tally = run("streams", "extreme", seed, n, Path(place))
-        m = max(8, round(scale * CONCURRENT))
-        threads = run("streams", "concurrent", seed, max(1, m // _TOGETHER), Path(place))
+    makers, data, fitted = estimators(), list(streams().items()), {}
+
+    def extreme(index: int) -> str:
+        """Put one stream through one estimator."""
+        _ignore_warnings()
+        name, X = data[(index // len(makers)) % len(data)]
+        layout = list(LAYOUTS)[(index + index // (len(makers) * len(data)) + seed) % len(LAYOUTS)]
+        model = makers[index % len(makers)]()
+        why = _stream(model, LAYOUTS[layout](X))
+        return f"{model!r}, {name}, {layout}: {why}" if why else ""
+
+    def concurrent(index: int) -> str:
+        """Make transforms from several threads."""
+        _ignore_warnings()
+        return _together(makers[index % len(makers)], index % len(makers), fitted, seed + index)
+
+    n = max(3, round(scale * len(makers) * len(data)))
+    m = max(1, round(scale * CONCURRENT) // _TOGETHER)
+    # The first try of a process may have to compile.
     return [
-        Row(TITLE, "extreme streams", n, tally.failures),
-        Row(TITLE, "concurrent transforms", max(1, m // _TOGETHER) * _TOGETHER, threads.failures),
+        Row("streams", "extreme streams", n, run_forked(range(n), extreme, timeout=120)[0]),
+        Row("streams", "concurrent transforms", m * _TOGETHER, run_forked(range(m), concurrent, timeout=120)[0]),
     ]
 
 
-def prepare(folder: Path, seed: int) -> Any:
-    """Return estimators, streams and the seed."""
+def _ignore_warnings() -> None:
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
-    return list(estimators()), list(streams().items()), seed, {}
-
-
-def attempt(shared: Any, kind: str, index: int) -> Try:
-    """Put one stream through one estimator, or make transforms from several threads."""
-    makers, data, seed, fitted = shared
-    if kind == "concurrent":
-        return _together(makers[index % len(makers)], index % len(makers), fitted, seed + index)
-    name, X = data[(index // len(makers)) % len(data)]
-    layout = list(LAYOUTS)[(index + index // (len(makers) * len(data)) + seed) % len(LAYOUTS)]
-    model = makers[index % len(makers)]()
-    why = _stream(model, LAYOUTS[layout](X))
-    return Try(f"{model!r}, {name}, {layout}: {why}" if why else "")
 
 
 def _stream(model: Any, X: np.ndarray) -> str:
@@ -170,7 +167,7 @@ def _stream(model: Any, X: np.ndarray) -> str:
 _TOGETHER = 24
 
 
-def _together(maker: Callable[[], Any], number: int, fitted: dict[int, Any], seed: int) -> Try:
+def _together(maker: Callable[[], Any], number: int, fitted: dict[int, Any], seed: int) -> str:
     """Compare the bits of transforms from 6 threads with those of transforms alone."""
     if number not in fitted:
         X = np.random.default_rng(0).exponential(size=(600, 3)) @ np.random.default_rng(1).random((3, 3))
@@ -189,7 +186,7 @@ def _together(maker: Callable[[], Any], number: int, fitted: dict[int, Any], see
 
     with ThreadPoolExecutor(6) as pool:
         same = list(pool.map(job, order))
-    return Try("" if all(same) else f"{model!r}: {same.count(False)} of {_TOGETHER} transforms differ")
+    return "" if all(same) else f"{model!r}: {same.count(False)} of {_TOGETHER} transforms differ"
 
 
 def _parts(X: np.ndarray) -> list[np.ndarray]:

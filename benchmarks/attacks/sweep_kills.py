@@ -18,8 +18,6 @@ from attacks.journals import _rows
 from bionica import sweep
 from bionica.cli import app
 
-TITLE = "Kills of sweeps"
-
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 #: Seconds that a signal may take to end a sweep, and that workers may live on after their parent was killed.
 MOST_SECONDS = 5.0
