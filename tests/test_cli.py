@@ -39,6 +39,26 @@ def test_import_brings_nothing_heavy_and_nothing_optional():
     assert not optional & (ours - theirs)
 
 
+@pytest.mark.parametrize(
+    "arguments", [["nosuch.csv"], ["nosuch.csv", "--method", "cone", "--report", "p.html"], ["--help"]]
+)
+def test_what_needs_no_fit_waits_for_nothing_heavy(tmp_path, arguments):
+    """scikit-learn and Numba take a second to import."""
+    script = f"""
+import os, sys
+from bionica.cli import app
+os.chdir({str(tmp_path)!r})
+try:
+    app(["separate", *{arguments!r}], prog_name="bionica")
+except SystemExit as end:
+    print("status", end.code, *sys.modules)
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    status, *loaded = run.stdout.rpartition("status ")[2].split()
+    assert (status == "1") == ("nosuch.csv does not exist" in run.stderr)
+    assert not {"numba", "sklearn", "scipy", "pandas", "matplotlib"} & set(loaded)
+
+
 def test_module_runs():
     run = subprocess.run([sys.executable, "-m", "bionica", "--help"], capture_output=True, text=True, check=True)
     assert "demo" in run.stdout
