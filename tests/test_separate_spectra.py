@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 import bionica
 from bionica.cli import app
 from bionica.cli.separate_mixing import axis_values, mixture_names
-from bionica.cli.separate_sentences import from_one
-from bionica.estimators import _diagnosis_sentences as findings
+from bionica.cli.separate_sentences import from_one, verdict
 from bionica.io import open_reader, write_spectra
 from bionica.report.separation_drawings import curves, nice_ticks
 
@@ -161,6 +160,7 @@ def headed(header, kept=None):
         (["400", "420", "410"], None, None),
         (["a", "b"], None, None),
         (["nan", "1"], None, None),
+        (["1", "2", "inf"], None, None),
         (["400"], None, None),
         (None, None, None),
     ],
@@ -205,12 +205,13 @@ def test_few_mixtures_are_a_matrix_and_very_many_a_curve_of_bounded_size(tmp_pat
     html = (tmp_path / "page.html").read_text()
     assert "Mixing matrix" in html and "column 7" in html
     peak = np.zeros((50_000, 2))
-    peak[31_234, 0], peak[77, 1] = 1.0, -1.0
+    peak[31_234, 0], peak[77, 1] = 1e308, -1.0
+    peak[5, 0] = -1e308
     drawing = curves(peak, None).elements
     assert len(drawing) < 60_000
     lines, texts = polylines(f'aria-label="x"{drawing}</svg>', "x")
     assert np.ptp(lines[0][:, 1]) == pytest.approx(np.ptp(lines[1][:, 1]))  # no peak falls between two points
-    assert {"10000", "50000", "peak 1", "peak -1"} <= set(texts)
+    assert {"10000", "50000", "peak -1e+308", "peak -1"} <= set(texts)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (1, 60), (400, 700), (0.001, 0.0011), (-3, 1e6), (4000.0, 4000.5)])
@@ -232,20 +233,32 @@ class Said:
         self.sentences = list(sentences)
 
 
-def test_sentences_count_outputs_mixtures_and_samples_from_one():
-    for indices, right in (
-        ([0], "output 1 is"),
-        ([0, 9], "outputs 1 and 10 are"),
-        ([0, 1, 3], "outputs 1, 2 and 4 are"),
-    ):
-        assert from_one(Said(findings._outputs(indices, "are"))) == [right]
-    assert from_one(Said(findings._listed("mixture", range(7)))) == ["7 mixtures (1, 2, 3, 4, 5, ...) are"]
-    assert from_one(Said(findings._listed("mixture", [2]))) == ["mixture 3 is"]
-    assert from_one(Said("sample 0 holds 99 % of", "3 samples (0, 1, 2) hold")) == [
-        "sample 1 holds 99 % of", "3 samples (1, 2, 3) hold",
-    ]  # fmt: skip
-    unchanged = "0.01 of the variance of X lies outside of the 3 outputs: try n_components=4, 200 samples are few"
-    assert from_one(Said(unchanged)) == [unchanged]
+@pytest.mark.parametrize(
+    ("said", "printed"),
+    [
+        ("output 0 is negative throughout", "output 1 is negative throughout"),
+        ("outputs 0 and 9 are correlated (0.30)", "outputs 1 and 10 are correlated (0.30)"),
+        ("outputs 0, 1 and 3 have variance 9", "outputs 1, 2 and 4 have variance 9"),
+        ("is negative, 0.2 in output 4: the weights", "is negative, 0.2 in output 5: the weights"),
+        ("mixture 2 is constant", "mixture 3 is constant"),
+        ("7 mixtures (0, 1, 2, 3, 4, ...) are constant", "7 mixtures (1, 2, 3, 4, 5, ...) are constant"),
+        ("sample 0 holds 99 % of", "sample 1 holds 99 % of"),
+        ("3 samples (0, 1, 2) hold", "3 samples (1, 2, 3) hold"),
+        ("outside of the 3 outputs: try n_components=4", "outside of the 3 outputs: try n_components=4"),
+        ("200 samples are few to judge by: pass 300", "200 samples are few to judge by: pass 300"),
+    ],
+)
+def test_sentences_count_outputs_mixtures_and_samples_from_one(said, printed):
+    assert from_one(Said(said)) == [printed]
+
+
+def test_samples_have_no_number_if_not_all_are_judged():
+    """The library numbers the rows that it was given."""
+    found = Said("sample 4 holds 60 % of", "7 samples (0, 1, 2, 3, 4, ...) hold 60 % of")
+    network = bionica.StreamingNICA(2)
+    some = verdict(found, network, None, can_resume=False, of_all_samples=False)
+    assert some == ["one sample holds 60 % of", "7 samples hold 60 % of"]
+    assert verdict(found, network, None, can_resume=False)[0] == "sample 5 holds 60 % of"
 
 
 def test_what_is_printed_counts_from_one(tmp_path, rng):
@@ -255,3 +268,10 @@ def test_what_is_printed_counts_from_one(tmp_path, rng):
     np.save(tmp_path / "x.npy", X)
     found = json.loads(separate(tmp_path / "x.npy", "--sources", 2, "--method", "streaming", "--json").stdout)
     assert any("mixture 3 is constant" in sentence for sentence in found["diagnosis"]), found["diagnosis"]
+
+
+def test_with_a_horizon_the_report_shows_the_end(tmp_path, problem):
+    np.save(tmp_path / "x.npy", np.tile(problem[2][:, ::20], (2, 1)))
+    separate(tmp_path / "x.npy", "--sources", 3, "--horizon", 500, "--report", tmp_path / "page.html")
+    html = (tmp_path / "page.html").read_text()
+    assert "evenly over the end of the input" in html and ">sample 2,001<" in html and ">sample 3,000<" in html

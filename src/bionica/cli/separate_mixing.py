@@ -1,6 +1,7 @@
 """The spectra of the sources, for --mixing and the report: the columns of `mixing_`, and what the mixtures are called."""
 
 from itertools import pairwise
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from .console import Console
@@ -46,4 +47,4 @@ def axis_values(reader: "Reader") -> list[float] | None:
         return None
     steps = [b - a for a, b in pairwise(values)]
     monotonic = all(step > 0 for step in steps) or all(step < 0 for step in steps)
-    return values if steps and monotonic else None
+    return values if steps and monotonic and isfinite(values[-1] - values[0]) else None

@@ -20,6 +20,9 @@ _OPTIONS = {
 #: Outputs, mixtures and samples that a diagnosis names, counted from 0: "outputs 0, 2 and 4", "7 mixtures (0, 1, ...)".
 _NAMED = re.compile(r"\b(?:output|mixture|sample)s? \(?\d+(?:, \d+)*(?: and \d+)?")
 
+#: Samples that a diagnosis names as outliers.
+_SAMPLES = re.compile(r"\bsample \d+ (?=holds)|\bsamples \([\d, .]+\) (?=hold)")
+
 
 def samples_until_start(network: Any) -> int:
     """Return how many samples a network still needs before it starts."""
@@ -31,7 +34,9 @@ def counted(n: Any, noun: str) -> str:
     return f"{n:,} {noun.removesuffix('s') if n == 1 else noun}"
 
 
-def verdict(diagnosis: Any, network: Any, choice: str | None, *, can_resume: bool) -> list[str]:
+def verdict(
+    diagnosis: Any, network: Any, choice: str | None, *, can_resume: bool, of_all_samples: bool = True
+) -> list[str]:
     """Return what the diagnosis of a network means, in the words of the command; `choice` says why its method was kept."""
     missing = samples_until_start(network)
     if missing:
@@ -42,6 +47,8 @@ def verdict(diagnosis: Any, network: Any, choice: str | None, *, can_resume: boo
     if diagnosis is None:
         return ["one sample is too few to judge by."]
     sentences = from_one(diagnosis)
+    if not of_all_samples:  # the numbers of samples are those of the rows that were judged
+        sentences = [_SAMPLES.sub(_unnumbered, sentence) for sentence in sentences]
     if type(network).__name__ == "BatchNICA" or choice:  # it cannot be compared with itself, nor again
         sentences = [re.sub("(, compare| or) BatchNICA", "", sentence) for sentence in sentences]
     if choice:
@@ -66,6 +73,10 @@ def in_options(sentence: str) -> str:
     for parameter, option in _OPTIONS.items():
         sentence = re.sub(parameter, option, sentence)
     return sentence
+
+
+def _unnumbered(named: re.Match[str]) -> str:
+    return "samples " if named[0].startswith("samples") else "one sample "
 
 
 def from_one(diagnosis: Any) -> list[str]:

@@ -61,7 +61,9 @@ def summarize(
         "seconds": round(time.monotonic() - started, 3),
         "ok": bool(diagnosis and diagnosis.ok),
         "change_detected": bool(getattr(network, "change_detected_", False)),
-        "diagnosis": verdict(diagnosis, network, choice, can_resume=o.model is not None),
+        "diagnosis": verdict(
+            diagnosis, network, choice, can_resume=o.model is not None, of_all_samples=len(sample) == n
+        ),
         "negativity": diagnosis and diagnosis.negativity,
         "notes": console.notes,
         "interrupted": interrupted,
@@ -97,6 +99,15 @@ def _write_report(
         return
     images = thumbnails(reader, network.transform) if reader.image_shape and reader.repeatable else None
     names = [f"mixture {j + 1}" if reader.image_shape else reader.column(j) for j in range(sample.shape[1])]
+    first = summary["samples"] - len(sample) if getattr(network, "horizon", None) else 0
     write_page(
-        path, summary, diagnosis, Y, mixing=network.mixing_, names=names, axis=axis_values(reader), images=images
+        path,
+        summary,
+        diagnosis,
+        Y,
+        first=first,
+        mixing=network.mixing_,
+        names=names,
+        axis=axis_values(reader),
+        images=images,
     )

@@ -13,7 +13,7 @@ from .html import Drawing
 Array = NDArray[Any]
 
 MOST_SOURCES = 12
-_WIDTH, _LEFT, _RIGHT = 760, 60, 750
+_WIDTH, _LEFT, _RIGHT = 760, 76, 750
 _PANEL = 70  # height of a spectrum
 
 
@@ -24,7 +24,7 @@ def spectrum(inner: Array, outer: Array) -> Drawing:
     )  # squares of large mixtures overflow
     logs = np.maximum(np.log10(values), np.log10(values.max()) - 9)
     low, top = int(np.floor(logs.min() - 0.3)), int(np.ceil(logs.max()))
-    scale, width = 160 / (top - low), min(40.0, 690 / len(values))
+    scale, width = 160 / (top - low), min(40.0, (_RIGHT - _LEFT) / len(values))
     body = ""
     for power in range(low, top + 1):
         y = 175 - scale * (power - low)
@@ -52,8 +52,8 @@ def histograms(histogram: Array) -> Drawing:
     return Drawing(body, _WIDTH, bottom + 20, "distribution of each output near zero")
 
 
-def traces(Y: Array, n: int) -> Drawing:
-    """The sources of some samples, in their order."""
+def traces(Y: Array, first: int, n: int) -> Drawing:
+    """The sources of some of the n samples, without the first ones, in their order."""
     body, bottom = "", 50 * min(Y.shape[1], MOST_SOURCES)
     for i, y in enumerate(Y.T[:MOST_SOURCES]):
         base, peak = 50 * (i + 1), float(y.max()) or 1.0
@@ -62,7 +62,7 @@ def traces(Y: Array, n: int) -> Drawing:
         )
         body += _line(_LEFT, base, _RIGHT, base) + f'<polyline points="{_points(places)}" class="trace"/>'
         body += _text(0, base - 15, f"source {i + 1}")
-    ends = _text(_LEFT, bottom + 14, "sample 1") + _text(_RIGHT, bottom + 14, f"sample {n:,}", "end")
+    ends = _text(_LEFT, bottom + 14, f"sample {first + 1:,}") + _text(_RIGHT, bottom + 14, f"sample {n:,}", "end")
     return Drawing(body + ends, _WIDTH, bottom + 20, "sources of evenly spread samples")
 
 
@@ -72,7 +72,7 @@ def curves(mixing: Array, axis: Sequence[float] | None) -> Drawing:
     order = np.argsort(x)
     x = x[order]
     span = float(x[-1] - x[0])
-    shown = mixing[order, :MOST_SOURCES].T
+    shown = np.nan_to_num(mixing[order, :MOST_SOURCES].T)
     bottom, body = _PANEL * len(shown), ""
 
     def place(value: float) -> float:
@@ -82,16 +82,17 @@ def curves(mixing: Array, axis: Sequence[float] | None) -> Drawing:
         at = place(tick)
         anchor = "end" if at > _RIGHT - 20 else "middle"
         body += _line(at, 0, at, bottom) + _text(at, bottom + 16, f"{tick:.10g}", anchor)
-    for i, spectrum in enumerate(shown):
+    for i, values in enumerate(shown):
+        peak = float(values[np.abs(values).argmax()])
+        spectrum = values / (abs(peak) or 1.0)  # so that no difference overflows
         low, high = min(0.0, float(spectrum.min())), max(0.0, float(spectrum.max()))
         scale = (_PANEL - 14) / ((high - low) or 1.0)
         zero = _PANEL * (i + 1) - 4 + scale * low
         outline = _outline(x, spectrum, _RIGHT - _LEFT)
         places = _points((place(at), zero - scale * value) for at, value in outline)
         body += _line(_LEFT, zero, _RIGHT, zero, "axis") + f'<polyline points="{places}" class="trace"/>'
-        largest = high if high >= -low else low
         middle = _PANEL * (i + 0.5)
-        body += _text(0, middle, f"source {i + 1}") + _text(0, middle + 14, f"peak {largest:.3g}")
+        body += _text(0, middle, f"source {i + 1}") + _text(0, middle + 14, f"peak {peak:.3g}")
     return Drawing(body, _WIDTH, bottom + 22, "spectrum of each source")
 
 

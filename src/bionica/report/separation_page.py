@@ -24,6 +24,7 @@ def write_page(
     diagnosis: Any,
     Y: Array,
     *,
+    first: int = 0,
     mixing: Array | None = None,
     names: Sequence[str] = (),
     axis: Sequence[float] | None = None,
@@ -32,25 +33,27 @@ def write_page(
     """Write a page that needs no other file and no network; the file is replaced only when the new one is complete.
 
     In `summary`, names and values for the table, "ok", "diagnosis" and "notes" (sentences) make the verdict. `diagnosis` is what
-    `diagnose` measured, Y the sources of some samples to draw, `mixing` how the sources enter the mixtures, `names` those of
-    the mixtures and `axis` their wavelengths or the like. `images` are mixtures and sources as small pictures, drawn in place of Y.
-    Sources, mixtures and samples are counted from 1.
+    `diagnose` measured. Y are the sources of some samples to draw, from the one on that has `first` samples before it. `mixing` is how
+    the sources enter the mixtures, `names` are those of the mixtures and `axis` their wavelengths or the like. `images` are mixtures
+    and sources as small pictures, drawn in place of Y. On the page, sources, mixtures and samples are counted from 1.
     """
     sections = [Section("", [_verdict(summary), _numbers(summary)])]
     if images is not None:
         sections.append(Section("Sources", [_gallery(images[1], "source")]))
         sections.append(Section("Mixtures", [_gallery(images[0], "mixture")]))
     else:
-        drawing = traces(Y, summary.get("samples", len(Y)))
-        sections.append(Section("Sources", ["Of samples spread evenly over the input.", drawing]))
+        drawing = traces(Y, first, summary.get("samples", len(Y)))
+        text = f"Of samples spread evenly over the {'end of the ' if first else ''}input." + _first(Y.shape[1])
+        sections.append(Section("Sources", [text, drawing]))
+    if mixing is not None:
+        sections.append(_mixing_section(mixing, names, axis))
     if diagnosis is not None:
         text = "In standard deviations, before values below zero are cut off. A good fit has almost nothing left of 0."
+        text += _first(len(diagnosis.histogram))
         sections.append(Section("Distribution of each source", [text, histograms(diagnosis.histogram)]))
         text = "Blue: directions of the sources. Grey: the remaining directions. Logarithmic."
         title = "Variance of the mixtures along their principal directions"
         sections.append(Section(title, [text, spectrum(diagnosis.inner, diagnosis.outer)]))
-    if mixing is not None:
-        sections.append(_mixing_section(mixing, names, axis))
     write_atomically(path, page(_TITLE, "", sections).encode())
 
 
@@ -83,10 +86,14 @@ def _words(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
+def _first(n_sources: int) -> str:
+    """Say that not all sources are drawn, if so."""
+    return f" The first {MOST_SOURCES} of {n_sources} sources." if n_sources > MOST_SOURCES else ""
+
+
 def _mixing_section(mixing: Array, names: Sequence[str], axis: Sequence[float] | None) -> Section:
     """How the sources enter the mixtures: curves over the mixtures, or a table if these are few."""
-    d = mixing.shape[1]
-    more = f" The first {MOST_SOURCES} of {d} sources." if d > MOST_SOURCES else ""
+    more = _first(mixing.shape[1])
     if len(mixing) < _FEW_MIXTURES:
         text = "How strongly each source, of variance 1, enters each mixture; orange is negative."
         return Section("Mixing matrix", [text + more, matrix(mixing, names)])
