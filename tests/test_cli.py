@@ -16,6 +16,7 @@ import bionica
 from bionica.cli import app
 from bionica.cli.console import Console
 from bionica.cli.separate_options import METHODS
+from bionica.io import InputError
 
 
 def test_help_names_the_commands():
@@ -173,6 +174,13 @@ def test_errors_end_in_one_line(capsys, error, status, message):
         raise error
     assert ended.value.exit_code == status
     assert capsys.readouterr() == ("", f"{message}\n")
+
+
+def test_errors_about_files_are_in_the_words_of_the_command_already(capsys):
+    for error, message in ((ValueError("sample 0"), "SAMPLE 0"), (InputError("sample 0"), "sample 0")):
+        with pytest.raises(typer.Exit), Console(rephrase=str.upper).session(interrupted="stopped"):
+            raise error
+        assert capsys.readouterr().err == f"Error: {message}\n"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import bionica
 from bionica.cli import app
 from bionica.cli.separate_mixing import axis_values, mixture_names
-from bionica.cli.separate_sentences import from_one, verdict
+from bionica.cli.separate_sentences import from_one, rephrase, verdict
 from bionica.io import open_reader, write_spectra
 from bionica.report.separation_drawings import curves, nice_ticks
 
@@ -250,6 +250,13 @@ class Said:
 )
 def test_sentences_count_outputs_mixtures_and_samples_from_one(said, printed):
     assert from_one(Said(said)) == [printed]
+
+
+def test_warnings_and_errors_count_from_one_too():
+    warning = "MinimumVolumeCone leaves output 0 far more negative than its noise explains (4 times)"
+    assert rephrase(warning) == warning.replace("output 0", "output 1")
+    error = "StreamingNICA diverged at sample 17: lower n_components"
+    assert rephrase(error) == "StreamingNICA diverged at sample 18: lower --sources"
 
 
 def test_samples_have_no_number_if_not_all_are_judged():

@@ -8,7 +8,7 @@ import typer
 from .console import Console
 from .separate_file import FileSeparation
 from .separate_options import AUTO, METHODS, Options, RawType, has_horizon, is_online
-from .separate_sentences import in_options
+from .separate_sentences import rephrase
 from .separate_stream import StreamSeparation
 
 _INPUT_HELP = """Mixtures: .npy .npz .csv .tsv .parquet .h5 .zarr, a TIFF of several pages, several images of one shape, or -
@@ -110,7 +110,7 @@ def separate(
     """
     options = Options(**locals())
     _check_usage(options)
-    console = Console(json=json, quiet=quiet, data_on_stdout=options.to_pipe, rephrase=in_options)
+    console = Console(json=json, quiet=quiet, data_on_stdout=options.to_pipe, rephrase=rephrase)
     with console.session(
         interrupted="Interrupted: nothing was written",
         disk_full="free some space; no partial output was left",

@@ -16,7 +16,7 @@ from .console import Console
 from .errors import fail
 from .separate_mixing import write_mixing
 from .separate_options import AUTO, Options, check_files, open_input
-from .separate_sentences import in_options, samples_until_start
+from .separate_sentences import rephrase, samples_until_start
 from .separate_summary import summarize
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Separation(ABC):
             except KeyboardInterrupt:
                 self._interrupted(reader)
             except DivergenceError as error:
-                fail(in_options(str(error)))
+                fail(rephrase(str(error)))
 
     @abstractmethod
     def _separate(self, reader: "Reader") -> None:

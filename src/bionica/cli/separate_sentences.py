@@ -80,9 +80,19 @@ def _unnumbered(named: re.Match[str]) -> str:
 
 
 def from_one(diagnosis: Any) -> list[str]:
-    """Return the sentences of a diagnosis with outputs, mixtures and samples counted from 1; the library counts from 0."""
+    """Return the sentences of a diagnosis with outputs, mixtures and samples counted from 1."""
+    return [_counted_from_one(sentence) for sentence in diagnosis.sentences]
+
+
+def _counted_from_one(sentence: str) -> str:
+    """Return a sentence of the library, which counts outputs, mixtures and samples from 0, with these counted from 1."""
 
     def add_one(named: re.Match[str]) -> str:
         return re.sub(r"\d+", lambda number: str(int(number[0]) + 1), named[0])
 
-    return [_NAMED.sub(add_one, sentence) for sentence in diagnosis.sentences]
+    return _NAMED.sub(add_one, sentence)
+
+
+def rephrase(message: str) -> str:
+    """Return a warning or an error of the library in the words of the command."""
+    return in_options(_counted_from_one(message))

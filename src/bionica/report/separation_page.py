@@ -33,9 +33,9 @@ def write_page(
     """Write a page that needs no other file and no network; the file is replaced only when the new one is complete.
 
     In `summary`, names and values for the table, "ok", "diagnosis" and "notes" (sentences) make the verdict. `diagnosis` is what
-    `diagnose` measured. Y are the sources of some samples to draw, from the one on that has `first` samples before it. `mixing` is how
-    the sources enter the mixtures, `names` are those of the mixtures and `axis` their wavelengths or the like. `images` are mixtures
-    and sources as small pictures, drawn in place of Y. On the page, sources, mixtures and samples are counted from 1.
+    `diagnose` measured. Y are the sources of some samples to draw, from the one on that has `first` samples before it. `mixing` is
+    how the sources enter the mixtures, `names` are those of the mixtures and `axis` their wavelengths or the like. `images` are
+    mixtures and sources as small pictures, drawn in place of Y. On the page, sources, mixtures and samples are counted from 1.
     """
     sections = [Section("", [_verdict(summary), _numbers(summary)])]
     if images is not None:
