@@ -458,6 +458,8 @@ def test_outputs_are_checked_before_the_work(tmp_path):
         check_format(tmp_path / "x.png", ["x.npy"])
     with pytest.raises(OutputError, match="unknown suffix"):
         check_format(tmp_path / "x.gif", ["x.png"])
+    with pytest.raises(OutputError, match=r"is a folder: give a file in it, .*sources\.csv"):
+        check_format(tmp_path, ["x.npy"])
     check_format(tmp_path / "x.png", ["x.tif"])
     (tmp_path / "x-2.png").touch()
     assert [file.name for file in output_files(tmp_path / "x.png", None)] == ["x-1.png", "x-2.png"]

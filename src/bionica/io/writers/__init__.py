@@ -35,6 +35,8 @@ def check_format(path: Path, inputs: Sequence[str]) -> None:
     """Raise if the sources of these inputs cannot be written in the format of this name."""
     suffix = path.suffix.lower()
     if suffix not in _FORMATS and suffix not in IMAGES:
+        if path.is_dir():
+            raise OutputError(f"-o {path} is a folder: give a file in it, {path / 'sources.csv'} for instance")
         known = ", ".join((*_FORMATS, *IMAGES))
         raise OutputError(f"-o {path} has the unknown suffix {suffix!r}: bionica writes {known}")
     if suffix in IMAGES and not all(Path(name).suffix.lower() in IMAGES for name in inputs):
@@ -139,7 +141,7 @@ def _complete_files(files: Sequence[Path], only_same: bool, option: str, content
     `option` names the files, and `content` is what they hold.
     """
     with partial_folder(files[0]) as folder:
-        parts = [folder / str(i) for i in range(len(files))]
+        parts = [folder / f"{i}{file.suffix}" for i, file in enumerate(files)]
         yield parts
         for part, file in zip(parts, files, strict=True):
             if only_same and file.exists() and not same_content(part, file):
