@@ -252,6 +252,22 @@ def test_sentences_count_outputs_mixtures_and_samples_from_one(said, printed):
     assert from_one(Said(said)) == [printed]
 
 
+@pytest.mark.parametrize(
+    ("said", "printed"),
+    [
+        ('n_components="auto" is unsure: it takes 3', "--sources auto is unsure: it takes 3"),
+        ("compare the results of n_components=3 and 4", "compare the results of --sources 3 and 4"),
+        ("remove them, or use BatchNICA.", "remove them, or use --method batch."),
+        ("set horizon= to the number of samples", "give --horizon N, the number of samples"),
+        ("set horizon= or fit again", "give --horizon N or fit again"),
+        ("use StreamingNICA(horizon=...).", "give --horizon N."),
+        ("try MinimumVolumeCone(normalize='sum').", "try --method cone."),
+    ],
+)
+def test_parameters_are_options(said, printed):
+    assert rephrase(said) == printed
+
+
 def test_warnings_and_errors_count_from_one_too():
     warning = "MinimumVolumeCone leaves output 0 far more negative than its noise explains (4 times)"
     assert rephrase(warning) == warning.replace("output 0", "output 1")

@@ -10,16 +10,14 @@ _OPTIONS = {
     r"n_components=(\d+)": r"--sources \1",
     "n_components=None": "--sources auto",
     "n_components": "--sources",
-    r"(compare|or) BatchNICA": r"\1 --method batch",
+    r"(compare|or|use) BatchNICA": r"\1 --method batch",
     r"try MinimumVolumeCone(\(normalize='sum'\))?": "try --method cone",
     "set horizon= to the number": "give --horizon N, the number",
+    r"use StreamingNICA\(horizon=\.\.\.\)|set horizon=": "give --horizon N",
     "horizon=": "--horizon ",
 }
-
-
 #: Outputs, mixtures and samples that a diagnosis names, counted from 0: "outputs 0, 2 and 4", "7 mixtures (0, 1, ...)".
 _NAMED = re.compile(r"\b(?:output|mixture|sample)s? \(?\d+(?:, \d+)*(?: and \d+)?")
-
 #: Samples that a diagnosis names as outliers.
 _SAMPLES = re.compile(r"\bsample \d+ (?=holds)|\bsamples \([\d, .]+\) (?=hold)")
 
@@ -50,7 +48,7 @@ def verdict(
     if not of_all_samples:  # the numbers of samples are those of the rows that were judged
         sentences = [_SAMPLES.sub(_unnumbered, sentence) for sentence in sentences]
     if type(network).__name__ == "BatchNICA" or choice:  # it cannot be compared with itself, nor again
-        sentences = [re.sub("(, compare| or) BatchNICA", "", sentence) for sentence in sentences]
+        sentences = [re.sub("(, compare| or|, or use) BatchNICA", "", sentence) for sentence in sentences]
     if choice:
         sentences = [sentence.replace(" (try MinimumVolumeCone)", "") for sentence in sentences]
     return [*_changes(network), *map(in_options, sentences)]
