@@ -41,7 +41,13 @@ def test_import_brings_nothing_heavy_and_nothing_optional():
 
 
 @pytest.mark.parametrize(
-    "arguments", [["nosuch.csv"], ["nosuch.csv", "--method", "cone", "--report", "p.html"], ["--help"]]
+    "arguments",
+    [
+        ["nosuch.csv"],
+        ["nosuch.csv", "--method", "cone", "--report", "p.html"],
+        ["nosuch.csv", "--model", "m"],
+        ["--help"],
+    ],
 )
 def test_what_needs_no_fit_waits_for_nothing_heavy(tmp_path, arguments):
     """scikit-learn and Numba take a second to import."""

@@ -123,10 +123,10 @@ def _check_usage(o: Options) -> None:
     """Refuse options that contradict each other."""
     if o.sources != "auto" and not (o.sources.isdecimal() and int(o.sources)):
         raise typer.BadParameter(f"--sources {o.sources!r} is neither a number of sources (1 or more) nor auto")
-    method = o.fixed_method
+    method, given = o.method, o.method != AUTO
     # Importing the classes of the methods takes a second: a method is looked at only if it may contradict another option.
-    offline = (o.streaming or o.model is not None) and method is not None and not is_online(method)
-    no_horizon = o.horizon is not None and method is not None and not has_horizon(method)
+    offline = given and (o.streaming or o.model is not None) and not is_online(method)
+    no_horizon = given and o.horizon is not None and not has_horizon(method)
     forgetful = ", ".join(name for name in METHODS if has_horizon(name)) if no_horizon else ""
     contradictions = {
         "- stands alone: give one standard input, or files": "-" in o.inputs and not o.from_pipe,
