@@ -16,6 +16,7 @@ import bionica
 from bionica.cli import app
 from bionica.cli.console import Console
 from bionica.cli.separate_options import METHODS
+from bionica.io import InputError
 
 
 def test_help_names_the_commands():
@@ -37,6 +38,32 @@ def test_import_brings_nothing_heavy_and_nothing_optional():
         loaded_by("import sklearn.utils.validation, scipy.optimize, scipy.special, numba")
     )  # these bring pandas, if it is there
     assert not optional & (ours - theirs)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nosuch.csv"],
+        ["nosuch.csv", "--method", "cone", "--report", "p.html"],
+        ["nosuch.csv", "--model", "m"],
+        ["--help"],
+    ],
+)
+def test_what_needs_no_fit_waits_for_nothing_heavy(tmp_path, arguments):
+    """scikit-learn and Numba take a second to import."""
+    script = f"""
+import os, sys
+from bionica.cli import app
+os.chdir({str(tmp_path)!r})
+try:
+    app(["separate", *{arguments!r}], prog_name="bionica")
+except SystemExit as end:
+    print("status", end.code, *sys.modules)
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    status, *loaded = run.stdout.rpartition("status ")[2].split()
+    assert (status == "1") == ("nosuch.csv does not exist" in run.stderr)
+    assert not {"numba", "sklearn", "scipy", "pandas", "matplotlib"} & set(loaded)
 
 
 def test_module_runs():
@@ -153,6 +180,13 @@ def test_errors_end_in_one_line(capsys, error, status, message):
         raise error
     assert ended.value.exit_code == status
     assert capsys.readouterr() == ("", f"{message}\n")
+
+
+def test_errors_about_files_are_in_the_words_of_the_command_already(capsys):
+    for error, message in ((ValueError("sample 0"), "SAMPLE 0"), (InputError("sample 0"), "sample 0")):
+        with pytest.raises(typer.Exit), Console(rephrase=str.upper).session(interrupted="stopped"):
+            raise error
+        assert capsys.readouterr().err == f"Error: {message}\n"
 
 
 @pytest.fixture

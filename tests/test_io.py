@@ -428,11 +428,11 @@ def test_sources_become_images(tmp_path, rng, shape):
     for suffix in ("png", "jpg"):
         write(tmp_path / f"y.{suffix}", Y, shape)
         for i in range(2):
-            image = iio.imread(tmp_path / f"y-{i}.{suffix}")
+            image = iio.imread(tmp_path / f"y-{i + 1}.{suffix}")
             assert image.shape == shape
             if suffix == "png":
                 assert np.allclose(image.ravel() / image.max(), Y[:, i] / Y[:, i].max(), atol=1 / 255)
-    assert left(tmp_path) == ["y-0.jpg", "y-0.png", "y-1.jpg", "y-1.png", "y.tif"]
+    assert left(tmp_path) == ["y-1.jpg", "y-1.png", "y-2.jpg", "y-2.png", "y.tif"]
 
 
 # ---------------------------------------------------------------------------------------------- all or nothing
@@ -458,10 +458,12 @@ def test_outputs_are_checked_before_the_work(tmp_path):
         check_format(tmp_path / "x.png", ["x.npy"])
     with pytest.raises(OutputError, match="unknown suffix"):
         check_format(tmp_path / "x.gif", ["x.png"])
+    with pytest.raises(OutputError, match=r"is a folder: give a file in it, .*sources\.csv"):
+        check_format(tmp_path, ["x.npy"])
     check_format(tmp_path / "x.png", ["x.tif"])
-    (tmp_path / "x-1.png").touch()
-    assert [file.name for file in output_files(tmp_path / "x.png", None)] == ["x-0.png", "x-1.png"]
-    with pytest.raises(OutputError, match=r"x-1.png exists already: .* --force"):
+    (tmp_path / "x-2.png").touch()
+    assert [file.name for file in output_files(tmp_path / "x.png", None)] == ["x-1.png", "x-2.png"]
+    with pytest.raises(OutputError, match=r"x-2.png exists already: .* --force"):
         check_targets([Target("-o", file) for file in output_files(tmp_path / "x.png", 2)])
     check_targets([Target("-o", file, replace=True) for file in output_files(tmp_path / "x.png", 2)])
 
@@ -483,7 +485,7 @@ def spoiled(data, rng):
 def test_broken_files_are_refused_in_words(tmp_path, X, rng, suffix):
     path = tmp_path / f"good{suffix}"
     write(path, X[:100], (10, 10))
-    path = path if path.exists() else tmp_path / f"good-0{suffix}"
+    path = path if path.exists() else tmp_path / f"good-1{suffix}"
     data, bad = path.read_bytes(), tmp_path / f"bad{suffix}"
     refused = 0
     for _ in range(12):

@@ -98,11 +98,11 @@ def test_no_output_is_the_input(folder, no_reading, option, name):
 @pytest.mark.parametrize("sources", [["--sources", "2"], ["--sources", "auto"]])
 def test_numbered_images_are_never_the_inputs(folder, no_reading, sources, X):
     write("m.png", X)
-    images = ["m-0.png", "m-1.png", "m-2.png"]
+    images = ["m-1.png", "m-2.png", "m-3.png"]
     before = contents(folder)
     result = CliRunner().invoke(app, ["separate", *images, "-o", "m.png", "--force", *sources])
     assert result.exit_code == 1
-    assert "-o m-0.png is also the input m-0.png" in result.stderr
+    assert "-o m-1.png is also the input m-1.png" in result.stderr
     assert contents(folder) == before
 
 
@@ -137,7 +137,10 @@ def test_force_replaces_files_and_our_stores_but_no_other_folder(folder, X):
     (folder / "d.zarr" / "zarr.json").write_text(json.dumps({"attributes": {}}))
     np.save("d.zarr/in.npy", X)
     for name in ("d.npy", "d.zarr"):
-        assert "is a folder, and only files and Zarr stores" in refused("in.npy", "-o", name, "--force")
+        for force in (["--force"], []):
+            message = refused("in.npy", "-o", name, *force)
+            assert "is a folder, and only files and Zarr stores" in message
+            assert "--force" not in message  # it would not help
     assert "is a folder around the input" in refused("d.zarr/in.npy", "-o", "d.zarr", "--force")
     assert run("in.npy", "-o", "ours.zarr").exit_code == 0
     assert "exists already" in refused("in.npy", "-o", "ours.zarr")

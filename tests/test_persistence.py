@@ -127,11 +127,22 @@ def test_saving_twice_gives_the_same_bytes(saved):
     assert saved.read_bytes() == bytes_
 
 
+def test_too_little_memory_is_not_blamed_on_the_file(saved, monkeypatch):
+    def allocate(*_):
+        raise MemoryError
+
+    for where in ("bionica.io.model_file._array", "bionica.estimators._loading._fill"):
+        with monkeypatch.context() as patch:
+            patch.setattr(where, allocate)
+            with pytest.raises(MemoryError):
+                bionica.load(saved)
+
+
 def test_truncated_at_every_length(saved):
     whole = saved.read_bytes()
     for length in range(0, len(whole), 97):
         saved.write_bytes(whole[:length])
-        with pytest.raises(ModelFileError, match="save it again"):
+        with pytest.raises(ModelFileError, match="use another copy of it, or fit the model again"):
             bionica.load(saved)
 
 

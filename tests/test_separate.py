@@ -107,7 +107,7 @@ def test_methods_and_json(tmp_path, problem, method):
 
 def test_larger_than_memory(tmp_path, problem, monkeypatch):
     """Each sample is learned from once in each pass, from the first one on."""
-    monkeypatch.setattr("bionica.cli.separate_run.IN_MEMORY", 8 * 5 * 2000)
+    monkeypatch.setattr("bionica.cli.separate_file.IN_MEMORY", 8 * 5 * 2000)
     S, X = problem
     x, network = write(tmp_path / "x.npy", X), bionica.StreamingNICA(3, random_state=0).partial_fit(X)
     result = separate(x)
@@ -127,7 +127,7 @@ def test_large_images_are_separated_by_evenly_spaced_pixels(tmp_path, problem, m
     _, X = problem
     x = write(tmp_path / "x.tif", X, (50, 80))
     for memory in (2**20, 8 * 5 * 2000):
-        monkeypatch.setattr("bionica.cli.separate_run.IN_MEMORY", memory)
+        monkeypatch.setattr("bionica.cli.separate_file.IN_MEMORY", memory)
         assert "(MinimumVolumeCone" in separate(x, "-o", tmp_path / "y.npy", "--sources", 3, "--force").stdout
     seen = read(x)
     assert np.array_equal(
@@ -173,7 +173,7 @@ def test_horizon_reaches_the_network(tmp_path, problem):
         assert "has no horizon" in separate(x, "--method", method, "--horizon", 500, code=2).output
 
 
-def test_a_change_of_the_mixing_is_said(tmp_path, problem):
+def test_a_change_of_the_mixing_is_said(problem):
     """With the remedy in the words of the command; with --horizon the fit is judged by the samples after the change."""
     S, X = problem
     changed = np.concatenate([X, X[:, [1, 0, 2, 4, 3]] * [1, 2, -1, 1, 3]])
@@ -189,8 +189,76 @@ def test_a_change_of_the_mixing_is_said(tmp_path, problem):
     assert found["diagnosis"][0] == "learning started again 1 time after an abrupt change of the mixtures."
     Y = np.loadtxt(result.stdout.splitlines(), delimiter=",")
     assert permutation_error(S[-1000:], Y[-1000:]) < 0.05
-    x = write(tmp_path / "x.npy", changed)
-    assert "--follow" in separate(x, "--sources", 3, "--horizon", 500).stdout
+
+
+def test_with_a_horizon_each_source_of_a_file_is_computed_when_its_sample_arrives(tmp_path, problem):
+    """Right before and after a change, from the first sample on; with --model the network that is saved."""
+    S, X = problem
+    x = write(tmp_path / "x.npy", np.concatenate([X, X[:, [1, 0, 2, 4, 3]] * [1, 2, -1, 1, 3]]))
+    y, m = tmp_path / "y.npy", tmp_path / "m"
+    command = [x, "--sources", 3, "--horizon", 500, "-o", y]
+    separate(*command, "--model", m, "--mixing", tmp_path / "a.npy")
+    Y, S = np.load(y), np.concatenate([S, S])
+    for part in (slice(0, 1000), slice(3000, 4000), slice(-1000, None)):
+        assert permutation_error(S[part], Y[part]) < 0.05
+    network = bionica.load(m)
+    assert network.n_samples_seen_ == 8500  # the first 500 twice, so that the first answers are good
+    assert np.array_equal(np.load(tmp_path / "a.npy"), network.mixing_.T)
+    expected = bionica.StreamingNICA(3, horizon=500, random_state=0).partial_fit(np.load(x)[:500])
+    assert np.array_equal(Y, expected.partial_fit_transform(np.load(x)))
+    separate(x, "-o", tmp_path / "z.npy", "--model", m, "--resume")
+    assert np.array_equal(np.load(tmp_path / "z.npy"), Y)
+    separate(*command, "--epochs", 2, "--force")
+    assert np.array_equal(np.load(y), expected.partial_fit_transform(np.load(x)))
+
+
+@pytest.mark.parametrize("method", ["cone", "two-compartment"])
+def test_with_a_horizon_a_network_that_starts_late_answers_the_first_sample_too(tmp_path, problem, method):
+    x = write(tmp_path / "x.npy", problem[1])
+    separate(x, "--sources", 3, "--horizon", 50, "--method", method, "-o", tmp_path / "y.npy")
+    Y = np.load(tmp_path / "y.npy")
+    assert (Y[:50] > 0).any(axis=0).all()
+
+
+def test_an_option_that_needs_streaming_says_so(tmp_path, problem):
+    x = write(tmp_path / "x.npy", problem[1])
+    common = [x, "--sources", 3, "--force"]
+    assert (
+        "Note: --model needs a method that learns sample by sample: StreamingNICA is used"
+        in separate(*common, "--model", tmp_path / "m").stderr
+    )
+    assert (
+        "Note: --model and --epochs need a method" in separate(*common, "--model", tmp_path / "m", "--epochs", 2).stderr
+    )
+    for quiet in ([], ["--model", tmp_path / "m", "--method", "streaming"], ["--model", tmp_path / "m", "--resume"]):
+        assert "StreamingNICA is used" not in separate(*common, *quiet).output
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--method", "streaming"], ["--method", "batch"], ["--method", "cone"], ["--model"], "pipe"]
+)
+def test_a_doubtful_number_of_sources_is_said_before_the_fit(tmp_path, monkeypatch, options):
+    """Mixing that drifts varies in all 6 directions, which are then counted as sources."""
+    rng = np.random.default_rng(0)
+    S, t = rng.exponential(size=(3000, 3)), np.linspace(0, 1, 3000)[:, None, None]
+    A, B = rng.standard_normal((2, 6, 3))
+    X = np.einsum("tkd,td->tk", (1 - t) * A + t * B, S)
+    fits = []
+    for name in ("StreamingNICA.partial_fit_transform", "StreamingNICA.fit", "BatchNICA.fit", "MinimumVolumeCone.fit"):
+        monkeypatch.setattr(f"bionica.{name}", lambda self, X, y=None: fits.append(X) or _stop())
+    if options == "pipe":
+        monkeypatch.setattr("bionica.cli.separate_stream._load_compiled_loop", lambda o: None)
+        result = separate("-", fed=text(X), code=1)
+    else:
+        options = options + [tmp_path / "m"] * (options == ["--model"])
+        result = separate(write(tmp_path / "x.npy", X), *options, code=1)
+    assert fits
+    assert "--sources auto takes 6 of 6 directions for sources" in result.stderr
+    assert "give it as --sources; otherwise bring more mixtures" in result.stderr
+
+
+def _stop():
+    raise ValueError("the fit began")
 
 
 def test_images_are_recovered_as_images(tmp_path, rng):
@@ -201,7 +269,7 @@ def test_images_are_recovered_as_images(tmp_path, rng):
     for name, image in zip(names, mixed, strict=True):
         iio.imwrite(name, np.rint(60000 * image / mixed.max()).astype(np.uint16))
     separate(*names, "--sources", 3)
-    Y = np.stack([iio.imread(tmp_path / f"sources-{i}.png").ravel() / 65535 for i in range(3)], axis=1)
+    Y = np.stack([iio.imread(tmp_path / f"sources-{i}.png").ravel() / 65535 for i in (1, 2, 3)], axis=1)
     S = S.reshape(3, -1).T
     assert permutation_error(S / S.std(axis=0), Y / Y.std(axis=0)) < 1e-3
     separate(*names, "--sources", 3, "-o", tmp_path / "stack.tif", "-q")
@@ -234,7 +302,7 @@ def test_the_report_shows_images_as_images(tmp_path, rng, shape):
     x = write(tmp_path / "x.tif", S @ np.array([[1.0, 0.3], [0.4, 1.0]]), shape)
     separate(x, "--sources", 2, "--report", tmp_path / "page.html")
     shown = re.findall(r'alt="(\w+ \d)" src="data:image/png;base64,([^"]+)"', (tmp_path / "page.html").read_text())
-    assert [name for name, _ in shown] == ["source 0", "source 1", "mixture 0", "mixture 1"]
+    assert [name for name, _ in shown] == ["source 1", "source 2", "mixture 1", "mixture 2"]
     recovered = iio.imread(tmp_path / "x-sources.tif")
     step = max(1, -(-max(shape) // 240))
     for (_, data), page in zip(shown, recovered, strict=False):
@@ -276,6 +344,7 @@ def test_errors_say_what_to_do(tmp_path, problem):
     (tmp_path / "m").write_bytes(b"no model")
     assert "--resume, or replace it with --force" in refused(x, "--model", tmp_path / "m")
     assert "not a complete bionica model" in refused(x, "--model", tmp_path / "m", "--resume")
+    assert "a page of HTML; give it the suffix .html" in refused(x, "--report", tmp_path / "b.csv")
 
 
 @pytest.mark.parametrize(
@@ -343,7 +412,7 @@ def test_a_pipe_gives_what_the_network_put_out(problem):
         result = separate(*arguments, fed=fed)
         lines = result.stdout.splitlines()
         if str(fed).startswith("a;"):
-            assert lines.pop(0) == "source_0,source_1,source_2"
+            assert lines.pop(0) == "source_1,source_2,source_3"
         assert np.array_equal(np.loadtxt(lines, delimiter=","), Y)
         assert "3 sources in 4,000 samples" in result.stderr
     assert permutation_error(S[-1000:], Y[-1000:]) < 0.05
@@ -508,7 +577,7 @@ def test_what_is_no_mixture_is_left_out(tmp_path, problem):
         (frame.assign(time="noon").to_csv(), ["--skip", "4"]),
     ):
         result = separate("-", "--sources", 3, *arguments, fed=fed)
-        assert result.stdout.splitlines() == ["source_0,source_1,source_2", *right], arguments
+        assert result.stdout.splitlines() == ["source_1,source_2,source_3", *right], arguments
         if fed.startswith(","):
             assert "Note: standard input: the first column has no name; it was taken for row numbers" in result.stderr
     raw = separate("-", "--sources", 3, "--columns", 6, "--skip", 3, fed=frame.to_numpy().tobytes())
@@ -617,7 +686,7 @@ def test_what_a_killed_run_left_is_gone_after_the_next(tmp_path, problem, suffix
     (tmp_path / ".m.abcd1234.part").mkdir()
     (tmp_path / ".m.abcd1234.part" / "file").write_bytes(b"half a model")
     separate(x, "--sources", 3, "-o", tmp_path / f"y{suffix}", "--model", tmp_path / "m")
-    outputs = [f"y-{i}.png" for i in range(3)] if suffix == ".png" else [f"y{suffix}"]
+    outputs = [f"y-{i}.png" for i in (1, 2, 3)] if suffix == ".png" else [f"y{suffix}"]
     assert left(tmp_path) == ["m", x.name, *outputs]
 
 
@@ -636,10 +705,11 @@ def test_resume_notices_an_input_that_was_changed_anywhere(tmp_path, problem):
     assert bionica.load(m).n_samples_seen_ == 8000
 
 
-def test_resume_notices_a_change_of_what_was_learned_from_so_far(tmp_path, problem, monkeypatch):
-    """Interrupted in the middle of the first pass."""
+@pytest.mark.parametrize(("horizon", "seen"), [([], 1500), (["--horizon", "700"], 700 + 500)])
+def test_resume_notices_a_change_of_what_was_learned_from_so_far(tmp_path, problem, monkeypatch, horizon, seen):
+    """Interrupted in the middle of the first pass; with a horizon the first 700 samples are learned from before it."""
     _, X = problem
-    monkeypatch.setattr("bionica.cli.separate_run.IN_MEMORY", 8)
+    monkeypatch.setattr("bionica.cli.separate_file.IN_MEMORY", 8)
     monkeypatch.setattr("bionica.io.readers.reader.block_rows", lambda k: 500)
     x, m = write(tmp_path / "x.npy", X), tmp_path / "m"
     fit, calls = bionica.StreamingNICA.partial_fit, []
@@ -652,16 +722,16 @@ def test_resume_notices_a_change_of_what_was_learned_from_so_far(tmp_path, probl
 
     with monkeypatch.context() as patch:
         patch.setattr(bionica.StreamingNICA, "partial_fit", interrupted)
-        separate(x, "--sources", 3, "--model", m, code=130)
-    assert bionica.load(m).n_samples_seen_ == 1500
-    for row in (0, 1400, 1499):
+        separate(x, "--sources", 3, "--model", m, *horizon, code=130)
+    assert bionica.load(m).n_samples_seen_ == seen
+    for row in (0, 400, 499) if horizon else (0, 1400, 1499):
         changed = X.copy()
         changed[row] += 1e-9
         write(x, changed)
         assert "is not the input that" in refused(x, "--sources", 3, "--model", m, "--resume")
     write(x, X)
     separate(x, "--sources", 3, "--model", m, "--resume", "-o", tmp_path / "resumed.npy")
-    separate(x, "--sources", 3, "--model", tmp_path / "whole", "-o", tmp_path / "whole.npy")
+    separate(x, "--sources", 3, "--model", tmp_path / "whole", "-o", tmp_path / "whole.npy", *horizon)
     assert (tmp_path / "resumed.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
     assert m.read_bytes() == (tmp_path / "whole").read_bytes()
 

@@ -98,10 +98,10 @@ class InputDigest:
 
 def is_complete(o: Options) -> bool:
     """Whether --resume goes on from a network that has learned all there is, so that only its files may be missing."""
-    from .. import io, load
-
     if not o.resume or o.model is None or not o.model.is_file():
         return False
+    from .. import io, load
+
     try:
         network, progress = load(o.model), io.read_model(o.model)[0]["progress"]
         return bool(network.n_samples_seen_ - progress["zero"] >= o.epochs * progress["n_samples"])

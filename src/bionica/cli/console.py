@@ -24,7 +24,7 @@ from .errors import fail
 class Console:
     """Speaks for one command. With `data_on_stdout` results go to standard error; `notes` holds all notes, for --json.
 
-    `rephrase` turns a warning or an error of the library into the words of the command.
+    `rephrase` turns a warning or an error of the estimators into the words of the command; those of files are in its words already.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Console:
         `interrupted` is said after Ctrl-C or SIGTERM, `disk_full` and `out_of_memory` are the remedies, and `expected` are
         exceptions whose message is meant for the user, beside OSError, ValueError and ImportError.
         """
-        from ..io import is_disk_full
+        from ..io import InputError, OutputError, is_disk_full
 
         expected = (ValueError, ImportError, *expected)
 
@@ -130,6 +130,8 @@ class Console:
             fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except MemoryError:
             fail(f"out of memory: {out_of_memory}")
+        except (InputError, OutputError) as error:
+            fail(str(error))
         except expected as error:
             fail(self.rephrase(str(error)))
 

@@ -101,9 +101,11 @@ def examine() -> dict[str, Any]:
     import numba
 
     from .. import __version__
+    from ..engines.cuda.device import gpu_is_visible
 
     config: Any = numba.config
-    extras = (extra for extra, names in OPTIONAL.items() if "missing" in map(installed, names))
+    useful = {extra: names for extra, names in OPTIONAL.items() if extra != "cuda" or gpu_is_visible()}
+    extras = (extra for extra, names in useful.items() if "missing" in map(installed, names))
     return {
         "bionica": __version__,
         "python": f"{platform.python_version()} on {platform.platform()}, {os.cpu_count()} cores",
@@ -160,8 +162,11 @@ def why_not_writable(folder: Path) -> str | None:
 
 def gpu() -> str:
     """Say which GPU Numba sees."""
+    from ..engines.cuda.device import gpu_is_visible
+
     if installed("numba-cuda") == "missing":
-        return "numba-cuda is not installed (pip install 'bionica[cuda]')"
+        missing = "there is one, but numba-cuda is not installed (pip install 'bionica[cuda]')"
+        return missing if gpu_is_visible() else "no NVIDIA GPU or no driver was found"
     try:
         cuda: Any = import_module("numba.cuda")
         return str(cuda.get_current_device().name) if cuda.is_available() else "none that numba-cuda can use"

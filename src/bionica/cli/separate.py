@@ -6,9 +6,10 @@ from typing import Annotated
 import typer
 
 from .console import Console
+from .separate_file import FileSeparation
 from .separate_options import AUTO, METHODS, Options, RawType, has_horizon, is_online
-from .separate_run import Separation
-from .separate_summary import in_options
+from .separate_sentences import rephrase
+from .separate_stream import StreamSeparation
 
 _INPUT_HELP = """Mixtures: .npy .npz .csv .tsv .parquet .h5 .zarr, a TIFF of several pages, several images of one shape, or -
 for standard input (CSV, or raw numbers with --columns)."""
@@ -17,6 +18,8 @@ _METHOD_HELP = """auto: for images and for a file of at most 64 MiB as float64 t
 (sources may be correlated), both fitted offline; streaming for all else. batch takes 64 MiB of evenly spaced samples of a
 larger file."""
 _HORIZON_HELP = "For mixtures that change: remember about N samples. By default all weigh the same."
+_MIXING_HELP = """File for the spectra: how each source enters the mixtures, a row for each source and a column for each
+mixture; its suffix is the format."""
 _JSON_HELP = """Print the findings as one line of JSON and nothing else: to standard output, or to standard error if the
 sources go to standard output."""
 
@@ -71,6 +74,7 @@ def separate(
     checkpoint: Annotated[float, typer.Option(min=0, help="Seconds between saves of --model.")] = 30.0,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Same seed, same bits.")] = 0,
     report: Annotated[Path | None, typer.Option(help="File for a page of numbers and pictures, page.html.")] = None,
+    mixing: Annotated[Path | None, typer.Option(help=_MIXING_HELP)] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files, and Zarr stores of ours, that exist.")] = False,
     json: Annotated[bool, typer.Option("--json", help=_JSON_HELP)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and what --json asks for only.")] = False,
@@ -81,13 +85,15 @@ def separate(
     that explains the data better is kept. A larger file, and one with --model, --epochs or
     --horizon, is learned from by StreamingNICA, one sample after the other, and then read once more for its sources.
     A pipe is learned from by StreamingNICA too and answered as it comes: each sample with what was learned before it.
-    Nothing needs to be tuned.
+    Nothing needs to be tuned. Sources, mixtures and columns are counted from 1.
 
     For example:
 
     bionica separate mixtures.npy --sources 3
 
     bionica separate spectra.csv -o sources.parquet --epochs 2 --report page.html
+
+    bionica separate spectra.csv --mixing pure-spectra.csv
 
     bionica separate mixed-1.png mixed-2.png mixed-3.png -o recovered.png
 
@@ -104,25 +110,24 @@ def separate(
     """
     options = Options(**locals())
     _check_usage(options)
-    console = Console(json=json, quiet=quiet, data_on_stdout=options.to_pipe, rephrase=in_options)
-    from ..estimators import DivergenceError
-
+    console = Console(json=json, quiet=quiet, data_on_stdout=options.to_pipe, rephrase=rephrase)
     with console.session(
         interrupted="Interrupted: nothing was written",
         disk_full="free some space; no partial output was left",
         out_of_memory="has the input very many mixtures (--axis), or are there very many --sources?",
-        expected=(DivergenceError,),
     ):
-        Separation(options, console).run()
+        (StreamSeparation if options.streaming else FileSeparation)(options, console).run()
 
 
 def _check_usage(o: Options) -> None:
     """Refuse options that contradict each other."""
     if o.sources != "auto" and not (o.sources.isdecimal() and int(o.sources)):
         raise typer.BadParameter(f"--sources {o.sources!r} is neither a number of sources (1 or more) nor auto")
-    method = o.fixed_method
-    offline = method is not None and not is_online(method)
-    forgetful = ", ".join(name for name in METHODS if has_horizon(name)) if o.horizon is not None else ""
+    method, given = o.method, o.method != AUTO
+    # Importing the classes of the methods takes a second: a method is looked at only if it may contradict another option.
+    offline = given and (o.streaming or o.model is not None) and not is_online(method)
+    no_horizon = given and o.horizon is not None and not has_horizon(method)
+    forgetful = ", ".join(name for name in METHODS if has_horizon(name)) if no_horizon else ""
     contradictions = {
         "- stands alone: give one standard input, or files": "-" in o.inputs and not o.from_pipe,
         "--columns is for raw numbers from standard input: give - as INPUT": bool(o.columns) and not o.from_pipe,
@@ -132,9 +137,7 @@ def _check_usage(o: Options) -> None:
         "--resume goes on from a saved network: say which with --model": o.resume and o.model is None,
         f"--method {method} does not learn online: choose another for a pipe or --follow": o.streaming and offline,
         f"--method {method} has no network to save: omit --model": o.model is not None and offline,
-        f"--method {method} has no horizon: omit --horizon, or choose from {forgetful}": (
-            bool(forgetful) and method is not None and not has_horizon(method)
-        ),
+        f"--method {method} has no horizon: omit --horizon, or choose from {forgetful}": no_horizon,
     }
     for message, applies in contradictions.items():
         if applies:

@@ -80,6 +80,7 @@ class Options:
     checkpoint: float
     seed: int
     report: Path | None
+    mixing: Path | None
     force: bool
     json: bool
     quiet: bool
@@ -165,5 +166,10 @@ def check_files(o: Options, *, complete: bool = False) -> None:
         targets.append(io.Target("--model", o.model, o.force or o.resume, remedy))
     if o.report is not None:
         targets.append(io.Target("--report", o.report, o.force or (complete and is_report_of(o.report, o.model))))
+    if o.mixing is not None:
+        io.check_spectra_format(o.mixing)
+        targets.append(io.Target("--mixing", o.mixing, o.force or complete))
     inputs: list[Path | int] = [0] if o.from_pipe else [Path(name) for name in o.inputs]
     io.check_targets(targets, [*inputs, 1] if o.to_pipe else inputs)
+    if o.report is not None and o.report.suffix.lower() not in (".html", ".htm", ""):
+        raise io.OutputError(f"--report {o.report}: the report is a page of HTML; give it the suffix .html")

@@ -88,7 +88,7 @@ def _refused(path: Any, header: dict[str, Any]) -> Iterator[None]:
     """Turn whatever wrong content raises into a ModelFileError that says what is wrong."""
     try:
         yield
-    except io.ModelFileError:
+    except (io.ModelFileError, MemoryError):
         raise
     except Exception as error:
         reason = (str(error) or type(error).__name__)[:500]

@@ -19,9 +19,11 @@ from .writers import (
     Target,
     check_folder,
     check_format,
+    check_spectra_format,
     check_targets,
     open_writer,
     output_files,
+    write_spectra,
 )
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "TextReader",
     "check_folder",
     "check_format",
+    "check_spectra_format",
     "check_targets",
     "import_optional",
     "is_disk_full",
@@ -47,4 +50,5 @@ __all__ = [
     "read_model",
     "write_atomically",
     "write_model",
+    "write_spectra",
 ]

@@ -35,6 +35,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same model gives the same bytes
 _CONTENTS, _HEADER_BYTES, _ARRAY_HEADER = 2**20, 2**22, 2**14
 _DTYPES = {np.dtype(kind) for kind in (np.bool_, np.int64, np.float32, np.float64)}
 _KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+_REMEDY = "use another copy of it, or fit the model again and save it"
 
 Array = NDArray[Any]
 
@@ -108,10 +109,10 @@ def read_model(path: str | os.PathLike[str], check: Check | None = None) -> tupl
     try:
         with _open_file(path) as file:
             return _read(path, file, check)
-    except (ModelFileError, FileNotFoundError, PermissionError):
-        raise
+    except (ModelFileError, FileNotFoundError, PermissionError, MemoryError):
+        raise  # an array is allocated only if the file holds its bytes, so a MemoryError says nothing about the file
     except Exception as error:  # whatever zipfile, zlib, json and NumPy raise for bytes that are no model
-        raise ModelFileError(f"{path} is not a complete bionica model ({_reason(error)}): save it again") from error
+        raise ModelFileError(f"{path} is not a complete bionica model ({_reason(error)}): {_REMEDY}") from error
 
 
 def _reason(error: BaseException) -> str:
@@ -172,7 +173,7 @@ def _read(path: Any, file: BinaryIO, check: Check | None) -> tuple[dict[str, Any
             digest.update(_identity(name, declared[name].stored, declared[name].shape))
             digest.update(arrays[name].reshape(-1).view(np.uint8))
     if header.get("checksum") != digest.hexdigest():
-        raise ModelFileError(f"{path} was altered after it was saved (its checksum does not match): save it again")
+        raise ModelFileError(f"{path} was altered after it was saved (its checksum does not match): {_REMEDY}")
     # Machines of the other byte order write the other byte order.
     return header, {name: a.astype(a.dtype.newbyteorder("="), copy=False) for name, a in arrays.items()}
 

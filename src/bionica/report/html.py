@@ -35,7 +35,8 @@ td.yes,td.no,td.partly{font-weight:600}td.yes{color:var(--good)}td.no{color:var(
 @media(max-width:40rem){table.text thead{display:none}
 table.text tr{display:block;padding:.6rem 0;border-bottom:1px solid var(--soft)}
 table.text td{display:block;border:0;padding:.1rem 0}table.text td:first-child{font-weight:600}code{white-space:normal}
-svg{min-width:34rem}}
+svg{min-width:34rem}
+figure:has(svg)::before{content:"Wider than the window: scroll sideways";position:sticky;left:0;font-size:.8rem;color:var(--soft)}}
 @media print{:root{color-scheme:light}body{margin:0}h2,figure{break-inside:avoid}}
 """
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from .._compat.numba_cuda import cuda, row_stack
 from ..engines.cuda import launch as gpu
+from ..engines.cuda.device import gpu_is_visible
 from ..networks.state import to_arrays
 from .cases import Case
 from .data import LoadedData
@@ -22,6 +23,7 @@ from .estimator_names import find_estimator
 from .journal import Outcome, outcome_of
 from .running_error import ErrorSums, add_outputs, new_sums
 
+NO_GPU = "no NVIDIA GPU or no driver was found"
 #: Share of the card's free memory that a batch may take.
 MEMORY_SHARE = 0.8
 #: Most networks that run together, so that results arrive while others run.
@@ -45,9 +47,11 @@ def unavailable() -> str | None:
     """Return None if there is a GPU to compute on, else the reason why not."""
     try:
         if not cuda().is_available():
-            return "no NVIDIA GPU or no driver was found"
+            return NO_GPU
         cuda().current_context()
     except ImportError as error:
+        if not gpu_is_visible():
+            return NO_GPU
         return f"Numba's CUDA support is missing ({error}): pip install 'bionica[cuda]'"
     except Exception as error:  # whatever the driver says
         return f"the GPU cannot be used ({error})"

@@ -1,13 +1,14 @@
-"""Sources in every format. Each function writes one file and yields the function that appends a block of samples."""
+"""Tables of numbers in every format. Each function writes one file and yields the function that appends a block of rows."""
 
+import csv
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from io import FileIO
+from io import FileIO, StringIO
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,65 +24,88 @@ _CHUNK_ROWS = 16384
 STORE_MARK = {"written_by": "bionica"}
 
 
-def header_line(n_sources: int, separator: str = ",") -> bytes:
+class Layout(NamedTuple):
+    """Names of the columns; what the array is called, where a file holds several; and the names of the rows in text, if any."""
+
+    columns: Sequence[str]
+    array: str = "sources"
+    rows: Sequence[str] | None = None
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.columns)
+
+
+def source_names(n_sources: int) -> list[str]:
+    """Return the names of the sources in files, counted from 1 as columns are."""
+    return [f"source_{i}" for i in range(1, n_sources + 1)]
+
+
+def header_line(names: Sequence[str], separator: str = ",") -> bytes:
     """Return the first line of a text file."""
-    return (separator.join(_source_names(n_sources)) + "\n").encode()
+    line = StringIO()
+    csv.writer(line, delimiter=separator, lineterminator="\n").writerow(names)
+    return line.getvalue().encode()
 
 
-def text_lines(block: Array, separator: str = ",") -> bytes:
-    """Return a block as lines of text, with as many digits as it takes to read the same numbers back."""
+def text_lines(block: Array, separator: str = ",", names: Iterator[str] | None = None) -> bytes:
+    """Return a block as lines of text, with as many digits as it takes to read the same numbers back.
+
+    Each line begins with the next of `names`, if there are any.
+    """
     digits: Callable[[float], str] = "{:.9g}".format if block.dtype == np.float32 else repr
-    return "".join(separator.join(map(digits, row)) + "\n" for row in block.tolist()).encode()
-
-
-def _source_names(n_sources: int) -> list[str]:
-    return [f"source_{i}" for i in range(n_sources)]
+    lines = (separator.join(map(digits, row)) + "\n" for row in block.tolist())
+    if names is not None:
+        lines = (f"{name}{separator}{line}" for line, name in zip(lines, names, strict=False))
+    return "".join(lines).encode()
 
 
 @contextmanager
-def csv_file(path: Path, n_sources: int, dtype: Any, separator: str = ",") -> Iterator[Append]:
-    """Separated values with a header."""
+def csv_file(path: Path, layout: Layout, dtype: Any, separator: str = ",") -> Iterator[Append]:
+    """Separated values with a header. The column of row names has none itself, as pandas and R write it."""
+    names = None if layout.rows is None else iter(layout.rows)
     with path.open("wb") as file:
-        file.write(header_line(n_sources, separator))
-        yield lambda block: file.write(text_lines(block, separator))
+        file.write(header_line([""] * (names is not None) + [*layout.columns], separator))
+        yield lambda block: file.write(text_lines(block, separator, names))
 
 
 @contextmanager
-def npy_file(path: Path, n_sources: int, dtype: Any) -> Iterator[Append]:
+def npy_file(path: Path, layout: Layout, dtype: Any) -> Iterator[Append]:
     """A .npy file, C-ordered."""
-    with path.open("wb") as file, _npy(file, n_sources, dtype) as append:
+    with path.open("wb") as file, _npy(file, layout, dtype) as append:
         yield append
 
 
 @contextmanager
-def npz_file(path: Path, n_sources: int, dtype: Any) -> Iterator[Append]:
-    """An .npz file of the array "sources", which is packed when the number of samples is known."""
+def npz_file(path: Path, layout: Layout, dtype: Any) -> Iterator[Append]:
+    """An .npz file of one array, which is packed when the number of rows is known."""
     with TemporaryFile(dir=path.parent) as unpacked, zipfile.ZipFile(path, "w") as archive:
-        with _npy(unpacked, n_sources, dtype) as append:
+        with _npy(unpacked, layout, dtype) as append:
             yield append
         unpacked.seek(0)
-        # Without the time, so that the same sources give the same bytes.
-        with archive.open(zipfile.ZipInfo("sources.npy"), "w", force_zip64=True) as member:
+        # Without the time, so that the same numbers give the same bytes.
+        with archive.open(zipfile.ZipInfo(f"{layout.array}.npy"), "w", force_zip64=True) as member:
             shutil.copyfileobj(unpacked, member)
 
 
 @contextmanager
-def _npy(file: BinaryIO, n_sources: int, dtype: Any) -> Iterator[Append]:
-    n_samples = 0
+def _npy(file: BinaryIO, layout: Layout, dtype: Any) -> Iterator[Append]:
+    n_rows = 0
 
     def write_header() -> None:
-        header = {"descr": dtype.str, "fortran_order": False, "shape": (n_samples, n_sources)}
+        header = {"descr": dtype.str, "fortran_order": False, "shape": (n_rows, layout.width)}
         np.lib.format.write_array_header_1_0(file, header)
 
     def append(block: Array) -> None:
-        nonlocal n_samples
+        nonlocal n_rows
         file.write(np.ascontiguousarray(block, dtype).data)
-        n_samples += len(block)
+        n_rows += len(block)
 
     write_header()
     yield append
     file.seek(0)
-    write_header()  # now with the number of samples, for which NumPy leaves room
+    write_header()  # now with the number of rows, for which NumPy leaves room
     file.flush()
 
 
@@ -106,31 +130,36 @@ def _whole_chunks(append: Append, rows: int) -> Iterator[Append]:
         append(np.concatenate(buffer))
 
 
-def _chunk_rows(n_sources: int) -> int:
-    return max(1, min(_CHUNK_ROWS, 2**20 // n_sources))
+def _chunk_rows(width: int) -> int:
+    return max(1, min(_CHUNK_ROWS, 2**20 // width))
 
 
 @contextmanager
-def parquet_file(path: Path, n_sources: int, dtype: Any) -> Iterator[Append]:
-    """A Parquet file with a column for each source."""
+def parquet_file(path: Path, layout: Layout, dtype: Any) -> Iterator[Append]:
+    """A Parquet file."""
     arrow, parquet = (import_optional(name, "writing Parquet") for name in ("pyarrow", "pyarrow.parquet"))
-    schema = arrow.schema([(name, arrow.from_numpy_dtype(dtype)) for name in _source_names(n_sources)])
+    schema = arrow.schema([(name, arrow.from_numpy_dtype(dtype)) for name in layout.columns])
     with parquet.ParquetWriter(path, schema) as file:
 
         def append(block: Array) -> None:
             columns = [np.ascontiguousarray(column, dtype) for column in block.T]
             file.write_table(arrow.table(columns, schema=schema))
 
-        with _whole_chunks(append, _chunk_rows(n_sources)) as add:
+        with _whole_chunks(append, _chunk_rows(layout.width)) as add:
             yield add
 
 
 @contextmanager
-def zarr_file(path: Path, n_sources: int, dtype: Any) -> Iterator[Append]:
+def zarr_file(path: Path, layout: Layout, dtype: Any) -> Iterator[Append]:
     """A Zarr store of one array, marked as ours: see `is_our_store`."""
-    rows = _chunk_rows(n_sources)
+    rows = _chunk_rows(layout.width)
     data = import_optional("zarr", "writing Zarr").create_array(
-        str(path), shape=(0, n_sources), chunks=(rows, n_sources), dtype=dtype, attributes=STORE_MARK, zarr_format=3
+        str(path),
+        shape=(0, layout.width),
+        chunks=(rows, layout.width),
+        dtype=dtype,
+        attributes=STORE_MARK,
+        zarr_format=3,
     )
     with _whole_chunks(data.append, rows) as add:
         yield add
@@ -167,18 +196,20 @@ class _DeferredErrorFile(FileIO):
 
 
 @contextmanager
-def hdf5_file(path: Path, n_sources: int, dtype: Any) -> Iterator[Append]:
-    """An HDF5 file with the dataset "sources"."""
+def hdf5_file(path: Path, layout: Layout, dtype: Any) -> Iterator[Append]:
+    """An HDF5 file of one dataset."""
     h5py = import_optional("h5py", "writing HDF5")
     with _DeferredErrorFile(path, "w+b") as raw:
         with h5py.File(raw, "w") as file:
-            chunks = (_chunk_rows(n_sources), n_sources)
-            data = file.create_dataset("sources", (0, n_sources), dtype, maxshape=(None, n_sources), chunks=chunks)
+            chunks = (_chunk_rows(layout.width), layout.width)
+            data = file.create_dataset(
+                layout.array, (0, layout.width), dtype, maxshape=(None, layout.width), chunks=chunks
+            )
 
             def append(block: Array) -> None:
-                n_samples = len(data)
-                data.resize(n_samples + len(block), axis=0)
-                data[n_samples:] = block
+                n_rows = len(data)
+                data.resize(n_rows + len(block), axis=0)
+                data[n_rows:] = block
                 raw.check()
 
             yield append

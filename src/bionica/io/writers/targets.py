@@ -113,9 +113,6 @@ def _check_target(target: Target) -> None:
         raise OutputError(f"{target} is a link to itself: remove it, or choose another name")
     if not real.exists():
         return
-    if not target.replace:
-        remedy = target.remedy or f"choose another name with {target.option}, or replace it with --force"
-        raise OutputError(f"{target.path} exists already: {remedy}")
     mode, store = real.stat().st_mode, real.suffix.lower() == ".zarr"
     if stat.S_ISDIR(mode) and not (store and is_our_store(real)):
         raise OutputError(
@@ -125,6 +122,9 @@ def _check_target(target: Target) -> None:
     if not stat.S_ISDIR(mode) and (store or not stat.S_ISREG(mode)):
         kind = "file" if stat.S_ISREG(mode) else "device or a pipe"
         raise OutputError(f"{target} is a {kind}, which is not replaced: choose another name")
+    if not target.replace:
+        remedy = target.remedy or f"choose another name with {target.option}, or replace it with --force"
+        raise OutputError(f"{target.path} exists already: {remedy}")
 
 
 def _check_writable(target: Target) -> None:

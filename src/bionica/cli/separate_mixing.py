@@ -1,0 +1,50 @@
+"""The spectra of the sources, for --mixing and the report: the columns of `mixing_`, and what the mixtures are called."""
+
+from itertools import pairwise
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from .console import Console
+from .separate_options import Options
+from .separate_sentences import samples_until_start
+
+if TYPE_CHECKING:
+    from ..io import Reader
+
+
+def write_mixing(o: Options, console: Console, network: Any, reader: "Reader", *, only_same: bool) -> None:
+    """Write one row for each source and one column for each mixture, in the unit of the mixtures.
+
+    Row i times the values of source i is what this source adds to the mixtures.
+    """
+    import numpy as np
+
+    from .. import io
+
+    assert o.mixing is not None
+    if samples_until_start(network):
+        console.note(f"{o.mixing} was not written: the network has not started, so there are no spectra yet")
+        return
+    spectra = np.ascontiguousarray(np.asarray(network.mixing_).T)
+    io.write_spectra(o.mixing, spectra, mixture_names(reader, spectra.shape[1]), only_same=only_same and not o.force)
+
+
+def mixture_names(reader: "Reader", k: int) -> list[str]:
+    """Return the names of the mixtures: those of the header, or else the numbers of their columns, counted from 1."""
+    kept = reader.kept or range(k)
+    if reader.header:
+        return [reader.header[j] for j in kept]
+    return [f"{'mixture' if reader.image_shape else 'column'}_{j + 1}" for j in kept]
+
+
+def axis_values(reader: "Reader") -> list[float] | None:
+    """Return the numbers in the header of the mixtures (wavelengths, masses, energies), if all are and rise or fall."""
+    if not reader.header:
+        return None
+    try:
+        values = [float(reader.header[j]) for j in reader.kept or range(len(reader.header))]
+    except ValueError:
+        return None
+    steps = [b - a for a, b in pairwise(values)]
+    monotonic = all(step > 0 for step in steps) or all(step < 0 for step in steps)
+    return values if steps and monotonic and isfinite(values[-1] - values[0]) else None
