@@ -168,6 +168,8 @@ def check_files(o: Options, *, complete: bool = False) -> None:
     from .. import io
     from ..report.separation_page import is_report_of
 
+    if not o.from_pipe:
+        io.check_inputs(o.inputs)
     targets, path = [], output_path(o)
     if path is None and sys.stdout is None:
         raise io.OutputError("-o -: standard output is closed; give a file with -o")

@@ -11,6 +11,7 @@ from .readers import (
     Reader,
     TextFormat,
     TextReader,
+    check_inputs,
     import_optional,
     open_reader,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "TextReader",
     "check_folder",
     "check_format",
+    "check_inputs",
     "check_targets",
     "import_optional",
     "is_disk_full",

@@ -58,17 +58,17 @@ def _evenly_spaced(array: Array) -> Array:
         some, step = X[:, found], np.abs(step[found])
         line = some[0] + np.outer(np.arange(len(X)), (some[-1] - some[0]) / (len(X) - 1))
         tolerance = np.maximum(_TOLERANCE * step, 2 * eps * np.abs(some).max(axis=0, initial=0.0))
-        unit = _last_decimal(some)
+        unit = _last_decimal(some, eps)
         tolerance = np.where(unit <= _COARSEST * step, np.maximum(tolerance, 1.000001 * unit), tolerance)
         found[found] = (np.abs(some - line) <= tolerance).all(axis=0)
     return found
 
 
-def _last_decimal(X: Array) -> Array:
+def _last_decimal(X: Array, eps: float) -> Array:
     """Return for each column the unit of its last decimal, 0 if it has more than six."""
     unit = np.zeros(X.shape[1])
     for decimals in range(_MOST_DECIMALS, -1, -1):
         scaled = X * 10.0**decimals
-        exact = np.abs(scaled - np.rint(scaled)) <= 1e-9 * np.maximum(1.0, np.abs(scaled))
+        exact = np.abs(scaled - np.rint(scaled)) <= max(1e-9, eps) * np.maximum(1.0, np.abs(scaled))
         unit[exact.all(axis=0)] = 10.0**-decimals
     return unit

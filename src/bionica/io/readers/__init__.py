@@ -18,8 +18,8 @@ from .spreadsheet import open_xlsx
 from .text import TEXT, TextReader, open_text
 
 __all__ = [
-    "Columns", "EvenSample", "InputError", "LastSample", "RawPipe", "Reader", "TextFormat", "TextReader", "import_optional",
-    "open_reader",
+    "Columns", "EvenSample", "InputError", "LastSample", "RawPipe", "Reader", "TextFormat", "TextReader", "check_inputs",
+    "import_optional", "open_reader",
 ]  # fmt: skip
 
 FORMATS = (".npy", ".npz", *TEXT, ".xlsx", ".parquet", ".h5", ".hdf5", ".mat", ".zarr", *IMAGES)
@@ -54,10 +54,7 @@ def open_reader(
     [array([[1., 2.],
            [3., 4.]])]
     """
-    paths = [Path(name) for name in inputs]
-    for path in paths:
-        if not path.exists():
-            raise InputError(f"{path} does not exist: check the name (the current folder is {Path.cwd()})")
+    paths = check_inputs(inputs)
     suffixes = {path.suffix.lower() for path in paths}
     if suffixes <= set(IMAGES):
         for path in paths:
@@ -90,13 +87,23 @@ def open_reader(
         return open_array(path, axis or 0, dataset).choose(columns)
 
 
+def check_inputs(inputs: Sequence[str]) -> list[Path]:
+    """Return the paths of inputs; raise if one does not exist, or is a folder that is no Zarr store."""
+    paths = [Path(name) for name in inputs]
+    for path in paths:
+        suffix = path.suffix.lower()
+        if not path.exists():
+            raise InputError(f"{path} does not exist: check the name (the current folder is {Path.cwd()})")
+        if path.is_dir() and suffix != ".zarr":
+            what = f"a {suffix} file" if suffix in FORMATS else "a file"
+            known = sorted({file.suffix.lower() for file in islice(path.iterdir(), 1000)} & set(FORMATS))
+            remedy = f"give what is in it: {path}/*{known[0]}" if known else "give a file"
+            raise InputError(f"{path} is a folder, not {what}: {remedy}")
+    return paths
+
+
 def _check_kind(path: Path, suffix: str, *, once: bool, axis: int) -> None:
     """Raise if what has this name is not a file, or a folder for Zarr, or a pipe where one can be read."""
-    if path.is_dir() and suffix != ".zarr":
-        what = f"a {suffix} file" if suffix in FORMATS else "a file"
-        known = sorted({file.suffix.lower() for file in islice(path.iterdir(), 1000)} & set(FORMATS))
-        remedy = f"give what is in it: {path}/*{known[0]}" if known else "give a file"
-        raise InputError(f"{path} is a folder, not {what}: {remedy}")
     if path.is_file() and suffix == ".zarr":
         raise InputError(f"{path} is a file; a Zarr store is a folder")
     if path.is_file() or path.is_dir() or (once and axis == 0 and suffix in TEXT):

@@ -201,5 +201,5 @@ def _are_apart(a: Numbers, b: Numbers) -> bool:
 def looks_like_decimal_comma(cell: str, separator: str | None) -> bool:
     """Whether a cell that is no number would be one with --decimal ,"""
     if separator == ",":
-        return bool(re.fullmatch(r"\d+\s+[-+]?\d+", cell.strip()))  # of 1,5 2,5
+        return bool(re.fullmatch(r"\d+[\s|]+[-+]?\d+", cell.strip()))  # of 1,5 2,5
     return number(cell, ",") is not None
