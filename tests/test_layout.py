@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from bionica.cli import app
 from bionica.io import Columns, InputError, TextFormat, TextReader, open_reader
+from bionica.io.evenly_spaced import evenly_rising, is_evenly_spaced
 from bionica.io.readers.layout import is_axis
 from bionica.metrics import match_sources
-from bionica.offline.evenly_spaced import evenly_rising, is_evenly_spaced
 
 WAVELENGTHS = np.arange(400.0, 424.0)
 
@@ -312,6 +312,8 @@ def test_what_rises_evenly():
     assert evenly_rising(X.astype(np.float32)[:, :4]) == [0, 1, 2, 3]
     assert evenly_rising(np.arange(2e6, dtype=np.float32)[:, np.newaxis] * np.float32(0.1)) == [0]
     assert evenly_rising(np.arange(8)[:, np.newaxis]) == [0]
+    noise = np.finfo(float).eps * rng.integers(0, 2, (40, 3))
+    assert evenly_rising(1 + noise) == []  # constants, to rounding
     assert evenly_rising(np.full((9, 2), 1e308) * [[1, -1]]) == []
     assert is_evenly_spaced([1, 2, 3]) and not is_evenly_spaced([1, 2]) and not is_evenly_spaced([1, 2, 4])
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...offline.evenly_spaced import evenly_rising
+from ..evenly_spaced import evenly_rising
 from .checks import InputError
 
 #: Rows of a table by which an index is recognised.

@@ -21,7 +21,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ...offline.evenly_spaced import is_evenly_spaced
+from ..evenly_spaced import is_evenly_spaced
 from .checks import InputError
 
 Numbers = NDArray[np.float64]
@@ -190,7 +190,7 @@ def _direction(values: list[float | None] | Numbers) -> int:
     if len(values) < 2:
         return 0
     pairs = list(pairwise(values))
-    return int(all(a < b for a, b in pairs)) - int(all(a > b for a, b in pairs))  # type: ignore[operator]
+    return int(all(a < b for a, b in pairs)) - int(all(a > b for a, b in pairs))
 
 
 def _are_apart(a: Numbers, b: Numbers) -> bool:

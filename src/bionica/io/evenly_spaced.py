@@ -31,7 +31,7 @@ def evenly_rising(X: ArrayLike) -> list[int]:
     """Return the columns of X that rise or fall in equal steps from row to row, to their rounding, in 8 rows or more.
 
     Such a column is a time, a row number or a wavelength, not a mixture. A deviation of a thousandth of the step is allowed, or
-    of one unit in the last decimal if this unit is at most a third of the step.
+    of the rounding (one unit in the last decimal, or of the floats) if that is at most a third of the step.
 
     Examples
     --------
@@ -48,18 +48,19 @@ def _evenly_spaced(array: Array) -> Array:
     """Return for each column whether its steps are equal."""
     eps = np.finfo(array.dtype).eps if array.dtype.kind == "f" else 0.0
     X = array.astype(np.float64)
-    found = np.isfinite(X).all(axis=0)
+    found = np.asarray(np.isfinite(X).all(axis=0))
     X = np.where(found, X, 0.0)
     with np.errstate(over="ignore", invalid="ignore"):
         step = (X[-1] - X[0]) / (len(X) - 1)
         found &= np.isfinite(step) & (step != 0)
-        # Most columns are rejected by their first two steps, for the price of three rows.
+        # Two steps tell most columns, before all rows are compared.
         found[found] = np.abs(X[1, found] - X[0, found] - step[found]) <= np.abs(step[found])
-        some, step = X[:, found], np.abs(step[found])
-        line = some[0] + np.outer(np.arange(len(X)), (some[-1] - some[0]) / (len(X) - 1))
-        tolerance = np.maximum(_TOLERANCE * step, 2 * eps * np.abs(some).max(axis=0, initial=0.0))
-        unit = _last_decimal(some, eps)
-        tolerance = np.where(unit <= _COARSEST * step, np.maximum(tolerance, 1.000001 * unit), tolerance)
+        some, step = X[:, found], step[found]
+        line = some[0] + np.outer(np.arange(len(X)), step)
+        step = np.abs(step)
+        tolerance = _TOLERANCE * step
+        for rounding in (1.000001 * _last_decimal(some, eps), eps * np.abs(some).max(axis=0, initial=0.0)):
+            tolerance = np.where(rounding <= _COARSEST * step, np.maximum(rounding, tolerance), tolerance)
         found[found] = (np.abs(some - line) <= tolerance).all(axis=0)
     return found
 
