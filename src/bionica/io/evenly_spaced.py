@@ -47,7 +47,8 @@ def evenly_rising(X: ArrayLike) -> list[int]:
 def _evenly_spaced(array: Array) -> Array:
     """Return for each column whether its steps are equal."""
     eps = np.finfo(array.dtype).eps if array.dtype.kind == "f" else 0.0
-    X = array.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # of signalling NaNs
+        X = array.astype(np.float64)
     found = np.asarray(np.isfinite(X).all(axis=0))
     X = np.where(found, X, 0.0)
     with np.errstate(over="ignore", invalid="ignore"):

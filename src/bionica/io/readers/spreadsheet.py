@@ -46,7 +46,7 @@ def open_xlsx(path: Path, axis: int, sheet: str | None, columns: Columns, header
 
 
 def _sheet(path: Path, book: Any, name: str | None) -> Any:
-    sheets = {sheet.title: sheet for sheet in book.worksheets}
+    sheets = {" ".join(sheet.title.split()): sheet for sheet in book.worksheets}
     if name is not None and name not in sheets:
         raise InputError(f"{path} has no sheet {name!r}: there are {', '.join(sheets) or 'none'}")
     if not sheets:
@@ -93,18 +93,21 @@ def _text(value: Any) -> str:
 def _check_archive(path: Path) -> None:
     """Raise if a part of a workbook would take much memory to parse, or is XML that can name other files."""
     with zipfile.ZipFile(path) as archive:
+        xml = [part for part in archive.infolist() if part.filename.endswith((".xml", ".rels"))]
         for part in archive.infolist():
-            is_sheet, is_xml = part.filename.startswith("xl/worksheets/"), part.filename.endswith((".xml", ".rels"))
-            largest = _LARGEST_SHEET if is_sheet or not is_xml else _LARGEST_PART
+            largest = _LARGEST_SHEET if _is_sheet(part) or part not in xml else _LARGEST_PART
             if part.file_size > largest:
                 raise InputError(
-                    f"{path}: {part.filename} is {part.file_size >> 20:,} MiB unpacked, and at most {largest >> 20} are read: save "
-                    "the sheet as .csv"
+                    f"{path}: {part.filename[:60]!r} is {part.file_size >> 20:,} MiB unpacked, and at most {largest >> 20} are "
+                    "read: save the sheet as .csv"
                 )
-            if not is_xml:  # pictures
-                continue
+        for part in xml:
             with archive.open(part) as file:
-                _check_xml(f"{path}: {part.filename}", file, part.file_size if not is_sheet else _LONGEST_ROW)
+                _check_xml(f"{path}: {part.filename[:60]!r}", file, _LONGEST_ROW if _is_sheet(part) else _LARGEST_PART)
+
+
+def _is_sheet(part: zipfile.ZipInfo) -> bool:
+    return part.filename.startswith("xl/worksheets/")
 
 
 def _check_xml(name: str, file: Any, longest: int) -> None:
