@@ -93,6 +93,8 @@ def is_surely_sample(line: str, form: TextFormat) -> bool:
     if form.header is not None:
         return not form.header
     cells = _split(line, form)[1]
+    if len(cells) > MOST_COLUMNS:  # which `find_layout` refuses
+        return True
     values = [number(cell, form.decimal) for cell in cells]
     if any(value is None for value in values) or _is_range(cells):
         return False
@@ -102,11 +104,11 @@ def is_surely_sample(line: str, form: TextFormat) -> bool:
 def find_layout(name: str, first: str, second: str | None, form: TextFormat) -> Layout:
     """Return the layout of a table with these first lines."""
     separator, cells = _split(first, form)
-    after = _numbers(second, separator, form)
-    if separator is None and form.header is not False and len(cells) > 1 == len(after) and number(cells[0]) is None:
-        cells = [first.strip().strip('"')]  # one column whose name has spaces
     if len(cells) > MOST_COLUMNS:
         raise InputError(f"{name} has more than {MOST_COLUMNS:,} columns: save so many as .npy or .h5")
+    after = _numbers(second, separator, len(cells), form)
+    if separator is None and form.header is not False and len(cells) > 1 == len(after) and number(cells[0]) is None:
+        cells = [first.strip().strip('"')]  # one column whose name has spaces
     layout = Layout(separator, len(cells))
     header = form.header
     if header is None:
@@ -130,10 +132,10 @@ def _split(line: str, form: TextFormat) -> tuple[str | None, list[str]]:
     return separator, cells
 
 
-def _numbers(line: str | None, separator: str | None, form: TextFormat) -> list[float | None]:
+def _numbers(line: str | None, separator: str | None, width: int, form: TextFormat) -> list[float | None]:
     """Return the cells of a second line as numbers; nothing if it is wrong, which its own parsing will say."""
     try:
-        return [] if line is None else [number(cell, form.decimal) for cell in cells_of(line, separator)]
+        return [] if line is None else [number(cell, form.decimal) for cell in cells_of(line, separator, width)]
     except csv.Error:
         return []
 
