@@ -613,7 +613,7 @@ def test_what_a_killed_run_left_is_gone_after_the_next(tmp_path, problem, suffix
     for part in remains:
         assert part.name.startswith(".y")
         assert part.name.endswith(".part")
-        assert "unknown suffix '.part'" in refused(part)
+        assert "is a folder, not a file: give a file" in refused(part)
     (tmp_path / ".m.abcd1234.part").mkdir()
     (tmp_path / ".m.abcd1234.part" / "file").write_bytes(b"half a model")
     separate(x, "--sources", 3, "-o", tmp_path / f"y{suffix}", "--model", tmp_path / "m")

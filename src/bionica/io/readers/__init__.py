@@ -97,7 +97,8 @@ def check_inputs(inputs: Sequence[str]) -> list[Path]:
         if path.is_dir() and suffix != ".zarr":
             what = f"a {suffix} file" if suffix in FORMATS else "a file"
             known = sorted({file.suffix.lower() for file in islice(path.iterdir(), 1000)} & set(FORMATS))
-            remedy = f"give what is in it: {path}/*{known[0]}" if known else "give a file"
+            hidden = path.name.startswith(".")  # what an interrupted run left, for instance
+            remedy = f"give what is in it: {path}/*{known[0]}" if known and not hidden else "give a file"
             raise InputError(f"{path} is a folder, not {what}: {remedy}")
     return paths
 
