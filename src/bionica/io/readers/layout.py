@@ -7,9 +7,10 @@ rises or falls strictly and
 - it has 6 numbers or more, all at least 10 times as large as those of the second line or at most a tenth of them, and the second
   line does not rise or fall likewise.
 
-Two lines, because those of a pipe are answered one by one. Measured for 5 to 10 columns of random rows (uniform, normal, Poisson
-counts, digits, mixtures of three sources): at most 2 in 10,000 first samples are taken for a header; of rows that differ in scale
-by a log-normal factor 16 in 10,000, and of noisy decays, which are smooth, 24 in 10,000. Fewer columns rise by chance too often.
+Two lines, because those of a pipe are answered one by one. Measured on 200,000 pairs of random rows of 5 to 10 columns: at most 2 in
+10,000 first rows are taken for an axis (uniform, normal, Poisson counts, digits, two decimals, mixtures of three sources), 3 in 10,000
+of rows that differ in scale by a log-normal factor, and 20 in 10,000 of noisy decays, which are smooth. Fewer columns rise by chance
+too often.
 """
 
 import csv

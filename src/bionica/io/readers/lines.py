@@ -32,7 +32,11 @@ Array = NDArray[Any]
 Numbered = tuple[int, str]  # a line and its number
 
 _INDEX_NAMES = ("", "Unnamed: 0", "__index_level_0__")  # what pandas and R call the column of row numbers
-_TIME_NAMES = re.compile(r"(time|timestamp|datetime|date|index|row|retention[ _]time)\b.*", re.IGNORECASE)
+#: Names of a first column that says when or where a row was measured.
+_AXIS_NAMES = re.compile(
+    r"(time|timestamp|datetime|date|index|row|retention[ _]time|wavelength|wavenumber|raman[ _]shift|m/z)\b.*",
+    re.IGNORECASE,
+)
 _LABELLED = 3  # columns of a table whose first one may hold words
 _ARROW_BYTES = 2**16  # a smaller chunk is parsed sooner line by line
 
@@ -171,16 +175,16 @@ class LineParser:
         name = layout.header[0] if layout.header and layout.width > 1 else None
         why = None
         if name in _INDEX_NAMES:
-            why = "the first column has no name; it was taken for row numbers"
-        elif name is not None and _TIME_NAMES.fullmatch(name):
-            why = f"the first column is named {name!r}; it was taken for no mixture"
+            why = "the first column has no name; it was taken for row numbers and left out"
+        elif name is not None and _AXIS_NAMES.fullmatch(name):
+            why = f"the first column is named {name!r}, which is no mixture: left out"
         elif self._labels and sample is not None and layout.width >= _LABELLED:
             first, second = (number(cell, self.form.decimal) for cell in cells_of(sample, layout.separator)[:2])
             why = "the first column holds words" if first is None and second is not None else None
         asked = self.columns.kept(self.name, layout.width, layout.header)
         self.kept = self.columns.kept(self.name, layout.width, layout.header, [0] if why else [])
         if self.kept != asked and not self._labels:
-            self.notes.append(f"{self.name}: {why} and left out (--use reads it)")
+            self.notes.append(f"{self.name}: {why} (--use reads it)")
 
     def _without_index(self, block: Array) -> Array:
         """Leave out leading columns that rise evenly: the first rows of a file show it."""
