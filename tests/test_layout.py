@@ -109,6 +109,7 @@ def test_wavelengths_beside_the_name_of_an_index(tmp_path, corner, quote):
     data, reader = read(tmp_path / "x.csv")
     assert np.array_equal(data, X)
     assert np.array_equal(reader.axis_values, WAVELENGTHS)
+    assert any("--no-header" in note for note in reader.notes) == (corner == "")
 
 
 def text_of(rows):
