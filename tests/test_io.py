@@ -45,7 +45,7 @@ def small_blocks(monkeypatch):
     for module in ("reader", "arrays", "parquet"):
         monkeypatch.setattr(f"bionica.io.readers.{module}.block_rows", lambda k: 128)
     monkeypatch.setattr("bionica.io.readers.text._CHUNK", 2000)
-    monkeypatch.setattr("bionica.io.readers.text._ARROW_BYTES", 1000)
+    monkeypatch.setattr("bionica.io.readers.lines._ARROW_BYTES", 1000)
 
 
 def write(path, X, shape=None):
@@ -170,7 +170,7 @@ def test_quoted_numbers_blank_lines_and_one_column(tmp_path):
         ("a,b\n\n1,2\n3,4,5\n", r"x.csv, line 4 has 3 values where 2"),
         ("1,2\n3,x\n", r"x.csv, line 2, column 2: 'x' is not a number"),
         ("a,b\n1,2\n3,\n", r"x.csv, line 3, column 2 \(b\): is empty"),
-        ("a;b\n1;2,5\n", r"line 2, column 2 \(b\): '2,5' is not a number: write decimal points"),
+        ("a;b\n1;2,5\n", r"line 2, column 2 \(b\): '2,5' is not a number: if it has a decimal comma, pass --decimal ,"),
         ("a,b\n1,2\n3,nan\n", r"line 3, column 2 \(b\) is nan: drop or fill"),
         ("1,2\n-inf,2\n", r"line 2, column 1 is -inf"),
         ("time,1\n2,3\n", r"line 1, column 1: 'time' is not a number"),
@@ -219,22 +219,22 @@ def outcome(path, **how):
 )
 @pytest.mark.parametrize("columns", [Columns(), Columns(None, "1")])
 def test_pyarrow_and_the_line_parser_read_the_same(tmp_path, X, monkeypatch, change, columns):
-    from bionica.io.readers import text
+    from bionica.io.readers import lines as line_parser
 
-    monkeypatch.setattr(text, "_CHUNK", 5000)
-    monkeypatch.setattr(text, "_ARROW_BYTES", 1000)
+    monkeypatch.setattr("bionica.io.readers.text._CHUNK", 5000)
+    monkeypatch.setattr(line_parser, "_ARROW_BYTES", 1000)
     lines = change([";".join(map(repr, row)) for row in X.tolist()])
     (tmp_path / "x.csv").write_text("\n".join(lines))
     parsed = []
-    with_arrow = text.LineParser._parse_with_arrow
+    with_arrow = line_parser.LineParser._parse_with_arrow
     monkeypatch.setattr(
-        text.LineParser,
+        line_parser.LineParser,
         "_parse_with_arrow",
         lambda self, chunk: (block := with_arrow(self, chunk), parsed.append(block is not None))[0],
     )
     found = outcome(tmp_path / "x.csv", columns=columns)
     assert sum(parsed) > 5  # most chunks hold nothing but numbers
-    monkeypatch.setattr(text, "_arrow", lambda: None)
+    monkeypatch.setattr(line_parser, "_arrow", lambda: None)
     assert outcome(tmp_path / "x.csv", columns=columns) == found
 
 
@@ -336,7 +336,7 @@ def test_a_missing_dataset_lists_those_there(tmp_path, X):
         (np.array([["a", "b"]]), "not real numbers"),
         (np.array([[None, 1]]), "Python objects"),
         (np.ones((3, 2), [("a", float)]), "not real numbers"),
-        (np.array([[1.0, 2], [3, np.nan]]), "sample 1, mixture 1 is nan"),
+        (np.array([[1.0, 2], [3, np.nan]]), "sample 2, mixture 2 is nan"),
     ],
 )
 @pytest.mark.parametrize("kind", ["npy", "npz"])

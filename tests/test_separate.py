@@ -493,7 +493,7 @@ def test_nobody_listens(tmp_path, problem):
 def test_json_is_one_line_and_stands_alone(tmp_path, problem):
     """On standard output, or on standard error where the sources are on standard output; notes are inside."""
     _, X = problem
-    x = write(tmp_path / "x.npy", np.column_stack([np.arange(len(X)), X]))
+    x = write(tmp_path / "x.npy", np.column_stack([np.arange(len(X)) ** 2, X]))
     for arguments in (["--json"], ["-q", "--json"]):
         for place, fed in ((["-"], text(X)), ([x, "-o", "-", "--sources", 3], None)):
             result = separate(*place, *arguments, fed=fed)
@@ -682,7 +682,7 @@ def test_what_a_killed_run_left_is_gone_after_the_next(tmp_path, problem, suffix
     for part in remains:
         assert part.name.startswith(".y")
         assert part.name.endswith(".part")
-        assert "unknown suffix '.part'" in refused(part)
+        assert "is a folder, not a file: give a file" in refused(part)
     (tmp_path / ".m.abcd1234.part").mkdir()
     (tmp_path / ".m.abcd1234.part" / "file").write_bytes(b"half a model")
     separate(x, "--sources", 3, "-o", tmp_path / f"y{suffix}", "--model", tmp_path / "m")

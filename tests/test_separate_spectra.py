@@ -11,7 +11,7 @@ import bionica
 from bionica.cli import app
 from bionica.cli.separate_mixing import axis_values, mixture_names
 from bionica.cli.separate_sentences import from_one, rephrase, verdict
-from bionica.io import open_reader, write_spectra
+from bionica.io import Reader, open_reader, write_spectra
 from bionica.report.separation_drawings import curves, nice_ticks
 
 
@@ -143,11 +143,13 @@ def test_the_name_is_checked_before_the_fit(tmp_path, table, monkeypatch):
 
 
 def headed(header, kept=None):
-    class Headed:
-        image_shape = None
+    class Headed(Reader):
+        def _blocks(self):
+            yield from ()
 
-    Headed.header, Headed.kept = header, kept
-    return Headed()
+    reader = Headed()
+    reader.header, reader.kept = header, kept
+    return reader
 
 
 @pytest.mark.parametrize(

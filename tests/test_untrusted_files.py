@@ -230,7 +230,7 @@ def test_an_archive_is_checked_before_it_is_unpacked(tmp_path, monkeypatch):
 
 
 def test_text_of_very_many_columns_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("bionica.io.readers.text._MOST_COLUMNS", 1000)
+    monkeypatch.setattr("bionica.io.readers.layout.MOST_COLUMNS", 1000)
     for separator in (",", " ", ";", "\t"):
         (tmp_path / "x.csv").write_text(separator.join("1" * 1001) + "\n")
         assert "has more than 1,000 columns" in refused(tmp_path / "x.csv")

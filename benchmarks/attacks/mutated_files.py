@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from attacks.workbooks import crafted_workbooks, good_workbooks
+
 SHAPE = (20, 15)
 EXTREMES = [b"\0" * 8, b"\xff" * 8, b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"\xff" * 7 + b"\x7f", b"\x7f" + b"\xff" * 3]
 
@@ -48,6 +50,7 @@ def good_files(folder):
     with h5py.File(folder / "chunked.h5", "w") as file:
         file.create_dataset("g/x", data=X, chunks=(50, 3), compression="gzip", shuffle=True, fletcher32=True)
         file["other"] = np.arange(5)
+    good_workbooks(folder, X)
     tifffile.imwrite(folder / "plain.tif", pages, photometric="minisblack")
     tifffile.imwrite(folder / "zlib.tif", pages, photometric="minisblack", compression="zlib")
     for suffix in ("png", "jpg", "bmp"):
@@ -253,6 +256,7 @@ def crafted_files(folder):
     (folder / "zero.csv").symlink_to("/dev/zero")
     (folder / "zero.h5").symlink_to("/dev/zero")
     (folder / "folder.csv").mkdir()
+    crafted_workbooks(folder)
     _crafted_stores(folder, harm)
     images = [path for path in folder.iterdir() if path.suffix == ".png"]
     return {path.name: [path, path] if path in images else [path] for path in sorted(folder.iterdir())}

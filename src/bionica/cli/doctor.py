@@ -19,7 +19,7 @@ from .separate_options import METHODS, estimator_class
 REQUIRED = ("numpy", "scipy", "scikit-learn", "numba", "typer", "rich")
 OPTIONAL = {
     "plot": ("matplotlib", "scikit-image"),
-    "io": ("h5py", "zarr", "pyarrow", "imageio", "tifffile"),
+    "io": ("h5py", "zarr", "pyarrow", "imageio", "tifffile", "openpyxl"),
     "dask": ("dask", "distributed"),
     "cuda": ("numba-cuda",),
 }

@@ -7,13 +7,16 @@ import typer
 
 from .console import Console
 from .separate_file import FileSeparation
-from .separate_options import AUTO, METHODS, Options, RawType, has_horizon, is_online
+from .separate_options import AUTO, METHODS, Decimal, Options, RawType, has_horizon, is_online
 from .separate_sentences import rephrase
 from .separate_stream import StreamSeparation
 
-_INPUT_HELP = """Mixtures: .npy .npz .csv .tsv .parquet .h5 .zarr, a TIFF of several pages, several images of one shape, or -
-for standard input (CSV, or raw numbers with --columns)."""
-_USE_HELP = "Columns that are mixtures, by name or number from 1: red,blue or 2-4,7. By default all but an index."
+_INPUT_HELP = """Mixtures: .npy .npz .csv .tsv .xlsx .parquet .h5 .mat .zarr, a TIFF of several pages, several images of one shape,
+or - for standard input (CSV, or raw numbers with --columns)."""
+_USE_HELP = """Columns that are mixtures, by name or number from 1: red,blue or 2-4,7. By default all but an index
+and first columns that rise evenly."""
+_HEADER_HELP = """Whether the first line of text or of a sheet holds names or wavelengths. By default a line of words does, and a
+line of numbers that rises or falls as no sample does."""
 _METHOD_HELP = """auto: for images and for a file of at most 64 MiB as float64 the better of batch (uncorrelated sources) and cone
 (sources may be correlated), both fitted offline; streaming for all else. batch takes 64 MiB of evenly spaced samples of a
 larger file."""
@@ -53,7 +56,11 @@ def separate(
     axis: Annotated[
         int | None, typer.Option(min=0, max=1, help="Axis that holds the samples: 0 (rows) or 1 (columns).")
     ] = None,
-    dataset: Annotated[str | None, typer.Option(help="Array to read in an .npz, .h5 or .zarr of several.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="Array to read in an .npz, .h5, .mat or .zarr of several; sheet of an .xlsx.")
+    ] = None,
+    header: Annotated[bool | None, typer.Option("--header/--no-header", help=_HEADER_HELP)] = None,
+    decimal: Annotated[Decimal, typer.Option(help="Decimal point of text.")] = Decimal.point,
     use: Annotated[str | None, typer.Option(metavar="COLUMNS", help=_USE_HELP)] = None,
     skip: Annotated[
         str | None, typer.Option(metavar="COLUMNS", help="Columns that are no mixtures, a time for instance.")
@@ -97,7 +104,9 @@ def separate(
 
     bionica separate mixed-1.png mixed-2.png mixed-3.png -o recovered.png
 
-    bionica separate recording.csv --skip time
+    bionica separate recording.csv --skip temperature
+
+    bionica separate excel.csv --decimal ,
 
     bionica separate huge.npy --model huge.bionica      (after an interruption: the same with --resume)
 
@@ -131,6 +140,9 @@ def _check_usage(o: Options) -> None:
     contradictions = {
         "- stands alone: give one standard input, or files": "-" in o.inputs and not o.from_pipe,
         "--columns is for raw numbers from standard input: give - as INPUT": bool(o.columns) and not o.from_pipe,
+        "--header and --decimal are for text, not for raw numbers: omit --columns": (
+            bool(o.columns) and (o.header is not None or o.decimal != ".")
+        ),
         "--axis 1 needs a file: every line of a pipe is a sample": o.from_pipe and o.axis == 1,
         "--epochs needs a file: a pipe is read once": o.streaming and o.epochs > 1,
         "--follow writes lines to standard output: omit -o": o.follow and o.output not in (None, "-"),

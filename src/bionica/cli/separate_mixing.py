@@ -1,7 +1,5 @@
 """The spectra of the sources, for --mixing and the report: the columns of `mixing_`, and what the mixtures are called."""
 
-from itertools import pairwise
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from .console import Console
@@ -38,13 +36,10 @@ def mixture_names(reader: "Reader", k: int) -> list[str]:
 
 
 def axis_values(reader: "Reader") -> list[float] | None:
-    """Return the numbers in the header of the mixtures (wavelengths, masses, energies), if all are and rise or fall."""
-    if not reader.header:
+    """Return the numbers in the header of the mixtures (wavelengths, masses, energies), if they rise or fall."""
+    values = reader.axis_values
+    if values is None or len(values) < 2:
         return None
-    try:
-        values = [float(reader.header[j]) for j in reader.kept or range(len(reader.header))]
-    except ValueError:
-        return None
-    steps = [b - a for a, b in pairwise(values)]
-    monotonic = all(step > 0 for step in steps) or all(step < 0 for step in steps)
-    return values if steps and monotonic and isfinite(values[-1] - values[0]) else None
+    rises = values[1:] > values[:-1]
+    falls = values[1:] < values[:-1]
+    return list(map(float, values)) if rises.all() or falls.all() else None

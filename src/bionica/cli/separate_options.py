@@ -16,6 +16,8 @@ import bionica
 if TYPE_CHECKING:
     from ..io import Reader
 
+#: Suffixes of inputs whose sources are written in another format by default.
+_WRITTEN_AS = {".jpg": ".png", ".jpeg": ".png", ".mat": ".csv", ".xlsx": ".csv"}
 #: --method names that do not follow from the name of the class.
 _SHORT_NAMES = {"NonnegativePCA": "npca", "TwoLayerNSM": "nsm", "MinimumVolumeCone": "cone"}
 
@@ -58,6 +60,13 @@ class RawType(StrEnum):
     float32 = "float32"
 
 
+class Decimal(StrEnum):
+    """Decimal points of text."""
+
+    point = "."
+    comma = ","
+
+
 @dataclass(frozen=True)
 class Options:
     """What the user asked for; see the options of `bionica separate`."""
@@ -68,6 +77,8 @@ class Options:
     method: str
     axis: int | None
     dataset: str | None
+    header: bool | None
+    decimal: Decimal
     use: str | None
     skip: str | None
     columns: int | None
@@ -125,14 +136,17 @@ def open_input(o: Options) -> "Reader":
 
     columns = io.Columns(o.use, o.skip)
     if not o.from_pipe:
-        return io.open_reader(o.inputs, axis=o.axis, dataset=o.dataset, columns=columns, once=o.follow)
+        return io.open_reader(
+            o.inputs, axis=o.axis, dataset=o.dataset, columns=columns, once=o.follow, header=o.header, decimal=o.decimal
+        )
     if sys.stdin is None:
         raise io.InputError("standard input is closed: pipe the mixtures into it, or give a file in place of -")
     stdin = typer.get_binary_stream("stdin")
     read = getattr(stdin, "read1", stdin.read)
     if o.columns:
         return io.RawPipe("standard input", read, o.columns, o.dtype, columns)
-    return io.TextReader("standard input", lambda: nullcontext(read), repeatable=False, columns=columns)
+    form = io.TextFormat(o.header, o.decimal)
+    return io.TextReader("standard input", lambda: nullcontext(read), repeatable=False, columns=columns, form=form)
 
 
 def output_path(o: Options) -> Path | None:
@@ -142,7 +156,7 @@ def output_path(o: Options) -> Path | None:
     if o.output is not None:
         return Path(o.output)
     first = Path(o.inputs[0])
-    suffix = ".png" if first.suffix.lower() in (".jpg", ".jpeg") else first.suffix
+    suffix = _WRITTEN_AS.get(first.suffix.lower(), first.suffix)
     return first.with_name(f"{'' if len(o.inputs) > 1 else f'{first.stem}-'}sources{suffix}")
 
 
@@ -155,6 +169,8 @@ def check_files(o: Options, *, complete: bool = False) -> None:
     from .. import io
     from ..report.separation_page import is_report_of
 
+    if not o.from_pipe:
+        io.check_inputs(o.inputs)
     targets, path = [], output_path(o)
     if path is None and sys.stdout is None:
         raise io.OutputError("-o -: standard output is closed; give a file with -o")

@@ -3,23 +3,15 @@
 import math
 import shutil
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from .reader import (
-    InputError,
-    MatrixReader,
-    block_rows,
-    check_chunk_size,
-    check_declared_size,
-    close_on_error,
-    import_optional,
-    map_matrix,
-)
+from .checks import InputError, check_chunk_size, check_declared_size, close_on_error, import_optional
+from .reader import MatrixReader, block_rows, map_matrix
 from .zarr_store import open_checked, read_metadata
 
 _CHUNK_BYTES = 2**26
@@ -54,7 +46,7 @@ def open_npz(path: Path, axis: int, dataset: str | None) -> MatrixReader:
     """Open an array of an .npz file, by default the only one. It is unpacked to disk, not to memory."""
     with zipfile.ZipFile(path) as archive, close_on_error(TemporaryFile()) as unpacked:
         names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-        name = _choose(str(path), names, dataset)
+        name = choose_array(str(path), names, dataset)
         member = archive.getinfo(f"{name}.npy")
         _check_member(f"{path}[{name}]", archive, member)
         with archive.open(member) as packed:
@@ -81,14 +73,20 @@ def _check_member(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) 
         )
 
 
-def open_hdf5(path: Path, axis: int, dataset: str | None) -> MatrixReader:
-    """Open a dataset of an HDF5 file, by default the only one."""
-    h5py = import_optional("h5py", "reading HDF5")
+def open_hdf5(path: Path, axis: int, dataset: str | None, classes: Collection[str] = ()) -> MatrixReader:
+    """Open a dataset of an HDF5 file, by default the only one; of a MATLAB file, only one of these classes."""
+    h5py = import_optional("h5py", "reading MATLAB 7.3 files, which are HDF5," if classes else "reading HDF5")
     with close_on_error(h5py.File(path, "r")) as file:
         names: list[str] = []
-        file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
-        matrices = [name for name in names if len(file[name].shape or ()) == 2 and file[name].dtype.kind in "biuf"]
-        array = file[_choose(str(path), names, dataset, matrices)]
+
+        def add(name: str, item: Any) -> None:
+            if isinstance(item, h5py.Dataset) and (not classes or _matlab_class(item) in classes):
+                names.append(name)
+
+        file.visititems(add)
+        # To MATLAB scalars and vectors are matrices too.
+        matrices = [name for name in names if _is_matrix(file[name]) and (not classes or min(file[name].shape) > 1)]
+        array = file[choose_array(str(path), names, dataset, matrices)]
         if array.external or array.is_virtual:  # these can name any file of this machine
             raise InputError(f"{path}: {array.name} has its numbers in other files: copy it into a dataset of its own")
         size = array.dtype.itemsize
@@ -97,13 +95,25 @@ def open_hdf5(path: Path, axis: int, dataset: str | None) -> MatrixReader:
         return _read_chunks(str(path), "HDF5", array, axis, file.close)
 
 
+def _is_matrix(dataset: Any) -> bool:
+    return len(dataset.shape or ()) == 2 and dataset.dtype.kind in "biuf"
+
+
+def _matlab_class(dataset: Any) -> str:
+    """Return what MATLAB calls the type of an array; characters are stored as numbers."""
+    if dataset.name.startswith(("/#refs#", "/#subsystem#")):  # parts of cells and objects
+        return ""
+    name = dataset.attrs.get("MATLAB_class", b"double")
+    return name.decode("ascii", "replace") if isinstance(name, bytes) else ""
+
+
 def open_zarr(path: Path, axis: int, dataset: str | None) -> MatrixReader:
     """Open an array of a Zarr store, by default the only one."""
     arrays = read_metadata(path)
     if "" in arrays and dataset is not None:
         raise InputError(f"{path} is one array: omit --dataset {dataset}")
     matrices = [name for name, metadata in arrays.items() if metadata.is_matrix]
-    name = _choose(str(path), list(arrays), dataset, matrices)
+    name = choose_array(str(path), list(arrays), dataset, matrices)
     return _read_chunks(str(path), "Zarr", open_checked(path, name, arrays[name]), axis)
 
 
@@ -118,7 +128,7 @@ def _read_chunks(name: str, kind: str, array: Any, axis: int, close: Any = None)
     return MatrixReader(name, kind, shape, array.dtype, axis, array.__getitem__, rows=rows, close=close)
 
 
-def _choose(name: str, arrays: Sequence[str], dataset: str | None, matrices: Sequence[str] = ()) -> str:
+def choose_array(name: str, arrays: Sequence[str], dataset: str | None, matrices: Sequence[str] = ()) -> str:
     """Return the array to read: the one that the user names, the only matrix, or the only array."""
     known = ", ".join(arrays[:20]) + (" ..." if len(arrays) > 20 else "")
     if dataset is not None:

@@ -3,8 +3,13 @@
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from .reader import InputError
+from ..evenly_spaced import evenly_rising
+from .checks import InputError
+
+#: Rows of a table by which an index is recognised.
+INDEX_ROWS = 1000
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
@@ -56,3 +61,18 @@ class Columns:
 
 
 ALL = Columns()
+
+
+def leading_index(rows: Any) -> list[int]:
+    """Return the columns before the first that does not rise evenly, none if all do: times and row numbers."""
+    width, rising = rows.shape[1], evenly_rising(rows) if rows.dtype.kind in "biuf" else []
+    if len(rising) == width:
+        return []
+    return [j for i, j in enumerate(rising) if i == j]
+
+
+def index_note(name: str, left_out: Sequence[int], width: int, header: Sequence[str] | None = None) -> str:
+    """Say that columns which rise evenly were left out."""
+    names = ", ".join(f"{j + 1} ({header[j]})" if header else f"{j + 1}" for j in left_out)
+    what = f"column {names} rises" if len(left_out) == 1 else f"columns {names} rise"
+    return f"{name}: {what} evenly, like a time or a row number, and no mixture does: left out (--use 1-{width} reads all columns)"

@@ -11,16 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .reader import (
-    InputError,
-    MatrixReader,
-    Reader,
-    check_chunk_size,
-    check_dtype,
-    explain_errors,
-    import_optional,
-    spool,
-)
+from .checks import InputError, check_chunk_size, check_dtype, explain_errors, import_optional
+from .reader import MatrixReader, Reader, spool
 
 Array = NDArray[Any]
 

@@ -7,17 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .columns import Columns
-from .reader import (
-    InputError,
-    Reader,
-    block_rows,
-    check_declared_size,
-    close_on_error,
-    explain_errors,
-    finite_floats,
-    import_optional,
-)
+from .checks import InputError, check_declared_size, close_on_error, explain_errors, finite_floats, import_optional
+from .columns import INDEX_ROWS, Columns, index_note, leading_index
+from .reader import Reader, block_rows
 
 Array = NDArray[Any]
 
@@ -43,17 +35,28 @@ class ParquetReader(Reader):
             self.notes = [
                 f"{path}: column {', '.join(left_out)} is the index of a pandas table and was left out (--use reads it)"
             ]
-        self._names = [self.header[j] for j in self.kept]
         for field in (schema.field(j) for j in self.kept):
             if _dtype_kind(field) not in "biuf":
                 raise InputError(
                     f"{path}, column {field.name!r} holds {field.type}, not real numbers: leave it out with "
                     f"--skip {field.name}"
                 )
-        self.n_samples, self.n_features = int(file.metadata.num_rows), len(self.kept)
-        if not self.n_samples or not self.n_features:
-            raise InputError(f"{path} is empty: {self.n_samples} rows, {self.n_features} columns")
-        check_declared_size(self.name, 8 * self.n_samples * self.n_features, [path.stat().st_size])
+        self.n_samples = int(file.metadata.num_rows)
+        if not self.n_samples or not self.kept:
+            raise InputError(f"{path} is empty: {self.n_samples} rows, {len(self.kept)} columns")
+        check_declared_size(self.name, 8 * self.n_samples * len(self.kept), [path.stat().st_size])
+        if columns.use is None:
+            self._leave_out_index(self.header)
+        self.n_features, self._names = len(self.kept), [self.header[j] for j in self.kept]
+
+    def _leave_out_index(self, header: list[str]) -> None:
+        """Leave out leading columns that rise evenly."""
+        names = [header[j] for j in self.kept or ()]
+        batch = next(self._file.iter_batches(min(INDEX_ROWS, block_rows(len(names))), columns=names))
+        rows = np.stack([column.to_numpy(zero_copy_only=False) for column in batch.columns], axis=1)
+        if index := [j for i, j in enumerate(self.kept or ()) if i in leading_index(rows)]:
+            self.kept = [j for j in self.kept or () if j not in index]
+            self.notes = [*self.notes, index_note(self.name, index, len(header), header)]
 
     def _blocks(self) -> Iterator[Array]:
         names, seen = self._names, 0

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .reader import InputError, check_chunk_size, check_declared_size, import_optional
+from .checks import InputError, check_chunk_size, check_declared_size, import_optional
 
 _BYTES_CODECS = {"blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd"}
 _CHECKSUMS = {"adler32", "crc32", "crc32c", "fletcher32", "jenkins_lookup3"}

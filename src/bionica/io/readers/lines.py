@@ -1,0 +1,232 @@
+"""Parse lines of text into rows of numbers.
+
+Large chunks of separated values are parsed by pyarrow, if it is installed. Everything else (lines from a pipe, columns
+separated by spaces, comments, and any chunk in which pyarrow finds a fault) is parsed line by line, so that an error
+names its line and column.
+"""
+
+import csv
+import math
+import re
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .checks import InputError
+from .columns import ALL, INDEX_ROWS, Columns, index_note, leading_index
+from .layout import (
+    MOST_COLUMNS,
+    Layout,
+    TextFormat,
+    cells_of,
+    find_layout,
+    is_surely_sample,
+    looks_like_decimal_comma,
+    number,
+)
+
+Array = NDArray[Any]
+Numbered = tuple[int, str]  # a line and its number
+
+_INDEX_NAMES = ("", "Unnamed: 0", "__index_level_0__")  # what pandas and R call the column of row numbers
+#: Names of a first column that says when or where a row was measured.
+_AXIS_NAMES = re.compile(
+    r"(time|timestamp|datetime|date|index|row|retention[ _]time|wavelength|wavenumber|raman[ _]shift|m/z)\b.*",
+    re.IGNORECASE,
+)
+_LABELLED = 3  # columns of a table whose first one may hold words
+_ARROW_BYTES = 2**16  # a smaller chunk is parsed sooner line by line
+
+
+class BadLine(InputError):
+    """A line that is not a sample. `before` holds the rows of the same chunk that precede it."""
+
+    def __init__(self, message: str, before: Array) -> None:
+        super().__init__(message)
+        self.before = before
+
+
+class LineParser:
+    """Parse chunks of complete lines. The first two lines determine separator, header and width.
+
+    With `seek_index`, leading columns that rise evenly in the first chunk are left out; with `labels`, a first column of words is.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        columns: Columns = ALL,
+        form: TextFormat | None = None,
+        *,
+        seek_index: bool = False,
+        labels: bool = False,
+    ) -> None:
+        self.name, self.columns, self.form = name, columns, form or TextFormat()
+        self.line = 0  # lines parsed so far
+        self.layout: Layout | None = None  # None until it is known
+        self.kept: list[int] = []  # indices of the columns that are mixtures
+        self.notes: list[str] = []
+        self._first: Numbered | None = None  # the first line while it waits for the second
+        self._seek_index, self._labels = seek_index and columns.use is None, labels
+
+    @property
+    def header(self) -> list[str] | None:
+        """The names of all columns."""
+        return self.layout.header if self.layout else None
+
+    def parse(self, chunk: bytes) -> Array:
+        """Return the next lines as rows of numbers. A first line that may be a header is returned with the second one."""
+        block = self._parse_with_arrow(chunk) if len(chunk) >= _ARROW_BYTES else None
+        if block is None:
+            block = self._parse_lines(self._numbered(chunk))
+        self.line += chunk.count(b"\n")
+        return self._without_index(block)
+
+    def finish(self) -> Array:
+        """Return the first line if no other one came, and it is a sample."""
+        return self._parse_lines([], last=True) if self.layout is None else self._block([])
+
+    def _numbered(self, chunk: bytes) -> list[Numbered]:
+        try:
+            text = chunk.decode("utf-8-sig" if self.line == 0 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{self.name} is not text in UTF-8 ({error.reason}): save it as CSV in UTF-8") from error
+        if "\0" in text:
+            raise InputError(f"{self.name} is not text: it contains NUL bytes")
+        return [(i, line) for i, line in enumerate(text.split("\n"), self.line + 1) if not is_ignored(line)]
+
+    def _parse_with_arrow(self, chunk: bytes) -> Array | None:
+        """Parse with pyarrow; None if it is not installed or cannot parse every value as a finite number."""
+        arrow = _arrow()
+        if arrow is None or self.layout is None or self.layout.separator is None:
+            return None
+        if b"\n#" in chunk or chunk.startswith(b"#"):
+            return None
+        names = [str(j) for j in range(self.layout.width)]
+        kept = [names[j] for j in self.kept]
+        try:
+            table = arrow.csv.read_csv(
+                arrow.BufferReader(chunk),
+                arrow.csv.ReadOptions(use_threads=False, block_size=len(chunk) + 1, column_names=names),
+                arrow.csv.ParseOptions(delimiter=self.layout.separator),
+                arrow.csv.ConvertOptions(
+                    column_types=dict.fromkeys(kept, arrow.float64()),
+                    include_columns=kept,
+                    null_values=[],
+                    decimal_point=self.form.decimal,
+                ),
+            )
+        except arrow.ArrowInvalid:
+            return None
+        block = np.stack([column.to_numpy() for column in table.columns], axis=1)
+        return block if np.isfinite(block).all() else None
+
+    def _parse_lines(self, lines: list[Numbered], *, last: bool = False) -> Array:
+        rows: list[list[float]] = []
+        if self.layout is None:
+            lines = self._start(lines, last)
+        for place, line in lines:
+            assert self.layout is not None
+            try:
+                cells = cells_of(line, self.layout.separator, self.layout.width)
+            except csv.Error as error:
+                raise self._bad(f"{self.name}, line {place} is not separated values ({error})", rows) from None
+            if self.form.decimal != ".":
+                cells = [cell.replace(self.form.decimal, ".") for cell in cells]
+            try:
+                row = [float(cells[j]) for j in self.kept]
+            except (ValueError, IndexError):
+                row = [math.nan]
+            if len(cells) != self.layout.width or not all(map(math.isfinite, row)):
+                raise self._bad(self._fault(self.layout, place, cells), rows)
+            rows.append(row)
+        return self._block(rows)
+
+    def _block(self, rows: list[list[float]]) -> Array:
+        return np.array(rows, np.float64).reshape(len(rows), len(self.kept))
+
+    def _bad(self, message: str, rows: list[list[float]]) -> BadLine:
+        return BadLine(message, self._without_index(self._block(rows)))
+
+    def _start(self, lines: list[Numbered], last: bool) -> list[Numbered]:
+        """Find the layout, as soon as there are lines enough; return the lines to parse."""
+        lines = lines if self._first is None else [self._first, *lines]
+        self._first = None
+        if not lines:
+            return []
+        place, first = lines[0]
+        try:
+            if len(lines) == 1 and not last and not is_surely_sample(first, self.form):
+                self._first = lines[0]
+                return []
+            self.layout = find_layout(self.name, first, lines[1][1] if len(lines) > 1 else None, self.form)
+        except csv.Error as error:
+            raise self._bad(f"{self.name}, line {place} is not separated values ({error})", []) from None
+        lines = lines[1:] if self.header else lines
+        self.notes += self.layout.notes
+        self._choose_columns(self.layout, lines[0][1] if lines else None)
+        return lines
+
+    def _choose_columns(self, layout: Layout, sample: str | None) -> None:
+        """Leave out a first column that numbers or names the lines."""
+        name = layout.header[0] if layout.header and layout.width > 1 else None
+        why = None
+        if name in _INDEX_NAMES:
+            why = "the first column has no name; it was taken for row numbers and left out"
+        elif name is not None and _AXIS_NAMES.fullmatch(name):
+            why = f"the first column is named {name!r}, which is no mixture: left out"
+        elif self._labels and sample is not None and layout.width >= _LABELLED:
+            first, second = (number(cell, self.form.decimal) for cell in cells_of(sample, layout.separator)[:2])
+            why = "the first column holds words" if first is None and second is not None else None
+        asked = self.columns.kept(self.name, layout.width, layout.header)
+        self.kept = self.columns.kept(self.name, layout.width, layout.header, [0] if why else [])
+        if self.kept != asked and not self._labels:
+            self.notes.append(f"{self.name}: {why} (--use reads it)")
+
+    def _without_index(self, block: Array) -> Array:
+        """Leave out leading columns that rise evenly: the first rows of a file show it."""
+        if not self._seek_index or self.layout is None or not len(block):
+            return block
+        self._seek_index = False
+        index = [self.kept[j] for j in leading_index(block[:INDEX_ROWS])]
+        if not index:
+            return block
+        before, self.kept = self.kept, [j for j in self.kept if j not in index]
+        self.notes.append(index_note(self.name, index, self.layout.width, self.header))
+        return np.ascontiguousarray(block[:, [before.index(j) for j in self.kept]])
+
+    def _fault(self, layout: Layout, place: int, cells: list[str]) -> str:
+        """Return what is wrong with a line."""
+        where, width = f"{self.name}, line {place}", layout.width
+        if len(cells) != width:
+            more = len(cells_of(cells[-1], layout.separator)) - 1 if len(cells) > width else 0
+            count = len(cells) + more if more < MOST_COLUMNS else f"more than {MOST_COLUMNS:,}"
+            return f"{where} has {count} values where {width} are expected: one for each mixture"
+        values = [number(cell) for cell in cells]
+        j = next(j for j in self.kept if (value := values[j]) is None or not math.isfinite(value))
+        where += f", column {j + 1}" + (f" ({layout.header[j]})" if layout.header else "")
+        if values[j] is not None:
+            return f"{where} is {values[j]}: drop or fill such samples first"
+        what = f"{cells[j].strip()[:40]!r} is not a number" if cells[j].strip() else "is empty"
+        remedy = f"correct it, remove the line, or leave the column out with --skip {j + 1}"
+        if looks_like_decimal_comma(cells[j], layout.separator):
+            remedy = "if it has a decimal comma, pass --decimal ,"
+        return f"{where}: {what}: {remedy}"
+
+
+def is_ignored(line: str) -> bool:
+    """Whether a line is blank or a comment."""
+    return not line or line.isspace() or line.startswith("#")
+
+
+@cache
+def _arrow() -> Any:
+    """Return pyarrow with its CSV module, or None."""
+    try:
+        import_module("pyarrow.csv")
+    except ImportError:
+        return None
+    return import_module("pyarrow")
