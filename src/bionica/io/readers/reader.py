@@ -1,5 +1,6 @@
 """The base of all readers: blocks of samples, one after the other, in bounded memory."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from tempfile import TemporaryFile
@@ -16,6 +17,7 @@ from .samples import EvenSample
 Array = NDArray[Any]
 
 _BLOCK_BYTES = 2**22
+_NUMBER_AND_UNIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\d.,+-].*)?")
 
 
 def block_rows(n_features: int) -> int:
@@ -42,14 +44,17 @@ class Reader(ABC):
 
     @property
     def axis_values(self) -> Array | None:
-        """The names of the mixtures as numbers, wavelengths for instance. None if there are no names or one is no finite number."""
+        """The names of the mixtures as numbers, wavelengths for instance; all may end in the same unit ("400 nm").
+
+        None if there are no names or one is no finite number.
+        """
         if self.header is None:
             return None
         names = self.header if self.kept is None else [self.header[j] for j in self.kept]
-        try:
-            values = np.array([float(name) for name in names])
-        except ValueError:
+        found = [_NUMBER_AND_UNIT.fullmatch(name.strip()) for name in names]
+        if not found or len({match and match[2] for match in found}) > 1 or found[0] is None:
             return None
+        values = np.array([float(match[1]) for match in found if match])
         return values if np.isfinite(values).all() else None
 
     @abstractmethod
