@@ -51,10 +51,10 @@ class Reader(ABC):
         if self.header is None:
             return None
         names = self.header if self.kept is None else [self.header[j] for j in self.kept]
-        found = [_NUMBER_AND_UNIT.fullmatch(name.strip()) for name in names]
-        if not found or len({match and match[2] for match in found}) > 1 or found[0] is None:
+        found = [match for name in names if (match := _NUMBER_AND_UNIT.fullmatch(name.strip()))]
+        if len(found) < len(names) or len({match[2] for match in found}) != 1:
             return None
-        values = np.array([float(match[1]) for match in found if match])
+        values = np.array([float(match[1]) for match in found])
         return values if np.isfinite(values).all() else None
 
     @abstractmethod
