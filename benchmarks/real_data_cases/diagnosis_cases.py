@@ -15,12 +15,17 @@ class Case(NamedTuple):
     estimator: object
     X: np.ndarray
     S: np.ndarray
+    transposed: bool = False
+
+    def outputs(self):
+        """What the estimator takes for the sources; they are in `mixing_` if X was transposed."""
+        return self.estimator.mixing_ if self.transposed else np.asarray(self.estimator.transform(self.X))
 
 
 class Problem(NamedTuple):
     """`make(rng)` draws a Case. `expect`: words of which the diagnosis should have at least one; none for a sound problem.
 
-    `visible` is false if the correlation with the true sources does not show what is wrong (scale, surplus outputs).
+    `visible` is false if the correlation with the true sources need not show what is wrong (scale, missing or surplus outputs).
     """
 
     name: str

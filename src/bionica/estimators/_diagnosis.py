@@ -13,13 +13,15 @@ from sklearn.exceptions import NotFittedError
 
 from .._compat.sklearn import safe_indexing
 from ..networks.unmix import pseudoinverse
+from ..offline.gram_whitening import largest
 from ._dask import is_dask
 from ._diagnosis_closure import closed_sources
 from ._diagnosis_count import ROWS, ROWS_WIDE, WIDE, counted
 from ._diagnosis_outliers import screen
 from ._diagnosis_record import Diagnosis, Floats, Method, Model
+from ._diagnosis_residual import dependence
 from ._diagnosis_sentences import NEAR_ZERO
-from ._diagnosis_time import change_between_halves, rising_columns
+from ._diagnosis_time import change_between_halves, frozen_columns, rising_columns
 from ._exceptions import DivergenceError
 from ._plots import EDGES
 
@@ -83,9 +85,11 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         raise ValueError(f"before has shape {W0.shape}: pass an earlier components_, {W.shape} and finite")
     if max_samples < 2:
         raise ValueError(f"max_samples={max_samples!r} must be 2 or more; 100_000 is the default")
-    largest, unit = float(np.abs(W).max()), 1.0
-    if largest > 0 and not 1 / _LARGE < largest < _LARGE:  # a collapsed network, with weights whose squares overflow
-        unit = largest
+    largest_weight, unit = float(np.abs(W).max()), 1.0
+    if (
+        largest_weight > 0 and not 1 / _LARGE < largest_weight < _LARGE
+    ):  # a collapsed network, with weights whose squares overflow
+        unit = largest_weight
         W = W / unit
         M = pseudoinverse(W)
     divergence = ""
@@ -127,7 +131,13 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         inside = np.clip(np.nan_to_num(M @ (vectors * np.sqrt(np.maximum(eigenvalues, 0)))), -_LARGE, _LARGE)
     model = getattr(estimator, "_diagnosis_model", Model())
     several = slice(None, None, -(-n // (ROWS if k <= WIDE else ROWS_WIDE)))
-    varying = np.delete(_finite(safe_indexing(data, index[several]), rows[several]), screened.constant, axis=1)
+    many = _finite(safe_indexing(data, index[several]), rows[several])
+    with np.errstate(all="ignore"):
+        unexplained = np.clip(np.nan_to_num(many - U[several] @ M.T), -_LARGE, _LARGE)
+    varying = np.delete(many, screened.constant, axis=1)
+    count = counted(varying.astype(np.float32 if _is_single(data) else np.float64, copy=False), model.uncorrelated)
+    # With hardly more mixtures than outputs, what the count takes for noise may be sources.
+    noise = np.full(k, count.noise if k > d + 1 else 0.0) if model.noise is None else model.noise**2
     mean, power = moments[0, 0], moments[0, 1] / n
     return Diagnosis(
         negativity=float(_ratio(negative.sum(), energy.sum())),
@@ -138,23 +148,28 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         firing=np.mean(Y > 1e-6 * np.sqrt(np.mean(Y**2)), axis=0),
         grounding=np.mean(Y <= NEAR_ZERO * std, axis=0),
         floor=_ratio(np.quantile(Y, 0.01, axis=0), std),
+        lowest=_ratio(np.partition(Y, min(9, n - 1), axis=0)[min(9, n - 1)], std),
+        noise_share=np.minimum(_ratio(noise @ (W**2).T, u_std**2), 1.0),
         mean_over_std=_ratio(U.mean(axis=0), u_std),
         residual=float(_ratio(residual, total)),
         outside=float(_ratio(outside, total)),
         inner=np.linalg.svd(inside, compute_uv=False) ** 2,
         outer=_spectrum(outside_of_span, k - d),
         spectrum=_spectrum(x, min(len(x) - 1, k)),
+        dependence=dependence(unexplained / largest(unexplained), U[several]),
         over_noise=_over_noise(outside_of_span, model.noise, k - d),
-        count=counted(varying.astype(np.float32 if _is_single(data) else np.float64, copy=False), model.uncorrelated),
+        count=count,
         drift=None if before is None else _drift(U, U0 / unit),
         histogram=np.stack([np.histogram(column, EDGES)[0] / n for column in _ratio(U, u_std).T]),
         n_samples=n,
         n_samples_given=shape[0],
+        n_mixtures=k,
         outliers=outliers,
         outlier_share=screened.share,
         constant=screened.constant,
         rising=rising_columns(x, rows[every]),
-        change=change_between_halves(x, W),
+        frozen=frozen_columns(many),
+        change=change_between_halves(x, U),
         mean_removed=bool(np.all(mean**2 <= 1e-12 * power)),
         closed=closed_sources(np.delete(x, screened.constant, axis=1), d),
         changed=bool(getattr(estimator, "change_detected_", False)),
@@ -185,9 +200,9 @@ def _over_noise(e: Floats, noise: Floats | None, rank: int) -> float:
     """The largest variance of e in units of the noise; or a tenth of it in units of the median, if that is more."""
     if noise is None or not rank:
         return np.inf
-    largest, *others = _spectrum(e / np.maximum(noise, 1e-3 * noise.max()), rank)
+    most, *others = _spectrum(e / np.maximum(noise, 1e-3 * noise.max()), rank)
     typical = float(np.median(others)) if others else 1.0
-    return float(max(largest, 0.1 * largest / max(typical, 1e-300)))
+    return float(max(most, 0.1 * most / max(typical, 1e-300)))
 
 
 def _drift(U: Floats, U0: Floats) -> float:

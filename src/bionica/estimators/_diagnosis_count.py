@@ -23,6 +23,7 @@ GAP = 0.1  # strongest direction outside over weakest inside: up to 0.04 at 30 d
 GAP_SURE = 0.003  # the same, where sources were counted beyond doubt; weaker sources hardly change the others
 OUTSIDE = 0.002  # share of the variance; noise at 30 dB leaves 0.001 there
 OVER_NOISE = 1.5  # with all sources 0.7 to 1.25, with one missing 1.3 (noise at 10 dB) to 30
+CLEAR = 30.0  # drop to the noise that is believed if all mixtures have outputs; 6 for copula sources with rho = 0.5
 DROP = 10.0  # in variance, from the weakest source to the noise: 17 at 20 dB for a Gaussian 20 x 10 mixing matrix
 DROP_TO_FLOOR = 3.0  # the same to at least three directions that differ less than that
 
@@ -30,20 +31,23 @@ DROP_TO_FLOOR = 3.0  # the same to at least three directions that differ less th
 class Count(NamedTuple):
     """Sources that the mixtures show, and whether this is beyond doubt.
 
-    `strength[j]` is the variance of direction j without that of the noise.
+    `strength[j]` is the variance of direction j without that of the noise, which is `noise` in every mixture on average, 0.0 if
+    unknown.
     """
 
     n_sources: int
     sure: bool
     strength: NDArray[np.float64]
+    noise: float
 
 
 def counted(x: NDArray[Any], centred: bool) -> Count:
     """Count the sources in the samples x (n, k). `centred`: in the covariance, not the second moment."""
     n, k = x.shape
     if not k:
-        return Count(0, False, np.empty(0))
-    x = x / x.dtype.type(largest(x))
+        return Count(0, False, np.empty(0), 0.0)
+    size = largest(x)
+    x = x / x.dtype.type(size)
     if not centred:
         values = second_moment_eigenvalues(x)
     elif k > WIDE:
@@ -52,24 +56,31 @@ def counted(x: NDArray[Any], centred: bool) -> Count:
         values = whitening(moments(x), precision=x.dtype).eigenvalues
     rank = len(values)
     if rank < 2 or n < 3:
-        return Count(rank, False, np.asarray(values, np.float64))
+        return Count(rank, False, size**2 * np.asarray(values, np.float64), 0.0)
     found = count_sources(x, values, centred=centred)
     exact = rank < min(k, n - 1)
     sure = found.n_sources == found.alternative and (found.noise_floor > 0 or exact)
-    return Count(found.n_sources, sure, np.maximum(values - found.noise_floor, 0.0))
+    strength = size**2 * np.maximum(np.asarray(values, np.float64) - found.noise_floor, 0.0)
+    return Count(found.n_sources, sure, strength, size**2 * found.noise_floor if sure else 0.0)
 
 
 def wrong_count(found: "Diagnosis") -> str:
     """The sentence about outputs that are too many or too few; empty if the number may be right."""
-    count, d = found.count, len(found.inner)
+    count, d, k = found.count, len(found.inner), found.n_mixtures
+    m = count.n_sources
+    if count.sure and m < d:
+        # With an output for every mixture, some sources may look like noise beside a strong one.
+        clear = k > d + 1 or count.strength[m - 1] > CLEAR * count.noise
+        return _too_many(d, m) if clear else ""
     if count.sure:
-        m = count.n_sources
-        if m < d:
-            return _too_many(d, m)
         if m > d and count.strength[d] > GAP_SURE * count.strength[d - 1]:
             return _too_few(found, f"and X stands out of the noise in {m} directions", f"try n_components={m}")
         return ""
-    if not len(found.outer) or found.outer[0] <= GAP * found.inner[-1] or found.over_noise < OVER_NOISE:
+    # Noise that is independent between mixtures cannot explain what is outside, though the estimator takes it for noise.
+    no_noise = m > d + 1 and (k - d) ** 2 > k + d
+    if not len(found.outer) or found.outer[0] <= GAP * found.inner[-1]:
+        return ""
+    if found.over_noise < OVER_NOISE and not no_noise:
         return ""
     m = n_directions(found.spectrum)
     if m < d and m > 1:

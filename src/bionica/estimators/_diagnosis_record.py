@@ -61,8 +61,11 @@ class Diagnosis:
         Variance of each output, 1 if the fit is right, and its standard error.
     firing, grounding : ndarray of shape (n_components,)
         Share of the samples in which each output is not zero, and is below a quarter of its standard deviation.
-    floor : ndarray of shape (n_components,)
-        1 % quantile of each output, in its standard deviations.
+    floor, lowest : ndarray of shape (n_components,)
+        1 % quantile and tenth lowest value of each output, in its standard deviations.
+    noise_share : ndarray of shape (n_components,)
+        Share of the variance of each output that is noise, with the noise that the estimator or the count of sources has found; 0
+        if they have found none.
     mean_over_std : ndarray of shape (n_components,)
         Mean of each linear output in its standard deviations.
     residual, outside : float
@@ -72,6 +75,8 @@ class Diagnosis:
         Variance of X along the principal directions inside and outside the span of `mixing_`, the largest first.
     spectrum : ndarray
         Variance of X along its principal directions, the largest first; of at most 1,000 samples.
+    dependence : float
+        Share of what lies outside that squares and products of the outputs explain, beyond chance; 0 for noise.
     over_noise : float
         Variance of X along the strongest direction outside the span of `mixing_`, over that of the noise that the estimator has
         found: about 1 if noise is all that is outside. Infinite if the estimator has found none.
@@ -81,8 +86,8 @@ class Diagnosis:
         Root mean square change of the linear outputs since `before`, relative to their earlier values, after matching rows.
     histogram : ndarray of shape (n_components, 100)
         Share of the samples between neighbours of `EDGES`, for each linear output in its standard deviations.
-    n_samples, n_samples_given : int
-        Rows that were used, and rows of X. At most 100,000 are used, evenly spaced, without the outliers.
+    n_samples, n_samples_given, n_mixtures : int
+        Rows that were used, rows and columns of X. At most 100,000 are used, evenly spaced, without the outliers.
     outliers, outlier_share : ndarray of int, float
         The few rows of X (at most 1 %) that hold more than half of the variance of a mixture or of an output, and the largest
         share that they hold. All other numbers are computed without them.
@@ -90,6 +95,8 @@ class Diagnosis:
         Mixtures that have the same value in all samples.
     rising : tuple of int
         Mixtures that rise or fall evenly from sample to sample, such as a time or an index.
+    frozen : tuple of int
+        Mixtures that keep one value in a fifth of the samples or more, one after another.
     change : float
         How far the first half of the samples differs from the last, 0 to 1: beyond 0.15 the mixing changes, or the correlations
         of the sources do. It says nothing if the samples are in random order.
@@ -118,22 +125,27 @@ class Diagnosis:
     firing: Floats
     grounding: Floats
     floor: Floats
+    lowest: Floats
+    noise_share: Floats
     mean_over_std: Floats
     residual: float
     outside: float
     inner: Floats
     outer: Floats
     spectrum: Floats
+    dependence: float
     over_noise: float
     count: Count
     drift: float | None
     histogram: Floats
     n_samples: int
     n_samples_given: int
+    n_mixtures: int
     outliers: NDArray[np.intp]
     outlier_share: float
     constant: tuple[int, ...]
     rising: tuple[int, ...]
+    frozen: tuple[int, ...]
     change: float
     mean_removed: bool
     closed: int

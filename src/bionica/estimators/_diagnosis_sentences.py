@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from ._diagnosis_count import wrong_count
+from ._diagnosis_count import OUTSIDE, wrong_count
 from ._exceptions import CHANGED
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ VARIANCE = 0.25  # beyond what sampling explains; half or twice the right scale 
 FIRING = 0.002  # the sparsest of our sources (odor) fires in 10 % of the samples
 NEAR_ZERO = 0.25  # standard deviations; below 0.1 a gamma(2) source has 0.9 % of its samples, too few to count in 1000
 GROUNDED = 0.01  # exponential 22 %, half-normal 12 %, uniform 7 %, gamma(2) 5 % near zero; gamma(4) 0.2 %, s + 1 none
+TOUCHED = 0.1  # tenth lowest value in standard deviations: photographs 0.06, gamma(6) and half-normal + 0.5 from 0.13
+NOISY = 0.08  # share of the variance of an output: 0.04 at 20 dB for twice as many mixtures as sources
+DEPENDENCE = 0.05  # see `_diagnosis_residual`
 CENTRED = 0.05  # mean over standard deviation; 0.23 for odor, the least of our sources
 DRIFT = 0.1  # of the root mean square output; a note only, because a network that tracks a mixture moves
 CHANGE = 0.15  # between the halves of X; an explanation only, because sources may change too
@@ -68,25 +71,35 @@ def problems(found: "Diagnosis", first: int = 0) -> Iterator[str]:
             f"{_listed('mixture', found.rising, first)} evenly rising or falling from sample to sample, which is a time or an "
             "index and no mixture: leave it out of X and fit again."
         )
+    if found.frozen:
+        yield (
+            f"{_listed('mixture', found.frozen, first)} frozen at one value in a fifth of the samples or more: a sensor failed; "
+            "fit without these samples, or without this mixture."
+        )
     if found.changed:
         yield f"the mixtures changed while it learned: {CHANGED}."
     few = list(_few_samples(found))
     others = list(_problems_without_outliers(found, first))
+    changing = bool(others) and not found.changed and found.change > CHANGE
+    if changing and not found.count.sure:  # a mixing that changes has directions without number
+        others = list(_problems_without_outliers(found, first, count=False))
     if others and len(found.outliers):  # they have affected the fit
         yield (
             _outliers(found)
             + f"; the fit may follow such outliers: remove them from X and fit again{_or_robust(found)}."
         )
-    if others and not found.changed and found.change > CHANGE:
-        yield _changing(found)
     yield from few
+    if changing and not found.count.sure:
+        yield _changing(found)
     yield from others
+    if changing and found.count.sure:
+        yield _changing(found)
 
 
 def _few_samples(found: "Diagnosis") -> Iterator[str]:
     n, d = found.n_samples_seen or found.n_samples_given, len(found.variance)
     if found.model.uncorrelated and n < SAMPLES_PER_SOURCE * d and found.n_samples_given <= n:
-        k = len(found.inner) + len(found.outer)
+        k = found.n_mixtures
         transposed = (
             f" If the {n} rows of X are mixtures and its {k} columns samples, transpose it (X.T)." if k > n else ""
         )
@@ -100,23 +113,28 @@ def _changing(found: "Diagnosis") -> str:
     remedy = "set horizon=" if found.method.has_horizon else "use StreamingNICA(horizon=...)"
     return (
         f"the first half of the samples differs from the last (by {found.change:.2g}; 0.15 or less is usual): if X is in order of "
-        f"time, the mixing changes, or sources come and go. For a mixing that changes, {remedy}, or fit parts of X on their own; "
-        "another n_components does not help."
+        f"time, the mixing changes, or sources come and go. For a mixing that changes, {remedy}, or fit parts of X on their own "
+        "(another n_components does not help then)."
     )
 
 
-def _problems_without_outliers(found: "Diagnosis", first: int) -> Iterator[str]:
+def _problems_without_outliers(found: "Diagnosis", first: int, count: bool = True) -> Iterator[str]:
     surplus = list(_surplus(found, first))
     closed = found.closed if found.model.uncorrelated else 0
     if closed:
         yield _closed(found)
     # A silent output or a duplicate leaves a direction of X unexplained, which says nothing about the number of sources, unless
     # the sources were counted. Closed sources vary in one direction less than there are sources.
-    count = "" if closed else wrong_count(found)
-    if count and (found.count.sure or not surplus or np.isfinite(found.over_noise)):
-        yield count
+    number = wrong_count(found) if count and not closed else ""
+    if number and (found.count.sure or not surplus or np.isfinite(found.over_noise)):
+        yield number
     else:
         yield from surplus
+    if not number and found.dependence > DEPENDENCE and found.outside > OUTSIDE:
+        yield (
+            f"{found.outside:.2g} of the variance of X lies outside of the outputs and is not noise, because it depends on them: "
+            "there are more sources, the mixing changes, or sensors are not linear (saturated)."
+        )
     explained = 2 * found.model.negativity
     is_negative = (
         found.negativity > NEGATIVITY + explained
@@ -128,19 +146,25 @@ def _problems_without_outliers(found: "Diagnosis", first: int) -> Iterator[str]:
     far = abs(value) > CORRELATION + SIGMAS / np.sqrt(found.n_samples)
     if found.model.uncorrelated and far and not value > DUPLICATE:
         yield f"{_outputs(pair, 'are', first)} correlated ({value:.2f}): {_not_settled(found)}."
-    high = np.flatnonzero(found.grounding < GROUNDED)
+    high = np.flatnonzero((found.grounding < GROUNDED) & (found.lowest > TOUCHED))
     if len(high):
         yield (
             f"{_outputs(high, 'are', first)} hardly ever near zero ({found.grounding[high].min():.1%} of the samples, lowest "
             f"values at {found.floor[high].max():.2g} standard deviations), and other rotations may be as nonnegative: subtract a "
             "constant background (a blank measurement) from X, or bring samples in which sources are absent."
         )
+    noisy = np.flatnonzero(found.noise_share > NOISY)
+    if len(noisy):
+        yield (
+            f"up to {found.noise_share.max():.0%} of the variance of {_outputs(noisy, '', first).strip()} is strong noise: average "
+            "samples, or bring more mixtures."
+        )
     off = (np.abs(found.variance - 1) > VARIANCE + SIGMAS * found.variance_error) & (found.firing >= FIRING)
     if is_negative:  # clipping at zero alone lowers the variance
         off &= found.variance > 1
     if off.any() and found.model.unit_variance:
         worst = max(found.variance[off], key=lambda v: max(v, 1 / max(v, 1e-300)))
-        settled = "the weights have not settled, or " if found.method.learns else ""
+        settled = "the weights have not settled, or " if _learns(found) else ""
         yield (
             f"{_outputs(np.flatnonzero(off), 'have', first)} variance {worst:.2g} where 1 is right: {settled}"
             "X is on another scale than the data of the fit."
@@ -175,8 +199,13 @@ def _or_robust(found: "Diagnosis") -> str:
     return "" if found.method.name == "BatchNICA" else ", or use BatchNICA"
 
 
+def _learns(found: "Diagnosis") -> bool:
+    """Whether more samples move the weights. The cone is computed from the samples so far."""
+    return found.method.learns and found.model.uncorrelated
+
+
 def _not_settled(found: "Diagnosis") -> str:
-    if found.method.learns:
+    if _learns(found):
         return "the weights have not settled; learn from more samples"
     return "the fit has not converged, or the sources are correlated; raise max_iter, or try MinimumVolumeCone"
 
@@ -223,10 +252,13 @@ def _negative(found: "Diagnosis", first: int) -> str:
         np.abs(found.mean_over_std) < CENTRED + SIGMAS / np.sqrt(found.n_samples)
     )
     if found.mean_removed or without_mean:
-        return f"{share}, and all outputs have mean 0: the mean was removed from X; pass X as it was measured."
-    remedy = " (try MinimumVolumeCone)" if found.model.uncorrelated else ""
-    causes = f"the sources are correlated{remedy}, are negative at times, or come with strong noise"
-    if not found.method.learns:
+        return (
+            f"{share}, and all outputs have mean 0: the mean was removed from X (pass X as it was measured), or the sources are as "
+            "often negative as positive."
+        )
+    correlated = "are correlated (try MinimumVolumeCone), " if found.model.uncorrelated else ""
+    causes = f"the sources {correlated}are negative at times, or come with strong noise"
+    if not _learns(found):
         return f"{share}: n_components is wrong, or {causes}."
     return (
         f"{share}: the weights have not settled (learn from more samples, compare BatchNICA) or n_components is wrong; if no "
@@ -249,7 +281,7 @@ def _outputs(indices: Collection[Any], verb: str, first: int) -> str:
     *others, last = (str(i + first) for i in indices)
     if others:
         return f"outputs {', '.join(others)} and {last} {verb}"
-    return f"output {last} {({'are': 'is', 'have': 'has', 'fire': 'fires'})[verb]}"
+    return f"output {last} {({'are': 'is', 'have': 'has', 'fire': 'fires', '': ''})[verb]}"
 
 
 def _renumbered(doubt: str, first: int) -> str:
