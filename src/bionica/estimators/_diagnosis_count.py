@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._diagnosis_record import Diagnosis
 
 ROWS, ROWS_WIDE, WIDE = 4000, 600, 300  # samples that are counted in, for up to 300 mixtures and for more
+LEAST_SAMPLES = 100  # fewer are not counted beyond doubt
 GAP = 0.1  # strongest direction outside over weakest inside: up to 0.04 at 30 dB; missing sources make 0.02 to 1
 GAP_SURE = 0.003  # the same, where sources were counted beyond doubt; weaker sources hardly change the others
 OUTSIDE = 0.002  # share of the variance; noise at 30 dB leaves 0.001 there
@@ -59,7 +60,7 @@ def counted(x: NDArray[Any], centred: bool) -> Count:
         return Count(rank, False, size**2 * np.asarray(values, np.float64), 0.0)
     found = count_sources(x, values, centred=centred)
     exact = rank < min(k, n - 1)
-    sure = found.n_sources == found.alternative and (found.noise_floor > 0 or exact)
+    sure = n >= LEAST_SAMPLES and found.n_sources == found.alternative and (found.noise_floor > 0 or exact)
     strength = size**2 * np.maximum(np.asarray(values, np.float64) - found.noise_floor, 0.0)
     return Count(found.n_sources, sure, strength, size**2 * found.noise_floor if sure else 0.0)
 

@@ -21,13 +21,14 @@ def dependence(residual: Floats, outputs: Floats) -> float:
     """Share of the variance of the residual (n, k) that squares and products of the outputs (n, d) explain, beyond chance."""
     n, std = len(outputs), outputs.std(axis=0)
     u = outputs[:, std > 0]
-    u = np.clip((u - u.mean(axis=0)) / std[std > 0], -_LARGE, _LARGE)
+    whole = (u - u.mean(axis=0)) / std[std > 0]
+    u = np.clip(whole, -_LARGE, _LARGE)
     i, j = np.triu_indices(u.shape[1])
     if n < _SAMPLES_PER_TERM * len(i):
         i = j = np.arange(u.shape[1])
     if not len(i) or n < _SAMPLES_PER_TERM * len(i):
         return 0.0
-    linear = np.linalg.qr(np.column_stack([np.ones(n), u]))[0]
+    linear = np.linalg.qr(np.column_stack([np.ones(n), whole, u]))[0]
     residual, products = (part - linear @ (linear.T @ part) for part in (residual, u[:, i] * u[:, j]))
     total = float(np.sum(residual**2))
     if not total > 0:

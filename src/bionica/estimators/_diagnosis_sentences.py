@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from ._diagnosis_count import OUTSIDE, wrong_count
+from ._diagnosis_count import wrong_count
 from ._exceptions import CHANGED
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ NEAR_ZERO = 0.25  # standard deviations; below 0.1 a gamma(2) source has 0.9 % o
 GROUNDED = 0.01  # exponential 22 %, half-normal 12 %, uniform 7 %, gamma(2) 5 % near zero; gamma(4) 0.2 %, s + 1 none
 TOUCHED = 0.1  # tenth lowest value in standard deviations: photographs 0.06, gamma(6) and half-normal + 0.5 from 0.13
 NOISY = 0.08  # share of the variance of an output: 0.04 at 20 dB for twice as many mixtures as sources
-DEPENDENCE = 0.05  # see `_diagnosis_residual`
+DEPENDENCE, DEPENDENT = 0.05, 5e-4  # see `_diagnosis_residual`, and share of the variance of X that it has to be of
 CENTRED = 0.05  # mean over standard deviation; 0.23 for odor, the least of our sources
 DRIFT = 0.1  # of the root mean square output; a note only, because a network that tracks a mixture moves
 CHANGE = 0.15  # between the halves of X; an explanation only, because sources may change too
@@ -130,7 +130,7 @@ def _problems_without_outliers(found: "Diagnosis", first: int, count: bool = Tru
         yield number
     else:
         yield from surplus
-    if not number and found.dependence > DEPENDENCE and found.outside > OUTSIDE:
+    if not number and found.dependence > DEPENDENCE and found.outside > DEPENDENT:
         yield (
             f"{found.outside:.2g} of the variance of X lies outside of the outputs and is not noise, because it depends on them: "
             "there are more sources, the mixing changes, or sensors are not linear (saturated)."
