@@ -136,8 +136,9 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         unexplained = np.clip(np.nan_to_num(many - U[several] @ M.T), -_LARGE, _LARGE)
     varying = np.delete(many, screened.constant, axis=1)
     count = counted(varying.astype(np.float32 if _is_single(data) else np.float64, copy=False), model.uncorrelated)
-    # With hardly more mixtures than outputs, what the count takes for noise may be sources.
-    noise = np.full(k, count.noise if k > d + 1 else 0.0) if model.noise is None else model.noise**2
+    # With hardly more mixtures than outputs, what the count takes for noise may be sources. The estimator may know an upper bound.
+    noises = [np.full(k, count.noise)] if count.sure and k > d + 1 else []
+    noises += [] if model.noise is None else [model.noise**2]
     mean, power = moments[0, 0], moments[0, 1] / n
     return Diagnosis(
         negativity=float(_ratio(negative.sum(), energy.sum())),
@@ -149,7 +150,7 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         grounding=np.mean(Y <= NEAR_ZERO * std, axis=0),
         floor=_ratio(np.quantile(Y, 0.01, axis=0), std),
         lowest=_ratio(np.partition(Y, min(9, n - 1), axis=0)[min(9, n - 1)], std),
-        noise_share=np.minimum(_ratio(noise @ (W**2).T, u_std**2), 1.0),
+        noise_share=np.min([np.ones(d), *(_ratio(W**2 @ noise, u_std**2) for noise in noises)], axis=0) * bool(noises),
         mean_over_std=_ratio(U.mean(axis=0), u_std),
         residual=float(_ratio(residual, total)),
         outside=float(_ratio(outside, total)),
@@ -192,7 +193,8 @@ def _scaled(variance: Floats, unit: float) -> Floats:
 
 def _spectrum(e: Floats, rank: int) -> Floats:
     """Variances of e in its principal directions, less what sampling adds to the largest (Marchenko and Pastur)."""
-    values = np.linalg.svd(e - e.mean(axis=0), compute_uv=False)[:rank] ** 2
+    e = e - e.mean(axis=0)
+    values = np.maximum(np.linalg.eigvalsh(e @ e.T if len(e) < e.shape[1] else e.T @ e)[::-1][:rank], 0.0)
     return np.asarray(values / (np.sqrt(len(e)) + np.sqrt(rank)) ** 2)
 
 

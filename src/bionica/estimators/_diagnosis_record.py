@@ -163,6 +163,12 @@ class Diagnosis:
         return (float(self.correlations[i, j]) if i < j else 0.0), (i, j)
 
     @property
+    def noise_negativity(self) -> float:
+        """Upper bound of the negativity that noise explains: half of its energy, if the sources are mostly silent."""
+        energy = 1 + self.mean_over_std**2  # of linear outputs, in their variance
+        return float(0.5 * np.max(self.noise_share / energy, initial=0.0))
+
+    @property
     def silent(self) -> tuple[int, ...]:
         """Outputs that fire in fewer than 2 of 1000 samples."""
         return tuple(map(int, np.flatnonzero(self.firing < wording.FIRING)))

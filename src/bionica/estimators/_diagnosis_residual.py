@@ -15,6 +15,7 @@ Floats = NDArray[np.float64]
 
 _LARGE = 3.0  # standard deviations, to which outputs are clipped, so that no few samples decide
 _SAMPLES_PER_TERM = 10
+_SIGMAS = 3.0
 
 
 def dependence(residual: Floats, outputs: Floats) -> float:
@@ -34,5 +35,5 @@ def dependence(residual: Floats, outputs: Floats) -> float:
     if not total > 0:
         return 0.0
     explained = float(np.sum((np.linalg.qr(products)[0].T @ residual) ** 2)) / total
-    chance = len(i) / n
+    chance = (len(i) + _SIGMAS * np.sqrt(2 * len(i))) / n  # its mean and spread for a residual of one direction
     return max((explained - chance) / (1 - chance), 0.0)

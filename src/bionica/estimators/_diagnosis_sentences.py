@@ -135,7 +135,7 @@ def _problems_without_outliers(found: "Diagnosis", first: int, count: bool = Tru
             f"{found.outside:.2g} of the variance of X lies outside of the outputs and is not noise, because it depends on them: "
             "there are more sources, the mixing changes, or sensors are not linear (saturated)."
         )
-    explained = 2 * found.model.negativity
+    explained = max(2 * found.model.negativity, found.noise_negativity)
     is_negative = (
         found.negativity > NEGATIVITY + explained
         or found.negativity_per_output.max() > NEGATIVITY_OUTPUT + len(found.variance) * explained

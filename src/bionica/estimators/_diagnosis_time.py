@@ -58,7 +58,7 @@ def change_between_halves(x: Floats, U: Floats) -> float:
     angle = 0.0
     if x.shape[1] > d:
         parts = x[:half], x[-half:]
-        spans = [np.linalg.svd(part, full_matrices=False)[2][:d].T for part in parts]
+        spans = [_leading(part, d) for part in parts]
         for part, own, other in ((parts[0], *spans), (parts[1], *spans[::-1])):
             energy = float(np.sum(part**2))
             missed = (np.sum((part @ own) ** 2) - np.sum((part @ other) ** 2)) / max(energy, 1e-300)
@@ -67,4 +67,11 @@ def change_between_halves(x: Floats, U: Floats) -> float:
     with np.errstate(all="ignore"):
         first, last = (np.nan_to_num(np.corrcoef(part.T)).reshape(d, d) for part in (U[:half], U[-half:]))
     difference = float(np.abs(first - last).max()) - _SIGMAS * np.sqrt(2 / half)
-    return min(max(angle, difference, 0.0), 1.0)
+    return float(min(max(angle, difference, 0.0), 1.0))
+
+
+def _leading(x: Floats, d: int) -> Floats:
+    """The d leading directions of x'x, as columns."""
+    if len(x) >= x.shape[1]:
+        return np.asarray(np.linalg.eigh(x.T @ x)[1][:, ::-1][:, :d])
+    return np.asarray(np.linalg.qr(x.T @ np.linalg.eigh(x @ x.T)[1][:, ::-1][:, :d])[0])
