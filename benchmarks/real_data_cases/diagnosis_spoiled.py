@@ -53,8 +53,8 @@ def saturated(X, S, rng):
 
 
 def gain(X, S, rng):
-    """The gain of every sensor drifts by up to 70 %."""
-    return X * (1 + np.linspace(-1, 1, len(X))[:, None] * rng.uniform(-0.7, 0.7, X.shape[1]))
+    """The gain of every sensor drifts by up to 90 %."""
+    return X * (1 + np.linspace(-1, 1, len(X))[:, None] * rng.uniform(-0.9, 0.9, X.shape[1]))
 
 
 def baseline(X, S, rng):
