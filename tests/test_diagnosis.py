@@ -569,6 +569,7 @@ def test_dark_channels_and_constant_columns_are_not_frozen(rng):
     )
     assert frozen_columns(x) == (3,)
     assert frozen_columns(x[:50]) == ()
+    assert frozen_columns(x[:, [3, 3]]) == ()  # no source was active
 
 
 @pytest.mark.parametrize("n", [10, 30])

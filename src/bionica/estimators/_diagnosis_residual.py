@@ -36,4 +36,4 @@ def dependence(residual: Floats, outputs: Floats) -> float:
         return 0.0
     explained = float(np.sum((np.linalg.qr(products)[0].T @ residual) ** 2)) / total
     chance = (len(i) + _SIGMAS * np.sqrt(2 * len(i))) / n  # its mean and spread for a residual of one direction
-    return max((explained - chance) / (1 - chance), 0.0)
+    return float(max((explained - chance) / (1 - chance), 0.0))

@@ -34,6 +34,7 @@ DEPENDENCE, DEPENDENT = 0.05, 5e-4  # see `_diagnosis_residual`, and share of th
 CENTRED = 0.05  # mean over standard deviation; 0.23 for odor, the least of our sources
 DRIFT = 0.1  # of the root mean square output; a note only, because a network that tracks a mixture moves
 CHANGE = 0.15  # between the halves of X; an explanation only, because sources may change too
+MEAN_SAMPLES = 1000  # of fewer, the mean of odor-like sources may be 0 within its error
 FEW_SAMPLES = 300  # 1 % of fewer (GROUNDED) is less than 3 samples
 SAMPLES_PER_SOURCE = 20  # with fewer, the worst source of BatchNICA correlates by 0.4 to 0.97 (d = 2 to 10)
 SIGMAS = 4.0  # standard errors, so that the largest of 45 correlations passes
@@ -241,8 +242,7 @@ def _negative(found: "Diagnosis", first: int) -> str:
         f"{found.negativity:.2g} of the output energy is negative, "
         f"{found.negativity_per_output[worst]:.2g} in output {worst + first}"
     )
-    # Of few samples, the mean of sources that are seldom active may be 0 within its error.
-    without_mean = found.n_samples >= FEW_SAMPLES and np.all(
+    without_mean = found.n_samples >= MEAN_SAMPLES and np.all(
         np.abs(found.mean_over_std) < CENTRED + SIGMAS / np.sqrt(found.n_samples)
     )
     if found.mean_removed or without_mean:

@@ -31,7 +31,8 @@ def frozen_columns(x: Floats) -> tuple[int, ...]:
     if n < 2 * _LEAST_HALF:
         return ()
     same = x[1:] == x[:-1]
-    return tuple(int(j) for j in np.flatnonzero(same.mean(axis=0) > _RUN) if _stands_still(x[:, j], same[:, j]))
+    found = [int(j) for j in np.flatnonzero(same.mean(axis=0) > _RUN) if _stands_still(x[:, j], same[:, j])]
+    return tuple(found) if len(found) < x.shape[1] else ()  # silent sources leave all mixtures at zero
 
 
 def _stands_still(column: Floats, same: NDArray[np.bool_]) -> bool:
