@@ -60,7 +60,7 @@ class Diagnosable:
         >>> nica.diagnose(X).ok
         True
         >>> print(nica.diagnose(3 * X))
-        - outputs 0, 1 and 2 have variance 9 where 1 is right: the weights have not settled, or X is on another scale ...
+        - outputs 0, 1 and 2 have variance 9 where 1 is right: X is on another scale than the data of the fit.
         """
         found = diagnose(self, X, before=before)
         if plot:
