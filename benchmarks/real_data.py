@@ -1,6 +1,7 @@
-"""Data as users bring them: how many sources they have, beside what other methods count.
+"""Data as users bring them: how many sources they have, beside what other methods count, and what `diagnose` says.
 
-python benchmarks/real_data.py                 # prints the tables; about 5 minutes
+python benchmarks/real_data.py                 # prints the tables; about 7 minutes
+python benchmarks/real_data.py --tables diagnosis
 python benchmarks/real_data.py --seeds 1       # one draw of each problem
 python benchmarks/real_data.py --write         # also writes benchmarks/results/real_data.md
 """
@@ -13,6 +14,7 @@ import numpy as np
 import common
 from real_data_cases.counting_methods import METHODS, MOST_CHANNELS
 from real_data_cases.counting_problems import problems
+from real_data_cases.diagnosis_table import diagnosing
 
 SEED0 = 8000  # drawn once, after the method was fixed; it was developed on other seeds
 OURS = tuple(METHODS)[-2:]
@@ -77,12 +79,18 @@ def _word(counts, true):
     return f"**{word}**" if set(counts) == {true} else word
 
 
+TABLES = {"counting": counting, "diagnosis": diagnosing}
+
+
 def main():
     parser = common.parser(__doc__, "real_data")
     parser.add_argument("--seeds", type=int, default=3, help="draws of each problem (default: %(default)s)")
+    parser.add_argument("--tables", nargs="+", choices=tuple(TABLES), default=tuple(TABLES), help="default: all")
     args = parser.parse_args()
     options = [] if args.seeds == 3 else ["--seeds", str(args.seeds)]
-    common.report("real_data", "Data as users bring them", options, [partial(counting, args.seeds)], args.write)
+    options += [] if len(args.tables) == len(TABLES) else ["--tables", *args.tables]
+    measures = [partial(TABLES[name], args.seeds) for name in args.tables]
+    common.report("real_data", "Data as users bring them", options, measures, args.write)
 
 
 if __name__ == "__main__":

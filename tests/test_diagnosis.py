@@ -1,7 +1,11 @@
 """`diagnose`: each planted defect is found by its own sentence, and a right fit by none."""
 
+import dataclasses
 import sys
 import tracemalloc
+import warnings
+from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,11 +14,15 @@ from scipy.stats import ortho_group
 from sklearn.exceptions import NotFittedError
 
 from bionica.datasets import copula_uniform, mix, random_sources
-from bionica.estimators._diagnosis import EDGES, Diagnosable, diagnose
+from bionica.estimators._diagnosis import EDGES, Diagnosable, Model, diagnose
 from bionica.estimators._diagnosis_closure import closed_sources
+from bionica.estimators._diagnosis_count import counted
+from bionica.estimators._diagnosis_residual import dependence
+from bionica.estimators._diagnosis_time import change_between_halves, frozen_columns, rising_columns
 from bionica.estimators.batch_nica import BatchNICA
 from bionica.estimators.interneuron_nica import InterneuronNICA
 from bionica.estimators.minimum_volume_cone import MinimumVolumeCone
+from bionica.estimators.streaming_nica import StreamingNICA
 
 T = 4000
 
@@ -488,3 +496,258 @@ def test_a_sample_beyond_1e100_is_an_outlier():
     found = nica.diagnose(spoiled)
     assert found.outliers.tolist() == [7]
     assert found.residual == pytest.approx(nica.diagnose(np.delete(X, 7, axis=0)).residual)
+
+
+@pytest.mark.parametrize("kind", ["Dirichlet", "copula"])
+@pytest.mark.filterwarnings("ignore:MinimumVolumeCone:sklearn.exceptions.ConvergenceWarning")
+def test_a_cone_without_one_of_four_correlated_sources_is_not_right(kind, rng):
+    """The missing direction is weak beside the others, but it is no noise."""
+    S = rng.dirichlet(np.full(4, 0.5), T) if kind == "Dirichlet" else copula_uniform(T, 4, 0.5, rng=rng)
+    X = mix(S, rng.random((20, 4)), snr_db=40, rng=rng)[0]
+    right, few = (MinimumVolumeCone(d, random_state=0).fit(X).diagnose(X) for d in (4, 3))
+    assert right.ok, str(right)
+    assert not few.ok and "try n_components=4." in str(few)
+
+
+@pytest.mark.parametrize("surplus", [1, 3])
+@pytest.mark.filterwarnings("ignore:MinimumVolumeCone:sklearn.exceptions.ConvergenceWarning")
+def test_a_cone_with_too_many_outputs_is_told_how_many(surplus, rng):
+    X = mix(random_sources("exponential", T, 4, rng=rng), n_mixtures=20, snr_db=30, rng=rng)[0]
+    found = MinimumVolumeCone(4 + surplus, random_state=0).fit(X).diagnose(X)
+    assert not found.ok and "try n_components=4." in str(found)
+
+
+def test_outputs_for_all_mixtures_may_be_sources(rng):
+    """With as many mixtures as sources, weak sources look like noise beside strong ones."""
+    for _ in range(10):
+        X = random_sources("sparse_uniform", 2000, 5, rng=rng) @ rng.standard_normal((5, 5))
+        assert diagnose(fitted(X, 5), X).ok
+
+
+def test_counting_finds_no_floor_in_few_mixtures(rng):
+    count = counted(random_sources("exponential", T, 3, rng=rng) @ rng.standard_normal((3, 3)), centred=True)
+    assert not count.sure and count.noise == 0
+    assert counted(np.empty((10, 0)), centred=True).n_sources == 0
+
+
+# ------------------------------------------------------------------------------------------ the data
+
+
+def noisy_mixtures(rng, d=4, k=8, n=T, dB=30):
+    return mix(random_sources("exponential", n, d, rng=rng), n_mixtures=k, snr_db=dB, rng=rng)[0]
+
+
+@pytest.mark.parametrize("slope", [0.1, -3.0])
+@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")
+def test_an_evenly_rising_mixture_is_named(slope, rng):
+    X = np.column_stack([noisy_mixtures(rng), 5 + slope * np.arange(T)])
+    found = diagnose(fitted(X, 5), X)
+    assert found.rising == (8,) and not found.ok
+    assert "mixture 8 is evenly rising" in str(found) and "leave it out of X" in str(found)
+    assert "mixture 9 is evenly rising" in "\n".join(found.findings(first=1))
+    assert fitted(X[:, :8], 4).diagnose(X[:, :8]).rising == ()
+
+
+def test_rising_columns_know_the_numbers_of_the_rows(rng):
+    rows = np.sort(rng.choice(1000, 100, replace=False))
+    x = np.column_stack([rows * 0.25 + 1e6, rows + 0.01 * rng.standard_normal(100), np.ones(100), rows**2])
+    assert rising_columns(x, rows) == (0,)
+    assert rising_columns(x[:3], rows[:3]) == ()
+
+
+@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")
+def test_a_sensor_that_fails_is_named(rng):
+    X = noisy_mixtures(rng, k=4)
+    X[T // 2 :, 1] = 0.7
+    found = diagnose(fitted(X, 4), X)
+    assert found.frozen == (1,) and "mixture 1 is frozen at one value" in str(found) and not found.ok
+
+
+def test_dark_channels_and_constant_columns_are_not_frozen(rng):
+    x = np.column_stack([rng.poisson(0.1, 2000), np.zeros(2000), rng.random(2000), np.repeat([0, 1], 1000)]).astype(
+        float
+    )
+    assert frozen_columns(x) == (3,)
+    assert frozen_columns(x[:50]) == ()
+    assert frozen_columns(x[:, [3, 3]]) == ()  # no source was active
+
+
+@pytest.mark.parametrize("n", [10, 30])
+@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")
+def test_few_samples_are_not_right(n, rng):
+    X = noisy_mixtures(rng, 3, 6, n)
+    found = diagnose(fitted(X, 3), X)
+    assert not found.ok and f"{n} samples are few for 3 sources" in str(found)
+    assert "transpose" not in str(found)
+
+
+def test_few_new_samples_are_not_blamed_on_the_fit(rng):
+    X = noisy_mixtures(rng)
+    assert diagnose(fitted(X, 4), X[:40]).ok
+
+
+@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")
+def test_transposed_data_are_named(rng):
+    X = noisy_mixtures(rng, 4, 40, 500).T
+    assert "If the 40 rows of X are mixtures and its 500 columns samples, transpose it (X.T)" in str(
+        fitted(X, 4).diagnose(X)
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")
+def test_few_raw_samples_are_not_said_to_have_lost_their_mean(seed):
+    rng = np.random.default_rng(seed)
+    X = noisy_mixtures(rng, 4, 8, 20)
+    assert "mean was removed" not in str(diagnose(fitted(X, 4), X))
+    X = noisy_mixtures(rng, 4, 8, 60).T[:, :20]  # some of the mixtures as samples: of both signs
+    assert "mean was removed" not in str(diagnose(fitted(X, 4), X))
+    X = X - X.mean(axis=0)
+    found = diagnose(fitted(X, 4), X)
+    assert found.mean_removed and "the mean was removed from X" in str(found)
+
+
+# ------------------------------------------------------------------------------------------ what is not linear, or changes
+
+
+def turned(S, rng, radians, k):
+    """Return mixtures by a matrix that turns evenly."""
+    A, B = rng.standard_normal((k, S.shape[1])), rng.standard_normal((k, S.shape[1]))
+    angle = np.linspace(0, radians, len(S))[:, np.newaxis]
+    return np.cos(angle) * (S @ A.T) + np.sin(angle) * (S @ B.T)
+
+
+@pytest.mark.parametrize("k", [4, 10])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_drift_is_named(k, rng):
+    X = turned(random_sources("exponential", T, 4, rng=rng), rng, 1.5, k)
+    found = diagnose(fitted(X, 4), X)
+    assert not found.ok and found.change > 0.15
+    assert "the mixing changes" in str(found) and "use StreamingNICA(horizon=...)" in str(found)
+    assert "n_components=1." not in str(found)
+    found = StreamingNICA(4, random_state=0).fit(X).diagnose(X)
+    assert not found.ok and "horizon=" in str(found) and "StreamingNICA" not in str(found)
+
+
+def test_samples_in_random_order_do_not_change(rng):
+    x = noisy_mixtures(rng)
+    assert change_between_halves(x, x[:, :4]) < 0.02
+    assert change_between_halves(x[:100], x[:100, :4]) == 0
+
+
+@pytest.mark.filterwarnings("ignore:MinimumVolumeCone:sklearn.exceptions.ConvergenceWarning")
+def test_saturated_sensors_are_not_noise(rng):
+    X = noisy_mixtures(rng, 4, 9, dB=40)
+    straight, bent = X, np.tanh(X / X.std(axis=0))
+    right, wrong = (MinimumVolumeCone(4, random_state=0).fit(X).diagnose(X) for X in (straight, bent))
+    assert right.ok and right.dependence < 0.02
+    assert not wrong.ok and wrong.dependence > 0.2
+
+
+@pytest.mark.parametrize("noise", ["white", "poisson", "none"])
+def test_noise_does_not_depend_on_the_outputs(noise, rng):
+    U = rng.exponential(size=(2000, 4))
+    E = rng.standard_normal((2000, 6)) * (np.sqrt(U.sum(axis=1, keepdims=True)) if noise == "poisson" else 1)
+    E += U @ rng.standard_normal((4, 6))  # a part that depends on them linearly
+    assert dependence(0 * E if noise == "none" else E, U) < 0.02
+    assert dependence(E + (U**2) @ rng.standard_normal((4, 6)), U) > 0.1
+    assert dependence(E[:15], U[:15]) == 0
+
+
+@pytest.mark.filterwarnings("ignore:MinimumVolumeCone:sklearn.exceptions.ConvergenceWarning")
+def test_strong_noise_is_not_right(rng):
+    X = noisy_mixtures(rng, 4, 8, dB=0)
+    found = MinimumVolumeCone(4, random_state=0).fit(X).diagnose(X)
+    assert not found.ok and found.noise_share.max() > 0.2 and "strong noise" in str(found)
+    assert fitted(noisy_mixtures(rng), 4).diagnose(noisy_mixtures(rng)).noise_share.shape == (4,)
+
+
+# ------------------------------------------------------------------------------------------ the words
+
+
+@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")
+def test_remedies_fit_the_estimator(rng):
+    """BatchNICA has no learning rate, does not learn on, and cannot be compared with itself."""
+    X = mixed(copula_uniform(T, 5, 0.5, rng=rng))[0]
+    nica = fitted(X, 5)
+    for found in (diagnose(nica, X), diagnose(nica, 0 * X), diagnose(nica, -X), diagnose(nica, 9 * X)):
+        assert not found.ok
+        for words in ("learning rate", "BatchNICA", "settled"):
+            assert words not in str(found)
+    collapsed = InterneuronNICA(5, random_state=0).fit(X)
+    assert "lower learning rate" in str(diagnose(collapsed, 0 * X))
+
+
+def test_outputs_may_be_counted_from_one(S):
+    X, W = mixed(S)
+    found = diagnose(Linear(W * [[1], [0], [1], [-1], [1]]), X)
+    assert "output 1 fires" in str(found) and "output 3 is negative throughout" in str(found)
+    counted_from_one = "\n".join(found.findings(first=1))
+    assert "output 2 fires" in counted_from_one and "output 4 is negative throughout" in counted_from_one
+    assert found.findings() == found.sentences
+    doubtful = dataclasses.replace(found, model=Model(doubts=("leaves output 0 far more negative (3 times)",)))
+    assert doubtful.findings(first=1)[0] == "the fit leaves output 1 far more negative (3 times)."
+
+
+def test_repr_is_the_sentences(S):
+    X, W = mixed(S)
+    found = diagnose(Linear(W * 3), X)
+    assert repr(found) == str(found) == "\n".join(f"- {sentence}" for sentence in found.sentences)
+
+
+class Tags(HTMLParser):
+    """Balanced tags, their names, and the text."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.names, self.text = [], set(), ""
+
+    def handle_starttag(self, tag, attrs):
+        assert not attrs
+        self.open.append(tag)
+        self.names.add(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.mark.parametrize("d", [5, 30])
+def test_html_parses_and_is_escaped(d, rng):
+    X, W = mixed(random_sources("exponential", T, d, rng=rng))
+    found = diagnose(Linear(W), X)
+    wrong = dataclasses.replace(found, divergence="<script>alert(1)</script> & more")
+    for diagnosis, mark in ((found, "✓"), (wrong, "✗")):
+        tags = Tags()
+        tags.feed(diagnosis._repr_html_())
+        tags.close()
+        assert not tags.open
+        assert tags.names <= {"div", "p", "strong", "ul", "li", "table", "thead", "tbody", "tr", "th", "td"}
+        assert mark in tags.text
+        for sentence in diagnosis.sentences:
+            assert sentence in tags.text
+    assert ("10 more outputs" in tags.text) == (d == 30)
+
+
+# ------------------------------------------------------------------------------------------ the table of the benchmarks
+
+
+def test_table_of_the_benchmarks(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    from real_data_cases import diagnosis_sound, diagnosis_spoiled, diagnosis_table
+
+    assert len(diagnosis_spoiled.problems()) >= 30 and len(diagnosis_sound.problems()) >= 30
+    for module, names in (
+        (diagnosis_spoiled, ("batch, mean removed", "batch, 10 samples, d = 3")),
+        (diagnosis_sound, ()),
+    ):
+        chosen = [p for p in module.problems() if p.name in names] or module.problems()[:1]
+        monkeypatch.setattr(module, "problems", lambda chosen=chosen: chosen)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = diagnosis_table.diagnosing(1)
+    assert "| spoiled, called right | 0 of 2 | 0 | 0 |" in table
+    assert "| sound, called wrong | 0 of 1 | 0 | 0 |" in table
+    assert "mean was removed" in table

@@ -1,11 +1,10 @@
 """Measurements on the outputs of a fit, for users who have no true sources to compare with.
 
 The model asks for outputs that are nonnegative, of unit variance, uncorrelated and often near zero ("well grounded"). Each of
-these is a number in `Diagnosis`; `_diagnosis_sentences` says what the numbers mean. Outputs are counted from 0.
+these is a number in `Diagnosis` (`_diagnosis_record`); `_diagnosis_sentences` says what the numbers mean.
 """
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,157 +13,22 @@ from sklearn.exceptions import NotFittedError
 
 from .._compat.sklearn import safe_indexing
 from ..networks.unmix import pseudoinverse
-from . import _diagnosis_sentences as findings
+from ..offline.gram_whitening import largest
 from ._dask import is_dask
 from ._diagnosis_closure import closed_sources
+from ._diagnosis_count import ROWS, ROWS_WIDE, WIDE, counted
 from ._diagnosis_outliers import screen
+from ._diagnosis_record import Diagnosis, Floats, Method, Model
+from ._diagnosis_residual import dependence
+from ._diagnosis_sentences import NEAR_ZERO
+from ._diagnosis_time import change_between_halves, frozen_columns, rising_columns
 from ._exceptions import DivergenceError
-from ._plots import EDGES, plot_diagnosis
+from ._plots import EDGES
 
 __all__ = ["EDGES", "Diagnosable", "Diagnosis", "Model", "diagnose"]
 
-Floats = NDArray[np.float64]
-
 _LARGE = 1e100  # sums of squares of larger numbers may overflow
 _BLOCK = 1 << 19  # numbers in a block of rows: 4 MiB of float64
-
-
-class Model(NamedTuple):
-    """What an estimator asks of its outputs, beside that they are nonnegative and often near zero.
-
-    Whether they are uncorrelated and have unit variance; the negativity that the noise which it has found explains; the standard
-    deviation of that noise in every mixture, or None if it looks for none; what it has itself found to speak against its fit, as
-    sentences without their subject.
-    """
-
-    uncorrelated: bool = True
-    unit_variance: bool = True
-    negativity: float = 0.0
-    noise: Floats | None = None
-    doubts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Diagnosis:
-    """Numbers about a fit, and what they mean: print it, or read `ok` and `sentences`.
-
-    Attributes
-    ----------
-    negativity, negativity_per_output : float and ndarray of shape (n_components,)
-        Share of the energy of the linear outputs ``components_ @ x`` that is negative.
-    correlations : ndarray of shape (n_components, n_components)
-        Of the outputs ``transform(X)``; 0 for a constant output.
-    variance, variance_error : ndarray of shape (n_components,)
-        Variance of each output, 1 if the fit is right, and its standard error.
-    firing, grounding : ndarray of shape (n_components,)
-        Share of the samples in which each output is not zero, and is below a quarter of its standard deviation.
-    floor : ndarray of shape (n_components,)
-        1 % quantile of each output, in its standard deviations.
-    mean_over_std : ndarray of shape (n_components,)
-        Mean of each linear output in its standard deviations.
-    residual, outside : float
-        Share of the variance of X that ``mixing_ @ y`` does not explain, and the part of it outside the span of `mixing_`
-        (noise, or sources without an output). The rest is due to outputs that are clipped at zero.
-    inner, outer : ndarray
-        Variance of X along the principal directions inside and outside the span of `mixing_`, the largest first.
-    spectrum : ndarray
-        Variance of X along its principal directions, the largest first; of at most 1,000 samples.
-    over_noise : float
-        Variance of X along the strongest direction outside the span of `mixing_`, over that of the noise that the estimator has
-        found: about 1 if noise is all that is outside. Infinite if the estimator has found none.
-    drift : float or None
-        Root mean square change of the linear outputs since `before`, relative to their earlier values, after matching rows.
-    histogram : ndarray of shape (n_components, 100)
-        Share of the samples between neighbours of `EDGES`, for each linear output in its standard deviations.
-    n_samples, n_samples_given : int
-        Rows that were used, and rows of X. At most 100,000 are used, evenly spaced, without the outliers.
-    outliers, outlier_share : ndarray of int, float
-        The few rows of X (at most 1 %) that hold more than half of the variance of a mixture or of an output, and the largest
-        share that they hold. All other numbers are computed without them.
-    constant : tuple of int
-        Mixtures that have the same value in all samples.
-    closed : int
-        Number of sources, mean included, if they sum to a constant or X has a constant background; otherwise 0.
-    changed : bool
-        Whether the estimator noticed, while it learned, that the mixing changed (`change_detected_`).
-    model : Model
-        What the estimator asks of its outputs.
-    divergence : str
-        What `transform` raised, if its outputs overflow; the numbers are then those of the linear outputs, clipped at 0. Otherwise
-        empty.
-    """
-
-    negativity: float
-    negativity_per_output: Floats
-    correlations: Floats
-    variance: Floats
-    variance_error: Floats
-    firing: Floats
-    grounding: Floats
-    floor: Floats
-    mean_over_std: Floats
-    residual: float
-    outside: float
-    inner: Floats
-    outer: Floats
-    spectrum: Floats
-    over_noise: float
-    drift: float | None
-    histogram: Floats
-    n_samples: int
-    n_samples_given: int
-    outliers: NDArray[np.intp]
-    outlier_share: float
-    constant: tuple[int, ...]
-    closed: int
-    changed: bool
-    model: Model
-    divergence: str = ""
-
-    @property
-    def largest_correlation(self) -> tuple[float, tuple[int, int]]:
-        """The correlation of two outputs with the largest absolute value, and the pair; 0 of (0, 0) for a single output."""
-        size = np.abs(np.triu(self.correlations, 1))
-        i, j = divmod(int(size.argmax()), len(size))
-        return (float(self.correlations[i, j]) if i < j else 0.0), (i, j)
-
-    @property
-    def silent(self) -> tuple[int, ...]:
-        """Outputs that fire in fewer than 2 of 1000 samples."""
-        return tuple(map(int, np.flatnonzero(self.firing < findings.FIRING)))
-
-    @property
-    def duplicated(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of outputs whose correlation is above 0.95."""
-        pairs = np.argwhere(np.triu(self.correlations, 1) > findings.DUPLICATE)
-        return tuple((int(i), int(j)) for i, j in pairs)
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing was found that speaks against the fit."""
-        return not list(findings.problems(self))
-
-    @property
-    def sentences(self) -> list[str]:
-        """The findings in words, the gravest first; at least one."""
-        return (list(findings.problems(self)) or [findings.looks_right(self)]) + list(findings.notes(self))
-
-    def __str__(self) -> str:
-        return "\n".join(f"- {sentence}" for sentence in self.sentences)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw one row per output: its distribution near zero, its correlations and its negativity.
-
-        Parameters
-        ----------
-        ax : sequence of three matplotlib Axes, optional
-            Where to draw; a new figure by default.
-
-        Returns
-        -------
-        matplotlib Figure
-        """
-        return plot_diagnosis(self, ax)
 
 
 class Diagnosable:
@@ -196,7 +60,7 @@ class Diagnosable:
         >>> nica.diagnose(X).ok
         True
         >>> print(nica.diagnose(3 * X))
-        - outputs 0, 1 and 2 have variance 9 where 1 is right: the weights have not settled, or X is on another scale ...
+        - outputs 0, 1 and 2 have variance 9 where 1 is right: X is on another scale than the data of the fit.
         """
         found = diagnose(self, X, before=before)
         if plot:
@@ -221,9 +85,11 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         raise ValueError(f"before has shape {W0.shape}: pass an earlier components_, {W.shape} and finite")
     if max_samples < 2:
         raise ValueError(f"max_samples={max_samples!r} must be 2 or more; 100_000 is the default")
-    largest, unit = float(np.abs(W).max()), 1.0
-    if largest > 0 and not 1 / _LARGE < largest < _LARGE:  # a collapsed network, with weights whose squares overflow
-        unit = largest
+    largest_weight, unit = float(np.abs(W).max()), 1.0
+    if (
+        largest_weight > 0 and not 1 / _LARGE < largest_weight < _LARGE
+    ):  # a collapsed network, with weights whose squares overflow
+        unit = largest_weight
         W = W / unit
         M = pseudoinverse(W)
     divergence = ""
@@ -264,6 +130,16 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         outside_of_span = np.clip(np.nan_to_num(x - x @ W.T @ M.T), -_LARGE, _LARGE)
         inside = np.clip(np.nan_to_num(M @ (vectors * np.sqrt(np.maximum(eigenvalues, 0)))), -_LARGE, _LARGE)
     model = getattr(estimator, "_diagnosis_model", Model())
+    several = slice(None, None, -(-n // (ROWS if k <= WIDE else ROWS_WIDE)))
+    many = _finite(safe_indexing(data, index[several]), rows[several])
+    with np.errstate(all="ignore"):
+        unexplained = np.clip(np.nan_to_num(many - U[several] @ M.T), -_LARGE, _LARGE)
+    varying = np.delete(many, screened.constant, axis=1)
+    count = counted(varying.astype(np.float32 if _is_single(data) else np.float64, copy=False), model.uncorrelated)
+    # With hardly more mixtures than outputs, what the count takes for noise may be sources. The estimator may know an upper bound.
+    noises = [np.full(k, count.noise)] if count.sure and k > d + 1 else []
+    noises += [] if model.noise is None else [model.noise**2]
+    mean, power = moments[0, 0], moments[0, 1] / n
     return Diagnosis(
         negativity=float(_ratio(negative.sum(), energy.sum())),
         negativity_per_output=_ratio(negative, energy),
@@ -271,27 +147,42 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         variance=_scaled(std**2, unit),
         variance_error=_scaled(std**2, unit) * np.sqrt(np.mean((z**2 - 1) ** 2, axis=0) / n),
         firing=np.mean(Y > 1e-6 * np.sqrt(np.mean(Y**2)), axis=0),
-        grounding=np.mean(Y <= findings.NEAR_ZERO * std, axis=0),
+        grounding=np.mean(Y <= NEAR_ZERO * std, axis=0),
         floor=_ratio(np.quantile(Y, 0.01, axis=0), std),
+        lowest=_ratio(np.partition(Y, min(9, n - 1), axis=0)[min(9, n - 1)], std),
+        noise_share=np.min([np.ones(d), *(_ratio(W**2 @ noise, u_std**2) for noise in noises)], axis=0) * bool(noises),
         mean_over_std=_ratio(U.mean(axis=0), u_std),
         residual=float(_ratio(residual, total)),
         outside=float(_ratio(outside, total)),
         inner=np.linalg.svd(inside, compute_uv=False) ** 2,
         outer=_spectrum(outside_of_span, k - d),
         spectrum=_spectrum(x, min(len(x) - 1, k)),
+        dependence=dependence(unexplained / largest(unexplained), U[several]),
         over_noise=_over_noise(outside_of_span, model.noise, k - d),
+        count=count,
         drift=None if before is None else _drift(U, U0 / unit),
         histogram=np.stack([np.histogram(column, EDGES)[0] / n for column in _ratio(U, u_std).T]),
         n_samples=n,
         n_samples_given=shape[0],
+        n_mixtures=k,
         outliers=outliers,
         outlier_share=screened.share,
         constant=screened.constant,
+        rising=rising_columns(x, rows[every]),
+        frozen=frozen_columns(many),
+        change=change_between_halves(x, U),
+        mean_removed=bool(np.all(mean**2 <= 1e-12 * power)),
         closed=closed_sources(np.delete(x, screened.constant, axis=1), d),
         changed=bool(getattr(estimator, "change_detected_", False)),
         model=model,
+        method=Method.of(estimator),
+        n_samples_seen=int(getattr(estimator, "n_samples_seen_", 0)),
         divergence=divergence,
     )
+
+
+def _is_single(data: Any) -> bool:
+    return getattr(data, "dtype", None) == np.float32
 
 
 def _scaled(variance: Floats, unit: float) -> Floats:
@@ -302,7 +193,8 @@ def _scaled(variance: Floats, unit: float) -> Floats:
 
 def _spectrum(e: Floats, rank: int) -> Floats:
     """Variances of e in its principal directions, less what sampling adds to the largest (Marchenko and Pastur)."""
-    values = np.linalg.svd(e - e.mean(axis=0), compute_uv=False)[:rank] ** 2
+    e = e - e.mean(axis=0)
+    values = np.maximum(np.linalg.eigvalsh(e @ e.T if len(e) < e.shape[1] else e.T @ e)[::-1][:rank], 0.0)
     return np.asarray(values / (np.sqrt(len(e)) + np.sqrt(rank)) ** 2)
 
 
@@ -310,9 +202,9 @@ def _over_noise(e: Floats, noise: Floats | None, rank: int) -> float:
     """The largest variance of e in units of the noise; or a tenth of it in units of the median, if that is more."""
     if noise is None or not rank:
         return np.inf
-    largest, *others = _spectrum(e / np.maximum(noise, 1e-3 * noise.max()), rank)
+    most, *others = _spectrum(e / np.maximum(noise, 1e-3 * noise.max()), rank)
     typical = float(np.median(others)) if others else 1.0
-    return float(max(largest, 0.1 * largest / max(typical, 1e-300)))
+    return float(max(most, 0.1 * most / max(typical, 1e-300)))
 
 
 def _drift(U: Floats, U0: Floats) -> float:

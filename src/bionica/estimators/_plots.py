@@ -8,7 +8,7 @@ from ..offline.source_count import Spectrum
 from ._diagnosis_sentences import NEGATIVITY_OUTPUT
 
 if TYPE_CHECKING:
-    from ._diagnosis import Diagnosis
+    from ._diagnosis_record import Diagnosis
 
 EDGES = np.linspace(-1, 4, 101)  # bins of the histogram of a Diagnosis, in standard deviations
 
