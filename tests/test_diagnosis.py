@@ -14,7 +14,7 @@ from scipy.stats import ortho_group
 from sklearn.exceptions import NotFittedError
 
 from bionica.datasets import copula_uniform, mix, random_sources
-from bionica.estimators._diagnosis import EDGES, Diagnosable, Model, diagnose
+from bionica.estimators._diagnosis import EDGES, Diagnosable, diagnose
 from bionica.estimators._diagnosis_closure import closed_sources
 from bionica.estimators._diagnosis_count import counted
 from bionica.estimators._diagnosis_residual import dependence
@@ -544,7 +544,6 @@ def test_an_evenly_rising_mixture_is_named(slope, rng):
     found = diagnose(fitted(X, 5), X)
     assert found.rising == (8,) and not found.ok
     assert "mixture 8 is evenly rising" in str(found) and "leave it out of X" in str(found)
-    assert "mixture 9 is evenly rising" in "\n".join(found.findings(first=1))
     assert fitted(X[:, :8], 4).diagnose(X[:, :8]).rising == ()
 
 
@@ -676,17 +675,6 @@ def test_remedies_fit_the_estimator(rng):
             assert words not in str(found)
     collapsed = InterneuronNICA(5, random_state=0).fit(X)
     assert "lower learning rate" in str(diagnose(collapsed, 0 * X))
-
-
-def test_outputs_may_be_counted_from_one(S):
-    X, W = mixed(S)
-    found = diagnose(Linear(W * [[1], [0], [1], [-1], [1]]), X)
-    assert "output 1 fires" in str(found) and "output 3 is negative throughout" in str(found)
-    counted_from_one = "\n".join(found.findings(first=1))
-    assert "output 2 fires" in counted_from_one and "output 4 is negative throughout" in counted_from_one
-    assert found.findings() == found.sentences
-    doubtful = dataclasses.replace(found, model=Model(doubts=("leaves output 0 far more negative (3 times)",)))
-    assert doubtful.findings(first=1)[0] == "the fit leaves output 1 far more negative (3 times)."
 
 
 def test_repr_is_the_sentences(S):

@@ -187,23 +187,8 @@ class Diagnosis:
     @property
     def sentences(self) -> list[str]:
         """The findings in words, the gravest first; at least one. Outputs, mixtures and samples are counted from 0."""
-        return self.findings()
-
-    def findings(self, first: int = 0) -> list[str]:
-        """The findings in words, with outputs and mixtures counted from `first`.
-
-        Parameters
-        ----------
-        first : int, default=0
-            The number of the first output and of the first mixture: 0 as in Python, or 1. Samples are always counted from 0.
-
-        Returns
-        -------
-        list of str
-            The gravest first; at least one.
-        """
-        found = list(wording.problems(self, first)) or [wording.looks_right(self)]
-        return found + list(wording.notes(self, first))
+        found = list(wording.problems(self)) or [wording.looks_right(self)]
+        return found + list(wording.notes(self))
 
     def __str__(self) -> str:
         return "\n".join(f"- {sentence}" for sentence in self.sentences)

@@ -6,7 +6,6 @@ fewer than 300 samples, with noise at 20 dB and as many mixtures as sources, and
 over to see it (docs/promises.md).
 """
 
-import re
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -48,8 +47,8 @@ def looks_right(found: "Diagnosis") -> str:
     )
 
 
-def problems(found: "Diagnosis", first: int = 0) -> Iterator[str]:
-    """What speaks against the fit, the gravest first. The first output and the first mixture have the number `first`."""
+def problems(found: "Diagnosis") -> Iterator[str]:
+    """What speaks against the fit, the gravest first."""
     if found.divergence:
         yield (
             f"the outputs overflow ({found.divergence}) If the mixtures are as large as those of the fit, the weights have "
@@ -60,24 +59,24 @@ def problems(found: "Diagnosis", first: int = 0) -> Iterator[str]:
     if number:
         yield number
     for doubt in found.model.doubts:
-        yield f"the fit {_renumbered(doubt, first)}."
+        yield f"the fit {doubt}."
     if found.rising:
         yield (
-            f"{_listed('mixture', found.rising, first)} evenly rising or falling from sample to sample, which is a time or an "
+            f"{_listed('mixture', found.rising)} evenly rising or falling from sample to sample, which is a time or an "
             "index and no mixture: leave it out of X and fit again."
         )
     if found.frozen:
         yield (
-            f"{_listed('mixture', found.frozen, first)} frozen at one value in a fifth of the samples or more: a sensor failed; "
+            f"{_listed('mixture', found.frozen)} frozen at one value in a fifth of the samples or more: a sensor failed; "
             "fit without these samples, or without this mixture."
         )
     if found.changed:
         yield f"the mixtures changed while it learned: {CHANGED}."
     few = list(_few_samples(found))
-    others = list(_problems_without_outliers(found, first, count=not number))
+    others = list(_problems_without_outliers(found, count=not number))
     changing = bool(others) and not found.changed and found.change > CHANGE
     if changing and not found.count.sure:  # a mixing that changes has directions without number
-        others = list(_problems_without_outliers(found, first, count=False))
+        others = list(_problems_without_outliers(found, count=False))
     if others and len(found.outliers):  # they have affected the fit
         yield (
             _outliers(found)
@@ -113,8 +112,8 @@ def _changing(found: "Diagnosis") -> str:
     )
 
 
-def _problems_without_outliers(found: "Diagnosis", first: int, count: bool = True) -> Iterator[str]:
-    surplus = list(_surplus(found, first))
+def _problems_without_outliers(found: "Diagnosis", count: bool = True) -> Iterator[str]:
+    surplus = list(_surplus(found))
     closed = found.closed if found.model.uncorrelated else 0
     if closed:
         yield _closed(found)
@@ -136,22 +135,22 @@ def _problems_without_outliers(found: "Diagnosis", first: int, count: bool = Tru
         or found.negativity_per_output.max() > NEGATIVITY_OUTPUT + len(found.variance) * explained
     )
     if is_negative:
-        yield _negative(found, first)
+        yield _negative(found)
     value, pair = found.largest_correlation
     far = abs(value) > CORRELATION + SIGMAS / np.sqrt(found.n_samples)
     if found.model.uncorrelated and far and not value > DUPLICATE:
-        yield f"{_outputs(pair, 'are', first)} correlated ({value:.2f}): {_not_settled(found)}."
+        yield f"{_outputs(pair, 'are')} correlated ({value:.2f}): {_not_settled(found)}."
     high = np.flatnonzero((found.grounding < GROUNDED) & (found.lowest > TOUCHED))
     if len(high):
         yield (
-            f"{_outputs(high, 'are', first)} hardly ever near zero ({found.grounding[high].min():.1%} of the samples, lowest "
+            f"{_outputs(high, 'are')} hardly ever near zero ({found.grounding[high].min():.1%} of the samples, lowest "
             f"values at {found.floor[high].max():.2g} standard deviations), and other rotations may be as nonnegative: subtract a "
             "constant background (a blank measurement) from X, or bring samples in which sources are absent."
         )
     noisy = np.flatnonzero(found.noise_share > NOISY)
     if len(noisy):
         yield (
-            f"up to {found.noise_share.max():.0%} of the variance of {_outputs(noisy, '', first).strip()} is strong noise: average "
+            f"up to {found.noise_share.max():.0%} of the variance of {_outputs(noisy, '').strip()} is strong noise: average "
             "samples, or bring more mixtures."
         )
     off = (np.abs(found.variance - 1) > VARIANCE + SIGMAS * found.variance_error) & (found.firing >= FIRING)
@@ -161,18 +160,18 @@ def _problems_without_outliers(found: "Diagnosis", first: int, count: bool = Tru
         worst = max(found.variance[off], key=lambda v: max(v, 1 / max(v, 1e-300)))
         settled = "the weights have not settled, or " if _learns(found) else ""
         yield (
-            f"{_outputs(np.flatnonzero(off), 'have', first)} variance {worst:.2g} where 1 is right: {settled}"
+            f"{_outputs(np.flatnonzero(off), 'have')} variance {worst:.2g} where 1 is right: {settled}"
             "X is on another scale than the data of the fit."
         )
 
 
-def notes(found: "Diagnosis", first: int = 0) -> Iterator[str]:
+def notes(found: "Diagnosis") -> Iterator[str]:
     """What to know besides."""
-    if len(found.outliers) and not list(_problems_without_outliers(found, first)):
+    if len(found.outliers) and not list(_problems_without_outliers(found)):
         yield (_outliers(found) + "; the fit does not follow such outliers, but check how they were measured.")
     if found.constant:
         yield (
-            f"{_listed('mixture', found.constant, first)} constant: such a sensor tells nothing about the sources; check whether "
+            f"{_listed('mixture', found.constant)} constant: such a sensor tells nothing about the sources; check whether "
             "it is connected, or leave it out."
         )
     if found.drift is not None and found.drift > DRIFT:
@@ -205,7 +204,7 @@ def _not_settled(found: "Diagnosis") -> str:
     return "the fit has not converged, or the sources are correlated; raise max_iter, or try MinimumVolumeCone"
 
 
-def _surplus(found: "Diagnosis", first: int) -> Iterator[str]:
+def _surplus(found: "Diagnosis") -> Iterator[str]:
     """Outputs that are no source of their own."""
     n_groups, group = connected_components(found.correlations > DUPLICATE, directed=False)
     negative = [i for i in found.silent if found.negativity_per_output[i] > 0.5]
@@ -218,14 +217,14 @@ def _surplus(found: "Diagnosis", first: int) -> Iterator[str]:
     )
     remedy = f"try n_components={left}" if left else f"the weights have collapsed; {refit}"
     if dead:
-        yield f"{_outputs(dead, 'fire', first)} in {found.firing[dead].max():.2%} of the samples, that is never: {remedy}."
+        yield f"{_outputs(dead, 'fire')} in {found.firing[dead].max():.2%} of the samples, that is never: {remedy}."
     if negative:
         other = "" if found.method.name == "BatchNICA" else " or BatchNICA"
-        yield f"{_outputs(negative, 'are', first)} negative throughout and cut off at zero: refit, with more samples{other}."
+        yield f"{_outputs(negative, 'are')} negative throughout and cut off at zero: refit, with more samples{other}."
     for same in (np.flatnonzero(group == g) for g in range(n_groups)):
         if len(same) > 1:
             least = found.correlations[np.ix_(same, same)].min()
-            yield f"{_outputs(same, 'are', first)} nearly the same source (correlation {least:.2f}): {remedy}."
+            yield f"{_outputs(same, 'are')} nearly the same source (correlation {least:.2f}): {remedy}."
 
 
 def _closed(found: "Diagnosis") -> str:
@@ -236,11 +235,11 @@ def _closed(found: "Diagnosis") -> str:
     )
 
 
-def _negative(found: "Diagnosis", first: int) -> str:
+def _negative(found: "Diagnosis") -> str:
     worst = int(np.argmax(found.negativity_per_output))
     share = (
         f"{found.negativity:.2g} of the output energy is negative, "
-        f"{found.negativity_per_output[worst]:.2g} in output {worst + first}"
+        f"{found.negativity_per_output[worst]:.2g} in output {worst}"
     )
     without_mean = found.n_samples >= MEAN_SAMPLES and np.all(
         np.abs(found.mean_over_std) < CENTRED + SIGMAS / np.sqrt(found.n_samples)
@@ -261,9 +260,9 @@ def _negative(found: "Diagnosis", first: int) -> str:
     )
 
 
-def _listed(noun: str, indices: Collection[int], first: int) -> str:
+def _listed(noun: str, indices: Collection[int]) -> str:
     """Return "mixtures 1, 2 and 4 are", at most five of them."""
-    some = [str(i + first) for i in indices][:5]
+    some = [str(i) for i in indices][:5]
     if len(indices) == 1:
         return f"{noun} {some[0]} is"
     if len(indices) > 5:
@@ -271,14 +270,9 @@ def _listed(noun: str, indices: Collection[int], first: int) -> str:
     return f"{noun}s {', '.join(some[:-1])} and {some[-1]} are"
 
 
-def _outputs(indices: Collection[Any], verb: str, first: int) -> str:
+def _outputs(indices: Collection[Any], verb: str) -> str:
     """Return "outputs 1, 2 and 4 are", with the verb in the singular for one output."""
-    *others, last = (str(i + first) for i in indices)
+    *others, last = (str(i) for i in indices)
     if others:
         return f"outputs {', '.join(others)} and {last} {verb}"
     return f"output {last} {({'are': 'is', 'have': 'has', 'fire': 'fires', '': ''})[verb]}"
-
-
-def _renumbered(doubt: str, first: int) -> str:
-    """The doubt of an estimator, which counts its outputs from 0."""
-    return re.sub(r"\boutput (\d+)", lambda match: f"output {int(match[1]) + first}", doubt)
