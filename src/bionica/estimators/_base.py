@@ -2,6 +2,7 @@
 
 import os
 from abc import ABCMeta, abstractmethod
+from collections.abc import Iterable
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -15,6 +16,7 @@ from ..offline.chunked import linear_map
 from ._dask import map_back
 from ._exceptions import singular_as_divergence
 from ._input import unchanged_on_error
+from ._warn import warn_of_doubts
 
 
 def set_parameters(estimator: Any, arguments: dict[str, Any]) -> None:
@@ -107,6 +109,12 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         from ._persistence import save
 
         save(self, path)
+
+    def _conclude(self, doubts: Iterable[str]) -> None:
+        """Keep what speaks against the fit, and say it in one warning."""
+        found = tuple(doubts)
+        self._fit_doubts = getattr(self, "n_samples_seen_", None), found
+        warn_of_doubts(type(self).__name__, found)
 
     def _check_is_fitted(self) -> None:
         check_is_fitted(self, msg="This %(name)s has seen no sample: call fit first")
