@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._compat.sklearn import fit_context
+from .._compat.sklearn import BelowDiagram, fit_context
 from ..offline.chunked import linear_map
 from ._dask import map_back
 from ._exceptions import singular_as_divergence
@@ -34,7 +34,9 @@ def number_of_sources(n_components: int | None, n_features: int) -> int:
     return d
 
 
-class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
+class Estimator(  # type: ignore[misc]
+    BelowDiagram, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta
+):
     """Base of all estimators; a subclass has `_fit`, `_transform`, `components_` and `mixing_`."""
 
     _preserved_dtypes: ClassVar[tuple[str, ...]] = ("float64",)
@@ -115,6 +117,19 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         found = tuple(doubts)
         self._fit_doubts = getattr(self, "n_samples_seen_", None), found
         warn_of_doubts(type(self).__name__, found)
+
+    def _known_doubts(self) -> tuple[str, ...] | None:
+        """What spoke against the fit; None if it was not judged, or if the estimator has learned on since."""
+        n, found = vars(self).get("_fit_doubts", (None, None))
+        return found if n == getattr(self, "n_samples_seen_", None) else None
+
+    def _below_diagram(self) -> str:
+        from ._html import summary
+
+        return summary(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "components_" in vars(self)
 
     def _check_is_fitted(self) -> None:
         check_is_fitted(self, msg="This %(name)s has seen no sample: call fit first")

@@ -47,7 +47,10 @@ _DEPENDENT = 0.002  # negative energy; sound fits of 50 samples for each source 
 _RATIO = 1.2  # of (1): 1.26 to 3 for sources correlated by 0.3 and 0.5, up to 1.15 for noise at 0 dB
 _GROUNDED, _NEAR_ZERO = 0.01, 0.25  # as in `diagnose`
 _FEWEST_TO_GROUND = 300
-_SMOOTH, _ROUGH = 0.2, 0.5  # share of the variance in differences of neighbours: 0 for a smooth curve, 1 for white noise
+_SMOOTH, _ROUGH = (
+    0.2,
+    0.5,
+)  # share of the variance in differences of neighbours: 0 for a smooth curve, 1 for white noise
 _FAR = 10.0
 
 
@@ -146,8 +149,8 @@ def fit_doubts(
     """What speaks against nonnegative ICA with the unmixing matrix W, the gravest first.
 
     `settling` is the remedy for a network that has not settled; an empty string is for methods that end at a minimum. `tracking`
-    says that the mixtures change, which alone makes outputs negative. `negativity` is that of all samples, if it is known; `grounding`
-    whether to look for outputs that are hardly ever near zero.
+    says that the mixtures change, which alone makes outputs negative. `negativity` is that of all samples, if it is known.
+    `grounding` says whether to look for outputs that are hardly ever near zero.
     """
     d = len(W)
     found = input_doubts(rows, d)
@@ -159,15 +162,15 @@ def fit_doubts(
         std = U.std(axis=0)
         if not std.all():
             return [
-                f"has {int(np.sum(std == 0))} output(s) that never change: the weights have collapsed, or X varies in fewer than {d} "
-                "directions; lower n_components"
+                f"has {int(np.sum(std == 0))} output(s) that never change: the weights have collapsed, or X varies in fewer "
+                f"than {d} directions; lower n_components"
             ]
         share = float(np.sum(np.minimum(U, 0) ** 2) / np.sum(U**2)) if negativity is None else negativity
         centred = np.all(np.abs(U.mean(axis=0)) < (_CENTRED + _SIGMAS / np.sqrt(len(U))) * std)
         if centred and share > _NO_SIGN:
             return [
-                f"fits poorly: {share:.2g} of the output energy is negative, and all outputs have mean zero: the mean may have been "
-                "removed from X, or the sources are not nonnegative; pass X as it was measured"
+                f"fits poorly: {share:.2g} of the output energy is negative, and all outputs have mean zero: the mean may have "
+                "been removed from X, or the sources are not nonnegative; pass X as it was measured"
             ]
         closed = _closed(x, d)
         if closed:
@@ -259,7 +262,7 @@ def _ungrounded(U: Floats) -> list[str]:
     if near.min() >= _GROUNDED:
         return []
     return [
-        f"cannot tell some sources apart: output {int(near.argmin())} is near zero in {near.min():.1%} of the samples only, so that "
-        "other rotations may be as nonnegative. Sources must often be near zero: subtract a constant background, or bring samples "
+        f"cannot tell some sources apart: output {int(near.argmin())} is near zero in {near.min():.1%} of the samples only, so "
+        "that other rotations may be as nonnegative. Sources must often be near zero: subtract a constant background, or bring samples "
         "in which sources are absent"
     ]

@@ -127,7 +127,9 @@ class Streaming(Estimator):
     def _news(self) -> tuple[int, int, bool]:
         """How many samples did not settle, of how many, and whether the mixtures changed."""
         state = vars(self).get("_state")
-        return (0, 0, False) if state is None else (int(state.repairs[UNSETTLED]), int(state.t[0]), self._changed(state))
+        return (
+            (0, 0, False) if state is None else (int(state.repairs[UNSETTLED]), int(state.t[0]), self._changed(state))
+        )
 
     def _said_of_unsettled(self, unsettled: int, n: int) -> str:
         return (

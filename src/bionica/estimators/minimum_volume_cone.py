@@ -193,6 +193,10 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
             self._adopt(self._begun(rows))
         self._conclude(self._doubts(collector.rows))
 
+    def _known_doubts(self) -> tuple[str, ...] | None:
+        known = super()._known_doubts()
+        return tuple(doubts(self._solved(), self.noise, self.horizon).values()) if known is None else known
+
     def _doubts(self, rows: Rows) -> Iterator[str]:
         """What speaks against the fit, the gravest first."""
         yield from transposition(rows)
