@@ -87,6 +87,7 @@ class RowCollector:
                 self._some.append(block[self._wanted[first:stop] - self._seen].astype(np.float64))
                 self._seen += len(block)
             yield block
+            del block  # before the next one is computed
 
     @property
     def rows(self) -> Rows:
@@ -104,7 +105,7 @@ def collected(X: Array) -> Rows:
 
 def neighbours(block: Array, n: int) -> Array:
     """A part of the first block of an X of n rows that shows whether X is transposed: empty if X is not wide."""
-    return block[:, : max(2, _NUMBERS // len(block))] if n < block.shape[1] else block[:0]
+    return (block[:, : max(2, _NUMBERS // len(block))] if n < block.shape[1] else block[:0]).copy()
 
 
 def input_doubts(rows: Rows, d: int) -> list[str]:
@@ -263,6 +264,6 @@ def _ungrounded(U: Floats) -> list[str]:
         return []
     return [
         f"cannot tell some sources apart: output {int(near.argmin())} is near zero in {near.min():.1%} of the samples only, so "
-        "that other rotations may be as nonnegative. Sources must often be near zero: subtract a constant background, or bring samples "
-        "in which sources are absent"
+        "that other rotations may be as nonnegative. Sources must often be near zero: subtract a constant background, or bring "
+        "samples in which sources are absent"
     ]

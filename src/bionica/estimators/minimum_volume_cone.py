@@ -381,7 +381,7 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
     def _diagnosis_model(self) -> Model:
         state = self._solved()
         cone, scale = state.fit.cone, state.channels.scale
-        explained = cone.expected_rho / np.maximum(cone.rho, cone.expected_rho)
+        explained = cone.expected_rho / np.maximum(np.maximum(cone.rho, cone.expected_rho), 1e-300)
         negativity = state.negativity * float(explained.min()) if cone.noise.any() else 0.0
         noise = scale * state.fit.coordinates.channel_noise
         if state.channels.subspace is not None:  # the noise of the directions of the subspace is not that of mixtures
