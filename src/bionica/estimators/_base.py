@@ -34,8 +34,12 @@ def number_of_sources(n_components: int | None, n_features: int) -> int:
     return d
 
 
-class Estimator(  # type: ignore[misc]
-    BelowDiagram, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta
+class Estimator(
+    BelowDiagram,
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+    metaclass=ABCMeta,
 ):
     """Base of all estimators; a subclass has `_fit`, `_transform`, `components_` and `mixing_`."""
 
