@@ -12,7 +12,7 @@ Let u = W x be the linear outputs, n = min(u, 0) and y = max(u, 0). `fit` of non
 
   because the data fill a cone that is not an orthant. Noise makes outputs negative whatever the others do;
 - more than 0.02 of the energy is negative, for other reasons;
-- an output is hardly ever near zero, so that other rotations are as nonnegative.
+- an output is never near zero, so that other rotations are as nonnegative. (`diagnose`, which sees all samples, is stricter.)
 """
 
 from collections.abc import Iterator
@@ -45,8 +45,11 @@ _TURNED = 0.2  # sin^2 of the angle of an output; sampling alone turns by up to 
 _SMALL = 1e-5  # negative energy that is not worth a descent
 _DEPENDENT = 0.002  # negative energy; sound fits of 50 samples for each source have up to 0.001
 _RATIO = 1.2  # of (1): 1.26 to 3 for sources correlated by 0.3 and 0.5, up to 1.15 for noise at 0 dB
-_GROUNDED, _NEAR_ZERO = 0.01, 0.25  # as in `diagnose`
-_FEWEST_TO_GROUND = 300
+_GROUNDED, _NEAR_ZERO = (
+    0.0005,
+    0.25,
+)  # photographs have 0.0006 within a quarter of a standard deviation, and are separated
+_FEWEST_TO_GROUND = 1000
 _SMOOTH, _ROUGH = (
     0.2,
     0.5,
@@ -130,12 +133,6 @@ def transposition(rows: Rows) -> list[str]:
         "neighbouring columns are not. Rows are samples, columns are mixtures (channels): pass X.T, unless the rows are samples in "
         "their order in time"
     ]
-
-
-def cone_doubts(rows: Rows, W: Array, unexplained: float) -> list[str]:
-    """What speaks against a cone whose outputs W x have this share of negative energy beyond that of the noise."""
-    U = _without_outliers(rows.some @ W.T.astype(np.float64))
-    return _poor_fit(unexplained) + (_ungrounded(U) if len(U) >= _FEWEST_TO_GROUND else [])
 
 
 def fit_doubts(
@@ -246,10 +243,11 @@ def _negative(U: Floats, share: float, tracking: bool) -> list[str]:
             f"fits poorly: {share:.2g} of the output energy is negative, most where other outputs are large. The sources are "
             "correlated (try MinimumVolumeCone), are negative at times, or n_components is wrong"
         ]
-    return _poor_fit(share)
+    return poor_fit(share)
 
 
-def _poor_fit(share: float) -> list[str]:
+def poor_fit(share: float) -> list[str]:
+    """The doubt about outputs with this share of negative energy, if there is one."""
     if share <= _POOR_FIT:
         return []
     return [

@@ -282,7 +282,7 @@ class BatchNICA(Scored, Diagnosable, Estimator):
     def _doubts(self, rotation: Rotation, rows: Rows) -> Iterator[str]:
         """What a user must know before trusting the sources, the gravest first."""
         ambiguous = self.ambiguity_ > _AMBIGUOUS
-        yield from fit_doubts(rows, self.components_, negativity=self.negativity_, grounding=not ambiguous)
+        yield from fit_doubts(rows, self.components_, negativity=self.negativity_, grounding=False)
         if ambiguous:
             yield (
                 f"cannot tell some sources apart: two rotations that disagree by {self.ambiguity_:.2g} (ambiguity_) are equally "

@@ -26,7 +26,7 @@ from ._dask import DaskRows, map_rows, validated_rows
 from ._diagnosis import Diagnosable, Model
 from ._exceptions import DivergenceError, place
 from ._first_block import START_BYTES
-from ._fit_doubts import RowCollector, Rows, cone_doubts, transposition
+from ._fit_doubts import RowCollector, Rows, poor_fit, transposition
 from ._score import Scored
 from ._source_count import MANY_OUTPUTS, warn_of_count
 
@@ -203,7 +203,7 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
         own = doubts(self._solved(), self.noise, self.horizon)
         yield from own.values()
         if not own and self.horizon is None:
-            yield from cone_doubts(rows, self.components_, self.negativity_ - 2 * self._diagnosis_model.negativity)
+            yield from poor_fit(self.negativity_ - 2 * self._diagnosis_model.negativity)  # beyond that of the noise
 
     def _tracked(self, rows: Array | DaskRows, blocks: Iterator[Array]) -> Any:
         if not self.verbose or not isinstance(rows, DaskRows):
