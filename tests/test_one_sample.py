@@ -87,7 +87,7 @@ def test_learning_on_leaves_what_was_kept_alone(Network, kept):
 @pytest.mark.filterwarnings("error")
 def test_a_failing_sample_changes_nothing():
     _, X = mixtures(300, 3)
-    network = bionica.TwoCompartmentNICA(3, precondition=None, eta0=0.01, guards=False, random_state=0).fit(X)
+    network = bionica.TwoCompartmentNICA(3, precondition=None, eta0=0.01, guards=False, random_state=0).partial_fit(X)
     network.learn_one(X[0])
     before = bits(network)
     with pytest.raises(bionica.DivergenceError, match="diverged at sample 301"):

@@ -2,6 +2,7 @@
 
 import os
 from abc import ABCMeta, abstractmethod
+from collections.abc import Iterable
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -10,11 +11,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._compat.sklearn import fit_context
+from .._compat.sklearn import BelowDiagram, fit_context
 from ..offline.chunked import linear_map
 from ._dask import map_back
 from ._exceptions import singular_as_divergence
 from ._input import unchanged_on_error
+from ._warn import warn_of_doubts
 
 
 def set_parameters(estimator: Any, arguments: dict[str, Any]) -> None:
@@ -32,7 +34,13 @@ def number_of_sources(n_components: int | None, n_features: int) -> int:
     return d
 
 
-class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
+class Estimator(
+    BelowDiagram,
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+    metaclass=ABCMeta,
+):
     """Base of all estimators; a subclass has `_fit`, `_transform`, `components_` and `mixing_`."""
 
     _preserved_dtypes: ClassVar[tuple[str, ...]] = ("float64",)
@@ -107,6 +115,25 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         from ._persistence import save
 
         save(self, path)
+
+    def _conclude(self, doubts: Iterable[str]) -> None:
+        """Keep what speaks against the fit, and say it in one warning."""
+        found = tuple(doubts)
+        self._fit_doubts = getattr(self, "n_samples_seen_", None), found
+        warn_of_doubts(type(self).__name__, found)
+
+    def _known_doubts(self) -> tuple[str, ...] | None:
+        """What spoke against the fit; None if it was not judged, or if the estimator has learned on since."""
+        n, found = vars(self).get("_fit_doubts", (None, None))
+        return found if n == getattr(self, "n_samples_seen_", None) else None
+
+    def _below_diagram(self) -> str:
+        from ._html import summary
+
+        return summary(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "components_" in vars(self)
 
     def _check_is_fitted(self) -> None:
         check_is_fitted(self, msg="This %(name)s has seen no sample: call fit first")

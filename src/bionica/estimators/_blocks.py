@@ -4,6 +4,7 @@ Samples wait until their block is full (`_waiting`). So any chunking of the stre
 """
 
 from abc import abstractmethod
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 import numpy as np
@@ -27,6 +28,10 @@ class InBlocks(OneSample, Estimator):
     @abstractmethod
     def _take(self, block: Array) -> None:
         """Learn from a full block."""
+
+    @abstractmethod
+    def _warning_of_news(self) -> AbstractContextManager[None]:
+        """Warn of what learning within this block finds to speak against the result."""
 
     @abstractmethod
     def _outputs(self, X: Array) -> Array:
@@ -53,7 +58,7 @@ class InBlocks(OneSample, Estimator):
         -------
         self
         """
-        with unchanged_on_error(self):
+        with unchanged_on_error(self), self._warning_of_news():
             for block in blocks_of(self._next_rows(X)):
                 self._learn(block, keep=False)
         return self
@@ -74,7 +79,7 @@ class InBlocks(OneSample, Estimator):
             Zero for the samples of the first block (see `n_samples_until_start_`).
         """
         refuse_dask(X)
-        with unchanged_on_error(self):
+        with unchanged_on_error(self), self._warning_of_news():
             Y = self._learn(self._next_rows(X), keep=True)
         return wrap_output(Y, X, self)
 
@@ -91,7 +96,7 @@ class InBlocks(OneSample, Estimator):
         self
         """
         row = self._row(x)
-        with unchanged_on_error(self):
+        with unchanged_on_error(self), self._warning_of_news():
             self._check_params()
             self._remember_features(x, row)
             check_finite(row, 0, self)

@@ -1,18 +1,15 @@
 """What speaks against the solution of a `MinimumVolumeCone`, each with a remedy."""
 
-import sys
-import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from ..offline.cone.fit import supported
 from ..offline.cone.stream import State
+from ._fit_doubts import SAMPLES_PER_SOURCE
+from ._warn import warn_of_doubts
 
-_SAMPLES_PER_SOURCE = 30
-_UNEXPLAINED = 3.0  # times the discrepancy that the noise explains
+_UNEXPLAINED = 5.0  # times the discrepancy that the noise explains; up to 4.5 for sound data with noise at 40 dB
 
 
 def doubts(state: State, noise: Any, horizon: int | None) -> dict[str, str]:
@@ -26,10 +23,10 @@ def doubts(state: State, noise: Any, horizon: int | None) -> dict[str, str]:
             "as it was measured. The outputs are those of nonnegative ICA and mean nothing"
         )
         return found
-    if state.n < _SAMPLES_PER_SOURCE * d:
+    if state.n < SAMPLES_PER_SOURCE * d:
         found["few"] = (
             f"saw {state.n} samples, which are few for {d} sources: the facets of the cone may not be touched; bring at least "
-            f"{_SAMPLES_PER_SOURCE * d} samples, or lower n_components"
+            f"{SAMPLES_PER_SOURCE * d} samples, or lower n_components"
         )
     if fit.fallback and not supported(cone, fit.coordinates.known):
         found["support"] = (
@@ -59,17 +56,5 @@ def doubts(state: State, noise: Any, horizon: int | None) -> dict[str, str]:
 def warn_of_new_doubts(before: State | None, state: State, noise: Any, horizon: int | None) -> None:
     """Warn of what speaks against this solution and did not speak against the one before."""
     known = set() if before is None else set(doubts(before, noise, horizon))
-    for doubt, sentence in doubts(state, noise, horizon).items():
-        if doubt not in known:
-            warnings.warn(f"MinimumVolumeCone {sentence}.", ConvergenceWarning, stacklevel=_frames_to_caller())
-
-
-def _frames_to_caller() -> int:
-    """The stacklevel at which a warning points at the first frame outside of bionica and scikit-learn."""
-    inside = (str(Path(__file__).parents[1]), str(Path(warnings.__file__).parent / "contextlib.py"))
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and (
-        frame.f_code.co_filename.startswith(inside) or "sklearn" in Path(frame.f_code.co_filename).parts
-    ):
-        frame, level = frame.f_back, level + 1
-    return level
+    found = doubts(state, noise, horizon)
+    warn_of_doubts("MinimumVolumeCone", [sentence for doubt, sentence in found.items() if doubt not in known])

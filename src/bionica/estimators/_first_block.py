@@ -17,8 +17,8 @@ from .._compat.sklearn import Interval, StrOptions
 from ..offline.source_count import Spectrum
 from ._exceptions import check_finite
 from ._online import OnlineNICA
-from ._source_count import MANY_OUTPUTS, warn_of_count
-from ._start import spectrum
+from ._source_count import warn_of_count
+from ._start import spectrum, warn_of_many_outputs
 
 Array = NDArray[Any]
 
@@ -85,11 +85,9 @@ class FirstBlock(OnlineNICA):
 
     def _warn_of_count(self, block: Array) -> None:
         """Warn of a doubtful number of outputs, before the network learns."""
-        found: Spectrum | None = vars(self).get("spectrum_")
-        if self.n_components is None and block.shape[1] >= MANY_OUTPUTS:
-            found = spectrum(np.asarray(block, dtype=np.float64))
-        if found is not None:
-            warn_of_count(type(self).__name__, self.n_components, found, min(block.shape))
+        warn_of_many_outputs(self, block)
+        if "spectrum_" in vars(self):
+            warn_of_count(type(self).__name__, self.n_components, self.spectrum_, min(block.shape))
 
     def _begin(self, X: Array, rng: np.random.RandomState) -> None:
         if not self._waits():

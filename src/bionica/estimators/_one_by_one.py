@@ -10,6 +10,7 @@ from ..engines.loop import Diverged
 from ..engines.single import SingleSamples, is_small
 from ..networks import state as states
 from ._exceptions import check_finite
+from ._warn import warn
 
 Array = NDArray[Any]
 
@@ -44,10 +45,10 @@ class OneByOne:
         try:
             settled = samples.learn(self._rates[self._next : self._next + 1])
             if not settled:
-                network._warn_unsettled(1, 1, stacklevel=4)
+                warn(network._said_of_unsettled(1, 1))
             changed = network._changed(samples.state)
             if changed and not self.changed:
-                network._warn_changed(samples.state, stacklevel=4)
+                warn(network._said_of_change(samples.state))
         except BaseException as error:
             samples.undo()
             if not isinstance(error, Diverged):

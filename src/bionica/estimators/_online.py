@@ -1,5 +1,6 @@
 """The scikit-learn face of the online networks: batches, single samples, and what was learned."""
 
+from collections.abc import Iterator
 from copy import copy
 from typing import Any, ClassVar, Self
 
@@ -10,18 +11,21 @@ from sklearn.utils import check_random_state
 
 from .._compat.sklearn import wrap_output
 from ..networks import state as states
-from ..networks.guards import REPAIRS
+from ..networks.guards import REPAIRS, UNSETTLED
 from ..networks.rule import rule_of
 from ..networks.unmix import finite, pseudoinverse
 from ._base import number_of_sources
 from ._dask import DaskRows, blocks_of, checked, is_dask, lazily, refuse_dask
 from ._diagnosis import Diagnosable
+from ._fit_doubts import RowCollector, Rows, fit_doubts
 from ._input import unchanged_on_error, validated
 from ._one_by_one import one_by_one
 from ._one_sample import OneSample, Sample
 from ._published import published
 from ._score import Scored
+from ._start import warn_of_many_outputs
 from ._streaming import Array, Streaming
+from ._warn import warn
 
 __all__ = ["Array", "OnlineNICA", "weights"]
 
@@ -71,10 +75,23 @@ class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
         self._forget()
         rng = check_random_state(self.random_state)
         self._begin(data, rng)
+        collector = RowCollector(data.shape, getattr(self, "horizon", None))
         for _ in range(self.n_epochs):
             order = rng.permutation(len(data)) if self.shuffle else None
-            for block in blocks_of(data):
+            for block in collector.passing(data):
                 self._learn(block, keep=False, order=order)
+        self._conclude(self._doubts(collector.rows))
+
+    def _doubts(self, rows: Rows) -> Iterator[str]:
+        """What speaks against the fit, the gravest first."""
+        tracking = getattr(self, "horizon", None) is not None
+        settling = f"bring more samples, raise n_epochs (now {self.n_epochs}), or compare BatchNICA"
+        yield from fit_doubts(rows, self.components_, settling="" if tracking else settling, tracking=tracking)
+        unsettled, n, changed = self._news()
+        if changed:
+            yield f"found that {self._said_of_change(self._state)}"
+        if unsettled:
+            yield f"found that {self._said_of_unsettled(unsettled, n)}"
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
         """Continue learning from the rows of X; the first call starts a new network.
@@ -126,7 +143,12 @@ class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
         )
 
     def _settled(self, block: Array) -> Array:
-        return self._stream(states.writable(self._readout(self._fitted_state())), block, learn=False, keep=True)
+        state = states.writable(self._readout(self._fitted_state()))
+        before = int(state.repairs[UNSETTLED])
+        Y = self._stream(state, block, learn=False, keep=True)
+        if state.repairs[UNSETTLED] > before:
+            warn(self._said_of_unsettled(int(state.repairs[UNSETTLED]) - before, len(block)))
+        return Y
 
     def learn_one(self, x: Sample) -> Self:
         """Learn from a single mixture, with the bits of `partial_fit`. No other thread may use the network meanwhile.
@@ -144,7 +166,7 @@ class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
         self._check_params()
         one = one_by_one(self)
         if one is None:
-            with unchanged_on_error(self):
+            with unchanged_on_error(self), self._warning_of_news():
                 self._remember_features(x, row)
                 self._learn(row, keep=False)
             return self
@@ -256,10 +278,11 @@ class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
 
     def _begin(self, X: Array, rng: np.random.RandomState) -> None:
         """Start from all the data that `fit` has."""
+        warn_of_many_outputs(self, X)
         self._adopt(self._fresh_state(X, rng, whole=True))
 
     def _learn_rows(self, X: ArrayLike, keep: bool) -> Array:
-        with unchanged_on_error(self):
+        with unchanged_on_error(self), self._warning_of_news():
             data = self._validated(X, reset=not self.__sklearn_is_fitted__())
             return [self._learn(block, keep) for block in blocks_of(data)][-1]
 

@@ -1,9 +1,7 @@
 """What a user is told about the number of sources before a fit that may take long."""
 
-import warnings
-
 from ..offline.source_count import Spectrum
-from ._cone_doubts import _frames_to_caller
+from ._warn import warn
 
 #: With None and fewer outputs than this, too many of them cost little and `diagnose` names them.
 MANY_OUTPUTS = 20
@@ -22,7 +20,7 @@ def warn_of_count(name: str, n_components: int | str | None, found: Spectrum, n_
     else:
         return
     if sentence:
-        warnings.warn(f"{name}: {sentence}.", UserWarning, stacklevel=_frames_to_caller())
+        warn(f"{name}: {sentence}.", UserWarning)
 
 
 def _full_rank(found: Spectrum, rank: int) -> str:

@@ -12,9 +12,12 @@ from ..offline.chunked import linear_map
 from ..offline.gram_whitening import largest, whiten_rows, wider_than_long
 from ..offline.source_count import Spectrum, count_sources, representative
 from ..offline.whitening import Whitening, moments, whitening
-from ._exceptions import DivergenceError
+from ._exceptions import DivergenceError, check_finite
+from ._source_count import MANY_OUTPUTS, warn_of_count
 
 Array = NDArray[Any]
+
+_COUNTED_ROWS = 4000
 
 
 class Start(NamedTuple):
@@ -35,6 +38,15 @@ def spectrum(block: Array) -> Spectrum:
         return count_sources(some, whiten_rows(some).eigenvalues)
     seen = moments(block / scale)
     return count_sources(some, whitening(seen, precision=block.dtype).eigenvalues, seen)
+
+
+def warn_of_many_outputs(estimator: Any, X: Any) -> None:
+    """Warn before the fit if n_components=None takes many directions of X that look like noise."""
+    if estimator.n_components is None and X.shape[1] >= MANY_OUTPUTS:
+        # Of a Dask array the first rows, which one block or a few hold.
+        rows = X[:: -(-len(X) // _COUNTED_ROWS)] if isinstance(X, np.ndarray) else X[:_COUNTED_ROWS]
+        check_finite(rows, 0, estimator)
+        warn_of_count(type(estimator).__name__, None, spectrum(rows.astype(np.float64)), min(rows.shape))
 
 
 def without_outliers(block: Array) -> Array:

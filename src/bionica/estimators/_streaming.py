@@ -4,15 +4,14 @@ A subclass says how its state starts (`_initial_state`), which parameters its ru
 (`_rates`) and which guards it has (`_own_guards`).
 """
 
-import warnings
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from .._compat.sklearn import Interval, Options, StrOptions, parameter_ids, validate_params
 from ..engines import blocks
@@ -27,6 +26,7 @@ from ..networks.settling.pivoting import Exact
 from ._base import Estimator
 from ._exceptions import CHANGED, DivergenceError, check_finite
 from ._initial_weights import given_weights
+from ._warn import warn
 
 Array = NDArray[Any]
 
@@ -92,7 +92,6 @@ class Streaming(Estimator):
         n, k = X.shape
         Y = np.empty((n if keep else 0, state.fired.size), dtype)
         params = self._params_of(state, dtype)
-        unsettled, changed = int(state.repairs[UNSETTLED]), self._changed(state)
         rule = rule_of(state)
         least = blocks.rows(k, state.fired.size, dtype.itemsize) if blocks.suits(rule, state, n, k) else 1
         for start, stop in self._blocks(n, k, least, self._most_rows(state)):
@@ -102,11 +101,6 @@ class Streaming(Estimator):
             block = np.require(block, dtype, ["C"] if in_blocks else ["C", "W", "A"])
             check_finite(block, start, self)
             self._advance(state, params, block, Y[start:stop] if keep else Y, start, learn)
-        unsettled = int(state.repairs[UNSETTLED]) - unsettled
-        if unsettled:
-            self._warn_unsettled(unsettled, n, stacklevel=7)
-        if learn and self._changed(state) and not changed:
-            self._warn_changed(state, stacklevel=7)
         return Y
 
     def _params_of(self, state: Any, dtype: Any) -> Any:
@@ -119,17 +113,32 @@ class Streaming(Estimator):
             )
         return params
 
-    def _warn_unsettled(self, unsettled: int, n: int, stacklevel: int) -> None:
-        warnings.warn(
-            f"{unsettled} of {n} samples did not settle in settle_steps={self.settle_steps} steps of the neural dynamics: "
-            f"raise settle_steps, change gamma={self.gamma}, raise settle_tol={self.settle_tol} or use dynamics='exact'",
-            ConvergenceWarning,
-            stacklevel=stacklevel,
+    @contextmanager
+    def _warning_of_news(self) -> Iterator[None]:
+        """Warn if samples do not settle within this block, or if the mixtures change. `fit` says that at its end."""
+        unsettled, n, changed = self._news()
+        yield
+        unsettled_now, n_now, changed_now = self._news()
+        if unsettled_now > unsettled:
+            warn(self._said_of_unsettled(unsettled_now - unsettled, n_now - n))
+        if changed_now and not changed:
+            warn(self._said_of_change(self._state))
+
+    def _news(self) -> tuple[int, int, bool]:
+        """How many samples did not settle, of how many, and whether the mixtures changed."""
+        state = vars(self).get("_state")
+        return (
+            (0, 0, False) if state is None else (int(state.repairs[UNSETTLED]), int(state.t[0]), self._changed(state))
         )
 
-    def _warn_changed(self, state: Any, stacklevel: int) -> None:
-        text = f"the mixtures changed before sample {int(state.t[0])}: {CHANGED}"
-        warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel)
+    def _said_of_unsettled(self, unsettled: int, n: int) -> str:
+        return (
+            f"{unsettled} of {n} samples did not settle in settle_steps={self.settle_steps} steps of the neural dynamics: "
+            f"raise settle_steps, change gamma={self.gamma}, raise settle_tol={self.settle_tol} or use dynamics='exact'"
+        )
+
+    def _said_of_change(self, state: Any) -> str:
+        return f"the mixtures changed before sample {int(state.t[0])}: {CHANGED}"
 
     def _changed(self, state: Any) -> bool:
         """Whether the network found that its mixtures changed, and could not follow."""

@@ -1,13 +1,12 @@
 """Offline nonnegative ICA: noncentered whitening, then the rotation into the nonnegative orthant."""
 
-import warnings
+from collections.abc import Iterator
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions, fit_context
@@ -21,6 +20,7 @@ from ._base import Estimator, set_parameters
 from ._dask import DaskRows, map_rows, mapped_inliers, moments_of, validated_rows
 from ._diagnosis import Diagnosable
 from ._exceptions import singular_as_divergence
+from ._fit_doubts import Rows, fit_doubts, neighbours
 from ._input import unchanged_on_error
 from ._plots import plot_spectrum
 from ._schema import Floats, Record
@@ -30,7 +30,6 @@ from .noncentered_whitener import whitening_or_error
 
 Array = npt.NDArray[Any]
 
-_POOR_FIT = 0.02  # Gaussian data reach 0.03; sources with noise at 10 dB stay below
 _AMBIGUOUS = 0.02
 
 
@@ -211,12 +210,12 @@ class BatchNICA(Scored, Diagnosable, Estimator):
         if isinstance(rows, np.ndarray) and wider_than_long(rows):
             data, basis = row_space(rows)
         inliers, seen = self._inliers(data)
-        found, spectrum = self._whitened(data, inliers, seen, rows)
+        found, spectrum, some = self._whitened(data, inliers, seen, rows)
         warn_of_count("BatchNICA", self.n_components, spectrum, min(rows.shape))
         Z, rotation = self._rotated(data, inliers, found, rng)
         if isinstance(inliers, Inliers):
             inliers, seen = without_negative_outliers(inliers, rotation.R @ found.matrix)
-            found, spectrum = self._whitened(data, inliers, seen, rows)
+            found, spectrum, some = self._whitened(data, inliers, seen, rows)
             Z, rotation = self._rotated(data, inliers, found, rng)
         if basis is not None:  # back to the features
             found = found._replace(matrix=found.matrix @ basis.T, inverse=basis @ found.inverse)
@@ -237,7 +236,8 @@ class BatchNICA(Scored, Diagnosable, Estimator):
         self.n_restarts_ = rotation.n_starts - 1
         self.n_samples_seen_ = rows.shape[0]
         self.n_outliers_ = rows.shape[0] - inliers.shape[0]
-        self._warn(rotation)
+        part = neighbours(rows, len(rows)) if isinstance(rows, np.ndarray) else some[:0]
+        self._conclude(self._doubts(rotation, Rows(some.astype(np.float64), rows.shape[0], part)))
         return rows, None if Z.dtype != rows.dtype else Z
 
     def _inliers(self, X: Array | DaskRows) -> tuple[Array | ChunkedRows, Moments]:
@@ -250,8 +250,11 @@ class BatchNICA(Scored, Diagnosable, Estimator):
 
     def _whitened(
         self, X: Array | DaskRows, inliers: Array | ChunkedRows, seen: Moments, given: Array | DaskRows
-    ) -> tuple[Whitening, Spectrum]:
-        """The whitening of the inliers and their spectrum. `given` is the user's array, of which X may be coordinates."""
+    ) -> tuple[Whitening, Spectrum, Array]:
+        """The whitening of the inliers, their spectrum and some of them.
+
+        `given` is the user's array, of which X may be coordinates.
+        """
         found = whitening_or_error(
             seen, self._given_number(), tol=None, precision=given.dtype, n_features=given.shape[1]
         )
@@ -262,7 +265,7 @@ class BatchNICA(Scored, Diagnosable, Estimator):
         if self.n_components == "auto":
             d = spectrum.n_sources
             found = found._replace(matrix=found.matrix[:d], inverse=found.inverse[:, :d])
-        return refine(inliers, found), spectrum
+        return refine(inliers, found), spectrum, some
 
     def _rotated(
         self, X: Array | DaskRows, inliers: Array | ChunkedRows, found: Whitening, rng: np.random.RandomState
@@ -276,28 +279,22 @@ class BatchNICA(Scored, Diagnosable, Estimator):
             Z = mapped_inliers(X, found.matrix, limit)  # a row of zeros has no effect on the rotation
         return Z, rotate(Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng)
 
-    def _warn(self, rotation: Rotation) -> None:
-        """Warn about what a user must know before trusting the sources."""
-        if not rotation.converged:
-            self._say(f"did not converge in max_iter={self.max_iter} iterations; raise max_iter or tol={self.tol}")
-        if not rotation.confirmed:
-            self._say(
-                f"may sit in a local minimum: the best of {rotation.n_starts} starts was found only once and leaves "
-                f"{self.negativity_:.2g} of the energy negative; raise n_init={self.n_init}"
-            )
-        if self.negativity_ > _POOR_FIT:
-            self._say(
-                f"fits poorly: {self.negativity_:.2g} of the output energy is negative (negativity_). The sources may not be "
-                "nonnegative, the mean may have been removed from X, n_components may be wrong, or the noise may be strong"
-            )
-        if self.ambiguity_ > _AMBIGUOUS:
-            self._say(
+    def _doubts(self, rotation: Rotation, rows: Rows) -> Iterator[str]:
+        """What a user must know before trusting the sources, the gravest first."""
+        ambiguous = self.ambiguity_ > _AMBIGUOUS
+        yield from fit_doubts(rows, self.components_, negativity=self.negativity_, grounding=False)
+        if ambiguous:
+            yield (
                 f"cannot tell some sources apart: two rotations that disagree by {self.ambiguity_:.2g} (ambiguity_) are equally "
                 "nonnegative. Sources must often be near zero: subtract a constant background, or bring more samples"
             )
-
-    def _say(self, what: str) -> None:
-        warnings.warn(f"BatchNICA {what}.", ConvergenceWarning, stacklevel=6)
+        if not rotation.confirmed:
+            yield (
+                f"may sit in a local minimum: the best of {rotation.n_starts} starts was found only once and leaves "
+                f"{self.negativity_:.2g} of the energy negative; raise n_init={self.n_init}"
+            )
+        if not rotation.converged:
+            yield f"did not converge in max_iter={self.max_iter} iterations; raise max_iter or tol={self.tol}"
 
 
 def _sources(X: Array, W: Array, out: Array | None = None) -> Array:

@@ -1,5 +1,7 @@
 """The minimum-volume cone behind scikit-learn's interface: nonnegative sources that may be correlated."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -20,10 +22,11 @@ from ._base import number_of_sources, set_parameters
 from ._blocks import InBlocks
 from ._cone_doubts import doubts, warn_of_new_doubts
 from ._cone_record import STATE
-from ._dask import DaskRows, blocks_of, map_rows, validated_rows
+from ._dask import DaskRows, map_rows, validated_rows
 from ._diagnosis import Diagnosable, Model
 from ._exceptions import DivergenceError, place
 from ._first_block import START_BYTES
+from ._fit_doubts import RowCollector, Rows, poor_fit, transposition
 from ._score import Scored
 from ._source_count import MANY_OUTPUTS, warn_of_count
 
@@ -176,24 +179,40 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
         rows = validated_rows(self, X, min_samples=2)
         for name in ("_waiting", "_stream", "_preview", "_read", "_start_seed", "n_samples_seen_"):
             self.__dict__.pop(name, None)
+        collector = RowCollector(rows.shape)
+        blocks = collector.passing(rows)
         if isinstance(rows, DaskRows) or self.horizon is not None:
-            for block in self._tracked(rows):
+            for block in self._tracked(rows, blocks):
                 self._learn(block, keep=False)
             self._end()
         else:
+            (rows,) = blocks
             self._prepare(rows)
             self._waiting = rows[:0].copy()
             self.n_samples_seen_ = len(rows)
             self._adopt(self._begun(rows))
+        self._conclude(self._doubts(collector.rows))
 
-    def _tracked(self, rows: Array | DaskRows) -> Any:
+    def _known_doubts(self) -> tuple[str, ...] | None:
+        known = super()._known_doubts()
+        return tuple(doubts(self._solved(), self.noise, self.horizon).values()) if known is None else known
+
+    def _doubts(self, rows: Rows) -> Iterator[str]:
+        """What speaks against the fit, the gravest first."""
+        yield from transposition(rows)
+        own = doubts(self._solved(), self.noise, self.horizon)
+        yield from own.values()
+        if not own and self.horizon is None:
+            yield from poor_fit(self.negativity_ - 2 * self._diagnosis_model.negativity)  # beyond that of the noise
+
+    def _tracked(self, rows: Array | DaskRows, blocks: Iterator[Array]) -> Any:
         if not self.verbose or not isinstance(rows, DaskRows):
-            return blocks_of(rows)
+            return blocks
         from rich.console import Console
         from rich.progress import track
 
         total = len(rows.array.chunks[0])
-        return track(blocks_of(rows), type(self).__name__, total=total, console=Console(stderr=True))
+        return track(blocks, type(self).__name__, total=total, console=Console(stderr=True))
 
     def _end(self) -> None:
         """Solve the cone with the samples that still wait for their block."""
@@ -238,11 +257,16 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
         self._adopt(state)
 
     def _adopt(self, state: State) -> None:
-        before = self._stream
         self._stream = state
         self._read = self.normalize, readout(state, self.normalize)  # the scale of the outputs follows the moments
-        if before is None or before.fit is not state.fit:
-            warn_of_new_doubts(before, state, self.noise, self.horizon)
+
+    @contextmanager
+    def _warning_of_news(self) -> Iterator[None]:
+        before = vars(self).get("_stream")
+        yield
+        now = self._stream
+        if now is not None and (before is None or before.fit is not now.fit):
+            warn_of_new_doubts(before, now, self.noise, self.horizon)
 
     def _settings(self) -> Settings:
         return Settings(float(self.outliers), float(self.horizon or np.inf))
@@ -357,7 +381,7 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
     def _diagnosis_model(self) -> Model:
         state = self._solved()
         cone, scale = state.fit.cone, state.channels.scale
-        explained = cone.expected_rho / np.maximum(cone.rho, cone.expected_rho)
+        explained = cone.expected_rho / np.maximum(np.maximum(cone.rho, cone.expected_rho), 1e-300)
         negativity = state.negativity * float(explained.min()) if cone.noise.any() else 0.0
         noise = scale * state.fit.coordinates.channel_noise
         if state.channels.subspace is not None:  # the noise of the directions of the subspace is not that of mixtures

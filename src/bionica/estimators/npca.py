@@ -1,6 +1,5 @@
 """Nonnegative PCA behind scikit-learn's interface."""
 
-import warnings
 from collections.abc import Iterable
 from functools import reduce
 from numbers import Real
@@ -22,6 +21,7 @@ from ._docstrings import documented
 from ._exceptions import DivergenceError, check_finite
 from ._initial_weights import guard_seed, orthonormal_rows
 from ._online import Array, OnlineNICA, weights
+from ._warn import warn
 from .noncentered_whitener import NoncenteredWhitener
 
 
@@ -170,10 +170,10 @@ class NonnegativePCA(OnlineNICA):
         F = np.zeros((d, X.shape[1]))
         F[: found.rank] = found.matrix
         if found.rank < d:
-            warnings.warn(
+            warn(
                 f"X has rank {found.rank}, fewer than n_components={d}: the other {d - found.rank} directions are empty; "
                 f"use n_components={max(found.rank, 1)}",
-                stacklevel=5,
+                UserWarning,
             )
         return F
 

@@ -1,12 +1,11 @@
 """Algorithms 1 and 2 on all the data at once, behind scikit-learn's interface."""
 
-import warnings
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions
@@ -19,10 +18,12 @@ from ._base import Estimator, number_of_sources, set_parameters
 from ._dask import is_dask
 from ._diagnosis import Diagnosable
 from ._exceptions import DivergenceError
+from ._fit_doubts import Rows, collected, fit_doubts
 from ._initial_weights import orthonormal_rows
 from ._input import validated
 from ._schema import Record
 from ._score import Scored
+from ._start import warn_of_many_outputs
 from ._streaming import MOST_STEPS
 
 Array = NDArray[Any]
@@ -128,6 +129,7 @@ class OfflineNICA(Scored, Diagnosable, Estimator):
     def _fit(self, X: ArrayLike) -> None:
         data = self._validated(X, reset=True)
         d = number_of_sources(self.n_components, data.shape[1])
+        warn_of_many_outputs(self, data)
         with np.errstate(over="ignore", invalid="ignore"):
             seen = moments(data)
         if not np.isfinite(seen.scatter).all():
@@ -145,13 +147,6 @@ class OfflineNICA(Scored, Diagnosable, Estimator):
             raise self._divergence(f"output at sample {error.sample}", error.sample, data) from None
         if not np.isfinite(found.gradient):
             raise self._divergence("weights", 0, data)
-        if not found.converged:
-            warnings.warn(
-                f"OfflineNICA did not converge in max_iter={self.max_iter} iterations (gradient {found.gradient:.1e}, "
-                f"tol={self.tol:g}): raise max_iter or tol, or lower eta",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
         W, M = found.weights.values()
         components = solve_lateral(M if "W_zz" in found.weights else M.T @ M, W)
         self.mixing_ = pseudoinverse(components)
@@ -160,6 +155,16 @@ class OfflineNICA(Scored, Diagnosable, Estimator):
         self.objective_curve_ = found.objective
         self.n_iter_ = len(found.objective)
         self.n_outliers_ = n_samples - len(data)
+        self._conclude(self._doubts(found, collected(data)._replace(n=n_samples)))
+
+    def _doubts(self, found: Offline, rows: Rows) -> Iterator[str]:
+        if not found.converged:
+            yield (
+                f"did not converge in max_iter={self.max_iter} iterations (gradient {found.gradient:.1e}, tol={self.tol:g}): raise "
+                "max_iter or tol, or lower eta"
+            )
+        settling = f"raise max_iter={self.max_iter}, or compare BatchNICA"
+        yield from fit_doubts(rows, self.components_, settling=settling)
 
     def _run(self, X: Array, W: Array, largest_eigenvalue: float) -> Offline:
         settling = Settling(self.dynamics == "exact", self.gamma, self.settle_tol, self.settle_steps)

@@ -1,0 +1,30 @@
+"""Warnings that point at the line of the user, however deep in the package they arise."""
+
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from sklearn.exceptions import ConvergenceWarning
+
+
+def warn(text: str, category: type[Warning] = ConvergenceWarning) -> None:
+    """Warn at the first line outside of bionica and scikit-learn."""
+    warnings.warn(text, category, stacklevel=frames_to_caller())
+
+
+def warn_of_doubts(name: str, doubts: Sequence[str]) -> None:
+    """Say all doubts about the result of the estimator `name`, sentences without their subject, in one warning."""
+    if doubts:
+        warn(f"{name} {'. It also '.join(doubts)}.")
+
+
+def frames_to_caller() -> int:
+    """The stacklevel at which a warning of the calling function points at the first frame outside of bionica and scikit-learn."""
+    inside = (str(Path(__file__).parents[1]), str(Path(warnings.__file__).parent / "contextlib.py"))
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and (
+        frame.f_code.co_filename.startswith(inside) or "sklearn" in Path(frame.f_code.co_filename).parts
+    ):
+        frame, level = frame.f_back, level + 1
+    return level
