@@ -114,13 +114,39 @@ def test_verdict():
 
 
 def test_counting_compares_with_the_true_number():
+    from real_data_cases import counting
+
+    problem = next(p for p in counting.problems() if p.name.startswith("Dirichlet 0.5, 25 dB"))
+    counts, seconds = counting.counted(problem, 0)
+    assert [counts[n] for n in counting.OURS] == [3, 4] == [counting.truth(problem, n) for n in counting.OURS]
+    assert all(seconds[name] > 0 for name in counts)
+
+
+def test_comparison_scores_what_separate_gives_beside_the_peers():
+    from joblib import Parallel
+
+    from real_data_cases import comparison
+
+    problem = next(p for p in comparison.problems() if p.name.startswith("60 samples"))
+    found = comparison.compared(problem, 1)
+    assert found["counted"] == 3
+    assert all(0 <= found[name] <= 1 for name in ("bionica", *comparison.PEERS))
+    (row,) = rows(comparison.comparison(range(1), Parallel(1), [problem]))
+    assert row["problem"] == problem.name and row["true"] == "3"
+
+
+def test_a_missing_output_is_a_source_not_found():
+    from real_data_cases.comparison import worst_correlation
+
+    S = np.random.default_rng(0).random((50, 3))
+    assert worst_correlation(S, S[:, [2, 0, 1]] * 3) == pytest.approx(1)
+    assert worst_correlation(S, np.hstack([S, S[:, :1] ** 2])) == pytest.approx(1)
+    assert worst_correlation(S, S[:, :2]) == 0
+    assert worst_correlation(S, S * [1, 1, 0]) == 0
+
+
+def test_a_table_that_is_written_alone_leaves_the_others():
     import real_data
 
-    problem = next(p for p in real_data.problems() if p.name.startswith("Dirichlet 0.5, 25 dB"))
-    counts, seconds = real_data.counted(problem, 1)
-    assert (
-        [counts[name] for name in real_data.OURS]
-        == [[3], [4]]
-        == [[real_data.truth(problem, n)] for n in real_data.OURS]
-    )
-    assert all(seconds[name] > 0 for name in counts)
+    first = real_data.replaced("", {"counting": "a\n\n## A\n", "comparison": "b\n"})
+    assert real_data.replaced(first, {"comparison": "new\n"}) == first.replace("\nb\n", "\nnew\n")
