@@ -94,8 +94,8 @@ def comparison(seeds, parallel, some_problems=None):
         rows.append(row | {"s": max(one["seconds"] for one in some)})
     note = (
         f"Correlation of the source that was found worst, median and (worst) of {len(seeds)} draws. bionica: what `bionica "
-        "separate` gives, which counts the sources and chooses the method. The others are told the number (a background counts as one); NMF "
-        f"is the best of {len(NMF_SETTINGS)} settings, chosen with the true sources. Bold: within {WITHIN} of the first. ok: what "
-        "`diagnose` says. s: the longest time of bionica."
+        "separate` gives, which counts the sources and chooses the method. The others are told the number (a background "
+        f"counts as one); NMF is the best of {len(NMF_SETTINGS)} settings, chosen with the true sources. Bold: within {WITHIN} "
+        "of the first. ok: what `diagnose` says. s: the longest time of bionica."
     )
     return common.table("Realistic problems", note, rows)

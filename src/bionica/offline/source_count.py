@@ -39,6 +39,8 @@ _STEPS = 8  # one by one; after more, there is no edge between sources and noise
 _MARGINAL = 1.5  # a last source closer to the edge is in doubt
 _WEAK = 10.0  # a source closer to the edge may be an error of the model
 _ELBOW = 5.0  # ratio of two eigenvalues
+_FLAT = 2.0  # ratio of eigenvalues of noise that differs a little between channels
+_LEAST_MEAN, _MEAN_ERRORS = 0.05, 1.5  # of a direction, in standard deviations; in standard errors
 _UNEQUAL = 10.0  # <v^2>: a tenth of the samples decide about the edge
 
 
@@ -87,13 +89,18 @@ def count_sources(
         excess, q, spread = _excess(rows, seen, rank, centred)
         if q == 1 and not centred and not _excess(rows, seen, rank, True)[1]:
             q = 0  # the mean is no source
-    if q == 0 or q > rank - 2:  # no floor of noise: a single direction always looks like one
-        q = rank
-    alternative = q - 1 if 1 < q < rank and excess[q - 1] < _MARGINAL else q
+    if q > rank - 2:  # a single direction always looks like a floor of noise
+        q = _above_floor(rows, rank, centred) if np.isfinite(excess).all() else rank
+        alternative = rank
+    elif q == 0:
+        q = alternative = rank
+    else:
+        alternative = q - 1 if q > 1 and excess[q - 1] < _MARGINAL else q
     if spread > _UNEQUAL or (q < rank and np.sum(excess[:q] < _WEAK) >= 3):
         elbow, drop = _elbow(eigenvalues)
         if drop > _ELBOW and (spread > _UNEQUAL or elbow < q - 2):
-            q, alternative = elbow, q
+            with_mean = _directions_with_mean(rows)
+            q, alternative = (with_mean, elbow) if 2 <= with_mean < q and with_mean != elbow else (elbow, q)
         elif elbow < q - 2 and drop > 2 * eigenvalues[q - 1] / eigenvalues[min(q, rank - 1)]:
             alternative = elbow
     if q == rank:
@@ -116,6 +123,31 @@ def _elbow(eigenvalues: Array) -> tuple[int, float]:
         eigenvalues[1 : len(eigenvalues) // 2] / eigenvalues[2 : len(eigenvalues) // 2 + 1]
     )  # the first may be the mean
     return (int(np.argmax(drop)) + 2, float(drop.max())) if drop.size else (len(eigenvalues), 0.0)
+
+
+def _above_floor(rows: Array, rank: int, centred: bool) -> int:
+    """The number of directions above a floor of two or more that are alike, with a clear drop before it; `rank` if there is none.
+
+    For few mixtures more than sources: the noise of each channel cannot be found, and a test for equal noise is too strict.
+    """
+    x = _unit_channels(rows - rows.mean(axis=0) if centred else rows)[0]
+    theta = _leading(np.asarray(x, np.float64), 0)[0][:rank]
+    q = int(np.argmax(theta < _FLAT * theta[-1]))
+    return q if 1 <= q <= rank - 2 and theta[q - 1] > _ELBOW * theta[q] else rank
+
+
+def _directions_with_mean(rows: Array) -> int:
+    """How many leading directions of the covariance have a mean that differs from 0, if the three after them have none; or 0.
+
+    Nonnegative sources have a mean. What waves that interfere add to their powers has none, because its sign is random.
+    """
+    x = np.asarray(rows[:: -(-len(rows) // (_WEIGHT_ROWS if rows.shape[1] <= _MOST_CHANNELS else _ROWS))], np.float64)
+    mean = x.mean(axis=0)
+    theta, B = _leading(x - mean, min(x.shape))
+    ratio = np.abs(mean @ B) / np.sqrt(np.maximum(theta, 1e-300))
+    least = max(_LEAST_MEAN, _MEAN_ERRORS / np.sqrt(len(x)))
+    found = int(np.argmax(ratio < least))
+    return found if np.all(ratio[found : found + 3] < 2 * least) else 0
 
 
 def _is_noiseless(rows: Array, rank: int, centred: bool) -> bool:
@@ -144,16 +176,19 @@ def _excess(
         M = M[np.ix_(alive, alive)] / size / size[:, None]
     else:
         x, M, n = _unit_channels(some - some.mean(axis=0) if centred else some)[0], None, len(some)
-    q, least, by_one = given or 0, min(x.shape), 0
+    q, least, by_one, D = 0, min(x.shape), 0, np.ones(x.shape[1])
     while True:
-        D = _channel_noise(x, q, M, n)
+        D = _channel_noise(x, q, M, n, D)
         y = x / np.sqrt(D)
         theta, B = _leading(y, q) if M is None else _eigen(M / np.sqrt(D) / np.sqrt(D)[:, None], q)
         v = _noise_of_samples(y - (y @ B) @ B.T, x.shape[1] - q)
         edge = _edge(v, x.shape[1] - q, n)
-        if q == given or q >= min(least, rank) - 1 or theta[q] <= edge:
+        if q == given or (given is None and (q >= min(least, rank) - 1 or theta[q] <= edge)):
             break
         leap = min(int(np.sum(theta > _LEAP * edge)), least - 1)
+        if given is not None:
+            q = min(leap, given) if leap > q else given
+            continue
         by_one += leap <= q + 1
         if by_one > _STEPS:
             q = int(np.sum(theta > edge))
@@ -171,11 +206,18 @@ def _unit_channels(x: Array, size: Array | None = None) -> tuple[Array, Array, A
     return x[:, alive] / size[alive], alive, size[alive]
 
 
-def _channel_noise(x: Array, q: int, M: Array | None, n: int) -> Array:
-    """Noise variance of channels of unit size, for q sources."""
+def _channel_noise(x: Array, q: int, M: Array | None, n: int, start: Array) -> Array:
+    """Noise variance of channels of unit size, for q sources.
+
+    Factor analysis begins at `start`, the noise for fewer sources. From white noise it may end with a channel of noise alone (a
+    dark one) as a source of its own.
+    """
+    D = start
+    if M is not None and (len(D) - q) ** 2 >= len(D) + q:
+        return D * channel_noise(M / np.sqrt(D) / np.sqrt(D)[:, None], q, n) if q else D
     D = np.ones(x.shape[1])
-    if M is not None:
-        return channel_noise(M, q, n) if q else D
+    if M is not None:  # too few directions are left out to tell channels apart
+        return channel_noise(M, q, n)
     for _ in range(3 if q else 0):
         y = x / np.sqrt(D)
         B = _leading(y, q)[1]
