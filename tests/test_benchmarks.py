@@ -77,9 +77,11 @@ def test_single_samples_of_every_online_estimator():
 
 
 def test_peers_are_scored_on_samples_that_nobody_learned_from():
-    errors = {row["method"]: float(row["error, held out"]) for row in rows(peers.peers(3, 2000, rounds=1))}
-    assert list(errors) == list(peers.METHODS)
-    assert errors["TwoCompartmentNICA"] < 0.05
+    found = rows(peers.peers(3, 2000, n_seeds=2))
+    assert [row["method"] for row in found] == list(peers.METHODS)
+    errors = {row["method"]: (float(row["error, median"]), float(row["worst"])) for row in found}
+    assert all(median <= worst for median, worst in errors.values())
+    assert errors["BatchNICA"][1] < 0.05
 
 
 def test_growth_along_d_k_and_T():

@@ -37,6 +37,12 @@ def _full_rank(found: Spectrum, rank: int) -> str:
 def _doubt(found: Spectrum, n_directions: int) -> str:
     q, other = found.n_sources, found.alternative
     few_left = q > max(2, n_directions / 2)
+    if found.changes:
+        return (
+            f'n_components="auto" takes {q} sources: short stretches of the samples show {q}, and all of them together {other}, so '
+            "the mixing probably changes. Set horizon= to the number of samples in which it stays the same; if it does not change, "
+            f"try n_components={other}"
+        )
     if q != other:
         why = (
             "too few directions are left to tell noise from sources"

@@ -17,6 +17,7 @@ too small, the sources left out make D too large, so that q rises too little rat
 With more than 300 channels, or fewer than three samples for each, D comes from the residuals of at most 600 samples instead.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +42,8 @@ _WEAK = 10.0  # a source closer to the edge may be an error of the model
 _ELBOW = 5.0  # ratio of two eigenvalues
 _FLAT = 2.0  # ratio of eigenvalues of noise that differs a little between channels
 _LEAST_MEAN, _MEAN_ERRORS = 0.05, 1.5  # of a direction, in standard deviations; in standard errors
+_STRETCHES, _STRETCH_CHANNELS = 6, 100
+_TURNED = 3.0  # variance of a direction in all stretches together, over that in each of them
 _UNEQUAL = 10.0  # <v^2>: a tenth of the samples decide about the edge
 
 
@@ -58,6 +61,11 @@ class Spectrum(NamedTuple):
     n_sources: int
     alternative: int
     noise_floor: float
+
+    @property
+    def changes(self) -> bool:
+        """Whether stretches of the samples show fewer directions than all samples do: the mixing probably changes."""
+        return self.n_sources < self.alternative and not self.noise_floor
 
 
 def count_sources(
@@ -89,13 +97,13 @@ def count_sources(
         excess, q, spread = _excess(rows, seen, rank, centred)
         if q == 1 and not centred and not _excess(rows, seen, rank, True)[1]:
             q = 0  # the mean is no source
-    if q > rank - 2:  # a single direction always looks like a floor of noise
-        q = _above_floor(rows, rank, centred) if np.isfinite(excess).all() else rank
-        alternative = rank
-    elif q == 0:
-        q = alternative = rank
+    if q and np.isfinite(excess).all() and (rank - q) ** 2 < rank + q:  # the noise of channels was not found
+        above = _above_floor(rows, eigenvalues, centred)
+        q, alternative = (above, rank) if above < rank else (q, q)
     else:
-        alternative = q - 1 if q > 1 and excess[q - 1] < _MARGINAL else q
+        alternative = q - 1 if 1 < q < rank and excess[q - 1] < _MARGINAL else q
+    if q == 0 or q > rank - 2:  # a single direction always looks like a floor of noise
+        q = alternative = rank
     if spread > _UNEQUAL or (q < rank and np.sum(excess[:q] < _WEAK) >= 3):
         elbow, drop = _elbow(eigenvalues)
         if drop > _ELBOW and (spread > _UNEQUAL or elbow < q - 2):
@@ -106,6 +114,31 @@ def count_sources(
     if q == rank:
         return Spectrum(eigenvalues, excess, rank, alternative, 0.0)
     return Spectrum(eigenvalues, excess, q, alternative, float(eigenvalues[q:].mean()))
+
+
+def with_stretches(found: Spectrum, X: Array, count: Callable[[Array], Spectrum]) -> Spectrum:
+    """`found`, the spectrum of all samples X; the number of sources is that of short stretches of X if the mixing changes.
+
+    The directions of a mixing that changes turn, so that all samples together show more of them than there are sources. This is
+    looked for where `found` takes more than half of all directions. The stretches must agree on fewer, and their directions must
+    differ. Of sources that are active one after another, stretches show fewer, too.
+    """
+    n, k = X.shape
+    length = 100 + 20 * k
+    if found.n_sources <= k / 2 or k > _STRETCH_CHANNELS or n < _STRETCHES * length:
+        return found
+    stretches = [X[start : start + length] for start in np.linspace(0, n - length, _STRETCHES).astype(int)]
+    parts = [count(stretch) for stretch in stretches]
+    counts = [part.n_sources for part in parts]
+    q = max(set(counts), key=counts.count)
+    if not 2 <= q < found.n_sources or counts.count(q) < _STRETCHES - 1:
+        return found
+    alike = [i for i in range(_STRETCHES) if counts[i] == q]
+    left = max(float(parts[i].eigenvalues[q]) if len(parts[i].eigenvalues) > q else 0.0 for i in alike)
+    together = moments(np.concatenate([stretches[i] for i in alike])).covariance
+    if np.linalg.eigvalsh(together)[::-1][q] < _TURNED * left:
+        return found
+    return found._replace(n_sources=q, alternative=found.n_sources, noise_floor=0.0)
 
 
 def representative(X: Array | ChunkedRows) -> Array:
@@ -125,15 +158,19 @@ def _elbow(eigenvalues: Array) -> tuple[int, float]:
     return (int(np.argmax(drop)) + 2, float(drop.max())) if drop.size else (len(eigenvalues), 0.0)
 
 
-def _above_floor(rows: Array, rank: int, centred: bool) -> int:
-    """The number of directions above a floor of two or more that are alike, with a clear drop before it; `rank` if there is none.
+def _above_floor(rows: Array, eigenvalues: Array, centred: bool) -> int:
+    """The number of directions above a floor of two or more that are alike, with a clear drop before it; all if there is none.
 
-    For few mixtures more than sources: the noise of each channel cannot be found, and a test for equal noise is too strict.
+    For few mixtures more than sources: the noise of each channel cannot be found, and a test for equal noise is too strict. The
+    noise may be the same in all channels, or the same share of each.
     """
     x = _unit_channels(rows - rows.mean(axis=0) if centred else rows)[0]
-    theta = _leading(np.asarray(x, np.float64), 0)[0][:rank]
-    q = int(np.argmax(theta < _FLAT * theta[-1]))
-    return q if 1 <= q <= rank - 2 and theta[q - 1] > _ELBOW * theta[q] else rank
+    rank = len(eigenvalues)
+    for theta in (eigenvalues, _leading(np.asarray(x, np.float64), 0)[0][:rank]):
+        q = int(np.argmax(theta < _FLAT * theta[-1]))
+        if 1 <= q <= rank - 2 and theta[q - 1] > _ELBOW * theta[q]:
+            return q
+    return rank
 
 
 def _directions_with_mean(rows: Array) -> int:
