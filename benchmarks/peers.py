@@ -75,8 +75,8 @@ def peers(d=10, n=100_000, n_seeds=10):
     note = (
         f"{d} sparse uniform sources of unit variance, mixed by a nonnegative {d} x {d} matrix, {n:,} samples; time of a fit from "
         f"nothing and of the sources of {HELD_OUT:,} further mixtures, on which the permutation error is measured. Ours at their "
-        f"defaults, python-picard {picard.__version__}. {n_seeds} draws of sources and matrix; the time is the best of them, with one "
-        "thread."
+        f"defaults, python-picard {picard.__version__}. {n_seeds} draws of sources and matrix; the time is the best of them, with "
+        "one thread."
     )
     return table("Peers on the same data", note, rows)
 

@@ -47,6 +47,7 @@ _APEX_SUPPORT, _APEX_ATOM = (
     0.2,
     0.1,
 )  # chromatogram peaks between silences have 0.05 to 0.2, but their discrepancy decides
+_LEAST_SUPPORT = 0.1
 _LEAST = 1e-8  # noise over the mean, where there is none
 
 
@@ -158,7 +159,8 @@ def choose(batch: Any, cone: Any, X: Array) -> Choice:
 
 def _doubt(found: Cone, mine: _Seen) -> str:
     """What speaks against the cone; nothing if nothing does."""
-    if np.any((found.support < _APEX_SUPPORT) & (found.atom > _APEX_ATOM)):
+    at_apex = (found.support < _APEX_SUPPORT) & (found.atom > _APEX_ATOM)
+    if np.any(at_apex | (found.support < _LEAST_SUPPORT)):
         return "has facets that hardly any sample shows"
     return "is more negative than the noise explains" if mine.discrepancy > _DOUBTFUL else ""
 
