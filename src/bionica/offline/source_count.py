@@ -25,7 +25,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
 from .chunked import ChunkedRows
-from .cone.channel_noise import channel_noise, residual_variance
+from .cone.channel_noise import channel_noise, misfit, residual_variance
 from .whitening import Moments, moments
 
 Array = npt.NDArray[Any]
@@ -243,18 +243,19 @@ def _unit_channels(x: Array, size: Array | None = None) -> tuple[Array, Array, A
     return x[:, alive] / size[alive], alive, size[alive]
 
 
-def _channel_noise(x: Array, q: int, M: Array | None, n: int, start: Array) -> Array:
-    """Noise variance of channels of unit size, for q sources.
+def _channel_noise(x: Array, q: int, M: Array | None, n: int, before: Array) -> Array:
+    """Noise variance of channels of unit size, for q sources; `before` is that for fewer.
 
-    Factor analysis begins at `start`, the noise for fewer sources. From white noise it may end with a channel of noise alone (a
-    dark one) as a source of its own.
+    Factor analysis has local optima. From white noise it may end with a channel of noise alone (a dark one) as a source of its
+    own, so it begins at the noise for fewer sources, too.
     """
-    D = start
-    if M is not None and (len(D) - q) ** 2 >= len(D) + q:
-        return D * channel_noise(M / np.sqrt(D) / np.sqrt(D)[:, None], q, n) if q else D
     D = np.ones(x.shape[1])
-    if M is not None:  # too few directions are left out to tell channels apart
-        return channel_noise(M, q, n)
+    if M is not None:
+        if not q:
+            return D
+        root = np.sqrt(before)
+        found = [channel_noise(M, q, n), before * channel_noise(M / root / root[:, None], q, n)]
+        return min(found, key=lambda D: misfit(M, q, n, D)) if (len(D) - q) ** 2 >= len(D) + q else found[0]
     for _ in range(3 if q else 0):
         y = x / np.sqrt(D)
         B = _leading(y, q)[1]
