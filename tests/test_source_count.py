@@ -158,7 +158,7 @@ def test_an_unsure_count_is_said_and_where():
     assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize("seed", [2, 3, 8])
+@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (3, 8))])
 def test_what_interferes_has_no_mean_and_is_no_source(seed):
     """Power spectrograms of four notes: the largest drop of the eigenvalues alone counts 2, 5 and 2."""
     found = covariance_spectrum(chemistry("four notes", "25 dB", 3000)(np.random.default_rng(seed)))
