@@ -1,6 +1,8 @@
 """`--method auto`: which of BatchNICA and MinimumVolumeCone is kept, and how much is lost against the better one."""
 
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 from bionica import BatchNICA, DivergenceError, MinimumVolumeCone
 from bionica.datasets import copula_uniform, mix, natural_images, random_sources, sparse_uniform
 from bionica.estimators._choice import choose, fit_better
-from bionica.metrics import sinr
+from bionica.metrics import match_sources, sinr
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+from real_data_cases.comparison_problems import as_counts, chemistry, problems
 
 
 def kept(X, S, seed=0):
@@ -128,3 +133,26 @@ def test_data_that_the_cone_cannot_fit_leave_nonnegative_ica():
     choice = fit_better(X, 3, random_state=0)
     assert isinstance(choice.kept, BatchNICA)
     assert "MinimumVolumeCone cannot be fitted" in str(choice)
+
+
+def worst(S, Y):
+    return np.abs(match_sources(S, Y, by="correlation").correlation).min()
+
+
+def test_a_facet_that_hardly_any_of_60_samples_shows_is_in_doubt():
+    problem = next(problem for problem in problems() if problem.name.startswith("60 samples"))
+    X, S = problem.make(np.random.default_rng(0))
+    choice = fit_better(X, 3, 0)
+    assert worst(S, choice.kept.transform(X)) > 0.98
+    assert "has facets that hardly any sample shows" in choice.why
+
+
+def test_counts_whose_facets_white_noise_hides_are_fitted_as_counts():
+    X, S = chemistry("fluorescence", 3000, as_counts, 20)(np.random.default_rng(13))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of the fit that was dropped nothing is shown
+        choice = fit_better(X, 4, 0)
+    assert choice.kept.noise == "poisson"
+    assert worst(S, choice.kept.transform(X)) > 0.98
+    with pytest.warns(ConvergenceWarning):
+        assert MinimumVolumeCone(4, random_state=0).fit(X)._solved().fit.fallback

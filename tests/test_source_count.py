@@ -1,15 +1,22 @@
 """The number of sources in mixtures with noise of any kind, and what a user is told about it."""
 
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bionica import BatchNICA, MinimumVolumeCone, StreamingNICA, TwoCompartmentNICA
 from bionica.datasets import sparse_uniform
+from bionica.estimators._source_count import warn_of_count
+from bionica.estimators._start import spectrum
 from bionica.offline.cone.channels import spectrum as second_moment_spectrum
 from bionica.offline.source_count import count_sources
 from bionica.offline.whitening import moments, whitening
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+from real_data_cases.counting_problems import chemistry
 
 
 def covariance_spectrum(X):
@@ -54,6 +61,21 @@ def test_counts_with_the_noise_of_poisson(n):
     X = S @ smooth_spectra(rng, 4, 100).T
     X = rng.poisson(X * 100 * X.mean() / np.mean(X**2)).astype(float)  # 20 dB
     assert both(X) == (4, 4)
+
+
+@pytest.mark.parametrize(("n", "seed"), [(1000, 1), (1000, 4), (3000, 9)])
+def test_a_dark_channel_of_counts_is_no_source(n, seed):
+    """Its noise is all of its variance, and factor analysis from white noise took it for a source of its own."""
+    assert both(chemistry("fluorescence", "Poisson 20 dB", n)(np.random.default_rng(seed))) == (4, 4)
+
+
+def test_channels_with_few_counts_do_not_make_a_source():
+    """Factor analysis that begins at the noise for fewer sources only has another optimum here."""
+    rng = np.random.default_rng(0)
+    x = np.linspace(0, 1, 30)[:, None]
+    spectra = np.exp(-0.5 * (np.log(np.maximum(x - np.linspace(0.1, 0.5, 4) + 0.15, 0.01) / 0.15) / 0.35) ** 2)
+    X = np.maximum(rng.normal(size=(3000, 4)) - 0.5, 0) @ spectra.T
+    assert both(rng.poisson(X * 100 * X.mean() / np.mean(X**2)).astype(float)) == (4, 4)
 
 
 def test_sources_that_sum_to_one_have_one_direction_more_than_the_covariance():
@@ -134,6 +156,49 @@ def test_an_unsure_count_is_said_and_where():
     with pytest.warns(UserWarning, match=r"BatchNICA: n_components=\"auto\" is unsure: it takes 4 sources") as caught:
         BatchNICA("auto", random_state=0).fit(X)
     assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (3, 8))])
+def test_what_interferes_has_no_mean_and_is_no_source(seed):
+    """Power spectrograms of four notes: the largest drop of the eigenvalues alone counts 2, 5 and 2."""
+    found = covariance_spectrum(chemistry("four notes", "25 dB", 3000)(np.random.default_rng(seed)))
+    assert found.n_sources == 4
+    assert found.alternative != 4
+
+
+@pytest.mark.parametrize(("d", "k"), [(2, 4), (3, 5), (5, 8), (8, 10)])
+def test_two_or_three_directions_of_noise_alike_are_a_floor(d, k):
+    rng = np.random.default_rng(d)
+    X = sparse_uniform(5000, d, rng=rng) @ rng.standard_normal((d, k))
+    X += 0.01 * X.std() * rng.standard_normal(X.shape)
+    found = covariance_spectrum(X)
+    assert (found.n_sources, found.alternative) == (d, k)  # but in doubt
+    assert found.noise_floor > 0
+
+
+def turning(rng, n=20_000, d=3, k=6):
+    """Mixtures whose mixing matrix changes from one to another."""
+    share = np.linspace(0, 1, n)[:, None]
+    S = sparse_uniform(n, d, rng=rng)
+    X = (1 - share) * (S @ rng.standard_normal((d, k))) + share * (S @ rng.standard_normal((d, k)))
+    return X + 0.03 * X.std() * rng.standard_normal(X.shape)
+
+
+def test_a_mixing_that_changes_is_counted_in_stretches_and_said():
+    X = turning(np.random.default_rng(10))
+    found = spectrum(X)
+    assert (found.n_sources, found.alternative, found.changes) == (3, 6, True)
+    with pytest.warns(UserWarning, match=r"stretches of the samples show 3, and all of them together 6.*Set horizon="):
+        warn_of_count("X", "auto", found, 6)
+
+
+def test_a_source_of_a_single_burst_does_not_look_like_a_change():
+    rng = np.random.default_rng(11)
+    S = sparse_uniform(20_000, 4, rng=rng)
+    S[:, 0] *= (np.arange(20_000) // 300) == 30
+    X = S @ rng.standard_normal((4, 6)) + 0.03 * rng.standard_normal((20_000, 6))
+    assert not spectrum(X).changes
+    assert not spectrum(X[::-1]).changes
 
 
 def said_before_the_fit(estimator, X, match):

@@ -1,6 +1,9 @@
 """The table of `diagnose`: spoiled and sound problems, what it says and what it should say."""
 
+import warnings
+
 import numpy as np
+from joblib import delayed
 
 import common
 from bionica import DivergenceError
@@ -8,20 +11,23 @@ from bionica.metrics import match_sources
 
 from . import diagnosis_sound, diagnosis_spoiled
 
-SEED0 = 8000  # drawn once, after the limits were fixed; they were set on other seeds
 RIGHT = 0.97  # correlation of the worst source, above which a fit is right
 
 
-def diagnosing(n_seeds):
+MODULES = {"spoiled": diagnosis_spoiled, "sound": diagnosis_sound}
+
+
+def diagnosing(seeds, parallel):
     """Return both tables and the summary."""
-    groups = {"spoiled": diagnosis_spoiled.problems(), "sound": diagnosis_sound.problems()}
+    cases = [(group, i, seed) for group, of in MODULES.items() for i in range(len(of.problems())) for seed in seeds]
+    found = dict(zip(cases, parallel(delayed(tried)(*case) for case in cases), strict=True))
     results = {
-        group: [(problem, [tried(problem, seed) for seed in range(SEED0, SEED0 + n_seeds)]) for problem in problems]
-        for group, problems in groups.items()
+        group: [(problem, [found[group, i, seed] for seed in seeds]) for i, problem in enumerate(of.problems())]
+        for group, of in MODULES.items()
     }
     note = (
-        f"{n_seeds} draws of each problem. Worst: lowest correlation of a source with its output (of an output with its source, if "
-        "there are fewer outputs), median of the draws. Right: how often `ok` is true. Said: the first sentence of the first draw. "
+        f"{len(seeds)} draws of each problem. Worst: lowest correlation of a source with its output (of an output with its source, "
+        "if there are fewer outputs), median of the draws. Right: how often `ok` is true. Said: the first sentence of the first draw. "
     )
     meant = 'Named: how often the sentences have the words of "should say".'
     parts = [
@@ -34,13 +40,16 @@ def diagnosing(n_seeds):
     return "\n".join(parts)
 
 
-def tried(problem, seed):
+def tried(group, index, seed):
     """Return the worst correlation, `ok`, the sentences and whether they name what is wrong. A fit may be refused."""
-    try:
-        case = problem.make(np.random.default_rng(seed))
-    except (ValueError, DivergenceError) as error:
-        return 0.0, False, [f"refused: {error}"], True
-    found = case.estimator.diagnose(case.X)
+    problem = MODULES[group].problems()[index]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            case = problem.make(np.random.default_rng(seed))
+        except (ValueError, DivergenceError) as error:
+            return 0.0, False, [f"refused: {error}"], True
+        found = case.estimator.diagnose(case.X)
     named = any(words in str(found) for words in problem.expect)
     return worst(case.S, case.outputs()), found.ok, found.sentences, named
 

@@ -9,12 +9,15 @@ speaks against it. They are looked at in this order, with the noise that the con
 2. There are as many mixtures as sources, so that the noise is only guessed; it is large (a fifth of the mean of an output), or
    larger than 3 % and does not explain the outputs of the cone (discrepancy, see 3); and the sources are uncorrelated. BatchNICA
    needs no noise level and is then as good or better.
-3. The cone is doubtful: an output is more than twice as negative as the noise explains, or most samples at a facet lie at
-   the apex. Then the discrepancies decide. The discrepancy of a fit is the negative energy of an output over what the noise
-   explains (`bionica.offline.cone.leakage`, eq. 5), for the worst output. Below 1.65 it is explained and counts as 1.65. The
-   cone is kept if its discrepancy is lower by a factor of 1.5, or if that of BatchNICA is below 0.3: then the noise should make
-   its outputs more negative than they are, so that they do not come near zero. Beyond 20 the noise explains neither of them
-   (outliers, sources that are negative at times), and BatchNICA is kept, which suffers less.
+3. The cone is doubtful: an output is more than twice as negative as the noise explains, hardly any samples lie at a facet, or
+   most of them lie at the apex. Then the discrepancies decide. The discrepancy of a fit is the negative energy of an output over
+   what the noise explains (`bionica.offline.cone.leakage`, eq. 5), for the worst output. Below 1.65 it is explained and counts
+   as 1.65. The cone is kept if its discrepancy is lower by a factor of 1.5, or if that of BatchNICA is below 0.3: then the noise
+   should make its outputs more negative than they are, so that they do not come near zero. Beyond 20 the noise explains neither
+   of them (outliers, sources that are negative at times), and BatchNICA is kept, which suffers less.
+
+A cone that sees no facets in counts (nonnegative integers) is fitted once more with `noise="poisson"`: for fluorescence spectra as
+counts at 20 dB this was needed in 4 of 24 draws, and the correlation of the worst source rose from 0.92 or less to 0.98 or more.
 
 `benchmarks/correlated.py --tables choice` prints how much is lost against the better of the two.
 """
@@ -25,6 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 
 from ..offline.cone.fit import Cone
 from ..offline.cone.leakage import leakages
@@ -47,6 +51,7 @@ _APEX_SUPPORT, _APEX_ATOM = (
     0.2,
     0.1,
 )  # chromatogram peaks between silences have 0.05 to 0.2, but their discrepancy decides
+_LEAST_SUPPORT = 0.1
 _LEAST = 1e-8  # noise over the mean, where there is none
 
 
@@ -77,6 +82,8 @@ def fit_better(
 ) -> Choice:
     """Fit both to X and keep the better one; only the warnings of that one are shown.
 
+    Counts are fitted a second time, as counts, if the cone sees no facets.
+
     `advance(n, name)` is told how many fits have ended, and which one begins. The cone is told the share of
     outliers that BatchNICA has left out.
     """
@@ -98,6 +105,11 @@ def fit_better(
         warnings.simplefilter("always")
         try:
             cone.fit(X)
+            if cone._solved().fit.fallback and _are_counts(X):
+                # The noise of counts differs between samples too, which may hide the facets.
+                of_cone.clear()
+                poisson = clone(cone).set_params(noise="poisson").fit(X)
+                cone = cone if poisson._solved().fit.fallback else poisson
         except (ValueError, DivergenceError) as error:
             if failure is not None:
                 raise failure from None
@@ -113,6 +125,10 @@ def fit_better(
     for warning in of_cone if choice.kept is cone else of_batch:
         warnings.warn(warning.message, warning.category, stacklevel=2)
     return choice
+
+
+def _are_counts(X: Array) -> bool:
+    return bool(np.all(X >= 0) and np.all(X == np.floor(X)))
 
 
 def choose(batch: Any, cone: Any, X: Array) -> Choice:
@@ -158,7 +174,8 @@ def choose(batch: Any, cone: Any, X: Array) -> Choice:
 
 def _doubt(found: Cone, mine: _Seen) -> str:
     """What speaks against the cone; nothing if nothing does."""
-    if np.any((found.support < _APEX_SUPPORT) & (found.atom > _APEX_ATOM)):
+    at_apex = (found.support < _APEX_SUPPORT) & (found.atom > _APEX_ATOM)
+    if np.any(at_apex | (found.support < _LEAST_SUPPORT)):
         return "has facets that hardly any sample shows"
     return "is more negative than the noise explains" if mine.discrepancy > _DOUBTFUL else ""
 

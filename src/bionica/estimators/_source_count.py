@@ -34,14 +34,25 @@ def _full_rank(found: Spectrum, rank: int) -> str:
 
 def _doubt(found: Spectrum, n_directions: int) -> str:
     q, other = found.n_sources, found.alternative
-    if q != other:
+    few_left = q > max(2, n_directions / 2)
+    if found.changes:
         return (
-            f'n_components="auto" is unsure: it takes {q} sources, and {other} is possible, because no clear drop separates '
-            "sources from noise. If you know the number of sources, give it as n_components; otherwise compare the results of "
-            f"n_components={q} and {other}"
+            f'n_components="auto" takes {q} sources: short stretches of the samples show {q}, and all of them together {other}, so '
+            "the mixing probably changes. Set horizon= to the number of samples in which it stays the same; if it does not change, "
+            f"try n_components={other}"
+        )
+    if q != other:
+        why = (
+            "too few directions are left to tell noise from sources"
+            if few_left
+            else "no clear drop separates sources from noise"
+        )
+        return (
+            f'n_components="auto" is unsure: it takes {q} sources, and {other} is possible, because {why}. If you know the number '
+            f"of sources, give it as n_components; otherwise compare the results of n_components={q} and {other}"
         )
     exact = q == len(found.eigenvalues) < n_directions  # the other directions are empty
-    if q > max(2, n_directions / 2) and not exact:
+    if few_left and not exact:
         return (
             f'n_components="auto" takes {q} of {n_directions} directions for sources: too few are left to tell noise from sources. '
             "If you know the number of sources, give it as n_components; otherwise bring more mixtures"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..offline.chunked import linear_map
 from ..offline.gram_whitening import largest, whiten_rows, wider_than_long
-from ..offline.source_count import Spectrum, count_sources, representative
+from ..offline.source_count import Spectrum, count_sources, representative, with_stretches
 from ..offline.whitening import Whitening, moments, whitening
 from ._exceptions import DivergenceError, check_finite
 from ._source_count import MANY_OUTPUTS, warn_of_count
@@ -33,11 +33,16 @@ class Start(NamedTuple):
 def spectrum(block: Array) -> Spectrum:
     """The evidence for the number of sources in a block of mixtures."""
     scale = largest(block)
-    some = representative(block) / scale
     if block.shape[1] >= 1000:  # the covariance of so many mixtures takes minutes
+        some = representative(block) / scale
         return count_sources(some, whiten_rows(some).eigenvalues)
-    seen = moments(block / scale)
-    return count_sources(some, whitening(seen, precision=block.dtype).eigenvalues, seen)
+    x = block / scale
+    return with_stretches(_spectrum(x), x, _spectrum)
+
+
+def _spectrum(x: Array) -> Spectrum:
+    seen = moments(x)
+    return count_sources(representative(x), whitening(seen, precision=x.dtype).eigenvalues, seen)
 
 
 def warn_of_many_outputs(estimator: Any, X: Any) -> None:
