@@ -27,7 +27,8 @@ def diagnosing(seeds, parallel):
     }
     note = (
         f"{len(seeds)} draws of each problem. Worst: lowest correlation of a source with its output (of an output with its source, "
-        "if there are fewer outputs), median of the draws. Right: how often `ok` is true. Said: the first sentence of the first draw. "
+        "if there are fewer outputs), median of the draws. Right: how often `ok` is true. Said: the first sentence of the first "
+        "draw. "
     )
     meant = 'Named: how often the sentences have the words of "should say".'
     parts = [
