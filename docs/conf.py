@@ -46,6 +46,7 @@ autosummary_context = {"unlisted_methods": ["count", "index", "get_metadata_rout
 autodoc_mock_imports = ["river"]  # the base of one class
 numpydoc_show_class_members = False  # docs/_templates/autosummary/class.rst lists the methods
 numpydoc_attributes_as_param_list = True
+autodoc_typehints = "none"  # the docstrings have the types
 
 plot_include_source = False
 plot_html_show_source_link = False
