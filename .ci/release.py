@@ -137,7 +137,8 @@ def readme_shell(folder):
     work.mkdir()
     save = "import numpy as np\nnp.savetxt('mixtures.csv', X, delimiter=',')"
     call(folder / "user" / "bin" / "python", "-c", GIVEN + save, cwd=work)
-    lines = re.findall(r"^bionica [^#\n]*", (ROOT / "README.md").read_text(), re.MULTILINE)
+    code = "".join(re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL))
+    lines = re.findall(r"^bionica [^#\n]*", code, re.MULTILINE)
     assert lines, "README.md has no line of shell"
     for line in lines:
         call("sh", "-c", line, cwd=work, PATH=f"{folder / 'user' / 'bin'}:{os.environ['PATH']}")

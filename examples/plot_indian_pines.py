@@ -39,7 +39,7 @@ assert max(woods) > 0.95
 # %%
 names = [f"material {i + 1}" for i in range(4)]
 names[np.argmax(woods)] += ": woods"
-figure, axes = plt.subplots(1, 4, figsize=(9, 2.6), layout="constrained")
+figure, axes = plt.subplots(2, 2, figsize=(5.4, 5.7), layout="constrained")
 plot.images(Y, (height, width), names=names, axes=axes)
 
 # %%
