@@ -4,8 +4,8 @@
     python .ci/release.py --no-tests      # 3 minutes
     python .ci/release.py --jobs 1        # tests in one process
 
-Everything happens in a temporary folder, but for dist/, which gets the two files. Nothing is uploaded. The exit status is 1 if a row of the
-table failed.
+Everything happens in a temporary folder, but for dist/, which gets the two files. Nothing is uploaded. The exit status is 1 if a
+row of the table failed.
 """
 
 import argparse

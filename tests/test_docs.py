@@ -62,18 +62,6 @@ def test_a_name_of_the_reference_has_an_example_and_methods_have_docstrings(name
         assert [method for method in methods(value) if not inspect.getdoc(getattr(value, method))] == []
 
 
-def test_the_page_of_a_class_documents_its_methods():
-    """Where the site is built: the anchors of docs/reference."""
-    folder = ROOT / "docs" / "_build" / "html" / "reference" / "generated"
-    if not folder.exists():
-        pytest.skip("the site is not built: make docs")
-    for name, value in public().items():
-        page = (folder / f"{name}.html").read_text()
-        assert f'id="{name}"' in page
-        if inspect.isclass(value) and not issubclass(value, Exception):
-            assert [method for method in methods(value) if f'id="{name}.{method}"' not in page] == [], name
-
-
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_begins_with_a_sentence_and_checks_it(path):
     text = path.read_text()

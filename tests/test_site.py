@@ -3,6 +3,7 @@
 Pages are opened from disk (file://), as a reader of `docs/_build/html/index.html` does.
 """
 
+import inspect
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,7 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from browser import _BROKEN_IMAGES, _SIZES, open_page
+from browser import BROKEN_IMAGES, SIZES, open_page
+from test_docs import methods, public
 
 ROOT = Path(__file__).parents[1]
 SITE = ROOT / "docs" / "_build" / "html"
@@ -58,14 +60,22 @@ def test_nothing_is_loaded_from_elsewhere():
     assert [f"{path.relative_to(SITE)}: {match}" for path in PAGES for match in loaded.findall(path.read_text())] == []
 
 
+def test_the_reference_documents_every_public_name_and_method():
+    for name, value in public().items():
+        page = (SITE / "reference" / "generated" / f"{name}.html").read_text()
+        assert f'id="{name}"' in page
+        if inspect.isclass(value) and not issubclass(value, Exception):
+            assert [method for method in methods(value) if f'id="{name}.{method}"' not in page] == [], name
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_page_is_whole_in_a_browser(width):
     with open_page(SITE / "index.html", width) as (page, complaints):
         for path in PAGES:
             before = len(complaints)
             page.goto(path.resolve().as_uri(), wait_until="load")
-            complaints += [f"no picture: {name}" for name in page.evaluate(_BROKEN_IMAGES)]
-            wanted, shown = page.evaluate(_SIZES)
+            complaints += [f"no picture: {name}" for name in page.evaluate(BROKEN_IMAGES)]
+            wanted, shown = page.evaluate(SIZES)
             if wanted > shown:
                 complaints.append(f"{wanted} pixels wide in a window of {shown}")
             complaints[before:] = [f"{path.relative_to(SITE)}: {text}" for text in complaints[before:]]
