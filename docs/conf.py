@@ -1,5 +1,6 @@
 """Sphinx configuration: `make docs` builds the site offline, with warnings as errors."""
 
+import inspect
 import os
 import re
 import sys
@@ -114,6 +115,15 @@ def plain_references(app, what, name, obj, options, lines):
         lines[:] = [re.sub(r":ref:`([^`<]*?)\s*(?:<[^>]*>)?`", r"\1", line) for line in lines]
 
 
+def signature_of_init(app, what, name, obj, options, signature, returns):
+    """Read the signature of a class from its `__init__` where a base class is not installed."""
+    if what == "class" and signature == "(*args, **kwargs)":
+        parameters = list(inspect.signature(obj.__init__).parameters.values())[1:]
+        return str(inspect.Signature(p.replace(annotation=p.empty) for p in parameters)), ""
+    return None
+
+
 def setup(app):
-    """Register what is changed in docstrings."""
+    """Register what is changed in docstrings and signatures."""
+    app.connect("autodoc-process-signature", signature_of_init)
     app.connect("autodoc-process-docstring", plain_references)

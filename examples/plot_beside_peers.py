@@ -62,11 +62,11 @@ assert min(found[name][0] for name in ("BatchNICA", "FastICA", "Picard")) > 20
 assert found["NMF"][0] < 20
 
 # %%
-figure, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+figure, ax = plt.subplots(figsize=(7.4, 3.6), layout="constrained")
 for name, values in found.items():
     ax.plot(rhos, values, "o-", label=name)
 ax.set(xlabel="correlation of the sources", ylabel="SINR in dB")
-ax.legend(frameon=False, loc="lower left")
+ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
 
 # %%
 # Where others win: three independent sources between 0.5 and 1.5, which never come near zero. FastICA and Picard need no
