@@ -36,6 +36,7 @@ extensions = [
 exclude_patterns = ["_build", "gallery/**.ipynb"]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 nitpicky = False
+default_role = "literal"  # single backticks in docstrings and examples are code
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -112,6 +113,7 @@ html_sidebars = {name: [] for name in (*_ALONE, "index", "genindex", "search")}
 def plain_references(app, what, name, obj, options, lines):
     """Make text of the labels of scikit-learn's own pages, which inherited docstrings refer to."""
     if getattr(obj, "__module__", "").startswith("sklearn"):
+        lines[:] = [re.sub(r":ref:`sphx_glr_[^`]*`", "scikit-learn's gallery", line) for line in lines]
         lines[:] = [re.sub(r":ref:`([^`<]*?)\s*(?:<[^>]*>)?`", r"\1", line) for line in lines]
 
 
