@@ -5,7 +5,7 @@ INSTALLED := .venv/.installed
 # Threads of BLAS gain nothing at these sizes and fight with pytest's two workers.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all test-interpreted test-oldest check attack docs bench instructions clean
+.PHONY: demo test test-all test-interpreted test-oldest check attack docs release-check bench instructions clean
 
 demo: $(INSTALLED)
 	$(BIN)/bionica demo
@@ -37,12 +37,25 @@ check: $(INSTALLED)
 attack: $(INSTALLED)
 	$(BIN)/python benchmarks/attack.py $(if $(WRITE),--write)
 
-# The site: docs/_build/html/index.html. Needs no network once the packages are installed.
+# The site: docs/_build/html/index.html. Needs no network once the packages are installed. Then the code of docs/clients.md is run
+# with the packages that could be installed, and every page is opened in a browser.
 docs: .venv/.docs-installed
 	$(BIN)/python -m sphinx -b html -q -W --keep-going docs docs/_build/html
+	$(MAKE) --no-print-directory .venv-clients/.installed || echo "the clients could not be installed: their code is not run" >&2
+	test ! -e .venv-clients/.installed || .venv-clients/bin/python docs/run_clients.py
+	$(BIN)/python -m pytest -q tests/test_site.py
+
+# sdist and wheel, and the wheel in an empty environment: the demo, the lines of README.md, the tests.
+release-check:
+	$(PYTHON) .ci/release.py
 
 .venv/.docs-installed: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@
+
+.venv-clients/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-clients
+	.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check -e '.[clients]'
 	touch $@
 
 # Prints the tables of docs/guides/benchmarks.md; WRITE=1 writes them to benchmarks/results.
@@ -68,5 +81,5 @@ $(INSTALLED): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf .venv .venv-oldest demo results .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv .venv-oldest .venv-clients demo dist docs/_build docs/gallery docs/reference/generated results .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from bionica import BatchNICA
-from bionica.metrics import permutation_error
+from bionica.metrics import match_sources, permutation_error
 
 # %%
 A = np.random.default_rng(0).standard_normal((6, 3))
@@ -28,13 +28,15 @@ X = S.map_blocks(block, chunks=(S.chunks[0], (6,)), dtype=float)
 # %%
 nica = BatchNICA(3, random_state=0).fit(X)
 Y = nica.transform(X)  # lazy too
-part = Y[:100_000].compute()
-error = permutation_error(S[:100_000].compute(), part)
+part, true = Y[:100_000].compute(), S[:100_000].compute()
+error = permutation_error(true, part)
 print(X, f"error {error:.1e}", sep="\n")
 assert error < 1e-3
 
 # %%
-figure, ax = plt.subplots(figsize=(6.4, 3), layout="constrained")
-ax.hist(part, bins=np.linspace(0, 4, 81), histtype="step", label=["source 1", "source 2", "source 3"])
-ax.set(xlabel="output", ylabel="samples", title="100,000 of 2,000,000 outputs: exponential, nonnegative")
-ax.legend(frameon=False)
+figure, axes = plt.subplots(1, 3, figsize=(8, 2.9), layout="constrained", sharey=True)
+found = part[:2000, match_sources(true, part).permutation]
+for i, ax in enumerate(axes):
+    ax.plot(true[:2000, i], found[:, i], ".", ms=3)
+    ax.set(title=f"source {i + 1}", xlabel="true")
+axes[0].set_ylabel("found")

@@ -6,6 +6,8 @@ Five sources in twelve noisy mixtures: the spectrum of the mixtures has five val
 `n_components="auto"` finds them.
 """
 
+import warnings
+
 from bionica import BatchNICA, plot
 from bionica.datasets import mix, sparse_uniform
 
@@ -22,6 +24,7 @@ assert len(nica.components_) == 5
 plot.spectrum(nica)
 
 # %%
-# One output too few or too many shows in the diagnosis.
+# One output too few or too many shows in the diagnosis. `fit` warns of it too; the warnings are left out here.
+warnings.simplefilter("ignore")
 for d in (4, 5, 6):
     print(f"n_components={d}:", BatchNICA(d, random_state=0).fit(X).diagnose(X).sentences[0])

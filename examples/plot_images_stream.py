@@ -35,6 +35,7 @@ plot.images(X, shape, names=["mixture 1", "mixture 2", "mixture 3"])
 
 # %%
 plot.images(Y[:, match_sources(S, Y).permutation], shape, names=["source 1", "source 2", "source 3"])
+# sphinx_gallery_thumbnail_number = 2
 
 # %%
 # Without the true sources, `diagnose` says whether to believe the result.

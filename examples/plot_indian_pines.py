@@ -2,33 +2,46 @@
 Abundances in a hyperspectral image
 ===================================
 
-Indian Pines, 145 by 145 pixels and 200 bands: abundance maps of six materials and their spectra, with less than 1 % of
-the energy unexplained. No pure pixel is needed.
+Indian Pines, 145 by 145 pixels and 200 bands: abundance maps of four materials and their spectra. They explain all but
+0.5 % of the energy, and one of them is the woods of the ground survey (ROC area of at least 0.95). No pure pixel is needed.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.metrics import roc_auc_score
 from tensorly.datasets import load_indian_pines
 
 from bionica import MinimumVolumeCone, plot
 
 # %%
-# The cube comes with tensorly. One row of X is one pixel. The darkest value of each band is a background, and is subtracted.
-cube = np.asarray(load_indian_pines().tensor, dtype=float)
+# The cube comes with tensorly, which has the classes of the ground survey too. One row of X is one pixel.
+pines = load_indian_pines()
+cube = np.asarray(pines.tensor, dtype=float)
+classes, wavelength = np.asarray(pines.ticks[0]), np.array(pines.ticks[1])
 height, width, bands = cube.shape
 X = cube.reshape(-1, bands)
-X = X - np.quantile(X, 0.001, axis=0)
 
 # %%
-cone = MinimumVolumeCone(6, normalize="sum", random_state=0).fit(X)
+# Abundances sum to one. With five materials or more the estimator warns that an output does not fit.
+cone = MinimumVolumeCone(4, normalize="sum", random_state=0).fit(X)
 Y = cone.transform(X)
 unexplained = np.sum((X - Y @ cone.mixing_.T) ** 2) / np.sum(X**2)
 print(f"unexplained energy: {unexplained:.2%}")
-assert unexplained < 0.01
+assert unexplained < 0.005
 
 # %%
-figure, axes = plt.subplots(2, 3, figsize=(7.5, 5.2), layout="constrained")
-plot.images(Y, (height, width), names=[f"material {i + 1}" for i in range(6)], axes=axes)
+# Class 14 is woods; class 0 was not surveyed.
+surveyed = classes.ravel() > 0
+woods = [roc_auc_score(classes.ravel()[surveyed] == 14, y[surveyed]) for y in Y.T]
+print("ROC area of woods:", np.round(woods, 3))
+assert max(woods) > 0.95
 
 # %%
-plot.mixing(cone, names=[f"material {i + 1}" for i in range(6)], label="band")
+names = [f"material {i + 1}" for i in range(4)]
+names[np.argmax(woods)] += ": woods"
+figure, axes = plt.subplots(2, 2, figsize=(5.4, 5.7), layout="constrained")
+plot.images(Y, (height, width), names=names, axes=axes)
+
+# %%
+order = np.argsort(wavelength)
+plot.mixing(cone.mixing_[order], wavelength[order], names=names, label="nm")

@@ -16,10 +16,10 @@ EXECUTABLES = ("chromium", "chromium-browser", "google-chrome")
 #: A laptop's window and a telephone's.
 WIDTHS = (1200, 400)
 
-_BROKEN_IMAGES = (
+BROKEN_IMAGES = (
     "[...document.images].filter(i => !(i.complete && i.naturalWidth > 0)).map(i => i.alt || i.src.slice(0, 80))"
 )
-_SIZES = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+SIZES = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
 
 
 @contextmanager
@@ -60,8 +60,8 @@ def check_page(path, folder) -> list[Path]:
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             page.wait_for_function("[...document.images].every(image => image.complete)")
-            complaints += [f"no picture: {name}" for name in page.evaluate(_BROKEN_IMAGES)]
-            wanted, shown = page.evaluate(_SIZES)
+            complaints += [f"no picture: {name}" for name in page.evaluate(BROKEN_IMAGES)]
+            wanted, shown = page.evaluate(SIZES)
             if wanted > shown:
                 complaints.append(f"{wanted} pixels wide in a window of {shown}")
             screenshots.append(Path(folder) / f"{Path(path).stem}-{width}.png")

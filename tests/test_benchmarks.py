@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import bionica
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import common
 import first_fit
@@ -15,7 +17,7 @@ import loop_speed
 import peers
 import speed
 
-SRC = Path(__file__).parents[1] / "src"
+SRC = Path(bionica.__file__).parents[1]
 
 
 def rows(table):

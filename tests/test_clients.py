@@ -1,7 +1,7 @@
 """The estimators inside other packages: each test runs against the real package, and is skipped by name where it is missing."""
 
 import doctest
-import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -29,23 +29,22 @@ def X():
     return mix(sparse_uniform(1000, 3, rng=0), n_mixtures=5, rng=0)[0]
 
 
-PAGE = (Path(__file__).parents[1] / "docs" / "clients.md").read_text()
-#: The code of the page by the headings above it; the first has none.
-CODE = re.findall(r"(?:^## ([^\n]+)\n)?^```python\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
-PACKAGES = {
-    "river": "river", "dask-ml": "dask_ml", "HyperSpy": "hyperspy", "MNE": "mne", "xarray": "xarray", "pandas and polars": "pandas",
-    "torch": "torch",
-}  # fmt: skip
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+from run_clients import PACKAGES, PAGE, blocks  # noqa: E402
+
+FIRST, CODE = blocks(PAGE.read_text())
 
 
-@pytest.mark.parametrize(("heading", "code"), CODE[1:], ids=[heading for heading, _ in CODE[1:]])
-def test_the_code_of_the_page(heading, code):
-    pytest.importorskip(PACKAGES[heading], exc_type=ImportError)
-    exec(compile(CODE[0][1] + code, heading, "exec"), {})
+@pytest.mark.parametrize("heading", CODE)
+def test_the_code_of_the_page(heading):
+    for package in PACKAGES[heading]:
+        pytest.importorskip(package.replace("-", "_"), exc_type=ImportError)
+    exec(compile(FIRST + CODE[heading], heading, "exec"), {})
 
 
 def test_every_client_has_code():
-    assert [heading for heading, _ in CODE] == ["", *PACKAGES]
+    assert list(CODE) == list(PACKAGES)
 
 
 # ---------------------------------------------------------------------------------------------- river

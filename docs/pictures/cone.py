@@ -16,11 +16,11 @@ for ax, estimator in zip(axes, (BatchNICA(2, random_state=0), MinimumVolumeCone(
     mixing = estimator.fit(X).mixing_
     ax.plot(X[:, 0], X[:, 1], ".", markersize=2, alpha=0.4, color="#1f77b4")
     for j, column in enumerate(mixing.T):
-        edge = column[:2] / np.linalg.norm(column[:2]) * 1.4
+        edge = column[:2] / np.linalg.norm(column[:2]) * 5.2
         ax.plot([0, edge[0]], [0, edge[1]], color="#c44e52", linewidth=2, label="found" if j == 0 else None)
     for j, row in enumerate(A):
-        edge = row[:2] / np.linalg.norm(row[:2]) * 1.4
+        edge = row[:2] / np.linalg.norm(row[:2]) * 5.2
         ax.plot([0, edge[0]], [0, edge[1]], "k--", linewidth=1, label="true" if j == 0 else None)
     ax.set_title(type(estimator).__name__, fontsize=10)
-    ax.set(xlabel="mixture 1", ylabel="mixture 2", aspect="equal")
+    ax.set(xlabel="mixture 1", ylabel="mixture 2", aspect="equal", xlim=(-0.2, 5), ylim=(-0.2, 5))
 axes[0].legend(frameon=False, loc="lower right")

@@ -1,7 +1,7 @@
 """What the numbers of a `Diagnosis` mean: each number beyond its limit is one sentence with a remedy.
 
 How often `ok` is wrong: `python benchmarks/real_data.py --tables diagnosis` (41 spoiled and 36 sound problems, on seeds that set no
-limit) called 0 of 122 wrong fits right, and 1 of 107 right fits wrong: a doubt of the cone itself. It is wrong more often with
+limit) called 0 of 123 wrong fits right, and 1 of 107 right fits wrong: a doubt of the cone itself. It is wrong more often with
 fewer than 300 samples, with noise at 20 dB and as many mixtures as sources, and where a source is missing and no direction is left
 over to see it (docs/promises.md).
 """

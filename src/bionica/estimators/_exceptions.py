@@ -24,6 +24,18 @@ class DivergenceError(ArithmeticError):
     ----------
     sample : int
         Index of the sample at which it happened, counted from the first that the network has seen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica import BatchNICA, DivergenceError
+    >>> X = np.random.default_rng(0).exponential(size=(500, 2)) @ np.array([[1.0, 0.5], [0.2, 1.0]])
+    >>> nica = BatchNICA(2, random_state=0).fit(X)
+    >>> try:
+    ...     nica.transform(np.full((3, 2), 1.7e308))
+    ... except DivergenceError as error:
+    ...     print(error.sample)
+    0
     """
 
     def __init__(self, message: str, sample: int):

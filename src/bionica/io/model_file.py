@@ -41,7 +41,22 @@ Array = NDArray[Any]
 
 
 class ModelFileError(ValueError):
-    """A file that is not a complete, unaltered bionica model."""
+    """A file that is not a complete, unaltered bionica model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import bionica
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "notes.bionica"
+    ...     written = path.write_text("not a model")
+    ...     try:
+    ...         bionica.load(path)
+    ...     except bionica.ModelFileError as error:
+    ...         print("refused")
+    refused
+    """
 
 
 class Declared(NamedTuple):

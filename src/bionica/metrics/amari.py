@@ -9,8 +9,8 @@ from ._samples import Floats, validated
 def amari_distance(P: ArrayLike) -> float:
     r"""How far P = W A, unmixing times mixing, is from a permutation of scaled sources.
 
-    .. math:: \frac{1}{2d(d-1)} \left[ \sum_i \Big( \sum_j \frac{|p_{ij}|}{\max_k |p_{ik}|} - 1 \Big)
-              + \sum_j \Big( \sum_i \frac{|p_{ij}|}{\max_k |p_{kj}|} - 1 \Big) \right]
+    .. math:: \frac{1}{2d(d-1)} \left[ \sum_i \left( \sum_j \frac{|p_{ij}|}{\max_k |p_{ik}|} - 1 \right)
+              + \sum_j \left( \sum_i \frac{|p_{ij}|}{\max_k |p_{kj}|} - 1 \right) \right]
 
     This is the index of Amari, Cichocki and Yang (1996) divided by its maximum 2d(d-1): 0 if and only if P has one nonzero
     entry in every row and every column, 1 if all entries are equally large. Permuting rows or columns, flipping signs,

@@ -13,7 +13,7 @@ def correlation_floor(S: ArrayLike) -> float:
     Every network here ends with outputs of identity covariance. Sources whose sample covariance C is not the identity cannot
     be such outputs. The whitened sources closest to them are
 
-    .. math:: C^{-1/2} s_t, \qquad C = \frac1T \sum_t (s_t - \bar s)(s_t - \bar s)^\top
+    .. math:: C^{-1/2} s_t, \qquad C = \frac{1}{T} \sum_t (s_t - \bar s)(s_t - \bar s)^\top
 
     where the mean is transformed and not removed, as in Plumbley's noncentered whitening. Print it beside every
     `permutation_error`: a better learning rule cannot improve an error at the floor.

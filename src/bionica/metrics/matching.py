@@ -21,6 +21,15 @@ class Matching(NamedTuple):
         are not removed: a factor keeps the zero of a nonnegative source.
     correlation : ndarray of shape (n_sources,)
         Pearson's correlation of each source with its output; 0 where one of the two is constant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica.metrics import match_sources
+    >>> S = np.array([[0.0, 1.0], [2.0, 0.0], [1.0, 3.0]])
+    >>> match = match_sources(S, 2 * S[:, ::-1], by="correlation")
+    >>> match.permutation.tolist(), match.scale.tolist()
+    ([1, 0], [0.5, 0.5])
     """
 
     permutation: NDArray[np.intp]

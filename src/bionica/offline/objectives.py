@@ -30,12 +30,28 @@ def _centred(X: Array) -> Array:
 
 
 def whitening_objective(Y: Array, X: Array) -> float:
-    """Objective (1), and (3) if Y is nonnegative: `-Tr(dY'dY dX'dX) = -|dY dX'|_F^2`."""
+    """Objective (1), and (3) if Y is nonnegative: `-Tr(dY'dY dX'dX) = -|dY dX'|_F^2`.
+
+    Examples
+    --------
+    >>> from bionica import NoncenteredWhitener
+    >>> from bionica.datasets import mix, sparse_uniform
+    >>> X, _ = mix(sparse_uniform(1000, 2, rng=0), rng=0)
+    >>> Y = NoncenteredWhitener().fit_transform(X)  # minimal at a whitening, whose covariance is I
+    >>> whitening_objective(Y, X) < whitening_objective(0.9 * Y, X)
+    True
+    """
     return -float(np.sum((_centred(Y).T @ _centred(X)) ** 2))
 
 
 def whitening_excess(Y: Array) -> float:
-    """By how much Y violates the constraint dY'dY <= T I of (1) and (3): the largest eigenvalue of cov(Y) - I, at least 0."""
+    """By how much Y violates the constraint dY'dY <= T I of (1) and (3): the largest eigenvalue of cov(Y) - I, at least 0.
+
+    Examples
+    --------
+    >>> whitening_excess(np.array([[0.0, 0.0], [4.0, 2.0]]))
+    4.0
+    """
     dY = _centred(Y)
     return max(0.0, float(np.linalg.eigvalsh(dY.T @ dY / len(Y))[-1]) - 1)
 
@@ -45,6 +61,14 @@ def nsm_objective(Z: Array, Y: Array) -> float:
 
     With [Z Y] = Q [R_z R_y] and orthonormal columns of Q, it equals `|R_z R_z' - R_y R_y'|_F^2`, which needs no T x T matrix and
     does not cancel near the minimum.
+
+    Examples
+    --------
+    >>> Y = np.array([[1.0, 1.0], [-1.0, 1.0], [0.0, 2.0]])
+    >>> R = np.array([[1.0, 1.0], [-1.0, 1.0]]) / np.sqrt(2)
+    >>> Z = Y @ R.T  # a rotation into the quadrant
+    >>> bool(Z.min() > -1e-12), nsm_objective(Z, Y) < 1e-12
+    (True, True)
     """
     R: Array = np.asarray(np.linalg.qr(np.hstack([Z, Y]), mode="r"))
     R_z, R_y = R[:, : Z.shape[1]], R[:, Z.shape[1] :]
@@ -52,12 +76,30 @@ def nsm_objective(Z: Array, Y: Array) -> float:
 
 
 def combined_nsm_objective(Z: Array, X: Array, n_components: int | None = None) -> float:
-    """Objective (4): `|Z'Z - X' C_xx^+ X|_F^2`, where C_xx^+ has rank `n_components` (by default that of C_xx)."""
+    """Objective (4): `|Z'Z - X' C_xx^+ X|_F^2`, where C_xx^+ has rank `n_components` (by default that of C_xx).
+
+    Examples
+    --------
+    >>> from bionica import BatchNICA
+    >>> from bionica.datasets import mix, sparse_uniform
+    >>> S = sparse_uniform(1000, 2, rng=0)
+    >>> X, _ = mix(S, rng=0)
+    >>> Z = BatchNICA(2, random_state=0).fit_transform(X)
+    >>> combined_nsm_objective(Z, X) < 0.01 * combined_nsm_objective(X.clip(0), X)
+    True
+    """
     return nsm_objective(Z, linear_map(X, whitening(moments(X), n_components).matrix))
 
 
 def interneuron_objective(Y: Array, N: Array, W_xy: Array, W_yn: Array, X: Array) -> float:
-    """L_1 of (5), minimised over Y (n_samples, d) and W_xy (d, k), maximised over N (n_samples, m) and W_yn (m, d)."""
+    """L_1 of (5), minimised over Y (n_samples, d) and W_xy (d, k), maximised over N (n_samples, m) and W_yn (m, d).
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> interneuron_objective(X, np.zeros((2, 2)), np.eye(2), np.zeros((2, 2)), X)
+    -2.0
+    """
     dX, dY, dN = _centred(X), _centred(Y), _centred(N)
     T = len(X)
     activity = 2 * np.sum(dN * (dY @ W_yn.T)) - 2 * np.sum(dY * (dX @ W_xy.T)) - np.sum(dN**2)
@@ -86,7 +128,14 @@ def interneuron_gradients(Y: Array, N: Array, W_xy: Array, W_yn: Array, X: Array
 
 
 def two_compartment_objective(Z: Array, W_xz: Array, W_zz: Array, X: Array) -> float:
-    """L_2 of (12), minimised over Z (n_samples, d) and W_xz (d, k), maximised over W_zz (d, d)."""
+    """L_2 of (12), minimised over Z (n_samples, d) and W_xz (d, k), maximised over W_zz (d, d).
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> two_compartment_objective(X, np.eye(2), np.eye(2), X)
+    -12.0
+    """
     T = len(X)
     C_xx = moments(X).covariance
     activity = np.sum(Z * (Z @ W_zz)) - 2 * np.sum(Z * (X @ W_xz.T))

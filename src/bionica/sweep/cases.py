@@ -44,6 +44,13 @@ class Network:
     """One entry of `[[network]]`: an estimator, the paper's setting it starts from, fixed parameters and a grid of others.
 
     `name` is a class of bionica, or module:Class; `label` is its name in the table.
+
+    Examples
+    --------
+    >>> from bionica.sweep import Network
+    >>> network = Network.from_dict({"name": "StreamingNICA", "grid": {"horizon": [2000, 5000]}}, "network")
+    >>> list(network.settings())
+    [(('horizon', 2000),), (('horizon', 5000),)]
     """
 
     name: str
@@ -102,7 +109,16 @@ class Network:
 
 @dataclass(frozen=True)
 class Case:
-    """One run: an estimator with its parameters and seed on one set of data; `source` is the digest of a user's estimator."""
+    """One run: an estimator with its parameters and seed on one set of data; `source` is the digest of a user's estimator.
+
+    Examples
+    --------
+    >>> from bionica.sweep import Plan
+    >>> data = {"kind": "sparse_uniform", "d": 3, "T": 1000, "mixing": "d3"}
+    >>> plan = Plan.from_dict({"seeds": 2, "data": [data], "network": [{"name": "StreamingNICA"}]})
+    >>> [case.parameters() for case in plan.cases()]
+    [{'n_components': 3, 'random_state': 0}, {'n_components': 3, 'random_state': 1}]
+    """
 
     network: str
     label: str

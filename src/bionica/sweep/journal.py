@@ -44,6 +44,12 @@ class Outcome:
     `status` is "ok", "diverged at sample n", or why it could not run. `error` is that at the times `t`, and `last_tenth` that
     over the last tenth of the samples: None if the case failed or the sources are unknown. `repairs` counts how often guards
     acted, and samples were regularised or did not settle. `device`, `versions` and `machine` say what computed it.
+
+    Examples
+    --------
+    >>> from bionica.sweep import Outcome
+    >>> Outcome("0f3a", "ok", [100, 200], [0.2, 0.1], 0.05, 0, 1.5, "cpu", "bionica 0.1.0", "Linux").is_valid()
+    True
     """
 
     case: str

@@ -17,7 +17,18 @@ LONGEST_NAME = 200
 
 
 class PlanError(ValueError):
-    """A plan that cannot be run as it stands; the message names the key, the value and the remedy."""
+    """A plan that cannot be run as it stands; the message names the key, the value and the remedy.
+
+    Examples
+    --------
+    >>> from bionica.sweep import Plan, PlanError
+    >>> data = {"kind": "sparse_uniform", "d": 3, "T": 0, "mixing": "d3"}
+    >>> try:
+    ...     Plan.from_dict({"data": [data], "network": [{"name": "StreamingNICA"}]})
+    ... except PlanError as error:
+    ...     print(error)
+    data[0].T = 0...
+    """
 
 
 def shown(value: Any) -> str:

@@ -32,7 +32,16 @@ _DIED = "a worker process died, perhaps for lack of memory: run again with fewer
 
 
 class WorkerDiedError(RuntimeError):
-    """Workers that ended before their work did, or that cannot be reached any more."""
+    """Workers that ended before their work did, or that cannot be reached any more.
+
+    What finished before is in the journal: the same `bionica.sweep.run` with the same folder runs what is missing.
+
+    Examples
+    --------
+    >>> from bionica.sweep import WorkerDiedError
+    >>> issubclass(WorkerDiedError, RuntimeError)
+    True
+    """
 
     def __init__(self, message: str = _DIED) -> None:
         super().__init__(message)

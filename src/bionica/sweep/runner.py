@@ -137,7 +137,17 @@ class Sweep:
 def prepare(
     plan: PlanLike, output: str | os.PathLike[str] | None = None, *, force: bool = False, **options: Any
 ) -> Sweep:
-    """Read a plan and the results that are there, and choose an engine for the rest; see `run`. `force` runs everything again."""
+    """Read a plan and the results that are there, and choose an engine for the rest; see `run`. `force` runs everything again.
+
+    Examples
+    --------
+    >>> from bionica import sweep
+    >>> data = {"kind": "sparse_uniform", "d": 2, "T": 500, "mixing": "random"}
+    >>> plan = {"seeds": 3, "data": [data], "network": [{"name": "StreamingNICA"}]}
+    >>> prepared = sweep.prepare(plan, n_jobs=1)
+    >>> len(prepared.missing), prepared.engine.name
+    (3, '1 process')
+    """
     if not isinstance(plan, Plan):
         plan = Plan.from_dict(plan) if isinstance(plan, Mapping) else Plan.from_toml(Path(plan))
     journal = None if output is None else Journal(output)

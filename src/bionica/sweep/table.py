@@ -31,6 +31,14 @@ class Table(Sequence[Row]):
         `versions`, `machine`.
     swept : list of str
         The columns that are parameters.
+
+    Examples
+    --------
+    >>> from bionica import sweep
+    >>> data = {"kind": "sparse_uniform", "d": 2, "T": 500, "mixing": "random"}
+    >>> table = sweep.run({"seeds": 2, "data": [data], "network": [{"name": "StreamingNICA"}]}, n_jobs=1)
+    >>> len(table), table[0]["network"], table[0]["status"]
+    (2, 'StreamingNICA', 'ok')
     """
 
     rows: list[Row]

@@ -1,0 +1,103 @@
+"""The built site, opened in a browser without a network: run by `make docs` after the build, skipped where there is no site.
+
+Pages are opened from disk (file://), as a reader of `docs/_build/html/index.html` does.
+"""
+
+import inspect
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from browser import BROKEN_IMAGES, SIZES, open_page
+from test_docs import methods, public
+
+ROOT = Path(__file__).parents[1]
+SITE = ROOT / "docs" / "_build" / "html"
+PAGES = sorted(page for page in SITE.rglob("*.html") if "_static" not in page.parts)
+#: A laptop's window and a telephone's.
+WIDTHS = (1280, 390)
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (SITE / "index.html").exists(), reason="the site is not built: make docs"),
+]
+
+
+class Page(HTMLParser):
+    """The anchors of a page, and all that it refers to."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.anchors, self.targets = {"", "top"}, set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.anchors |= {attributes[name] for name in ("id", "name") if attributes.get(name)}
+        self.targets |= {attributes[name] for name in ("href", "src") if attributes.get(name)}
+
+
+def test_every_internal_link_leads_to_an_anchor_of_the_site():
+    pages = {path.resolve(): Page(path) for path in PAGES}
+    broken = []
+    for path, page in pages.items():
+        for target in page.targets:
+            parts = urlsplit(target)
+            if parts.scheme or parts.netloc:
+                continue
+            other = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            missing = not other.is_file() or (other in pages and unquote(parts.fragment) not in pages[other].anchors)
+            if missing:
+                broken.append(f"{path.relative_to(SITE.resolve())}: {target}")
+    assert broken == []
+
+
+def test_nothing_is_loaded_from_elsewhere():
+    loaded = re.compile(r"""<(?:script|img|iframe|link rel="stylesheet")[^>]*(?:src|href)=["'](?:https?:)?//[^"']*""")
+    assert [f"{path.relative_to(SITE)}: {match}" for path in PAGES for match in loaded.findall(path.read_text())] == []
+
+
+def test_the_reference_documents_every_public_name_and_method():
+    for name, value in public().items():
+        page = (SITE / "reference" / "generated" / f"{name}.html").read_text()
+        assert f'id="{name}"' in page
+        if inspect.isclass(value) and not issubclass(value, Exception):
+            assert [method for method in methods(value) if f'id="{name}.{method}"' not in page] == [], name
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_page_is_whole_in_a_browser(width):
+    with open_page(SITE / "index.html", width) as (page, complaints):
+        for path in PAGES:
+            before = len(complaints)
+            page.goto(path.resolve().as_uri(), wait_until="load")
+            complaints += [f"no picture: {name}" for name in page.evaluate(BROKEN_IMAGES)]
+            wanted, shown = page.evaluate(SIZES)
+            if wanted > shown:
+                complaints.append(f"{wanted} pixels wide in a window of {shown}")
+            complaints[before:] = [f"{path.relative_to(SITE)}: {text}" for text in complaints[before:]]
+        assert not complaints, "\n".join(complaints)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("chromatogram", "guides/spectra.html"),
+        ("horizon", "gallery/plot_drift.html"),
+        ("amari_distance", "amari_distance"),
+    ],
+)
+def test_search_works_from_disk(words, found):
+    with open_page(SITE / "index.html") as (page, complaints):
+        page.keyboard.press("Control+k")
+        page.keyboard.type(words)
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/search.html?q=*")
+        page.wait_for_selector("#search-results ul.search li a")
+        page.wait_for_function("document.querySelector('.search-summary')?.textContent.includes('finished')")
+        links = page.eval_on_selector_all("#search-results li a", "all => all.map(a => a.getAttribute('href'))")
+        assert any(found in link for link in links), links
+        assert not complaints, "\n".join(complaints)
