@@ -23,7 +23,17 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LARGEST = 1_000_000  # bytes of the wheel
 #: What the tests read beside the package. The source is not among it.
-BESIDE = ("tests", "benchmarks", "docs", "examples", "pyproject.toml", "README.md", "CONTRIBUTING.md")
+BESIDE = (
+    "tests",
+    "benchmarks",
+    "docs",
+    "examples",
+    "pyproject.toml",
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "CITATION.cff",
+)  # fmt: skip
 #: No compiler: a dependency or a build that calls one fails.
 NO_COMPILER = {"CC": "/bin/false", "CXX": "/bin/false", "FC": "/bin/false"}
 #: Data for the lines of README.md.
@@ -197,7 +207,7 @@ def main():
                 step("tests from the wheel", lambda: tests(folder, options.jobs))
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
     for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, (*widths, 0))))
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, (*widths, 0), strict=True)))
     return 1 if any(row[1] != "yes" for row in rows) else 0
 
 
