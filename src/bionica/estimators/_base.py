@@ -7,7 +7,8 @@ from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,6 +18,8 @@ from ._dask import map_back
 from ._exceptions import singular_as_divergence
 from ._input import unchanged_on_error
 from ._warn import warn_of_doubts
+
+Array = NDArray[Any]
 
 
 def set_parameters(estimator: Any, arguments: dict[str, Any]) -> None:
@@ -32,6 +35,12 @@ def number_of_sources(n_components: int | None, n_features: int) -> int:
             f"n_components={d} sources cannot be found in n_features={n_features} mixtures; use n_components <= {n_features}"
         )
     return d
+
+
+def rectified(X: Array, W: Array, out: Array | None = None) -> Array:
+    """Return max(W x, 0) for the rows x of X."""
+    Y = linear_map(X, W, out=out)
+    return np.maximum(Y, 0, out=Y)
 
 
 class Estimator(
@@ -115,6 +124,10 @@ class Estimator(
         from ._persistence import save
 
         save(self, path)
+
+    def _given_number(self) -> int | None:
+        """Return the number of sources, if the user gave one."""
+        return int(self.n_components) if isinstance(self.n_components, Integral) else None
 
     def _conclude(self, doubts: Iterable[str]) -> None:
         """Keep what speaks against the fit, and say it in one warning."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._compat.sklearn import Interval, Options, StrOptions, parameter_ids, validate_params
+from .._compat.sklearn import Interval, Options, StrOptions
 from ..engines import blocks
 from ..engines.diverged import Diverged
 from ..engines.loop import run
@@ -23,9 +23,10 @@ from ..networks.rule import rule_of
 from ..networks.schedules import learning_rates
 from ..networks.settling.gradient import ProjectedGradient
 from ..networks.settling.pivoting import Exact
-from ._base import Estimator
 from ._exceptions import CHANGED, DivergenceError, check_finite
 from ._initial_weights import given_weights
+from ._online_methods import OnlineMethods
+from ._progress import tracked
 from ._warn import warn
 
 Array = NDArray[Any]
@@ -41,7 +42,7 @@ _MOST_PIVOTS = 20
 _NO_RATES = np.empty((0, 1))
 
 
-class Streaming(Estimator):
+class Streaming(OnlineMethods):
     """Base of `OnlineNICA`."""
 
     _own_guards: ClassVar[tuple[str, ...]] = ()
@@ -78,13 +79,9 @@ class Streaming(Estimator):
         rates = learning_rates(self.eta0, self.decay, self.power, int(state.t[0]), n)
         return self._below(rates, state, 1.0, "1", "lower eta0")[:, np.newaxis]
 
-    def _check_params(self) -> None:
-        """Validate the parameters, unless they are those that were validated last."""
-        now = parameter_ids(self)
-        if now != self.__dict__.get("_checked"):
-            validate_params(self)
-            self._guard_flags()
-            self._checked = now
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        self._guard_flags()
 
     def _stream(self, state: Any, X: Array, *, learn: bool, keep: bool, order: Array | None = None) -> Array:
         """Take X through the network block by block; `state` learns in place."""
@@ -164,12 +161,7 @@ class Streaming(Estimator):
     def _blocks(self, n: int, k: int, least: int, most: int) -> Iterable[tuple[int, int]]:
         rows = max(least, min(_BLOCK_ROWS, most, _BLOCK_BYTES // (8 * k)))
         blocks = [(start, min(start + rows, n)) for start in range(0, n, rows)]
-        if not self.verbose or len(blocks) == 1:
-            return blocks
-        from rich.console import Console
-        from rich.progress import track
-
-        return track(blocks, description=type(self).__name__, console=Console(stderr=True))
+        return tracked(blocks, self, len(blocks)) if len(blocks) > 1 else blocks
 
     def _divergence(self, sample: int, largest: float, learning: bool) -> DivergenceError:
         name = type(self).__name__

@@ -10,13 +10,13 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions, fit_context
-from ..offline.chunked import ChunkedRows, linear_map
+from ..offline.chunked import ChunkedRows
 from ..offline.gram_whitening import row_space, wider_than_long
 from ..offline.outliers import Inliers, is_inlier, without_negative_outliers, without_outliers
 from ..offline.rotation import Rotation, rotate
 from ..offline.source_count import Spectrum, count_sources, representative
 from ..offline.whitening import Moments, Whitening, refine
-from ._base import Estimator, set_parameters
+from ._base import Estimator, rectified, set_parameters
 from ._dask import DaskRows, map_rows, mapped_inliers, moments_of, validated_rows
 from ._diagnosis import Diagnosable
 from ._exceptions import singular_as_divergence
@@ -182,10 +182,10 @@ class BatchNICA(Scored, Diagnosable, Estimator):
             rows, Z = self._fit(X)
         if isinstance(rows, DaskRows):
             return self._transform(rows.array)
-        return _sources(rows, self.components_, out=Z)
+        return rectified(rows, self.components_, out=Z)
 
     def _transform(self, X: npt.ArrayLike) -> Any:
-        return map_rows(partial(_sources, W=self.components_), X, self._n_features_out, self)
+        return map_rows(partial(rectified, W=self.components_), X, self._n_features_out, self)
 
     def plot_spectrum(self, ax: Any = None) -> Any:
         """Plot the eigenvalues of the covariance and the number of sources that "auto" takes.
@@ -245,9 +245,6 @@ class BatchNICA(Scored, Diagnosable, Estimator):
         seen = moments_of(X)
         return without_outliers(X, seen, self._given_number()) if self.robust else (X, seen)
 
-    def _given_number(self) -> int | None:
-        return None if self.n_components is None or self.n_components == "auto" else int(self.n_components)
-
     def _whitened(
         self, X: Array | DaskRows, inliers: Array | ChunkedRows, seen: Moments, given: Array | DaskRows
     ) -> tuple[Whitening, Spectrum, Array]:
@@ -295,8 +292,3 @@ class BatchNICA(Scored, Diagnosable, Estimator):
             )
         if not rotation.converged:
             yield f"did not converge in max_iter={self.max_iter} iterations; raise max_iter or tol={self.tol}"
-
-
-def _sources(X: Array, W: Array, out: Array | None = None) -> Array:
-    Y = linear_map(X, W, out=out)
-    return np.maximum(Y, 0, out=Y)
