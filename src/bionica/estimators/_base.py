@@ -1,4 +1,4 @@
-"""What all estimators share: parameters, the public methods that say the same for each of them, `save`."""
+"""What all estimators share: parameters, `fit`, `transform`, `inverse_transform` and `save`."""
 
 import os
 from abc import ABCMeta, abstractmethod
@@ -53,7 +53,7 @@ class Estimator(
     """Base of all estimators; a subclass has `_fit`, `_transform`, `components_` and `mixing_`."""
 
     _preserved_dtypes: ClassVar[tuple[str, ...]] = ("float64",)
-    #: Parameters on which what was learned depends: `load` cannot change them.
+    #: Parameters that the learned weights depend on: `load` cannot change them.
     _fixed: ClassVar[tuple[str, ...]] = ("n_components",)
 
     @abstractmethod
@@ -130,13 +130,13 @@ class Estimator(
         return int(self.n_components) if isinstance(self.n_components, Integral) else None
 
     def _conclude(self, doubts: Iterable[str]) -> None:
-        """Keep what speaks against the fit, and say it in one warning."""
+        """Store the doubts about the fit, and report them in one warning."""
         found = tuple(doubts)
         self._fit_doubts = getattr(self, "n_samples_seen_", None), found
         warn_of_doubts(type(self).__name__, found)
 
     def _known_doubts(self) -> tuple[str, ...] | None:
-        """What spoke against the fit; None if it was not judged, or if the estimator has learned on since."""
+        """The doubts about the last fit; None if there was no fit, or if the estimator has learned from more samples since."""
         n, found = vars(self).get("_fit_doubts", (None, None))
         return found if n == getattr(self, "n_samples_seen_", None) else None
 

@@ -172,10 +172,7 @@ class ConeStream(OnlineMethods):
             return rectified(X, self._readout().components)
         d = self._given_number()
         if d is None and len(X) < self._block_length(X.shape[1]):
-            raise ValueError(
-                f"n_components={self.n_components!r} counts the sources in the first {self._block_length(X.shape[1])} samples, and "
-                "until then the number of outputs is unknown: give these samples in one call, or give n_components a number"
-            )
+            raise self._unknown_number(self._block_length(X.shape[1]))
         return np.zeros((len(X), self._count(X) if d is None else d), self._dtype)
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -22,7 +22,7 @@ from ._start import spectrum, warn_of_many_outputs
 
 Array = NDArray[Any]
 
-#: A wide network starts from so many bytes of samples at most (but 4 d + 20 samples).
+#: Largest size of a first block in bytes, unless 4 d + 20 samples are larger.
 START_BYTES = 2**28
 
 
@@ -115,10 +115,7 @@ class FirstBlock(OnlineNICA):
             self._start_seed = self._new_seed()
         missing = self._n_start(X.shape[1]) - len(known)
         if keep and self.n_components == "auto" and (len(known) or len(X) < missing):
-            raise ValueError(
-                f"n_components='auto' counts the sources in the first {missing + len(known)} samples, and until then the number of "
-                "outputs is unknown: give these samples in one call, or give n_components a number"
-            )
+            raise self._unknown_number(missing + len(known))
         self.__dict__.pop("_preview", None)
         taken = np.asarray(X[:missing], dtype=known.dtype)
         check_finite(taken, 0, self)

@@ -26,14 +26,14 @@ __all__ = ["Array", "OnlineNICA", "weights"]
 
 
 def weights(name: str, doc: str) -> Any:
-    """Return the property of a network that holds a copy of a weight matrix."""
+    """Return a property of a network: a copy of a weight matrix."""
     return property(lambda network: network._weight(name), doc=doc)
 
 
 class OnlineNICA(Scored, Diagnosable, Streaming):
     """Base of the online networks; see the subclasses."""
 
-    #: The paper's parameters in each of its settings, and those that are the same in "always"; empty if it is not in the paper.
+    #: The paper's parameters in each setting, and in "always" those that all settings share; empty if it is not in the paper.
     _published: ClassVar[dict[str, dict[str, Any]]] = {}
 
     def _offline_preprocessing(self) -> tuple[Any, Self]:
@@ -65,7 +65,7 @@ class OnlineNICA(Scored, Diagnosable, Streaming):
         data = self._validated(X, reset=True)
         if self.shuffle and isinstance(data, DaskRows):
             raise ValueError(
-                "shuffle=True needs all rows of the Dask array X at hand: use shuffle=False, or X.compute()"
+                "shuffle=True needs all rows of the Dask array X in memory: use shuffle=False, or X.compute()"
             )
         self._forget()
         rng = check_random_state(self.random_state)
@@ -84,16 +84,16 @@ class OnlineNICA(Scored, Diagnosable, Streaming):
         yield from fit_doubts(rows, self.components_, settling="" if tracking else settling, tracking=tracking)
         unsettled, n, changed = self._news()
         if changed:
-            yield f"found that {self._said_of_change(self._state)}"
+            yield f"found that {self._change_message(self._state)}"
         if unsettled:
-            yield f"found that {self._said_of_unsettled(unsettled, n)}"
+            yield f"found that {self._unsettled_message(unsettled, n)}"
 
     def _transform(self, X: ArrayLike) -> Any:
         if not is_dask(X):
             return self._outputs(self._validated(X, reset=False))
         self._check_params()
         dtype = states.precision(self._fitted_state())
-        # A copy, so that learning on before the blocks are computed changes nothing.
+        # A copy, so that samples learned before the blocks are computed have no effect.
         return lazily(
             copy(self)._outputs, checked(X, self, known=False), self._n_features_out, type(self).__name__, dtype
         )
@@ -103,7 +103,7 @@ class OnlineNICA(Scored, Diagnosable, Streaming):
         before = int(state.repairs[UNSETTLED])
         Y = self._stream(state, block, learn=False, keep=True)
         if state.repairs[UNSETTLED] > before:
-            warn(self._said_of_unsettled(int(state.repairs[UNSETTLED]) - before, len(block)))
+            warn(self._unsettled_message(int(state.repairs[UNSETTLED]) - before, len(block)))
         return Y
 
     @property
@@ -123,7 +123,7 @@ class OnlineNICA(Scored, Diagnosable, Streaming):
 
     @property
     def change_detected_(self) -> bool:
-        """Whether the mixing changed while it learned, without a horizon to follow it. Networks that do not watch say False."""
+        """Whether the mixing changed while the network learned without a horizon. False for networks that do not detect changes."""
         return self._changed(self._fitted_state())
 
     @property
@@ -152,11 +152,11 @@ class OnlineNICA(Scored, Diagnosable, Streaming):
         return self._state
 
     def _unmixing(self, state: Any) -> Array:
-        with np.errstate(all="ignore"):  # of a network that collapsed, too
+        with np.errstate(all="ignore"):  # a collapsed network may overflow
             return finite(np.asarray(rule_of(state).unmixing(state)))
 
     def _weight(self, name: str) -> Array:
-        """Return a copy of a weight matrix: what the user gets is never the network's own memory."""
+        """Return a copy of a weight matrix, so that the user cannot change the network through it."""
         return np.array(states.to_arrays(self._fitted_state())[name])
 
     def __getstate__(self) -> dict[str, Any]:
@@ -164,7 +164,7 @@ class OnlineNICA(Scored, Diagnosable, Streaming):
         return super().__getstate__()
 
     def _kept_state(self) -> Any:
-        """Return the state, which never changes any more: a next `learn_one` does not learn in place, but begins with a copy."""
+        """Return the state, and make sure that it stays as it is: the next `learn_one` learns in a copy."""
         self.__dict__.pop("_one", None)
         return self.__dict__.get("_state")
 
@@ -198,6 +198,6 @@ class OnlineNICA(Scored, Diagnosable, Streaming):
         self.n_samples_seen_ = int(state.t[0])
 
     def _open(self, X: Array) -> tuple[Any, Array]:
-        """Start on the mixtures X for a sweep, which drives the loop: the state, and outputs of samples already learned from."""
+        """Start on X for a sweep, which runs the loop itself; return the state, and the outputs of samples already learned."""
         state = self._fresh_state(X, check_random_state(self.random_state), whole=False)
         return state, np.empty((0, state.fired.size), X.dtype)

@@ -155,6 +155,13 @@ class OnlineMethods(OneSample, Estimator):
         # The copy gets an array of its own: `appended` writes into it.
         return state | {"_waiting": state["_waiting"].copy()} if "_waiting" in state else state
 
+    def _unknown_number(self, n: int) -> ValueError:
+        """Return the error of `partial_fit_transform` for fewer than n samples, from which the sources are counted."""
+        return ValueError(
+            f"n_components={self.n_components!r} counts the sources in the first {n} samples, and until then the number of outputs "
+            "is unknown: give these samples in one call, or set n_components to a number"
+        )
+
     def _new_seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 

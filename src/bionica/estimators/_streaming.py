@@ -33,11 +33,11 @@ Array = NDArray[Any]
 
 _BLOCK_BYTES = 2**22
 _BLOCK_ROWS = 2**15
-#: A compiled call, which Ctrl-C cannot interrupt, takes at most so many products if no sample settles: about a second.
+#: Most products in a compiled call, which Ctrl-C cannot interrupt: about a second, if no sample settles.
 _CALL_PRODUCTS = 10**9
-#: More steps than that are never useful: with a safe gamma, dynamics that have not settled by then are those of a singular network.
+#: Largest `settle_steps`: with a safe gamma, only a singular network needs more steps.
 MOST_STEPS = 10**6
-#: Steps of the exact settling of a sample, more than it usually takes.
+#: Upper estimate of the steps in which a sample settles exactly.
 _MOST_PIVOTS = 20
 _NO_RATES = np.empty((0, 1))
 
@@ -68,7 +68,7 @@ class Streaming(OnlineMethods):
 
     @abstractmethod
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
-        """Return the state before the first sample; X is what `_begin` hands on: all the data of `fit`, or None."""
+        """Return the state before the first sample; X is all the data of `fit`, or None in a stream."""
 
     @abstractmethod
     def _rule_params(self, state: Any, dtype: Any) -> Any:
@@ -112,14 +112,14 @@ class Streaming(OnlineMethods):
 
     @contextmanager
     def _warning_of_news(self) -> Iterator[None]:
-        """Warn if samples do not settle within this block, or if the mixtures change. `fit` says that at its end."""
+        """Warn if samples do not settle within this context, or if the mixtures change. `fit` reports this at its end."""
         unsettled, n, changed = self._news()
         yield
         unsettled_now, n_now, changed_now = self._news()
         if unsettled_now > unsettled:
-            warn(self._said_of_unsettled(unsettled_now - unsettled, n_now - n))
+            warn(self._unsettled_message(unsettled_now - unsettled, n_now - n))
         if changed_now and not changed:
-            warn(self._said_of_change(self._state))
+            warn(self._change_message(self._state))
 
     def _news(self) -> tuple[int, int, bool]:
         """How many samples did not settle, of how many, and whether the mixtures changed."""
@@ -128,13 +128,13 @@ class Streaming(OnlineMethods):
             (0, 0, False) if state is None else (int(state.repairs[UNSETTLED]), int(state.t[0]), self._changed(state))
         )
 
-    def _said_of_unsettled(self, unsettled: int, n: int) -> str:
+    def _unsettled_message(self, unsettled: int, n: int) -> str:
         return (
             f"{unsettled} of {n} samples did not settle in settle_steps={self.settle_steps} steps of the neural dynamics: "
             f"raise settle_steps, change gamma={self.gamma}, raise settle_tol={self.settle_tol} or use dynamics='exact'"
         )
 
-    def _said_of_change(self, state: Any) -> str:
+    def _change_message(self, state: Any) -> str:
         return f"the mixtures changed before sample {int(state.t[0])}: {CHANGED}"
 
     def _changed(self, state: Any) -> bool:

@@ -78,8 +78,8 @@ class BatchNICA(Scored, Diagnosable, Estimator):
         ConvergenceWarning says that nonnegativity does not determine the sources: they are not near zero often enough.
     spectrum_ : Spectrum
         Eigenvalues of the covariance, the evidence that each is a source (`excess` above 1), the decision of "auto"
-        (`n_sources`), and the second-best number (`alternative`). With a number as `n_components`, the evidence if there are
-        so many sources.
+        (`n_sources`), and the second-best number (`alternative`). With a number as `n_components`, the evidence given that
+        number of sources.
     n_iter_ : int
         Iterations of the winning start and of the descents that continued it on more rows.
     n_restarts_ : int
@@ -177,7 +177,7 @@ class BatchNICA(Scored, Diagnosable, Estimator):
 
     @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit_transform(self, X: npt.ArrayLike, y: None = None) -> Any:
-        """Find the sources of X and return them: the numbers of ``fit(X).transform(X)``, for one whitening of X less."""
+        """Fit to X and return its sources: the same numbers as ``fit(X).transform(X)``, but X is whitened only once."""
         with unchanged_on_error(self), singular_as_divergence("BatchNICA"):
             rows, Z = self._fit(X)
         if isinstance(rows, DaskRows):
@@ -203,7 +203,7 @@ class BatchNICA(Scored, Diagnosable, Estimator):
         return plot_spectrum(self.spectrum_, ax)
 
     def _fit(self, X: npt.ArrayLike) -> tuple[Array | DaskRows, Any]:
-        """Fit; return X as validated, and memory of the size of the outputs, if any, which the caller may overwrite."""
+        """Fit; return X as validated, and an array of the shape of the outputs or None, which the caller may overwrite."""
         rng = check_random_state(self.random_state)
         rows = validated_rows(self, X, min_samples=2)
         data, basis = rows, None
@@ -277,7 +277,7 @@ class BatchNICA(Scored, Diagnosable, Estimator):
         return Z, rotate(Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng)
 
     def _doubts(self, rotation: Rotation, rows: Rows) -> Iterator[str]:
-        """What a user must know before trusting the sources, the gravest first."""
+        """What speaks against the fit, the gravest first."""
         ambiguous = self.ambiguity_ > _AMBIGUOUS
         yield from fit_doubts(rows, self.components_, negativity=self.negativity_, grounding=False)
         if ambiguous:

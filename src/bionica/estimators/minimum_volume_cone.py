@@ -27,9 +27,9 @@ class MinimumVolumeCone(ConeStream, Scored, Diagnosable):
     """Nonnegative sources that may be correlated: concentrations, abundances, spectra, images.
 
     The model is x = A s + noise with nonnegative sources that are at times near zero, each in samples in which the others vary.
-    They need not be independent and may sum to one. Such data fill a cone whose facets are touched. The estimator finds the
-    smallest cone that holds the data, with a wall at each facet that is as soft as the noise (`bionica.offline.cone`). Outputs
-    max(W x, 0) are nonnegative and are ordered by their share of the data.
+    They need not be independent and may sum to one. Such data fill a cone, and some of them lie on each of its facets. The
+    estimator finds the smallest cone that holds the data, with a wall at each facet that is as soft as the noise
+    (`bionica.offline.cone`). The outputs max(W x, 0) are nonnegative and are ordered by their share of the data.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class MinimumVolumeCone(ConeStream, Scored, Diagnosable):
     noise : "estimate", "poisson" or float, default="estimate"
         The noise of the mixtures. "estimate" finds the noise of each mixture from the directions left out, if there are more
         mixtures than sources, and otherwise from the tails of the outputs; `fit` uses both if few directions are left out.
-        "poisson" takes X for counts. A number is the standard deviation of the noise of all mixtures.
+        "poisson" means that X holds counts. A number is the standard deviation of the noise of all mixtures.
     outliers : float, default=0.0
         Share of the samples that may lie outside the cone, below 0.5. They are left out of the fit.
     normalize : {"variance", "mean", "sum"}, default="variance"
@@ -72,7 +72,7 @@ class MinimumVolumeCone(ConeStream, Scored, Diagnosable):
     n_iter_ : int
         Iterations of the last solution.
     n_samples_seen_ : int
-        Samples learned from, including those that wait for their block.
+        Samples seen, including those that wait for their block.
     n_samples_until_start_ : int
         Samples that a stream must still bring before its first solution; until then `partial_fit_transform` returns zeros.
     n_features_in_ : int
