@@ -159,7 +159,7 @@ class OnlineMethods(OneSample, Estimator):
         """Return the error of `partial_fit_transform` for fewer than n samples, from which the sources are counted."""
         return ValueError(
             f"n_components={self.n_components!r} counts the sources in the first {n} samples, and until then the number of outputs "
-            "is unknown: give these samples in one call, or set n_components to a number"
+            "is unknown: give these samples in one call, or give n_components a number"
         )
 
     def _new_seed(self) -> int:
