@@ -1,4 +1,4 @@
-"""Warnings that point at the line of the user, however deep in the package they arise."""
+"""Warnings that point at the user's line of code, at whatever depth in the package they are raised."""
 
 import sys
 import warnings
