@@ -74,14 +74,14 @@ class StreamSeparation(Separation):
         if self.network is not None:
             return first
         if self.options.n_sources is not None:
-            self.network = self.options.new_network(count_sources(self.options, first, name))
+            self.network = self.options.new_network(count_sources(self.options, first))
             return first
         buffer, wanted = [first], 100 + 20 * first.shape[1]
         self.console.say(f"Counting sources in the first {wanted} samples before answering; --sources N need not wait")
         while sum(map(len, buffer)) < wanted and (block := next(blocks, None)) is not None:
             buffer.append(block)
         first = np.concatenate(buffer)
-        d = count_sources(self.options, first, name)
+        d = count_sources(self.options, first)
         self.network = self.options.new_network(d)
         if len(first) < wanted:  # the end: fail now rather than after answering zeros
             self._check_started(self.options.new_network(d).partial_fit(first), name)
