@@ -120,7 +120,7 @@ def learn(state, work, params, X, t, rates):
         scale(state.rot, power)
     if not learns:
         return
-    q = distance(state.rot, work, params.horizon)
+    q = distance(state.rot, work)
     g = weigh(state.rot, work, q)
     w, m = count(state.rot, g, params.horizon)
     negative = move(state.rot, work, w, m, q, g, params)
