@@ -589,7 +589,7 @@ class OrthantRotation:
             if np.trace(C) > 0 and self.prior * self.power * (self.V**2).sum(axis=0).max() <= 0.1:
                 different = self.past.is_unusual(log_inverse_correlation(C - np.outer(mean, mean)), share, h)
                 if h and self.past.n > 1:
-                    different |= np.trace(C) > 1000 * d or variances.sum() < 1e-4 * d
+                    different |= np.trace(C) > 10 * d or variances.sum() < 1e-4 * d
         if lost or (different and h):
             self.restart()
         else:
@@ -604,7 +604,9 @@ class OrthantRotation:
         L = np.linalg.cholesky(self.V @ self.V.T)
         self.V = np.linalg.solve(L, self.V)  # the rows of V, orthonormal
         self.restarts += self.age >= self.d + 6
+        blocks = min(self.past.n, 1)
         self.begin()
+        self.past.n = blocks
 
     def scale(self, u):
         d = self.d

@@ -7,10 +7,11 @@
                The covariance of u gets a floor: R <- R - f R R is (R^-1 + f I)^-1 to first order, f is 1e-6 of the weight that
                the samples had
     restart    with a horizon: the mixing has changed abruptly if the outputs of the last max(100 + 20 d, horizon/5) samples are
-               unusually correlated or negative (see `changes`), or if the covariance C_s of these samples has tr(R C_s) above
-               1000 d or below 3e-4 d. The network then keeps its rotation, and nothing else:
+               unusually correlated or negative (see `changes`), or if their covariance C_s has tr(R C_s) above 10 d or below
+               3e-4 d, or full rank for the first time. At the end of the next block, C_s and u_s being those of that block, the
+               network keeps its rotation, and nothing else:
                R <- C_s^-1, u_bar <- u_s, V <- (V C_s V')^-1/2 V, M <- I (+ m m', m = V u_bar: Algorithm 2), n <- the length of
-               the block. A block that does not have full rank starts nothing. Without a horizon the change is only reported
+               the block. Blocks that do not have full rank are left out. Without a horizon the change is only reported
 
 *Beyond the paper.* An exponential memory alone cannot follow an abrupt change: after 5 horizons 0.7 % of the old covariance is
 left, and a new mixing matrix is thin by 1e3 where the old one was not (without `restart` 12 of 16 problems ended at 57 to 9270
@@ -27,7 +28,7 @@ from .plasticity import apply, dot, dot_rows, multiply
 from .settling.exact import invert
 
 #: tr(R C_s)/d of a change, above or below.
-FAR_LARGER, LOST = 1000.0, 3e-4
+FAR_LARGER, LOST = 10.0, 3e-4
 #: Floor of the covariance of u, which was white in the first block.
 FLOOR = 1e-6
 #: Largest tr(M)/d times the largest diagonal element of M^-1, and what smaller eigenvalues are lifted to as a share of the largest.
@@ -163,30 +164,42 @@ def flip_negative(W, M, H, u_bar, c, m, events):
 
 @cold
 def has_changed(inp, W, H, V, c, m, params, ws):
-    """Whether a block has come to its end, and the mixing has changed in it; otherwise the next block begins."""
+    """Whether the mixing has changed: without a horizon in the block that ends here, with one in the block before it.
+
+    So that the block that the network restarts from has no samples of before the change. Otherwise the next block begins.
+    """
     d, horizon = inp.R.shape[0], params.horizon
     if not inp.n_block[0] >= (max(100 + 20 * d, horizon // 5) if horizon > 0 else 300 + 30 * d):
         return False
     changed = False
     if 2 * inp.n[0] > horizon and (horizon > 0 or inp.n[0] > 200 + 100 * d):
-        multiply(H, W, V)
-        output_covariance(inp.C_block, V, c, ws.M)
-        apply(V, inp.u_bar, m)
-        energy = float(d)
-        for i in range(d):
-            energy += m[i] * m[i]
-        negative = inp.negative[0] / (inp.n_block[0] * energy)
-        changed = is_unusual(inp.past, 0, correlation(ws.M, c), negative, horizon)
-        if horizon > 0:
+        if horizon == 0:
+            changed = outputs_changed(inp, W, H, V, c, m, horizon, ws)
+        elif has_full_rank(inp.C_block, params.eps, ws):
+            changed = inp.changed[0]
+            inp.changed[0] |= inp.past[0] == 0 and inp.n[0] > horizon  # no block had full rank until now
+            inp.changed[0] |= outputs_changed(inp, W, H, V, c, m, horizon, ws)
             size = 0.0
             for i in range(d):
                 for j in range(d):
                     size += inp.R[i, j] * inp.C_block[i, j]
-            changed |= size > FAR_LARGER * d or size < LOST * d
-            changed &= has_full_rank(inp.C_block, params.eps, ws)
+            inp.changed[0] |= size > FAR_LARGER * d or size < LOST * d
     if not changed:
         inp.n_block[0] = 0
     return changed
+
+
+@cold
+def outputs_changed(inp, W, H, V, c, m, horizon, ws):
+    """Whether the outputs of the block are unusual; V, c and m are scratch arrays."""
+    d = inp.R.shape[0]
+    multiply(H, W, V)
+    output_covariance(inp.C_block, V, c, ws.M)
+    apply(V, inp.u_bar, m)
+    energy = float(d)
+    for i in range(d):
+        energy += m[i] * m[i]
+    return is_unusual(inp.past, 0, correlation(ws.M, c), inp.negative[0] / (inp.n_block[0] * energy), horizon)
 
 
 @cold
@@ -255,6 +268,7 @@ def restart(inp, W, M, H, V, c, m, uncentred, ws):
     inp.n[0] = inp.n_block[0]
     inp.n_block[0] = 0
     inp.turned[0] = 0
+    inp.changed[0] = False
     for i in range(n_past):
         inp.past[i] = 0
     ws.events[RESTART] += 1

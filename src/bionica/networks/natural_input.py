@@ -78,7 +78,7 @@ class Input(NamedTuple):
     last: np.ndarray  # the last mixture, how often each channel has repeated it, and its longest run: see `frozen`
     run: np.ndarray
     longest: np.ndarray
-    changed: np.ndarray  # (1,) without a horizon: whether a block differed from the past
+    changed: np.ndarray  # (1,) whether the mixing changed: ever without a horizon, in the last block with one
 
 
 #: Shapes of these arrays, for the rules that have them as their part `inp`.

@@ -18,7 +18,7 @@ PRIOR_SAMPLES, PRIOR_POWER, START = 6.0, 3.0, 100.0
 #: Share of the first sample's power that C never falls below, and with a horizon.
 FLOOR, FLOOR_HORIZON = 1e-16, 1e-10
 #: Outputs below this share of their usual energy have lost their size, and a block of outputs above this mean energy is a change.
-LOST, FAR_LARGER = 1e-4, 1000.0
+LOST, FAR_LARGER = 1e-4, 10.0
 # The clock (float64): counts, the average's alpha and delta, and what `watch` compares.
 N, AGE, TURNED, ALPHA, DELTA, POWER, PRIOR, REMOVED, DUE, LEVEL, SEEN, CALL, CHANGED = range(13)
 # Of the block: the sum of the negative shares. Of past blocks: what `changes` remembers.
@@ -115,9 +115,11 @@ def restart(rot):
         rot.v_bar[i] = 0
     forget_average(rot)
     forget_block(rot)
+    blocks = min(clock[PAST], 1.0)
     for i in range(n_clock):
         clock[i] = 0.0
     clock[LEVEL] = 1.0
+    clock[PAST] = blocks
     rot.tails[0] = 10.0 * d
     rot.tails[1] = 10.0 * d
 
@@ -126,8 +128,8 @@ def restart(rot):
 def differs(rot, work, horizon):
     """Whether the mixing has changed in the block that ends here, by its outputs (see `changes`); the next block begins.
 
-    With a horizon their size may show a change as well, except in the first block: the mean of |dv|^2 is above 1000 d (a channel
-    that was frozen for long came back), or the mean variance below 1e-4.
+    With a horizon their size may show a change as well: the mean of |dv|^2 is above 10 d (a channel that was frozen came back), or
+    the mean variance is below 1e-4. Not in the first block of a stream, where sources appear that were silent until then.
     """
     C, mean, clock = rot.recent, rot.recent_sum, rot.clock
     d = C.shape[0]
