@@ -465,9 +465,8 @@ class Blocks:
 
     def is_unusual(self, correlation, negative, horizon):
         now = np.array([correlation, negative])
-        unusual = (
-            self.n >= (8 if horizon else 16) and (now > [0.05, 0.01] + [1, 3] * self.mean + 15 * self.spread).any()
-        )
+        correlated, negative = now > [0.05, 0.01] + [1, 3] * self.mean + 15 * self.spread
+        unusual = self.n >= (8 if horizon else 16) and (correlated or (negative and now[0] > self.mean[0]))
         self.n += 1
         off = now - self.mean
         self.mean = self.mean + off / min(self.n, 50)

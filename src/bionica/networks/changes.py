@@ -8,8 +8,9 @@ outputs of a block are correlated, and some are negative. Two numbers for each b
                              or the noise of a silent source does not count; c = 0 where they are uncorrelated
     s                        the share of the energy that is negative
 
-A block is unusual if c > CORRELATED + mean + FAR spreads, or s > NEGATIVE + 3 means + FAR spreads, of both over some 50 past blocks
-(at least 8 with a horizon, 16 without). If sources are on and off, blocks are correlated now and then, and the spreads are large.
+A block is unusual if c > CORRELATED + mean + FAR spreads, or if c > mean and s > NEGATIVE + 3 means + FAR spreads. These means
+and spreads are of some 50 past blocks (at least 8 with a horizon, 16 without). If sources are on and off, blocks are correlated now
+and then, and the spreads are large.
 
 Measured: twelve kinds of sources whose mixing stays, d = 3 and 10, 50,000 samples. A comparison of tr C and tr C^-1, for the
 covariance C of a block, with the past found a change in 55 of 144 streams without a horizon.
@@ -62,7 +63,7 @@ def correlation(C, z):
 def is_unusual(past, at, c, s, horizon):
     """Whether a block with these numbers is unusual; it joins the past, whose record begins at `at`."""
     unusual = c > CORRELATED + past[at + 1] + FAR * past[at + 2]
-    unusual |= s > NEGATIVE + 3 * past[at + 3] + FAR * past[at + 4]
+    unusual |= c > past[at + 1] and s > NEGATIVE + 3 * past[at + 3] + FAR * past[at + 4]
     unusual &= past[at] >= (LEAST if horizon > 0 else LEAST_WITHOUT)
     past[at] += 1
     _follow(past, at + 1, c, 1 / min(past[at], REMEMBERED))

@@ -43,7 +43,7 @@ def factor(X: Array | ChunkedRows) -> Factor:
 
 def is_short(X: Array) -> bool:
     """Whether rows are kept until there are more of them."""
-    return len(X) < 2 * X.shape[1]
+    return bool(len(X) < 2 * X.shape[1])
 
 
 def new_stream(k: int) -> FactorStream:
