@@ -129,10 +129,14 @@ class MatrixReader(Reader):
         with close_on_error(self):
             rows = min(INDEX_ROWS, self.n_samples, block_rows(self.n_features))
             seek = columns.use is None and self.image_shape is None
-            index = leading_index(self._rows_as_stored(slice(0, rows))) if seek else []
+            first = self._rows_as_stored(slice(0, rows)) if seek else np.empty((0, self.n_features))
+            index = leading_index(first)
             kept = columns.kept(self.name, self.n_features, self.header, index)
         if left_out := [j for j in index if j not in kept]:
-            self.notes = [*self.notes, index_note(self.name, left_out, self.n_features, self.header)]
+            self.notes = [
+                *self.notes,
+                index_note(self.name, first[:, left_out], left_out, self.n_features, self.header),
+            ]
         if len(kept) < self.n_features:
             self.kept, self.n_features = kept, len(kept)
         return self
