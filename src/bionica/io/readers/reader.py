@@ -48,14 +48,23 @@ class Reader(ABC):
 
         None if there are no names or one is no finite number.
         """
+        found = self._numbers_and_units()
+        values = np.array([float(match[1]) for match in found])
+        return values if found and np.isfinite(values).all() else None
+
+    @property
+    def axis_unit(self) -> str | None:
+        """The unit in which the names of all mixtures end ("nm"), None if they have none or are no numbers."""
+        found = self._numbers_and_units()
+        return found[0][2] if found else None
+
+    def _numbers_and_units(self) -> list[re.Match[str]]:
+        """Return the names of the mixtures, taken apart; nothing if one is no number or they differ in their unit."""
         if self.header is None:
-            return None
+            return []
         names = self.header if self.kept is None else [self.header[j] for j in self.kept]
         found = [match for name in names if (match := _NUMBER_AND_UNIT.fullmatch(name.strip()))]
-        if len(found) < len(names) or len({match[2] for match in found}) != 1:
-            return None
-        values = np.array([float(match[1]) for match in found])
-        return values if np.isfinite(values).all() else None
+        return found if len(found) == len(names) and len({match[2] for match in found}) == 1 else []
 
     @abstractmethod
     def _blocks(self) -> Iterator[Array]:
