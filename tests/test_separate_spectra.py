@@ -123,7 +123,8 @@ def test_a_header_of_wavelengths_says_which_axis_holds_the_samples(tmp_path, pro
     few, method = X[:40], ["--sources", 3, "--method", "batch"]
     for header in ([f"{w:g}" for w in wavelengths], [f"{w:g} nm" for w in wavelengths]):
         separate(write_csv(tmp_path / "x.csv", header, few), *method, "--force")
-    for header in (None, [f"w{w:g}" for w in wavelengths], [str(j) for j in range(60)], [str(j) for j in range(1, 61)]):
+    words, gaps = [f"w{w:g}" for w in wavelengths], [1, 2, *range(4, 62)]
+    for header in (None, words, *(list(map(str, numbers)) for numbers in (range(60), range(1, 61), gaps))):
         result = separate(write_csv(tmp_path / "x.csv", header, few), *method, "--force", code=1)
         assert "--axis 1; if not, --axis 0" in result.stderr
 

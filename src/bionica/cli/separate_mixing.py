@@ -37,9 +37,12 @@ def mixture_names(reader: "Reader", k: int) -> list[str]:
 
 
 def has_wavelengths(reader: "Reader") -> bool:
-    """Whether the header shows that the columns are the mixtures: it holds wavelengths or the like, and not 0, 1, 2, ..."""
+    """Whether the header shows that the columns are the mixtures: it holds wavelengths or the like.
+
+    Whole numbers from 0 or 1 on, with gaps or without, may also be those of samples.
+    """
     values = axis_values(reader)
-    return values is not None and values not in (list(range(len(values))), list(range(1, len(values) + 1)))
+    return values is not None and not (min(values) in (0, 1) and all(map(float.is_integer, values)))
 
 
 def axis_title(reader: "Reader") -> str:
