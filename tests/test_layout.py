@@ -343,8 +343,8 @@ def test_a_first_column_that_alone_rises_or_falls_is_left_out(tmp_path, suffix, 
 def test_which_rising_columns_are_left_out():
     X = np.random.default_rng(0).random((300, 3))
 
-    def left_out(*columns, n=300):
-        return leading_index(np.column_stack(columns)[:n])
+    def left_out(*columns, n=300, names=None):
+        return leading_index(np.column_stack(columns)[:n], names)
 
     assert left_out(UNEVEN, X, n=20) == [0]
     assert left_out(UNEVEN, X, n=19) == []
@@ -357,9 +357,28 @@ def test_which_rising_columns_are_left_out():
     assert left_out(np.arange(300), X, UNEVEN) == [0]
     assert left_out(GAPS, UNEVEN, X) == [0, 1]
     assert left_out(UNEVEN, UNEVEN**2, X) == []
+    assert left_out(UNEVEN, X, names=["400", "401.5", "402", "403"]) == []  # the first is a wavelength too
+    assert left_out(UNEVEN, X, names=["400 nm", "399 nm", "397 nm", "396 nm"]) == []
+    for names in (["t", "400", "401", "402"], list("0123"), list("1234"), list("abcd")):
+        assert left_out(UNEVEN, X, names=names) == [0]
     assert left_out(UNEVEN, X[:, 0]) == []  # one mixture would be left
     assert left_out(UNEVEN, UNEVEN**2, np.sqrt(UNEVEN)) == []
     assert left_out(np.where(np.arange(300) == 7, np.nan, UNEVEN), X) == []
+
+
+@pytest.mark.parametrize(("k", "most"), [(3, (0.03, 0.16)), (6, (0.02, 0.05)), (20, (0.01, 0.01))])
+def test_smooth_mixtures_are_seldom_taken_for_a_time(k, most):
+    """The share of chromatograms and of reaction kinetics A -> B -> C, without noise, whose first mixture is left out."""
+    rng, t, n = np.random.default_rng(0), np.linspace(0, 1, 20)[:, np.newaxis], 300
+    taken = np.zeros(2)
+    for _ in range(n):
+        peaks = np.exp(-(((t - rng.random(3)) / rng.uniform(0.05, 0.3, 3)) ** 2))
+        shapes = np.exp(-(((np.linspace(0, 1, k) - rng.random((3, 1))) / rng.uniform(0.1, 0.4)) ** 2))
+        a, b = rng.uniform(0.5, 20, 2)
+        first, second = np.exp(-a * t), a / (b - a) * (np.exp(-a * t) - np.exp(-b * t))
+        kinetics = np.hstack([first, second, 1 - first - second]) @ rng.random((3, k))
+        taken += [bool(leading_index(peaks @ shapes)), bool(leading_index(kinetics))]
+    assert (taken / n <= most).all(), taken / n
 
 
 def test_rows_so_wide_that_few_are_read_at_once_are_enough(tmp_path, monkeypatch):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from .console import ignore_broken_pipe
 from .separate_count import count_sources, with_sum
-from .separate_mixing import has_wavelengths
 from .separate_options import AUTO, output_path
 from .separate_run import Separation, sample_rows
 from .separate_sentences import in_options, samples_until_start
@@ -40,7 +39,7 @@ class FileSeparation(Separation):
         sample = X[:: max(1, -(-len(X) // sample_rows(reader.n_features)))]
         note_input(self.console, reader, sample)
         n, k = reader.n_samples or 0, sample.shape[1]
-        if n < k and o.axis is None and reader.image_shape is None and not has_wavelengths(reader):
+        if n < k and o.axis is None and reader.image_shape is None and not io.are_wavelengths(reader.axis_values):
             shape = f"{n} samples of {k} mixtures"
             raise io.InputError(
                 f"{reader.name} has {shape}: if it is the other way round, pass --axis 1; if not, --axis 0"

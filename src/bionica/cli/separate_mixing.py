@@ -36,15 +36,6 @@ def mixture_names(reader: "Reader", k: int) -> list[str]:
     return [f"{'mixture' if reader.image_shape else 'column'}_{j + 1}" for j in kept]
 
 
-def has_wavelengths(reader: "Reader") -> bool:
-    """Whether the header shows that the columns are the mixtures: it holds wavelengths or the like.
-
-    Whole numbers from 0 or 1 on, with gaps or without, may also be those of samples.
-    """
-    values = axis_values(reader)
-    return values is not None and not (min(values) in (0, 1) and all(map(float.is_integer, values)))
-
-
 def axis_title(reader: "Reader") -> str:
     """Return what stands below the axis of the mixtures in the report."""
     if axis_values(reader) is None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .arrays import open_hdf5, open_npy, open_npz, open_zarr
 from .checks import InputError, explain_errors, import_optional
-from .columns import ALL, Columns
+from .columns import ALL, Columns, are_wavelengths
 from .images import IMAGES, open_images
 from .layout import TextFormat
 from .matlab import open_mat
@@ -18,8 +18,8 @@ from .spreadsheet import open_xlsx
 from .text import TEXT, TextReader, open_text
 
 __all__ = [
-    "Columns", "EvenSample", "InputError", "LastSample", "RawPipe", "Reader", "TextFormat", "TextReader", "check_inputs",
-    "import_optional", "open_reader",
+    "Columns", "EvenSample", "InputError", "LastSample", "RawPipe", "Reader", "TextFormat", "TextReader", "are_wavelengths",
+    "check_inputs", "import_optional", "open_reader",
 ]  # fmt: skip
 
 FORMATS = (".npy", ".npz", *TEXT, ".xlsx", ".parquet", ".h5", ".hdf5", ".mat", ".zarr", *IMAGES)

@@ -238,7 +238,8 @@ class LineParser:
         if sum(map(len, self._held)) < TIMED_ROWS and not last:
             return self._block([])
         block, self._held, self._seek_index = np.concatenate(self._held), [], False
-        leading = leading_index(block[:INDEX_ROWS]) if len(block) else []
+        names = [self.header[j] for j in self.kept] if self.header else None
+        leading = leading_index(block[:INDEX_ROWS], names) if len(block) else []
         if not leading:
             return block
         index = [self.kept[j] for j in leading]
