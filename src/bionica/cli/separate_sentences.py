@@ -12,8 +12,11 @@ _OPTIONS = {
     "n_components": "--sources",
     r"(compare|or|use) BatchNICA": r"\1 --method batch",
     r"try MinimumVolumeCone(\(normalize='sum'\))?": "try --method cone",
+    "Set horizon= to the number": "Give --horizon N, the number",
     "set horizon= to the number": "give --horizon N, the number",
     r"use StreamingNICA\(horizon=\.\.\.\)|set horizon=": "give --horizon N",
+    r"pass X\.T|transpose it \(X\.T\)": "pass --axis 1",
+    r", give noise= a number|, or noise= may be too small": "",
     "horizon=": "--horizon ",
 }
 #: Outputs, mixtures and samples that a diagnosis names, counted from 0: "outputs 0, 2 and 4", "7 mixtures (0, 1, ...)".
