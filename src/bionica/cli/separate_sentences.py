@@ -15,6 +15,8 @@ _OPTIONS = {
     "set horizon= to the number": "give --horizon N, the number",
     r"use StreamingNICA\(horizon=\.\.\.\)|set horizon=": "give --horizon N",
     "horizon=": "--horizon ",
+    "leave it out of X and fit again": "leave it out with --skip and run again",
+    r"from X and fit again(, or fit with outliers=0\.\d+)?": "from the input and run again",
 }
 #: Outputs, mixtures and samples that a diagnosis names, counted from 0: "outputs 0, 2 and 4", "7 mixtures (0, 1, ...)".
 _NAMED = re.compile(r"\b(?:output|mixture|sample)s? \(?\d+(?:, \d+)*(?: and \d+)?")
