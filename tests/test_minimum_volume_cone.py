@@ -389,6 +389,15 @@ def test_the_same_seed_gives_the_same_bits_and_float32_agrees():
     assert sinr(one.transform(X), Y) > 50
 
 
+def test_a_sample_that_overflows_float32_is_refused_and_changes_nothing():
+    X = np.random.default_rng(0).exponential(size=(2500, 3))
+    cone = MinimumVolumeCone(3, random_state=0).partial_fit(X.astype(np.float32))
+    for learn in (cone.learn_one, lambda x: cone.partial_fit([x])):
+        with pytest.raises(ValueError, match=r"X\[0, 1\] is infinity"):
+            learn(np.array([1.0, 1e200, 1.0]))
+    assert cone.partial_fit(X).n_samples_seen_ == 5000
+
+
 def test_float32_without_noise():
     S, X, _ = problem("sparse", 5000, 3, 6)
     cone = fitted(X.astype(np.float32), 3)

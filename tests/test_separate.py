@@ -864,6 +864,35 @@ def test_ctrl_c_ends_a_recording_from_a_pipe(tmp_path, problem, how):
     assert bionica.load(tmp_path / "m").n_samples_seen_ == 1000
 
 
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_block_that_is_learned_is_answered_before_an_interrupt(how):
+    from bionica.cli.console import sigterm_as_interrupt
+    from bionica.cli.separate_stream import StreamSeparation
+
+    class Network:
+        learned = 0
+
+        def partial_fit_transform(self, block):
+            self.learned += len(block)
+            os.kill(os.getpid(), how)
+            return block
+
+    class Run:
+        network, saver = Network(), None
+        options = type("Options", (), {"checkpoint": 1.0})
+
+        def _save(self, reader, every):
+            raise AssertionError("the interrupt comes first")
+
+    written = []
+    out = type("Out", (), {"write": written.append})
+    sample = type("Sample", (), {"add": lambda block: None})
+    blocks = iter([np.ones((3, 2)), np.ones((4, 2))])
+    with sigterm_as_interrupt():
+        assert StreamSeparation._answer(Run(), blocks, None, out, sample)
+    assert sum(map(len, written)) == Run.network.learned == 3
+
+
 def test_output_is_never_the_input(tmp_path):
     np.save(tmp_path / "x.npy", np.abs(np.random.default_rng(0).standard_normal((500, 3))))
     before = (tmp_path / "x.npy").read_bytes()

@@ -183,6 +183,29 @@ def sigterm_as_interrupt() -> Iterator[None]:
 
 
 @contextmanager
+def deferred_interrupts() -> Iterator[None]:
+    """Finish what is inside before KeyboardInterrupt is raised; a second Ctrl-C or SIGTERM is raised at once."""
+    pending: list[int] = []
+
+    def defer(number: int, frame: Any) -> None:
+        if pending:
+            raise KeyboardInterrupt
+        pending.append(number)
+
+    try:
+        before = {number: signal.signal(number, defer) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not the main thread
+        before = {}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if pending:
+        raise KeyboardInterrupt
+
+
+@contextmanager
 def ignore_broken_pipe() -> Iterator[None]:
     """Stop writing without an error when the reader of standard output has gone, as in `| head`."""
     try:

@@ -6,8 +6,8 @@ from .console import Console
 from .separate_options import Options
 
 
-def count_sources(o: Options, block: Any, name: str) -> int:
-    """Return the number of sources to look for in mixtures of which `block` is a sample; `name` is that of the input.
+def count_sources(o: Options, block: Any) -> int:
+    """Return the number of sources to look for in mixtures of which `block` is a sample.
 
     If they are to be counted and the number is in doubt, a warning says so: the fit that follows may take long.
     """
@@ -18,7 +18,7 @@ def count_sources(o: Options, block: Any, name: str) -> int:
     d, k = o.n_sources, block.shape[1]
     if d is None:
         found = spectrum(block.astype(float))
-        warn_of_count(name, "auto", found, min(block.shape))
+        warn_of_count("", "auto", found, min(block.shape))
         return max(1, int(found.n_sources))
     if d > k:
         raise io.InputError(f"--sources {d} is more than the {k} mixtures: sources can be as many at most")

@@ -68,7 +68,7 @@ class FileSeparation(Separation):
         from .. import io
 
         o, n = self.options, reader.n_samples or 0
-        d = count_sources(o, sample, reader.name)
+        d = count_sources(o, sample)
         if o.n_sources is None and o.fixed_method in (None, "cone"):
             d = with_sum(self.console, sample, d)
         if n < max(2, d):

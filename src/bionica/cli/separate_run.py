@@ -16,7 +16,7 @@ from .console import Console
 from .errors import fail
 from .separate_mixing import write_mixing
 from .separate_options import AUTO, Options, check_files, open_input
-from .separate_sentences import rephrase, samples_until_start
+from .separate_sentences import counted, rephrase, samples_until_start
 from .separate_summary import summarize
 
 if TYPE_CHECKING:
@@ -110,6 +110,10 @@ class Separation(ABC):
         self.saver.save(self.network, progress, in_background=every is not None and self.options.streaming)
         self.saved = time.monotonic()
 
+    def _seen(self) -> str:
+        """How many samples the network has seen."""
+        return counted(int(self.network.n_samples_seen_), "samples")
+
     def _interrupted(self, reader: "Reader") -> None:
         o = self.options
         if self.network is None or not hasattr(self.network, "n_samples_seen_"):
@@ -118,7 +122,10 @@ class Separation(ABC):
             message = "Interrupted: with --model FILE the network would have been saved, to go on with --resume"
         else:
             self._save(reader)
-            message = f"Interrupted: the network is in {o.model}; the same command with --resume goes on from here"
+            more = "the same command with --resume goes on from here"
+            if not reader.repeatable:
+                more += f", with an input that begins behind the {self._seen()} that it has seen"
+            message = f"Interrupted: the network is in {o.model}; {more}"
         self.console.interrupted(message)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from .console import ignore_broken_pipe
+from .console import deferred_interrupts, ignore_broken_pipe
 from .separate_count import count_sources
 from .separate_options import Options, output_path
 from .separate_run import Separation, sample_rows
@@ -14,6 +14,8 @@ from .separate_summary import note_input
 
 if TYPE_CHECKING:
     from ..io import Reader
+
+_COUNTED = 1000  # samples of a pipe in which sources are counted, at least
 
 
 class StreamSeparation(Separation):
@@ -24,8 +26,11 @@ class StreamSeparation(Separation):
 
         o, path = self.options, output_path(self.options)
         start = 0
-        if self._resume(reader) and reader.repeatable:
-            start = self.network.n_samples_seen_ - self.zero
+        if self._resume(reader):
+            if reader.repeatable:
+                start = self.network.n_samples_seen_ - self.zero
+            else:
+                self.console.note(f"{o.model} has seen {self._seen()}: {reader.name} has to begin with the next one")
         _load_compiled_loop(o)
         gc.collect()
         gc.freeze()  # scanning the loaded modules for garbage takes longer than a sample may wait
@@ -53,10 +58,11 @@ class StreamSeparation(Separation):
         """Learn from each sample and write its sources; return whether the user interrupted."""
         try:
             for block in blocks:
-                out.write(self.network.partial_fit_transform(block))
-                if self.saver is not None and reader.repeatable:
-                    self.digest.add(block)
-                sample.add(block)
+                with deferred_interrupts():  # every sample that the network learns from is answered
+                    out.write(self.network.partial_fit_transform(block))
+                    if self.saver is not None and reader.repeatable:
+                        self.digest.add(block)
+                    sample.add(block)
                 self._save(reader, every=self.options.checkpoint)
         except KeyboardInterrupt:  # the samples of a pipe come once: keep what was made of them
             return True
@@ -74,14 +80,14 @@ class StreamSeparation(Separation):
         if self.network is not None:
             return first
         if self.options.n_sources is not None:
-            self.network = self.options.new_network(count_sources(self.options, first, name))
+            self.network = self.options.new_network(count_sources(self.options, first))
             return first
-        buffer, wanted = [first], 100 + 20 * first.shape[1]
+        buffer, wanted = [first], max(_COUNTED, 100 + 20 * first.shape[1])
         self.console.say(f"Counting sources in the first {wanted} samples before answering; --sources N need not wait")
         while sum(map(len, buffer)) < wanted and (block := next(blocks, None)) is not None:
             buffer.append(block)
         first = np.concatenate(buffer)
-        d = count_sources(self.options, first, name)
+        d = count_sources(self.options, first[:wanted])  # however much the pipe has delivered
         self.network = self.options.new_network(d)
         if len(first) < wanted:  # the end: fail now rather than after answering zeros
             self._check_started(self.options.new_network(d).partial_fit(first), name)

@@ -1,4 +1,4 @@
-"""What all estimators share: parameters, the public methods that say the same for each of them, `save`."""
+"""What all estimators share: parameters, `fit`, `transform`, `inverse_transform` and `save`."""
 
 import os
 from abc import ABCMeta, abstractmethod
@@ -7,7 +7,8 @@ from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,6 +18,8 @@ from ._dask import map_back
 from ._exceptions import singular_as_divergence
 from ._input import unchanged_on_error
 from ._warn import warn_of_doubts
+
+Array = NDArray[Any]
 
 
 def set_parameters(estimator: Any, arguments: dict[str, Any]) -> None:
@@ -34,6 +37,12 @@ def number_of_sources(n_components: int | None, n_features: int) -> int:
     return d
 
 
+def rectified(X: Array, W: Array, out: Array | None = None) -> Array:
+    """Return max(W x, 0) for the rows x of X."""
+    Y = linear_map(X, W, out=out)
+    return np.maximum(Y, 0, out=Y)
+
+
 class Estimator(
     BelowDiagram,
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
@@ -44,7 +53,7 @@ class Estimator(
     """Base of all estimators; a subclass has `_fit`, `_transform`, `components_` and `mixing_`."""
 
     _preserved_dtypes: ClassVar[tuple[str, ...]] = ("float64",)
-    #: Parameters on which what was learned depends: `load` cannot change them.
+    #: Parameters that the learned weights depend on: `load` cannot change them.
     _fixed: ClassVar[tuple[str, ...]] = ("n_components",)
 
     @abstractmethod
@@ -116,14 +125,18 @@ class Estimator(
 
         save(self, path)
 
+    def _given_number(self) -> int | None:
+        """Return the number of sources, if the user gave one."""
+        return int(self.n_components) if isinstance(self.n_components, Integral) else None
+
     def _conclude(self, doubts: Iterable[str]) -> None:
-        """Keep what speaks against the fit, and say it in one warning."""
+        """Store the doubts about the fit, and report them in one warning."""
         found = tuple(doubts)
         self._fit_doubts = getattr(self, "n_samples_seen_", None), found
         warn_of_doubts(type(self).__name__, found)
 
     def _known_doubts(self) -> tuple[str, ...] | None:
-        """What spoke against the fit; None if it was not judged, or if the estimator has learned on since."""
+        """The doubts about the last fit; None if there was no fit, or if the estimator has learned from more samples since."""
         n, found = vars(self).get("_fit_doubts", (None, None))
         return found if n == getattr(self, "n_samples_seen_", None) else None
 

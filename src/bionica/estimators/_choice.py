@@ -23,6 +23,7 @@ counts at 20 dB this was needed in 4 of 24 draws, and the correlation of the wor
 `benchmarks/correlated.py --tables choice` prints how much is lost against the better of the two.
 """
 
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -118,12 +119,12 @@ def fit_better(
             refused = error
     advance(1, "")
     if refused is not None:
-        choice = Choice(batch, f"MinimumVolumeCone cannot be fitted ({str(refused).split(':')[0]})")
+        choice = Choice(batch, f"MinimumVolumeCone cannot be fitted ({_reason(refused)})")
     elif failure is None:
         choice = choose(batch, cone, X)
     else:
         # The sources of closed data (that sum to a constant) vary in fewer directions than there are sources.
-        choice = Choice(cone, f"BatchNICA cannot be fitted ({str(failure).split(':')[0]})")
+        choice = Choice(cone, f"BatchNICA cannot be fitted ({_reason(failure)})")
     for warning in of_cone if choice.kept is cone else of_batch:
         warnings.warn(warning.message, warning.category, stacklevel=2)
     return choice
@@ -131,6 +132,11 @@ def fit_better(
 
 def _are_counts(X: Array) -> bool:
     return bool(np.all(X >= 0) and np.all(X == np.floor(X)))
+
+
+def _reason(error: Exception) -> str:
+    """What an error says before its remedy; a message may begin with the name of the estimator."""
+    return re.sub(r"^[A-Za-z]+: ", "", str(error)).split(":")[0]
 
 
 def choose(batch: Any, cone: Any, X: Array) -> Choice:

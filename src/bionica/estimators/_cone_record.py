@@ -14,7 +14,7 @@ from ._schema import Floats, Number, Record
 
 _POSITIVE = Number(float, 1e-307)
 _NOT_NEGATIVE = Number(float, 0.0)
-_SHARE = 1e-300, 1.0  # bounds of probabilities by which sums are divided
+_SHARE = 1e-300, 1.0  # bounds of probabilities that are divisors
 
 
 def _check_averages(seen: Averages) -> None:
@@ -23,7 +23,7 @@ def _check_averages(seen: Averages) -> None:
 
 
 def _check_kept(kept: Kept) -> None:
-    """Samples belong to a facet that exists, or are extreme samples, as which d counts; their numbers are whole."""
+    """Check that `facet` is the index of a facet, or d for extreme samples, and that sample numbers are whole."""
     facet, d = kept.facet, len(kept.rates)
     if (facet != np.floor(facet)).any() or (len(facet) and not 0 <= facet.min() <= facet.max() <= d):
         raise ValueError(f"kept samples belong to facets 0 to {d - 1}, or to {d}, the extreme ones")

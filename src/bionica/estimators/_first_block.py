@@ -11,18 +11,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions
 from ..offline.source_count import Spectrum
 from ._exceptions import check_finite
 from ._online import OnlineNICA
+from ._online_methods import appended
 from ._source_count import warn_of_count
 from ._start import spectrum, warn_of_many_outputs
 
 Array = NDArray[Any]
 
-#: A wide network starts from so many bytes of samples at most (but 4 d + 20 samples).
+#: Largest size of a first block in bytes, unless 4 d + 20 samples are larger.
 START_BYTES = 2**28
 
 
@@ -55,8 +55,7 @@ class FirstBlock(OnlineNICA):
             super()._check_saved()
             return
         k, n = self.n_features_in_, len(self._waiting)
-        if isinstance(self.n_components, Integral):
-            self._check_number_saved(int(self.n_components))
+        self._check_number_saved(self._given_number() or 1)
         if not self._waits() or not 0 < n < self._n_start(k):
             raise ValueError(f"{n} samples wait for the start of a network that begins with {self._n_start(k)} samples")
         if "_start_seed" not in vars(self):
@@ -100,12 +99,9 @@ class FirstBlock(OnlineNICA):
             self._warn_of_count(rows)
             self._adopt(state)
 
-    def _new_seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
-
     def _n_start(self, k: int) -> int:
         """Return the length of the first block of k mixtures."""
-        d = k if not isinstance(self.n_components, Integral) else int(self.n_components)
+        d = self._given_number() or k
         return min(100 + 20 * d, max(4 * d + 20, START_BYTES // (8 * k)))
 
     def _learn(self, X: Array, keep: bool, order: Array | None = None) -> Array:
@@ -114,19 +110,16 @@ class FirstBlock(OnlineNICA):
             return super()._learn(X, keep, order)
         if order is not None:
             X = X[order]
-        known: Array = vars(self).get("_waiting", np.empty((0, X.shape[1]), X.dtype))
+        known = self._waiting_rows(X)
         if "_start_seed" not in vars(self):
             self._start_seed = self._new_seed()
         missing = self._n_start(X.shape[1]) - len(known)
         if keep and self.n_components == "auto" and (len(known) or len(X) < missing):
-            raise ValueError(
-                f"n_components='auto' counts the sources in the first {missing + len(known)} samples, and until then the number of "
-                "outputs is unknown: give these samples in one call, or give n_components a number"
-            )
+            raise self._unknown_number(missing + len(known))
         self.__dict__.pop("_preview", None)
         taken = np.asarray(X[:missing], dtype=known.dtype)
         check_finite(taken, 0, self)
-        self._waiting = self._behind(known, taken)
+        self._waiting = appended(known, taken, self._n_start(X.shape[1]))
         if not len(known):  # fail now rather than after buffering
             self._rates(self._started(self._waiting), 1)
         self.n_samples_seen_ = len(self._waiting)
@@ -144,22 +137,6 @@ class FirstBlock(OnlineNICA):
             return silent
         rest = super()._learn(X[missing:], keep)
         return np.concatenate([silent, rest]) if keep else rest
-
-    def _behind(self, known: Array, taken: Array) -> Array:
-        """Return the waiting samples with these behind them, in the one place that has room for all: they may not fit twice."""
-        n, k = len(known) + len(taken), known.shape[1]
-        size = self._n_start(k), k
-        room = known.base
-        if not isinstance(room, np.ndarray) or room.shape != size:
-            room = np.empty(size, known.dtype)
-            room[: len(known)] = known
-        room[len(known) : n] = taken
-        return room[:n]
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        # A copy waits in a place of its own.
-        return state | {"_waiting": state["_waiting"].copy()} if "_waiting" in state else state
 
     def _open(self, X: Array) -> tuple[Any, Array]:
         if not self._waits():

@@ -24,37 +24,29 @@ from numpy.typing import NDArray
 from ..offline.rotation_descent import descend, no_pairs
 from ._dask import DaskRows, blocks_of
 from ._diagnosis_closure import closed_sources
+from ._diagnosis_sentences import CENTRED, CORRELATION, NEAR_ZERO, SIGMAS
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
-SAMPLES_PER_SOURCE = 30
-
+SAMPLES_PER_SOURCE = 30  # with fewer, `fit` warns
 _POOR_FIT = 0.02  # Gaussian data reach 0.03; sources with noise at 10 dB stay below
-_ROWS = 2000
-_NUMBERS = 1 << 17
+_ROWS = 2000  # most rows that are looked at
+_NUMBERS = 1 << 17  # most numbers in them, unless that is fewer than 100 rows
 _GOLDEN = (np.sqrt(5) - 1) / 2
 _CHANNELS = 100  # closed sources are closed in any of the mixtures
 _CLOSURE_ROWS = 500
-_CENTRED = 0.05  # mean over standard deviation, as in `diagnose`
 _NO_SIGN = 0.1  # negative energy: at least 0.25 without the mean
-_SIGMAS = 4.0
-_CORRELATED_OUTPUTS = 0.1  # beyond what sampling explains, as in `diagnose`
 _VARIANCE = 4.0  # or a quarter; sound fits of heavy tails are within 0.7 to 1.4
 _TURNED = 0.2  # sin^2 of the angle of an output; sampling alone turns by up to 0.05
 _SMALL = 1e-5  # negative energy that is not worth a descent
 _DEPENDENT = 0.002  # negative energy; sound fits of 50 samples for each source have up to 0.001
 _RATIO = 1.2  # of (1): 1.26 to 3 for sources correlated by 0.3 and 0.5, up to 1.15 for noise at 0 dB
-_GROUNDED, _NEAR_ZERO = (
-    0.0005,
-    0.25,
-)  # photographs have 0.0006 within a quarter of a standard deviation, and are separated
-_FEWEST_TO_GROUND = 1000
-_SMOOTH, _ROUGH = (
-    0.2,
-    0.5,
-)  # share of the variance in differences of neighbours: 0 for a smooth curve, 1 for white noise
-_FAR = 10.0
+_GROUNDED = 0.0005  # share of the samples near zero: photographs have 0.0006, and are separated
+_FEWEST_TO_GROUND = 1000  # samples, to judge that share
+_SMOOTH = 0.2  # `_roughness` of neighbours that are alike: 0 for a smooth curve
+_ROUGH = 0.5  # of neighbours that are not: 1 for white noise
+_FAR = 10.0  # times the energy of 99 % of the samples
 
 
 class Rows(NamedTuple):
@@ -66,13 +58,13 @@ class Rows(NamedTuple):
 
 
 class RowCollector:
-    """Keeps rows of blocks that pass by, for `fit_doubts`.
+    """Collects rows for `fit_doubts` while a fit reads the blocks of X.
 
-    They are about evenly spaced; their distances differ, because a disturbance may come at regular intervals.
+    The rows are nearly evenly spaced. Their distances differ, so that a disturbance at regular intervals is not missed.
     """
 
     def __init__(self, shape: tuple[int, int], last: int | None = None) -> None:
-        """Look at an X of this shape, or at its `last` rows."""
+        """Collect from an X of this shape, or from its `last` rows."""
         self.n, k = shape
         last = self.n if last is None else min(last, self.n)
         count = np.arange(min(last, _ROWS, max(100, _NUMBERS // k)))
@@ -81,7 +73,7 @@ class RowCollector:
         self._some: list[Array] = []
 
     def passing(self, X: Array | DaskRows) -> Iterator[Array]:
-        """The blocks of X; those of the first pass are looked at."""
+        """Yield the blocks of X, and collect rows in the first pass."""
         for block in blocks_of(X):
             if not self._seen:
                 self._part = neighbours(block, self.n)
@@ -154,7 +146,7 @@ def fit_doubts(
     found = input_doubts(rows, d)
     if found:
         return found
-    with np.errstate(all="ignore"):  # of a collapsed network
+    with np.errstate(all="ignore"):  # a collapsed network may overflow
         x = rows.some
         U = _without_outliers(np.nan_to_num(x @ W.T.astype(np.float64), posinf=0.0, neginf=0.0))
         std = U.std(axis=0)
@@ -164,7 +156,7 @@ def fit_doubts(
                 f"than {d} directions; lower n_components"
             ]
         share = float(np.sum(np.minimum(U, 0) ** 2) / np.sum(U**2)) if negativity is None else negativity
-        centred = np.all(np.abs(U.mean(axis=0)) < (_CENTRED + _SIGMAS / np.sqrt(len(U))) * std)
+        centred = np.all(np.abs(U.mean(axis=0)) < (CENTRED + SIGMAS / np.sqrt(len(U))) * std)
         if centred and share > _NO_SIGN:
             return [
                 f"fits poorly: {share:.2g} of the output energy is negative, and all outputs have mean zero: the mean may have "
@@ -217,7 +209,7 @@ def _unsettled(U: Floats) -> str:
     C = np.cov(U.T, bias=True).reshape(d, d)
     std = np.sqrt(np.diag(C))
     largest = float(np.abs(C / std / std[:, None] - np.eye(d)).max())
-    if largest > _CORRELATED_OUTPUTS + _SIGMAS / np.sqrt(n):
+    if largest > CORRELATION + SIGMAS / np.sqrt(n):
         return f"its outputs are correlated ({largest:.2g})"
     if not 1 / _VARIANCE < std.min() ** 2 <= std.max() ** 2 < _VARIANCE:
         worst = max(std**2, key=lambda v: max(v, 1 / v))
@@ -257,7 +249,7 @@ def poor_fit(share: float) -> list[str]:
 
 
 def _ungrounded(U: Floats) -> list[str]:
-    near = np.mean(np.maximum(U, 0) <= _NEAR_ZERO * U.std(axis=0), axis=0)
+    near = np.mean(np.maximum(U, 0) <= NEAR_ZERO * U.std(axis=0), axis=0)
     if near.min() >= _GROUNDED:
         return []
     return [

@@ -211,8 +211,6 @@ def _override(path: Any, estimator: Any, overrides: dict[str, Any]) -> None:
     changed = [name for name, value in fixed.items() if name != "n_components" and overrides[name] != value]
     reason = "learned with " + ", ".join(f"{name}={fixed[name]!r}" for name in changed)
     if not changed:
-        if isinstance(estimator, OnlineNICA):
-            estimator._check_params()
         try:
             estimator._check_saved()
             return

@@ -21,8 +21,8 @@ _RATES_AHEAD = 64
 class OneByOne:
     """A network for single samples.
 
-    `network._state` becomes the state of `samples`, which learns in place. Whoever keeps a state of the network for later calls
-    `network._kept_state` and so makes the next `learn_one` begin with a copy.
+    `network._state` becomes the state of `samples`, which learns in place. Code that keeps a reference to the state gets it from
+    `network._kept_state`, so that the next `learn_one` learns in a copy.
     """
 
     def __init__(self, network: Any) -> None:
@@ -45,10 +45,10 @@ class OneByOne:
         try:
             settled = samples.learn(self._rates[self._next : self._next + 1])
             if not settled:
-                warn(network._said_of_unsettled(1, 1))
+                warn(network._unsettled_message(1, 1))
             changed = network._changed(samples.state)
             if changed and not self.changed:
-                warn(network._said_of_change(samples.state))
+                warn(network._change_message(samples.state))
         except BaseException as error:
             samples.undo()
             if not isinstance(error, Diverged):
@@ -87,8 +87,8 @@ class OneByOne:
 def one_by_one(network: Any) -> OneByOne | None:
     """Return the OneByOne of a network, with its lock acquired.
 
-    None if the network has not started, if its state is large, or if another thread is in a call of the same network: the caller
-    then takes the sample as an X of one row.
+    None if the estimator has no `_state` (a network that has not started, or MinimumVolumeCone), if the state is large, or if
+    another thread is in a call of the same network: the caller then takes the sample as an X of one row.
     """
     state = vars(network).get("_state")
     if state is None:

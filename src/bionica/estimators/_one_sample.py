@@ -1,4 +1,4 @@
-"""What estimators that learn one sample at a time share: a vector, or a dict by name, as a row."""
+"""A single sample, which is a vector or a dict of feature names to numbers, as an array of one row."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -38,7 +38,7 @@ class OneSample:
         if not isinstance(x, Mapping):
             if known is not None and names is not None and names != list(known):
                 raise ValueError(
-                    f"x has the feature names {names}; the network learned from {list(known)}, in this order"
+                    f"x has the feature names {names}; {type(self).__name__} learned from {list(known)}, in this order"
                 )
             return x
         if known is None:

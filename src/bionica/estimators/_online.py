@@ -6,21 +6,16 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
-from .._compat.sklearn import wrap_output
 from ..networks import state as states
 from ..networks.guards import REPAIRS, UNSETTLED
 from ..networks.rule import rule_of
 from ..networks.unmix import finite, pseudoinverse
 from ._base import number_of_sources
-from ._dask import DaskRows, blocks_of, checked, is_dask, lazily, refuse_dask
+from ._dask import DaskRows, checked, is_dask, lazily
 from ._diagnosis import Diagnosable
 from ._fit_doubts import RowCollector, Rows, fit_doubts
-from ._input import unchanged_on_error, validated
-from ._one_by_one import one_by_one
-from ._one_sample import OneSample, Sample
 from ._published import published
 from ._score import Scored
 from ._start import warn_of_many_outputs
@@ -31,14 +26,14 @@ __all__ = ["Array", "OnlineNICA", "weights"]
 
 
 def weights(name: str, doc: str) -> Any:
-    """Return the property of a network that holds a copy of a weight matrix."""
+    """Return a property of a network: a copy of a weight matrix."""
     return property(lambda network: network._weight(name), doc=doc)
 
 
-class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
+class OnlineNICA(Scored, Diagnosable, Streaming):
     """Base of the online networks; see the subclasses."""
 
-    #: The paper's parameters in each of its settings, and those that are the same in "always"; empty if it is not in the paper.
+    #: The paper's parameters in each setting, and in "always" those that all settings share; empty if it is not in the paper.
     _published: ClassVar[dict[str, dict[str, Any]]] = {}
 
     def _offline_preprocessing(self) -> tuple[Any, Self]:
@@ -70,7 +65,7 @@ class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
         data = self._validated(X, reset=True)
         if self.shuffle and isinstance(data, DaskRows):
             raise ValueError(
-                "shuffle=True needs all rows of the Dask array X at hand: use shuffle=False, or X.compute()"
+                "shuffle=True needs all rows of the Dask array X in memory: use shuffle=False, or X.compute()"
             )
         self._forget()
         rng = check_random_state(self.random_state)
@@ -89,116 +84,27 @@ class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
         yield from fit_doubts(rows, self.components_, settling="" if tracking else settling, tracking=tracking)
         unsettled, n, changed = self._news()
         if changed:
-            yield f"found that {self._said_of_change(self._state)}"
+            yield f"found that {self._change_message(self._state)}"
         if unsettled:
-            yield f"found that {self._said_of_unsettled(unsettled, n)}"
-
-    def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
-        """Continue learning from the rows of X; the first call starts a new network.
-
-        However the data are cut into calls, the network ends with the same bits. (With at least 1000 mixtures and 2^18 weights
-        from them it processes samples in blocks, and results agree to rounding.) It keeps the precision of the first X, float32
-        or float64. Do not call it from several threads on one network.
-
-        Parameters
-        ----------
-        X : array-like or Dask array of shape (n_samples, n_features)
-            The next mixtures.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-        """
-        self._learn_rows(X, keep=False)
-        return self
-
-    def partial_fit_transform(self, X: ArrayLike, y: None = None) -> Any:
-        """Learn from the rows of X and return the output of the network as each arrived: the paper's y_t.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The next mixtures.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        Y : ndarray of shape (n_samples, n_components)
-            Each row computed with the weights before they learned from it.
-        """
-        refuse_dask(X)
-        return wrap_output(self._learn_rows(X, keep=True), X, self)
+            yield f"found that {self._unsettled_message(unsettled, n)}"
 
     def _transform(self, X: ArrayLike) -> Any:
         if not is_dask(X):
-            return self._settled(self._validated(X, reset=False))
+            return self._outputs(self._validated(X, reset=False))
         self._check_params()
         dtype = states.precision(self._fitted_state())
-        # A copy, so that learning on before the blocks are computed changes nothing.
+        # A copy, so that samples learned before the blocks are computed have no effect.
         return lazily(
-            copy(self)._settled, checked(X, self, known=False), self._n_features_out, type(self).__name__, dtype
+            copy(self)._outputs, checked(X, self, known=False), self._n_features_out, type(self).__name__, dtype
         )
 
-    def _settled(self, block: Array) -> Array:
+    def _outputs(self, block: Array) -> Array:
         state = states.writable(self._readout(self._fitted_state()))
         before = int(state.repairs[UNSETTLED])
         Y = self._stream(state, block, learn=False, keep=True)
         if state.repairs[UNSETTLED] > before:
-            warn(self._said_of_unsettled(int(state.repairs[UNSETTLED]) - before, len(block)))
+            warn(self._unsettled_message(int(state.repairs[UNSETTLED]) - before, len(block)))
         return Y
-
-    def learn_one(self, x: Sample) -> Self:
-        """Learn from a single mixture, with the bits of `partial_fit`. No other thread may use the network meanwhile.
-
-        Parameters
-        ----------
-        x : array-like of shape (n_features,), or dict of feature names to numbers
-            The next mixture. The keys of the first dict become `feature_names_in_`; later dicts have the same keys, in any order.
-
-        Returns
-        -------
-        self
-        """
-        row = self._row(x)
-        self._check_params()
-        one = one_by_one(self)
-        if one is None:
-            with unchanged_on_error(self), self._warning_of_news():
-                self._remember_features(x, row)
-                self._learn(row, keep=False)
-            return self
-        try:
-            one.learn(self, row[0])
-        finally:
-            one.lock.release()
-        return self
-
-    def transform_one(self, x: Sample) -> Array:
-        """Return the sources of a single mixture.
-
-        Parameters
-        ----------
-        x : array-like of shape (n_features,), or dict of feature names to numbers
-            A mixture.
-
-        Returns
-        -------
-        y : ndarray of shape (n_components,)
-            Nonnegative.
-        """
-        self._fitted_state()
-        row = self._row(x)
-        self._check_params()
-        one = one_by_one(self)
-        if one is None:
-            return np.asarray(self._settled(row)[0])
-        try:
-            return one.outputs(self, row[0])
-        finally:
-            one.lock.release()
 
     @property
     def components_(self) -> Array:
@@ -217,7 +123,7 @@ class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
 
     @property
     def change_detected_(self) -> bool:
-        """Whether the mixing changed while it learned, without a horizon to follow it. Networks that do not watch say False."""
+        """Whether the mixing changed while the network learned without a horizon. False for networks that do not detect changes."""
         return self._changed(self._fitted_state())
 
     @property
@@ -242,34 +148,23 @@ class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
         return "_state" in vars(self)
 
     def _fitted_state(self) -> Any:
-        if not self.__sklearn_is_fitted__():
-            # An AttributeError, so that hasattr(est, "components_") answers False before fit.
-            raise NotFittedError(
-                f"This {type(self).__name__} has seen no sample: call fit, partial_fit or learn_one first"
-            )
+        self._check_is_fitted()
         return self._state
 
     def _unmixing(self, state: Any) -> Array:
-        with np.errstate(all="ignore"):  # of a network that collapsed, too
+        with np.errstate(all="ignore"):  # a collapsed network may overflow
             return finite(np.asarray(rule_of(state).unmixing(state)))
 
     def _weight(self, name: str) -> Array:
-        """Return a copy of a weight matrix: what the user gets is never the network's own memory."""
+        """Return a copy of a weight matrix, so that the user cannot change the network through it."""
         return np.array(states.to_arrays(self._fitted_state())[name])
-
-    def _validated(self, X: ArrayLike, reset: bool) -> Any:
-        self._check_params()
-        if is_dask(X):
-            return DaskRows(checked(X, self, reset=reset), type(self).__name__)
-        # Finiteness is checked block by block, where the message can name the sample.
-        return validated(self, X, reset=reset, finite=False)
 
     def __getstate__(self) -> dict[str, Any]:
         self._kept_state()
-        return {name: value for name, value in super().__getstate__().items() if name != "_checked"}
+        return super().__getstate__()
 
     def _kept_state(self) -> Any:
-        """Return the state, which never changes any more: a next `learn_one` does not learn in place, but begins with a copy."""
+        """Return the state, and make sure that it stays as it is: the next `learn_one` learns in a copy."""
         self.__dict__.pop("_one", None)
         return self.__dict__.get("_state")
 
@@ -280,11 +175,6 @@ class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
         """Start from all the data that `fit` has."""
         warn_of_many_outputs(self, X)
         self._adopt(self._fresh_state(X, rng, whole=True))
-
-    def _learn_rows(self, X: ArrayLike, keep: bool) -> Array:
-        with unchanged_on_error(self), self._warning_of_news():
-            data = self._validated(X, reset=not self.__sklearn_is_fitted__())
-            return [self._learn(block, keep) for block in blocks_of(data)][-1]
 
     def _learn(self, X: Array, keep: bool, order: Array | None = None) -> Array:
         if "_state" in self.__dict__:
@@ -308,6 +198,6 @@ class OnlineNICA(OneSample, Scored, Diagnosable, Streaming):
         self.n_samples_seen_ = int(state.t[0])
 
     def _open(self, X: Array) -> tuple[Any, Array]:
-        """Start on the mixtures X for a sweep, which drives the loop: the state, and outputs of samples already learned from."""
+        """Start on X for a sweep, which runs the loop itself; return the state, and the outputs of samples already learned."""
         state = self._fresh_state(X, check_random_state(self.random_state), whole=False)
         return state, np.empty((0, state.fired.size), X.dtype)

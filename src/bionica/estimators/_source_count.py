@@ -20,7 +20,7 @@ def warn_of_count(name: str, n_components: int | str | None, found: Spectrum, n_
     else:
         return
     if sentence:
-        warn(f"{name}: {sentence}.", UserWarning)
+        warn(f"{name}: {sentence}." if name else f"{sentence}.", UserWarning)
 
 
 def _full_rank(found: Spectrum, rank: int) -> str:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._compat.sklearn import Interval, Options, StrOptions, parameter_ids, validate_params
+from .._compat.sklearn import Interval, Options, StrOptions
 from ..engines import blocks
 from ..engines.diverged import Diverged
 from ..engines.loop import run
@@ -23,25 +23,26 @@ from ..networks.rule import rule_of
 from ..networks.schedules import learning_rates
 from ..networks.settling.gradient import ProjectedGradient
 from ..networks.settling.pivoting import Exact
-from ._base import Estimator
 from ._exceptions import CHANGED, DivergenceError, check_finite
 from ._initial_weights import given_weights
+from ._online_methods import OnlineMethods
+from ._progress import tracked
 from ._warn import warn
 
 Array = NDArray[Any]
 
 _BLOCK_BYTES = 2**22
 _BLOCK_ROWS = 2**15
-#: A compiled call, which Ctrl-C cannot interrupt, takes at most so many products if no sample settles: about a second.
+#: Most products in a compiled call, which Ctrl-C cannot interrupt: about a second, if no sample settles.
 _CALL_PRODUCTS = 10**9
-#: More steps than that are never useful: with a safe gamma, dynamics that have not settled by then are those of a singular network.
+#: Largest `settle_steps`: with a safe gamma, only a singular network needs more steps.
 MOST_STEPS = 10**6
-#: Steps of the exact settling of a sample, more than it usually takes.
+#: Upper estimate of the steps in which a sample settles exactly.
 _MOST_PIVOTS = 20
 _NO_RATES = np.empty((0, 1))
 
 
-class Streaming(Estimator):
+class Streaming(OnlineMethods):
     """Base of `OnlineNICA`."""
 
     _own_guards: ClassVar[tuple[str, ...]] = ()
@@ -67,7 +68,7 @@ class Streaming(Estimator):
 
     @abstractmethod
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
-        """Return the state before the first sample; X is what `_begin` hands on: all the data of `fit`, or None."""
+        """Return the state before the first sample; X is all the data of `fit`, or None in a stream."""
 
     @abstractmethod
     def _rule_params(self, state: Any, dtype: Any) -> Any:
@@ -78,13 +79,9 @@ class Streaming(Estimator):
         rates = learning_rates(self.eta0, self.decay, self.power, int(state.t[0]), n)
         return self._below(rates, state, 1.0, "1", "lower eta0")[:, np.newaxis]
 
-    def _check_params(self) -> None:
-        """Validate the parameters, unless they are those that were validated last."""
-        now = parameter_ids(self)
-        if now != self.__dict__.get("_checked"):
-            validate_params(self)
-            self._guard_flags()
-            self._checked = now
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        self._guard_flags()
 
     def _stream(self, state: Any, X: Array, *, learn: bool, keep: bool, order: Array | None = None) -> Array:
         """Take X through the network block by block; `state` learns in place."""
@@ -115,14 +112,14 @@ class Streaming(Estimator):
 
     @contextmanager
     def _warning_of_news(self) -> Iterator[None]:
-        """Warn if samples do not settle within this block, or if the mixtures change. `fit` says that at its end."""
+        """Warn if samples do not settle within this context, or if the mixtures change. `fit` reports this at its end."""
         unsettled, n, changed = self._news()
         yield
         unsettled_now, n_now, changed_now = self._news()
         if unsettled_now > unsettled:
-            warn(self._said_of_unsettled(unsettled_now - unsettled, n_now - n))
+            warn(self._unsettled_message(unsettled_now - unsettled, n_now - n))
         if changed_now and not changed:
-            warn(self._said_of_change(self._state))
+            warn(self._change_message(self._state))
 
     def _news(self) -> tuple[int, int, bool]:
         """How many samples did not settle, of how many, and whether the mixtures changed."""
@@ -131,13 +128,13 @@ class Streaming(Estimator):
             (0, 0, False) if state is None else (int(state.repairs[UNSETTLED]), int(state.t[0]), self._changed(state))
         )
 
-    def _said_of_unsettled(self, unsettled: int, n: int) -> str:
+    def _unsettled_message(self, unsettled: int, n: int) -> str:
         return (
             f"{unsettled} of {n} samples did not settle in settle_steps={self.settle_steps} steps of the neural dynamics: "
             f"raise settle_steps, change gamma={self.gamma}, raise settle_tol={self.settle_tol} or use dynamics='exact'"
         )
 
-    def _said_of_change(self, state: Any) -> str:
+    def _change_message(self, state: Any) -> str:
         return f"the mixtures changed before sample {int(state.t[0])}: {CHANGED}"
 
     def _changed(self, state: Any) -> bool:
@@ -164,12 +161,7 @@ class Streaming(Estimator):
     def _blocks(self, n: int, k: int, least: int, most: int) -> Iterable[tuple[int, int]]:
         rows = max(least, min(_BLOCK_ROWS, most, _BLOCK_BYTES // (8 * k)))
         blocks = [(start, min(start + rows, n)) for start in range(0, n, rows)]
-        if not self.verbose or len(blocks) == 1:
-            return blocks
-        from rich.console import Console
-        from rich.progress import track
-
-        return track(blocks, description=type(self).__name__, console=Console(stderr=True))
+        return tracked(blocks, self, len(blocks)) if len(blocks) > 1 else blocks
 
     def _divergence(self, sample: int, largest: float, learning: bool) -> DivergenceError:
         name = type(self).__name__

@@ -1,4 +1,4 @@
-"""Warnings that point at the line of the user, however deep in the package they arise."""
+"""Warnings that point at the user's line of code, at whatever depth in the package they are raised."""
 
 import sys
 import warnings
@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 
 def warn(text: str, category: type[Warning] = ConvergenceWarning) -> None:
-    """Warn at the first line outside of bionica and scikit-learn."""
+    """Warn at the first line outside of bionica, scikit-learn and joblib."""
     warnings.warn(text, category, stacklevel=frames_to_caller())
 
 
@@ -24,7 +24,7 @@ def frames_to_caller() -> int:
     inside = (str(Path(__file__).parents[1]), str(Path(warnings.__file__).parent / "contextlib.py"))
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and (
-        frame.f_code.co_filename.startswith(inside) or "sklearn" in Path(frame.f_code.co_filename).parts
+        frame.f_code.co_filename.startswith(inside) or {"sklearn", "joblib"} & set(Path(frame.f_code.co_filename).parts)
     ):
         frame, level = frame.f_back, level + 1
     return level

@@ -10,13 +10,13 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions, fit_context
-from ..offline.chunked import ChunkedRows, linear_map
+from ..offline.chunked import ChunkedRows
 from ..offline.gram_whitening import row_space, wider_than_long
 from ..offline.outliers import Inliers, is_inlier, without_negative_outliers, without_outliers
 from ..offline.rotation import Rotation, rotate
 from ..offline.source_count import Spectrum, count_sources, representative
 from ..offline.whitening import Moments, Whitening, refine
-from ._base import Estimator, set_parameters
+from ._base import Estimator, rectified, set_parameters
 from ._dask import DaskRows, map_rows, mapped_inliers, moments_of, validated_rows
 from ._diagnosis import Diagnosable
 from ._exceptions import singular_as_divergence
@@ -78,8 +78,8 @@ class BatchNICA(Scored, Diagnosable, Estimator):
         ConvergenceWarning says that nonnegativity does not determine the sources: they are not near zero often enough.
     spectrum_ : Spectrum
         Eigenvalues of the covariance, the evidence that each is a source (`excess` above 1), the decision of "auto"
-        (`n_sources`), and the second-best number (`alternative`). With a number as `n_components`, the evidence if there are
-        so many sources.
+        (`n_sources`), and the second-best number (`alternative`). With a number as `n_components`, the evidence given that
+        number of sources.
     n_iter_ : int
         Iterations of the winning start and of the descents that continued it on more rows.
     n_restarts_ : int
@@ -177,15 +177,15 @@ class BatchNICA(Scored, Diagnosable, Estimator):
 
     @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit_transform(self, X: npt.ArrayLike, y: None = None) -> Any:
-        """Find the sources of X and return them: the numbers of ``fit(X).transform(X)``, for one whitening of X less."""
+        """Fit to X and return its sources: the same numbers as ``fit(X).transform(X)``, but X is whitened only once."""
         with unchanged_on_error(self), singular_as_divergence("BatchNICA"):
             rows, Z = self._fit(X)
         if isinstance(rows, DaskRows):
             return self._transform(rows.array)
-        return _sources(rows, self.components_, out=Z)
+        return rectified(rows, self.components_, out=Z)
 
     def _transform(self, X: npt.ArrayLike) -> Any:
-        return map_rows(partial(_sources, W=self.components_), X, self._n_features_out, self)
+        return map_rows(partial(rectified, W=self.components_), X, self._n_features_out, self)
 
     def plot_spectrum(self, ax: Any = None) -> Any:
         """Plot the eigenvalues of the covariance and the number of sources that "auto" takes.
@@ -203,7 +203,7 @@ class BatchNICA(Scored, Diagnosable, Estimator):
         return plot_spectrum(self.spectrum_, ax)
 
     def _fit(self, X: npt.ArrayLike) -> tuple[Array | DaskRows, Any]:
-        """Fit; return X as validated, and memory of the size of the outputs, if any, which the caller may overwrite."""
+        """Fit; return X as validated, and an array of the shape of the outputs or None, which the caller may overwrite."""
         rng = check_random_state(self.random_state)
         rows = validated_rows(self, X, min_samples=2)
         data, basis = rows, None
@@ -245,9 +245,6 @@ class BatchNICA(Scored, Diagnosable, Estimator):
         seen = moments_of(X)
         return without_outliers(X, seen, self._given_number()) if self.robust else (X, seen)
 
-    def _given_number(self) -> int | None:
-        return None if self.n_components is None or self.n_components == "auto" else int(self.n_components)
-
     def _whitened(
         self, X: Array | DaskRows, inliers: Array | ChunkedRows, seen: Moments, given: Array | DaskRows
     ) -> tuple[Whitening, Spectrum, Array]:
@@ -280,7 +277,7 @@ class BatchNICA(Scored, Diagnosable, Estimator):
         return Z, rotate(Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng)
 
     def _doubts(self, rotation: Rotation, rows: Rows) -> Iterator[str]:
-        """What a user must know before trusting the sources, the gravest first."""
+        """What speaks against the fit, the gravest first."""
         ambiguous = self.ambiguity_ > _AMBIGUOUS
         yield from fit_doubts(rows, self.components_, negativity=self.negativity_, grounding=False)
         if ambiguous:
@@ -295,8 +292,3 @@ class BatchNICA(Scored, Diagnosable, Estimator):
             )
         if not rotation.converged:
             yield f"did not converge in max_iter={self.max_iter} iterations; raise max_iter or tol={self.tol}"
-
-
-def _sources(X: Array, W: Array, out: Array | None = None) -> Array:
-    Y = linear_map(X, W, out=out)
-    return np.maximum(Y, 0, out=Y)

@@ -1,48 +1,35 @@
 """The minimum-volume cone behind scikit-learn's interface: nonnegative sources that may be correlated."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions
 from ..networks.unmix import finite
-from ..offline.chunked import linear_map
-from ..offline.cone.channels import eigenvalues, spectrum
-from ..offline.cone.readout import Readout, readout
-from ..offline.cone.stream import BLOCK, Settings, State, begin, first_block, learn, solve
-from ..offline.cone.wide_channels import WIDE
-from ._base import number_of_sources, set_parameters
-from ._blocks import InBlocks
-from ._cone_doubts import doubts, warn_of_new_doubts
+from ._base import rectified, set_parameters
+from ._cone_doubts import doubts
 from ._cone_record import STATE
+from ._cone_stream import ConeStream
 from ._dask import DaskRows, map_rows, validated_rows
 from ._diagnosis import Diagnosable, Model
-from ._exceptions import DivergenceError, place
-from ._first_block import START_BYTES
 from ._fit_doubts import RowCollector, Rows, poor_fit, transposition
+from ._progress import tracked
 from ._score import Scored
-from ._source_count import MANY_OUTPUTS, warn_of_count
 
 Array = npt.NDArray[Any]
 
-_BLOCK_BYTES = 2**25
-_RANK_ROWS = 20_000  # the rank is looked for in so many rows first
 
-
-class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
+class MinimumVolumeCone(ConeStream, Scored, Diagnosable):
     """Nonnegative sources that may be correlated: concentrations, abundances, spectra, images.
 
     The model is x = A s + noise with nonnegative sources that are at times near zero, each in samples in which the others vary.
-    They need not be independent and may sum to one. Such data fill a cone whose facets are touched. The estimator finds the
-    smallest cone that holds the data, with a wall at each facet that is as soft as the noise (`bionica.offline.cone`). Outputs
-    max(W x, 0) are nonnegative and are ordered by their share of the data.
+    They need not be independent and may sum to one. Such data fill a cone, and some of them lie on each of its facets. The
+    estimator finds the smallest cone that holds the data, with a wall at each facet that is as soft as the noise
+    (`bionica.offline.cone`). The outputs max(W x, 0) are nonnegative and are ordered by their share of the data.
 
     Parameters
     ----------
@@ -52,7 +39,7 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
     noise : "estimate", "poisson" or float, default="estimate"
         The noise of the mixtures. "estimate" finds the noise of each mixture from the directions left out, if there are more
         mixtures than sources, and otherwise from the tails of the outputs; `fit` uses both if few directions are left out.
-        "poisson" takes X for counts. A number is the standard deviation of the noise of all mixtures.
+        "poisson" means that X holds counts. A number is the standard deviation of the noise of all mixtures.
     outliers : float, default=0.0
         Share of the samples that may lie outside the cone, below 0.5. They are left out of the fit.
     normalize : {"variance", "mean", "sum"}, default="variance"
@@ -85,7 +72,7 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
     n_iter_ : int
         Iterations of the last solution.
     n_samples_seen_ : int
-        Samples learned from, including those that wait for their block.
+        Samples seen, including those that wait for their block.
     n_samples_until_start_ : int
         Samples that a stream must still bring before its first solution; until then `partial_fit_transform` returns zeros.
     n_features_in_ : int
@@ -182,7 +169,8 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
         collector = RowCollector(rows.shape)
         blocks = collector.passing(rows)
         if isinstance(rows, DaskRows) or self.horizon is not None:
-            for block in self._tracked(rows, blocks):
+            shown = tracked(blocks, self, len(rows.array.chunks[0])) if isinstance(rows, DaskRows) else blocks
+            for block in shown:
                 self._learn(block, keep=False)
             self._end()
         else:
@@ -204,131 +192,6 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
         yield from own.values()
         if not own and self.horizon is None:
             yield from poor_fit(self.negativity_ - 2 * self._diagnosis_model.negativity)  # beyond that of the noise
-
-    def _tracked(self, rows: Array | DaskRows, blocks: Iterator[Array]) -> Any:
-        if not self.verbose or not isinstance(rows, DaskRows):
-            return blocks
-        from rich.console import Console
-        from rich.progress import track
-
-        total = len(rows.array.chunks[0])
-        return track(blocks, type(self).__name__, total=total, console=Console(stderr=True))
-
-    def _end(self) -> None:
-        """Solve the cone with the samples that still wait for their block."""
-        waiting, self._waiting = self._waiting, self._waiting[:0].copy()
-        if self._stream is None:
-            self._adopt(self._begun(waiting))
-            return
-        state = learn(self._stream, waiting, self._settings()) if len(waiting) else self._stream
-        self._adopt(solve(state, self._settings()))
-
-    def _prepare(self, X: Array) -> None:
-        """Before the first sample: the precision, and the seed of the start."""
-        self._dtype = X.dtype
-        self._start_seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self._stream: State | None = None
-
-    def _learn(self, X: Array, keep: bool) -> Array:
-        if "_stream" not in vars(self):
-            self._prepare(X)
-        self.__dict__.pop("_preview", None)
-        return super()._learn(X, keep)
-
-    def _block_length(self, k: int) -> int:
-        if self._stream is not None:
-            return min(BLOCK, max(50, _BLOCK_BYTES // (8 * k)))
-        d = number_of_sources(self._given_number(), k)
-        return min(first_block(d), max(4 * d + 20, START_BYTES // (8 * k)))
-
-    def _take(self, block: Array) -> None:
-        if self._stream is None:
-            self._adopt(self._begun(block))
-            return
-        with np.errstate(over="ignore", invalid="ignore"):
-            state = learn(self._stream, block, self._settings())
-        if not np.isfinite(state.weighted.second).all():
-            at = self._stream.n + int(np.argmax(np.abs(block).max(axis=1)))
-            raise DivergenceError(
-                f"MinimumVolumeCone: the second moment of the mixtures overflowed at sample {at}: rescale the mixtures (largest "
-                f"absolute value {np.abs(block).max():.2g}). The model is as it was before this call.",
-                at,
-            )
-        self._adopt(state)
-
-    def _adopt(self, state: State) -> None:
-        self._stream = state
-        self._read = self.normalize, readout(state, self.normalize)  # the scale of the outputs follows the moments
-
-    @contextmanager
-    def _warning_of_news(self) -> Iterator[None]:
-        before = vars(self).get("_stream")
-        yield
-        now = self._stream
-        if now is not None and (before is None or before.fit is not now.fit):
-            warn_of_new_doubts(before, now, self.noise, self.horizon)
-
-    def _settings(self) -> Settings:
-        return Settings(float(self.outliers), float(self.horizon or np.inf))
-
-    def _given_number(self) -> int | None:
-        return None if self.n_components is None or self.n_components == "auto" else int(self.n_components)
-
-    def _begun(self, X: Array) -> State:
-        """The state after a first block."""
-        if self.noise == "poisson" and X.min() < 0:
-            i, j = np.argwhere(X < 0)[0]
-            raise ValueError(
-                f"noise='poisson' takes X for counts, but {place(self, i, j)} is {X[i, j]:.3g}: pass counts without subtracting a "
-                "background, or use noise='estimate'"
-            )
-        d = self._count(X)
-        return begin(X, d, self.noise, self._settings(), np.random.RandomState(self._start_seed))
-
-    def _count(self, X: Array) -> int:
-        """Return the number of sources in X."""
-        given, k = self._given_number(), X.shape[1]
-        number_of_sources(given, k)
-        rows = X if given is None else X[:: -(-len(X) // (_RANK_ROWS if k <= WIDE else max(500, 2 * given)))]
-        values = eigenvalues(rows)
-        if given is not None and len(values) < given:
-            values = eigenvalues(X)
-        rank = len(values)
-        if not rank:
-            raise ValueError(f"All {len(X)} sample(s) of X are zero (rank 0): pass mixtures that are not zero.")
-        if given is not None and given > rank:
-            raise ValueError(
-                f"n_components={given} exceeds the rank of the data: {len(X)} samples of {k} features span {rank} direction(s) "
-                f"only. Use n_components=None (keeps {rank}), a number up to {rank}, or more samples."
-            )
-        if given is not None:
-            return given
-        if self.n_components is None and rank < MANY_OUTPUTS:
-            return rank
-        found = spectrum(X, values)
-        warn_of_count("MinimumVolumeCone", self.n_components, found, min(X.shape))
-        return rank if self.n_components is None else max(1, found.n_sources)
-
-    def _solved(self) -> State:
-        """The last solution, or the one that would be found if the stream ended before its first."""
-        if "_waiting" not in vars(self):
-            raise NotFittedError("This MinimumVolumeCone has seen no sample: call fit, partial_fit or learn_one first")
-        if self._stream is not None:
-            return self._stream
-        if "_preview" not in vars(self):
-            try:
-                self._preview = self._begun(self._waiting)
-            except ValueError as error:
-                raise NotFittedError(str(error)) from error
-            self.__dict__.pop("_read", None)
-        return self._preview
-
-    def _readout(self) -> Readout:
-        state = self._solved()
-        if vars(self).get("_read", (None,))[0] != self.normalize:
-            self._read = self.normalize, readout(state, self.normalize)
-        found: Readout = self._read[1]
-        return found
 
     @property
     def components_(self) -> Array:
@@ -391,23 +254,4 @@ class MinimumVolumeCone(InBlocks, Scored, Diagnosable):
 
     def _transform(self, X: npt.ArrayLike) -> Any:
         W = self._readout().components
-        return map_rows(partial(_sources, W=W), X, len(W), self)
-
-    def _outputs(self, X: Array) -> Array:
-        return _sources(X, self._readout().components)
-
-    def _outputs_now(self, X: Array) -> Array:
-        if self._stream is not None:
-            return self._outputs(X.astype(self._dtype, copy=False))
-        d = self._given_number()
-        if d is None and len(X) < self._block_length(X.shape[1]):
-            raise ValueError(
-                f"n_components={self.n_components!r} counts the sources in the first {self._block_length(X.shape[1])} samples, and "
-                "until then the number of outputs is unknown: give these samples in one call, or give n_components a number"
-            )
-        return np.zeros((len(X), self._count(X) if d is None else d), self._dtype)
-
-
-def _sources(X: Array, W: Array) -> Array:
-    Y = linear_map(X, W)
-    return np.maximum(Y, 0, out=Y)
+        return map_rows(partial(rectified, W=W), X, len(W), self)

@@ -30,6 +30,7 @@ from .whitening import Moments, moments
 
 Array = npt.NDArray[Any]
 
+_CONSTANT = 1e-7  # standard deviation over mean: less is rounding
 _MOST_CHANNELS = 300  # of factor analysis
 _LEAST_CHANNELS = 4  # one factor and noise fit any three channels: all of them count as sources
 _ROWS = 600  # samples, if D comes from residuals
@@ -217,7 +218,10 @@ def _excess(
     if factors:
         seen = moments(rows) if seen is None else seen
         M = seen.covariance if centred else seen.covariance + np.outer(seen.mean, seen.mean)
-        x, alive, size = _unit_channels(some - seen.mean if centred else some, np.sqrt(np.diag(M)))
+        size = np.sqrt(np.maximum(np.diag(M), 0))
+        if centred:
+            size[size <= _CONSTANT * np.abs(seen.mean)] = 0.0
+        x, alive, size = _unit_channels(some - seen.mean if centred else some, size)
         M = M[np.ix_(alive, alive)] / size / size[:, None]
     else:
         x, M, n = _unit_channels(some - some.mean(axis=0) if centred else some)[0], None, len(some)

@@ -196,9 +196,7 @@ def _value(estimator: Any, base: dict[str, Any], key: str, value: Any, where: st
         frozen = check_integer(frozen, where, 1)
     try:
         model = estimator(**{**base, key: frozen})
-        if isinstance(model, OnlineNICA):
-            model._check_params()
-        elif hasattr(model, "_validate_params"):
+        if hasattr(model, "_validate_params"):
             validate_params(model)
     except (ValueError, TypeError) as error:
         raise PlanError(f"{where} = {shown(value)}: {_shortened(error)}") from error

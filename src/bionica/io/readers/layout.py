@@ -65,6 +65,8 @@ def cells_of(line: str, separator: str | None, most: int = MOST_COLUMNS) -> list
 
 def number(cell: str, decimal: str = ".") -> float | None:
     """Return a cell as a number, None if it is none."""
+    if "_" in cell:  # Python reads 2_1 as 21
+        return None
     try:
         return float(cell if decimal == "." else cell.replace(decimal, "."))
     except ValueError:

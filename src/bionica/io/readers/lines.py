@@ -34,7 +34,7 @@ Numbered = tuple[int, str]  # a line and its number
 _INDEX_NAMES = ("", "Unnamed: 0", "__index_level_0__")  # what pandas and R call the column of row numbers
 #: Names of a first column that says when or where a row was measured.
 _AXIS_NAMES = re.compile(
-    r"(time|timestamp|datetime|date|index|row|retention[ _]time|wavelength|wavenumber|raman[ _]shift|m/z)\b.*",
+    r"(time|timestamp|datetime|date|index|row|retention[ _]time|wavelength|wavenumber|raman[ _]shift|m/z)\s*([\[(/,].*)?",
     re.IGNORECASE,
 )
 _LABELLED = 3  # columns of a table whose first one may hold words
@@ -134,10 +134,11 @@ class LineParser:
                 cells = cells_of(line, self.layout.separator, self.layout.width)
             except csv.Error as error:
                 raise self._bad(f"{self.name}, line {place} is not separated values ({error})", rows) from None
-            if self.form.decimal != ".":
-                cells = [cell.replace(self.form.decimal, ".") for cell in cells]
+            decimal, numbers = self.form.decimal, cells
+            if decimal != "." or "_" in line:  # Python reads 2_1 as 21
+                numbers = [cell.replace(decimal, ".").replace("_", "?") for cell in cells]
             try:
-                row = [float(cells[j]) for j in self.kept]
+                row = [float(numbers[j]) for j in self.kept]
             except (ValueError, IndexError):
                 row = [math.nan]
             if len(cells) != self.layout.width or not all(map(math.isfinite, row)):

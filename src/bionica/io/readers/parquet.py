@@ -54,7 +54,8 @@ class ParquetReader(Reader):
         names = [header[j] for j in self.kept or ()]
         batch = next(self._file.iter_batches(min(INDEX_ROWS, block_rows(len(names))), columns=names))
         rows = np.stack([column.to_numpy(zero_copy_only=False) for column in batch.columns], axis=1)
-        if index := [j for i, j in enumerate(self.kept or ()) if i in leading_index(rows)]:
+        leading = set(leading_index(rows))
+        if index := [j for i, j in enumerate(self.kept or ()) if i in leading]:
             self.kept = [j for j in self.kept or () if j not in index]
             self.notes = [*self.notes, index_note(self.name, index, len(header), header)]
 

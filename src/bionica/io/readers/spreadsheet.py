@@ -93,9 +93,9 @@ def _text(value: Any) -> str:
 def _check_archive(path: Path) -> None:
     """Raise if a part of a workbook would take much memory to parse, or is XML that can name other files."""
     with zipfile.ZipFile(path) as archive:
-        xml = [part for part in archive.infolist() if part.filename.endswith((".xml", ".rels"))]
+        xml = [part for part in archive.infolist() if _is_xml(part)]
         for part in archive.infolist():
-            largest = _LARGEST_SHEET if _is_sheet(part) or part not in xml else _LARGEST_PART
+            largest = _LARGEST_SHEET if _is_sheet(part) or not _is_xml(part) else _LARGEST_PART
             if part.file_size > largest:
                 raise InputError(
                     f"{path}: {part.filename[:60]!r} is {part.file_size >> 20:,} MiB unpacked, and at most {largest >> 20} are "
@@ -104,6 +104,10 @@ def _check_archive(path: Path) -> None:
         for part in xml:
             with archive.open(part) as file:
                 _check_xml(f"{path}: {part.filename[:60]!r}", file, _LONGEST_ROW if _is_sheet(part) else _LARGEST_PART)
+
+
+def _is_xml(part: zipfile.ZipInfo) -> bool:
+    return part.filename.endswith((".xml", ".rels"))
 
 
 def _is_sheet(part: zipfile.ZipInfo) -> bool:
@@ -117,7 +121,7 @@ def _check_xml(name: str, file: Any, longest: int) -> None:
         text = before + piece
         if b"<!DOCTYPE" in text or b"<!ENTITY" in text or b"\0" in text:
             raise InputError(f"{name} is not what a workbook holds (a document type, or not UTF-8): save it again")
-        first, last = piece.find(b"row>"), piece.rfind(b"row>")
+        first, last = piece.find(b"<row"), piece.rfind(b"<row")
         since += len(piece) if first < 0 else first
         if since > longest:
             raise InputError(f"{name} has a row of more than {longest >> 20} MiB: save the sheet as .csv")

@@ -1,0 +1,185 @@
+"""The public methods of estimators that learn from a stream of samples: in chunks of any length, and one by one."""
+
+from abc import abstractmethod
+from contextlib import AbstractContextManager
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+
+from .._compat.sklearn import parameter_ids, validate_params, wrap_output
+from ._base import Estimator
+from ._dask import DaskRows, blocks_of, checked, is_dask, refuse_dask
+from ._input import unchanged_on_error, validated
+from ._one_by_one import one_by_one
+from ._one_sample import Array, OneSample, Sample
+
+
+class OnlineMethods(OneSample, Estimator):
+    """Base of the networks and of MinimumVolumeCone; samples that wait for a first block or a full block are in `_waiting`."""
+
+    @abstractmethod
+    def _learn(self, X: Array, keep: bool) -> Array:
+        """Learn from the rows of X, which may hold NaN; return the output for each row before it was learned if `keep`."""
+
+    @abstractmethod
+    def _outputs(self, X: Array) -> Array:
+        """Return the outputs for the rows of X, which may hold NaN, with what was learned."""
+
+    @abstractmethod
+    def _warning_of_news(self) -> AbstractContextManager[None]:
+        """Warn of what learning within this context finds to speak against the result."""
+
+    def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
+        """Continue learning from the rows of X; the first call starts a new model.
+
+        The model ends with the same bits however the data are cut into calls. (A network with at least 1000 mixtures and 2^18
+        weights from them processes samples in blocks: its results agree to rounding.) The model keeps the precision of the first
+        X, float32 or float64. Do not call this method from several threads on one estimator.
+
+        Parameters
+        ----------
+        X : array-like or Dask array of shape (n_samples, n_features)
+            The next mixtures.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        with unchanged_on_error(self), self._warning_of_news():
+            for block in blocks_of(self._next_rows(X)):
+                self._learn(block, keep=False)
+        return self
+
+    def partial_fit_transform(self, X: ArrayLike, y: None = None) -> Any:
+        """Learn from the rows of X and return the outputs as each sample arrived: the paper's y_t.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The next mixtures.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        Y : ndarray of shape (n_samples, n_components)
+            Each row is computed with what was learned before it. Rows are zero until the model has started: estimators that
+            start from a first block of samples have the attribute `n_samples_until_start_`.
+        """
+        refuse_dask(X)
+        with unchanged_on_error(self), self._warning_of_news():
+            Y = self._learn(self._next_rows(X), keep=True)
+        return wrap_output(Y, X, self)
+
+    def learn_one(self, x: Sample) -> Self:
+        """Learn from a single mixture, with the bits of `partial_fit`. No other thread may use the estimator meanwhile.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,), or dict of feature names to numbers
+            The next mixture. The keys of the first dict become `feature_names_in_`; later dicts have the same keys, in any order.
+
+        Returns
+        -------
+        self
+        """
+        row = self._row(x)
+        self._check_params()
+        one = one_by_one(self)
+        if one is None:
+            with unchanged_on_error(self), self._warning_of_news():
+                self._remember_features(x, row)
+                self._learn(row, keep=False)
+            return self
+        try:
+            one.learn(self, row[0])
+        finally:
+            one.lock.release()
+        return self
+
+    def transform_one(self, x: Sample) -> Array:
+        """Return the sources of a single mixture.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,), or dict of feature names to numbers
+            A mixture.
+
+        Returns
+        -------
+        y : ndarray of shape (n_components,)
+            Nonnegative.
+        """
+        self._check_is_fitted()
+        row = self._row(x)
+        self._check_params()
+        one = one_by_one(self)
+        if one is None:
+            return np.asarray(self._outputs(row)[0])
+        try:
+            return one.outputs(self, row[0])
+        finally:
+            one.lock.release()
+
+    def _check_params(self) -> None:
+        """Validate the parameters, unless they are those that were validated last."""
+        now = parameter_ids(self)
+        if now != self.__dict__.get("_checked"):
+            validate_params(self)
+            self._checked = now
+
+    def _next_rows(self, X: ArrayLike) -> Any:
+        return self._validated(X, reset=not self.__sklearn_is_fitted__())
+
+    def _validated(self, X: ArrayLike, reset: bool) -> Any:
+        """Return X as an array that may hold NaN, or a Dask array as `DaskRows`, which checks each block when it is read."""
+        self._check_params()
+        if is_dask(X):
+            return DaskRows(checked(X, self, reset=reset), type(self).__name__)
+        return validated(self, X, reset=reset, finite=False)
+
+    def _check_is_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            # An AttributeError, so that hasattr(est, "components_") answers False before fit.
+            raise NotFittedError(
+                f"This {type(self).__name__} has seen no sample: call fit, partial_fit or learn_one first"
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in super().__getstate__().items() if name != "_checked"}
+        # The copy gets an array of its own: `appended` writes into it.
+        return state | {"_waiting": state["_waiting"].copy()} if "_waiting" in state else state
+
+    def _unknown_number(self, n: int) -> ValueError:
+        """Return the error of `partial_fit_transform` for fewer than n samples, from which the sources are counted."""
+        return ValueError(
+            f"n_components={self.n_components!r} counts the sources in the first {n} samples, and until then the number of outputs "
+            "is unknown: give these samples in one call, or give n_components a number"
+        )
+
+    def _new_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _waiting_rows(self, X: Array) -> Array:
+        """Return the samples that wait, none before the first X."""
+        waiting: Array = vars(self).get("_waiting", np.empty((0, X.shape[1]), X.dtype))
+        return waiting
+
+
+def appended(waiting: Array, part: Array, length: int) -> Array:
+    """Return the waiting samples with `part` behind them, as a view of one array with room for `length` samples.
+
+    The array is written in place, because the samples may not fit in memory twice.
+    """
+    n, shape = len(waiting) + len(part), (length, part.shape[1])
+    room = waiting.base
+    if not isinstance(room, np.ndarray) or room.shape != shape:
+        room = np.empty(shape, waiting.dtype)
+        room[: len(waiting)] = waiting
+    room[len(waiting) : n] = part
+    return room[:n]
