@@ -29,7 +29,7 @@ def rising_columns(x: Floats, rows: NDArray[np.intp]) -> tuple[int, ...]:
     away = np.abs(x - x[0] - share[:, np.newaxis] * span).max(axis=0)
     even = (span != 0) & (away <= _EVEN * np.abs(span))
     steps = np.diff(x, axis=0)
-    throughout = (steps > 0).all(axis=0) | (steps < 0).all(axis=0)
+    throughout = np.asarray((steps > 0).all(axis=0) | (steps < 0).all(axis=0))
     if len(x) >= _LEAST_STEPS and _is_unordered(x, throughout):
         clocks = np.flatnonzero(throughout)
         even[clocks[_explained(x[:, clocks], x[:, ~throughout]) < _SORTED]] = True
