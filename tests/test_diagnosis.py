@@ -768,7 +768,7 @@ def test_right_fits_are_said_to_explain_the_variance(rng):
     ("share", "said"),
     [
         (0.0, "none"),
-        (1e-7, "none"),
+        (1e-7, "less than 0.0001 %"),
         (1e-5, "0.001 %"),
         (0.0123, "1.2 %"),
         (0.4, "40 %"),

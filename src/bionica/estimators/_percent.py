@@ -2,7 +2,7 @@
 
 
 def percent(share: float) -> str:
-    """Return "0.001 %" for 1e-5: two digits; "none" below a millionth."""
+    """Return "0.001 %" for 1e-5: two digits."""
     if share < 1e-6:
-        return "none"
+        return "less than 0.0001 %" if share > 0 else "none"
     return f"{100 * share:.0f} %" if share >= 0.995 else f"{100 * share:.2g} %"
