@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ._diagnosis_count import wrong_count
 from ._exceptions import CHANGED
-from ._percent import percent
+from ._percent import explained_percent, percent
 
 if TYPE_CHECKING:
     from ._diagnosis_record import Diagnosis
@@ -46,17 +46,10 @@ def looks_right(found: "Diagnosis") -> str:
     where = "stands out of the noise" if count.noise > 0 else "varies"
     directions = f", which {where} in {count.n_sources} direction{'s'[: count.n_sources != 1]}" if count.sure else ""
     return (
-        f"the fit looks right: the outputs explain {_explained(found.residual)} of the variance of X{directions}. "
+        f"the fit looks right: the outputs explain {explained_percent(found.residual)} of the variance of X{directions}. "
         f"{percent(found.negativity).capitalize()} of the output energy is negative, outputs correlate by at most "
         f"{abs(found.largest_correlation[0]):.1g} and are near zero in {100 * found.grounding.min():.0f} % of the samples or more."
     )
-
-
-def _explained(residual: float) -> str:
-    """Return 1 - residual as a percentage, rounded down so that 100 % is never said of less."""
-    digits = 0 if residual > 0.1 else 2
-    share = np.floor(100 * (1 - residual) * 10**digits) / 10**digits
-    return "more than 99.99 %" if residual < 1e-4 else f"{share:.{digits}f} %"
 
 
 def problems(found: "Diagnosis") -> Iterator[str]:
@@ -93,11 +86,9 @@ def problems(found: "Diagnosis") -> Iterator[str]:
         others = list(_problems_without_outliers(found, count=False))
     scale = list(_scale(found))
     if (others or scale) and len(found.outliers):  # they have affected the fit, and the scale of its outputs
-        yield (
-            _outliers(found)
-            + f"; the fit may follow such outliers: remove {'this sample' if len(found.outliers) == 1 else 'these samples'} from X "
-            f"and fit again{_or_robust(found)}."
-        )
+        these = "this sample" if len(found.outliers) == 1 else "these samples"
+        remedy = f"remove {these} from X and fit again{_or_robust(found)}"
+        yield f"{_outliers(found)}; the fit may follow such outliers: {remedy}."
         scale = []
     yield from few
     if changing and not found.count.sure:
