@@ -451,6 +451,29 @@ def lifted(M):
 # ---------------------------------------------------------------------------------------------- StreamingNICA
 
 
+def log_inverse_correlation(C):
+    """log tr(K^-1)/d of the correlation matrix K of outputs with the covariance C, after 0.01 is added to each variance."""
+    C = C + 0.01 * np.eye(len(C))
+    return np.log(np.trace(np.linalg.inv(C / np.sqrt(np.outer(np.diag(C), np.diag(C))))) / len(C))
+
+
+class Blocks:
+    """What past blocks of outputs were like: means and mean deviations of their correlation and of their negative share."""
+
+    def __init__(self):
+        self.n, self.mean, self.spread = 0, np.zeros(2), np.zeros(2)
+
+    def is_unusual(self, correlation, negative, horizon):
+        now = np.array([correlation, negative])
+        correlated, negative = now > [0.05, 0.01] + [1, 3] * self.mean + 15 * self.spread
+        unusual = self.n >= (8 if horizon else 16) and (correlated or (negative and now[0] > self.mean[0]))
+        self.n += 1
+        off = now - self.mean
+        self.mean = self.mean + off / min(self.n, 50)
+        self.spread = self.spread + (abs(off) - self.spread) / min(self.n, 50)
+        return bool(unusual)
+
+
 class OrthantRotation:
     """The rule of StreamingNICA, one sample at a time: running whitening V C V' = I and the rotation into the orthant.
 
@@ -470,7 +493,7 @@ class OrthantRotation:
         self.D, self.v_bar, self.x_bar, self.P = np.eye(d), np.zeros(d), np.zeros(self.k), np.zeros((self.k, d))
         self.age = self.n = self.m = self.power = self.prior = self.removed = self.due = 0.0
         self.outside = 0.0
-        self.block, self.negatives, self.past = [], [], []
+        self.block, self.negatives, self.past = [], [], Blocks()
         self.level, self.r = 1.0, np.array([10.0 * d, 10.0 * d])
 
     def step(self, x):
@@ -502,7 +525,7 @@ class OrthantRotation:
         dv = v - self.v_bar
         q = dv @ dv
         window = 100 + 10 * d
-        if self.run == 0 and v @ v > 0 and (h or self.age < 200 * d):
+        if self.run == 0 and v @ v > 0 and self.age < 200 * d:
             self.level += max(1 / window, 3 / (self.age + 3)) * (min(v @ v / energy, 1) - self.level)
         tau = 1.5 * self.r[1] * np.clip(self.r[1] / self.r[0], 1, 4) ** 2
         g = min(1, tau / q) ** 2 if q > 0 else 1.0
@@ -561,17 +584,11 @@ class OrthantRotation:
             dv, weight = np.array([dv for dv, _ in self.block]), np.array([weight for _, weight in self.block])
             C, mean, share = (dv.T * weight) @ dv / len(dv), weight @ dv / len(dv), sum(self.negatives) / len(dv)
             self.block, self.negatives = [], []
-            L = np.linalg.eigvalsh(C - np.outer(mean, mean))
+            variances = np.diag(C) - mean**2
             if np.trace(C) > 0 and self.prior * self.power * (self.V**2).sum(axis=0).max() <= 0.1:
-                regular = L[0] > 1e-10
-                now = np.array([np.log(max(np.trace(C), (1 / L).sum() if regular else 0) / d), share])
-                usual, spread = np.zeros(2), np.zeros(2)
-                for n, before in enumerate(self.past, 1):
-                    off = before - usual
-                    usual, spread = usual + off / min(n, 20), spread + (abs(off) - spread) / min(n, 20)
-                least = np.array([np.log(2.5), 0.01]) + np.array([1, 3]) * usual + 3 * spread
-                different = (len(self.past) >= 4 and (now > least).any()) or np.trace(C) > 10 * d
-                self.past += [now] if regular else []
+                different = self.past.is_unusual(log_inverse_correlation(C - np.outer(mean, mean)), share, h)
+                if h and self.past.n > 1:
+                    different |= np.trace(C) > 10 * d or variances.sum() < 1e-4 * d
         if lost or (different and h):
             self.restart()
         else:
@@ -586,7 +603,9 @@ class OrthantRotation:
         L = np.linalg.cholesky(self.V @ self.V.T)
         self.V = np.linalg.solve(L, self.V)  # the rows of V, orthonormal
         self.restarts += self.age >= self.d + 6
+        blocks = min(self.past.n, 1)
         self.begin()
+        self.past.n = blocks
 
     def scale(self, u):
         d = self.d

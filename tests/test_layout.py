@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from bionica.cli import app
 from bionica.io import Columns, InputError, TextFormat, TextReader, open_reader
 from bionica.io.evenly_spaced import evenly_rising, is_evenly_spaced
+from bionica.io.readers.columns import leading_index
 from bionica.io.readers.layout import is_axis
 from bionica.metrics import match_sources
 
@@ -317,6 +318,171 @@ def test_what_rises_evenly():
     assert evenly_rising(1 + noise) == []  # constants, to rounding
     assert evenly_rising(np.full((9, 2), 1e308) * [[1, -1]]) == []
     assert is_evenly_spaced([1, 2, 3]) and not is_evenly_spaced([1, 2]) and not is_evenly_spaced([1, 2, 4])
+
+
+UNEVEN = np.cumsum(np.random.default_rng(1).uniform(0.5, 1.5, 300))
+GAPS = np.delete(np.arange(1, 302), 99)
+
+
+@pytest.mark.parametrize("times", [UNEVEN, -UNEVEN, GAPS], ids=["rises", "falls", "row numbers with a gap"])
+@pytest.mark.parametrize("suffix", ["csv", "npy", "npz", "h5", "zarr", "parquet"])
+def test_a_first_column_that_alone_rises_or_falls_is_left_out(tmp_path, suffix, times):
+    S, X = spectra()
+    x = with_time(tmp_path / f"x.{suffix}", times, X)
+    data, reader = read(x)
+    assert np.array_equal(data, X)
+    assert "column 1" in reader.notes[0]
+    assert f"{'falls' if times[0] < 0 else 'rises'} from row to row, like a time or a row number" in reader.notes[0]
+    assert np.array_equal(read(x, columns=Columns("1-25"))[0], np.column_stack([times, X]))
+    if suffix == "csv":
+        summary, Y = found(x)
+        assert (summary["mixtures"], summary["sources"]) == (24, 3)
+        assert correlation(S, Y) > 0.99
+
+
+def test_which_rising_columns_are_left_out():
+    X = np.random.default_rng(0).random((300, 3))
+
+    def left_out(*columns, n=300, names=None):
+        return leading_index(np.column_stack(columns)[:n], names)
+
+    assert left_out(UNEVEN, X, n=20) == [0]
+    assert left_out(UNEVEN, X, n=19) == []
+    assert left_out(np.arange(300) ** 2, X, n=8) == [0]  # whole numbers
+    assert left_out(np.arange(300) ** 2, X, n=7) == []
+    assert left_out(-(np.arange(300) ** 2), X, n=8) == []
+    assert left_out(X, UNEVEN) == []  # not the first
+    assert left_out(UNEVEN, X, UNEVEN) == []  # another one rises too
+    assert left_out(np.arange(300), UNEVEN, X) == [0, 1]
+    assert left_out(np.arange(300), X, UNEVEN) == [0]
+    assert left_out(GAPS, UNEVEN, X) == [0, 1]
+    assert left_out(UNEVEN, UNEVEN**2, X) == []
+    assert left_out(UNEVEN, X, names=["400", "401.5", "402", "403"]) == []  # the first is a wavelength too
+    assert left_out(UNEVEN, X, names=["400 nm", "399 nm", "397 nm", "396 nm"]) == []
+    for names in (["t", "400", "401", "402"], list("0123"), list("1234"), list("abcd")):
+        assert left_out(UNEVEN, X, names=names) == [0]
+    assert left_out(UNEVEN, X[:, 0]) == []  # one mixture would be left
+    assert left_out(UNEVEN, UNEVEN**2, np.sqrt(UNEVEN)) == []
+    assert left_out(np.where(np.arange(300) == 7, np.nan, UNEVEN), X) == []
+
+
+@pytest.mark.parametrize(("k", "most"), [(3, (0.03, 0.16)), (6, (0.02, 0.05)), (20, (0.01, 0.01))])
+def test_smooth_mixtures_are_seldom_taken_for_a_time(k, most):
+    """The share of chromatograms and of reaction kinetics A -> B -> C, without noise, whose first mixture is left out."""
+    rng, t, n = np.random.default_rng(0), np.linspace(0, 1, 20)[:, np.newaxis], 300
+    taken = np.zeros(2)
+    for _ in range(n):
+        peaks = np.exp(-(((t - rng.random(3)) / rng.uniform(0.05, 0.3, 3)) ** 2))
+        shapes = np.exp(-(((np.linspace(0, 1, k) - rng.random((3, 1))) / rng.uniform(0.1, 0.4)) ** 2))
+        a, b = rng.uniform(0.5, 20, 2)
+        first, second = np.exp(-a * t), a / (b - a) * (np.exp(-a * t) - np.exp(-b * t))
+        kinetics = np.hstack([first, second, 1 - first - second]) @ rng.random((3, k))
+        taken += [bool(leading_index(peaks @ shapes)), bool(leading_index(kinetics))]
+    assert (taken / n <= most).all(), taken / n
+
+
+def test_rows_so_wide_that_few_are_read_at_once_are_enough(tmp_path, monkeypatch):
+    _, X = spectra()
+    monkeypatch.setattr("bionica.io.readers.text._CHUNK", 100)
+    x = with_time(tmp_path / "x.csv", UNEVEN, X)
+    assert np.array_equal(read(x)[0], X)
+    (tmp_path / "y.csv").write_text(text(np.column_stack([UNEVEN, X])[:30]) + "1,2\n")
+    with open_reader([str(tmp_path / "y.csv")]) as reader:
+        blocks = []
+        with pytest.raises(InputError, match="line 31 has 2 values"):
+            blocks.extend(block for block in reader.blocks())
+    (tmp_path / "z.csv").write_text(text(np.column_stack([UNEVEN, X])[:3]))
+    assert len(read(tmp_path / "z.csv")[0]) == 3
+
+
+# ---------------------------------------------------------------------------------------------- labels
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    [
+        (["sample", "Zeit"], [GAPS, UNEVEN]),
+        (["n", "t"], [GAPS, UNEVEN]),
+        (["who", "when"], [[f"P{i:03}" for i in range(300)], [f"12:{i // 60:02}:{i % 60:02}" for i in range(300)]]),
+        (["a", "b", "c"], [[f"P{i:03}" for i in range(300)], np.arange(300), UNEVEN]),
+        (["sample", "clock"], [GAPS, [f"12:{i // 60:02}:{i % 60:02}" for i in range(300)]]),
+    ],
+)
+def test_words_before_the_wavelengths(tmp_path, names, labels, decimal):
+    S, X = spectra()
+    rows = [[*map(str, row[:-1]), *map(repr, row[-1].tolist())] for row in zip(*labels, X, strict=True)]
+    lines = [[*names, *map(str, WAVELENGTHS)], *rows]
+    content = "".join(";".join(row) + "\n" for row in lines)
+    x = tmp_path / "x.csv"
+    x.write_text(content.replace(".", decimal))
+    data, reader = read(x, decimal=decimal)
+    assert np.array_equal(data, X)
+    assert np.array_equal(reader.axis_values, WAVELENGTHS)
+    summary, Y = found(x, "--decimal", decimal)
+    assert summary["samples"] == 300
+    assert correlation(S, Y) > 0.99
+
+
+def test_a_first_line_with_words_is_told_of_the_header(tmp_path):
+    (tmp_path / "x.csv").write_text("a,b,2,1,3\n1,2,3,1,5\n2,4,5,2,1\n")
+    with pytest.raises(
+        InputError, match=r"line 1, column 1: 'a' is not a number: if the first line holds .* pass --header"
+    ):
+        read(tmp_path / "x.csv")
+    assert read(tmp_path / "x.csv", header=True)[0].shape == (2, 5)
+    with pytest.raises(InputError, match="omit --no-header"):
+        read(tmp_path / "x.csv", header=False)
+    assert "pass --header" in separate("-", "--sources", 2, fed="a,b,2,1,3\n1,2,3,1,5\n", code=1).stderr
+    (tmp_path / "x.csv").write_text("1,2,3\n1,x,3\n2,4,5\n")
+    with pytest.raises(InputError, match="line 2, column 2: 'x' is not a number: correct it"):
+        read(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("first", ["", "name,a,b,c\n"])
+@pytest.mark.parametrize("cut", [1, 100_000])
+def test_a_first_column_of_text_holds_labels(first, cut):
+    rows = "".join(f"P{i:03},{i % 7},{i % 5},{i % 3}\n" for i in range(40))
+    for repeatable in (True, False):
+        data = io.BytesIO((first + rows).encode())
+        reader = TextReader("x", lambda data=data: nullcontext(lambda n: data.read(cut)), repeatable=repeatable)
+        X = np.concatenate(list(reader.blocks()))
+        assert X.tolist() == [[i % 7, i % 5, i % 3] for i in range(40)]
+        assert len(reader.notes) == 1
+        assert "column 1 holds text (P000" in reader.notes[0] and "left out as labels" in reader.notes[0]
+        assert reader.kept == [1, 2, 3]
+
+
+@pytest.mark.parametrize("cell", ["n/a", "", "1,5", "nan"])
+def test_a_missing_number_is_no_label(tmp_path, cell):
+    (tmp_path / "x.csv").write_text(f"a;b;c\n{cell};1;2\n{cell};2;4\n3;4;5\n")
+    with pytest.raises(InputError, match="line 2, column 1"):
+        read(tmp_path / "x.csv")
+    (tmp_path / "x.csv").write_text("a;b;c\nP1;1;2\n3;2;4\n3;4;5\n")  # not labels: the second is a number
+    with pytest.raises(InputError, match="line 2, column 1"):
+        read(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("separator", [";", ",", "\t", "|"])
+@pytest.mark.parametrize("mark", ["", '"', "\ufeff"])
+def test_the_separator_that_a_first_line_announces(tmp_path, separator, mark):
+    _, X = spectra()
+    quote = mark.strip("\ufeff")
+    first = f"{mark}sep={separator}{quote}\r\n"
+    header = separator.join(["name", *map(str, WAVELENGTHS)]) + "\r\n"
+    rows = "".join(f"P{i}{separator}{separator.join(map(repr, row))}\r\n" for i, row in enumerate(X.tolist()))
+    (tmp_path / "x.csv").write_bytes((first + header + rows).encode())
+    data, reader = read(tmp_path / "x.csv")
+    assert np.array_equal(data, X)
+    assert np.array_equal(reader.axis_values, WAVELENGTHS)
+    turned = "".join(separator.join(map(repr, row)) + "\r\n" for row in np.column_stack([WAVELENGTHS, X.T]).tolist())
+    (tmp_path / "y.csv").write_bytes((first + turned).encode())
+    data, reader = read(tmp_path / "y.csv", axis=1)
+    assert np.array_equal(data, X)
+    assert np.array_equal(reader.axis_values, WAVELENGTHS)
+    if separator == ",":
+        with pytest.raises(InputError, match="omit --decimal ,"):
+            read(tmp_path / "x.csv", decimal=",")
 
 
 # ---------------------------------------------------------------------------------------------- decimals, folders, cut files

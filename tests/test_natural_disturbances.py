@@ -1,5 +1,7 @@
 """Natural networks on streams as instruments make them: outliers, frozen sensors, abrupt changes."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -8,6 +10,7 @@ import bionica
 from bionica.datasets import random_sources
 from bionica.metrics import permutation_error
 from test_estimators import SINGLE_LAYER
+from test_streaming_nica import on_and_off
 
 D, HORIZON, BEFORE, AFTER = 3, 1000, 20_000, 5000
 single_layer = pytest.mark.parametrize("Single", SINGLE_LAYER, ids=lambda cls: cls.__name__)
@@ -156,3 +159,31 @@ def test_a_change_without_a_horizon_is_reported_once(Single):
     assert network.change_detected_
     assert "the mixtures changed while it learned" in str(network.diagnose(S[8000:] @ B))
     network.partial_fit(S[8000:] @ B)  # warns no more
+
+
+@single_layer
+def test_sources_that_come_and_go_are_rarely_a_change_of_the_mixing(Single):
+    reported, restarted = 0, 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = on_and_off(50_000, D, 1000, rng) @ rng.standard_normal((D, 6)) + 0.05 * rng.standard_normal((50_000, 6))
+        network = Single(D, random_state=0)
+        with warnings.catch_warnings(action="ignore"):  # of what is counted here
+            network.partial_fit(X)
+        reported += network.change_detected_
+        restarted += Single(D, horizon=10_000, random_state=0).fit(X).repairs_["restart"]
+    assert reported <= 1
+    assert restarted <= 4
+
+
+@single_layer
+def test_a_restart_uses_no_sample_of_before_the_change(Single):
+    """The change comes in the middle of a block."""
+    rng = np.random.default_rng(5)
+    S = random_sources("half_normal", 18_100, D, rng=rng)
+    A, B = rng.standard_normal((2, D, D))
+    X = S @ A.T
+    X[12_100:] = S[12_100:] @ B.T
+    network = Single(D, horizon=HORIZON, random_state=0).fit(X)
+    assert network.repairs_["restart"] == 1
+    assert error(network, B, kind="half_normal") < 0.01

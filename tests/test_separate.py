@@ -493,7 +493,7 @@ def test_nobody_listens(tmp_path, problem):
 def test_json_is_one_line_and_stands_alone(tmp_path, problem):
     """On standard output, or on standard error where the sources are on standard output; notes are inside."""
     _, X = problem
-    x = write(tmp_path / "x.npy", np.column_stack([np.arange(len(X)) ** 2, X]))
+    x = write(tmp_path / "x.npy", np.column_stack([X, np.arange(len(X)) ** 2]))
     for arguments in (["--json"], ["-q", "--json"]):
         for place, fed in ((["-"], text(X)), ([x, "-o", "-", "--sources", 3], None)):
             result = separate(*place, *arguments, fed=fed)

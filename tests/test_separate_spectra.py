@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -86,6 +87,46 @@ def test_columns_without_names_have_the_numbers_that_use_takes(tmp_path, problem
     assert a.read_text().startswith(",column_2,column_4,column_5,")
     separate(x, "--sources", 3, "--method", "batch", "--use", "2,4-60", "--mixing", tmp_path / "b.csv", "--force")
     assert (tmp_path / "b.csv").read_text() == a.read_text()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+@pytest.mark.parametrize("way", [[], ["--model", "m"], ["-"]], ids=["file", "model", "pipe"])
+def test_with_decimal_commas_files_are_written_with_them(tmp_path, problem, suffix, way, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, wavelengths, X = problem
+    x = tmp_path / "x.csv"
+    lines = [";".join(f"{w:g}" for w in wavelengths), *(";".join(map(repr, row)) for row in X.tolist())]
+    x.write_text("\n".join(lines).replace(".", ",") + "\n")
+    point, comma = [f"point.{suffix}", f"pure-point.{suffix}"], [f"comma.{suffix}", f"pure-comma.{suffix}"]
+    place, fed = ([x, *way], None) if way != ["-"] else (["-"], x.read_text())
+    common = [*place, "--sources", 3, "--decimal", ",", "--checkpoint", 0]
+    separate(*common, "-o", comma[0], "--mixing", comma[1], fed=fed)
+    x.write_text("\n".join(lines) + "\n")
+    separate(*place, "--sources", 3, "--force", "-o", point[0], "--mixing", point[1], fed=fed and x.read_text())
+    for with_point, with_comma in zip(point, comma, strict=True):
+        text = Path(with_comma).read_text()
+        assert "." not in text
+        kept = Path(with_point).read_text()
+        assert text == (kept.replace(",", ";") if suffix == "csv" else kept).replace(".", ",")
+        with open_reader([with_point]) as a, open_reader([with_comma], decimal=",") as b:
+            assert np.array_equal(np.concatenate(list(a.blocks())), np.concatenate(list(b.blocks())))
+            assert a.header == b.header
+    if way[:1] == ["--model"]:  # a resumed run writes the same bytes, and accepts those that are there
+        x.write_text("\n".join(lines).replace(".", ",") + "\n")
+        before = [Path(name).read_bytes() for name in comma]
+        separate(*common, "--resume", "-o", comma[0], "--mixing", comma[1])
+        assert [Path(name).read_bytes() for name in comma] == before
+
+
+def test_a_header_of_wavelengths_says_which_axis_holds_the_samples(tmp_path, problem):
+    _, wavelengths, X = problem
+    few, method = X[:40], ["--sources", 3, "--method", "batch"]
+    for header in ([f"{w:g}" for w in wavelengths], [f"{w:g} nm" for w in wavelengths]):
+        separate(write_csv(tmp_path / "x.csv", header, few), *method, "--force")
+    words, gaps = [f"w{w:g}" for w in wavelengths], [1, 2, *range(4, 62)]
+    for header in (None, words, *(list(map(str, numbers)) for numbers in (range(60), range(1, 61), gaps))):
+        result = separate(write_csv(tmp_path / "x.csv", header, few), *method, "--force", code=1)
+        assert "--axis 1; if not, --axis 0" in result.stderr
 
 
 def test_spectra_of_a_stream_and_of_a_resumed_run(tmp_path, table, problem):
@@ -218,6 +259,21 @@ def test_few_mixtures_are_a_matrix_and_very_many_a_curve_of_bounded_size(tmp_pat
     lines, texts = polylines(f'aria-label="x"{drawing}</svg>', "x")
     assert np.ptp(lines[0][:, 1]) == pytest.approx(np.ptp(lines[1][:, 1]))  # no peak falls between two points
     assert {"10000", "50000", "peak -1e+308", "peak -1"} <= set(texts)
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("{:g}", "wavelength or channel, as in the header"),
+        ("{:g} nm", "wavelength or channel (nm)"),
+        ("w{:g}", "number of the mixture"),
+    ],
+)
+def test_the_axis_of_the_spectra_has_a_title(tmp_path, problem, name, title):
+    _, wavelengths, X = problem
+    x = write_csv(tmp_path / "x.csv", [name.format(w) for w in wavelengths], X[:300])
+    separate(x, "--sources", 3, "--method", "batch", "--report", tmp_path / "page.html")
+    assert title in polylines((tmp_path / "page.html").read_text(), "spectrum of each source")[1]
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (1, 60), (400, 700), (0.001, 0.0011), (-3, 1e6), (4000.0, 4000.5)])

@@ -239,3 +239,32 @@ def test_several_epochs_and_an_order_of_its_own():
     ]
     assert errors[1] < 1.5 * errors[0]
     assert errors[1] < 2e-3
+
+
+def on_and_off(n, d, dwell, rng):
+    """Exponential sources, each on and off for random times of this mean, on at first."""
+    on = [np.repeat(np.arange(1, n + 1) % 2, rng.exponential(dwell, n).astype(int) + 1)[:n] for _ in range(d)]
+    S = rng.exponential(size=(n, d)) * np.transpose(on)
+    return S / S.std(axis=0)
+
+
+@pytest.mark.parametrize("dwell", [100, 300, 1000])
+def test_sources_that_come_and_go_are_no_change_of_the_mixing(dwell):
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = on_and_off(50_000, 3, dwell, rng) @ rng.standard_normal((3, 6))
+        assert not StreamingNICA(3, random_state=0).fit(X).change_detected_
+        assert StreamingNICA(3, horizon=10_000, random_state=0).fit(X).repairs_["restart"] == 0
+
+
+@pytest.mark.parametrize("change", ["swapped sensors", "gain of a sensor"])
+def test_changes_of_few_sensors_are_reported(change):
+    for kind in ("exponential", "gamma"):
+        X = stream(kind, 30_000, 3, 3, seed=3, snr_db=20)[1]
+        if change == "swapped sensors":
+            X[15_000:, :2] = X[15_000:, 1::-1]
+        else:
+            X[15_000:, 0] *= 5
+        found = StreamingNICA(3, random_state=0).partial_fit(X[:15_000])
+        with pytest.warns(ConvergenceWarning, match="the mixtures changed"):
+            found.partial_fit(X[15_000:])

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from bionica import load
 from bionica.estimators.noncentered_whitener import NoncenteredWhitener
 from bionica.offline.chunked import linear_map, row_blocks
+from bionica.offline.factor import add_factor, add_rows, complete, factor, is_short, new_stream
 from bionica.offline.whitening import Moments, merge_moments, moments, refine, whitening
 
 
@@ -232,6 +234,37 @@ def test_white_chunks_give_the_same_matrix_to_1e_12():
     for chunk in np.array_split(X, 37):
         stream.partial_fit(chunk)
     np.testing.assert_allclose(stream.components_, whole.components_, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 3, 20, 1000, 3000])
+@pytest.mark.parametrize("offset", [0.0, 100.0])
+def test_ill_conditioned_chunks_are_still_whitened(size, offset, tmp_path):
+    """By a QR decomposition: a scatter leaves an error of 1e-4."""
+    X = mixtures(3000, 8, condition=1e6) + offset
+    stream = NoncenteredWhitener()
+    for start in range(0, len(X), size):
+        stream.partial_fit(X[start : start + size])
+    assert stream.rank_ == 8
+    assert off_identity(stream.transform(X - offset)) < 1e-7
+    stream.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    for whitener in (stream, again):
+        whitener.partial_fit(X[:5])
+    np.testing.assert_array_equal(stream.components_, again.components_)
+
+
+@pytest.mark.parametrize("cuts", [[1], [2, 3, 50], list(range(1, 90)), [40, 95]])
+def test_the_factor_of_a_stream_is_that_of_its_scatter(cuts):
+    X = mixtures(100, 4, 6) + 10
+    stream = new_stream(6)
+    for chunk in np.split(X, cuts):
+        stream = add_rows(stream, chunk) if is_short(chunk) else add_factor(stream, factor(chunk))
+        assert is_short(stream.rows)
+    found, seen = complete(stream), moments(X)
+    assert found.n == 100
+    np.testing.assert_allclose(found.mean, seen.mean, rtol=1e-13)
+    np.testing.assert_allclose(found.R.T @ found.R, seen.scatter, atol=1e-10)
+    np.testing.assert_array_equal(found.R, np.triu(found.R))
 
 
 def test_partial_fit_waits_for_enough_samples():

@@ -200,6 +200,17 @@ def test_a_sheet_is_read_as_text_is(tmp_path, X):
     assert np.allclose(reader.axis_values, WAVELENGTHS)
 
 
+def test_names_and_clock_times_in_front_are_labels(tmp_path, X):
+    from datetime import datetime, timedelta
+
+    start = datetime(2024, 5, 1, 12)
+    rows = [[f"P{i:03}", start + timedelta(seconds=i), *row] for i, row in enumerate(X.tolist())]
+    for header in ([], [["sample", "clock", *WAVELENGTHS.tolist()]]):
+        data, reader = read(workbook(tmp_path / "x.xlsx", [*header, *rows]))
+        assert np.array_equal(data, X)
+        assert "left out as labels" in "".join(reader.notes)
+
+
 def test_blank_rows_empty_cells_and_words(tmp_path, X):
     rows = X.tolist()
     assert np.array_equal(read(workbook(tmp_path / "x.xlsx", [[], *rows[:3], [], [None] * 12, *rows[3:]]))[0], X)

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from . import datasets, metrics, plot, sweep
     from .estimators import (
         BatchNICA,
+        Diagnosis,
         DivergenceError,
         InterneuronNICA,
         MinimumVolumeCone,
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BatchNICA",
+    "Diagnosis",
     "DivergenceError",
     "InterneuronNICA",
     "MinimumVolumeCone",

@@ -17,6 +17,8 @@ _USE_HELP = """Columns that are mixtures, by name or number from 1: red,blue or 
 and first columns that rise evenly."""
 _HEADER_HELP = """Whether the first line of text or of a sheet holds names or wavelengths. By default a line of words does, and a
 line of numbers that rises or falls as no sample does."""
+_DECIMAL_HELP = """Decimal point of text. With a comma the .csv files for sources and spectra have decimal commas too, and ; between
+numbers."""
 _METHOD_HELP = """auto: for images and for a file of at most 64 MiB as float64 the better of batch (uncorrelated sources) and cone
 (sources may be correlated), both fitted offline; streaming for all else. batch takes 64 MiB of evenly spaced samples of a
 larger file."""
@@ -60,7 +62,7 @@ def separate(
         str | None, typer.Option(help="Array to read in an .npz, .h5, .mat or .zarr of several; sheet of an .xlsx.")
     ] = None,
     header: Annotated[bool | None, typer.Option("--header/--no-header", help=_HEADER_HELP)] = None,
-    decimal: Annotated[Decimal, typer.Option(help="Decimal point of text.")] = Decimal.point,
+    decimal: Annotated[Decimal, typer.Option(help=_DECIMAL_HELP)] = Decimal.point,
     use: Annotated[str | None, typer.Option(metavar="COLUMNS", help=_USE_HELP)] = None,
     skip: Annotated[
         str | None, typer.Option(metavar="COLUMNS", help="Columns that are no mixtures, a time for instance.")

@@ -39,7 +39,7 @@ class FileSeparation(Separation):
         sample = X[:: max(1, -(-len(X) // sample_rows(reader.n_features)))]
         note_input(self.console, reader, sample)
         n, k = reader.n_samples or 0, sample.shape[1]
-        if n < k and o.axis is None and reader.image_shape is None:
+        if n < k and o.axis is None and reader.image_shape is None and not io.are_wavelengths(reader.axis_values):
             shape = f"{n} samples of {k} mixtures"
             raise io.InputError(
                 f"{reader.name} has {shape}: if it is the other way round, pass --axis 1; if not, --axis 0"
@@ -156,7 +156,9 @@ class FileSeparation(Separation):
             return []
         files, only_same = io.output_files(path, d), self.complete and not self.options.force
         io.check_targets([io.Target("-o", file, self.options.force or self.complete) for file in files])
-        with io.open_writer(path, d, first.dtype, reader.image_shape, only_same=only_same) as writer:
+        with io.open_writer(
+            path, d, first.dtype, reader.image_shape, only_same=only_same, decimal=self.options.decimal
+        ) as writer:
             for block in self.console.track(self._answers(reader), "Writing", reader.n_samples):
                 writer.write(block)
         return files

@@ -24,7 +24,8 @@ def write_mixing(o: Options, console: Console, network: Any, reader: "Reader", *
         console.note(f"{o.mixing} was not written: the network has not started, so there are no spectra yet")
         return
     spectra = np.ascontiguousarray(np.asarray(network.mixing_).T)
-    io.write_spectra(o.mixing, spectra, mixture_names(reader, spectra.shape[1]), only_same=only_same and not o.force)
+    names = mixture_names(reader, spectra.shape[1])
+    io.write_spectra(o.mixing, spectra, names, only_same=only_same and not o.force, decimal=o.decimal)
 
 
 def mixture_names(reader: "Reader", k: int) -> list[str]:
@@ -33,6 +34,15 @@ def mixture_names(reader: "Reader", k: int) -> list[str]:
     if reader.header:
         return [reader.header[j] for j in kept]
     return [f"{'mixture' if reader.image_shape else 'column'}_{j + 1}" for j in kept]
+
+
+def axis_title(reader: "Reader") -> str:
+    """Return what stands below the axis of the mixtures in the report."""
+    if axis_values(reader) is None:
+        return "number of the mixture"
+    return (
+        f"wavelength or channel ({reader.axis_unit})" if reader.axis_unit else "wavelength or channel, as in the header"
+    )
 
 
 def axis_values(reader: "Reader") -> list[float] | None:

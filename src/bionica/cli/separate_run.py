@@ -61,7 +61,7 @@ class Separation(ABC):
 
         if path is None:
             return nullcontext(io.PipeWriter(typer.get_binary_stream("stdout"), header=bool(reader.header)))
-        return io.open_writer(path, n_sources(self.network), dtype)
+        return io.open_writer(path, n_sources(self.network), dtype, decimal=self.options.decimal)
 
     def _check_started(self, network: Any, name: str, stopped: bool = False) -> None:
         """Refuse an input too short to start the network, unless a saved network can continue with the next one."""

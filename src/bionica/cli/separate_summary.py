@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .console import Console
-from .separate_mixing import axis_values
+from .separate_mixing import axis_title, axis_values
 from .separate_options import Options
 from .separate_sentences import counted, samples_until_start, verdict
 
@@ -109,5 +109,6 @@ def _write_report(
         mixing=network.mixing_,
         names=names,
         axis=axis_values(reader),
+        axis_title=axis_title(reader),
         images=images,
     )

@@ -1,5 +1,6 @@
 """The scikit-learn face of the networks and of the offline methods."""
 
+from ._diagnosis_record import Diagnosis
 from ._exceptions import DivergenceError
 from ._loading import load
 from .batch_nica import BatchNICA
@@ -14,6 +15,7 @@ from .two_compartment_nica import TwoCompartmentNICA
 
 __all__ = [
     "BatchNICA",
+    "Diagnosis",
     "DivergenceError",
     "InterneuronNICA",
     "MinimumVolumeCone",

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from .._compat.dask import block_type
 from ..offline.chunked import ChunkedRows, linear_map
+from ..offline.factor import Factor, factor
 from ..offline.outliers import Limit, is_inlier
 from ..offline.whitening import Moments, moments
 from ._exceptions import check_finite, finite_map
@@ -224,10 +225,21 @@ def _joined(join: Callable[[T, T], T], a: T, b: T) -> T:
 def moments_of(X: Array | DaskRows) -> Moments:
     """The moments of X. The first NaN or infinity of a Dask array raises ValueError that names its row."""
     seen = moments(X)
-    if isinstance(X, DaskRows) and not np.isfinite(seen.scatter).all():
+    _name_bad_row(X, seen.scatter)
+    return seen
+
+
+def factor_of(X: Array | DaskRows) -> Factor:
+    """The triangular factor of X, with the same errors."""
+    found = factor(X)
+    _name_bad_row(X, found.R)
+    return found
+
+
+def _name_bad_row(X: Array | DaskRows, summed: Array) -> None:
+    if isinstance(X, DaskRows) and not np.isfinite(summed).all():
         for _ in X:  # reading checks the blocks
             pass
-    return seen
 
 
 def blocks_of(X: Array | DaskRows) -> Iterator[Array]:

@@ -125,6 +125,15 @@ class Diagnosis:
     divergence : str
         What `transform` raised, if its outputs overflow; the numbers are then those of the linear outputs, clipped at 0. Otherwise
         empty.
+
+    Examples
+    --------
+    >>> from bionica import BatchNICA
+    >>> from bionica.datasets import mix, sparse_uniform
+    >>> X, _ = mix(sparse_uniform(2000, 3, rng=0), rng=0)
+    >>> diagnosis = BatchNICA().fit(X).diagnose(X)
+    >>> diagnosis.ok, diagnosis.n_mixtures
+    (True, 3)
     """
 
     negativity: float

@@ -11,7 +11,7 @@ Array = NDArray[Any]
 
 #: What a change of the mixtures means, in warnings and in `diagnose`.
 CHANGED = (
-    "outputs became far more negative, or their size changed, compared with the past, and past and present are averaged. If the "
+    "outputs became far more correlated or negative, compared with the past, and past and present are averaged. If the "
     "mixing changes, set horizon= to the number of samples to remember (1,000 + 100 n_components or more). If sources are on and "
     "off for long, or neighbouring samples are alike, ignore this. If sensors failed for a while, fit without these samples"
 )

@@ -44,6 +44,20 @@ def evenly_rising(X: ArrayLike) -> list[int]:
     return np.flatnonzero(_evenly_spaced(array)).tolist() if len(array) >= _FEWEST_ROWS else []
 
 
+def strictly_monotonic(X: ArrayLike) -> list[int]:
+    """Return the columns of X that rise from every row to the next, or fall.
+
+    Examples
+    --------
+    >>> strictly_monotonic([[0, 9, 1], [1, 7, 1], [5, 2, 3]])
+    [0, 1]
+    """
+    with np.errstate(invalid="ignore"):  # of signalling NaNs
+        array = np.asarray(X).astype(np.float64)
+    before, after = array[:-1], array[1:]
+    return np.flatnonzero((after > before).all(axis=0) | (after < before).all(axis=0)).tolist()
+
+
 def _evenly_spaced(array: Array) -> Array:
     """Return for each column whether its steps are equal."""
     eps = np.finfo(array.dtype).eps if array.dtype.kind == "f" else 0.0

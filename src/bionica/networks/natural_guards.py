@@ -6,10 +6,12 @@
                about 1000 times smaller than their mean, eigenvalues below 1 % of the largest are lifted, and W <- M V: V stays.
                The covariance of u gets a floor: R <- R - f R R is (R^-1 + f I)^-1 to first order, f is 1e-6 of the weight that
                the samples had
-    restart    with a horizon: the input has changed abruptly if its covariance C_s over the last max(100 + 20 d, horizon/5)
-               samples has tr(R C_s) > 3 d or tr(R^-1 C_s^-1) > 3 d. The network then keeps its rotation, and nothing else:
+    restart    with a horizon: the mixing has changed abruptly if the outputs of the last max(100 + 20 d, horizon/5) samples are
+               unusually correlated or negative (see `changes`), or if their covariance C_s has tr(R C_s) above 10 d or below
+               3e-4 d, or full rank for the first time. At the end of the next block, C_s and u_s being those of that block, the
+               network keeps its rotation, and nothing else:
                R <- C_s^-1, u_bar <- u_s, V <- (V C_s V')^-1/2 V, M <- I (+ m m', m = V u_bar: Algorithm 2), n <- the length of
-               the block. A block that does not have full rank starts nothing. Without a horizon the change is only reported
+               the block. Blocks that do not have full rank are left out. Without a horizon the change is only reported
 
 *Beyond the paper.* An exponential memory alone cannot follow an abrupt change: after 5 horizons 0.7 % of the old covariance is
 left, and a new mixing matrix is thin by 1e3 where the old one was not (without `restart` 12 of 16 problems ended at 57 to 9270
@@ -18,14 +20,15 @@ times the clean error, with it at 0.6 to 1.1 times).
 
 import math
 
+from .changes import correlation, is_unusual, n_past
 from .generic import cold
 from .guards import EVERY, RESTART, SILENT, SPECTRUM, orthogonalise_rows
 from .natural_input import forgetting
 from .plasticity import apply, dot, dot_rows, multiply
 from .settling.exact import invert
 
-#: tr(R C_s)/d of a change.
-DIFFERENT = 3.0
+#: tr(R C_s)/d of a change, above or below.
+FAR_LARGER, LOST = 10.0, 3e-4
 #: Floor of the covariance of u, which was white in the first block.
 FLOOR = 1e-6
 #: Largest tr(M)/d times the largest diagonal element of M^-1, and what smaller eigenvalues are lifted to as a share of the largest.
@@ -160,30 +163,66 @@ def flip_negative(W, M, H, u_bar, c, m, events):
 
 
 @cold
-def has_changed(inp, horizon, eps, ws):
-    """Whether a block has come to its end, and its covariance differs from R^-1; the next block begins then."""
-    d = inp.R.shape[0]
+def has_changed(inp, W, H, V, c, m, params, ws):
+    """Whether the mixing has changed: without a horizon in the block that ends here, with one in the block before it.
+
+    So that the block that the network restarts from has no samples of before the change. Otherwise the next block begins.
+    """
+    d, horizon = inp.R.shape[0], params.horizon
     if not inp.n_block[0] >= (max(100 + 20 * d, horizon // 5) if horizon > 0 else 300 + 30 * d):
         return False
-    different = False
+    changed = False
     if 2 * inp.n[0] > horizon and (horizon > 0 or inp.n[0] > 200 + 100 * d):
-        invert(inp.C_block, ws.M)
-        invert(inp.R, ws.L)
-        up = 0.0
-        down = 0.0
-        size = 0.0
-        inverse = 0.0
-        for i in range(d):
-            size += inp.C_block[i, i]
-            inverse += ws.M[i, i]
-            for j in range(d):
-                up += inp.R[i, j] * inp.C_block[i, j]
-                down += ws.L[i, j] * ws.M[i, j]
-        full_rank = inverse > 0 and size * inverse < d * min(1e10, 0.1 / eps)
-        different = full_rank and (up > DIFFERENT * d or down > DIFFERENT * d)
-    if not different:
+        if horizon == 0:
+            changed = outputs_changed(inp, W, H, V, c, m, horizon, ws)
+        elif has_full_rank(inp.C_block, params.eps, ws):
+            changed = inp.changed[0]
+            inp.changed[0] |= inp.past[0] == 0 and inp.n[0] > horizon  # no block had full rank until now
+            inp.changed[0] |= outputs_changed(inp, W, H, V, c, m, horizon, ws)
+            size = 0.0
+            for i in range(d):
+                for j in range(d):
+                    size += inp.R[i, j] * inp.C_block[i, j]
+            inp.changed[0] |= size > FAR_LARGER * d or size < LOST * d
+    if not changed:
         inp.n_block[0] = 0
-    return different
+    return changed
+
+
+@cold
+def outputs_changed(inp, W, H, V, c, m, horizon, ws):
+    """Whether the outputs of the block are unusual; V, c and m are scratch arrays."""
+    d = inp.R.shape[0]
+    multiply(H, W, V)
+    output_covariance(inp.C_block, V, c, ws.M)
+    apply(V, inp.u_bar, m)
+    energy = float(d)
+    for i in range(d):
+        energy += m[i] * m[i]
+    return is_unusual(inp.past, 0, correlation(ws.M, c), inp.negative[0] / (inp.n_block[0] * energy), horizon)
+
+
+@cold
+def output_covariance(C, V, c, A):
+    """A <- V C V'; c is a scratch vector."""
+    d = C.shape[0]
+    for i in range(d):
+        for j in range(d):
+            c[j] = dot_rows(C, j, V, i, d)
+        for j in range(d):
+            A[i, j] = dot(V, j, c)
+
+
+@cold
+def has_full_rank(C, eps, ws):
+    """Whether a block with the covariance C can be started from."""
+    invert(C, ws.M)
+    size = 0.0
+    inverse = 0.0
+    for i in range(C.shape[0]):
+        size += C[i, i]
+        inverse += ws.M[i, i]
+    return inverse > 0 and size * inverse < C.shape[0] * min(1e10, 0.1 / eps)
 
 
 @cold
@@ -192,11 +231,7 @@ def restart(inp, W, M, H, V, c, m, uncentred, ws):
     d = M.shape[0]
     C, U, values = inp.C_block, ws.L, ws.u
     multiply(H, W, V)
-    for i in range(d):  # V C V'
-        for j in range(d):
-            c[j] = dot_rows(C, j, V, i, d)
-        for j in range(d):
-            ws.M[i, j] = dot(V, j, c)
+    output_covariance(C, V, c, ws.M)
     orthogonalise_rows(ws.M, U)
     largest = 0.0
     for i in range(d):
@@ -233,4 +268,7 @@ def restart(inp, W, M, H, V, c, m, uncentred, ws):
     inp.n[0] = inp.n_block[0]
     inp.n_block[0] = 0
     inp.turned[0] = 0
+    inp.changed[0] = False
+    for i in range(n_past):
+        inp.past[i] = 0
     ws.events[RESTART] += 1

@@ -42,6 +42,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .changes import n_past
 from .disturbances import sample_weight
 from .generic import hot
 from .guards import RATE
@@ -72,10 +73,12 @@ class Input(NamedTuple):
     C_block: np.ndarray  # covariance and mean of u over the last n_block samples: see `natural_guards`
     u_block: np.ndarray
     n_block: np.ndarray
+    negative: np.ndarray  # (1,) sum of the negative energy of the outputs over these samples
+    past: np.ndarray  # what past blocks were like: see `changes`
     last: np.ndarray  # the last mixture, how often each channel has repeated it, and its longest run: see `frozen`
     run: np.ndarray
     longest: np.ndarray
-    changed: np.ndarray  # (1,) without a horizon: whether a block differed from the past
+    changed: np.ndarray  # (1,) whether the mixing changed: ever without a horizon, in the last block with one
 
 
 #: Shapes of these arrays, for the rules that have them as their part `inp`.
@@ -87,6 +90,8 @@ SHAPES = {
     "inp.turned": "1:float64",
     "inp.recent": "2:float64",
     "inp.n_block": "1:int64",
+    "inp.negative": "1:float64",
+    "inp.past": f"{n_past}:float64",
     "inp.run": "k:int64",
     "inp.longest": "k:int64",
     "inp.changed": "1:bool",
@@ -109,6 +114,7 @@ def start(F: np.ndarray, u_bar: np.ndarray, n: int) -> Input:
         F=F.copy(), R=np.eye(d), u_bar=u_bar.copy(), v=u_bar.copy(), n=np.array([n], np.int64),
         tails=np.full(2, 10.0 * d), turned=np.zeros(1), recent=np.zeros(2),
         C_block=np.zeros((d, d), F.dtype), u_block=np.zeros_like(u_bar), n_block=np.zeros(1, np.int64),
+        negative=np.zeros(1), past=np.zeros(n_past),
         last=np.zeros(k, F.dtype), run=never, longest=never.copy(), changed=np.zeros(1, np.bool_),
     )  # fmt: skip
 
@@ -166,6 +172,7 @@ def observe_block(inp, u, share):
     one = C.dtype.type(1)
     inp.n_block[0] += 1
     if inp.n_block[0] == 1:
+        inp.negative[0] = 0
         for i in range(u.shape[0]):
             u_block[i] = inp.u_bar[i]
             for j in range(u.shape[0]):

@@ -130,7 +130,7 @@ def learn(state, work, params, X, t, rates):
     if params.guards.frozen and is_frozen(inp, work.first.u, X, t, params.horizon, work.ws.events):
         return
     share = observe(inp, work.first, params, work.ws.events)
-    less, sin = find_turn(W_xy, H, work.c, work.y, share, inp.turned, params.horizon, work.turn)
+    less, sin = find_turn(inp, W_xy, H, work.c, work.y, share, params.horizon, work.turn)
     apply(W_xy, inp.u_bar, work.c)
     apply(H, work.c, work.m)
     subtract(work.y, work.m, dy)
@@ -185,7 +185,7 @@ def inspect(state, work, params):
             if work.m[i] < 0:
                 for j in range(W_yn.shape[0]):
                     W_yn[j, i] = -W_yn[j, i]
-    if guards.restart and has_changed(inp, params.horizon, params.eps, ws):
+    if guards.restart and has_changed(inp, W_xy, H, work.V, work.c, work.m, params, ws):
         if params.horizon > 0:
             restart(inp, W_xy, M, H, work.V, work.c, work.m, False, ws)
             for i in range(W_yn.shape[0]):

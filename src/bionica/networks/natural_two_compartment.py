@@ -117,7 +117,7 @@ def learn(state, work, params, X, t, rates):
     if params.guards.frozen and is_frozen(inp, work.first.u, X, t, params.horizon, work.ws.events):
         return
     share = observe(inp, work.first, params, work.ws.events)
-    less, sin = find_turn(W_xz, H, work.c, z, share, inp.turned, params.horizon, work.turn)
+    less, sin = find_turn(inp, W_xz, H, work.c, z, share, params.horizon, work.turn)
     for j in range(work.p.shape[0]):
         work.p[j] = work.first.r[j] + inp.v[j]
     q, a = step_size(inp, H, z, work.g, rates[t, 0], share)
@@ -146,7 +146,7 @@ def inspect(state, work, params):
         floor_covariance(inp, params.horizon, work.V)
         lift_spectrum(W_xz, W_zz, H, work.V, ws)
     restarts_averages = guards.silent and flip_negative(W_xz, W_zz, H, inp.u_bar, work.p, work.g, ws.events)
-    if guards.restart and has_changed(inp, params.horizon, params.eps, ws):
+    if guards.restart and has_changed(inp, W_xz, H, work.V, work.p, work.g, params, ws):
         if params.horizon > 0:
             restart(inp, W_xz, W_zz, H, work.V, work.p, work.g, True, ws)
             restarts_averages = True

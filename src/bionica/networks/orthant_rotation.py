@@ -35,10 +35,10 @@ rank-1 steps at growing intervals, so that after 100 d samples nothing is left o
 the second sample on.
 
 *Disturbances.* Outliers and repeated samples: `disturbances`. Every n/4 samples C gets 1e-16 power I (1e-10 with a horizon), and V
-stays finite if a channel freezes. Where the outputs lose their size (the first sample was an outlier) everything starts again, and
-with a horizon also where the mixing has changed abruptly: the covariance of a block of outputs is unusually far from I, or its
-negativity unusually large (`differs`). After 5 horizons 0.7 % of an old covariance is left, more than all of a new one in its thin
-directions. Without a horizon a change is only reported.
+stays finite if a channel freezes. Where the first outputs lose their size (the first sample was an outlier) everything starts
+again, and with a horizon also where the mixing has changed abruptly: the outputs of a block are unusually correlated or negative
+(`changes`), or far from their usual size. After 5 horizons 0.7 % of an old covariance is left, more than all of a new one in its
+thin directions. Without a horizon a change is only reported.
 """
 
 from typing import Any, NamedTuple
@@ -120,7 +120,7 @@ def learn(state, work, params, X, t, rates):
         scale(state.rot, power)
     if not learns:
         return
-    q = distance(state.rot, work, params.horizon)
+    q = distance(state.rot, work)
     g = weigh(state.rot, work, q)
     w, m = count(state.rot, g, params.horizon)
     negative = move(state.rot, work, w, m, q, g, params)

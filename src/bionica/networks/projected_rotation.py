@@ -121,7 +121,7 @@ def learn(state, work, params, X, t, rates):
         scale(rot, energy_of(work.u))
     if not learns:
         return
-    q = distance(rot, work, params.horizon)
+    q = distance(rot, work)
     g = min(weigh(rot, work, q), weigh_outside(state, work, X, t))
     w, m = count(rot, g, params.horizon)
     gather(state, work, g, m)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .changes import correlation, is_unusual, n_past
 from .generic import cold
 from .unmix import finite
 
@@ -16,13 +17,13 @@ from .unmix import finite
 PRIOR_SAMPLES, PRIOR_POWER, START = 6.0, 3.0, 100.0
 #: Share of the first sample's power that C never falls below, and with a horizon.
 FLOOR, FLOOR_HORIZON = 1e-16, 1e-10
-#: How far the covariance of a block of outputs may be from I: see `differs`.
-DIFFERENT, FAR_DIFFERENT = 2.5, 10.0
+#: Outputs below this share of their usual energy have lost their size, and a block of outputs above this mean energy is a change.
+LOST, FAR_LARGER = 1e-4, 10.0
 # The clock (float64): counts, the average's alpha and delta, and what `watch` compares.
 N, AGE, TURNED, ALPHA, DELTA, POWER, PRIOR, REMOVED, DUE, LEVEL, SEEN, CALL, CHANGED = range(13)
-# Of blocks of samples: the sum of the negative shares, their number, and mean and spread of the two numbers of `differs`.
-NEGATIVE, BLOCKS, USUAL, SPREAD, USUAL_NEGATIVE, SPREAD_NEGATIVE = range(13, 19)
-n_clock = 19
+# Of the block: the sum of the negative shares. Of past blocks: what `changes` remembers.
+NEGATIVE, PAST = 13, 14
+n_clock = PAST + n_past
 
 # What `rotation_steps.watch` calls for.
 NOTHING, FLIP, RESTART, TEND = 0.0, 1.0, 2.0, 3.0
@@ -114,74 +115,44 @@ def restart(rot):
         rot.v_bar[i] = 0
     forget_average(rot)
     forget_block(rot)
+    blocks = min(clock[PAST], 1.0)
     for i in range(n_clock):
         clock[i] = 0.0
     clock[LEVEL] = 1.0
+    clock[PAST] = blocks
     rot.tails[0] = 10.0 * d
     rot.tails[1] = 10.0 * d
 
 
 @cold
-def differs(rot, work):
-    """Whether the covariance C of the outputs over the block that ends here is unusually far from I; the next block begins.
+def differs(rot, work, horizon):
+    """Whether the mixing has changed in the block that ends here, by its outputs (see `changes`); the next block begins.
 
-    c = log max(tr C, tr C^-1)/d is log 2.5 + 3 spreads above its mean over past blocks, of which there must be 4: some direction is
-    far larger (or its mean is far off), or far smaller, than in the past. Or the negative share of the energy is 0.01 + 3 spreads
-    above 3 times its mean. Sources that are on and off for long make both vary. Of a singular C only tr C counts, as sensors
-    may be silent for a while. tr C > 10 d is a change in any case: a channel that was frozen came back.
+    With a horizon their size may show a change as well: the mean of |dv|^2 is above 10 d (a channel that was frozen came back), or
+    the mean variance is below 1e-4. Not in the first block of a stream, where sources appear that were silent until then.
     """
-    L, mean, clock, z = rot.recent, rot.recent_sum, rot.clock, work.dv
-    d = L.shape[0]
+    C, mean, clock = rot.recent, rot.recent_sum, rot.clock
+    d = C.shape[0]
     share = 1 / clock[SEEN]
     large = 0.0
     for i in range(d):
-        large += share * L[i, i]
+        large += share * C[i, i]
     for i in range(d):
         mean[i] *= share
         for j in range(i + 1):
-            L[i, j] = share * L[i, j] - mean[i] * mean[j]
-    regular = True
-    for j in range(d):  # Cholesky
-        for h in range(j):
-            for i in range(j, d):
-                L[i, j] -= L[i, h] * L[j, h]
-        if not L[j, j] > 1e-10:
-            regular = False
-            break
-        pivot = 1 / math.sqrt(L[j, j])
-        for i in range(j, d):
-            L[i, j] *= pivot
-    small = 0.0
-    for j in range(d if regular else 0):  # columns of the inverse of L
-        for i in range(j, d):
-            s = 1.0 if i == j else 0.0
-            for h in range(j, i):
-                s -= L[i, h] * z[h]
-            z[i] = s / L[i, i]
-            small += z[i] * z[i]
+            C[i, j] = share * C[i, j] - mean[i] * mean[j]
+    variance = 0.0
+    for i in range(d):
+        variance += C[i, i]
+    c = correlation(C, work.dv)
     negative = share * clock[NEGATIVE]
     forget_block(rot)
     if not large > 0 or prior_share(rot) > 0.1:
         return False
-    c = math.log(max(large, small) / d)
-    differ = c > math.log(DIFFERENT) + clock[USUAL] + 3 * clock[SPREAD]
-    differ |= negative > 0.01 + 3 * clock[USUAL_NEGATIVE] + 3 * clock[SPREAD_NEGATIVE]
-    differ &= clock[BLOCKS] >= 4
-    differ |= large > FAR_DIFFERENT * d
-    if regular:
-        clock[BLOCKS] += 1
-        follow_usual(clock, USUAL, c)
-        follow_usual(clock, USUAL_NEGATIVE, negative)
-    return differ
-
-
-@cold
-def follow_usual(clock, at, value):
-    """Mean and mean deviation of a number over some 20 blocks, at `at` and behind it."""
-    share = 1 / min(clock[BLOCKS], 20.0)
-    off = value - clock[at]
-    clock[at] += share * off
-    clock[at + 1] += share * (abs(off) - clock[at + 1])
+    first = clock[PAST] == 0
+    if is_unusual(clock, PAST, c, negative, horizon):
+        return True
+    return horizon > 0 and not first and (large > FAR_LARGER * d or variance < LOST * d)
 
 
 @cold

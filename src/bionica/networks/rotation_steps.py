@@ -19,6 +19,7 @@ from .rotation_state import (
     FLOOR,
     FLOOR_HORIZON,
     LEVEL,
+    LOST,
     NEGATIVE,
     NOTHING,
     POWER,
@@ -40,12 +41,10 @@ from .rotation_state import (
 #: Of the averaging, and of lambda: see `orthant_rotation`.
 GAMMA = 5.0
 RAMP, ANGLE, KAPPA, TURNS = 1000.0, 0.3, 0.3, 500.0
-#: Outputs below this share of their usual energy have lost their size.
-LOST = 1e-4
 #: A block of outputs, whose covariance is looked at, has between 1 and 10 times this many samples for each source, and 10 more.
 BLOCK = 30.0
 #: If one of the first d + 6 samples has this many times the mean energy, the scale was wrong.
-FAR_LARGER = 30.0
+LARGER = 30.0
 
 
 @hot
@@ -96,20 +95,20 @@ def begin(rot, work, X, t):
     size = energy_of(work.v)
     if clock[POWER] == 0:
         return False, size > 0
-    if clock[AGE] < rot.v_bar.shape[0] + PRIOR_SAMPLES and size > FAR_LARGER * mean_energy(rot):
+    if clock[AGE] < rot.v_bar.shape[0] + PRIOR_SAMPLES and size > LARGER * mean_energy(rot):
         restart(rot)
         return False, True
     return True, False
 
 
 @hot
-def distance(rot, work, horizon):
-    """dv, and q = |dv|^2; the running size of the outputs, while it matters."""
+def distance(rot, work):
+    """dv, and q = |dv|^2; the running size of the first outputs."""
     v, dv, clock = work.v, work.dv, rot.clock
     d = v.shape[0]
     for i in range(d):
         dv[i] = v[i] - rot.v_bar[i]
-    if rot.repeats[0] == 0 and (horizon > 0 or clock[AGE] < 2 * START * d):
+    if rot.repeats[0] == 0 and clock[AGE] < 2 * START * d:
         size = min(energy_of(v) / mean_energy(rot), 1.0)
         if size > 0:
             clock[LEVEL] += max(1 / (100.0 + 10 * d), 3 / (clock[AGE] + 3)) * (size - clock[LEVEL])
@@ -283,7 +282,9 @@ def watch(rot, work, negative, horizon):
         call = TEND
     if clock[LEVEL] < LOST and clock[AGE] > 10:
         call = RESTART
-    elif clock[SEEN] >= min(max(BLOCK * (10.0 + d), 0.25 * horizon), 10 * BLOCK * (10.0 + d)) and differs(rot, work):
+    elif clock[SEEN] >= min(max(BLOCK * (10.0 + d), 0.25 * horizon), 10 * BLOCK * (10.0 + d)) and differs(
+        rot, work, horizon
+    ):
         if horizon > 0:
             call = RESTART
         else:

@@ -46,12 +46,12 @@ def workspace(d, dtype):
 
 
 @hot
-def find_turn(W, H, c, y, share, turned, horizon, work):
+def find_turn(inp, W, H, c, y, share, horizon, work):
     """The plane of the turn for outputs y of c = W u, in work.a, b, Va, Vb; returns cos phi - 1 and sin phi.
 
     Both are 0 for a sample that does not turn.
     """
-    v, a, b, Va, Vb = work.v, work.a, work.b, work.Va, work.Vb
+    v, a, b, Va, Vb, turned = work.v, work.a, work.b, work.Va, work.Vb, inp.turned
     d = y.shape[0]
     zero, one = W.dtype.type(0), W.dtype.type(1)
     silent = False
@@ -85,6 +85,7 @@ def find_turn(W, H, c, y, share, turned, horizon, work):
         ee += b[i] * b[i]
     if not ee > 0:
         return zero, zero
+    inp.negative[0] += share * ee
     e = math.sqrt(ee)
     scale = one / e
     for i in range(d):

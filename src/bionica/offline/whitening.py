@@ -86,7 +86,12 @@ def _moments_of_block(X: Array, F: Array | None = None) -> Moments:
 
 
 def whitening(
-    seen: Moments, n_components: int | None = None, *, tol: float | None = None, precision: npt.DTypeLike = np.float64
+    seen: Moments,
+    n_components: int | None = None,
+    *,
+    tol: float | None = None,
+    precision: npt.DTypeLike = np.float64,
+    R: Array | None = None,
 ) -> Whitening:
     """F = Lambda^{-1/2} U' on the `n_components` leading eigenvectors of the covariance, by default all that are not empty.
 
@@ -99,6 +104,9 @@ def whitening(
     Lambda^{-1/2} U' and W' M^{-1/2} V' D^{-1} whiten. The second has the same rows if the rank is full. It stays accurate if
     the scales of the features differ by many orders of magnitude (12 decades: identity to 1e-13, where an eigendecomposition
     of C_xx is off by 1), and is used if the first is off by more than 1e-12.
+
+    With a factor R of the same data, R'R = seen.scatter (see `factor`), M and V are taken from it: the square of the condition
+    number is then not involved.
     """
     covariance = seen.covariance
     variance = np.diag(covariance)
@@ -107,8 +115,13 @@ def whitening(
     rounding = np.finfo(precision).eps ** 2 * power
     alive = variance > 16 * rounding  # otherwise the feature is constant up to rounding
     scale = np.sqrt(variance[alive])
-    K = covariance[np.ix_(alive, alive)] / scale / scale[:, None]
-    M, V = linalg.eigh(K) if alive.any() else (np.empty(0), np.empty((0, 0)))
+    if not alive.any():
+        M, V = np.empty(0), np.empty((0, 0))
+    elif R is None:
+        M, V = linalg.eigh(covariance[np.ix_(alive, alive)] / scale / scale[:, None])
+    else:
+        _, roots, Vt = linalg.svd(R[:, alive] / (scale * np.sqrt(seen.n)))
+        M, V = roots**2, Vt.T
     if tol is None:
         noise = rounding[alive] / variance[alive]
         tol = len(seen.mean) * (4 * eps + float(noise.max(initial=0.0)))

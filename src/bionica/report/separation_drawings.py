@@ -66,8 +66,11 @@ def traces(Y: Array, first: int, n: int) -> Drawing:
     return Drawing(body + ends, _WIDTH, bottom + 20, "sources of evenly spread samples")
 
 
-def curves(mixing: Array, axis: Sequence[float] | None) -> Drawing:
-    """The spectrum of each source, all mixtures, each scaled by its largest value; over `axis` or the number of the mixture."""
+def curves(mixing: Array, axis: Sequence[float] | None, title: str = "number of the mixture") -> Drawing:
+    """The spectrum of each source, all mixtures, each scaled by its largest value; over `axis` or the number of the mixture.
+
+    `title` stands below the axis.
+    """
     x = np.arange(1, len(mixing) + 1) if axis is None else np.asarray(axis, float)
     order = np.argsort(x)
     x = x[order]
@@ -93,7 +96,8 @@ def curves(mixing: Array, axis: Sequence[float] | None) -> Drawing:
         body += _line(_LEFT, zero, _RIGHT, zero, "axis") + f'<polyline points="{places}" class="trace"/>'
         middle = _PANEL * (i + 0.5)
         body += _text(0, middle, f"source {i + 1}") + _text(0, middle + 14, f"peak {peak:.3g}")
-    return Drawing(body, _WIDTH, bottom + 22, "spectrum of each source")
+    body += _text((_LEFT + _RIGHT) / 2, bottom + 34, title, "middle")
+    return Drawing(body, _WIDTH, bottom + 40, "spectrum of each source")
 
 
 def nice_ticks(low: float, high: float, most: int = 8) -> list[float]:

@@ -28,14 +28,16 @@ def write_page(
     mixing: Array | None = None,
     names: Sequence[str] = (),
     axis: Sequence[float] | None = None,
+    axis_title: str = "number of the mixture",
     images: tuple[Array, Array] | None = None,
 ) -> None:
     """Write a page that needs no other file and no network; the file is replaced only when the new one is complete.
 
     In `summary`, names and values for the table, "ok", "diagnosis" and "notes" (sentences) make the verdict. `diagnosis` is what
     `diagnose` measured. Y are the sources of some samples to draw, from the one on that has `first` samples before it. `mixing` is
-    how the sources enter the mixtures, `names` are those of the mixtures and `axis` their wavelengths or the like. `images` are
-    mixtures and sources as small pictures, drawn in place of Y. On the page, sources, mixtures and samples are counted from 1.
+    how the sources enter the mixtures, `names` are those of the mixtures, `axis` their wavelengths or the like, and `axis_title`
+    stands below these. `images` are mixtures and sources as small pictures, drawn in place of Y. On the page, sources, mixtures
+    and samples are counted from 1.
     """
     sections = [Section("", [_verdict(summary), _numbers(summary)])]
     if images is not None:
@@ -46,7 +48,7 @@ def write_page(
         text = f"Of samples spread evenly over the {'end of the ' if first else ''}input." + _first(Y.shape[1])
         sections.append(Section("Sources", [text, drawing]))
     if mixing is not None:
-        sections.append(_mixing_section(mixing, names, axis))
+        sections.append(_mixing_section(mixing, names, axis, axis_title))
     if diagnosis is not None:
         text = "In standard deviations, before values below zero are cut off. A good fit has almost nothing left of 0."
         text += _first(len(diagnosis.histogram))
@@ -91,7 +93,7 @@ def _first(n_sources: int) -> str:
     return f" The first {MOST_SOURCES} of {n_sources} sources." if n_sources > MOST_SOURCES else ""
 
 
-def _mixing_section(mixing: Array, names: Sequence[str], axis: Sequence[float] | None) -> Section:
+def _mixing_section(mixing: Array, names: Sequence[str], axis: Sequence[float] | None, axis_title: str) -> Section:
     """How the sources enter the mixtures: curves over the mixtures, or a table if these are few."""
     more = _first(mixing.shape[1])
     if len(mixing) < _FEW_MIXTURES:
@@ -99,7 +101,7 @@ def _mixing_section(mixing: Array, names: Sequence[str], axis: Sequence[float] |
         return Section("Mixing matrix", [text + more, matrix(mixing, names)])
     over = "the number of the mixture" if axis is None else "the numbers in the header"
     text = f"How strongly each source enters each mixture, over {over}; in the unit of the mixtures, for a source of variance 1."
-    return Section("Spectra of the sources", [text + more, curves(mixing, axis)])
+    return Section("Spectra of the sources", [text + more, curves(mixing, axis, axis_title)])
 
 
 def _gallery(images: Array, caption: str) -> Gallery:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .arrays import open_hdf5, open_npy, open_npz, open_zarr
 from .checks import InputError, explain_errors, import_optional
-from .columns import ALL, Columns
+from .columns import ALL, Columns, are_wavelengths
 from .images import IMAGES, open_images
 from .layout import TextFormat
 from .matlab import open_mat
@@ -18,8 +18,8 @@ from .spreadsheet import open_xlsx
 from .text import TEXT, TextReader, open_text
 
 __all__ = [
-    "Columns", "EvenSample", "InputError", "LastSample", "RawPipe", "Reader", "TextFormat", "TextReader", "check_inputs",
-    "import_optional", "open_reader",
+    "Columns", "EvenSample", "InputError", "LastSample", "RawPipe", "Reader", "TextFormat", "TextReader", "are_wavelengths",
+    "check_inputs", "import_optional", "open_reader",
 ]  # fmt: skip
 
 FORMATS = (".npy", ".npz", *TEXT, ".xlsx", ".parquet", ".h5", ".hdf5", ".mat", ".zarr", *IMAGES)
@@ -39,10 +39,14 @@ def open_reader(
     r"""Open one file of any of `FORMATS`, or several images of one shape; InputError if they are no mixtures.
 
     `axis` is the axis of a matrix that holds the samples (0 by default), `dataset` the array of a file that holds several,
-    and `columns` says which columns are mixtures: by default all but an index and leading columns that rise evenly. With `once`
-    the samples are read only once, so that text may also come from a named pipe. `header` says whether the first line of
-    text or of a sheet holds names; by default its first two lines show it (see `layout`). `decimal` is the decimal
-    point of text. The attribute `axis_values` of the reader has names that are numbers, wavelengths for instance.
+    and `columns` says which columns are mixtures: by default all but labels, an index and leading columns that are times or row
+    numbers. With `once` the samples are read only once, so that text may also come from a named pipe. `header` says whether the
+    first line of text or of a sheet holds names; by default its first two lines show it (see `layout`). `decimal` is the decimal
+    point of text.
+
+    `blocks()` of the reader yields the samples in blocks that fit in memory: `np.vstack(list(reader.blocks()))` is all of them.
+    The attribute `axis_values` has names that are numbers, wavelengths for instance, and `notes` says how the file was read;
+    both are known after the first block.
 
     Examples
     --------

@@ -1,7 +1,8 @@
 """How a table of text is laid out, found in its first two lines: separator, width, and whether the first line is a header.
 
-A first line of words is a header. A first line of numbers is one, the axis of the columns (wavelengths, masses, channels), if it
-rises or falls strictly and
+A first line of words is a header. So is one of words and then numbers that rise or fall, if the second line has a number below
+one of the words, or the numbers are an axis. A first line of numbers is a header, the axis of the columns (wavelengths, masses,
+channels), if it rises or falls strictly and
 
 - it has 5 numbers or more in equal steps, and the second line has not; or
 - it has 6 numbers or more, all at least 10 times as large as those of the second line or at most a tenth of them, and the second
@@ -149,10 +150,27 @@ def _is_header(cells: list[str], after: list[float | None], decimal: str) -> boo
         return True
     if is_axis(values, after) or _is_range(cells):
         return True
-    # A word or nothing above row labels, and numbers: an axis, or a sample whose label is a word.
-    if len(cells) < _WORDS or values[0] is not None or None in values[1:] or not _direction(values[1:]):
+    # Words or nothing above row labels, and numbers: an axis, or a sample whose labels are words.
+    n = _leading_words(values)
+    if len(cells) < _WORDS or n == 0 or None in values[n:] or not _direction(values[n:]):
         return False
-    return not cells[0] or (len(after) > 1 and after[0] is not None) or is_axis(values[1:], after[1:])
+    return not any(cells[:n]) or _is_below_words(after, n) or is_axis(values[n:], after[n:])
+
+
+def _leading_words(values: list[float | None]) -> int:
+    """Return how many cells of a line come before the first number."""
+    return next((j for j, value in enumerate(values) if value is not None), len(values))
+
+
+def _is_below_words(after: list[float | None], n: int) -> bool:
+    """Whether a second line has a number below the n words with which the first one begins."""
+    return len(after) > 1 and any(value is not None for value in after[:n])
+
+
+def separator_line(line: str) -> str | None:
+    """Return the separator that a line `sep=;` announces, which Excel reads as the first line of a file; None for other lines."""
+    match = re.fullmatch(r'"?sep=([\t;,|])"?', line.rstrip("\r\n"), re.IGNORECASE)
+    return match[1] if match else None
 
 
 def _is_range(cells: list[str]) -> bool:
@@ -163,12 +181,13 @@ def _is_range(cells: list[str]) -> bool:
 def _note(name: str, cells: list[str], after: list[float | None], header: bool, decimal: str) -> list[str]:
     """Say how a line of numbers was read, where it could have been read in another way."""
     values = [number(cell, decimal) for cell in cells]
-    numbers, rest = (values[1:], after[1:]) if values[0] is None and len(cells) > 2 else (values, after)
+    n = _leading_words(values) if len(cells) >= _WORDS else 0
+    numbers, rest = values[n:], after[n:]
     shown = ", ".join(cells[:4]) + (", ..." if len(cells) > 4 else "")
     if None in numbers or not (direction := _direction(numbers)):
         return []
     if header:
-        if cells[0] and values[0] is None and after[:1] != [None]:
+        if any(cells[:n]) and _is_below_words(after, n):
             return []  # a word above numbers: no sample
         return [
             f"{name}: the first line ({shown}) was read as the names of the columns, their wavelengths for instance: "

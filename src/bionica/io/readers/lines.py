@@ -8,15 +8,17 @@ names its line and column.
 import csv
 import math
 import re
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from importlib import import_module
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .checks import InputError
-from .columns import ALL, INDEX_ROWS, Columns, index_note, leading_index
+from .columns import ALL, INDEX_ROWS, TIMED_ROWS, Columns, index_note, leading_index
 from .layout import (
     MOST_COLUMNS,
     Layout,
@@ -26,6 +28,7 @@ from .layout import (
     is_surely_sample,
     looks_like_decimal_comma,
     number,
+    separator_line,
 )
 
 Array = NDArray[Any]
@@ -34,9 +37,11 @@ Numbered = tuple[int, str]  # a line and its number
 _INDEX_NAMES = ("", "Unnamed: 0", "__index_level_0__")  # what pandas and R call the column of row numbers
 #: Names of a first column that says when or where a row was measured.
 _AXIS_NAMES = re.compile(
-    r"(time|timestamp|datetime|date|index|row|retention[ _]time|wavelength|wavenumber|raman[ _]shift|m/z)\s*([\[(/,].*)?",
+    r"(time|timestamp|datetime|date|zeit|datum|index|row|retention[ _]time|wavelength|wavenumber|raman[ _]shift|m/z)\s*([\[(/,].*)?"
+    r"|sample|probe|id|nr\.?",
     re.IGNORECASE,
 )
+_MISSING = ("", "na", "n/a", "#n/a", "null", "none", "-", "?")  # what stands for a missing number
 _LABELLED = 3  # columns of a table whose first one may hold words
 _ARROW_BYTES = 2**16  # a smaller chunk is parsed sooner line by line
 
@@ -52,7 +57,9 @@ class BadLine(InputError):
 class LineParser:
     """Parse chunks of complete lines. The first two lines determine separator, header and width.
 
-    With `seek_index`, leading columns that rise evenly in the first chunk are left out; with `labels`, a first column of words is.
+    First columns of words are left out. With `seek_index`, leading columns that are times or row numbers are left out too: the
+    first samples are then returned when there are enough to know, or at the end. With `names` the first column of words holds
+    the names of mixtures, of which the caller speaks.
     """
 
     def __init__(
@@ -62,15 +69,19 @@ class LineParser:
         form: TextFormat | None = None,
         *,
         seek_index: bool = False,
-        labels: bool = False,
+        names: bool = False,
     ) -> None:
         self.name, self.columns, self.form = name, columns, form or TextFormat()
         self.line = 0  # lines parsed so far
         self.layout: Layout | None = None  # None until it is known
         self.kept: list[int] = []  # indices of the columns that are mixtures
         self.notes: list[str] = []
-        self._first: Numbered | None = None  # the first line while it waits for the second
-        self._seek_index, self._labels = seek_index and columns.use is None, labels
+        self._first: list[Numbered] = []  # the first lines while they wait for the next
+        self._odd_line = 0  # number of a first line that has words where the second has none
+        self._held: list[Array] = []  # the first samples while they wait for more
+        self._seek_index, self._names = seek_index and columns.use is None, names
+        # Lines that determine the layout: those of a pipe cannot wait for more.
+        self._n_first = 3 if seek_index else 2
 
     @property
     def header(self) -> list[str] | None:
@@ -86,8 +97,9 @@ class LineParser:
         return self._without_index(block)
 
     def finish(self) -> Array:
-        """Return the first line if no other one came, and it is a sample."""
-        return self._parse_lines([], last=True) if self.layout is None else self._block([])
+        """Return the samples that waited for more lines."""
+        block = self._parse_lines([], last=True) if self.layout is None else self._block([])
+        return self._without_index(block, last=True)
 
     def _numbered(self, chunk: bytes) -> list[Numbered]:
         try:
@@ -150,54 +162,91 @@ class LineParser:
         return np.array(rows, np.float64).reshape(len(rows), len(self.kept))
 
     def _bad(self, message: str, rows: list[list[float]]) -> BadLine:
-        return BadLine(message, self._without_index(self._block(rows)))
+        return BadLine(message, self._without_index(self._block(rows), last=True))
 
     def _start(self, lines: list[Numbered], last: bool) -> list[Numbered]:
         """Find the layout, as soon as there are lines enough; return the lines to parse."""
-        lines = lines if self._first is None else [self._first, *lines]
-        self._first = None
+        if not self._first and lines and self.form.separator is None and (separator := separator_line(lines[0][1])):
+            if separator == self.form.decimal:
+                raise InputError(
+                    f"{self.name}, line {lines[0][0]}: {separator} separates values: omit --decimal {separator}"
+                )
+            self.form, lines = replace(self.form, separator=separator), lines[1:]
+        lines, self._first = [*self._first, *lines], []
         if not lines:
             return []
         place, first = lines[0]
         try:
-            if len(lines) == 1 and not last and not is_surely_sample(first, self.form):
-                self._first = lines[0]
+            surely = not self._seek_index and is_surely_sample(first, self.form)
+            if len(lines) < self._n_first and not last and not surely:
+                self._first = lines
                 return []
             self.layout = find_layout(self.name, first, lines[1][1] if len(lines) > 1 else None, self.form)
         except csv.Error as error:
             raise self._bad(f"{self.name}, line {place} is not separated values ({error})", []) from None
         lines = lines[1:] if self.header else lines
         self.notes += self.layout.notes
-        self._choose_columns(self.layout, lines[0][1] if lines else None)
+        looked_at = 1 if surely else self._n_first - bool(self.header)
+        samples = [self._cells(self.layout, line) for _, line in lines[:looked_at]]
+        self._choose_columns(self.layout, samples)
+        words = [sum(number(row[j]) is None for j in self.kept if j < len(row)) for row in samples[:2]]
+        if len(words) == 2 and words[0] > words[1] == 0 and not self.header:
+            self._odd_line = place
         return lines
 
-    def _choose_columns(self, layout: Layout, sample: str | None) -> None:
-        """Leave out a first column that numbers or names the lines."""
-        name = layout.header[0] if layout.header and layout.width > 1 else None
-        why = None
-        if name in _INDEX_NAMES:
-            why = "the first column has no name; it was taken for row numbers and left out"
-        elif name is not None and _AXIS_NAMES.fullmatch(name):
-            why = f"the first column is named {name!r}, which is no mixture: left out"
-        elif self._labels and sample is not None and layout.width >= _LABELLED:
-            first, second = (number(cell, self.form.decimal) for cell in cells_of(sample, layout.separator)[:2])
-            why = "the first column holds words" if first is None and second is not None else None
-        asked = self.columns.kept(self.name, layout.width, layout.header)
-        self.kept = self.columns.kept(self.name, layout.width, layout.header, [0] if why else [])
-        if self.kept != asked and not self._labels:
-            self.notes.append(f"{self.name}: {why} (--use reads it)")
+    def _cells(self, layout: Layout, line: str) -> list[str]:
+        """Return the cells of a line with decimal points; nothing if it is wrong, which its own parsing will say."""
+        try:
+            cells = cells_of(line, layout.separator, layout.width)
+        except csv.Error:
+            return []
+        return [cell.strip().replace(self.form.decimal, ".") for cell in cells]
 
-    def _without_index(self, block: Array) -> Array:
-        """Leave out leading columns that rise evenly: the first rows of a file show it."""
-        if not self._seek_index or self.layout is None or not len(block):
+    def _choose_columns(self, layout: Layout, samples: list[list[str]]) -> None:
+        """Leave out first columns that number or name the lines, as their names and the first samples show."""
+        name = layout.header[0] if layout.header and layout.width > 1 else None
+        why = []
+        if name in _INDEX_NAMES:
+            why.append("the first column has no name; it was taken for row numbers and left out (--use reads it)")
+        elif name is not None and _AXIS_NAMES.fullmatch(name):
+            why.append(f"the first column is named {name!r}, which is no mixture: left out (--use reads it)")
+        n = len(why)
+        labels = 0 if n and self._names else self._n_labels(layout, [row[n:] for row in samples])
+        if labels:
+            shown = ", ".join(row[n][:20] for row in samples)
+            what = f"column {n + 1} holds" if labels == 1 else f"columns {n + 1} to {n + labels} hold"
+            why.append(f"{what} text ({shown}, ...), names or times of the samples: left out as labels")
+        asked = self.columns.kept(self.name, layout.width, layout.header)
+        self.kept = self.columns.kept(self.name, layout.width, layout.header, range(n + labels))
+        if self.kept != asked and not self._names:
+            self.notes += [f"{self.name}: {reason}" for reason in why]
+
+    def _n_labels(self, layout: Layout, samples: list[list[str]]) -> int:
+        """Return how many columns hold words in all samples before the first that does not; 0 if no number follows."""
+        if layout.width < _LABELLED or not samples:
+            return 0
+        if self._names:
+            first, second = (number(cell) for cell in (*samples[0], "", "")[:2])
+            return int(first is None and second is not None)
+        n = min(sum(1 for _ in takewhile(partial(_is_label, layout.separator), row)) for row in samples)
+        return n if n < min(map(len, samples)) else 0
+
+    def _without_index(self, block: Array, *, last: bool = False) -> Array:
+        """Leave out leading columns that are times or row numbers: the first rows of a file show it."""
+        if not self._seek_index or self.layout is None:
             return block
-        self._seek_index = False
-        index = [self.kept[j] for j in leading_index(block[:INDEX_ROWS])]
-        if not index:
+        self._held.append(block)
+        if sum(map(len, self._held)) < TIMED_ROWS and not last:
+            return self._block([])
+        block, self._held, self._seek_index = np.concatenate(self._held), [], False
+        names = [self.header[j] for j in self.kept] if self.header else None
+        leading = leading_index(block[:INDEX_ROWS], names) if len(block) else []
+        if not leading:
             return block
-        before, self.kept = self.kept, [j for j in self.kept if j not in index]
-        self.notes.append(index_note(self.name, index, self.layout.width, self.header))
-        return np.ascontiguousarray(block[:, [before.index(j) for j in self.kept]])
+        index = [self.kept[j] for j in leading]
+        self.notes.append(index_note(self.name, block[:INDEX_ROWS, leading], index, self.layout.width, self.header))
+        self.kept = [j for j in self.kept if j not in index]
+        return np.ascontiguousarray(np.delete(block, leading, axis=1))
 
     def _fault(self, layout: Layout, place: int, cells: list[str]) -> str:
         """Return what is wrong with a line."""
@@ -213,9 +262,17 @@ class LineParser:
             return f"{where} is {values[j]}: drop or fill such samples first"
         what = f"{cells[j].strip()[:40]!r} is not a number" if cells[j].strip() else "is empty"
         remedy = f"correct it, remove the line, or leave the column out with --skip {j + 1}"
-        if looks_like_decimal_comma(cells[j], layout.separator):
+        if place == self._odd_line:
+            how = "omit --no-header" if self.form.header is False else "pass --header"
+            remedy = f"if the first line holds names or wavelengths, {how}"
+        elif looks_like_decimal_comma(cells[j], layout.separator):
             remedy = "if it has a decimal comma, pass --decimal ,"
         return f"{where}: {what}: {remedy}"
+
+
+def _is_label(separator: str | None, cell: str) -> bool:
+    """Whether a cell is a word, and not a number that is missing or has a decimal comma."""
+    return number(cell) is None and cell.lower() not in _MISSING and not looks_like_decimal_comma(cell, separator)
 
 
 def is_ignored(line: str) -> bool:

@@ -47,17 +47,17 @@ class ParquetReader(Reader):
         check_declared_size(self.name, 8 * self.n_samples * len(self.kept), [path.stat().st_size])
         if columns.use is None:
             self._leave_out_index(self.header)
-        self.n_features, self._names = len(self.kept), [self.header[j] for j in self.kept]
+        self.n_features = len(self.kept)
 
     def _leave_out_index(self, header: list[str]) -> None:
         """Leave out leading columns that rise evenly."""
         names = [header[j] for j in self.kept or ()]
         batch = next(self._file.iter_batches(min(INDEX_ROWS, block_rows(len(names))), columns=names))
         rows = np.stack([column.to_numpy(zero_copy_only=False) for column in batch.columns], axis=1)
-        leading = set(leading_index(rows))
+        leading = leading_index(rows, names)
         if index := [j for i, j in enumerate(self.kept or ()) if i in leading]:
             self.kept = [j for j in self.kept or () if j not in index]
-            self.notes = [*self.notes, index_note(self.name, index, len(header), header)]
+            self.notes = [*self.notes, index_note(self.name, rows[:, leading], index, len(header), header)]
 
     def _blocks(self) -> Iterator[Array]:
         names, seen = self._names, 0

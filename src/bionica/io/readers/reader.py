@@ -1,6 +1,5 @@
 """The base of all readers: blocks of samples, one after the other, in bounded memory."""
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from tempfile import TemporaryFile
@@ -11,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .checks import InputError, check_dtype, close_on_error, explain_errors, finite_floats
-from .columns import INDEX_ROWS, Columns, index_note, leading_index
+from .columns import INDEX_ROWS, Columns, index_note, leading_index, numbers_and_unit
 from .samples import EvenSample
 
 Array = NDArray[Any]
 
 _BLOCK_BYTES = 2**22
-_NUMBER_AND_UNIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\d.,+-].*)?")
 
 
 def block_rows(n_features: int) -> int:
@@ -48,14 +46,18 @@ class Reader(ABC):
 
         None if there are no names or one is no finite number.
         """
-        if self.header is None:
-            return None
-        names = self.header if self.kept is None else [self.header[j] for j in self.kept]
-        found = [match for name in names if (match := _NUMBER_AND_UNIT.fullmatch(name.strip()))]
-        if len(found) < len(names) or len({match[2] for match in found}) != 1:
-            return None
-        values = np.array([float(match[1]) for match in found])
-        return values if np.isfinite(values).all() else None
+        return numbers_and_unit(self._names)[0]
+
+    @property
+    def axis_unit(self) -> str | None:
+        """The unit in which the names of all mixtures end ("nm"), None if they have none or are no numbers."""
+        return numbers_and_unit(self._names)[1]
+
+    @property
+    def _names(self) -> list[str]:
+        """The names of the mixtures, none if there is no header."""
+        header = self.header or []
+        return header if self.kept is None else [header[j] for j in self.kept if header]
 
     @abstractmethod
     def _blocks(self) -> Iterator[Array]:
@@ -129,10 +131,14 @@ class MatrixReader(Reader):
         with close_on_error(self):
             rows = min(INDEX_ROWS, self.n_samples, block_rows(self.n_features))
             seek = columns.use is None and self.image_shape is None
-            index = leading_index(self._rows_as_stored(slice(0, rows))) if seek else []
+            first = self._rows_as_stored(slice(0, rows)) if seek else np.empty((0, self.n_features))
+            index = leading_index(first, self.header)
             kept = columns.kept(self.name, self.n_features, self.header, index)
         if left_out := [j for j in index if j not in kept]:
-            self.notes = [*self.notes, index_note(self.name, left_out, self.n_features, self.header)]
+            self.notes = [
+                *self.notes,
+                index_note(self.name, first[:, left_out], left_out, self.n_features, self.header),
+            ]
         if len(kept) < self.n_features:
             self.kept, self.n_features = kept, len(kept)
         return self

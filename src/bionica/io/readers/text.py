@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .checks import InputError
 from .columns import ALL, Columns
-from .layout import TextFormat, cells_of, is_axis, number
+from .layout import TextFormat, cells_of, is_axis, number, separator_line
 from .lines import BadLine, LineParser, is_ignored
 from .reader import MatrixReader, Reader, spool
 
@@ -29,8 +29,8 @@ class TextReader(Reader):
     """CSV from a file or a pipe.
 
     `open_input` returns a context manager whose value is a function `read(n)`. That returns at most n bytes as soon as
-    there are any, and b"" at the end. If the text can be read again (`repeatable`), a first column that rises evenly is left
-    out; the first line of a pipe is answered before the second one is known.
+    there are any, and b"" at the end. If the text can be read again (`repeatable`), first columns that are times or row
+    numbers are left out; the first line of a pipe is answered before the second one is known.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ def _open_file(path: Path) -> Iterator[Read]:
 
 def _transposed(name: str, open_input: OpenInput, form: TextFormat) -> MatrixReader:
     """Read text in which every line is a mixture. The first column may hold their names, or their wavelengths."""
-    parser, starts = LineParser(name, form=form, labels=True), []
+    parser, starts = LineParser(name, form=form, names=True), []
 
     def mixtures() -> Iterator[Array]:
         with open_input() as read:
@@ -135,6 +135,7 @@ def _transposed(name: str, open_input: OpenInput, form: TextFormat) -> MatrixRea
     reader.notes, layout = parser.notes, parser.layout
     assert layout is not None  # there is a mixture
     lines = [line for start in starts if not is_ignored(line := start.decode("utf-8-sig", "ignore"))]
+    lines = lines[1:] if form.separator is None and separator_line(lines[0]) else lines
     names = [cells_of(line, layout.separator)[0].strip() for line in (lines[1:] if layout.header else lines)]
     if form.header is not False and 0 in parser.kept and reader.n_samples > 1:
         values = [number(cell, form.decimal) for cell in names]

@@ -82,11 +82,18 @@ class Writer:
 
 @contextmanager
 def open_writer(
-    path: Path, n_sources: int, dtype: Any, image_shape: tuple[int, ...] | None = None, *, only_same: bool = False
+    path: Path,
+    n_sources: int,
+    dtype: Any,
+    image_shape: tuple[int, ...] | None = None,
+    *,
+    only_same: bool = False,
+    decimal: str = ".",
 ) -> Iterator[Writer]:
     """Open a file for sources in the format of its suffix. It appears under its name when it is complete.
 
-    With `only_same`, a file that exists already must hold the same bytes: OutputError otherwise.
+    With `only_same`, a file that exists already must hold the same bytes: OutputError otherwise. `decimal` is the decimal point
+    of text: with a comma, a .csv has ; between numbers.
 
     Examples
     --------
@@ -100,7 +107,7 @@ def open_writer(
     files = [real_path(file) for file in output_files(path, n_sources)]
     with _complete_files(files, only_same, "-o", "sources") as parts:
         if path.suffix.lower() in _FORMATS:
-            layout = formats.Layout(formats.source_names(n_sources))
+            layout = formats.Layout(formats.source_names(n_sources), decimal=decimal)
             opened = _FORMATS[path.suffix.lower()](parts[0], layout, np.dtype(dtype))
         else:
             assert image_shape is not None
@@ -109,11 +116,14 @@ def open_writer(
             yield Writer(append)
 
 
-def write_spectra(path: Path, spectra: formats.Array, columns: Sequence[str], *, only_same: bool = False) -> None:
+def write_spectra(
+    path: Path, spectra: formats.Array, columns: Sequence[str], *, only_same: bool = False, decimal: str = "."
+) -> None:
     """Write spectra, one row for each source and one column for each mixture, in the format of the suffix.
 
     In text the rows have names, as in the header of the sources. In an .npz or HDF5 the array is called "spectra".
-    With `only_same`, a file that exists already must hold the same bytes: OutputError otherwise.
+    With `only_same`, a file that exists already must hold the same bytes: OutputError otherwise. `decimal` is the decimal point
+    of text: with a comma, a .csv has ; between numbers.
 
     Examples
     --------
@@ -125,7 +135,7 @@ def write_spectra(path: Path, spectra: formats.Array, columns: Sequence[str], *,
     source_1,1.0,2.0
     <BLANKLINE>
     """
-    layout = formats.Layout(columns, "spectra", formats.source_names(len(spectra)))
+    layout = formats.Layout(columns, "spectra", formats.source_names(len(spectra)), decimal)
     write_file = _FORMATS[path.suffix.lower()]
     with (
         _complete_files([real_path(path)], only_same, "--mixing", layout.array) as (part,),

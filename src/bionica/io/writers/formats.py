@@ -25,11 +25,16 @@ STORE_MARK = {"written_by": "bionica"}
 
 
 class Layout(NamedTuple):
-    """Names of the columns; what the array is called, where a file holds several; and the names of the rows in text, if any."""
+    """What a table is called and how text is written.
+
+    Names of the columns; what the array is called, where a file holds several; the names of the rows in text, if any; and the
+    decimal point of text.
+    """
 
     columns: Sequence[str]
     array: str = "sources"
     rows: Sequence[str] | None = None
+    decimal: str = "."
 
     @property
     def width(self) -> int:
@@ -49,13 +54,13 @@ def header_line(names: Sequence[str], separator: str = ",") -> bytes:
     return line.getvalue().encode()
 
 
-def text_lines(block: Array, separator: str = ",", names: Iterator[str] | None = None) -> bytes:
+def text_lines(block: Array, separator: str = ",", names: Iterator[str] | None = None, decimal: str = ".") -> bytes:
     """Return a block as lines of text, with as many digits as it takes to read the same numbers back.
 
     Each line begins with the next of `names`, if there are any.
     """
     digits: Callable[[float], str] = "{:.9g}".format if block.dtype == np.float32 else repr
-    lines = (separator.join(map(digits, row)) + "\n" for row in block.tolist())
+    lines = (separator.join(map(digits, row)).replace(".", decimal) + "\n" for row in block.tolist())
     if names is not None:
         lines = (f"{name}{separator}{line}" for line, name in zip(lines, names, strict=False))
     return "".join(lines).encode()
@@ -63,11 +68,25 @@ def text_lines(block: Array, separator: str = ",", names: Iterator[str] | None =
 
 @contextmanager
 def csv_file(path: Path, layout: Layout, dtype: Any, separator: str = ",") -> Iterator[Append]:
-    """Separated values with a header. The column of row names has none itself, as pandas and R write it."""
+    """Separated values with a header. The column of row names has none itself, as pandas and R write it.
+
+    With decimal commas, semicolons take the place of commas between values, and a header of numbers has decimal commas too.
+    """
     names = None if layout.rows is None else iter(layout.rows)
+    decimal = layout.decimal
+    separator = ";" if separator == decimal else separator
+    columns = [name.replace(".", decimal) if _is_number(name) else name for name in layout.columns]
     with path.open("wb") as file:
-        file.write(header_line([""] * (names is not None) + [*layout.columns], separator))
-        yield lambda block: file.write(text_lines(block, separator, names))
+        file.write(header_line([""] * (names is not None) + columns, separator))
+        yield lambda block: file.write(text_lines(block, separator, names, decimal))
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
 
 
 @contextmanager
