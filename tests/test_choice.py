@@ -66,6 +66,16 @@ def test_the_papers_sources(d, T):
         assert kept(mixed(S, 2 * d, snr_db, 0), S)[1] > -0.5
 
 
+@pytest.mark.parametrize("snr_db", [40, 15])
+def test_a_time_among_the_mixtures_does_not_decide(snr_db):
+    """It holds most of the energy; the cone takes it for noise, and nonnegative ICA for a source in place of one of the four."""
+    rng = np.random.default_rng(0)
+    S = random_sources("exponential", 1000, 4, rng=rng)
+    X = mix(S, rng.random((30, 4)), snr_db=snr_db, rng=rng)[0]
+    X = np.column_stack([np.cumsum(rng.uniform(0.5, 3, len(X))), X])
+    assert kept(X, S) == ("MinimumVolumeCone", 0.0)
+
+
 @pytest.mark.parametrize("snr_db", [None, 20])
 def test_sixty_samples(snr_db):
     S = random_sources("exponential", 60, 4, rng=4)

@@ -19,6 +19,7 @@ from bionica.estimators._diagnosis_closure import closed_sources
 from bionica.estimators._diagnosis_count import counted
 from bionica.estimators._diagnosis_residual import dependence
 from bionica.estimators._diagnosis_time import change_between_halves, frozen_columns, rising_columns
+from bionica.estimators._percent import percent
 from bionica.estimators.batch_nica import BatchNICA
 from bionica.estimators.interneuron_nica import InterneuronNICA
 from bionica.estimators.minimum_volume_cone import MinimumVolumeCone
@@ -543,8 +544,38 @@ def test_an_evenly_rising_mixture_is_named(slope, rng):
     X = np.column_stack([noisy_mixtures(rng), 5 + slope * np.arange(T)])
     found = diagnose(fitted(X, 5), X)
     assert found.rising == (8,) and not found.ok
-    assert "mixture 8 is evenly rising" in str(found) and "leave it out of X" in str(found)
+    assert "mixture 8 is rising or falling from sample to sample" in str(found) and "leave it out of X" in str(found)
     assert fitted(X[:, :8], 4).diagnose(X[:, :8]).rising == ()
+
+
+@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_time_that_rises_unevenly_is_named(sign, rng):
+    X = np.column_stack([sign * np.cumsum(rng.uniform(0.5, 3, T)), noisy_mixtures(rng)])
+    found = fitted(X, 4).diagnose(X)
+    assert found.rising == (0,) and not found.ok
+    assert "mixture 0 is rising or falling from sample to sample throughout" in str(found)
+
+
+def test_numbers_of_samples_with_a_gap_are_named(rng):
+    rows = np.arange(500)
+    X = np.column_stack([np.delete(np.arange(501.0), 100), noisy_mixtures(rng, n=500)])
+    assert rising_columns(X, rows) == (0,)
+    assert rising_columns(X[90:109], rows[90:109]) == ()  # 19 samples
+
+
+def test_sources_that_rise_or_decay_are_no_time(rng):
+    n = 60
+    rows, t = np.arange(n), np.linspace(0, 1, n)[:, np.newaxis]
+    decays = np.hstack([np.exp(-3 * t), 1 - np.exp(-3 * t), t * np.exp(-3 * t)]) @ rng.random((3, 40))
+    assert rising_columns(decays, rows) == ()
+    X = noisy_mixtures(rng, k=12, n=n)
+    for order in (X[:, 0], -X[:, 5]):  # samples that are sorted by a mixture
+        assert rising_columns(X[np.argsort(order)], rows) == ()
+    strength = np.concatenate([[1.0], np.full(19, 0.03)])  # a titration: the strongest mixture alone rises throughout
+    ramp = t * strength + 0.002 * rng.standard_normal((n, 20))
+    assert (np.diff(ramp, axis=0) > 0).all(axis=0).sum() == 1
+    assert rising_columns(ramp, rows) == ()
 
 
 def test_rising_columns_know_the_numbers_of_the_rows(rng):
@@ -591,6 +622,36 @@ def test_transposed_data_are_named(rng):
     assert "If the 40 rows of X are mixtures and its 500 columns samples, transpose it (X.T)" in str(
         fitted(X, 4).diagnose(X)
     )
+
+
+def spectra(rng, n=200, k=4000, d=4, noise=0.01):
+    """Return n samples in random order of d smooth spectra at k wavelengths."""
+    at = np.linspace(0, 1, k)
+    A = np.exp(-0.5 * ((at - rng.uniform(0.1, 0.9, (d, 1))) / 0.1) ** 2)
+    return rng.exponential(size=(n, d)) @ A + noise * rng.standard_normal((n, k))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_fit_to_transposed_spectra_is_not_right(rng):
+    X = spectra(rng, 500, 161).T
+    nica = fitted(X, 4)
+    found = nica.diagnose(X)
+    assert not found.ok and "may have been given X transposed: of its 161 rows and 500 columns" in found.sentences[0]
+    assert "pass X.T" in found.sentences[0] and sum("transpose" in sentence for sentence in found.sentences) == 1
+
+
+def test_wide_spectra_in_random_order_are_not_transposed(rng):
+    X = spectra(rng)
+    found = fitted(X, 4).diagnose(X)
+    assert not found.transposed and found.ok, str(found)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_few_new_samples_in_order_of_time_are_not_transposed(rng):
+    S = np.abs(np.cumsum(rng.standard_normal((3000, 3)), axis=0)) / 30
+    X = S @ rng.random((3, 150))
+    assert diagnose(fitted(X[:100], 3), X[:100]).transposed
+    assert not diagnose(fitted(X, 3), X[:100]).transposed
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -675,6 +736,48 @@ def test_remedies_fit_the_estimator(rng):
             assert words not in str(found)
     collapsed = InterneuronNICA(5, random_state=0).fit(X)
     assert "lower learning rate" in str(diagnose(collapsed, 0 * X))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_an_outlier_is_to_be_removed_and_is_no_other_scale(rng):
+    X = spectra(rng, 500, 40)
+    X[99] *= 1000
+    cone = MinimumVolumeCone(4, random_state=0).fit(X)
+    found = cone.diagnose(X)
+    assert not found.ok and list(found.outliers) == [99]
+    assert "remove this sample from X and fit again, or fit with outliers=0.01." in str(found)
+    assert "another scale" not in str(found) and "BatchNICA" not in str(found)
+    assert MinimumVolumeCone(4, outliers=0.01, random_state=0).fit(X).diagnose(X).ok
+    W = fitted(np.delete(X, 99, axis=0), 4).components_
+    found = diagnose(Linear(W / 3), X)  # its outputs have variance 1 with the outlier, as it were
+    assert not found.ok and "and fit again, or use BatchNICA." in str(found) and "another scale" not in str(found)
+
+
+def test_right_fits_are_said_to_explain_the_variance(rng):
+    X = noisy_mixtures(rng)
+    found = fitted(X, 4).diagnose(X)
+    explained = 100 * (1 - found.residual)
+    said = f"the outputs explain {np.floor(100 * explained) / 100:.2f} % of the variance of X"
+    assert f"{said}, which stands out of the noise in 4 directions. " in str(found)
+    assert f"{percent(found.negativity)} of the output energy is negative" in str(found)
+    X = random_sources("exponential", 1000, 3, rng=rng) @ rng.random((3, 8))
+    assert "more than 99.99 % of the variance of X, which varies in 3 directions." in str(fitted(X, 3).diagnose(X))
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (0.0, "none"),
+        (1e-7, "less than 0.0001 %"),
+        (1e-5, "0.001 %"),
+        (0.0123, "1.2 %"),
+        (0.4, "40 %"),
+        (0.999, "100 %"),
+        (1.0, "100 %"),
+    ],
+)
+def test_shares_are_percentages(share, said):
+    assert percent(share) == said
 
 
 def test_repr_is_the_sentences(S):

@@ -220,7 +220,7 @@ def test_diagnose_names_outliers_that_spoiled_the_fit():
     np.testing.assert_array_equal(found.outliers, np.flatnonzero(is_outlier))
     first = ", ".join(map(str, np.flatnonzero(is_outlier)[:5]))
     assert f"20 samples ({first}, ...) hold more than 99 %" in found.sentences[0]
-    assert "remove them from X" in found.sentences[0]
+    assert "remove these samples from X and fit again" in found.sentences[0]
 
 
 @pytest.mark.parametrize("kind", ["odor", "sparse_uniform", "exponential", "gamma", "gamma 0.3"])

@@ -324,6 +324,8 @@ def test_sentences_count_outputs_mixtures_and_samples_from_one(said, printed):
         ("set horizon= or fit again", "give --horizon N or fit again"),
         ("use StreamingNICA(horizon=...).", "give --horizon N."),
         ("try MinimumVolumeCone(normalize='sum').", "try --method cone."),
+        ("no mixture: leave it out of X and fit again.", "no mixture: leave it out with --skip and run again."),
+        ("remove it from X and fit again, or fit with outliers=0.01.", "remove it from the input and run again."),
     ],
 )
 def test_parameters_are_options(said, printed):

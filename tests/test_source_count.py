@@ -12,6 +12,7 @@ from bionica.datasets import sparse_uniform
 from bionica.estimators._source_count import warn_of_count
 from bionica.estimators._start import spectrum
 from bionica.offline.cone.channels import spectrum as second_moment_spectrum
+from bionica.offline.outliers import inliers_of
 from bionica.offline.source_count import count_sources
 from bionica.offline.whitening import moments, whitening
 
@@ -225,3 +226,24 @@ def test_a_given_number_is_not_questioned():
     rng = np.random.default_rng(9)
     X = rng.exponential(size=(1000, 3)) @ rng.random((3, 24)) + 0.01 * rng.standard_normal((1000, 24))
     assert sound(BatchNICA(3, random_state=0).fit(X).spectrum_, 3)
+
+
+# ------------------------------------------------------------------------------------------ outliers
+
+
+@pytest.mark.parametrize(("n", "k"), [(500, 161), (500, 20), (300, 1200)])
+@pytest.mark.parametrize("factor", [100, 1000])
+def test_a_sample_that_is_far_too_large_is_no_source(n, k, factor):
+    rng = np.random.default_rng(n + k)
+    X = rng.exponential(size=(n, 4)) @ smooth_spectra(rng, 4, k).T + 0.01 * rng.standard_normal((n, k))
+    X[99] = factor * (X[99] + 0.01 * rng.standard_normal(k))
+    assert (spectrum(X).n_sources, second_moment_spectrum(X).n_sources) == (4, 4)
+    assert n - 5 < len(inliers_of(X)) < n and not np.any(inliers_of(X)[:, 0] == X[99, 0])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sound_samples_are_all_counted(dtype):
+    rng = np.random.default_rng(0)
+    X = (sparse_uniform(2000, 4, rng=rng) @ rng.standard_normal((4, 12))).astype(dtype)
+    for Y in (X, X[:100], np.zeros((300, 5), dtype), X * dtype(1e18)):
+        assert inliers_of(Y) is Y

@@ -184,7 +184,7 @@ def problems():
         Problem("cone, 20 samples, d = 5", simple(cone(5), "half-normal", 5, 10, 20), FEW_SAMPLES),
         Problem("batch, 30 samples, d = 5", simple(batch(5), "half-normal", 5, 12, 30), FEW_SAMPLES),
         Problem("batch, transposed", transposed, ("transpose",)),
-        Problem("batch, time as mixture", simple(batch(4), "exponential", 4, 8, 2000, 30, with_time), ("evenly",)),
+        Problem("batch, time as mixture", simple(batch(4), "exponential", 4, 8, 2000, 30, with_time), ("throughout",)),
         Problem(
             "batch(robust=False), one outlier",
             simple(batch(4, robust=False), "exponential", 4, 8, 2000, 30, with_outlier),

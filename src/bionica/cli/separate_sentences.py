@@ -18,6 +18,8 @@ _OPTIONS = {
     r"pass X\.T|transpose it \(X\.T\)": "pass --axis 1",
     r", give noise= a number|, or noise= may be too small": "",
     "horizon=": "--horizon ",
+    "leave it out of X and fit again": "leave it out with --skip and run again",
+    r"from X and fit again(, or fit with outliers=0\.\d+)?": "from the input and run again",
 }
 #: Outputs, mixtures and samples that a diagnosis names, counted from 0: "outputs 0, 2 and 4", "7 mixtures (0, 1, ...)".
 _NAMED = re.compile(r"\b(?:output|mixture|sample)s? \(?\d+(?:, \d+)*(?: and \d+)?")

@@ -6,6 +6,7 @@ speaks against it. They are looked at in this order, with the noise that the con
 1. The cone is no solution. It has returned that of nonnegative ICA itself (the noise hides its facets, or the mean was removed),
    two of its sources are the same (correlation beyond 0.95), or it leaves more than ten times as much of the energy of X
    unexplained as BatchNICA, which keeps the leading directions of X (the cone takes what varies alone in a mixture for noise).
+   The mixture that the cone explains worst is left out of this comparison: a time in large units may hold most of the energy.
 2. There are as many mixtures as sources, so that the noise is only guessed; it is large (a fifth of the mean of an output), or
    larger than 3 % and does not explain the outputs of the cone (discrepancy, see 3); and the sources are uncorrelated. BatchNICA
    needs no noise level and is then as good or better.
@@ -34,6 +35,7 @@ from sklearn.base import clone
 from ..offline.cone.fit import Cone
 from ..offline.cone.leakage import leakages
 from ._exceptions import DivergenceError
+from ._percent import percent
 from .batch_nica import BatchNICA
 from .minimum_volume_cone import MinimumVolumeCone
 
@@ -67,12 +69,12 @@ class Choice(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What a fit shows: negative share of the output energy, discrepancy, correlations of the sources, unexplained energy."""
+    """What a fit shows: negative share of the output energy, discrepancy, correlations of the sources, residual of each mixture."""
 
     negativity: float
     discrepancy: float
     correlations: Array
-    unexplained: float
+    residual: Array
 
 
 def fit_better(
@@ -154,11 +156,12 @@ def choose(batch: Any, cone: Any, X: Array) -> Choice:
     if np.abs(mine.correlations).max(initial=0.0) > _SAME:
         return Choice(batch, "MinimumVolumeCone found the same source twice")
     noisy = bool(fit.cone.wall.variance.any())
-    if noisy and mine.unexplained > max(_LOST * other.unexplained, _LEAST_LOST):
+    unexplained, by_batch = _unexplained(mine, other, X)
+    if noisy and unexplained > max(_LOST * by_batch, _LEAST_LOST):
         return Choice(
             batch,
-            f"it leaves {_percent(other.unexplained)} of the energy of the mixtures unexplained, against "
-            f"{_percent(mine.unexplained)} with MinimumVolumeCone",
+            f"it leaves {percent(by_batch)} of the energy of the mixtures unexplained, against "
+            f"{percent(unexplained)} with MinimumVolumeCone",
         )
     size = float(np.sqrt(np.mean(mine.correlations**2))) if mine.correlations.size else 0.0
     uncorrelated = size < _UNCORRELATED + 2 / np.sqrt(len(X))
@@ -169,12 +172,12 @@ def choose(batch: Any, cone: Any, X: Array) -> Choice:
     if doubt and not _clearly_better(mine, other):
         return Choice(batch, f"MinimumVolumeCone {doubt}, and BatchNICA is explained no worse")
     if mine.negativity <= other.negativity:
-        share = f"{_percent(mine.negativity)} of its output energy is negative"
-        return Choice(cone, f"{share}, against {_percent(other.negativity)} with BatchNICA")
+        share = f"{percent(mine.negativity)} of its output energy is negative"
+        return Choice(cone, f"{share}, against {percent(other.negativity)} with BatchNICA")
     explained = ", as the noise explains" if noisy else ""
     sources = "uncorrelated" if uncorrelated else f"correlated ({size:.2g}, root mean square), which BatchNICA excludes"
     return Choice(
-        cone, f"{_percent(mine.negativity)} of its output energy is negative{explained}, and its sources are {sources}"
+        cone, f"{percent(mine.negativity)} of its output energy is negative{explained}, and its sources are {sources}"
     )
 
 
@@ -209,10 +212,15 @@ def _seen(estimator: Any, cone: Any, X: Array) -> _Seen:
         negativity=float(np.sum(np.minimum(U, 0) ** 2) / max(np.sum(U**2), 1e-300)),
         discrepancy=max(k.rho / max(k.expected_rho, 1e-3) for k in leaks),
         correlations=correlations,
-        unexplained=float(
-            np.sum((X - U @ np.asarray(estimator.mixing_, np.float64).T) ** 2) / max(np.sum(X**2), 1e-300)
-        ),
+        residual=np.sum((X - U @ np.asarray(estimator.mixing_, np.float64).T) ** 2, axis=0),
     )
+
+
+def _unexplained(mine: _Seen, other: _Seen, X: Array) -> tuple[float, float]:
+    """Shares of the energy of X that the cone and BatchNICA do not explain, without the mixture that the cone explains worst."""
+    kept = np.arange(X.shape[1]) != np.argmax(mine.residual)
+    energy = max(float(np.sum(X[:, kept] ** 2)), 1e-300)
+    return float(mine.residual[kept].sum()) / energy, float(other.residual[kept].sum()) / energy
 
 
 def _noise_covariance(W: Array, cone: Any) -> Array:
@@ -231,7 +239,3 @@ def _noise_covariance(W: Array, cone: Any) -> Array:
     similar = np.argmax(np.abs(V @ of_cone.T) / np.linalg.norm(of_cone, axis=1), axis=1)
     noise = np.sqrt(state.fit.cone.wall.variance[similar])
     return np.asarray(np.outer(noise, noise) * (V @ V.T))
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %" if share >= 1e-6 else "none"

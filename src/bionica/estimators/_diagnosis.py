@@ -23,6 +23,7 @@ from ._diagnosis_residual import dependence
 from ._diagnosis_sentences import NEAR_ZERO
 from ._diagnosis_time import change_between_halves, frozen_columns, rising_columns
 from ._exceptions import DivergenceError
+from ._fit_doubts import Rows, neighbours, transposition
 from ._plots import EDGES
 
 __all__ = ["EDGES", "Diagnosable", "Diagnosis", "Model", "diagnose"]
@@ -140,6 +141,10 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
     noises = [np.full(k, count.noise)] if count.sure and k > d + 1 else []
     noises += [] if model.noise is None else [model.noise**2]
     mean, power = moments[0, 0], moments[0, 1] / n
+    n_seen = int(getattr(estimator, "n_samples_seen_", 0))
+    # New samples may be few and in order of time: X is not transposed if the fit has seen more samples than mixtures.
+    first = slice(0, max(100, 4 * _BLOCK // k))
+    together = _finite(safe_indexing(data, index[first]), rows[first]) if n_seen < k else np.empty((1, k))
     return Diagnosis(
         negativity=float(_ratio(negative.sum(), energy.sum())),
         negativity_per_output=_ratio(negative, energy),
@@ -169,6 +174,7 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         outlier_share=screened.share,
         constant=screened.constant,
         rising=rising_columns(x, rows[every]),
+        transposed="".join(transposition(Rows(together, shape[0], neighbours(together, shape[0])))),
         frozen=frozen_columns(many),
         change=change_between_halves(x, U),
         mean_removed=bool(np.all(mean**2 <= 1e-12 * power)),
@@ -176,7 +182,7 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         changed=bool(getattr(estimator, "change_detected_", False)),
         model=model,
         method=Method.of(estimator),
-        n_samples_seen=int(getattr(estimator, "n_samples_seen_", 0)),
+        n_samples_seen=n_seen,
         divergence=divergence,
     )
 

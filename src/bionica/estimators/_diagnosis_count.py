@@ -14,6 +14,7 @@ from ..offline.cone.channels import eigenvalues as second_moment_eigenvalues
 from ..offline.gram_whitening import largest, whiten_rows
 from ..offline.source_count import count_sources
 from ..offline.whitening import moments, whitening
+from ._percent import percent
 
 if TYPE_CHECKING:
     from ._diagnosis_record import Diagnosis
@@ -98,9 +99,7 @@ def _too_many(d: int, m: int) -> str:
 
 
 def _too_few(found: "Diagnosis", where: str, advice: str) -> str:
-    return (
-        f"{found.outside:.2g} of the variance of X lies outside of the {len(found.inner)} outputs, {where}: {advice}."
-    )
+    return f"{percent(found.outside)} of the variance of X lies outside of the {len(found.inner)} outputs, {where}: {advice}."
 
 
 def n_directions(spectrum: Any) -> int:

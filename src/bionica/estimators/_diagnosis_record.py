@@ -32,19 +32,27 @@ class Model(NamedTuple):
 class Method(NamedTuple):
     """What can be changed about an estimator, so that a remedy fits it.
 
-    Its name, whether more samples or iterations move its weights, and whether it has a learning rate and a parameter `horizon`.
+    Its name, whether more samples or iterations move its weights, whether it has a learning rate and a parameter `horizon`, and
+    whether it leaves outliers out.
     """
 
     name: str
     learns: bool
     has_rate: bool
     has_horizon: bool
+    leaves_out: bool
 
     @classmethod
     def of(cls, estimator: Any) -> "Method":
         """Read it from the methods and parameters of an estimator."""
         learns = hasattr(estimator, "partial_fit") or not hasattr(estimator, "fit")
-        return cls(type(estimator).__name__, learns, hasattr(estimator, "eta0"), hasattr(estimator, "horizon"))
+        name, has_rate, has_horizon = (
+            type(estimator).__name__,
+            hasattr(estimator, "eta0"),
+            hasattr(estimator, "horizon"),
+        )
+        leaves_out = name == "BatchNICA" or bool(getattr(estimator, "outliers", 0.0))
+        return cls(name, learns, has_rate, has_horizon, leaves_out)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,7 +102,9 @@ class Diagnosis:
     constant : tuple of int
         Mixtures that have the same value in all samples.
     rising : tuple of int
-        Mixtures that rise or fall evenly from sample to sample, such as a time or an index.
+        Mixtures that rise or fall from sample to sample throughout, such as a time or an index.
+    transposed : str
+        What shows that X is transposed, otherwise empty. Only a fit to fewer samples than mixtures is looked at.
     frozen : tuple of int
         Mixtures that keep one value in a fifth of the samples or more, one after another.
     change : float
@@ -154,6 +164,7 @@ class Diagnosis:
     outlier_share: float
     constant: tuple[int, ...]
     rising: tuple[int, ...]
+    transposed: str
     frozen: tuple[int, ...]
     change: float
     mean_removed: bool

@@ -14,6 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ._diagnosis_count import wrong_count
 from ._exceptions import CHANGED
+from ._percent import explained_percent, percent
 
 if TYPE_CHECKING:
     from ._diagnosis_record import Diagnosis
@@ -41,9 +42,13 @@ SIGMAS = 4.0  # standard errors, so that the largest of 45 correlations passes
 
 def looks_right(found: "Diagnosis") -> str:
     """The sentence for a fit without problems."""
+    count = found.count
+    where = "stands out of the noise" if count.noise > 0 else "varies"
+    directions = f", which {where} in {count.n_sources} direction{'s'[: count.n_sources != 1]}" if count.sure else ""
     return (
-        f"the fit looks right: {found.negativity:.1g} of the output energy is negative, outputs correlate by at most "
-        f"{abs(found.largest_correlation[0]):.1g} and are near zero in {found.grounding.min():.0%} of the samples or more."
+        f"the fit looks right: the outputs explain {explained_percent(found.residual)} of the variance of X{directions}. "
+        f"{percent(found.negativity).capitalize()} of the output energy is negative, outputs correlate by at most "
+        f"{abs(found.largest_correlation[0]):.1g} and are near zero in {100 * found.grounding.min():.0f} % of the samples or more."
     )
 
 
@@ -54,15 +59,17 @@ def problems(found: "Diagnosis") -> Iterator[str]:
             f"the outputs overflow ({found.divergence}) If the mixtures are as large as those of the fit, the weights have "
             "collapsed (zero, singular or huge): fit again, with these remedies."
         )
+    if found.transposed:
+        yield f"the fit {found.transposed}."
     # What an estimator doubts is often the consequence of a wrong number of outputs.
     number = wrong_count(found) if found.model.doubts and found.count.sure else ""
     if number:
         yield number
-    for doubt in found.model.doubts:
+    for doubt in (doubt for doubt in found.model.doubts if doubt != found.transposed):
         yield f"the fit {doubt}."
     if found.rising:
         yield (
-            f"{_listed('mixture', found.rising)} evenly rising or falling from sample to sample, which is a time or an "
+            f"{_listed('mixture', found.rising)} rising or falling from sample to sample throughout, which is a time or an "
             "index and no mixture: leave it out of X and fit again."
         )
     if found.frozen:
@@ -77,15 +84,17 @@ def problems(found: "Diagnosis") -> Iterator[str]:
     changing = bool(others) and not found.changed and found.change > CHANGE
     if changing and not found.count.sure:  # a mixing that changes has directions without number
         others = list(_problems_without_outliers(found, count=False))
-    if others and len(found.outliers):  # they have affected the fit
-        yield (
-            _outliers(found)
-            + f"; the fit may follow such outliers: remove them from X and fit again{_or_robust(found)}."
-        )
+    scale = list(_scale(found))
+    if (others or scale) and len(found.outliers):  # they have affected the fit, and the scale of its outputs
+        these = "this sample" if len(found.outliers) == 1 else "these samples"
+        remedy = f"remove {these} from X and fit again{_or_robust(found)}"
+        yield f"{_outliers(found)}; the fit may follow such outliers: {remedy}."
+        scale = []
     yield from few
     if changing and not found.count.sure:
         yield _changing(found)
     yield from others
+    yield from scale
     if changing and found.count.sure:
         yield _changing(found)
 
@@ -94,8 +103,9 @@ def _few_samples(found: "Diagnosis") -> Iterator[str]:
     n, d = found.n_samples_seen or found.n_samples_given, len(found.variance)
     if found.model.uncorrelated and n < SAMPLES_PER_SOURCE * d and found.n_samples_given <= n:
         k = found.n_mixtures
+        wide = k > n and not found.transposed
         transposed = (
-            f" If the {n} rows of X are mixtures and its {k} columns samples, transpose it (X.T)." if k > n else ""
+            f" If the {n} rows of X are mixtures and its {k} columns samples, transpose it (X.T)." if wide else ""
         )
         yield (
             f"{n} samples are few for {d} sources, and other rotations may be as nonnegative: bring "
@@ -126,15 +136,10 @@ def _problems_without_outliers(found: "Diagnosis", count: bool = True) -> Iterat
         yield from surplus
     if not number and found.dependence > DEPENDENCE and found.outside > DEPENDENT:
         yield (
-            f"{found.outside:.2g} of the variance of X lies outside of the outputs and is not noise, because it depends on them: "
-            "there are more sources, the mixing changes, or sensors are not linear (saturated)."
+            f"{percent(found.outside)} of the variance of X lies outside of the outputs and is not noise, because it depends on "
+            "them: there are more sources, the mixing changes, or sensors are not linear (saturated)."
         )
-    explained = max(2 * found.model.negativity, found.noise_negativity)
-    is_negative = (
-        found.negativity > NEGATIVITY + explained
-        or found.negativity_per_output.max() > NEGATIVITY_OUTPUT + len(found.variance) * explained
-    )
-    if is_negative:
+    if _is_negative(found):
         yield _negative(found)
     value, pair = found.largest_correlation
     far = abs(value) > CORRELATION + SIGMAS / np.sqrt(found.n_samples)
@@ -153,8 +158,21 @@ def _problems_without_outliers(found: "Diagnosis", count: bool = True) -> Iterat
             f"up to {found.noise_share.max():.0%} of the variance of {_outputs(noisy, '').strip()} is strong noise: average "
             "samples, or bring more mixtures."
         )
+
+
+def _is_negative(found: "Diagnosis") -> bool:
+    """Whether the outputs are more negative than noise explains."""
+    explained = max(2 * found.model.negativity, found.noise_negativity)
+    return bool(
+        found.negativity > NEGATIVITY + explained
+        or found.negativity_per_output.max() > NEGATIVITY_OUTPUT + len(found.variance) * explained
+    )
+
+
+def _scale(found: "Diagnosis") -> Iterator[str]:
+    """Outputs whose variance is not 1."""
     off = (np.abs(found.variance - 1) > VARIANCE + SIGMAS * found.variance_error) & (found.firing >= FIRING)
-    if is_negative:  # clipping at zero alone lowers the variance
+    if _is_negative(found):  # clipping at zero alone lowers the variance
         off &= found.variance > 1
     if off.any() and found.model.unit_variance:
         worst = max(found.variance[off], key=lambda v: max(v, 1 / max(v, 1e-300)))
@@ -167,7 +185,7 @@ def _problems_without_outliers(found: "Diagnosis", count: bool = True) -> Iterat
 
 def notes(found: "Diagnosis") -> Iterator[str]:
     """What to know besides."""
-    if len(found.outliers) and not list(_problems_without_outliers(found)):
+    if len(found.outliers) and not list(_problems_without_outliers(found)) and not list(_scale(found)):
         yield (_outliers(found) + "; the fit does not follow such outliers, but check how they were measured.")
     if found.constant:
         yield (
@@ -190,7 +208,10 @@ def _outliers(found: "Diagnosis") -> str:
 
 
 def _or_robust(found: "Diagnosis") -> str:
-    return "" if found.method.name == "BatchNICA" else ", or use BatchNICA"
+    """The remedy that leaves outliers in X, of which there are at most 1 %."""
+    if found.method.leaves_out:
+        return ""
+    return ", or use BatchNICA" if found.model.uncorrelated else ", or fit with outliers=0.01"
 
 
 def _learns(found: "Diagnosis") -> bool:
@@ -238,8 +259,8 @@ def _closed(found: "Diagnosis") -> str:
 def _negative(found: "Diagnosis") -> str:
     worst = int(np.argmax(found.negativity_per_output))
     share = (
-        f"{found.negativity:.2g} of the output energy is negative, "
-        f"{found.negativity_per_output[worst]:.2g} in output {worst}"
+        f"{percent(found.negativity)} of the output energy is negative, "
+        f"{percent(found.negativity_per_output[worst])} in output {worst}"
     )
     without_mean = found.n_samples >= MEAN_SAMPLES and np.all(
         np.abs(found.mean_over_std) < CENTRED + SIGMAS / np.sqrt(found.n_samples)

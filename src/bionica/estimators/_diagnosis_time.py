@@ -2,24 +2,58 @@
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 Floats = NDArray[np.float64]
 
 _LEAST_SAMPLES = 5  # fewer lie on a line by chance
 _EVEN = 1e-6  # of the range
+_LEAST_STEPS = 20  # fewer samples of a smooth curve may rise throughout
+_ORDERED, _MANY = 0.9, 0.25  # rank correlation with the order of the samples, and share of the mixtures
+_SORTED, _DIRECTIONS = 0.9, 20  # share of the variance of a mixture that as many directions of the others explain
 _RUN, _ELSEWHERE = 0.2, 0.01  # shares of the samples
 _LEAST_HALF = 100  # samples
 _SIGMAS = 5.0
 
 
 def rising_columns(x: Floats, rows: NDArray[np.intp]) -> tuple[int, ...]:
-    """Columns of x that rise or fall evenly with the number of the row: a time, an index, a wavelength."""
+    """Columns of x that rise or fall evenly with the number of the row, or from each row to the next: a time, an index, a count.
+
+    What is not even has to rise in 20 rows or more. It is not named if a quarter of the columns or more follow the order of the
+    rows (the sources rise or decay), nor if the other columns explain it (the samples are sorted by a mixture).
+    """
     if len(x) < _LEAST_SAMPLES:
         return ()
     share = (rows - rows[0]) / (rows[-1] - rows[0])
     span = x[-1] - x[0]
     away = np.abs(x - x[0] - share[:, np.newaxis] * span).max(axis=0)
-    return tuple(map(int, np.flatnonzero((span != 0) & (away <= _EVEN * np.abs(span)))))
+    even = (span != 0) & (away <= _EVEN * np.abs(span))
+    steps = np.diff(x, axis=0)
+    throughout = np.asarray((steps > 0).all(axis=0) | (steps < 0).all(axis=0))
+    if len(x) >= _LEAST_STEPS and _is_unordered(x, throughout):
+        clocks = np.flatnonzero(throughout)
+        even[clocks[_explained(x[:, clocks], x[:, ~throughout]) < _SORTED]] = True
+    return tuple(map(int, np.flatnonzero(even)))
+
+
+def _is_unordered(x: Floats, throughout: NDArray[np.bool_]) -> bool:
+    """Whether few columns follow the order of the rows, among them those that rise or fall throughout."""
+    if not throughout.any() or throughout.mean() >= _MANY:
+        return False
+    centred = rankdata(x, axis=0) - (len(x) + 1) / 2
+    order = np.arange(len(x)) - (len(x) - 1) / 2
+    size = np.sqrt(np.sum(centred**2, axis=0) * np.sum(order**2))
+    return bool(np.mean(np.abs(order @ centred) > _ORDERED * size) < _MANY)
+
+
+def _explained(columns: Floats, others: Floats) -> Floats:
+    """Share of the variance of each column that the leading directions of the others explain."""
+    std = others.std(axis=0)
+    z = (others - others.mean(axis=0))[:, std > 0] / std[std > 0]
+    most = min(_DIRECTIONS, len(z) // 10, z.shape[1])
+    scores = np.linalg.eigh(z @ z.T)[1][:, ::-1][:, :most]
+    centred = columns - columns.mean(axis=0)
+    return np.asarray(np.sum((scores.T @ centred) ** 2, axis=0) / np.sum(centred**2, axis=0))
 
 
 def frozen_columns(x: Floats) -> tuple[int, ...]:

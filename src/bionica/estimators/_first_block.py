@@ -78,7 +78,7 @@ class FirstBlock(OnlineNICA):
     def _count(self, block: Array) -> int:
         """Return the number of sources."""
         if self.n_components == "auto":
-            self.spectrum_: Spectrum = spectrum(np.asarray(block, dtype=np.float64))
+            self.spectrum_: Spectrum = spectrum(np.asarray(block, dtype=np.float64), screened=False)
             return max(1, int(self.spectrum_.n_sources))
         return super()._count(block)
 

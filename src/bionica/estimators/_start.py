@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..offline.chunked import linear_map
 from ..offline.gram_whitening import largest, whiten_rows, wider_than_long
+from ..offline.outliers import inliers_of
 from ..offline.source_count import Spectrum, count_sources, representative, with_stretches
 from ..offline.whitening import Whitening, moments, whitening
 from ._exceptions import DivergenceError, check_finite
@@ -30,11 +31,17 @@ class Start(NamedTuple):
     n: int
 
 
-def spectrum(block: Array) -> Spectrum:
-    """The evidence for the number of sources in a block of mixtures."""
-    scale = largest(block)
+def spectrum(block: Array, *, screened: bool = True) -> Spectrum:
+    """The evidence for the number of sources in a block of mixtures.
+
+    `screened`: without outliers, each of which may look like a source. Streams count in their first block as it comes.
+    """
     if block.shape[1] >= 1000:  # the covariance of so many mixtures takes minutes
-        some = representative(block) / scale
+        block = representative(block)
+    block = inliers_of(block) if screened else block
+    scale = largest(block)
+    if block.shape[1] >= 1000:
+        some = block / scale
         return count_sources(some, whiten_rows(some).eigenvalues)
     x = block / scale
     return with_stretches(_spectrum(x), x, _spectrum)

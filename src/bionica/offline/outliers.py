@@ -192,6 +192,15 @@ def without_outliers(
     return Inliers(X, limit, inliers.n), inliers
 
 
+def inliers_of(X: Array) -> Array:
+    """The rows of an array that are no outliers, in all of its directions; X itself if all are, or if it is as good as constant."""
+    deviation = X.std(axis=0, dtype=np.float64)
+    if not float(np.sum(deviation**2)) <= _LARGEST_VARIANCE:
+        return X
+    limit = find_limit(X, deviation, None)
+    return X if limit is None else np.asarray(X[is_inlier(X, limit)])
+
+
 def find_limit(X: Array | ChunkedRows, deviation: Array, n_components: int | None) -> Limit | None:
     """What tells the outliers of X from its other samples; None if there are no outliers, or fewer than 200 samples.
 
