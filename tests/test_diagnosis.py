@@ -822,6 +822,26 @@ def test_html_parses_and_is_escaped(d, rng):
     assert ("10 more outputs" in tags.text) == (d == 30)
 
 
+@pytest.mark.parametrize("seed", [0, 2, 8, 9])
+def test_a_cone_with_a_constant_mixture_is_not_called_right(seed):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.exponential(size=(2000, 3)) @ rng.random((3, 6)), np.full(2000, 3.0)])
+    found = MinimumVolumeCone(3, random_state=0).fit(X).diagnose(X)
+    assert not found.ok and "constant and not zero" in str(found)
+    assert MinimumVolumeCone(3, random_state=0).fit(X[:, :6]).diagnose(X[:, :6]).ok
+
+
+@pytest.mark.filterwarnings("ignore:InterneuronNICA has not settled")
+def test_what_fit_warned_of_is_not_called_right():
+    rng = np.random.default_rng(108)
+    X = rng.random((3000, 8)) @ rng.random((8, 20))
+    X += 0.003 * X.std() * rng.standard_normal(X.shape)
+    network = InterneuronNICA(8, random_state=0).fit(X)
+    found = network.diagnose(X)
+    assert found.sentences[0].startswith("the fit has not settled") and not found.ok
+    assert found.fit_doubts == network._known_doubts()
+
+
 # ------------------------------------------------------------------------------------------ the table of the benchmarks
 
 

@@ -527,3 +527,18 @@ def test_a_file_that_may_be_cut_is_noted(tmp_path):
     (tmp_path / "x.csv").write_text(text(X)[:-3])
     assert "the last line does not end" in found(tmp_path / "x.csv")[0]["notes"][-1]
     assert TextFormat() == TextFormat(None, ".")
+
+
+def test_names_that_python_reads_as_numbers(tmp_path):
+    (tmp_path / "x.csv").write_text("2_1,1_2,3_4\n" + "1,2,3\n4,5,7\n" * 5)
+    X, reader = read(tmp_path / "x.csv")
+    assert X.shape == (10, 3) and reader.header == ["2_1", "1_2", "3_4"]
+
+
+@pytest.mark.parametrize(
+    "header", ["Wavelength 400,Wavelength 410,Wavelength 420", "row 1,row 2,row 3", "Date fruit,Apple,Pear"]
+)
+def test_names_that_begin_like_an_axis_are_mixtures(tmp_path, header):
+    rng = np.random.default_rng(0)
+    (tmp_path / "x.csv").write_text(header + "\n" + "\n".join(",".join(map(str, row)) for row in rng.random((30, 3))))
+    assert read(tmp_path / "x.csv")[0].shape == (30, 3)

@@ -247,3 +247,19 @@ def test_sound_samples_are_all_counted(dtype):
     X = (sparse_uniform(2000, 4, rng=rng) @ rng.standard_normal((4, 12))).astype(dtype)
     for Y in (X, X[:100], np.zeros((300, 5), dtype), X * dtype(1e18)):
         assert inliers_of(Y) is Y
+
+
+@pytest.mark.parametrize("value", [1.0, 3.0, -2.0, 1e-3, 7e5, 0.1])
+@pytest.mark.parametrize("estimator", [BatchNICA, StreamingNICA])
+def test_a_constant_mixture_is_counted_as_no_source(estimator, value):
+    rng = np.random.default_rng(0)
+    X = rng.exponential(size=(2000, 3)) @ rng.random((3, 6)) + 0.01 * rng.standard_normal((2000, 6))
+    network = estimator("auto", random_state=0).fit(np.column_stack([X, np.full(2000, value)]))
+    assert network.n_components_ == 3
+
+
+def test_none_takes_what_stands_out_of_the_noise_for_a_cone_of_many_mixtures():
+    rng = np.random.default_rng(0)
+    X = rng.exponential(size=(500, 4)) @ rng.random((4, 60)) + 0.01 * rng.standard_normal((500, 60))
+    with pytest.warns(UserWarning, match="56 of the 60 directions of X look like noise, and n_components=None takes 4"):
+        assert MinimumVolumeCone(random_state=0).fit(X).n_components_ == 4

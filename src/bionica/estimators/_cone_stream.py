@@ -21,7 +21,7 @@ from ._exceptions import DivergenceError, check_finite, finite_map, place, singu
 from ._first_block import START_BYTES
 from ._one_sample import Array
 from ._online_methods import OnlineMethods, appended
-from ._source_count import MANY_OUTPUTS, warn_of_count
+from ._source_count import MANY_OUTPUTS, kept_of_all, warn_of_count
 
 _BLOCK_BYTES = 2**25
 _RANK_ROWS = 20_000  # the rank is first determined from this number of rows
@@ -139,8 +139,9 @@ class ConeStream(OnlineMethods):
         if self.n_components is None and rank < MANY_OUTPUTS:
             return rank
         found = spectrum(X, values)
-        warn_of_count("MinimumVolumeCone", self.n_components, found, min(X.shape))
-        return rank if self.n_components is None else max(1, found.n_sources)
+        d = kept_of_all(found) if self.n_components is None else max(1, found.n_sources)
+        warn_of_count("MinimumVolumeCone", self.n_components, found, min(X.shape), kept=d)
+        return d
 
     def _solved(self) -> State:
         """Return the last solution, or the one that would be found if the stream ended before its first."""

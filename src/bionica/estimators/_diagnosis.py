@@ -183,12 +183,25 @@ def diagnose(estimator: Any, X: ArrayLike, *, before: ArrayLike | None = None, m
         model=model,
         method=Method.of(estimator),
         n_samples_seen=n_seen,
+        fit_doubts=_fit_doubts(estimator, model, x[0, list(screened.constant)], std),
         divergence=divergence,
     )
 
 
 def _is_single(data: Any) -> bool:
     return getattr(data, "dtype", None) == np.float32
+
+
+def _fit_doubts(estimator: Any, model: Model, constants: Floats, std: Floats) -> tuple[str, ...]:
+    """What the last fit has warned of, and constant mixtures in a fit without an output for them."""
+    known = getattr(estimator, "_known_doubts", lambda: None)()
+    found = () if known is None else tuple(known)
+    if not model.uncorrelated and constants.any() and std.all():
+        found += (
+            "has no output for mixtures that are constant and not zero, which are a source of their own for a cone: leave them "
+            "out of X, or subtract their value, and fit again",
+        )
+    return found
 
 
 def _scaled(variance: Floats, unit: float) -> Floats:

@@ -122,6 +122,8 @@ class Diagnosis:
         What can be changed about the estimator.
     n_samples_seen : int
         Samples that the estimator has learned from, or 0 if it does not say.
+    fit_doubts : tuple of str
+        What `fit` has warned of, as sentences without their subject. They are said if nothing else speaks against the fit.
     divergence : str
         What `transform` raised, if its outputs overflow; the numbers are then those of the linear outputs, clipped at 0. Otherwise
         empty.
@@ -173,6 +175,7 @@ class Diagnosis:
     model: Model
     method: Method
     n_samples_seen: int = 0
+    fit_doubts: tuple[str, ...] = ()
     divergence: str = ""
 
     @property

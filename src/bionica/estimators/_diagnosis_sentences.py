@@ -52,8 +52,12 @@ def looks_right(found: "Diagnosis") -> str:
     )
 
 
-def problems(found: "Diagnosis") -> Iterator[str]:
-    """What speaks against the fit, the gravest first."""
+def problems(found: "Diagnosis") -> list[str]:
+    """What speaks against the fit, the gravest first. What `fit` has warned of is said if nothing else is found."""
+    return list(_problems(found)) or [f"the fit {doubt}." for doubt in found.fit_doubts]
+
+
+def _problems(found: "Diagnosis") -> Iterator[str]:
     if found.divergence:
         yield (
             f"the outputs overflow ({found.divergence}) If the mixtures are as large as those of the fit, the weights have "

@@ -7,14 +7,25 @@ from ._warn import warn
 MANY_OUTPUTS = 20
 
 
-def warn_of_count(name: str, n_components: int | str | None, found: Spectrum, n_directions: int) -> None:
+def kept_of_all(found: Spectrum) -> int:
+    """Return the number of outputs for n_components=None of a method that many outputs make very slow.
+
+    All directions, unless they are many and most of them look like noise.
+    """
+    rank = len(found.eigenvalues)
+    return max(1, found.n_sources) if _are_mostly_noise(found, rank) else rank
+
+
+def warn_of_count(
+    name: str, n_components: int | str | None, found: Spectrum, n_directions: int, kept: int | None = None
+) -> None:
     """Warn if "auto" is unsure or finds no noise, or if None takes many directions that look like noise.
 
     `n_directions` is the largest possible number of sources: that of the mixtures, or of the samples if there are fewer.
     """
     rank = len(found.eigenvalues)
     if n_components is None:
-        sentence = _full_rank(found, rank)
+        sentence = _full_rank(found, rank, rank if kept is None else kept)
     elif n_components == "auto":
         sentence = _doubt(found, n_directions)
     else:
@@ -23,9 +34,18 @@ def warn_of_count(name: str, n_components: int | str | None, found: Spectrum, n_
         warn(f"{name}: {sentence}." if name else f"{sentence}.", UserWarning)
 
 
-def _full_rank(found: Spectrum, rank: int) -> str:
-    if rank < MANY_OUTPUTS or found.n_sources > rank / 2:
+def _are_mostly_noise(found: Spectrum, rank: int) -> bool:
+    return rank >= MANY_OUTPUTS and found.n_sources <= rank / 2
+
+
+def _full_rank(found: Spectrum, rank: int, kept: int) -> str:
+    if not _are_mostly_noise(found, rank):
         return ""
+    if kept < rank:
+        return (
+            f"{rank - kept} of the {rank} directions of X look like noise, and n_components=None takes {kept}: give n_components a "
+            "number to take others"
+        )
     return (
         f"n_components=None takes all {rank} directions of X, and {rank - found.n_sources} of them look like noise: try "
         f'n_components="auto" or n_components={found.n_sources}'

@@ -34,8 +34,9 @@ class MinimumVolumeCone(ConeStream, Scored, Diagnosable):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Number of sources. None takes the rank of the data, mean included; "auto" takes the directions that noise cannot
-        explain (`bionica.offline.source_count`). A UserWarning says before the fit if the number is in doubt.
+        Number of sources. "auto" takes the directions that noise cannot explain (`bionica.offline.source_count`). A UserWarning
+        says before the fit if the number is in doubt. None takes the rank of the data, mean included; if that is 20 or more and
+        most of it looks like noise, it takes what "auto" takes, and warns.
     noise : "estimate", "poisson" or float, default="estimate"
         The noise of the mixtures. "estimate" finds the noise of each mixture from the directions left out, if there are more
         mixtures than sources, and otherwise from the tails of the outputs; `fit` uses both if few directions are left out.
