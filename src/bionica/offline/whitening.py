@@ -81,6 +81,7 @@ def _moments_of_block(X: Array, F: Array | None = None) -> Moments:
         residual = weights @ block  # the rounding error of the mean, corrected in both moments
         scatter = block.T @ block
         scatter -= np.outer(residual, residual * len(block))
+        np.fill_diagonal(scatter, np.maximum(np.diag(scatter), 0.0))  # rounding, of a constant column
         total = merge_moments(total, Moments(len(block), mean + residual, scatter))
     return total
 
