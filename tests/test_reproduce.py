@@ -407,7 +407,7 @@ def test_lines_say_how_far_it_is(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules["bionica.cli.reproduce"], "LINE_EVERY", 0.0)
     result = reproduce("figure4", *FAST, "--output", tmp_path)
     lines = result.stderr.splitlines()
-    assert len(lines) == 19
+    assert len(lines) == 19, lines
     assert re.fullmatch(r"1 of 20 runs, about \d+ s left", lines[0])
 
 
