@@ -33,12 +33,12 @@ def _check_kept(kept: Kept) -> None:
 
 
 def _check_random(samples: RandomSamples) -> None:
-    if (samples.number != np.floor(samples.number)).any():
+    if any((number != np.floor(number)).any() for number in (samples.number, samples.latest_number)):
         raise ValueError("random samples have whole numbers")
 
 
 _AVERAGES = Record(Averages, {"weight": _POSITIVE, "mean": "q", "second": "qq"}, check=_check_averages)
-#: How the state of a stream is stored: q channels, m kept samples, r random samples, s strata.
+#: How the state of a stream is stored: q channels, m kept samples, r + p random samples, s strata.
 STATE = Record(
     State,
     {
@@ -109,7 +109,13 @@ STATE = Record(
         ),
         "random": Record(
             RandomSamples,
-            {"x": "rq", "number": Floats("r", 0.0, 2.0**52), "rate": Number(float, *_SHARE)},
+            {
+                "x": "rq",
+                "number": Floats("r", 0.0, 2.0**52),
+                "latest_x": "pq",
+                "latest_number": Floats("p", 0.0, 2.0**52),
+                "rate": Number(float, *_SHARE),
+            },
             check=_check_random,
         ),
         "fresh": bool,

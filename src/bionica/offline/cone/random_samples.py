@@ -13,20 +13,32 @@ Array = npt.NDArray[Any]
 
 _PER_SOURCE, _LEAST = 3000, 20_000
 _THINNED = 0.9  # share of the samples that remains if there are too many
+_LATEST = 1000
 _MOST_BYTES, _FEWEST = 2**26, 2000  # of many channels
 
 
 class RandomSamples(NamedTuple):
-    """Samples x (r, q), their numbers (r,), and the rate with which they were kept."""
+    """Samples x (r, q) and their numbers (r,), the latest of them apart (p, q) and (p,), and the rate with which they were kept.
+
+    The latest samples are joined to the others if there are 1000 of them: to copy all samples with every block is slow.
+    """
 
     x: Array
     number: Array
+    latest_x: Array
+    latest_number: Array
     rate: float
+
+    def since(self, oldest: float) -> tuple[Array, Array, float]:
+        """The samples from number `oldest` on, their numbers, and the rate."""
+        number = np.concatenate([self.number, self.latest_number])
+        young = number >= oldest
+        return np.concatenate([self.x, self.latest_x])[young], number[young], self.rate
 
 
 def no_samples(q: int) -> RandomSamples:
     """No samples yet."""
-    return RandomSamples(np.empty((0, q)), np.empty(0), 1.0)
+    return RandomSamples(np.empty((0, q)), np.empty(0), np.empty((0, q)), np.empty(0), 1.0)
 
 
 def marks(number: Array) -> Array:
@@ -40,27 +52,19 @@ def marks(number: Array) -> Array:
 
 
 def add_random(samples: RandomSamples, X: Array, number: Array, d: int, oldest: float) -> RandomSamples:
-    """Add samples X (n, q) at random; if there are too many for d sources, first forget those before number `oldest`."""
+    """Add samples X (n, q) at random; if there are too many for d sources, forget those before number `oldest`, then others."""
     index = np.flatnonzero(marks(number) < samples.rate)
-    if not len(index):
+    latest_x = np.concatenate([samples.latest_x, X[index]])
+    latest_number = np.concatenate([samples.latest_number, number[index]])
+    samples = samples._replace(latest_x=latest_x, latest_number=latest_number)
+    if len(latest_number) < _LATEST:
         return samples
-    x, numbers, rate = (
-        np.concatenate([samples.x, X[index]]),
-        np.concatenate([samples.number, number[index]]),
-        samples.rate,
-    )
-    most = max(_PER_SOURCE * d, _LEAST)
-    most = min(most, max(_FEWEST, _MOST_BYTES // (8 * X.shape[1])))
-    if len(x) <= most:
-        return RandomSamples(x, numbers, rate)
-    mark, young = marks(numbers), numbers >= oldest
-    while np.count_nonzero(young & (mark < rate)) > most:
-        rate *= _THINNED
-    keep = young & (mark < rate)
-    return RandomSamples(x[keep], numbers[keep], rate)
-
-
-def random_since(samples: RandomSamples, oldest: float) -> RandomSamples:
-    """The samples from number `oldest` on."""
-    young = samples.number >= oldest
-    return samples._replace(x=samples.x[young], number=samples.number[young])
+    x, numbers, rate = samples.since(-np.inf)
+    most = min(max(_PER_SOURCE * d, _LEAST), max(_FEWEST, _MOST_BYTES // (8 * X.shape[1])))
+    if len(x) > most:
+        x, numbers, rate = samples.since(oldest)
+        mark = marks(numbers)
+        while np.count_nonzero(mark < rate) > most:
+            rate *= _THINNED
+        x, numbers = x[mark < rate], numbers[mark < rate]
+    return RandomSamples(x, numbers, latest_x[:0].copy(), latest_number[:0].copy(), rate)
