@@ -17,7 +17,7 @@ from bionica.offline.cone.grid import on_a_grid
 from bionica.offline.cone.leakage import leakage
 from bionica.offline.cone.linear_programs import tighten
 from bionica.offline.cone.objective import Facets, Wall, inverse_curvature, minimise, value_and_gradient
-from bionica.offline.cone.random_samples import add_random, no_samples
+from bionica.offline.cone.random_samples import add_random, marks, no_samples
 from bionica.offline.cone.starts import successive_projection
 from bionica.offline.cone.uncertain_noise import corrected, uncertainty
 from conftest import mixtures
@@ -548,10 +548,11 @@ def test_sources_that_the_first_blocks_do_not_show_are_found_later(seed, dwell, 
 
 
 def test_random_samples_are_bounded_and_forget_what_is_old():
-    X, number = np.arange(100_000.0)[:, None], np.arange(100_000.0)
+    number = np.arange(100_000.0)
+    X, mark = number[:, None], marks(number)
     samples = no_samples(1)
     for i in range(0, len(X), 1000):
-        samples = add_random(samples, X[i : i + 1000], number[i : i + 1000], 2, oldest=i - 40_000)
+        samples = add_random(samples, X[i : i + 1000], number[i : i + 1000], mark[i : i + 1000], 2, i - 40_000)
     x, numbers, rate = samples.since(0)
     assert 12_000 < len(x) <= 21_000
     assert 0.3 < rate < 0.7

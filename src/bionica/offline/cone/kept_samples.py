@@ -65,10 +65,9 @@ def nothing_kept(d: int, q: int) -> Kept:
     return Kept(np.empty((0, q)), none, none, none, np.ones((d, 2)), np.full(d, np.inf))
 
 
-def add(kept: Kept, fit: Fit, X: Array, number: Array) -> Kept:
-    """Add the samples X (n, q) that lie near a facet."""
+def add(kept: Kept, fit: Fit, X: Array, number: Array, mark: Array) -> Kept:
+    """Add the samples X (n, q), with these numbers and marks (n,), that lie near a facet."""
     Y = fit.components @ X.T
-    mark = marks(number)
     noise = fit.cone.noise
     parts = [(kept.x, kept.number, kept.chance, kept.facet)]
     size = np.maximum(np.abs(Y).sum(axis=0), 1e-300)

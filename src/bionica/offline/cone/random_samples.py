@@ -32,8 +32,9 @@ class RandomSamples(NamedTuple):
     def since(self, oldest: float) -> tuple[Array, Array, float]:
         """The samples from number `oldest` on, their numbers, and the rate."""
         number = np.concatenate([self.number, self.latest_number])
-        young = number >= oldest
-        return np.concatenate([self.x, self.latest_x])[young], number[young], self.rate
+        x = np.concatenate([self.x, self.latest_x])
+        young = slice(int(np.searchsorted(number, oldest)), None)
+        return x[young], number[young], self.rate
 
 
 def no_samples(q: int) -> RandomSamples:
@@ -51,9 +52,12 @@ def marks(number: Array) -> Array:
     return np.asarray((h >> np.uint64(11)) * 2.0**-53)
 
 
-def add_random(samples: RandomSamples, X: Array, number: Array, d: int, oldest: float) -> RandomSamples:
-    """Add samples X (n, q) at random; if there are too many for d sources, forget those before number `oldest`, then others."""
-    index = np.flatnonzero(marks(number) < samples.rate)
+def add_random(samples: RandomSamples, X: Array, number: Array, mark: Array, d: int, oldest: float) -> RandomSamples:
+    """Add samples X (n, q) with these marks (n,); if there are too many for d sources, forget those before `oldest`, then others.
+
+    Numbers grow from sample to sample.
+    """
+    index = np.flatnonzero(mark < samples.rate)
     latest_x = np.concatenate([samples.latest_x, X[index]])
     latest_number = np.concatenate([samples.latest_number, number[index]])
     samples = samples._replace(latest_x=latest_x, latest_number=latest_number)
@@ -63,8 +67,9 @@ def add_random(samples: RandomSamples, X: Array, number: Array, d: int, oldest: 
     most = min(max(_PER_SOURCE * d, _LEAST), max(_FEWEST, _MOST_BYTES // (8 * X.shape[1])))
     if len(x) > most:
         x, numbers, rate = samples.since(oldest)
-        mark = marks(numbers)
-        while np.count_nonzero(mark < rate) > most:
+        all_marks = marks(numbers)
+        while np.count_nonzero(all_marks < rate) > most:
             rate *= _THINNED
-        x, numbers = x[mark < rate], numbers[mark < rate]
+        index = np.flatnonzero(all_marks < rate)
+        x, numbers = x[index], numbers[index]
     return RandomSamples(x, numbers, latest_x[:0].copy(), latest_number[:0].copy(), rate)

@@ -51,7 +51,7 @@ from .kept_samples import Kept, add, keep_first, nothing_kept, prune, since
 from .leakage import leakage, leakages, next_wall
 from .mixtures import Fit, assemble, cone_from_starts, distance_outside, fit_mixtures, largest_distance
 from .objective import Facets, Wall, minimise, value
-from .random_samples import RandomSamples, add_random, no_samples
+from .random_samples import RandomSamples, add_random, marks, no_samples
 
 Array = npt.NDArray[Any]
 
@@ -140,7 +140,7 @@ def begin(X: Array, d: int, noise: Any, settings: Settings, rng: np.random.Rando
         negativity=_negativity(fit.components @ Z.T),
         limit=limit,
         kept=nothing_kept(d, Z.shape[1]) if fresh else keep_first(fit, Z, number),
-        random=add_random(no_samples(Z.shape[1]), Z, number, d, n - _MEMORY * settings.horizon),
+        random=add_random(no_samples(Z.shape[1]), Z, number, marks(number), d, n - _MEMORY * settings.horizon),
         fresh=fresh,
         next_solve=_next(n, settings.horizon),
         next_check=_next_check(n, settings.horizon),
@@ -199,9 +199,10 @@ def learn(state: State, X: Array, settings: Settings) -> State:
     decay = float(np.exp(-len(X) / settings.horizon))
     weighted = _joined(state.weighted, Z, decay)
     both = weighted if channels.poisson is None else _joined(state.raw, raw, decay)
-    kept = state.kept if state.fresh else add(state.kept, state.fit, Z, numbers)
+    mark = marks(numbers)
+    kept = state.kept if state.fresh else add(state.kept, state.fit, Z, numbers, mark)
     n, next_solve = state.n + len(X), state.next_solve
-    random = add_random(state.random, Z, numbers, len(state.fit.components), n - _MEMORY * settings.horizon)
+    random = add_random(state.random, Z, numbers, mark, len(state.fit.components), n - _MEMORY * settings.horizon)
     if not state.fit.cone.noise.any() and _outside(state.fit, Z):
         next_solve = min(next_solve, _next(n, settings.horizon, _GROWTH_OUTSIDE))
     state = state._replace(n=n, raw=both, weighted=weighted, kept=kept, random=random, next_solve=next_solve)
