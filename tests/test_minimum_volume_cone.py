@@ -13,6 +13,8 @@ from bionica import BatchNICA, MinimumVolumeCone
 from bionica.datasets import copula_uniform, mix
 from bionica.metrics import match_sources, sinr
 from bionica.offline.cone.channel_noise import channel_noise
+from bionica.offline.cone.compare import seen_on, worse
+from bionica.offline.cone.fit import fit_cone
 from bionica.offline.cone.grid import on_a_grid
 from bionica.offline.cone.leakage import leakage
 from bionica.offline.cone.linear_programs import tighten
@@ -545,6 +547,20 @@ def test_sources_that_the_first_blocks_do_not_show_are_found_later(seed, dwell, 
     cut.save(tmp_path / "model.bionica")
     again = bionica.load(tmp_path / "model.bionica").partial_fit(X[29_500:])
     np.testing.assert_array_equal(again.components_, stream.components_)
+
+
+def test_a_wider_cone_and_one_that_cuts_into_the_data_are_worse():
+    rng = np.random.default_rng(0)
+    S = rng.exponential(size=(20_000, 3))
+    U = 50 * S + rng.standard_normal(S.shape)
+    right = fit_cone(U, 1.0, [successive_projection])
+    wide, narrow = (
+        seen_on(U, right._replace(V=right.V + share * (right.V.sum(axis=0) - right.V))) for share in (0.1, -0.1)
+    )
+    right = seen_on(U, right)
+    assert worse(wide, right, U)
+    assert worse(narrow, right, U)
+    assert not any(worse(right, other, U) for other in (right, wide, narrow))
 
 
 def test_random_samples_are_bounded_and_forget_what_is_old():

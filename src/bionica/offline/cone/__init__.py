@@ -21,6 +21,7 @@ outputs. The smallest cone {u : V u >= 0} that holds the data, with a wall at ea
 | fit.py             | the cone of an array in coordinates: starts, rounds, which start wins                  |           |
 | mixtures.py        | the cone of channels: coordinates, outliers, cone, when nonnegative ICA is kept        |           |
 | stream.py          | one pass in bounded memory                                                             |           |
+| compare.py         | whether the cone of a stream is worse than one from a new start                        |           |
 | kept_samples.py    | which samples of a stream are kept near the facets                                     |           |
 | random_samples.py  | random samples of a stream, from which the cone can be solved afresh                   |           |
 | extreme_samples.py | the outermost samples of a stream without noise                                        |           |
