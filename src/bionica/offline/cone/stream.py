@@ -47,11 +47,10 @@ from scipy.optimize import linear_sum_assignment
 from .channels import Channels, find_channels, noiseless
 from .compare import seen_on, worse
 from .coordinates import coordinates
-from .fit import FINAL, Cone, cone_of, supported, touched, without_noise
+from .fit import FINAL, supported, touched, without_noise
+from .kept_facets import KeptFacets, settle_on_kept
 from .kept_samples import Kept, add, keep_first, nothing_kept, prune, since
-from .leakage import leakage, next_wall
 from .mixtures import Fit, assemble, cone_from_starts, distance_outside, fit_mixtures, largest_distance
-from .objective import Facets, Wall, minimise
 from .random_samples import RandomSamples, add_random, marks, no_samples
 
 Array = npt.NDArray[Any]
@@ -62,7 +61,6 @@ _OUTSIDE, _GROWTH_OUTSIDE = (
     1e-3,
     1.1,
 )  # share of an output that is negative although there is no noise: the cone is solved sooner
-_ROUNDS = 4
 _MEMORY = 2.0  # horizons
 _SLOWLY = 0.05  # exponent with which the hardness of a wall follows its estimate, from 2 horizons on
 _FEW_KEPT = 50  # samples of a facet
@@ -303,8 +301,8 @@ def _again(state: State, settings: Settings) -> tuple[Fit, float, Kept] | None:
         if np.bincount(kept.facet.astype(np.intp), minlength=d)[:d].min() < _FEW_KEPT:
             return None
         age = (kept.number - state.n) / settings.horizon
-        facets = _KeptFacets(kept, U, np.exp(age) / kept.chance, _weight_since(oldest, state.n, settings))
-        cone, negative = _rounds(
+        facets = KeptFacets(kept, U, np.exp(age) / kept.chance, _weight_since(oldest, state.n, settings))
+        cone, negative = settle_on_kept(
             V, facets, u_bar, wall, known=at.known, haste=_SLOWLY if state.n > 2 * settings.horizon else 1.0
         )
     fit = assemble(at, cone)
@@ -316,43 +314,3 @@ def _weight_since(oldest: float, n: int, settings: Settings) -> float:
     """Sum of the weights of the samples since `oldest`, without outliers."""
     age, h = n - oldest, settings.horizon
     return (1 - settings.outliers) * (age if np.isinf(h) else h * -float(np.expm1(-age / h)))
-
-
-class _KeptFacets:
-    """The kept samples in coordinates, per facet, with weights."""
-
-    def __init__(self, kept: Kept, U: Array, weight: Array, total: float) -> None:
-        of = [np.flatnonzero(kept.facet == i) for i in range(len(kept.rates))]
-        self.U, self.weights, self.total = [U[i] for i in of], [weight[i] for i in of], total
-
-
-def _rounds(
-    V: Array, facets: _KeptFacets, u_bar: Array, wall: Wall, *, known: bool, haste: float
-) -> tuple[Cone, float]:
-    """As `fit.settle`, on samples that were kept per facet; also the mean negative energy of the outputs."""
-    d, n = len(V), facets.total
-    n_iter = 0
-    for _ in range(_ROUNDS):
-        V = V / (V @ u_bar)[:, None]
-        size = np.linalg.norm(V, axis=1)
-        s = np.sqrt(wall.variance) * size
-        Y = [V @ u.T for u in facets.U]
-        leaks = [
-            leakage(y[i] / s[i], (y.sum(axis=0) - y[i]) / (d - 1) if d > 1 else np.ones(y.shape[1]), w, n)
-            for i, (y, w) in enumerate(zip(Y, facets.weights, strict=True))
-        ]
-        last = wall
-        wall, moved = next_wall(last, leaks, size, known=known, largest=np.inf, kappa=FINAL, may_vanish=False)
-        wall = wall._replace(c=last.c * (wall.c / last.c) ** (haste / 2))  # average over solutions
-        if d == 1 or not wall.variance.any():
-            break
-        P, _, more = minimise(Facets(Y, [w / n for w in facets.weights], V @ V.T), wall, tol=1e-2 * float(s.min()))
-        V = P @ V
-        n_iter += more
-        if moved < 0.05:
-            break
-    V = V / (V @ u_bar)[:, None]
-    negative = sum(
-        float(w @ np.minimum(V[i] @ u.T, 0) ** 2) for i, (u, w) in enumerate(zip(facets.U, facets.weights, strict=True))
-    )
-    return cone_of(V, wall, leaks, n_iter, True), negative / n
