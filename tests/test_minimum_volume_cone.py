@@ -13,10 +13,13 @@ from bionica import BatchNICA, MinimumVolumeCone
 from bionica.datasets import copula_uniform, mix
 from bionica.metrics import match_sources, sinr
 from bionica.offline.cone.channel_noise import channel_noise
+from bionica.offline.cone.compare import seen_on, worse
+from bionica.offline.cone.fit import fit_cone
 from bionica.offline.cone.grid import on_a_grid
 from bionica.offline.cone.leakage import leakage
 from bionica.offline.cone.linear_programs import tighten
 from bionica.offline.cone.objective import Facets, Wall, inverse_curvature, minimise, value_and_gradient
+from bionica.offline.cone.random_samples import add_random, marks, no_samples
 from bionica.offline.cone.starts import successive_projection
 from bionica.offline.cone.uncertain_noise import corrected, uncertainty
 from conftest import mixtures
@@ -513,13 +516,64 @@ def test_a_stream_whose_facets_are_hidden_keeps_random_samples(tmp_path):
     X, _ = mix(S, n_mixtures=4, snr_db=15, rng=np.random.default_rng(500))
     stream = MinimumVolumeCone(4, random_state=0).partial_fit(X[:5000])
     assert stream._stream.fit.fallback
-    kept = stream._stream.kept
-    assert len(kept.x) == len(np.unique(kept.number)) <= 4 * 3000
     assert stream._stream.fresh
+    assert len(stream._stream.kept.x) == 0
+    random, number, _ = stream._stream.random.since(0)
+    assert len(random) == len(np.unique(number)) == 5000
     stream.save(tmp_path / "model.bionica")
     again = bionica.load(tmp_path / "model.bionica").partial_fit(X[5000:])
     np.testing.assert_array_equal(again.components_, stream.partial_fit(X[5000:]).components_)
     assert sinr(S, stream.transform(X)) > sinr(S, BatchNICA(4, random_state=0).fit_transform(X)) - 0.5
+
+
+def switched(seed, n, dwell, silent=0):
+    """Three exponential sources, on or off in runs of `dwell` samples, the first off for `silent` samples; 6 mixtures, 34 dB."""
+    rng = np.random.default_rng(seed)
+    on = np.repeat(rng.random((-(-n // dwell), 3)) < 0.5, dwell, axis=0)[:n]
+    on[:silent, 0] = False
+    S = on * rng.exponential(size=(n, 3))
+    return S, mix(S, rng.random((6, 3)), snr_db=34, rng=rng)[0]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("seed", "dwell", "silent"), [(0, 500, 0), (2, 1000, 0), (3, 500, 20_000)])
+def test_sources_that_the_first_blocks_do_not_show_are_found_later(seed, dwell, silent, tmp_path):
+    """The first blocks hold some combinations of sources only, and their cone is far off."""
+    S, X = switched(seed, 60_000, dwell, silent)
+    stream = MinimumVolumeCone(3, random_state=0).partial_fit(X)
+    best = min(sinr(S, fitted(X, 3).transform(X)), 30)
+    assert sinr(S, stream.transform(X)) > best - 0.5
+    cut = MinimumVolumeCone(3, random_state=0).partial_fit(X[:29_500])
+    cut.save(tmp_path / "model.bionica")
+    again = bionica.load(tmp_path / "model.bionica").partial_fit(X[29_500:])
+    np.testing.assert_array_equal(again.components_, stream.components_)
+
+
+def test_a_wider_cone_and_one_that_cuts_into_the_data_are_worse():
+    rng = np.random.default_rng(0)
+    S = rng.exponential(size=(20_000, 3))
+    U = 50 * S + rng.standard_normal(S.shape)
+    right = fit_cone(U, 1.0, [successive_projection])
+    wide, narrow = (
+        seen_on(U, right._replace(V=right.V + share * (right.V.sum(axis=0) - right.V))) for share in (0.1, -0.1)
+    )
+    right = seen_on(U, right)
+    assert worse(wide, right, U)
+    assert worse(narrow, right, U)
+    assert not any(worse(right, other, U) for other in (right, wide, narrow))
+
+
+def test_random_samples_are_bounded_and_forget_what_is_old():
+    number = np.arange(100_000.0)
+    X, mark = number[:, None], marks(number)
+    samples = no_samples(1)
+    for i in range(0, len(X), 1000):
+        samples = add_random(samples, X[i : i + 1000], number[i : i + 1000], mark[i : i + 1000], 2, i - 40_000)
+    x, numbers, rate = samples.since(0)
+    assert 12_000 < len(x) <= 21_000
+    assert 0.3 < rate < 0.7
+    np.testing.assert_array_equal(x[:, 0], numbers)
+    assert samples.since(90_000)[1].min() >= 90_000
 
 
 def test_a_fit_can_be_continued():

@@ -8,6 +8,7 @@ from ..offline.cone.fit import Cone
 from ..offline.cone.kept_samples import Kept
 from ..offline.cone.mixtures import Fit
 from ..offline.cone.objective import Wall
+from ..offline.cone.random_samples import RandomSamples
 from ..offline.cone.stream import Averages, State
 from ..offline.cone.wide_channels import Subspace
 from ._schema import Floats, Number, Record
@@ -31,8 +32,13 @@ def _check_kept(kept: Kept) -> None:
         raise ValueError("kept samples have whole numbers and two strata")
 
 
+def _check_random(samples: RandomSamples) -> None:
+    if any((number != np.floor(number)).any() for number in (samples.number, samples.latest_number)):
+        raise ValueError("random samples have whole numbers")
+
+
 _AVERAGES = Record(Averages, {"weight": _POSITIVE, "mean": "q", "second": "qq"}, check=_check_averages)
-#: How the state of a stream is stored: q channels, m kept samples, s strata.
+#: How the state of a stream is stored: q channels, m kept samples, r + p random samples, s strata.
 STATE = Record(
     State,
     {
@@ -101,8 +107,20 @@ STATE = Record(
             },
             check=_check_kept,
         ),
+        "random": Record(
+            RandomSamples,
+            {
+                "x": "rq",
+                "number": Floats("r", 0.0, 2.0**52),
+                "latest_x": "pq",
+                "latest_number": Floats("p", 0.0, 2.0**52),
+                "rate": Number(float, *_SHARE),
+            },
+            check=_check_random,
+        ),
         "fresh": bool,
         "next_solve": int,
+        "next_check": int,
     },
     optional=True,
 )

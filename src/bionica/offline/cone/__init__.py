@@ -21,7 +21,10 @@ outputs. The smallest cone {u : V u >= 0} that holds the data, with a wall at ea
 | fit.py             | the cone of an array in coordinates: starts, rounds, which start wins                  |           |
 | mixtures.py        | the cone of channels: coordinates, outliers, cone, when nonnegative ICA is kept        |           |
 | stream.py          | one pass in bounded memory                                                             |           |
-| kept_samples.py    | which samples of a stream are kept                                                     |           |
+| compare.py         | whether the cone of a stream is worse than one from a new start                        |           |
+| kept_samples.py    | which samples of a stream are kept near the facets                                     |           |
+| kept_facets.py     | the cone of the kept samples, from the last cone                                       |           |
+| random_samples.py  | random samples of a stream, from which the cone can be solved afresh                   |           |
 | extreme_samples.py | the outermost samples of a stream without noise                                        |           |
 | readout.py         | matrices for mixtures, and the scale of the outputs                                    |           |
 

@@ -105,7 +105,7 @@ def _fit(X: Array, d: int, level: Any, rng: np.random.RandomState, single: bool)
     u_bar = U.mean(axis=0)
     if u_bar @ u_bar <= _LEAST_MEAN**2 * np.mean(np.sum(U**2, axis=1)):
         return assemble(at, without_mean(U, rng), has_mean=False)
-    cone = _cone(U, at, rng)
+    cone = cone_from_starts(U, at, rng)
     if level is None and at.variance:
         at, U, cone = _with_noise_of_tails(X, second_moment, at, U, cone, rng)
     fallback = False
@@ -128,7 +128,9 @@ def _least_negative_rotation(U: Array, variance: float, rng: np.random.RandomSta
     return hold_mean(min(rotations, key=lambda V: float(np.sum(np.minimum(V @ U.T, 0) ** 2))), U)
 
 
-def _cone(U: Array, at: Coordinates, rng: np.random.RandomState) -> Cone:
+def cone_from_starts(U: Array, at: Coordinates, rng: np.random.RandomState) -> Cone:
+    """The cone of U, which is in the coordinates `at`, from nonnegative ICA and from successive projection."""
+
     def by_rotation(samples: Array) -> Array | None:
         return rotation_start(samples, at.variance, rng)
 
@@ -168,7 +170,7 @@ def _with_noise_of_tails(
         D = next_D
         at = coordinates(second_moment, d, n, np.sqrt(D))
         U = X @ at.matrix.T
-        cone = _cone(U, at, rng)
+        cone = cone_from_starts(U, at, rng)
     return best
 
 

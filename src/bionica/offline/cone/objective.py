@@ -192,3 +192,10 @@ def minimise_on_all(V: Array, Y: Array, wall: Wall, *, tol: float) -> Minimum:
         n_iter += more
         total = float(np.abs(V @ np.linalg.inv(first) - identity).max())
     return Minimum(V, value, total, n_iter)
+
+
+def value(V: Array, Y: Array, wall: Wall) -> float:
+    """f(V), eq. (1), on all samples, with outputs Y = V u of mean 1."""
+    d = len(V)
+    facets = Facets([Y] * d, [1.0 / Y.shape[1]] * d, V @ V.T)
+    return value_and_gradient(np.eye(d), facets, wall)[0] - float(np.linalg.slogdet(V)[1])
