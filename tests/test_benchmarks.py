@@ -75,7 +75,9 @@ def test_a_missing_or_failing_compiler_leaves_the_column_empty(monkeypatch):
 def test_single_samples_of_every_online_estimator():
     measured = rows(speed.single_samples(rounds=1, n=5))
     assert {row["estimator"] for row in measured} == {*common.NETWORKS, "StreamingNICA", "MinimumVolumeCone"}
-    assert all(float(row["of a dict"].replace(",", "")) > 0 and "us transform_one" in row["targets"] for row in measured)
+    assert all(
+        float(row["of a dict"].replace(",", "")) > 0 and "us transform_one" in row["targets"] for row in measured
+    )
 
 
 def test_peers_are_scored_on_samples_that_nobody_learned_from():

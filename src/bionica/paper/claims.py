@@ -163,7 +163,9 @@ def _hyperparameters(row: Row) -> Row:
 def _neurons() -> Row:
     """Count the neurons of the fitted networks."""
     X = datasets.mix(datasets.sparse_uniform(20, 3, rng=0), datasets.paper_mixing("d3"))[0]
-    one, two, nsm = (getattr(estimators, n).as_published("d3", random_state=0).partial_fit(X).n_neurons_ for n in NETWORKS[:3])
+    one, two, nsm = (
+        getattr(estimators, n).as_published("d3", random_state=0).partial_fit(X).n_neurons_ for n in NETWORKS[:3]
+    )
     paper = "The networks use two-thirds and one-third as many neurons as the 2-layer NSM."
     text = f"{one} and {two} neurons against {nsm} at d = 3."
     return _claim("Summary", paper, text, "yes" if (3 * one, 3 * two) == (2 * nsm, nsm) else "no")
