@@ -119,7 +119,8 @@ def test_abrupt_changes_with_a_horizon(Single, change, seed):
     clean = error(Single(D, horizon=HORIZON, random_state=0).fit(X), A)
     X[BEFORE:] = S[BEFORE:] @ B.T
     network = Single(D, horizon=HORIZON, random_state=0).fit(X)
-    assert network.repairs_["restart"] > 0 or change == "mixing"  # some mixing matrices are alike
+    # Some mixing matrices are alike, and samples that are 100 times larger outweigh the past without a restart.
+    assert network.repairs_["restart"] > 0 or change != "gain down"
     assert error(network, B) < 3 * clean
 
 

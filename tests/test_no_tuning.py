@@ -84,6 +84,7 @@ def test_more_mixtures_than_sources_with_noise(Single):
 
 
 @single_layer
+@pytest.mark.filterwarnings("ignore:the mixtures changed:sklearn.exceptions.ConvergenceWarning")
 def test_drifting_mixtures_are_tracked_with_a_horizon(Single):
     n = 60_000
     S = sparse_uniform(n, 2, rng=0)

@@ -215,7 +215,7 @@ def test_no_visible_noise_is_said(Cls):
     said_before_the_fit(Cls("auto"), X, rf"{Cls.__name__}: n_components=\"auto\" takes 4 of 4 directions for sources")
 
 
-@pytest.mark.parametrize("Cls", [BatchNICA, MinimumVolumeCone, TwoCompartmentNICA])
+@pytest.mark.parametrize("Cls", [BatchNICA, TwoCompartmentNICA])
 def test_none_on_noisy_mixtures_says_how_many_look_like_noise(Cls):
     rng = np.random.default_rng(8)
     X = rng.exponential(size=(1500, 3)) @ rng.random((3, 24)) + 0.05 * rng.standard_normal((1500, 24))
