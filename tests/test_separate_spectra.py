@@ -332,6 +332,14 @@ def test_parameters_are_options(said, printed):
     assert rephrase(said) == printed
 
 
+def test_mixtures_are_called_by_their_columns_if_some_columns_are_left_out():
+    said = Said("mixtures 0 and 2 are constant, outputs 0 and 1 are correlated")
+    assert from_one(said, kept=[1, 2, 6]) == ["columns 2 and 7 are constant, outputs 1 and 2 are correlated"]
+    assert from_one(Said("7 mixtures (0, 1, 2, ...) are constant"), kept=[2, 3, 4, 5]) == [
+        "7 columns (3, 4, 5, ...) are constant"
+    ]
+
+
 def test_warnings_and_errors_count_from_one_too():
     warning = "MinimumVolumeCone leaves output 0 far more negative than its noise explains (4 times)"
     assert rephrase(warning) == warning.replace("output 0", "output 1")

@@ -1,7 +1,7 @@
 """What the library says, in the words of `bionica separate`: options in place of parameters, and everything counted from 1."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 #: Parameters of the estimators, and the options of the command that set them.
@@ -38,9 +38,18 @@ def counted(n: Any, noun: str) -> str:
 
 
 def verdict(
-    diagnosis: Any, network: Any, choice: str | None, *, can_resume: bool, of_all_samples: bool = True
+    diagnosis: Any,
+    network: Any,
+    choice: str | None,
+    *,
+    can_resume: bool,
+    of_all_samples: bool = True,
+    kept: Sequence[int] | None = None,
 ) -> list[str]:
-    """Return what the diagnosis of a network means, in the words of the command; `choice` says why its method was kept."""
+    """Return what the diagnosis of a network means, in the words of the command.
+
+    `choice` says why its method was kept, and `kept` has the columns of the file that are its mixtures, if some are not.
+    """
     missing = samples_until_start(network)
     if missing:
         seen = network.n_samples_seen_
@@ -49,7 +58,7 @@ def verdict(
         return [f"the network has not started: {start}, and every answer was zero.{more}"]
     if diagnosis is None:
         return ["one sample is too few to judge by."]
-    sentences = from_one(diagnosis)
+    sentences = from_one(diagnosis, kept)
     if not of_all_samples:  # the numbers of samples are those of the rows that were judged
         sentences = [_SAMPLES.sub(_unnumbered, sentence) for sentence in sentences]
     if type(network).__name__ == "BatchNICA" or choice:  # it cannot be compared with itself, nor again
@@ -82,16 +91,22 @@ def _unnumbered(named: re.Match[str]) -> str:
     return "samples " if named[0].startswith("samples") else "one sample "
 
 
-def from_one(diagnosis: Any) -> list[str]:
+def from_one(diagnosis: Any, kept: Sequence[int] | None = None) -> list[str]:
     """Return the sentences of a diagnosis with outputs, mixtures and samples counted from 1."""
-    return [_counted_from_one(sentence) for sentence in diagnosis.sentences]
+    return [_counted_from_one(sentence, kept) for sentence in diagnosis.sentences]
 
 
-def _counted_from_one(sentence: str) -> str:
-    """Return a sentence of the library, which counts outputs, mixtures and samples from 0, with these counted from 1."""
+def _counted_from_one(sentence: str, kept: Sequence[int] | None = None) -> str:
+    """Return a sentence of the library, which counts outputs, mixtures and samples from 0, with these counted from 1.
+
+    If not all columns of the file are mixtures, a mixture is called by its column.
+    """
 
     def add_one(named: re.Match[str]) -> str:
-        return re.sub(r"\d+", lambda number: str(int(number[0]) + 1), named[0])
+        if kept is None or not named[0].startswith("mixture"):
+            return re.sub(r"\d+", lambda number: str(int(number[0]) + 1), named[0])
+        columns = re.sub(r"\d+", lambda number: str(kept[int(number[0])] + 1), named[0])
+        return columns.replace("mixture", "column", 1)
 
     return _NAMED.sub(add_one, sentence)
 

@@ -62,7 +62,12 @@ def summarize(
         "ok": bool(diagnosis and diagnosis.ok),
         "change_detected": bool(getattr(network, "change_detected_", False)),
         "diagnosis": verdict(
-            diagnosis, network, choice, can_resume=o.model is not None, of_all_samples=len(sample) == n
+            diagnosis,
+            network,
+            choice,
+            can_resume=o.model is not None,
+            of_all_samples=len(sample) == n,
+            kept=reader.kept,
         ),
         "negativity": diagnosis and diagnosis.negativity,
         "notes": console.notes,
