@@ -437,7 +437,7 @@ def test_the_cone_is_not_blamed_for_closed_sources():
     assert found.closed == 4 and found.ok, str(found)
 
 
-@pytest.mark.parametrize("n", [200, 1000, 100_000])
+@pytest.mark.parametrize("n", [200, 1000, pytest.param(100_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("d", [2, 3, 5, 10])
 def test_other_sources_are_not_closed(d, n):
     rng = np.random.default_rng([d, n])
