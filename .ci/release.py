@@ -145,7 +145,7 @@ def readme_shell(folder):
     """Run the lines of README.md that begin with `bionica`, on a CSV file."""
     work = folder / "shell"
     work.mkdir()
-    save = "import numpy as np\nnp.savetxt('mixtures.csv', X, delimiter=',')"
+    save = "import numpy as np\nfor name in ('mixtures', 'spectra'): np.savetxt(f'{name}.csv', X, delimiter=',')"
     call(folder / "user" / "bin" / "python", "-c", GIVEN + save, cwd=work)
     code = "".join(re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL))
     lines = re.findall(r"^bionica [^#\n]*", code, re.MULTILINE)
