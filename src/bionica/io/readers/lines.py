@@ -209,7 +209,7 @@ class LineParser:
         if name in _INDEX_NAMES:
             why.append("the first column has no name; it was taken for row numbers and left out (--use reads it)")
         elif name is not None and _AXIS_NAMES.fullmatch(name):
-            why.append(f"the first column is named {name!r}, which is no mixture: left out (--use reads it)")
+            why.append(f"the first column is named {name!r}, which is not a mixture: left out (--use reads it)")
         n = len(why)
         labels = 0 if n and self._names else self._n_labels(layout, [row[n:] for row in samples])
         if labels:
