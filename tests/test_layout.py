@@ -542,3 +542,12 @@ def test_names_that_begin_like_an_axis_are_mixtures(tmp_path, header):
     rng = np.random.default_rng(0)
     (tmp_path / "x.csv").write_text(header + "\n" + "\n".join(",".join(map(str, row)) for row in rng.random((30, 3))))
     assert read(tmp_path / "x.csv")[0].shape == (30, 3)
+
+
+@pytest.mark.parametrize(("name", "cell"), [("glucose", "0.3"), ("", "")])
+def test_words_or_nothing_behind_the_wavelengths(tmp_path, name, cell):
+    rows = np.random.default_rng(0).random((30, 6))
+    lines = [f"400,402,404,406,408,410,{name}", *(",".join(map(str, row)) + f",{cell}" for row in rows)]
+    (tmp_path / "x.csv").write_text("\n".join(lines) + "\n")
+    X, reader = read(tmp_path / "x.csv", columns=Columns(None, "7"))
+    assert np.allclose(X, rows) and np.array_equal(reader.axis_values, np.arange(400, 411, 2))

@@ -148,6 +148,8 @@ def _is_header(cells: list[str], after: list[float | None], decimal: str) -> boo
     values = [number(cell, decimal) for cell in cells]
     if all(value is None for value in values):
         return True
+    while values[-1] is None:  # a word behind the axis, or a separator at the end of the line
+        values, cells, after = values[:-1], cells[:-1], after[: len(values) - 1]
     if is_axis(values, after) or _is_range(cells):
         return True
     # Words or nothing above row labels, and numbers: an axis, or a sample whose labels are words.
