@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .. import io
 from .._compat.sklearn import validate_params
-from ..networks import state as states
+from ..networks import rule as states
 from ..networks.rule import RULES, Rule, rule_of
 from . import _schema
 from ._exceptions import check_finite

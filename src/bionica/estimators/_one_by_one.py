@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..engines.loop import Diverged
 from ..engines.single import SingleSamples, is_small
-from ..networks import state as states
+from ..networks import rule as states
 from ._exceptions import check_finite
 from ._warn import warn
 

@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from ..networks import state as states
-from ..networks.guards import REPAIRS, UNSETTLED
-from ..networks.rule import rule_of
-from ..networks.unmix import finite, pseudoinverse
+from ..networks import rule as states
+from ..networks.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
 from ._base import number_of_sources
 from ._dask import DaskRows, checked, is_dask, lazily
 from ._diagnosis import Diagnosable
@@ -178,7 +176,7 @@ class OnlineNICA(Scored, Diagnosable, Streaming):
 
     def _learn(self, X: Array, keep: bool, order: Array | None = None) -> Array:
         if "_state" in self.__dict__:
-            state = states.copy(self._state)
+            state = states.copy_state(self._state)
         else:
             state = self._fresh_state(X, check_random_state(self.random_state), whole=False)
         Y = self._stream(state, X, learn=True, keep=keep, order=order)

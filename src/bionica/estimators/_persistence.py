@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import io
 from .._compat.sklearn import output_container, validate_params
-from ..networks import state as states
+from ..networks import rule as states
 from ..networks.rule import rule_of
 from . import _schema
 from ._base import Estimator

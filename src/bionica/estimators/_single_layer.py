@@ -1,6 +1,6 @@
 """What the two single-layer networks share beyond the paper: preconditioning, averaging, where they start, how they forget.
 
-`docs/guides/no-tuning.md` tells why and what was measured; `networks.natural_input` has the equations.
+`docs/guides/no-tuning.md` tells why and what was measured; `networks.running_whitening` has the equations.
 """
 
 from abc import abstractmethod
@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._compat.sklearn import Interval, StrOptions
-from ..engines.gain import gain
-from ..networks import natural_input as natural
+from ..engines.loop import gain
+from ..networks import running_whitening
 from ..networks.rule import rule_of
 from ..networks.schedules import learning_rates
 from ._first_block import FirstBlock
@@ -80,7 +80,7 @@ class SingleLayerNICA(FirstBlock):
         return bool(self.precondition == "natural")
 
     def _changed(self, state: Any) -> bool:
-        is_natural = isinstance(getattr(state, "inp", None), natural.Input)
+        is_natural = isinstance(getattr(state, "inp", None), running_whitening.Input)
         return self.horizon is None and is_natural and bool(state.inp.changed[0])
 
     def _started(self, rows: Array) -> Any:
@@ -89,7 +89,7 @@ class SingleLayerNICA(FirstBlock):
 
     def _rates(self, state: Any, n: int) -> Array:
         if self.precondition == "natural":
-            default = natural.ETA, 0.0
+            default = running_whitening.ETA, 0.0
         else:
             default = self._setting(state.fired.size)[:2]
         eta0 = default[0] if self.eta0 is None else self.eta0
@@ -110,7 +110,7 @@ class SingleLayerNICA(FirstBlock):
 
     def _from_mixtures(self, state: Any, W: Array) -> Array:
         """Return weights from what the network sees as weights from the mixtures."""
-        if isinstance(getattr(state, "inp", None), natural.Input):
+        if isinstance(getattr(state, "inp", None), running_whitening.Input):
             return np.asarray(W @ state.inp.F)
         return (W * gain(state.x_power)).astype(W.dtype) if self.precondition == "scale" else np.array(W)
 

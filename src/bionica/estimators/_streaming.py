@@ -15,14 +15,12 @@ from numpy.typing import NDArray
 
 from .._compat.sklearn import Interval, Options, StrOptions
 from ..engines import blocks
-from ..engines.diverged import Diverged
-from ..engines.loop import run
-from ..networks import state as states
-from ..networks.guards import UNSETTLED, Guards
-from ..networks.rule import rule_of
+from ..engines.loop import Diverged, run
+from ..networks import rule as states
+from ..networks.guards import Guards
+from ..networks.rule import UNSETTLED, rule_of
 from ..networks.schedules import learning_rates
-from ..networks.settling.gradient import ProjectedGradient
-from ..networks.settling.pivoting import Exact
+from ..networks.settling import Exact, ProjectedGradient
 from ._exceptions import CHANGED, DivergenceError, check_finite
 from ._initial_weights import given_weights
 from ._online_methods import OnlineMethods
