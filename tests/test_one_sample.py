@@ -11,7 +11,7 @@ import pytest
 
 import bionica
 from bionica.engines import single
-from bionica.estimators._persistence import contents
+from bionica.estimators._model_file import contents
 from conftest import NETWORKS, PUBLIC, mixtures
 
 ESTIMATORS = [cls for cls in PUBLIC if isinstance(cls, type) and hasattr(cls, "fit")]

@@ -11,8 +11,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bionica import load
 from bionica.estimators.noncentered_whitener import NoncenteredWhitener
-from bionica.offline.chunked import linear_map, row_blocks
-from bionica.offline.factor import add_factor, add_rows, complete, factor, is_short, new_stream
+from bionica.offline.whitening import linear_map, row_blocks
+from bionica.offline.whitening import add_factor, add_rows, complete, factor, is_short, new_stream
 from bionica.offline.whitening import Moments, merge_moments, moments, refine, whitening
 
 

@@ -31,8 +31,7 @@ from ..engines.diverged import Diverged
 from ..engines.loop import largest_output, run
 from ..networks import guards, interneuron, two_compartment
 from ..networks.settling import pivoting
-from .chunked import row_blocks
-from .whitening import moments
+from .whitening import moments, row_blocks
 
 Array = NDArray[Any]
 Weights = dict[str, Array]
