@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import bionica
-from bionica.engines import single
+from bionica.engines import runner
 from bionica.estimators._model_file import contents
 from conftest import NETWORKS, PUBLIC, mixtures
 
@@ -60,7 +60,7 @@ def test_large_states_take_the_other_path_to_the_same_bits(Network, monkeypatch)
     fast, slow = made(Network).fit(X[:250]), made(Network).fit(X[:250])
     for x in X[250:]:
         fast.learn_one(x)
-    monkeypatch.setattr(single, "_SMALL", 0)
+    monkeypatch.setattr(runner, "_SMALL", 0)
     for x in X[250:]:
         slow.learn_one(x)
     assert "_one" in vars(fast)
@@ -113,16 +113,16 @@ def test_parameters_and_schedules_count_from_the_next_sample():
         return 0.01 if t < 310 else 0.001
 
     settings = {"precondition": None, "random_state": 0}
-    single, rows = (bionica.TwoCompartmentNICA(3, eta0=0.01, **settings).fit(X[:300]) for _ in range(2))
-    single.set_params(eta0=schedule)
+    runner, rows = (bionica.TwoCompartmentNICA(3, eta0=0.01, **settings).fit(X[:300]) for _ in range(2))
+    runner.set_params(eta0=schedule)
     for x in X[300:]:
-        single.learn_one(x)
+        runner.learn_one(x)
     assert seen == [*range(300, 320)]
     rows.set_params(eta0=schedule).partial_fit(X[300:])
-    assert bits(single.set_params(eta0=0.02)) == bits(rows.set_params(eta0=0.02))
-    single.learn_one(X[0])
+    assert bits(runner.set_params(eta0=0.02)) == bits(rows.set_params(eta0=0.02))
+    runner.learn_one(X[0])
     rows.partial_fit(X[:1])
-    assert bits(single) == bits(rows)
+    assert bits(runner) == bits(rows)
 
 
 def test_outputs_from_several_threads(Network):

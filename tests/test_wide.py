@@ -12,8 +12,7 @@ from bionica.metrics import permutation_error
 from bionica.networks.guards import REPAIRS
 from bionica.networks.rule import rule_of
 from bionica.networks.state import to_arrays
-from bionica.offline.whitening import whiten_rows
-from bionica.offline.whitening import moments, whitening
+from bionica.offline.whitening import moments, whiten_rows, whitening
 
 K, D, N = 60, 4, 330
 # Without `frozen`, which watches the mixtures of a narrow input, and u of a wide one.
