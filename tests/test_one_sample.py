@@ -113,16 +113,16 @@ def test_parameters_and_schedules_count_from_the_next_sample():
         return 0.01 if t < 310 else 0.001
 
     settings = {"precondition": None, "random_state": 0}
-    runner, rows = (bionica.TwoCompartmentNICA(3, eta0=0.01, **settings).fit(X[:300]) for _ in range(2))
-    runner.set_params(eta0=schedule)
+    single, rows = (bionica.TwoCompartmentNICA(3, eta0=0.01, **settings).fit(X[:300]) for _ in range(2))
+    single.set_params(eta0=schedule)
     for x in X[300:]:
-        runner.learn_one(x)
+        single.learn_one(x)
     assert seen == [*range(300, 320)]
     rows.set_params(eta0=schedule).partial_fit(X[300:])
-    assert bits(runner.set_params(eta0=0.02)) == bits(rows.set_params(eta0=0.02))
-    runner.learn_one(X[0])
+    assert bits(single.set_params(eta0=0.02)) == bits(rows.set_params(eta0=0.02))
+    single.learn_one(X[0])
     rows.partial_fit(X[:1])
-    assert bits(runner) == bits(rows)
+    assert bits(single) == bits(rows)
 
 
 def test_outputs_from_several_threads(Network):

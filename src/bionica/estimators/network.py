@@ -31,7 +31,7 @@ from ..networks.unmix import finite, pseudoinverse
 from ..offline.outliers import inliers_of
 from ..offline.source_count import Spectrum, count_sources, representative, with_stretches
 from ..offline.whitening import Whitening, largest, linear_map, moments, whiten_rows, whitening, wider_than_long
-from ._base import Scored, number_of_sources
+from ._base import Scored, number_of_sources, set_parameters
 from ._dask import DaskRows, checked, is_dask, lazily
 from ._diagnosis import Diagnosable
 from ._fit_doubts import RowCollector, Rows, fit_doubts
@@ -39,6 +39,8 @@ from ._input import CHANGED, DivergenceError, check_finite
 from ._online import Online, appended, tracked
 from ._source_count import MANY_OUTPUTS, warn_of_count
 from ._warn import warn
+
+__all__ = ["OnlineNICA", "given_weights", "guard_seed", "orthonormal_rows", "positive_definite", "set_parameters"]
 
 Array = NDArray[Any]
 
@@ -384,7 +386,6 @@ class Streaming(Online):
         return given_weights(self.init, shapes, dtype, type(self).__name__)
 
 
-__all__ = ["Array", "OnlineNICA", "weights"]
 
 
 def weights(name: str, doc: str) -> Any:
