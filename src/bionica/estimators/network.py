@@ -386,8 +386,6 @@ class Streaming(Online):
         return given_weights(self.init, shapes, dtype, type(self).__name__)
 
 
-
-
 def weights(name: str, doc: str) -> Any:
     """Return a property of a network: a copy of a weight matrix."""
     return property(lambda network: network._weight(name), doc=doc)
