@@ -13,10 +13,7 @@ from ..networks.schedules import Rate
 from ..networks.settling import ExactAsymmetric
 from ._base import set_parameters
 from ._docstrings import documented
-from ._initial_weights import guard_seed, orthonormal_rows
-from ._online import Array, weights
-from ._single_layer import AVERAGING, LocalSetting, SingleLayerNICA
-from ._start import Start
+from .network import AVERAGING, Array, LocalSetting, SingleLayerNICA, Start, guard_seed, orthonormal_rows, weights
 
 
 @documented(

@@ -13,10 +13,8 @@ from ..networks.orthant_rotation import CHANGED, averaged
 from ..networks.rule import rule_of
 from ..networks.settling import Exact
 from ._base import set_parameters
-from ._exceptions import DivergenceError
-from ._first_block import FirstBlock
-from ._initial_weights import guard_seed, orthonormal_rows
-from ._online import Array
+from ._input import DivergenceError
+from .network import Array, FirstBlock, guard_seed, orthonormal_rows
 
 
 class StreamingNICA(FirstBlock):

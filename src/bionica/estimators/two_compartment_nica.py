@@ -12,10 +12,17 @@ from ..networks import natural, running_whitening, two_compartment
 from ..networks.schedules import Rate
 from ._base import set_parameters
 from ._docstrings import documented
-from ._initial_weights import guard_seed, orthonormal_rows, positive_definite
-from ._online import Array, weights
-from ._single_layer import AVERAGING, LocalSetting, SingleLayerNICA
-from ._start import Start
+from .network import (
+    AVERAGING,
+    Array,
+    LocalSetting,
+    SingleLayerNICA,
+    Start,
+    guard_seed,
+    orthonormal_rows,
+    positive_definite,
+    weights,
+)
 
 
 @documented("W_xz, W_zz", means=" Where None means a\n    window: see Notes. Natural steps have `horizon` instead.")

@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from ..engines.loop import Diverged, largest_output, run
 from ..networks import guards, interneuron, two_compartment
 from ..networks import settling as pivoting
-from .chunked import row_blocks
-from .whitening import moments
+from .whitening import moments, row_blocks
 
 Array = NDArray[Any]
 Weights = dict[str, Array]
