@@ -26,13 +26,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._compat import numba_cuda
-from ..networks.generic import cold
 from ..networks.guards import EVERY
-from ..networks.rule import Rule, rule_of
-from ..networks.settling.pivoting import Exact
-from ..networks.state import leaves
-from .fingerprint import digest
-from .loop import bound, largest_output, plain
+from ..networks.rule import Rule, cold, leaves, rule_of
+from ..networks.settling import Exact
+from .loop import bound, digest, largest_output, plain
 from .masked import Masked, Pivoted
 
 #: Neurons up to which a network is kept in registers and settles by masks, and from which its loops are unrolled by force.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from .. import metrics
-from ..estimators._published import SOURCES
+from ..estimators.network import SOURCES
 from ..sweep import Plan
 
 Array = NDArray[Any]

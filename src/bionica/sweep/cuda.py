@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .._compat.numba_cuda import cuda, row_stack
 from ..engines import cuda as gpu
-from ..networks.state import to_arrays
+from ..networks.rule import to_arrays
 from .plan import Case, find_estimator
 from .run import Outcome, errors, squared_sums, sum_times
 

@@ -30,9 +30,8 @@ from numpy.typing import NDArray
 
 from .. import __version__, datasets, estimators
 from .._compat.sklearn import validate_params
-from ..estimators._exceptions import check_finite
-from ..estimators._online import OnlineNICA
-from ..estimators._published import SOURCES, published
+from ..estimators._input import check_finite
+from ..estimators.network import SOURCES, OnlineNICA, published
 
 Array = NDArray[Any]
 Params = tuple[tuple[str, Any], ...]

@@ -43,7 +43,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from .. import __version__
-from ..estimators._exceptions import DivergenceError
+from ..estimators._input import DivergenceError
 from .plan import Case, Data, Plan, PlanError, find_estimator, is_online
 from .table import OwnFiles, Row, Table
 
