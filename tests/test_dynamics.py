@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import bionica
 import naive
-from bionica.engines.cuda.masked import Masked, Pivoted
+from bionica.engines.masked import Masked, Pivoted
 from bionica.engines.loop import Diverged, run
 from bionica.networks import two_compartment
 from bionica.networks.guards import Guards

@@ -224,8 +224,9 @@ class Data:
         values = {key: value for key, value in values.items() if value is not None}
         for needed in {"d", "T", "rho", "mixtures"} & {*_KEYS[kind]} - {*values}:
             raise PlanError(f"{where}.{needed} is missing: {kind} needs the key {needed}")
-        for key, least in {"d": 1, "T": 1, "epochs": 1, "n_mixtures": 1, "seed": 0}.items() & values.keys():
-            values[key] = _check_integer(values[key], f"{where}.{key}", least)
+        for key in ("d", "T", "epochs", "n_mixtures", "seed"):
+            if key in values:
+                values[key] = _check_integer(values[key], f"{where}.{key}", 0 if key == "seed" else 1)
         if not isinstance(values.setdefault("shuffle", kind == "images"), bool):
             raise PlanError(f"{where}.shuffle = {values['shuffle']!r}: give true or false")
         with _errors_named(where):
@@ -375,8 +376,9 @@ class Network:
         base = {}
         if (setting := given.get("published")) is not None:
             _check_choice(setting, SOURCES, f"{where}.published")
-            with _errors_named(f"{where}.published"):
-                base = published(estimator, setting)
+            if not getattr(estimator, "_published", None):
+                raise PlanError(f"{where}.published is for the paper's networks; omit it for {estimator.__name__!r}")
+            base = published(estimator, setting)
         names = [name for name in _defaults(estimator) if name not in _SET_ELSEWHERE]
         settings: dict[str, dict[str, tuple[Any, ...]]] = {"params": {}, "grid": {}}
         for part, values in ((part, given.get(part, {})) for part in settings):

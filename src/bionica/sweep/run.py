@@ -128,6 +128,7 @@ class Outcome:
 
 def run_case(case: Case) -> Outcome:
     """Run one case; a setting that diverges or that the estimator refuses is an outcome too."""
+    _load(*case.data_key)  # an error of the data ends the sweep
     started = time.perf_counter()
     try:
         model, S, _, Y = outputs(case)
