@@ -37,37 +37,23 @@ def test_doctor_for_people(monkeypatch):
 def test_missing_packages_name_their_extra(monkeypatch, there):
     """That for a GPU only where there is one."""
     monkeypatch.setattr(module, "installed", lambda name: "missing")
-    monkeypatch.setattr("bionica.engines.cuda.device.gpu_is_visible", lambda: there)
+    monkeypatch.setattr("bionica.engines.cuda.gpu_is_visible", lambda: there)
     findings = module.examine()
     assert "bionica[io]" in findings["to install"]
     assert ("bionica[cuda]" in findings["to install"]) == there
     assert ("bionica[cuda]" in findings["GPU"]) == there
 
 
-def test_a_gpu_is_seen_by_its_device_or_by_the_tool_of_its_driver(monkeypatch, tmp_path):
-    from bionica.engines.cuda import device
-
-    monkeypatch.setattr(device, "_DEVICES", tmp_path)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    (tmp_path / "nvidiactl").touch()
-    assert not device.gpu_is_visible()
-    (tmp_path / "nvidia0").touch()
-    assert device.gpu_is_visible()
-    (tmp_path / "nvidia0").unlink()
-    (tmp_path / "nvidia-smi").touch(mode=0o755)
-    assert device.gpu_is_visible()
-
-
 @pytest.mark.parametrize("there", [True, False])
 def test_a_sweep_advises_the_package_only_where_there_is_a_gpu(monkeypatch, there):
-    from bionica.sweep import run_cuda
+    from bionica.sweep import cuda
 
     def missing():
         raise ImportError("No module named 'numba.cuda'")
 
-    monkeypatch.setattr(run_cuda, "cuda", missing)
-    monkeypatch.setattr(run_cuda, "gpu_is_visible", lambda: there)
-    assert ("bionica[cuda]" in (run_cuda.unavailable() or "")) == there
+    monkeypatch.setattr(cuda, "cuda", missing)
+    monkeypatch.setattr(cuda.gpu, "gpu_is_visible", lambda: there)
+    assert ("bionica[cuda]" in (cuda.unavailable() or "")) == there
 
 
 @pytest.mark.parametrize("name", ["numpy", "no-such-package"])

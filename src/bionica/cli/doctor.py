@@ -101,7 +101,7 @@ def examine() -> dict[str, Any]:
     import numba
 
     from .. import __version__
-    from ..engines.cuda.device import gpu_is_visible
+    from ..engines.cuda import gpu_is_visible
 
     config: Any = numba.config
     useful = {extra: names for extra, names in OPTIONAL.items() if extra != "cuda" or gpu_is_visible()}
@@ -162,7 +162,7 @@ def why_not_writable(folder: Path) -> str | None:
 
 def gpu() -> str:
     """Say which GPU Numba sees."""
-    from ..engines.cuda.device import gpu_is_visible
+    from ..engines.cuda import gpu_is_visible
 
     if installed("numba-cuda") == "missing":
         missing = "there is one, but numba-cuda is not installed (pip install 'bionica[cuda]')"

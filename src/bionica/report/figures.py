@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..io.tables import Row
-
 Array = NDArray[Any]
 
 
@@ -69,60 +67,12 @@ def _legend(figure: Any, axis: Any, columns: int) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
 
 
-def error_figure(rows: Sequence[Row], settings: Sequence[str]) -> Any:
-    """Draw the error curves of several settings side by side (the paper's figure 4).
-
-    Rows have `setting`, `network`, `t`, `mean`, `low` and `high`; a network with a single time is a horizontal line.
-    """
-    figure = new_figure(5.6 * len(settings), 4.8)
-    axes = figure.subplots(1, len(settings), squeeze=False)[0]
-    for axis, setting in zip(axes, settings, strict=True):
-        _draw_errors(axis, [row for row in rows if row["setting"] == setting])
-        axis.set_title(TITLES.get(setting, setting), fontsize=11)
-    _legend(figure, axes[0], 2 * len(settings))
-    return figure
-
-
-def _draw_errors(axis: Any, rows: Sequence[Row]) -> None:
-    """Draw the curves of one setting."""
-    end = max((row["t"] for row in rows), default=1)
-    for network in dict.fromkeys(row["network"] for row in rows):
-        mine = [row for row in rows if row["network"] == network]
-        style = look(network)
-        t, mean, low, high = ([row[name] for row in mine] for name in ("t", "mean", "low", "high"))
-        if len(mine) == 1:  # an offline method: one error for all times
-            axis.plot([1, end], 2 * mean, style.line, color=style.color, label=style.label, linewidth=1.2, zorder=1)
-            continue
-        axis.fill_between(t, low, high, color=style.color, alpha=0.18, linewidth=0)
-        axis.plot(t, mean, style.line, color=style.color, label=style.label, linewidth=1.7, zorder=2)
-    _log_log(axis, "samples, t", "error(t), mean over runs and 90 % interval")
-    axis.set_xlim(1, end)
-    tops = [row["high"] for row in rows if look(row["network"]).line == "-"]
-    if tops:  # the paper's four networks fill the frame; curves far above them may leave it
-        axis.set_ylim(top=min(axis.get_ylim()[1], 2 * max(tops)))
-
-
 def separation_figure(sources: Array, mixtures: Array, recovered: Array, shape: tuple[int, int]) -> Any:
     """Draw three rows of images of a shape: the sources, the mixtures, and the recovered sources, in columns of the arrays."""
     rows = (("Sources", sources), ("Mixtures", mixtures), ("Recovered", recovered))
     figure = new_figure(2.2 * max(images.shape[1] for _, images in rows) + 0.4, 6.9)
     for axis, title in _draw_images(figure, rows, shape):
         axis.set_title(title, loc="left", fontsize=10)
-    return figure
-
-
-def images_figure(pictures: Sequence[tuple[str, Array]], shape: tuple[int, int], rows: Sequence[Row]) -> Any:
-    """Draw rows of images with their titles on the left and error curves on the right (the paper's figure 5).
-
-    `pictures` are arrays of shape (n_pixels, n_images); `rows` are as for `error_figure`.
-    """
-    figure = new_figure(12.5, 6.6)
-    left, right = figure.subfigures(1, 2, width_ratios=(0.43, 0.57))
-    for axis, title in _draw_images(left, pictures, shape):
-        axis.set_ylabel(title, fontsize=10)
-    axis = right.subplots()
-    _draw_errors(axis, rows)
-    _legend(right, axis, 2)
     return figure
 
 
