@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         TwoCompartmentNICA,
         TwoLayerNSM,
         load,
+        separate,
     )
     from .io import ModelFileError
 
@@ -40,6 +41,7 @@ __all__ = [
     "load",
     "metrics",
     "plot",
+    "separate",
     "sweep",
 ]
 

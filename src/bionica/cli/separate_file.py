@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .console import ignore_broken_pipe
-from .separate_count import count_sources, with_sum
 from .separate_options import AUTO, output_path
-from .separate_run import Separation, sample_rows
+from .separate_run import Separation, count_sources, sample_rows
 from .separate_sentences import in_options, samples_until_start
 from .separate_summary import note_input
 
@@ -69,8 +68,6 @@ class FileSeparation(Separation):
 
         o, n = self.options, reader.n_samples or 0
         d = count_sources(o, sample)
-        if o.n_sources is None and o.fixed_method in (None, "cone"):
-            d = with_sum(self.console, sample, d)
         if n < max(2, d):
             raise io.InputError(f"{reader.name} has {n} samples: {d} sources need {max(2, d)} at the least")
         # Pixels come row by row: evenly spaced ones are a better sample of an image than a stream of all of them.
@@ -103,11 +100,10 @@ class FileSeparation(Separation):
 
     def _fit_better(self, X: Any, n_sources: int) -> None:
         """Fit both offline methods and keep the better one."""
-        from ..estimators._choice import fit_better
+        from ..estimators import separate
 
-        with self.console.progress("Fitting", 2) as advance:
-            chosen = fit_better(X, n_sources, self.options.seed, advance)
-        self.network, self.choice = chosen.kept, in_options(str(chosen))
+        self.network = separate(X, n_sources, random_state=self.options.seed)
+        self.choice = in_options(str(self.network.choice_))
 
     def _learn_first(self, network: Any, reader: "Reader") -> None:
         """Learn from as many samples as the horizon has, or as the network starts with if these are more."""

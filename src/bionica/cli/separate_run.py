@@ -133,3 +133,16 @@ def sample_rows(k: int | None, horizon: int | None = None) -> int:
     """Return how many samples of k mixtures the fit is judged by; with a horizon, the number of last ones, which it remembers."""
     most = max(1000, min(SAMPLE, SAMPLE_BYTES // (8 * (k or 1))))
     return most if horizon is None else min(most, max(1000, horizon))
+
+
+def count_sources(o: Options, block: Any) -> int:
+    """Return the number of sources to look for in mixtures of which `block` is a sample."""
+    from .. import io
+    from ..offline.source_count import count_sources
+
+    d, k = o.n_sources, block.shape[1]
+    if d is None:
+        return count_sources(block).n_sources
+    if d > k:
+        raise io.InputError(f"--sources {d} is more than the {k} mixtures: sources can be as many at most")
+    return d

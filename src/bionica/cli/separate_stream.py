@@ -7,9 +7,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from .console import deferred_interrupts, ignore_broken_pipe
-from .separate_count import count_sources
 from .separate_options import Options, output_path
-from .separate_run import Separation, sample_rows
+from .separate_run import Separation, count_sources, sample_rows
 from .separate_summary import note_input
 
 if TYPE_CHECKING:

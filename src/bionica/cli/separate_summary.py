@@ -69,7 +69,7 @@ def summarize(
             of_all_samples=len(sample) == n,
             kept=reader.kept,
         ),
-        "negativity": diagnosis and diagnosis.negativity,
+        "negativity": diagnosis and float(diagnosis.measures.negativity.max()),
         "notes": console.notes,
         "interrupted": interrupted,
         "output": [str(file) for file in files],

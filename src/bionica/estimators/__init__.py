@@ -1,6 +1,7 @@
 """The scikit-learn face of the networks and of the offline methods."""
 
-from ._diagnosis_record import Diagnosis
+from ._choice import Choice, separate
+from ._diagnosis import Diagnosis
 from ._input import DivergenceError
 from ._model_file import load
 from .batch_nica import BatchNICA
@@ -15,6 +16,7 @@ from .two_compartment_nica import TwoCompartmentNICA
 
 __all__ = [
     "BatchNICA",
+    "Choice",
     "Diagnosis",
     "DivergenceError",
     "InterneuronNICA",
@@ -26,4 +28,5 @@ __all__ = [
     "TwoCompartmentNICA",
     "TwoLayerNSM",
     "load",
+    "separate",
 ]

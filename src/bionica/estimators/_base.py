@@ -2,9 +2,7 @@
 
 import os
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterable
 from functools import partial
-from html import escape
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -16,12 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from .._compat.sklearn import BelowDiagram, fit_context
 from ..offline.whitening import linear_map
 from ._dask import blocks_of, map_back, validated_rows
+from ._findings import Finding, conclude
 from ._input import singular_as_divergence, unchanged_on_error
-from ._warn import warn_of_doubts
 
 # Colours are inherited, so that the text can be read in light and in dark notebooks.
-_STYLE = "border-left: 3px solid {}; margin: 0.5em 0; padding: 0.1em 0.8em; color: inherit; max-width: 60em"
-_DOUBTFUL, _PLAIN = "#d98000", "#8a8a8a"
+_STYLE = "border-left: 3px solid #8a8a8a; margin: 0.5em 0; padding: 0.1em 0.8em; color: inherit; max-width: 60em"
 
 
 def summary(estimator: Any) -> str:
@@ -29,13 +26,10 @@ def summary(estimator: Any) -> str:
     if not estimator.__sklearn_is_fitted__():
         return ""
     missing = getattr(estimator, "n_samples_until_start_", 0)
-    doubts = () if missing else estimator._known_doubts()
-    lines = [f"<p>{_fitted(estimator, missing)} {_belief(estimator, missing, doubts)}</p>"]
-    if doubts:
-        lines.append("<ul>" + "".join(f"<li>It {escape(doubt)}.</li>" for doubt in doubts) + "</ul>")
-    return (
-        f'<div class="bionica-summary" style="{_STYLE.format(_DOUBTFUL if doubts else _PLAIN)}">{"".join(lines)}</div>'
+    belief = (
+        "" if missing or not hasattr(estimator, "diagnose") else "<code>diagnose(X)</code> says whether to believe it."
     )
+    return f'<div class="bionica-summary" style="{_STYLE}"><p>{_fitted(estimator, missing)} {belief}</p></div>'
 
 
 def _fitted(estimator: Any, missing: int) -> str:
@@ -45,15 +39,6 @@ def _fitted(estimator: Any, missing: int) -> str:
         return f"It waits for {missing:,} more samples before it starts{samples and f' ({n:,} seen)'}."
     d, k = estimator.n_components_, estimator.n_features_in_
     return f"<b>{d:,} output{'' if d == 1 else 's'} of {k:,} mixture{'' if k == 1 else 's'}</b>{samples}."
-
-
-def _belief(estimator: Any, missing: int, doubts: tuple[str, ...] | None) -> str:
-    if missing or not hasattr(estimator, "diagnose"):
-        return ""
-    if doubts:
-        return "The result is probably wrong:"
-    found = "" if doubts is None else "Nothing was found that speaks against it. "
-    return f"{found}<code>diagnose(X)</code> says whether to believe it."
 
 
 Floats = NDArray[np.float64]
@@ -233,16 +218,9 @@ class Estimator(
         """Return the number of sources, if the user gave one."""
         return int(self.n_components) if isinstance(self.n_components, Integral) else None
 
-    def _conclude(self, doubts: Iterable[str]) -> None:
-        """Store the doubts about the fit, and report them in one warning."""
-        found = tuple(doubts)
-        self._fit_doubts = getattr(self, "n_samples_seen_", None), found
-        warn_of_doubts(type(self).__name__, found)
-
-    def _known_doubts(self) -> tuple[str, ...] | None:
-        """The doubts about the last fit; None if there was no fit, or if the estimator has learned from more samples since."""
-        n, found = vars(self).get("_fit_doubts", (None, None))
-        return found if n == getattr(self, "n_samples_seen_", None) else None
+    def _conclude(self, rows: Array, n: int, *own: Finding) -> None:
+        """Warn once of what speaks against the fit to n samples, of which `rows` are some; `own` is what only `fit` knows."""
+        conclude(self, rows, n, *own)
 
     def _below_diagram(self) -> str:
         return summary(self)

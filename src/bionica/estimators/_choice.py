@@ -113,7 +113,9 @@ def separate(
     if len(data.shape) != 2 or data.shape[0] < 2:
         raise ValueError(f"X has shape {data.shape}: pass at least 2 samples, (n_samples, n_features)")
     sample = evenly_spaced(data, _ROWS, 1 << 23)
-    count, angles, candidates = n_sources, {}, ()
+    count: Any = n_sources
+    candidates: tuple[int, ...] = ()
+    angles: dict[int, float] = {}
     if isinstance(n_sources, str):
         if n_sources != "auto":
             raise ValueError(f"n_sources={n_sources!r} is neither a number nor 'auto'")
@@ -175,10 +177,15 @@ def _better(tried: dict[str, tuple[Any, Diagnosis]]) -> tuple[str, str]:
     if batch.ok != cone.ok:
         kept, other = ("batch", cone) if batch.ok else ("cone", batch)
         return kept, f"nothing speaks against it, and {other.findings[0].name!r} against the other method"
-    disagreement = [1.0 - float(d.uncertainty_.correlation.min()) if d.uncertainty_ is not None else 1.0 for d in (batch, cone)]
+    disagreement = [
+        1.0 - float(d.uncertainty_.correlation.min()) if d.uncertainty_ is not None else 1.0 for d in (batch, cone)
+    ]
     cannot = any(one.name == "negative" for one in batch.findings)
     if disagreement[0] < _CLEARLY * disagreement[1] and not cannot:
-        return "batch", f"halves of the samples agree better (disagreement {disagreement[0]:.2g} against {disagreement[1]:.2g})"
+        return (
+            "batch",
+            f"halves of the samples agree better (disagreement {disagreement[0]:.2g} against {disagreement[1]:.2g})",
+        )
     return "cone", "it does not ask for uncorrelated sources, and halves of the samples agree on it as well"
 
 

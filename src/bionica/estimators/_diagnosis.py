@@ -74,9 +74,13 @@ class Diagnosis:
         if not self.ok:
             return [one.text(self.names) for one in self.findings]
         m, u = self.measures, self.uncertainty_
-        sure = "" if u is None else (
-            f" Halves of the samples agree: outputs correlate by {u.correlation.min():.3f} or more, spectra differ by at most "
-            f"{u.angle.max():.1f} degrees."
+        sure = (
+            ""
+            if u is None
+            else (
+                f" Halves of the samples agree: outputs correlate by {u.correlation.min():.3f} or more, spectra differ by at most "
+                f"{u.angle.max():.1f} degrees."
+            )
         )
         return [f"the fit looks right: the outputs leave {m.residual:.2g} of the variance of X unexplained.{sure}"]
 
@@ -91,8 +95,12 @@ class Diagnosis:
         u, rows = self.uncertainty_, ""
         if u is not None:
             cells = zip(self.names, u.correlation, u.angle, u.sources, strict=True)
-            rows = "".join(f"<tr><td>{escape(n)}</td><td>{r:.3f}</td><td>{a:.1f}</td><td>{e:.2g}</td></tr>" for n, r, a, e in cells)
-            heads = "".join(f"<th>{head}</th>" for head in ("output", "correlation of halves", "angle, degrees", "standard error"))
+            rows = "".join(
+                f"<tr><td>{escape(n)}</td><td>{r:.3f}</td><td>{a:.1f}</td><td>{e:.2g}</td></tr>" for n, r, a, e in cells
+            )
+            heads = "".join(
+                f"<th>{head}</th>" for head in ("output", "correlation of halves", "angle, degrees", "standard error")
+            )
             rows = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
         return f"<div><p><strong>{mark} {title}</strong></p><ul>{items}</ul>{rows}</div>"
 

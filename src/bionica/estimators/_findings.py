@@ -23,9 +23,9 @@ Floats = NDArray[np.float64]
 LIMITS = {
     "halves": 0.85,  # correlation of an output between halves (right: 0.91 and more; streams of 1,300 samples 0.82)
     "scale": 4.0,  # factor by which the variance of an output of nonnegative ICA differs from 1 (right: up to 1.4)
-    "transposed": 0.4,  # roughness of neighbouring rows over that of neighbouring columns (transposed spectra: below 0.1)
+    "transposed": 0.05,  # roughness of neighbouring rows over that of neighbouring columns (transposed spectra: 0.01)
     "few": 5,  # samples for each source: halves of fewer say nothing
-    "directions": 0.1,  # energy of a direction of the residual over that of the weakest source (right: 0.01; missing: 0.27)
+    "directions": 0.25,  # energy of a direction of the residual over that of the weakest source (right: 0.01; missing: 0.27)
     "noise": 0.15,  # noise in the variance of an output (right: 0.02 and less)
     "negative": 1e-4,  # negative energy that grows with the other outputs (right: 1e-5; correlated, two signs: 5e-4)
     "unsettled": 0.2,  # sin^2 by which a descent turns an output of nonnegative ICA (right: 0.02; streams that stopped: 0.3)
@@ -37,21 +37,36 @@ LIMITS = {
 #: Statement and remedies of each finding, the gravest first. Outputs are {sources}, mixtures {mixtures}.
 _STATEMENTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "collapsed": ("{sources}: overflow or constant, the weights have collapsed", ("natural", "rescale", "fewer")),
-    "transposed": ("X may be transposed, because neighbouring rows are alike and neighbouring columns are not", ("transpose",)),
+    "transposed": (
+        "X may be transposed, because neighbouring rows are alike and neighbouring columns are not",
+        ("transpose",),
+    ),
     "few": ("{n} samples are few for {d} sources", ("more samples", "fewer")),
     "scale": ("{sources}: variance {value:.2g} where 1 is right", ("same scale", "natural", "more samples")),
-    "unsettled": ("{sources}: not settled, other outputs of the same samples are less negative", ("more samples", "natural")),
+    "unsettled": (
+        "{sources}: not settled, other outputs of the same samples are less negative",
+        ("more samples", "natural"),
+    ),
     "halves": (
         "{sources}: uncertain, because two halves of the samples give outputs that correlate by {value:.2f}",
         ("more samples", "fewer"),
     ),
-    "directions": ("X has more directions than these {d} sources explain ({value:.0%} of the weakest source)", ("count",)),
+    "directions": (
+        "X has more directions than these {d} sources explain ({value:.0%} of the weakest source)",
+        ("count",),
+    ),
     "noise": ("{sources}: {value:.0%} of the variance is noise", ("average",)),
     "negative": ("{sources}: more negative than noise explains ({value:.2g} of the energy)", ("cone", "mean", "count")),
     "untouched": ("{sources}: hardly ever near zero, so that other sources may fit as well", ("background",)),
-    "spectra": ("{sources}: {value:.0%} of the energy of the spectrum is negative, although X is nonnegative", ("walls", "count")),
+    "spectra": (
+        "{sources}: {value:.0%} of the energy of the spectrum is negative, although X is nonnegative",
+        ("walls", "count"),
+    ),
     "duplicate": ("{sources}: nearly alike (correlation {value:.2f})", ("fewer",)),
-    "ceiling": ("{mixtures}: the largest value occurs in {value:.1%} of the samples, as of a saturated sensor", ("saturated",)),
+    "ceiling": (
+        "{mixtures}: the largest value occurs in {value:.1%} of the samples, as of a saturated sensor",
+        ("saturated",),
+    ),
     "changed": (
         "the first and the second half of the samples give other sources (correlation {value:.2f}): the mixing changes, or "
         "sources are present in a part of the samples only",
@@ -98,7 +113,7 @@ class Finding(NamedTuple):
     name: str
     sources: tuple[int, ...] = ()
     mixtures: tuple[int, ...] = ()
-    values: Mapping[str, Any] = {}  # noqa: RUF012
+    values: Mapping[str, Any] = {}
     remedies: tuple[str, ...] = ()
 
     def text(
@@ -109,7 +124,9 @@ class Finding(NamedTuple):
     ) -> str:
         """One sentence, with these names of outputs and mixtures and these words for the remedies."""
         statement = _STATEMENTS[self.name][0].format(
-            sources=_listed("output", self.sources, sources), mixtures=_listed("mixture", self.mixtures, mixtures), **self.values
+            sources=_listed("output", self.sources, sources),
+            mixtures=_listed("mixture", self.mixtures, mixtures),
+            **self.values,
         )
         advice = ", or ".join(remedies[key] for key in self.remedies if remedies.get(key))
         return f"{statement}. {advice[:1].upper()}{advice[1:]}." if advice else f"{statement}."
@@ -178,7 +195,14 @@ class Measures(NamedTuple):
 
 
 def measure(
-    X: Array, W: Array, A: Array, *, n: int | None = None, uncorrelated: bool = True, noise: Array | None = None, tracking: bool = False
+    X: Array,
+    W: Array,
+    A: Array,
+    *,
+    n: int | None = None,
+    uncorrelated: bool = True,
+    noise: Array | None = None,
+    tracking: bool = False,
 ) -> Measures:
     """Measure the components W (d, k) and spectra A (k, d) on some rows X, of n.
 

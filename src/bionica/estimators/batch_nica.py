@@ -1,6 +1,5 @@
 """Offline nonnegative ICA: noncentered whitening, then the rotation into the nonnegative orthant."""
 
-from collections.abc import Iterator
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -10,23 +9,21 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions, fit_context
-from ..offline.outliers import Inliers, is_inlier, without_negative_outliers, without_outliers
+from ..offline.outliers import Inliers, without_negative_outliers, without_outliers
 from ..offline.rotation import Rotation, rotate
-from ..offline.source_count import Spectrum, count_sources, representative
+from ..offline.source_count import Count, count_sources
 from ..offline.whitening import ChunkedRows, Moments, Whitening, refine, row_space, wider_than_long
 from ._base import Estimator, Scored, rectified, set_parameters
 from ._dask import DaskRows, map_rows, mapped_inliers, moments_of, validated_rows
 from ._diagnosis import Diagnosable
-from ._fit_doubts import Rows, fit_doubts, neighbours
+from ._findings import finding, row_sample
 from ._input import singular_as_divergence, unchanged_on_error
-from ._model_file import Floats, Record
-from ._plots import plot_spectrum
-from ._source_count import warn_of_count
 from .noncentered_whitener import whitening_or_error
 
 Array = npt.NDArray[Any]
 
 _AMBIGUOUS = 0.02
+_COUNTED_ROWS = 4000  # samples in which sources are counted
 
 
 class BatchNICA(Scored, Diagnosable, Estimator):
@@ -39,9 +36,8 @@ class BatchNICA(Scored, Diagnosable, Estimator):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Number of sources. None takes every direction in which the data vary; "auto" takes those that noise cannot
-        explain, which may differ between mixtures and samples (`bionica.offline.source_count`; see `spectrum_`). A UserWarning
-        says before the fit if the number is in doubt.
+        Number of sources. None takes every direction in which the data vary; "auto" takes as many as two halves of the
+        samples agree on, at most 12 (`bionica.offline.source_count`; see `count_`).
     n_init : int, default=10
         Largest number of starts of the rotation. More than one is used only if the first is not accepted: see Notes.
     max_iter : int, default=500
@@ -72,10 +68,8 @@ class BatchNICA(Scored, Diagnosable, Estimator):
     ambiguity_ : float
         How far two starts that are equally nonnegative disagree about the sources, from 0 to 1. Above 0.02 a
         ConvergenceWarning says that nonnegativity does not determine the sources: they are not near zero often enough.
-    spectrum_ : Spectrum
-        Eigenvalues of the covariance, the evidence that each is a source (`excess` above 1), the decision of "auto"
-        (`n_sources`), and the second-best number (`alternative`). With a number as `n_components`, the evidence given that
-        number of sources.
+    count_ : Count
+        With "auto": `n_sources`, other `candidates`, and the angle between halves for each number that was tried.
     n_iter_ : int
         Iterations of the winning start and of the descents that continued it on more rows.
     n_restarts_ : int
@@ -141,16 +135,6 @@ class BatchNICA(Scored, Diagnosable, Estimator):
         "mixing_": "kd",
         "whitening_": "dk",
         "mean_": "k",
-        "spectrum_": Record(
-            Spectrum,
-            {
-                "eigenvalues": "r",
-                "excess": Floats("r", 0.0, finite=False),
-                "n_sources": int,
-                "alternative": int,
-                "noise_floor": float,
-            },
-        ),
         "negativity_": float,
         "ambiguity_": float,
         "n_iter_": int,
@@ -183,21 +167,6 @@ class BatchNICA(Scored, Diagnosable, Estimator):
     def _transform(self, X: npt.ArrayLike) -> Any:
         return map_rows(partial(rectified, W=self.components_), X, self._n_features_out, self)
 
-    def plot_spectrum(self, ax: Any = None) -> Any:
-        """Plot the eigenvalues of the covariance and the number of sources that "auto" takes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
-        self._check_is_fitted()
-        return plot_spectrum(self.spectrum_, ax)
-
     def _fit(self, X: npt.ArrayLike) -> tuple[Array | DaskRows, Any]:
         """Fit; return X as validated, and an array of the shape of the outputs or None, which the caller may overwrite."""
         rng = check_random_state(self.random_state)
@@ -206,12 +175,13 @@ class BatchNICA(Scored, Diagnosable, Estimator):
         if isinstance(rows, np.ndarray) and wider_than_long(rows):
             data, basis = row_space(rows)
         inliers, seen = self._inliers(data)
-        found, spectrum, some = self._whitened(data, inliers, seen, rows)
-        warn_of_count("BatchNICA", self.n_components, spectrum, min(rows.shape))
+        some = np.asarray(rows[:: max(1, rows.shape[0] // _COUNTED_ROWS)])
+        d = self._number(some)
+        found = self._whitened(inliers, seen, rows, d)
         Z, rotation = self._rotated(data, inliers, found, rng)
         if isinstance(inliers, Inliers):
             inliers, seen = without_negative_outliers(inliers, rotation.R @ found.matrix)
-            found, spectrum, some = self._whitened(data, inliers, seen, rows)
+            found = self._whitened(inliers, seen, rows, d)
             Z, rotation = self._rotated(data, inliers, found, rng)
         if basis is not None:  # back to the features
             found = found._replace(matrix=found.matrix @ basis.T, inverse=basis @ found.inverse)
@@ -223,7 +193,6 @@ class BatchNICA(Scored, Diagnosable, Estimator):
         self.mixing_ = mixing[:, order].astype(rows.dtype)
         self.whitening_ = found.matrix.astype(rows.dtype)
         self.mean_ = seen.mean
-        self.spectrum_ = spectrum
         # y has unit covariance without outliers, so its energy is d + |F <x>|^2. The objective is a mean over all rows.
         energy = len(found.matrix) + float(np.sum((found.matrix @ seen.mean) ** 2))
         self.negativity_ = 2 * rotation.objective * (rows.shape[0] / inliers.shape[0]) / energy
@@ -232,8 +201,24 @@ class BatchNICA(Scored, Diagnosable, Estimator):
         self.n_restarts_ = rotation.n_starts - 1
         self.n_samples_seen_ = rows.shape[0]
         self.n_outliers_ = rows.shape[0] - inliers.shape[0]
-        part = neighbours(rows, len(rows)) if isinstance(rows, np.ndarray) else some[:0]
-        self._conclude(self._doubts(rotation, Rows(some.astype(np.float64), rows.shape[0], part)))
+        own = []
+        if self.ambiguity_ > _AMBIGUOUS:
+            own.append(
+                finding(
+                    "converged", reason=f"two rotations that disagree by {self.ambiguity_:.2g} are equally nonnegative"
+                )
+            )
+        if not rotation.confirmed:
+            own.append(
+                finding("converged", reason=f"the best of {rotation.n_starts} starts was met only once: raise n_init")
+            )
+        if not rotation.converged:
+            own.append(
+                finding(
+                    "converged", reason=f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol"
+                )
+            )
+        self._conclude(some[row_sample(*some.shape)], rows.shape[0], *own)
         return rows, None if Z.dtype != rows.dtype else Z
 
     def _inliers(self, X: Array | DaskRows) -> tuple[Array | ChunkedRows, Moments]:
@@ -241,24 +226,19 @@ class BatchNICA(Scored, Diagnosable, Estimator):
         seen = moments_of(X)
         return without_outliers(X, seen, self._given_number()) if self.robust else (X, seen)
 
-    def _whitened(
-        self, X: Array | DaskRows, inliers: Array | ChunkedRows, seen: Moments, given: Array | DaskRows
-    ) -> tuple[Whitening, Spectrum, Array]:
-        """The whitening of the inliers, their spectrum and some of them.
+    def _number(self, rows: Array) -> int | None:
+        """The number of sources: as given, as counted in some rows, or None for the rank."""
+        if self.n_components != "auto":
+            return self._given_number()
+        self.count_: Count = count_sources(rows)
+        return self.count_.n_sources
 
-        `given` is the user's array, of which X may be coordinates.
-        """
-        found = whitening_or_error(
-            seen, self._given_number(), tol=None, precision=given.dtype, n_features=given.shape[1]
-        )
-        some = representative(given)
-        if isinstance(inliers, Inliers):
-            some = some[is_inlier(representative(X), inliers.limit)]
-        spectrum = count_sources(some, found.eigenvalues, seen if X is given else None, given=self._given_number())
-        if self.n_components == "auto":
-            d = spectrum.n_sources
-            found = found._replace(matrix=found.matrix[:d], inverse=found.inverse[:, :d])
-        return refine(inliers, found), spectrum, some
+    def _whitened(
+        self, inliers: Array | ChunkedRows, seen: Moments, given: Array | DaskRows, d: int | None
+    ) -> Whitening:
+        """The whitening of the inliers. `given` is the user's array, of which they may be coordinates."""
+        found = whitening_or_error(seen, d, tol=None, precision=given.dtype, n_features=given.shape[1])
+        return refine(inliers, found)
 
     def _rotated(
         self, X: Array | DaskRows, inliers: Array | ChunkedRows, found: Whitening, rng: np.random.RandomState
@@ -271,20 +251,3 @@ class BatchNICA(Scored, Diagnosable, Estimator):
         else:
             Z = mapped_inliers(X, found.matrix, limit)  # a row of zeros has no effect on the rotation
         return Z, rotate(Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng)
-
-    def _doubts(self, rotation: Rotation, rows: Rows) -> Iterator[str]:
-        """What speaks against the fit, the gravest first."""
-        ambiguous = self.ambiguity_ > _AMBIGUOUS
-        yield from fit_doubts(rows, self.components_, negativity=self.negativity_, grounding=False)
-        if ambiguous:
-            yield (
-                f"cannot tell some sources apart: two rotations that disagree by {self.ambiguity_:.2g} (ambiguity_) are equally "
-                "nonnegative. Sources must often be near zero: subtract a constant background, or bring more samples"
-            )
-        if not rotation.confirmed:
-            yield (
-                f"may sit in a local minimum: the best of {rotation.n_starts} starts was found only once and leaves "
-                f"{self.negativity_:.2g} of the energy negative; raise n_init={self.n_init}"
-            )
-        if not rotation.converged:
-            yield f"did not converge in max_iter={self.max_iter} iterations; raise max_iter or tol={self.tol}"

@@ -12,12 +12,12 @@ times the variance of the fit to all samples; a bias that falls as 1/n is what t
 
 With few samples, halves are too small to fit. Then one group of samples of `_GROUPS` is left out at a time (jackknife):
 
-    error^2 = (g - 1)/g sum_j (h_j - mean)^2 + (g - 1)^2 (mean - full)^2                                                  (3)
+    error^2 = (g - 1)/g sum_j (h_j - full)^2                                                                              (3)
 
 Nothing here knows an estimator: `fit` maps rows (n, k) to a mixing matrix (k, d), or to a pair of components (d, k) and mixing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,9 @@ from scipy.optimize import linear_sum_assignment
 Array = npt.NDArray[Any]
 
 _GROUPS = 6
-_SAMPLES_PER_SOURCE = 10  # in each half; with fewer, halves are fitted far worse than all samples, and the jackknife is used
+_SAMPLES_PER_SOURCE = (
+    10  # in each half; with fewer, halves are fitted far worse than all samples, and the jackknife is used
+)
 
 
 class Uncertainty(NamedTuple):
@@ -59,11 +61,16 @@ class Uncertainty(NamedTuple):
 
 def match(A: Array, B: Array) -> tuple[Array, Array]:
     """Match the columns of B to those of A by the sum of |cosine|: their order, and the angle of each pair in degrees."""
+    cosine = _cosines(A, B)
+    rows, order = linear_sum_assignment(-cosine)
+    return order, np.degrees(np.arccos(cosine[rows, order]))
+
+
+def _cosines(A: Array, B: Array) -> Array:
+    """|cosine| of each column of A with each of B."""
     with np.errstate(all="ignore"):
         unit = [np.nan_to_num(M / np.linalg.norm(M, axis=0)) for M in (A, B)]
-    cosine = np.abs(unit[0].T @ unit[1])
-    rows, order = linear_sum_assignment(-cosine)
-    return order, np.degrees(np.arccos(np.minimum(cosine[rows, order], 1.0)))
+    return np.asarray(np.minimum(np.abs(unit[0].T @ unit[1]), 1.0))
 
 
 def splits(n: int, n_splits: int, rng: np.random.RandomState) -> list[tuple[Array, Array]]:
@@ -87,7 +94,14 @@ def agreement(X: Array, fit: Callable[[Array], Array], *, n_splits: int = 2, see
 
 
 def uncertainty(
-    X: Array, W: Array, A: Array, fit: Callable[[Array], tuple[Array, Array]], noise: Array, *, n_splits: int = 2, seed: int = 0
+    X: Array,
+    W: Array,
+    A: Array,
+    fit: Callable[[Array], tuple[Array, Array]],
+    noise: Array,
+    *,
+    n_splits: int = 2,
+    seed: int = 0,
 ) -> Uncertainty:
     """How far components W (d, k) and mixing A (k, d), fitted to X, move. `noise` (d,) is the variance of that of the outputs.
 
@@ -99,19 +113,24 @@ def uncertainty(
     if n < 2 * _SAMPLES_PER_SOURCE * d:
         groups = np.array_split(rng.permutation(n), _GROUPS)
         refits = [full.matched(*fit(X[np.sort(np.concatenate(groups[:j] + groups[j + 1 :]))])) for j in range(_GROUPS)]
-        spread = [_jackknife(np.array(parts), whole) for parts, whole in zip(zip(*refits), (full.Y, full.A))]
+        spread = [
+            (_GROUPS - 1) / _GROUPS * np.sum([(one[part] - whole) ** 2 for one in refits], axis=0)
+            for part, whole in enumerate((full.Y, full.A))
+        ]
         energy = np.mean(spread[0], axis=0)
-        correlation = 1 - 2 * energy / np.maximum(full.Y.var(axis=0), 1e-300)
-        angle = 2 * np.degrees(np.arctan(np.sqrt(spread[1].sum(axis=0)) / np.linalg.norm(full.A, axis=0)))
+        correlation = np.maximum(1 - 2 * energy / np.maximum(full.Y.var(axis=0), 1e-300), -1.0)
+        angle = np.degrees(np.arctan(2 * np.sqrt(spread[1].sum(axis=0)) / np.linalg.norm(full.A, axis=0)))
         return Uncertainty(correlation, angle, np.sqrt(energy + noise), np.sqrt(spread[1]), "jackknife", correlation)
     pairs = [[full.matched(*fit(X[rows])) for rows in halves] for halves in splits(n, n_splits, rng)]
     first = [full.matched(*fit(X[rows])) for rows in (slice(0, n // 2), slice(n // 2, n))]
     spread = []
     for part, whole in enumerate((full.Y, full.A)):
-        spread.append(np.mean([(h[part] - g[part]) ** 2 / 4 + ((h[part] + g[part]) / 2 - whole) ** 2 for h, g in pairs], axis=0))
+        spread.append(
+            np.mean([(h[part] - g[part]) ** 2 / 4 + ((h[part] + g[part]) / 2 - whole) ** 2 for h, g in pairs], axis=0)
+        )
     return Uncertainty(
         correlation=np.mean([_correlations(h[0], g[0]) for h, g in pairs], axis=0),
-        angle=np.mean([_angles(h[1], g[1]) for h, g in pairs], axis=0),
+        angle=np.mean([np.degrees(np.arccos(np.diag(_cosines(h[1], g[1])))) for h, g in pairs], axis=0),
         sources=np.sqrt(spread[0].mean(axis=0) + noise),
         mixing=np.sqrt(spread[1]),
         split="random",
@@ -136,13 +155,3 @@ class _Outputs:
 def _correlations(Y: Array, Z: Array) -> Array:
     Y, Z = Y - Y.mean(axis=0), Z - Z.mean(axis=0)
     return np.asarray(np.sum(Y * Z, axis=0) / np.maximum(np.sqrt(np.sum(Y**2, axis=0) * np.sum(Z**2, axis=0)), 1e-300))
-
-
-def _angles(A: Array, B: Array) -> Array:
-    cosine = np.abs(np.sum(A * B, axis=0)) / np.maximum(np.linalg.norm(A, axis=0) * np.linalg.norm(B, axis=0), 1e-300)
-    return np.degrees(np.arccos(np.minimum(cosine, 1.0)))
-
-
-def _jackknife(parts: Array, whole: Array) -> Array:
-    g, mean = len(parts), parts.mean(axis=0)
-    return np.asarray((g - 1) / g * np.sum((parts - mean) ** 2, axis=0) + (g - 1) ** 2 * (mean - whole) ** 2)

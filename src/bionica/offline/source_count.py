@@ -3,8 +3,8 @@
 For q = 1, 2, ... a minimum-volume cone is fitted to two random halves of the samples. The spectra of the sources agree between
 halves. If one more is asked for than there are, it is noise, or a source is cut in two at random, so that the worst angle between
 matched spectra jumps (`halves`). The number before the largest jump of log(angle) is taken. Numbers whose jump is at least half as
-large are named as candidates. A single source shows in no jump, because its angle is that of the mean: it is taken if no other
-number agrees.
+large are named as candidates. A single source shows in no jump, because its angle is that of the mean: it is taken if all other
+directions look like white noise, or if no other number agrees.
 
 The cones are rough: one start by successive projection, walls as wide as the residual of q directions. Mixtures of more than 12
 sources are counted only if their number is given (`most`). Beyond the rank of X no number agrees: its angle is 90 degrees.
@@ -30,6 +30,7 @@ _FLOOR = 0.3  # degrees: smaller angles are equally good
 _CLEAR = 5.0  # factor of a jump after which `_BEYOND` more numbers are tried, and no more
 _BEYOND = 3
 _ALONE = 20.0  # degrees: if no number of two or more is better, there is one source
+_WHITE = 1.5
 _EMPTY = 1e-7  # of the largest singular value: rounding of float32, and of a Gram matrix
 _ROUNDING = 1e-5  # of the mean energy of a direction: the narrowest wall
 
@@ -55,8 +56,8 @@ def count_sources(X: Array, *, most: int = MOST, seed: int = 0) -> Count:
     """
     X = _coordinates(inliers_of(np.asarray(X, np.float64)[:: max(1, len(X) // (4 * _ROWS))]), 4 * most)
     n, rank = X.shape
-    if n < 4 or rank < 2:
-        return Count(max(rank, 1), (), {})
+    if n < 4 or rank < 2 or _is_single(X):
+        return Count(1, (), {})
     pairs = [tuple(X[rows] for rows in pair) for pair in _subsets(n, np.random.RandomState(seed))]
     last = min(rank, most, n // 4)
     angles: dict[int, float] = {}
@@ -83,6 +84,12 @@ def _subsets(n: int, rng: np.random.RandomState) -> list[tuple[Array, Array]]:
         return [(a[:: max(1, len(a) // _ROWS)], b[:: max(1, len(b) // _ROWS)]) for a, b in splits(n, _SPLITS, rng)]
     orders = [rng.permutation(n) for _ in range(_SPLITS)]
     return [(order[: 4 * n // 5], order[n // 5 :]) for order in orders]
+
+
+def _is_single(X: Array) -> bool:
+    """Whether no direction but the first exceeds the largest eigenvalue of white noise (Marchenko and Pastur) by half."""
+    energy = np.sum(X**2, axis=0)
+    return X.shape[1] > 2 and bool(energy[1] < _WHITE * energy[1:].mean() * (1 + np.sqrt(X.shape[1] / len(X))) ** 2)
 
 
 def _angle(pair: Any, q: int) -> float:

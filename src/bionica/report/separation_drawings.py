@@ -17,41 +17,6 @@ _WIDTH, _LEFT, _RIGHT = 760, 76, 750
 _PANEL = 70  # height of a spectrum
 
 
-def spectrum(inner: Array, outer: Array) -> Drawing:
-    """Variances of the mixtures on a scale of powers of ten, those of the sources' directions in blue."""
-    values = np.clip(
-        np.nan_to_num(np.concatenate([inner, outer])[:60]), 1e-300, 1e308
-    )  # squares of large mixtures overflow
-    logs = np.maximum(np.log10(values), np.log10(values.max()) - 9)
-    low, top = int(np.floor(logs.min() - 0.3)), int(np.ceil(logs.max()))
-    scale, width = 160 / (top - low), min(40.0, (_RIGHT - _LEFT) / len(values))
-    body = ""
-    for power in range(low, top + 1):
-        y = 175 - scale * (power - low)
-        body += _line(_LEFT, y, _LEFT + width * len(values), y) + _text(_LEFT - 6, y + 4, f"1e{power}", "end")
-    for i, (log, value) in enumerate(zip(logs, values, strict=True)):
-        height = scale * (log - low)
-        place = (_LEFT + (i + 0.1) * width, 175 - height, 0.8 * width, height)
-        body += _rect(*place, "mark" if i < len(inner) else "minor", title=f"{value:.3g}")
-    return Drawing(body, _WIDTH, 185, "variance of the mixtures along their principal directions, on a log scale")
-
-
-def histograms(histogram: Array) -> Drawing:
-    """Distribution of each linear output, from -1 to 4 standard deviations."""
-    rows, width = histogram[:MOST_SOURCES], (_WIDTH - _LEFT - 10) / histogram.shape[1]
-    bottom, body = 50 * len(rows), ""
-    for tick in range(-1, 5):
-        x = _LEFT + (tick + 1) / 5 * width * histogram.shape[1]
-        body += _line(x, 0, x, bottom, "axis" if tick == 0 else "line") + _text(x, bottom + 14, str(tick), "middle")
-    for i, row in enumerate(rows):
-        base, peak = 50 * (i + 1), row.max() or 1.0
-        steps = ((_LEFT + width * x, base - 40 * value / peak) for j, value in enumerate(row) for x in (j, j + 1))
-        points = _points([(_LEFT, base), *steps, (_LEFT + width * len(row), base)])
-        body += f'<polygon points="{points}" class="mark" opacity=".8"/>'
-        body += _text(0, base - 15, f"source {i + 1}")
-    return Drawing(body, _WIDTH, bottom + 20, "distribution of each output near zero")
-
-
 def traces(Y: Array, first: int, n: int) -> Drawing:
     """The sources of some of the n samples, without the first ones, in their order."""
     body, bottom = "", 50 * min(Y.shape[1], MOST_SOURCES)

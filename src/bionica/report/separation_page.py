@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..io import import_optional, write_atomically
 from .html import Gallery, PageTable, Picture, Section, Verdict, page
-from .separation_drawings import MOST_SOURCES, curves, histograms, matrix, spectrum, traces
+from .separation_drawings import MOST_SOURCES, curves, matrix, traces
 
 Array = NDArray[Any]
 
@@ -49,13 +49,6 @@ def write_page(
         sections.append(Section("Sources", [text, drawing]))
     if mixing is not None:
         sections.append(_mixing_section(mixing, names, axis, axis_title))
-    if diagnosis is not None:
-        text = "In standard deviations, before values below zero are cut off. A good fit has almost nothing left of 0."
-        text += _first(len(diagnosis.histogram))
-        sections.append(Section("Distribution of each source", [text, histograms(diagnosis.histogram)]))
-        text = "Blue: directions of the sources. Grey: the remaining directions. Logarithmic."
-        title = "Variance of the mixtures along their principal directions"
-        sections.append(Section(title, [text, spectrum(diagnosis.inner, diagnosis.outer)]))
     write_atomically(path, page(_TITLE, "", sections).encode())
 
 
