@@ -7,7 +7,7 @@ import typer
 from .. import __version__
 from .demo import demo
 from .doctor import doctor
-from .errors import OneLineGroup
+from .console import OneLineGroup
 from .reproduce import reproduce
 from .separate import separate
 from .sweep import sweep

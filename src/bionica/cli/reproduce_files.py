@@ -11,6 +11,7 @@ from ..io import write_atomically
 from ..io.tables import Row, write_table
 from ..paper.reference import SETTINGS, SHORT
 from ..paper.results import Tables
+from ..paper import figures
 from ..report import PageTable, Picture, Section
 
 #: Every file that `write_reproduction` may write.
@@ -78,7 +79,7 @@ def write_reproduction(config: paper.Reproduction, tables: Tables, folder: Path,
         caption = (
             "Table 1. Mean final error at every learning rate and decay of the grid; of Algorithm 2, with the best τ."
         )
-        grid = written.figure("table1", report.grid_figure(means), caption)
+        grid = written.figure("table1", figures.grid_figure(means), caption)
         sections.append(Section("Table 1: the grid search", [_table(_GRID, written.best), grid]))
     if "figure1" in rows:
         sections.append(_figure1(config, rows["figure1"][0]["error"], written))
@@ -95,7 +96,7 @@ def _table(columns: dict[str, str], rows: Sequence[Row]) -> PageTable:
 
     def cell(name: str, value: Any) -> Any:
         if name == "network":
-            return report.look(value).label
+            return figures.look(value).label
         if name == "setting":
             return SETTINGS.get(value, value)
         return "(" + ", ".join(f"{number:g}" for number in value) + ")" if isinstance(value, tuple) else value
@@ -111,7 +112,7 @@ def _figure4(tables: Tables, written: ReproductionFiles) -> Section:
     caption = "Figure 4. error(t) on sparse uniform sources with the printed mixing matrices. Lines are means over runs, shades "
     caption += "90 % confidence intervals of the mean; horizontal lines are methods that see all the data at once."
     rows = paper.curve_rows(tables, "figure4")
-    figure = written.figure("figure4", report.error_figure(rows, ("d3", "d10")), caption)
+    figure = written.figure("figure4", figures.error_figure(rows, ("d3", "d10")), caption)
     stream = (
         "StreamingNICA is not in the paper. It runs at its defaults, on the mixtures as they come. Nonnegative PCA and 2-layer NSM "
         "are tuned to these mixing matrices, and Nonnegative PCA gets mixtures that were whitened beforehand."
@@ -133,7 +134,7 @@ def _figure5(config: paper.Reproduction, tables: Tables, written: ReproductionFi
         "the first run, with the table's hyperparameters. Right: error(t) as in figure 4; curves far above the paper's four "
         "methods leave the frame."
     )
-    figure = report.images_figure(shown, (side, side), paper.curve_rows(tables, "figure5"))
+    figure = figures.images_figure(shown, (side, side), paper.curve_rows(tables, "figure5"))
     which = "The user's images."
     if config.images is None:
         which = "CC0 images of scikit-image (camera, brick, gravel), not the paper's, for which the hyperparameters were tuned; "
@@ -143,10 +144,10 @@ def _figure5(config: paper.Reproduction, tables: Tables, written: ReproductionFi
 
 def _figure1(config: paper.Reproduction, error: float, written: ReproductionFiles) -> Section:
     caption = f"Figure 1. Plumbley's two steps; three sources followed. Error of the recovered sources: {error:.2g}."
-    parts = [written.figure("figure1", report.scatter_figure(paper.figure1_points(config)), caption)]
+    parts = [written.figure("figure1", figures.scatter_figure(paper.figure1_points(config)), caption)]
     for name, network in (("figure2", "InterneuronNICA"), ("figure3", "TwoCompartmentNICA")):
         caption = f"Figure {name[-1]}. The network of {SHORT[network]}."
-        parts.append(written.figure(name, report.network_diagram(network), caption))
+        parts.append(written.figure(name, figures.network_diagram(network), caption))
     return Section("Figures 1 to 3: the problem and the networks", parts)
 
 
