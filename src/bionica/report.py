@@ -29,7 +29,7 @@ h1{font-size:1.7rem;margin-bottom:.2rem}h2{font-size:1.25rem;margin-top:2.4rem;b
 p{max-width:60rem}.lead,figcaption{color:var(--soft)}figcaption{font-size:.9rem}
 figure{margin:1rem 0;overflow-x:auto}img{max-width:100%;height:auto}figure img{background:#fff}
 .beside{display:flex;flex-wrap:wrap;gap:1.5rem}.beside>*{flex:1 1 24rem;min-width:0}
-.slides img{display:none;width:100%}.slides img.shown{display:block}.slides input{width:100%}
+.slides input,.slides img{width:100%}
 .verdict{border-left:4px solid;padding:.1rem .8rem;margin:1rem 0}.verdict p{color:var(--ink);margin:.3rem 0}
 .good{color:var(--good)}.bad{color:var(--bad)}
 .table{overflow-x:auto}code{white-space:nowrap}table{border-collapse:collapse;font-size:.9rem;margin:.8rem 0}

@@ -25,6 +25,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from importlib.util import find_spec
 from typing import Any, NoReturn
 
 import typer
@@ -61,6 +62,13 @@ def raised_by_bionica(error: BaseException) -> bool:
     if trace is None or not str(trace.tb_frame.f_globals.get("__name__", "")).startswith("bionica."):
         return False
     return trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+
+
+def require(purpose: str, *modules: str) -> None:
+    """Raise unless these modules, which the extra `plot` installs, can be imported."""
+    for module in modules:
+        if find_spec(module) is None:
+            raise ImportError(f"{purpose} needs {module}, which is not installed: pip install 'bionica[plot]'")
 
 
 class OneLineGroup(TyperGroup):
@@ -184,10 +192,8 @@ class Console:
             fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except MemoryError:
             fail(f"out of memory: {out_of_memory}")
-        except (InputError, OutputError, ImportError, *expected) as error:
-            fail(str(error))
-        except (ValueError, ArithmeticError) as error:  # DivergenceError is an ArithmeticError
-            if not raised_by_bionica(error):
+        except (ValueError, ArithmeticError, ImportError, *expected) as error:  # DivergenceError is an ArithmeticError
+            if not (isinstance(error, (InputError, OutputError, *expected)) or raised_by_bionica(error)):
                 raise
             fail(str(error))
 

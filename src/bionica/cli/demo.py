@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from .console import Console
+from .console import Console, require
 
 NAMES = ("camera", "brick", "gravel")
 PICTURE, PAGE = "separation.png", "demo.html"
@@ -51,9 +51,13 @@ def demo(
     with console.session(interrupted=interrupted, disk_full="free some space, or choose another folder with --output"):
         from .. import io
 
-        for package in ("matplotlib", "skimage"):
-            io.import_optional(package, "the demo")
-        io.check_folder(output, [PICTURE, PAGE], replace=force)
+        require("the demo", "matplotlib", "skimage")
+        io.check_folder(output, [PICTURE, PAGE])
+        for name in (PICTURE, PAGE):
+            if (output / name).exists() and not force:
+                raise io.OutputError(
+                    f"{output / name} exists already: choose another folder with --output, or give --force"
+                )
         findings = _run(output, seed, console)
         errors = findings["errors"]
         lines = [
@@ -133,18 +137,18 @@ def _learn(network: Any, stream: Any, X: Any, error: Callable[[Any], float], adv
     import numpy as np
 
     n = len(stream)
-    curve, outputs, seconds = [], {}, 0.0
+    curve, outputs, speed = [], {}, 0.0
     times = sorted({*np.geomspace(2, n, TIMES).astype(int).tolist(), *SHOWN})
     for begin, end in zip([0, *times], times, strict=False):
         before = time.perf_counter()
         network.partial_fit(stream[begin:end])
-        seconds += time.perf_counter() - before
+        speed = (end - begin) / (time.perf_counter() - before)  # of the last and largest chunk: nothing compiles in it
         if not getattr(network, "n_samples_until_start_", 0):
             curve.append((end, error(network)))
-            advance(end - begin, f"{end / seconds:,.0f} pixels/s, error {curve[-1][1]:.2g}")
+            advance(end - begin, f"{speed:,.0f} pixels/s, error {curve[-1][1]:.2g}")
             if end in (*SHOWN, n):
                 outputs[end] = network.transform(X)
-    return Learned(network, curve, outputs, n / seconds)
+    return Learned(network, curve, outputs, speed)
 
 
 def _page(
@@ -156,8 +160,8 @@ def _page(
     from .. import plot
     from ..report import Beside, PageTable, Picture, Section, Slides, figure_bytes, page
 
-    def images(*rows: tuple[str, Any], height: float = 2.45) -> bytes:
-        figure = Figure(figsize=(7.0, height * len(rows)), layout="constrained")
+    def images(*rows: tuple[str, Any], width: float = 7.0) -> bytes:
+        figure = Figure(figsize=(width, 0.35 * width * len(rows)), layout="constrained")
         for axes, (title, Y) in zip(figure.subplots(len(rows), len(NAMES), squeeze=False), rows, strict=True):
             plot.images(Y, SHAPE, axes=axes)
             axes[0].set_title(title, loc="left", fontsize=10)
@@ -189,7 +193,7 @@ def _page(
     picture = images(("Sources", arrays[0]), ("Mixtures", arrays[1]), ("Recovered", frames[findings["pixels"]]))
     errors, falls = findings["errors"], dict(findings["curves"][METHOD])
     slides = [
-        Picture(images((f"After {t:,} pixels", Y)), f"After {t:,} pixels: error {falls[t]:.2g}", "png")
+        Picture(images((f"After {t:,} pixels", Y), width=4.6), f"After {t:,} pixels: error {falls[t]:.2g}", "png")
         for t, Y in frames.items()
     ]
     findings["seconds"] = round(time.perf_counter() - started, 3)

@@ -85,12 +85,18 @@ def _networks() -> Iterator[tuple[str, Any]]:
             yield f"{class_name}, more mixtures than sources", cls(2, random_state=0)
 
 
+def gpu_is_visible() -> bool:
+    """Whether there is a GPU, without importing anything slow before it is asked for."""
+    from ..engines.cuda import device
+
+    return device.gpu_is_visible()
+
+
 def examine() -> dict[str, Any]:
     """Collect what `bionica doctor` prints."""
     import numba
 
     from .. import __version__
-    from ..engines.cuda.device import gpu_is_visible
 
     config: Any = numba.config
     missing = [extra for extra, names in OPTIONAL.items() if "missing" in map(installed, names)]
@@ -143,8 +149,6 @@ def cache() -> str:
 
 def gpu() -> str:
     """Say which GPU Numba sees."""
-    from ..engines.cuda.device import gpu_is_visible
-
     if installed("numba-cuda") == "missing":
         missing = "there is one, but numba-cuda is not installed (pip install 'bionica[cuda]')"
         return missing if gpu_is_visible() else "no NVIDIA GPU or no driver was found"

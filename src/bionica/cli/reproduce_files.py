@@ -9,9 +9,9 @@ from typing import Any
 from .. import paper, report
 from ..io import write_atomically
 from ..io.tables import Row, write_table
+from ..paper import figures
 from ..paper.reference import SETTINGS, SHORT
 from ..paper.results import Tables
-from ..paper import figures
 from ..report import PageTable, Picture, Section
 
 #: Every file that `write_reproduction` may write.

@@ -8,10 +8,11 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from enum import StrEnum
+from functools import partial
 from inspect import signature
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +21,7 @@ import typer
 
 import bionica
 
-from .console import Console, deferred_interrupts, ignore_broken_pipe
+from .console import Console, deferred_interrupts, ignore_broken_pipe, require
 
 if TYPE_CHECKING:
     from ..io import Reader
@@ -64,7 +65,6 @@ def _known_method(method: str) -> str:
 
 
 RawType = StrEnum("RawType", ["float64", "float32"])
-Scale = StrEnum("Scale", ["variance", "mean", "sum"])
 
 
 class Decimal(StrEnum):
@@ -74,89 +74,54 @@ class Decimal(StrEnum):
     comma = ","
 
 
-_READ, _MODEL, _STREAM, _TALK = (
-    "How the input is read", "The model", "Pipes, and mixing that changes", "What is printed and replaced",
-)  # fmt: skip
-_INPUT_HELP = """Mixtures: .csv .tsv .xlsx .npy .npz .parquet .h5 .mat .zarr, a TIFF of several pages, images of one shape, one colour
-image, or - for standard input (CSV, or raw numbers with --columns)."""
-_METHOD_HELP = """auto: the better of batch (uncorrelated sources) and cone (sources may be correlated). streaming and the paper's
-networks learn sample by sample."""
+_Read = partial(typer.Option, rich_help_panel="How the input is read")
+_Model = partial(typer.Option, rich_help_panel="The model")
+_Stream = partial(typer.Option, rich_help_panel="Pipes, and mixing that changes")
+_Talk = partial(typer.Option, rich_help_panel="What is printed and replaced")
+_INPUT_HELP = """Mixtures: .csv .tsv .xlsx .npy .npz .parquet .h5 .mat .zarr, a TIFF of several pages, images of one shape, one
+colour image, or - for standard input."""
+_METHOD_HELP = f"""auto: the better of batch (uncorrelated sources) and cone (sources may be correlated). Or one of
+{", ".join(METHODS)}."""
 
 
 def separate(
-    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help=_INPUT_HELP)],
+    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help=_INPUT_HELP, show_default=False)],
     output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="OUT", help="File for the sources (suffix: format), - for stdout."),
+        str | None, typer.Option("--output", "-o", metavar="OUT", help="File for the sources; - is stdout.")
     ] = None,
     sources: Annotated[str, typer.Option(metavar="N|auto", help="Number of sources.")] = AUTO,
     mixing: Annotated[
-        Path | None, typer.Option(help="File for the spectra: a row for each source, a column for each mixture.")
+        Path | None, typer.Option(metavar="FILE", help="File for the spectra, a row for each source.")
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="File for a page of numbers and pictures, page.html.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Page of numbers and pictures: page.html.")
+    ] = None,
     axis: Annotated[
-        int | None,
-        typer.Option(min=0, max=1, help="Axis of the samples: 0 rows, 1 columns.", rich_help_panel=_READ),
+        int | None, _Read(min=0, max=1, metavar="0|1", help="Axis of the samples: 0 rows, 1 columns.")
     ] = None,
-    use: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMNS", help="Columns that are mixtures: red,blue or 2-4,7.", rich_help_panel=_READ),
-    ] = None,
-    skip: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMNS", help="Columns that are no mixtures, a time for instance.", rich_help_panel=_READ
-        ),
-    ] = None,
+    use: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are mixtures: red,blue or 2-4,7.")] = None,
+    skip: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are no mixtures.")] = None,
     header: Annotated[
-        bool | None,
-        typer.Option("--header/--no-header", help="Whether the first line holds names.", rich_help_panel=_READ),
+        bool | None, _Read("--header/--no-header", help="Whether the first line holds names or wavelengths.")
     ] = None,
-    decimal: Annotated[
-        Decimal, typer.Option(help="Decimal point of text, read and written.", rich_help_panel=_READ)
-    ] = Decimal.point,
-    dataset: Annotated[
-        str | None, typer.Option(help="Array or sheet of a file that holds several.", rich_help_panel=_READ)
-    ] = None,
+    decimal: Annotated[Decimal, _Read(help="Decimal point of text, read and written.")] = Decimal.point,
+    dataset: Annotated[str | None, _Read(metavar="NAME", help="Array or sheet, if a file holds several.")] = None,
     columns: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Standard input is raw numbers, N to a sample.", rich_help_panel=_READ),
+        int | None, _Read(min=1, metavar="N", help="Standard input is raw numbers, N to a sample.")
     ] = None,
-    dtype: Annotated[RawType, typer.Option(help="Type of raw numbers.", rich_help_panel=_READ)] = RawType.float64,
+    dtype: Annotated[RawType, _Read(help="Type of raw numbers.")] = RawType.float64,
     method: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join([AUTO, *METHODS]),
-            callback=_known_method,
-            autocompletion=lambda: [AUTO, *METHODS],
-            help=_METHOD_HELP,
-            rich_help_panel=_MODEL,
-        ),
+        str, _Model(callback=_known_method, autocompletion=lambda: [AUTO, *METHODS], metavar="NAME", help=_METHOD_HELP)
     ] = AUTO,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Same seed, same bits.", rich_help_panel=_MODEL)] = 0,
-    horizon: Annotated[
-        int | None,
-        typer.Option(min=2, metavar="N", help="Remember about N samples; by default all.", rich_help_panel=_STREAM),
-    ] = None,
-    model: Annotated[
-        Path | None, typer.Option(help="File for the fitted estimator, for bionica.load.", rich_help_panel=_STREAM)
-    ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Continue a pipe from --model, and append to -o.", rich_help_panel=_STREAM),
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.", rich_help_panel=_TALK)] = False,
-    json: Annotated[
-        bool,
-        typer.Option("--json", help="Print one line of JSON in place of everything else.", rich_help_panel=_TALK),
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=_TALK)
-    ] = False,
+    seed: Annotated[int, _Model(min=0, max=2**32 - 1, metavar="N", help="Same seed, same bits.")] = 0,
+    horizon: Annotated[int | None, _Stream(min=2, metavar="N", help="Remember about N samples; default: all.")] = None,
+    model: Annotated[Path | None, _Stream(metavar="FILE", help="File for the fitted estimator (bionica.load).")] = None,
+    resume: Annotated[bool, _Stream("--resume", help="Continue a pipe from --model, and append to -o.")] = False,
+    force: Annotated[bool, _Talk("--force", help="Replace files that exist.")] = False,
+    json: Annotated[bool, _Talk("--json", help="Print one line of JSON in place of everything else.")] = False,
+    quiet: Annotated[bool, _Talk("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Find the nonnegative sources of mixtures, and how each of them enters the mixtures.
-
-    bionica separate spectra.csv                                 writes spectra-sources.csv
+    """Find the nonnegative sources of mixtures, and how each of them enters the mixtures: its spectrum.
 
     bionica separate spectra.csv --sources 3 --mixing pure.csv --report page.html
 
@@ -164,9 +129,7 @@ def separate(
 
     instrument | bionica separate - --sources 3 | logger
 
-    Nothing needs to be tuned. Three lines say what was done, how sure each source is, and what to look at. Sources, columns and
-    samples are counted from 1. Exit status: 0 done, 1 the input or a file is at fault, 2 wrong usage, 70 a fault of bionica,
-    130 interrupted.
+    Nothing needs to be tuned. Three lines say what was done, how sure each source is, and what to look at.
     """
     o = SimpleNamespace(**locals())  # the options, by their names above
     o.n_sources = None if sources == AUTO else int(sources) if sources.isdecimal() else 0
@@ -224,18 +187,13 @@ def _check_files(o: Any) -> None:
         raise io.OutputError("-o -: standard output is closed; give a file with -o")
     if o.path is not None:
         io.check_format(o.path, o.inputs)
-        o.appends = o.resume and o.path.exists()
-        if o.appends and o.path.suffix.lower() not in (".csv", ".tsv"):
-            raise io.OutputError(
-                f"{o.path} exists already, and --resume appends to .csv and .tsv only: choose another name"
-            )
         targets += [io.Target("-o", file, o.force or o.resume) for file in io.output_files(o.path, o.n_sources)]
     if o.model is not None:
         targets.append(
             io.Target("--model", o.model, o.force or o.resume, "continue with --resume, or replace it with --force")
         )
     if o.report is not None:
-        io.import_optional("matplotlib", "--report")
+        require("--report", "matplotlib")
         targets.append(io.Target("--report", o.report, o.force))
     if o.mixing is not None:
         io.check_spectra_format(o.mixing)
@@ -281,7 +239,7 @@ def _separate_file(o: Any, console: Console, reader: "Reader") -> None:
     n = reader.n_samples or 0
     online = o.method != AUTO and hasattr(estimator_class(o.method), "partial_fit") and o.method != "cone"
     if online and len(X) < n:
-        network = _new_network(o, console, X)
+        network = _new_network(o, estimator_class(o.method), o.n_sources or _n_outputs(_fit(o, console, X)))
         for block in console.track(reader.blocks(), "Learning", n):
             network.partial_fit(block)
         network.diagnosis_ = network.diagnose(X)
@@ -320,7 +278,7 @@ def _sample(o: Any, console: Console, reader: "Reader") -> Any:
 def _fit(o: Any, console: Console, X: Any) -> Any:
     """Count the sources, choose the method, fit and judge."""
     from ..estimators._choice import fit_better
-    from ..estimators._start import spectrum
+    from ..estimators.network import spectrum
 
     if len(X) < 2:
         raise bionica.io.InputError("one sample is too few to choose a method by: give --sources and --method")
@@ -350,12 +308,24 @@ def _write(o: Any, console: Console, reader: "Reader", network: Any, answers: It
     return [] if o.path is None else io.output_files(o.path, d)
 
 
-def _open_output(o: Any, reader: "Reader", d: int, dtype: Any) -> Any:
+@contextmanager
+def _open_output(o: Any, reader: "Reader", d: int, dtype: Any) -> Iterator[Any]:
+    """Open what the sources are written to; with --resume, after those that are there."""
     from .. import io
 
     if o.path is None:
-        return nullcontext(io.PipeWriter(typer.get_binary_stream("stdout"), header=bool(reader.header)))
-    return io.open_writer(o.path, d, dtype, reader.image_shape, decimal=o.decimal)
+        yield io.PipeWriter(typer.get_binary_stream("stdout"), header=bool(reader.header))
+        return
+    with io.open_writer(o.path, d, dtype, reader.image_shape, decimal=o.decimal) as writer:
+        if o.resume and o.path.exists():
+            with io.open_reader([str(o.path)], decimal=o.decimal) as before:
+                for block in before.blocks():
+                    if block.shape[1] != d:
+                        raise io.OutputError(
+                            f"{o.path} has {block.shape[1]} columns, not {d} sources: choose another name"
+                        )
+                    writer.write(block)
+        yield writer
 
 
 # ---------------------------------------------------------------------------------------------- streams
@@ -366,23 +336,22 @@ def _separate_stream(o: Any, console: Console, reader: "Reader") -> None:
     from .. import io
 
     started, stopped = time.monotonic(), False
-    console.say(f"Reading {reader.name}")
-    blocks = reader.blocks()
     network = _saved_network(o, console)
-    first = _first_samples(o, console, reader, blocks, wait=network is None)
-    network = _new_network(o, console, first) if network is None else network
-    blocks = chain([first], blocks)
-    if not o.from_pipe:  # learn from the first samples twice, so that the first answers are good too
-        network.partial_fit(first[: max(FIRST, o.horizon)])
-        blocks = reader.blocks()
+    console.say(f"Reading {reader.name}")
+    at_once = network is not None or (o.from_pipe and o.n_sources is not None and o.method != AUTO)
+    first, blocks = _first_samples(o, console, reader, at_once)
+    if network is None:
+        new = _new_network(o, estimator_class(o.method), o.n_sources) if at_once else None
+        network = new or _fitted_network(o, console, first)
     rows = max(FIRST, min(o.horizon or 2**62, _JUDGED // (8 * first.shape[1])))
     sample = io.LastSample(rows) if o.horizon else io.EvenSample(rows)
     saved = started
     with _open_output(o, reader, _n_outputs(network), first.dtype) as writer, ignore_broken_pipe():
         try:
-            for block in blocks:
+            for i, block in enumerate(chain([first], blocks)):
                 with deferred_interrupts():  # every sample that the network learns from is answered
-                    writer.write(network.partial_fit_transform(block))
+                    learned = i == 0 and not at_once
+                    writer.write((network.transform if learned else network.partial_fit_transform)(block))
                     sample.add(block)
                     if o.model is not None and time.monotonic() - saved > SAVE_EVERY:
                         network.save(o.model)
@@ -410,13 +379,14 @@ def _separate_stream(o: Any, console: Console, reader: "Reader") -> None:
         )
 
 
-def _first_samples(o: Any, console: Console, reader: "Reader", blocks: Iterator[Any], wait: bool) -> Any:
-    """Return the first samples of a stream: enough to choose the method and count the sources, if these are not given."""
+def _first_samples(o: Any, console: Console, reader: "Reader", at_once: bool) -> tuple[Any, Iterator[Any]]:
+    """Return the first samples of a stream, enough to choose by unless it starts at once, and the blocks that follow."""
     import numpy as np
 
     from .. import io
 
-    first = [block] if (block := next(blocks, None)) is not None else []
+    blocks = reader.blocks()
+    first = list(islice(blocks, 1))
     if not first:
         raise io.InputError(f"{reader.name} holds no sample")
     for note in reader.notes:
@@ -424,28 +394,34 @@ def _first_samples(o: Any, console: Console, reader: "Reader", blocks: Iterator[
     k = first[0].shape[1]
     if o.n_sources is not None and o.n_sources > k:
         raise io.InputError(f"--sources {o.n_sources} is more than the {k} mixtures: sources can be as many at most")
-    known = not wait or (o.n_sources is not None and o.method != AUTO)
-    wanted = o.horizon if not o.from_pipe else 1 if known else max(FIRST, 100 + 20 * k)
-    if o.from_pipe and not known:
+    if at_once:
+        return first[0], blocks
+    wanted = max(FIRST, 100 + 20 * k, o.horizon or 0)
+    if o.from_pipe:
         console.say(
-            f"Choosing the method by the first {wanted} samples before answering; --sources N --method streaming does not wait"
+            f"Choosing by the first {wanted} samples before answering; --sources N --method streaming answers at once"
         )
     while sum(map(len, first)) < wanted and (block := next(blocks, None)) is not None:
         first.append(block)
-    return np.concatenate(first)
+    X = np.concatenate(first)
+    return X[:wanted], chain([X[wanted:]] if len(X) > wanted else [], blocks)
 
 
-def _new_network(o: Any, console: Console, X: Any) -> Any:
-    """Return an estimator that learns online, with the method and the number of sources that these samples show."""
-    if o.method != AUTO and o.n_sources is not None:
-        cls, d = estimator_class(o.method), o.n_sources
-    else:
-        chosen = _fit(o, console, X)
-        cls, d = type(chosen), len(chosen.components_)
-        if not hasattr(cls, "partial_fit"):
-            cls = bionica.StreamingNICA
+def _new_network(o: Any, cls: Any, d: int) -> Any:
     horizon = {} if o.horizon is None else {"horizon": o.horizon}
     return cls(d, random_state=o.seed, **horizon)
+
+
+def _fitted_network(o: Any, console: Console, X: Any) -> Any:
+    """Return an estimator that has learned from these samples and can learn on, of the method that suits them."""
+    if o.method == AUTO or o.n_sources is None:
+        chosen = _fit(o, console, X)
+        if o.horizon is None and hasattr(chosen, "partial_fit"):
+            return chosen
+        cls, d = type(chosen), len(chosen.components_)
+    else:
+        cls, d = estimator_class(o.method), o.n_sources
+    return _new_network(o, cls if hasattr(cls, "partial_fit") else bionica.StreamingNICA, d).fit(X)
 
 
 def _saved_network(o: Any, console: Console) -> Any:

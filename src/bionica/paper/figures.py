@@ -1,4 +1,4 @@
-"""The paper's figures: point clouds (1), circuit diagrams (2, 3), error curves and images (4, 5), and the grid search of appendix C."""
+"""The paper's figures: point clouds (1), circuits (2, 3), error curves and images (4, 5), and the grid search of appendix C."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite, log10, nan
