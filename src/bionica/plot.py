@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .estimators._plots import plot_diagnosis, plot_spectrum
 from .metrics import error_curve as errors_over_time
 
 if TYPE_CHECKING:
@@ -171,15 +170,15 @@ def distributions(U: ArrayLike, *, names: Sequence[str] | None = None, ax: Any =
     >>> len(ax.patches), ax.get_xlim() == (-1, 4)
     (2, True)
     """
-    U = _matrix(U, "U")
-    ax = _axes(ax, height=1.0 + 0.6 * U.shape[1])
-    U = U / np.maximum(np.abs(U).max(axis=0, initial=0.0), np.finfo(float).tiny)  # so that no square overflows
+    outputs = _matrix(U, "U")
+    ax = _axes(ax, height=1.0 + 0.6 * outputs.shape[1])
+    largest = np.maximum(np.abs(outputs).max(axis=0, initial=0.0), np.finfo(float).tiny)
     edges = np.linspace(-1, 4, 101)
-    for i, u in enumerate(U.T):
+    for i, u in enumerate((outputs / largest).T):  # so that no square overflows
         counts, _ = np.histogram(u / (u.std() or 1.0), edges)
         ax.stairs(0.9 * counts / max(1, counts.max()) - i, edges, baseline=-i, fill=True, color="C0")
     ax.axvline(0, color="0.3", lw=0.8)
-    ax.set_yticks(-np.arange(U.shape[1]), _names(names, U.shape[1]))
+    ax.set_yticks(-np.arange(outputs.shape[1]), _names(names, outputs.shape[1]))
     ax.set(xlabel="standard deviations", xlim=(-1, 4))
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
@@ -333,6 +332,8 @@ def spectrum(found: Any, *, ax: Any = None) -> Any:
     >>> ax.get_yscale()
     'log'
     """
+    from .estimators._plots import plot_spectrum
+
     return plot_spectrum(getattr(found, "spectrum_", found), _axes(ax))
 
 
@@ -357,4 +358,6 @@ def diagnosis(found: "Diagnosis", *, ax: Any = None) -> Any:
     >>> X = np.random.default_rng(0).exponential(size=(500, 3))
     >>> figure = plot.diagnosis(BatchNICA(random_state=0).fit(X).diagnose(X))
     """
+    from .estimators._plots import plot_diagnosis
+
     return plot_diagnosis(found, ax)

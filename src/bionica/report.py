@@ -220,7 +220,7 @@ class Separation(NamedTuple):
     mixing: Array
     error: Array | None
     names: Sequence[str]
-    axis: Sequence[float] | None
+    axis: Array | None
     axis_label: str
     sure: Sequence[Sequence[object]] = ()
     images: tuple[Array, Array] | None = None
@@ -270,7 +270,7 @@ def _mixing(s: Separation, d: int, more: str) -> Section:
             0.6 + 0.35 * len(s.mixing),
         )
         return Section("Mixing matrix", [shown])
-    axis = np.arange(1, len(s.mixing) + 1) if s.axis is None else np.asarray(s.axis, float)
+    axis = np.arange(1, len(s.mixing) + 1) if s.axis is None else s.axis
     error = None if s.error is None else s.error[:, :d]
     caption = "Each spectrum is divided by its largest value." + more
     caption += " The band is two standard errors wide on either side, from fits to halves of the samples." * (

@@ -192,8 +192,10 @@ class Console:
             fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except MemoryError:
             fail(f"out of memory: {out_of_memory}")
-        except (ValueError, ArithmeticError, ImportError, *expected) as error:  # DivergenceError is an ArithmeticError
-            if not (isinstance(error, (InputError, OutputError, *expected)) or raised_by_bionica(error)):
+        except Exception as error:
+            ours = (ValueError, ArithmeticError, ImportError)  # DivergenceError is an ArithmeticError
+            named = isinstance(error, (InputError, OutputError, *expected))
+            if not (named or (isinstance(error, ours) and raised_by_bionica(error))):
                 raise
             fail(str(error))
 
