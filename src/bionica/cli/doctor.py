@@ -86,10 +86,10 @@ def _networks() -> Iterator[tuple[str, Any]]:
 
 
 def gpu_is_visible() -> bool:
-    """Whether there is a GPU, without importing anything slow before it is asked for."""
-    from ..engines.cuda import device
+    """Whether there is a GPU. What answers is imported when it is asked."""
+    from ..engines import cuda
 
-    return device.gpu_is_visible()
+    return bool(cuda.gpu_is_visible())
 
 
 def examine() -> dict[str, Any]:

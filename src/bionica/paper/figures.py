@@ -1,14 +1,23 @@
-"""The paper's figures: point clouds (1), circuits (2, 3), error curves and images (4, 5), and the grid search of appendix C."""
+"""The paper's figures: point clouds (1), circuit diagrams (2 and 3), error curves and images (4 and 5), the grid of appendix C."""
 
 from collections.abc import Mapping, Sequence
-from math import isfinite, log10, nan
+from math import isfinite, isqrt, log10, nan
 from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
+import numpy as np
 from numpy.typing import NDArray
 
-from ..io.tables import Row
+from .. import datasets, estimators, metrics
+from ..sweep.run import outputs
+from ..sweep.table import Row
+from .plans import Reproduction, plans_of
 
 Array = NDArray[Any]
+Point = tuple[float, float]
+
+#: Points of a cloud of figure 1.
+N_POINTS = 1000
 
 
 class Look(NamedTuple):
@@ -129,7 +138,57 @@ def _draw_images(figure: Any, rows: Sequence[tuple[str, Array]], shape: tuple[in
     return [(line[0], title) for line, (title, _) in zip(axes, rows, strict=True)]
 
 
-Place = tuple[float, float]
+def check_images(images: str | None) -> Array:
+    """Return the user's or scikit-image's images as sources, (n_pixels, 3): three, as the mixing matrix needs, and square."""
+    try:
+        S = datasets.natural_images(images)
+    except (EOFError, BadZipFile, ValueError) as error:
+        if type(error) is ValueError and "pickle" not in str(error):  # NumPy's message for bytes that are no array
+            raise
+        raise ValueError(f"{images} cannot be read: pass a folder of images, .npy or .npz") from error
+    if S.shape[1] != 3:
+        raise ValueError(f"{images} holds {S.shape[1]} images; the paper's mixing matrix is for 3")
+    side = isqrt(len(S))
+    if side**2 != len(S) or len(datasets.natural_images(images, size=side)) != len(S):
+        raise ValueError(f"the images of {images} are not square: crop them, the paper's are 252 x 252")
+    return S
+
+
+def figure1_points(config: Reproduction) -> dict[str, Array]:
+    """Return the point clouds of figure 1, and the indices of three sources to follow."""
+    (case,) = plans_of(Reproduction(("figure1",), seed=config.seed))["figure1", "d2"].cases()
+    _, S, X, Y = outputs(case)
+    clouds: dict[str, Array] = {
+        "sources": S,
+        "mixtures": X,
+        "whitened": np.asarray(estimators.NoncenteredWhitener(2).fit_transform(X)),
+        "recovered": Y[:, metrics.match_sources(S, Y).permutation],
+    }
+    wanted = np.array([[0.45, 2.6], [2.5, 0.55], [1.9, 1.9]])
+    tracked = np.array([np.argmin(((S[:N_POINTS] - point) ** 2).sum(axis=1)) for point in wanted])
+    return {**{name: cloud[:N_POINTS] for name, cloud in clouds.items()}, "tracked": tracked}
+
+
+def figure5_images(config: Reproduction) -> list[tuple[str, Array]]:
+    """Return the rows of images of figure 5, (n_pixels, 3) each: sources, mixtures, outputs of the two networks.
+
+    Outputs are those of the first run in the last presentation. A network that diverges is left out.
+    """
+    S = check_images(config.images)
+    rows = [("Sources", S), ("Mixtures", datasets.mix(S, datasets.paper_mixing("images"))[0])]
+    plan = plans_of(Reproduction(("figure5",), runs=1, seed=config.seed, epochs=config.epochs, images=config.images))
+    for case, title in zip(plan["figure5", "images"].cases(), ("Algorithm 1", "Algorithm 2"), strict=False):
+        try:
+            _, presented, _, Y = outputs(case)
+        except estimators.DivergenceError:
+            continue
+        order = case.data.order(case.seed)
+        assert order is not None
+        recovered = np.empty_like(S)
+        recovered[order[-len(S) :]] = Y[-len(S) :, metrics.match_sources(presented, Y).permutation]
+        rows.append((f"Recovered by\n{title}", recovered))
+    return rows
+
 
 _PANELS = (
     ("sources", "Sources", ("$s_1$", "$s_2$")),
@@ -240,7 +299,7 @@ def _neurons(axis: Any, x: float, symbol: str, title: str, count: str, color: st
     axis.text(x, 3.3, title, ha="center", fontsize=9, color=color)
 
 
-def _synapse(axis: Any, start: Place, end: Place, color: str, shift: float = 0.0, inhibit: bool = False) -> None:
+def _synapse(axis: Any, start: Point, end: Point, color: str, shift: float = 0.0, inhibit: bool = False) -> None:
     """Draw a connection between the rims of two neurons, moved sideways by `shift`."""
     a, b = complex(*start), complex(*end)
     u = (b - a) / abs(b - a)
