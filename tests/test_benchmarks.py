@@ -130,7 +130,6 @@ def test_counting_compares_with_the_true_number():
 
 def test_comparison_scores_what_separate_gives_beside_the_peers():
     from joblib import Parallel
-
     from real_data_cases import comparison
 
     problem = next(p for p in comparison.problems() if p.name.startswith("60 samples"))
