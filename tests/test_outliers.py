@@ -200,38 +200,6 @@ def test_nonnegative_pca_whitens_without_outliers(k):
     np.testing.assert_allclose(found, best, rtol=1e-6, atol=1e-9)
 
 
-# ------------------------------------------------------------------------------------------ what users are told
-
-
-def test_diagnose_names_outliers_that_the_fit_left_out():
-    X = mixed()[1]
-    X[500] *= 1e6
-    found = BatchNICA(random_state=0).fit(X).diagnose(X)
-    np.testing.assert_array_equal(found.outliers, [500])
-    assert found.ok
-    assert "sample 500 holds more than 99 % of the variance" in found.sentences[1]
-
-
-@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")
-def test_diagnose_names_outliers_that_spoiled_the_fit():
-    X, is_outlier = spoiled(mixed()[1], "gaussian", 1e6)
-    found = BatchNICA(random_state=0, robust=False).fit(X).diagnose(X)
-    assert not found.ok
-    np.testing.assert_array_equal(found.outliers, np.flatnonzero(is_outlier))
-    first = ", ".join(map(str, np.flatnonzero(is_outlier)[:5]))
-    assert f"20 samples ({first}, ...) hold more than 99 %" in found.sentences[0]
-    assert "remove these samples from X and fit again" in found.sentences[0]
-
-
-@pytest.mark.parametrize("kind", ["odor", "sparse_uniform", "exponential", "gamma", "gamma 0.3"])
-@pytest.mark.parametrize("n", [1000, 10_000, 100_000])
-def test_diagnose_takes_no_heavy_tail_for_outliers(kind, n):
-    rng = np.random.default_rng(0)
-    S = rng.gamma(0.3, size=(n, 3)) if kind == "gamma 0.3" else random_sources(kind, n, 3, rng=0)
-    X = S @ rng.standard_normal((3, 3))
-    assert len(BatchNICA(random_state=0).fit(X).diagnose(X).outliers) == 0
-
-
 @pytest.mark.filterwarnings("ignore:BatchNICA. n_components:UserWarning")  # as many sources as mixtures
 @pytest.mark.parametrize("value", [0.0, 7.3])
 @pytest.mark.parametrize("n_components", [None, 4, "auto"])
@@ -242,6 +210,4 @@ def test_a_silent_sensor_changes_nothing_and_is_named(value, n_components):
     alone = BatchNICA(n_components, random_state=0, tol=1e-8).fit(X)
     np.testing.assert_allclose(np.delete(found.components_, 2, axis=1), alone.components_, atol=1e-6)
     np.testing.assert_allclose(found.components_[:, 2], 0, atol=1e-9)
-    diagnosis = found.diagnose(with_silent)
-    assert diagnosis.ok and diagnosis.constant == (2,)
-    assert "mixture 2 is constant" in str(diagnosis)
+    assert found.diagnose(with_silent).ok
