@@ -716,7 +716,7 @@ def test_resume_notices_a_change_of_what_was_learned_from_so_far(tmp_path, probl
     """Interrupted in the middle of the first pass; with a horizon the first 700 samples are learned from before it."""
     _, X = problem
     monkeypatch.setattr("bionica.cli.separate_file.IN_MEMORY", 8)
-    monkeypatch.setattr("bionica.io.readers.reader.block_rows", lambda k: 500)
+    monkeypatch.setattr("bionica.io.reader.block_rows", lambda k: 500)
     x, m = write(tmp_path / "x.npy", X), tmp_path / "m"
     fit, calls = bionica.StreamingNICA.partial_fit, []
 

@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 
 import bionica
 from bionica.cli import app
-from bionica.cli.separate_mixing import axis_values, mixture_names
 from bionica.cli.separate_sentences import from_one, rephrase, verdict
-from bionica.io import Reader, open_reader, write_spectra
+from bionica.io import open_reader, write_spectra
 from bionica.report.separation_drawings import curves, nice_ticks
 
 
@@ -59,7 +58,7 @@ def test_spectra_times_sources_are_the_mixtures(tmp_path, table, problem, suffix
         spectra = np.concatenate(list(reader.blocks()))
         assert spectra.shape == (3, 60)
         if suffix in ("csv", "tsv", "parquet"):
-            assert mixture_names(reader, 60) == [f"w{w:g}" for w in wavelengths]
+            assert reader.names == [f"w{w:g}" for w in wavelengths]
     assert np.linalg.norm(np.load(y) @ spectra - X) < 0.02 * np.linalg.norm(X)
 
 
@@ -78,7 +77,7 @@ def test_names_with_commas_and_quotes_are_read_back(tmp_path):
     write_spectra(tmp_path / "a.csv", np.arange(6.0).reshape(2, 3), names)
     with open_reader([str(tmp_path / "a.csv")]) as reader:
         assert np.array_equal(np.concatenate(list(reader.blocks())), np.arange(6.0).reshape(2, 3))
-        assert mixture_names(reader, 3) == names
+        assert reader.names == names
 
 
 def test_columns_without_names_have_the_numbers_that_use_takes(tmp_path, problem):
@@ -181,39 +180,6 @@ def test_the_name_is_checked_before_the_fit(tmp_path, table, monkeypatch):
 
 
 # ---------------------------------------------------------------------------------------------- the report
-
-
-def headed(header, kept=None):
-    class Headed(Reader):
-        def _blocks(self):
-            yield from ()
-
-    reader = Headed()
-    reader.header, reader.kept = header, kept
-    return reader
-
-
-@pytest.mark.parametrize(
-    ("header", "kept", "axis"),
-    [
-        (["400", "401.5", "1e3"], None, [400, 401.5, 1000]),
-        (["3", "2", "1"], None, [3, 2, 1]),
-        (["time", "400", "410"], [1, 2], [400, 410]),
-        (["400", "410", "410"], None, None),
-        (["400", "420", "410"], None, None),
-        (["a", "b"], None, None),
-        (["400 nm", "401.5 nm"], None, [400, 401.5]),
-        (["1 eV", "2e1 eV"], None, [1, 20]),
-        (["400 nm", "401 eV"], None, None),
-        (["1,5", "2,5"], None, None),
-        (["nan", "1"], None, None),
-        (["1", "2", "inf"], None, None),
-        (["400"], None, None),
-        (None, None, None),
-    ],
-)
-def test_the_axis_is_a_header_of_numbers_that_rise_or_fall(header, kept, axis):
-    assert axis_values(headed(header, kept)) == axis
 
 
 def polylines(html, label):

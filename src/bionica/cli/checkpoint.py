@@ -85,9 +85,11 @@ class InputDigest:
 
     def read(self, reader: "Reader", n_samples: int, progress: dict[str, Any]) -> bool:
         """Add the first samples of an input; return whether those that a checkpoint knows are the same."""
+        from .separate_run import blocks_from
+
         known = progress.get("digested") or 0
         for stop in (known, n_samples):
-            for block in reader.blocks(self.n_samples) if stop > self.n_samples else ():
+            for block in blocks_from(reader, self.n_samples) if stop > self.n_samples else ():
                 self.add(block[: stop - self.n_samples])
                 if self.n_samples == stop:
                     break

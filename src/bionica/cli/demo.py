@@ -79,7 +79,7 @@ def _check(output: Path) -> None:
     """Fail now rather than at the end if the page cannot be made."""
     from ..io import check_folder
 
-    check_folder(output, [PICTURE, PAGE])
+    check_folder(output, [PICTURE, PAGE], replace=True)
     for package, module in (("matplotlib", "matplotlib"), ("scikit-image", "skimage")):
         try:
             __import__(module)

@@ -109,7 +109,7 @@ def _check_folder(output: Path, images: Path | None) -> None:
     from .reproduce_files import FILE_NAMES
 
     own = [] if images is None else [*images.iterdir()] if images.is_dir() else [images]
-    check_folder(output, FILE_NAMES, own)
+    check_folder(output, FILE_NAMES, own, replace=True)
 
 
 def _results(config: Reproduction, output: Path, jobs: int, force: bool) -> tuple[dict[tuple[str, str], Table], int]:

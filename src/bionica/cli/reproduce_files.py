@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import paper, report
-from ..io import write_atomically
-from ..io.tables import Row, write_table
+from ..io import write_atomically, write_table
+from ..io.write import Row
 from ..paper.reference import SETTINGS, SHORT
 from ..paper.results import Tables
 from ..report import PageTable, Picture, Section

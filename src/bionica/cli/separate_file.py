@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .console import ignore_broken_pipe
 from .separate_count import count_sources, with_sum
 from .separate_options import AUTO, output_path
-from .separate_run import Separation, sample_rows
+from .separate_run import Separation, blocks_from, sample_rows
 from .separate_sentences import in_options, samples_until_start
 from .separate_summary import note_input
 
@@ -35,11 +35,11 @@ class FileSeparation(Separation):
         o = self.options
         if reader.n_features is None:
             next(reader.blocks())
-        X = reader.sample(max(1000, IN_MEMORY // (8 * (reader.n_features or 1))))
+        X = reader.sample(max(1000, IN_MEMORY // (8 * (reader.n_features or 1)))).X
         sample = X[:: max(1, -(-len(X) // sample_rows(reader.n_features)))]
         note_input(self.console, reader, sample)
         n, k = reader.n_samples or 0, sample.shape[1]
-        if n < k and o.axis is None and reader.image_shape is None and not io.are_wavelengths(reader.axis_values):
+        if n < k and o.axis is None and reader.image_shape is None and reader.wavelengths is None:
             shape = f"{n} samples of {k} mixtures"
             raise io.InputError(
                 f"{reader.name} has {shape}: if it is the other way round, pass --axis 1; if not, --axis 0"
@@ -49,7 +49,7 @@ class FileSeparation(Separation):
         if self._horizon is None:
             sample = sample.copy()
         else:
-            sample = np.concatenate(list(reader.blocks(max(0, n - sample_rows(k, self._horizon)))))
+            sample = np.concatenate(list(blocks_from(reader, max(0, n - sample_rows(k, self._horizon)))))
         del X
         if hasattr(self.network, "partial_fit") and self.choice is None:
             self._learn(reader, n)
@@ -124,7 +124,7 @@ class FileSeparation(Separation):
         epochs = self.options.epochs
         while (done := getattr(self.network, "n_samples_seen_", 0) - self.zero) < epochs * n:
             title = "Learning" if epochs == 1 else f"Learning, pass {done // n + 1} of {epochs}"
-            for block in self.console.track(reader.blocks(done % n), title, n, done % n):
+            for block in self.console.track(blocks_from(reader, done % n), title, n, done % n):
                 self.network.partial_fit(block)
                 if self.saver is not None and done < n:
                     self.digest.add(block)
@@ -154,10 +154,10 @@ class FileSeparation(Separation):
                 for block in self._answers(reader):
                     pipe.write(block)
             return []
-        files, only_same = io.output_files(path, d), self.complete and not self.options.force
+        files = io.output_files(path, d)
         io.check_targets([io.Target("-o", file, self.options.force or self.complete) for file in files])
         with io.open_writer(
-            path, d, first.dtype, reader.image_shape, only_same=only_same, decimal=self.options.decimal
+            path, d, first.dtype, reader.image_shape, decimal=self.options.decimal
         ) as writer:
             for block in self.console.track(self._answers(reader), "Writing", reader.n_samples):
                 writer.write(block)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ..io import Reader
 
 
-def write_mixing(o: Options, console: Console, network: Any, reader: "Reader", *, only_same: bool) -> None:
+def write_mixing(o: Options, console: Console, network: Any, reader: "Reader") -> None:
     """Write one row for each source and one column for each mixture, in the unit of the mixtures.
 
     Row i times the values of source i is what this source adds to the mixtures.
@@ -24,16 +24,7 @@ def write_mixing(o: Options, console: Console, network: Any, reader: "Reader", *
         console.note(f"{o.mixing} was not written: the network has not started, so there are no spectra yet")
         return
     spectra = np.ascontiguousarray(np.asarray(network.mixing_).T)
-    names = mixture_names(reader, spectra.shape[1])
-    io.write_spectra(o.mixing, spectra, names, only_same=only_same and not o.force, decimal=o.decimal)
-
-
-def mixture_names(reader: "Reader", k: int) -> list[str]:
-    """Return the names of the mixtures: those of the header, or else the numbers of their columns, counted from 1."""
-    kept = reader.kept or range(k)
-    if reader.header:
-        return [reader.header[j] for j in kept]
-    return [f"{'mixture' if reader.image_shape else 'column'}_{j + 1}" for j in kept]
+    io.write_spectra(o.mixing, spectra, reader.names, decimal=o.decimal)
 
 
 def axis_title(reader: "Reader") -> str:
@@ -41,15 +32,11 @@ def axis_title(reader: "Reader") -> str:
     if axis_values(reader) is None:
         return "number of the mixture"
     return (
-        f"wavelength or channel ({reader.axis_unit})" if reader.axis_unit else "wavelength or channel, as in the header"
+        f"wavelength or channel ({reader.wavelength_unit})" if reader.wavelength_unit else "wavelength or channel, as in the header"
     )
 
 
 def axis_values(reader: "Reader") -> list[float] | None:
     """Return the numbers in the header of the mixtures (wavelengths, masses, energies), if they rise or fall."""
-    values = reader.axis_values
-    if values is None or len(values) < 2:
-        return None
-    rises = values[1:] > values[:-1]
-    falls = values[1:] < values[:-1]
-    return list(map(float, values)) if rises.all() or falls.all() else None
+    values = reader.wavelengths
+    return None if values is None else list(map(float, values))

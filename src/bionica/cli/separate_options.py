@@ -2,7 +2,6 @@
 
 import re
 import sys
-from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from inspect import signature
@@ -137,16 +136,13 @@ def open_input(o: Options) -> "Reader":
     columns = io.Columns(o.use, o.skip)
     if not o.from_pipe:
         return io.open_reader(
-            o.inputs, axis=o.axis, dataset=o.dataset, columns=columns, once=o.follow, header=o.header, decimal=o.decimal
+            o.inputs, axis=o.axis, dataset=o.dataset, columns=columns, header=o.header, decimal=o.decimal
         )
     if sys.stdin is None:
         raise io.InputError("standard input is closed: pipe the mixtures into it, or give a file in place of -")
+    raw = (o.columns, str(o.dtype)) if o.columns else None
     stdin = typer.get_binary_stream("stdin")
-    read = getattr(stdin, "read1", stdin.read)
-    if o.columns:
-        return io.RawPipe("standard input", read, o.columns, o.dtype, columns)
-    form = io.TextFormat(o.header, o.decimal)
-    return io.TextReader("standard input", lambda: nullcontext(read), repeatable=False, columns=columns, form=form)
+    return io.open_pipe(stdin, columns=columns, header=o.header, decimal=o.decimal, raw=raw)
 
 
 def output_path(o: Options) -> Path | None:
@@ -175,7 +171,8 @@ def check_files(o: Options, *, complete: bool = False) -> None:
     if path is None and sys.stdout is None:
         raise io.OutputError("-o -: standard output is closed; give a file with -o")
     if path is not None:
-        io.check_format(path, o.inputs)
+        images = all(Path(name).suffix.lower() in io.IMAGES for name in o.inputs)
+        io.check_format(path, images=images)
         targets += [io.Target("-o", file, o.force or complete) for file in io.output_files(path, o.n_sources)]
     if o.model is not None:
         remedy = "go on with --resume, or replace it with --force"
@@ -183,7 +180,7 @@ def check_files(o: Options, *, complete: bool = False) -> None:
     if o.report is not None:
         targets.append(io.Target("--report", o.report, o.force or (complete and is_report_of(o.report, o.model))))
     if o.mixing is not None:
-        io.check_spectra_format(o.mixing)
+        io.check_format(o.mixing, "--mixing")
         targets.append(io.Target("--mixing", o.mixing, o.force or complete))
     inputs: list[Path | int] = [0] if o.from_pipe else [Path(name) for name in o.inputs]
     io.check_targets(targets, [*inputs, 1] if o.to_pipe else inputs)

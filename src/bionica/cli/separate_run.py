@@ -5,6 +5,7 @@
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,7 +83,7 @@ class Separation(ABC):
     def _finish(self, reader: "Reader", sample: Any, files: list[Path], n: int, interrupted: bool = False) -> None:
         """Write the spectra, judge the fit by some samples, and say what was found."""
         if self.options.mixing is not None:
-            write_mixing(self.options, self.console, self.network, reader, only_same=self.complete)
+            write_mixing(self.options, self.console, self.network, reader)
         summarize(
             self.options, self.console, self.network, reader, sample, files,
             n=n, started=self.started, interrupted=interrupted, choice=self.choice,
@@ -127,6 +128,14 @@ class Separation(ABC):
                 more += f", with an input that begins behind the {self._seen()} that it has seen"
             message = f"Interrupted: the network is in {o.model}; {more}"
         self.console.interrupted(message)
+
+
+def blocks_from(reader: "Reader", start: int) -> Iterator[Any]:
+    """Yield the samples from index `start` on."""
+    for block in reader.blocks():
+        if start < len(block):
+            yield block[start:]
+        start = max(0, start - len(block))
 
 
 def sample_rows(k: int | None, horizon: int | None = None) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .console import deferred_interrupts, ignore_broken_pipe
 from .separate_count import count_sources
 from .separate_options import Options, output_path
-from .separate_run import Separation, sample_rows
+from .separate_run import Separation, blocks_from, sample_rows
 from .separate_summary import note_input
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class StreamSeparation(Separation):
         gc.collect()
         gc.freeze()  # scanning the loaded modules for garbage takes longer than a sample may wait
         self.console.say(f"Reading {reader.name}")
-        blocks = reader.blocks(start)
+        blocks = blocks_from(reader, start)
         first = self._first_block(blocks, reader.name)
         note_input(self.console, reader)
         horizon, stopped = getattr(self.network, "horizon", None), False

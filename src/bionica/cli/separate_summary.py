@@ -19,7 +19,7 @@ def note_input(console: Console, reader: "Reader", sample: Any = None) -> None:
         console.note(note)
     if sample is not None and reader.image_shape is None and (rising := _rising_columns(sample)):
         columns = ", ".join(reader.column(j) for j in rising[:5])
-        numbers = ",".join(str(reader.kept[j] + 1 if reader.kept else j + 1) for j in rising[:5])
+        numbers = ",".join(str(reader.kept[j] + 1) for j in rising[:5])
         verb = "rise" if len(rising) > 1 else "rises"
         console.note(
             f"{reader.name}: {columns} only {verb} from sample to sample; a time or a count is not a mixture: leave it out "
@@ -67,7 +67,7 @@ def summarize(
             choice,
             can_resume=o.model is not None,
             of_all_samples=len(sample) == n,
-            kept=reader.kept,
+            kept=None if reader.image_shape else list(reader.kept),
         ),
         "negativity": diagnosis and diagnosis.negativity,
         "notes": console.notes,
@@ -95,7 +95,7 @@ def summarize(
 def _write_report(
     path: Path, summary: dict[str, Any], diagnosis: Any, network: Any, reader: "Reader", sample: Any
 ) -> None:
-    from ..io.readers.images import thumbnails
+    from ..io.images import thumbnails
     from ..report.separation_page import write_page
 
     Y = network.transform(sample[:: max(1, len(sample) // 500)])

@@ -81,11 +81,10 @@ def _sweep(path: Path, folder: Path, options: Any, dry_run: bool, show: bool) ->
 
     if (own := str(path.resolve().parent)) not in sys.path:
         sys.path.append(own)  # for the user's own estimators
-    check_folder(folder, _FILE_NAMES, [path])
+    check_folder(folder, _FILE_NAMES, [path], replace=True)
     sweep = prepare(path, folder, **options)
-    check_folder(
-        folder, _FILE_NAMES, [Path(file) for data in sweep.plan.data for file in (data.mixtures, data.sources) if file]
-    )
+    files = [Path(file) for data in sweep.plan.data for file in (data.mixtures, data.sources) if file]
+    check_folder(folder, _FILE_NAMES, files, replace=True)
     total, missing, engine = len(sweep.plan.cases()), len(sweep.missing), sweep.engine.name
     there = total - missing
     summary: dict[str, Any] = {"plan": sweep.plan.digest, "cases": total, "finished before": there, "engine": engine}

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .. import datasets, estimators
-from ..io.tables import Row
+from ..io.write import Row
 from .reference import AS_CODED, AUTHORS_CODE, NETWORKS, REASONS, SETTINGS, SHORT
 
 #: An error below this counts as recovered, of a variance of 1.

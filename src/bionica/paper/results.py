@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 
 from .. import estimators
-from ..io.tables import Row
+from ..io.write import Row
 from ..sweep import Table
 from .reference import NETWORKS, SETTINGS
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..io.tables import Row
+from ..io.write import Row
 
 Array = NDArray[Any]
 

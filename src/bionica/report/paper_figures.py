@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..io.tables import Row
+from ..io.write import Row
 from .figures import TITLES, look, new_figure, plain
 
 Place = tuple[float, float]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..io.tables import Row, write_table
+from ..io.write import Row, write_table
 from .journal import Outcome
 from .plan import Plan
 
