@@ -24,14 +24,14 @@ from .reader import (
     wavelengths_in,
 )
 from .text import TEXT, TextReader, open_lines, open_xlsx
-from .write import PipeWriter, check_format, open_writer, output_files, write_spectra, write_table
+from .write import PipeWriter, check_format, open_writer, output_files, write_spectra
 
 __all__ = [
     "IMAGES",
     "Columns", "EvenSample", "InputError", "LastSample", "ModelFileError", "OutputError", "PipeWriter", "Reader", "Sample",
     "Target", "atomic_file", "check_folder", "check_format", "check_inputs", "check_targets", "import_optional", "is_disk_full",
     "open_pipe", "open_reader", "open_writer", "output_files", "read_model", "wavelengths_in", "write_atomically",
-    "write_model", "write_spectra", "write_table",
+    "write_model", "write_spectra",
 ]  # fmt: skip
 
 _ARRAYS = {".npz": open_npz, ".h5": open_hdf5, ".hdf5": open_hdf5, ".mat": open_mat, ".zarr": open_zarr}

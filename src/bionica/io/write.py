@@ -1,4 +1,4 @@
-"""Sources, spectra and tables of results as files, in the format of the suffix: `open_writer`, `write_spectra`, `write_table`."""
+"""Sources and spectra as files, in the format of the suffix: `open_writer`, `write_spectra`."""
 
 import csv
 import errno
@@ -9,18 +9,16 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from .files import STORE_MARK, OutputError, complete_files, write_atomically
+from .files import STORE_MARK, OutputError, complete_files
 from .images import IMAGES, TIFF
 from .reader import Array, import_optional
 
-Row = dict[str, Any]
 Append = Callable[[Array, Sequence[Array]], object]  # of a block, and of the labels beside it
 
 _CHUNK_ROWS = 16384
@@ -300,19 +298,3 @@ class PipeWriter:
             self._header = False
         self._file.write(_text_lines(block, labels))
         self._file.flush()
-
-
-def write_table(path: Path, rows: Sequence[Row]) -> list[Path]:
-    """Write rows, all with the same keys, as `path`.csv, and as `path`.parquet if pyarrow is installed; return the files."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    files = [path.with_suffix(".csv")]
-    write_atomically(files[0], text.getvalue().encode())
-    if find_spec("pyarrow") is not None:
-        arrow, parquet = (import_optional(name, "writing Parquet") for name in ("pyarrow", "pyarrow.parquet"))
-        files.append(path.with_suffix(".parquet"))
-        with complete_files([files[1]]) as (part,):
-            parquet.write_table(arrow.Table.from_pylist(list(rows)), part)
-    return files
