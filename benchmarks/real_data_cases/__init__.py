@@ -1,0 +1,1 @@
+"""Data as users bring them: how many sources they have."""
