@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bionica
-from bionica.networks.state import to_arrays
+from bionica.networks.rule import to_arrays
 from conftest import NETWORKS, mixtures
 
 SETTINGS = [

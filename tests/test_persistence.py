@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 import bionica
 from bionica.io import ModelFileError
-from bionica.networks.state import to_arrays
+from bionica.networks.rule import to_arrays
 from conftest import NETWORKS, mixtures
 from test_estimators import online, same_bits
 

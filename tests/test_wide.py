@@ -9,9 +9,7 @@ import pytest
 import bionica
 from bionica.engines import blocks as wide
 from bionica.metrics import permutation_error
-from bionica.networks.guards import REPAIRS
-from bionica.networks.rule import rule_of
-from bionica.networks.state import to_arrays
+from bionica.networks.rule import REPAIRS, rule_of, to_arrays
 from bionica.offline.whitening import moments, whiten_rows, whitening
 
 K, D, N = 60, 4, 330

@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import NotFittedError
 
 from .._compat.sklearn import safe_indexing
-from ..networks.unmix import pseudoinverse
+from ..networks.rule import pseudoinverse
 from ..offline.whitening import largest
 from ._dask import is_dask
 from ._diagnosis_closure import closed_sources

@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import io
 from .._compat.sklearn import output_container, validate_params
-from ..networks import state as states
+from ..networks import rule as states
 from ..networks.rule import RULES, Rule, rule_of
 from ._base import Estimator
 from ._input import check_finite

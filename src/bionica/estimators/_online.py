@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from .._compat.sklearn import parameter_ids, validate_params, wrap_output
 from ..engines.loop import Diverged
 from ..engines.runner import SingleSamples, is_small
-from ..networks import state as states
+from ..networks import rule as states
 from ._base import Estimator
 from ._dask import DaskRows, blocks_of, checked, is_dask, refuse_dask
 from ._input import Array, OneSample, Sample, check_finite, unchanged_on_error, validated

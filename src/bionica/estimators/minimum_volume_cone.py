@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._compat.sklearn import Interval, StrOptions
-from ..networks.unmix import finite
+from ..networks.rule import finite
 from ._base import Scored, rectified, set_parameters
 from ._cone_doubts import doubts
 from ._cone_record import STATE

@@ -17,17 +17,13 @@ from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, Options, StrOptions
 from ..engines import blocks
-from ..engines.diverged import Diverged
-from ..engines.gain import gain
-from ..engines.loop import run
-from ..networks import natural_input as natural
-from ..networks import state as states
-from ..networks.guards import REPAIRS, UNSETTLED, Guards
-from ..networks.rule import rule_of
+from ..engines.loop import Diverged, gain, run
+from ..networks import rule as states
+from ..networks import running_whitening
+from ..networks.guards import Guards
+from ..networks.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
 from ..networks.schedules import learning_rates
-from ..networks.settling.gradient import ProjectedGradient
-from ..networks.settling.pivoting import Exact
-from ..networks.unmix import finite, pseudoinverse
+from ..networks.settling import Exact, ProjectedGradient
 from ..offline.outliers import inliers_of
 from ..offline.source_count import Spectrum, count_sources, representative, with_stretches
 from ..offline.whitening import Whitening, largest, linear_map, moments, whiten_rows, whitening, wider_than_long
@@ -539,7 +535,7 @@ class OnlineNICA(Scored, Diagnosable, Streaming):
 
     def _learn(self, X: Array, keep: bool, order: Array | None = None) -> Array:
         if "_state" in self.__dict__:
-            state = states.copy(self._state)
+            state = states.copy_state(self._state)
         else:
             state = self._fresh_state(X, check_random_state(self.random_state), whole=False)
         Y = self._stream(state, X, learn=True, keep=keep, order=order)
@@ -747,7 +743,7 @@ class SingleLayerNICA(FirstBlock):
         return bool(self.precondition == "natural")
 
     def _changed(self, state: Any) -> bool:
-        is_natural = isinstance(getattr(state, "inp", None), natural.Input)
+        is_natural = isinstance(getattr(state, "inp", None), running_whitening.Input)
         return self.horizon is None and is_natural and bool(state.inp.changed[0])
 
     def _started(self, rows: Array) -> Any:
@@ -756,7 +752,7 @@ class SingleLayerNICA(FirstBlock):
 
     def _rates(self, state: Any, n: int) -> Array:
         if self.precondition == "natural":
-            default = natural.ETA, 0.0
+            default = running_whitening.ETA, 0.0
         else:
             default = self._setting(state.fired.size)[:2]
         eta0 = default[0] if self.eta0 is None else self.eta0
@@ -777,7 +773,7 @@ class SingleLayerNICA(FirstBlock):
 
     def _from_mixtures(self, state: Any, W: Array) -> Array:
         """Return weights from what the network sees as weights from the mixtures."""
-        if isinstance(getattr(state, "inp", None), natural.Input):
+        if isinstance(getattr(state, "inp", None), running_whitening.Input):
             return np.asarray(W @ state.inp.F)
         return (W * gain(state.x_power)).astype(W.dtype) if self.precondition == "scale" else np.array(W)
 

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions
-from ..engines.diverged import Diverged
-from ..networks.unmix import pseudoinverse, solve_lateral
+from ..engines.loop import Diverged
+from ..networks.rule import pseudoinverse, solve_lateral
 from ..offline.descent_ascent import Offline, Settling, offline_interneuron, offline_two_compartment, settle
 from ..offline.outliers import without_outliers
 from ..offline.whitening import moments
