@@ -10,13 +10,13 @@ The metric (<x>, F) comes from at most 5,000 random samples without the 0.5 % th
 times in the metric of the others, because the largest outliers hide the smaller ones.
 
 How far the tail of s may reach is extrapolated from its own quantiles. With s_2 and s_1 the distances that n_2 = 0.5 % and
-n_1 = 2 % of all n samples exceed, one sample of a tail that falls exponentially is expected beyond
+n_1 = 2 % of all n samples exceed, 0.2 samples of a tail that falls exponentially are expected beyond
 
-    s_* = s_2 + (s_2 - s_1) ln(n_2) / ln(n_1 / n_2)
+    s_* = s_2 + (s_2 - s_1) ln(n_2 / 0.2) / ln(n_1 / n_2)
 
-If a sample lies beyond 4 s_*, all samples beyond s_* are outliers; otherwise there are none. The distances e are treated in the same
-way. At most 0.5 % of the samples can be outliers: more of them are not recognised, and a source that is active in 1 % of the
-samples or fewer may look like them.
+If a sample lies beyond 3 s_*, all samples beyond s_* are outliers; otherwise there are none. The distances e are treated
+in the same way. At most 0.5 % of the samples can be outliers: more of them are not recognised, and a source that is active in 1 %
+of the samples or fewer may look like them.
 """
 
 import operator
@@ -34,12 +34,16 @@ T = TypeVar("T")
 
 _SHARE = 0.005  # of the samples that may be outliers: n_2 of them (5 in small samples), and n_1 = 4 n_2
 _LEAST_SAMPLES = 200  # fewer have no tail to extrapolate from
-_FAR = 4.0  # times s_*: with 1.5, one of five fits to gamma(0.1) sources loses sound samples
+_FAR = 3.0  # times s_*: with 1.2, one of five fits to gamma(0.1) sources loses sound samples
 _SUBSET = 5000  # samples of the metric
 _SAMPLES_PER_DIRECTION = 50  # with fewer, the samples are equally far from their mean
 _OUTSIDE = 1e-9  # of the variance: less energy outside of F is rounding
 _WIDEST = 128  # features; more are projected on so many random directions first
-_OCTAVE, _BINS, _LOWEST = 64, 64 * 192, -64  # of the histogram of log2(s^2): bins for a factor of two, in all, where it begins
+_OCTAVE, _BINS, _LOWEST = (
+    64,
+    64 * 192,
+    -64,
+)  # of the histogram of log2(s^2): bins for a factor of two, in all, where it begins
 
 
 class Limit(NamedTuple):
@@ -78,7 +82,8 @@ class Inliers(ChunkedRows):
         """Return ``of_block(inliers of the block, *arguments)`` for every block of X, joined two by two."""
         X = self.X
         if isinstance(X, ChunkedRows):
-            return X.fold(_of_inliers, join, of_block, self.limit, *arguments)
+            total: T = X.fold(_of_inliers, join, of_block, self.limit, *arguments)
+            return total
         blocks = (X[rows] for rows in row_blocks(*X.shape))
         return reduce(join, (_of_inliers(block, of_block, self.limit, *arguments) for block in blocks))
 
@@ -134,7 +139,7 @@ def _tail(counts: Array) -> tuple[float, bool]:
     beyond = n - np.cumsum(counts)  # how many samples lie above each bin
     first, second, last = (int(np.argmax(beyond <= m)) for m in (4 * n_2, n_2, 0))
     s_1, s_2 = _edge(first), _edge(second + 1)  # rounded so that the limit is never too tight
-    limit = s_2 + (s_2 - s_1) * np.log(n_2) / np.log(4)
+    limit = s_2 + (s_2 - s_1) * np.log(n_2 / 0.2) / np.log(4)
     return limit**2, _edge(last) > _FAR * limit
 
 

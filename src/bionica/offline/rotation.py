@@ -58,7 +58,7 @@ def _products(Z: Array, R: Array) -> Array:
     """The sum of n y' over the rows of a block."""
     right = np.ascontiguousarray(R.T, dtype=Z.dtype)
     G = np.zeros(R.shape)
-    for rows in row_blocks(*Z.shape, Z.itemsize):
+    for rows in row_blocks(len(Z), len(R), Z.itemsize):
         y = Z[rows] @ right
         G += np.minimum(y, 0).T @ y
     return G
@@ -97,8 +97,9 @@ def rotate(
 ) -> Rotation:
     """The rotation of Z into the nonnegative orthant, with as many starts as needed to trust it.
 
-    Random starts run on a random subset of max(2000, 100 d) rows until the best J was reached twice, at most `n_init`. These two
-    continue on subsets that are six times larger each (up to 128 MB), then on all rows; one of them, if they agree.
+    Random starts run on a random subset of max(2000, 100 d) rows until the best J was reached twice, at most `n_init`. The best
+    continues on subsets that are six times larger each (up to 128 MB), then on all rows, and so does one that ends at the same J
+    at another rotation.
 
     Z (n_samples, d) is whitened, its mean included. `tol` is that of the last descent (see `descend`), by default
     0.03 / sqrt(n_samples), a small part of the statistical error; `max_iter` is that of each descent.
@@ -112,7 +113,8 @@ def rotate(
     subset: Array = _random_rows(Z, sizes[0], rng)[:]
     starts: list[tuple[Minimum, Pairs]] = []
     confirmed = False
-    while len(starts) < (n_init if d > 1 else 1) and not confirmed:
+    # If nothing is negative, other rotations may be as nonnegative, and only other starts can show them.
+    while len(starts) < (n_init if d > 1 else 1) and not (confirmed and starts[0][0].value > resolution):
         pairs = no_pairs()
         start = np.linalg.qr(rng.standard_normal((d, d)))[0]
         if d == 1:
@@ -121,9 +123,9 @@ def rotate(
         starts.sort(key=lambda start: start[0].value)
         confirmed = len(starts) > 1 and starts[1][0].value <= _AGREE * starts[0][0].value + resolution
 
-    rivals = starts[: 1 + confirmed]
-    if confirmed and disagreement(rivals[0][0].x, rivals[1][0].x) < 1e-2:
-        del rivals[1:]
+    equal = [start for start in starts[1:] if start[0].value <= _AGREE * starts[0][0].value + resolution]
+    rival = max(equal, key=lambda start: disagreement(starts[0][0].x, start[0].x), default=starts[0])
+    rivals = [starts[0], rival] if disagreement(starts[0][0].x, rival[0].x) > 1e-2 else starts[:1]
     for size in [*sizes[1:], T]:
         rows = _random_rows(Z, size, rng)
         goal = tol if size == T else _START_TOL
@@ -131,8 +133,7 @@ def rotate(
         rivals = [(e._replace(n_iter=old.n_iter + e.n_iter), p) for e, (old, p) in zip(ends, rivals, strict=True)]
     best = min((end for end, _ in rivals), key=lambda end: end.value)
     # A rival that is worse on all rows does not make the result ambiguous.
-    equal = [end.x for end, _ in rivals if end.value <= _AGREE * best.value + resolution]
-    ambiguity = max(disagreement(best.x, R) for R in equal)
+    ambiguity = max(disagreement(best.x, end.x) for end, _ in rivals if end.value <= _AGREE * best.value + resolution)
     return Rotation(*best, len(starts), confirmed or d == 1, ambiguity)
 
 

@@ -1,4 +1,4 @@
-"""Noncentered whitening: unit covariance with the mean left in. Leading directions, numerical rank and blocks of rows for all methods.
+"""Noncentered whitening (unit covariance, mean left in), leading directions, numerical rank, and blocks of rows.
 
 Nonnegative ICA needs outputs z = F x whose covariance is the identity and whose mean is not removed (section 2.1 of the paper,
 after Plumbley 2003). Without the mean, "nonnegative" has no meaning.
@@ -89,10 +89,15 @@ def linear_map(X: Array, matrix: Array, out: Array | None = None) -> Array:
     return out
 
 
+def largest(X: Array) -> float:
+    """Largest absolute value, or 1 if all are 0."""
+    return max(float(X.max()), -float(X.min())) or 1.0
+
+
 def unit_of(X: Array) -> float:
     """A power of two near the largest absolute value, if its square is near the limits of float64; otherwise 1."""
-    size = max(float(X.max()), -float(X.min()))
-    return 1.0 if size == 0 or 1 / _SAFE < size < _SAFE else float(2.0 ** np.floor(np.log2(size)))
+    size = largest(X)
+    return 1.0 if 1 / _SAFE < size < _SAFE else float(2.0 ** np.floor(np.log2(size)))
 
 
 class Moments(NamedTuple):
@@ -158,7 +163,12 @@ class Whitening(NamedTuple):
 
 
 def whitening(
-    m: Moments, n_components: int | None = None, *, tol: float | None = None, precision: npt.DTypeLike = np.float64
+    m: Moments,
+    n_components: int | None = None,
+    *,
+    tol: float | None = None,
+    precision: npt.DTypeLike = np.float64,
+    one_unit: bool = False,
 ) -> Whitening:
     """F = Lambda^{-1/2} U' on the `n_components` leading eigenvectors of the covariance, by default all that are not empty.
 
@@ -170,11 +180,13 @@ def whitening(
     units of the features. With K = V M V', the matrix L = D V M^{1/2} = U Lambda^{1/2} W' has C_xx = L L', so that both
     Lambda^{-1/2} U' and W' M^{-1/2} V' D^{-1} whiten. The second has the same rows if the rank is full. It stays accurate if
     the scales of the features differ by many orders of magnitude (12 decades: identity to 1e-13, where an eigendecomposition
-    of C_xx is off by 1), and is used if the first is off by more than 1e-12.
+    of C_xx is off by 1), and is used if the first is off by more than 1e-12. `one_unit`: the features are coordinates in another
+    basis, and the rounding of one is the rounding of all.
     """
     k, covariance = len(m.mean), m.covariance
     variance = np.diag(covariance)
-    rounding = np.finfo(precision).eps ** 2 * (variance + m.mean**2)
+    power = variance + m.mean**2
+    rounding = np.finfo(precision).eps ** 2 * (np.full(k, power.sum()) if one_unit else power)
     alive = variance > 16 * rounding  # otherwise the feature is constant up to rounding
     if not alive.any():
         return Whitening(np.empty((0, k)), np.empty((k, 0)), np.empty(0), 0, np.inf)
@@ -239,7 +251,9 @@ def row_space(X: Array) -> tuple[Array, Array]:
 
 def in_features(white: Whitening, Q: Array) -> Whitening:
     """The whitening of X = C Q', from that of C."""
-    return white._replace(matrix=white.matrix @ Q.T, inverse=Q @ white.inverse)
+    inverse = Q @ white.inverse
+    signs = positive_signs(inverse)
+    return white._replace(matrix=signs[:, None] * (white.matrix @ Q.T), inverse=inverse * signs)
 
 
 def leading(X: Array, n_components: int | None = None) -> Whitening:
@@ -247,4 +261,4 @@ def leading(X: Array, n_components: int | None = None) -> Whitening:
     if not wider_than_long(X):
         return whitening(moments(X), n_components, precision=X.dtype)
     C, Q = row_space(X)
-    return in_features(whitening(moments(C), n_components, precision=X.dtype), Q)
+    return in_features(whitening(moments(C), n_components, precision=X.dtype, one_unit=True), Q)
