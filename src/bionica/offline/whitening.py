@@ -181,12 +181,14 @@ def whitening(
     Lambda^{-1/2} U' and W' M^{-1/2} V' D^{-1} whiten. The second has the same rows if the rank is full. It stays accurate if
     the scales of the features differ by many orders of magnitude (12 decades: identity to 1e-13, where an eigendecomposition
     of C_xx is off by 1), and is used if the first is off by more than 1e-12. `one_unit`: the features are coordinates in another
-    basis, and the rounding of one is the rounding of all.
+    basis, which share one unit (D is a multiple of the identity) and one rounding error.
     """
     k, covariance = len(m.mean), m.covariance
     variance = np.diag(covariance)
     power = variance + m.mean**2
-    rounding = np.finfo(precision).eps ** 2 * (np.full(k, power.sum()) if one_unit else power)
+    if one_unit:
+        variance, power = np.full(k, variance.sum()), np.full(k, power.sum())
+    rounding = np.finfo(precision).eps ** 2 * power
     alive = variance > 16 * rounding  # otherwise the feature is constant up to rounding
     if not alive.any():
         return Whitening(np.empty((0, k)), np.empty((k, 0)), np.empty(0), 0, np.inf)
