@@ -187,7 +187,7 @@ def whitening(
     variance = np.diag(covariance)
     power = variance + m.mean**2
     if one_unit:
-        variance, power = np.full(k, variance.sum()), np.full(k, power.sum())
+        variance, power = np.full(k, variance.sum()), np.full(k, k * power.sum())
     rounding = np.finfo(precision).eps ** 2 * power
     alive = variance > 16 * rounding  # otherwise the feature is constant up to rounding
     if not alive.any():
