@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 .PHONY: demo test test-all test-interpreted test-oldest check attack docs release-check bench instructions clean
 
 demo: $(INSTALLED)
-	$(BIN)/bionica demo
+	$(BIN)/bionica demo --force
 
 test: check $(INSTALLED)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"

@@ -94,7 +94,7 @@ def _word(value):
 
 def setting():
     """Return machine and versions in a line."""
-    from bionica.sweep.journal import machine, versions
+    from bionica.sweep.run import machine, versions
 
     return f"{machine()}; {versions()}"
 

@@ -19,7 +19,7 @@ from joblib import cpu_count
 
 from bionica import estimators, metrics, sweep
 from bionica.paper import paper_grid
-from bionica.sweep.journal import machine, versions
+from bionica.sweep.run import machine, versions
 
 RESULTS = Path(__file__).parent / "results" / "sweep.md"
 TARGET = 0.75  # of as many times one process as there are processes: 12 times at 16

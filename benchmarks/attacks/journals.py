@@ -10,11 +10,12 @@ import tempfile
 import warnings
 from pathlib import Path
 
+from bionica.sweep.journal import seal
+
 from attacks import Row
 from attacks.forked import run_forked
 from attacks.mutated_plans import mutated_plan, write_files
 from bionica import sweep
-from bionica.sweep.journal import seal
 
 PLAN = {
     "seeds": 2,

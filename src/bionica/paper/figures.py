@@ -1,15 +1,194 @@
-"""The paper's own figures: point clouds (1), circuit diagrams (2 and 3) and the grid search of appendix C."""
+"""The paper's figures: point clouds (1), circuit diagrams (2 and 3), error curves and images (4 and 5), the grid of appendix C."""
 
 from collections.abc import Mapping, Sequence
-from math import isfinite, log10, nan
-from typing import Any
+from math import isfinite, isqrt, log10, nan
+from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
+import numpy as np
 from numpy.typing import NDArray
 
-from ..io.tables import Row
-from .figures import TITLES, look, new_figure, plain
+from .. import datasets, estimators, metrics
+from ..sweep.run import outputs
+from ..sweep.table import Row
+from .plans import Reproduction, plans_of
 
-Place = tuple[float, float]
+Array = NDArray[Any]
+Point = tuple[float, float]
+
+#: Points of a cloud of figure 1.
+N_POINTS = 1000
+
+
+class Look(NamedTuple):
+    """The label, colour and line of a method."""
+
+    label: str
+    color: str
+    line: str
+
+
+#: Colours that the colour-blind can distinguish (Okabe and Ito).
+LOOKS = {
+    "InterneuronNICA": Look("Algorithm 1 (interneurons)", "#0072B2", "-"),
+    "TwoCompartmentNICA": Look("Algorithm 2 (2-compartmental)", "#D55E00", "-"),
+    "TwoLayerNSM": Look("2-layer NSM", "#009E73", "-"),
+    "NonnegativePCA": Look("Nonnegative PCA", "#CC79A7", "-"),
+    "StreamingNICA": Look("StreamingNICA (ours, no tuning)", "#000000", "-"),
+    "InterneuronNICA untuned": Look("Algorithm 1, ours untuned", "#0072B2", "--"),
+    "TwoCompartmentNICA untuned": Look("Algorithm 2, ours untuned", "#D55E00", "--"),
+    "InterneuronNICA as coded": Look("Algorithm 1, settings of the authors' code", "#0072B2", ":"),
+    "TwoCompartmentNICA as coded": Look("Algorithm 2, settings of the authors' code", "#D55E00", ":"),
+    "BatchNICA": Look("BatchNICA (offline)", "#000000", "-."),
+    "FastICA": Look("FastICA (offline, best sign and scale)", "#7F7F7F", "-."),
+    "correlation floor": Look("correlation floor", "#7F7F7F", ":"),
+}
+
+TITLES = {"d3": "3 sparse uniform sources", "d10": "10 sparse uniform sources", "images": "3 images"}
+
+
+def look(network: str) -> Look:
+    """Return how a method is drawn: an unknown one in black, under its own name."""
+    return LOOKS.get(network, Look(network, "#000000", "-"))
+
+
+def new_figure(width: float, height: float) -> Any:
+    """Return an empty figure."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def plain(axis: Any) -> None:
+    """Remove the upper and the right side of the frame."""
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def _log_log(axis: Any, xlabel: str, ylabel: str) -> None:
+    axis.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
+    axis.grid(alpha=0.25, which="major", linewidth=0.6)
+    plain(axis)
+
+
+def _legend(figure: Any, axis: Any, columns: int) -> None:
+    """Put the legend of an axis below a figure, in at most this many columns, filled evenly."""
+    handles, labels = axis.get_legend_handles_labels()
+    rows = -(-len(labels) // columns)
+    columns = -(-len(labels) // rows)
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+
+
+def error_figure(rows: Sequence[Row], settings: Sequence[str]) -> Any:
+    """Draw the error curves of several settings side by side (the paper's figure 4).
+
+    Rows have `setting`, `network`, `t`, `mean`, `low` and `high`; a network with a single time is a horizontal line.
+    """
+    figure = new_figure(5.6 * len(settings), 4.8)
+    axes = figure.subplots(1, len(settings), squeeze=False)[0]
+    for axis, setting in zip(axes, settings, strict=True):
+        _draw_errors(axis, [row for row in rows if row["setting"] == setting])
+        axis.set_title(TITLES.get(setting, setting), fontsize=11)
+    _legend(figure, axes[0], 2 * len(settings))
+    return figure
+
+
+def _draw_errors(axis: Any, rows: Sequence[Row]) -> None:
+    """Draw the curves of one setting."""
+    end = max((row["t"] for row in rows), default=1)
+    for network in dict.fromkeys(row["network"] for row in rows):
+        mine = [row for row in rows if row["network"] == network]
+        style = look(network)
+        t, mean, low, high = ([row[name] for row in mine] for name in ("t", "mean", "low", "high"))
+        if len(mine) == 1:  # an offline method: one error for all times
+            axis.plot([1, end], 2 * mean, style.line, color=style.color, label=style.label, linewidth=1.2, zorder=1)
+            continue
+        axis.fill_between(t, low, high, color=style.color, alpha=0.18, linewidth=0)
+        axis.plot(t, mean, style.line, color=style.color, label=style.label, linewidth=1.7, zorder=2)
+    _log_log(axis, "samples, t", "error(t), mean over runs and 90 % interval")
+    axis.set_xlim(1, end)
+    tops = [row["high"] for row in rows if look(row["network"]).line == "-"]
+    if tops:  # the paper's four networks fill the frame; curves far above them may leave it
+        axis.set_ylim(top=min(axis.get_ylim()[1], 2 * max(tops)))
+
+
+def images_figure(pictures: Sequence[tuple[str, Array]], shape: tuple[int, int], rows: Sequence[Row]) -> Any:
+    """Draw rows of images with their titles on the left and error curves on the right (the paper's figure 5).
+
+    `pictures` are arrays of shape (n_pixels, n_images); `rows` are as for `error_figure`.
+    """
+    figure = new_figure(12.5, 6.6)
+    left, right = figure.subfigures(1, 2, width_ratios=(0.43, 0.57))
+    for axis, title in _draw_images(left, pictures, shape):
+        axis.set_ylabel(title, fontsize=10)
+    axis = right.subplots()
+    _draw_errors(axis, rows)
+    _legend(right, axis, 2)
+    return figure
+
+
+def _draw_images(figure: Any, rows: Sequence[tuple[str, Array]], shape: tuple[int, int]) -> Sequence[tuple[Any, str]]:
+    """Draw the rows; return the first axes and the title of each."""
+    axes = figure.subplots(len(rows), max(images.shape[1] for _, images in rows), squeeze=False)
+    for line, (_, images) in zip(axes, rows, strict=True):
+        for axis, image in zip(line, images.T, strict=False):
+            axis.imshow(image.reshape(shape), cmap="gray", interpolation="nearest")
+        for axis in line:
+            axis.set(xticks=[], yticks=[])
+            axis.spines[:].set_visible(False)
+    return [(line[0], title) for line, (title, _) in zip(axes, rows, strict=True)]
+
+
+def check_images(images: str | None) -> Array:
+    """Return the user's or scikit-image's images as sources, (n_pixels, 3): three, as the mixing matrix needs, and square."""
+    try:
+        S = datasets.natural_images(images)
+    except (EOFError, BadZipFile, ValueError) as error:
+        if type(error) is ValueError and "pickle" not in str(error):  # NumPy's message for bytes that are no array
+            raise
+        raise ValueError(f"{images} cannot be read: pass a folder of images, .npy or .npz") from error
+    if S.shape[1] != 3:
+        raise ValueError(f"{images} holds {S.shape[1]} images; the paper's mixing matrix is for 3")
+    side = isqrt(len(S))
+    if side**2 != len(S) or len(datasets.natural_images(images, size=side)) != len(S):
+        raise ValueError(f"the images of {images} are not square: crop them, the paper's are 252 x 252")
+    return S
+
+
+def figure1_points(config: Reproduction) -> dict[str, Array]:
+    """Return the point clouds of figure 1, and the indices of three sources to follow."""
+    (case,) = plans_of(Reproduction(("figure1",), seed=config.seed))["figure1", "d2"].cases()
+    _, S, X, Y = outputs(case)
+    clouds: dict[str, Array] = {
+        "sources": S,
+        "mixtures": X,
+        "whitened": np.asarray(estimators.NoncenteredWhitener(2).fit_transform(X)),
+        "recovered": Y[:, metrics.match_sources(S, Y).permutation],
+    }
+    wanted = np.array([[0.45, 2.6], [2.5, 0.55], [1.9, 1.9]])
+    tracked = np.array([np.argmin(((S[:N_POINTS] - point) ** 2).sum(axis=1)) for point in wanted])
+    return {**{name: cloud[:N_POINTS] for name, cloud in clouds.items()}, "tracked": tracked}
+
+
+def figure5_images(config: Reproduction) -> list[tuple[str, Array]]:
+    """Return the rows of images of figure 5, (n_pixels, 3) each: sources, mixtures, outputs of the two networks.
+
+    Outputs are those of the first run in the last presentation. A network that diverges is left out.
+    """
+    S = check_images(config.images)
+    rows = [("Sources", S), ("Mixtures", datasets.mix(S, datasets.paper_mixing("images"))[0])]
+    plan = plans_of(Reproduction(("figure5",), runs=1, seed=config.seed, epochs=config.epochs, images=config.images))
+    for case, title in zip(plan["figure5", "images"].cases(), ("Algorithm 1", "Algorithm 2"), strict=False):
+        try:
+            _, presented, _, Y = outputs(case)
+        except estimators.DivergenceError:
+            continue
+        order = case.data.order(case.seed)
+        assert order is not None
+        recovered = np.empty_like(S)
+        recovered[order[-len(S) :]] = Y[-len(S) :, metrics.match_sources(presented, Y).permutation]
+        rows.append((f"Recovered by\n{title}", recovered))
+    return rows
+
 
 _PANELS = (
     ("sources", "Sources", ("$s_1$", "$s_2$")),
@@ -120,7 +299,7 @@ def _neurons(axis: Any, x: float, symbol: str, title: str, count: str, color: st
     axis.text(x, 3.3, title, ha="center", fontsize=9, color=color)
 
 
-def _synapse(axis: Any, start: Place, end: Place, color: str, shift: float = 0.0, inhibit: bool = False) -> None:
+def _synapse(axis: Any, start: Point, end: Point, color: str, shift: float = 0.0, inhibit: bool = False) -> None:
     """Draw a connection between the rims of two neurons, moved sideways by `shift`."""
     a, b = complex(*start), complex(*end)
     u = (b - a) / abs(b - a)

@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...networks.plasticity import absolute_sum, apply, hebb
-from ...networks.rule import hot
-from ...networks.settling import (
+from ..networks.plasticity import absolute_sum, apply, hebb
+from ..networks.rule import hot
+from ..networks.settling import (
     Exact,
     complementary,
     follow_interneurons,
@@ -32,7 +32,7 @@ from ...networks.settling import (
     settle_interneurons,
     settle_lateral,
 )
-from ...networks.whitening_layer import (
+from ..networks.whitening_layer import (
     follow_inverse,
     learn_feedback,
     settle_whitening,
