@@ -439,7 +439,9 @@ def natural_interneuron(X, inp, W_xy, W_yn, rates, *, guards=(), seen=0, q_sum=0
     return np.array(outputs), {"W_xy": W_xy, "W_yn": W_yn, "W_xy_mean": mean_xy, "M_mean": mean_M}
 
 
-def cone_network(X, W_xz, W_zz, rates, *, kappa=10.0, hardens=True, inp=None, size=None, horizon=None, guards=(), gradient=None):
+def cone_network(
+    X, W_xz, W_zz, rates, *, kappa=10.0, hardens=True, inp=None, size=None, horizon=None, guards=(), gradient=None
+):
     """The network for correlated sources: natural steps with a NaturalInput `inp`, else local with the mean `size` of x'x/d.
 
     Returns outputs, weights and averaged weights, and the hardness of each wall.

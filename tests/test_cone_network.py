@@ -54,7 +54,14 @@ def test_it_is_the_naive_network(precondition, d, k, horizon, dynamics, kappa):
     settling = {} if dynamics == "exact" else {"settle_tol": 1e-13, "settle_steps": 20_000}
     guards = ("spectrum", "rate") if kappa is None else ()
     ours = start(
-        X[:120], d, precondition=precondition, horizon=horizon, kappa=kappa, guards=guards, dynamics=dynamics, **settling
+        X[:120],
+        d,
+        precondition=precondition,
+        horizon=horizon,
+        kappa=kappa,
+        guards=guards,
+        dynamics=dynamics,
+        **settling,
     )
     state = copy_state(ours._state)
     options = {"kappa": kappa or 10.0, "hardens": kappa is None, "horizon": horizon, "guards": guards}
@@ -128,7 +135,9 @@ def test_fixed_point():
     Y = X @ learned(X, kappa=100.0, decay=1e-3, power=0.5).components_.T
     activity = np.abs(Y).mean(axis=1, keepdims=True)
     weight = np.minimum(1, activity)
-    np.testing.assert_allclose(relative_gradient(Y, 100.0) / (weight / activity * np.maximum(Y, 0)).mean(axis=0), 0, atol=0.08)
+    np.testing.assert_allclose(
+        relative_gradient(Y, 100.0) / (weight / activity * np.maximum(Y, 0)).mean(axis=0), 0, atol=0.08
+    )
     np.testing.assert_allclose((weight * np.abs(Y)).mean(axis=0) / weight.mean(), 1, atol=0.03)
 
 
@@ -187,7 +196,7 @@ def test_zeros_change_little(precondition, horizon):
 
 
 def test_an_abrupt_change_with_a_horizon():
-    S, X = correlated(60_000, 3, 3, seed=8)
+    X = correlated(60_000, 3, 3, seed=8)[1]
     T, Z = correlated(150_000, 3, 3, seed=9)
     network = learned(X, horizon=20_000)
     network.partial_fit(Z)

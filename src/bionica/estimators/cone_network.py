@@ -202,7 +202,9 @@ class ConeNetwork(FirstBlock):
         if self.precondition == "natural":
             F, inverse = project(np.vstack([rows, -rows]), d)  # the second moments, not the covariance
             u_bar = (rows @ F.T).mean(axis=0)
-            W_xz = given["W_xz"] @ inverse if "W_xz" in given else _towards(u_bar, orthonormal_rows(rng, d, d, np.float64))
+            W_xz = (
+                given["W_xz"] @ inverse if "W_xz" in given else _towards(u_bar, orthonormal_rows(rng, d, d, np.float64))
+            )
             inp = running_whitening.start(F.astype(dtype), u_bar.astype(dtype), len(rows))
             return cone_network.init(inp, W_xz.astype(dtype), W_zz, kappa, guard_seed(rng))
         if self.precondition == "scale":
@@ -241,7 +243,7 @@ class ConeNetwork(FirstBlock):
 def _towards(u_bar: Array, W: Array) -> Array:
     """Rows of W turned towards the mean of white inputs, and scaled so that the mean outputs are 1."""
     W = W * np.where(W @ u_bar < 0, -1.0, 1.0)[:, np.newaxis] + 0.5 * u_bar
-    return W / np.maximum(W @ u_bar, 1e-3)[:, np.newaxis]
+    return np.asarray(W / np.maximum(W @ u_bar, 1e-3)[:, np.newaxis])
 
 
 def _through(x_bar: Array, W: Array) -> Array:
@@ -253,4 +255,4 @@ def _through(x_bar: Array, W: Array) -> Array:
     if size == 0:
         return W
     W = 2 * W / size
-    return W + np.outer(1 - W @ x_bar, x_bar) / size**2
+    return np.asarray(W + np.outer(1 - W @ x_bar, x_bar) / size**2)

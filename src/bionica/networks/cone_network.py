@@ -19,9 +19,9 @@ Each synapse uses what its two neurons have; w and z_bar (below) are sums over t
 they work whatever the mixing matrix (`running_whitening`; not local).
 
 **Why.** For outputs y = V x of mean 1 the objective log|det V| - sum_i log<y_i> - sum_i kappa_i <[-y_i]_+^2>/2 has the relative
-gradient G_ij = kappa_i <n_i y_j> - <y_j>, i != j (V <- (I + e G) V ascends). W - I is a leaky average of -G by (2), and (3) moves W_xz
-by b <(v - c) x'> P = -b (W - I) <z x'> P, about b G W_xz: a feedforward rule could follow G only with weight transport. Where
-learning ends the inhibition has moved into the dendrites, W = I and <n_i z_j> = <z_j>/kappa_i.
+gradient G_ij = kappa_i <n_i y_j> - <y_j>, i != j (V <- (I + e G) V ascends). W - I is a leaky average of -G by (2), and (3) moves
+W_xz by b <(v - c) x'> P = -b (W - I) <z x'> P, about b G W_xz: a feedforward rule could follow G only with weight transport.
+Where learning ends the inhibition has moved into the dendrites, W = I and <n_i z_j> = <z_j>/kappa_i.
 
 **How hard the wall is.** kappa_i = 1/n^2 for a wall of width n. Each neuron finds kappa_i from the samples that push it below zero.
 With s = kappa_i^1/2 w n_i > 0 and z_bar the mean of w z_j over j != i, averages over the last 100 such samples,
@@ -31,11 +31,11 @@ With s = kappa_i^1/2 w n_i > 0 and z_bar the mean of w z_j over j != i, averages
 
 m^2/(p q) is .75 if the facet cuts into the data, .64 for noise around an atom at zero, .59 for noise around a density, .5 if the
 facet follows the tails of the noise. Weights z_bar^2 are needed where sources are correlated: without them it is below .57 long
-before the facet is right (15 dB at a correlation of .5). The .01 adds samples that are below zero while the others are silent, which
-is what too hard a wall leaves (without it kappa drifts upwards at a correlation of .5 and loses 2 dB). Rates (5) fall as the wall
-hardens: a sample below zero then moves its facet by at most eta z'z/d times its distance, whatever kappa. s and |v_i| count as 5
-times their usual size at most, so that one outlier does no harm. With a horizon kappa_i is at most (eta horizon/d)^2, the wall that
-(2) can still move by its own width in that time.
+before the facet is right (15 dB at a correlation of .5). The .01 adds samples that are below zero while the others are silent:
+too hard a wall leaves only those (without it kappa drifts upwards at a correlation of .5 and loses 2 dB). Rates (5) fall as the
+wall hardens: a sample below zero then moves its facet by at most eta z'z/d times its distance, whatever kappa. s and |v_i| count
+as 5 times their usual size at most, so that one outlier does no harm. With a horizon kappa_i is at most (eta horizon/d)^2, the
+wall that (2) can still move by its own width in that time.
 """
 
 import math
@@ -178,25 +178,29 @@ class Work(NamedTuple):
 
 def init(inp: Input, W_xz: np.ndarray, W_zz: np.ndarray, kappa: float, rng: np.ndarray) -> State:
     """Return a network with this input side and these initial weights (copied)."""
-    return State(inp, *_weights(W_xz, W_zz, kappa), **bookkeeping(len(W_zz), rng))
+    rest = _averaged(W_xz, W_zz) | bookkeeping(len(W_zz), rng)
+    return State(inp=inp, wall=_wall(kappa, W_zz), **rest)
 
 
 def init_local(W_xz: np.ndarray, W_zz: np.ndarray, kappa: float, size: float, rng: np.ndarray) -> LocalState:
     """Return a local network with these initial weights (copied); `size` is the mean of x'x/d."""
-    x_power = np.zeros(W_xz.shape[1])
-    return LocalState(*_weights(W_xz, W_zz, kappa), np.array([size]), x_power, **bookkeeping(len(W_zz), rng))
+    rest = _averaged(W_xz, W_zz) | bookkeeping(len(W_zz), rng)
+    return LocalState(wall=_wall(kappa, W_zz), size=np.array([size]), x_power=np.zeros(W_xz.shape[1]), **rest)
 
 
-def _weights(W_xz: np.ndarray, W_zz: np.ndarray, kappa: float) -> tuple[Any, ...]:
-    p, m, q = np.ones((3, len(W_zz)), W_zz.dtype)
-    wall = Wall(np.full_like(p, math.log(kappa)), p, m, q / SQUARES)
-    return wall, W_xz.copy(), W_zz.copy(), W_xz.copy(), W_zz.copy()
+def _averaged(W_xz: np.ndarray, W_zz: np.ndarray) -> dict[str, np.ndarray]:
+    return {"W_xz": W_xz.copy(), "W_zz": W_zz.copy(), "W_xz_mean": W_xz.copy(), "W_zz_mean": W_zz.copy()}
+
+
+def _wall(kappa: float, W_zz: np.ndarray) -> Wall:
+    log_kappa, p, m, q = np.ones((4, len(W_zz)), W_zz.dtype)
+    return Wall(math.log(kappa) * log_kappa, p, m, q / SQUARES)
 
 
 def workspace(state):
     """Allocate scratch arrays."""
     d, dtype = len(state.W_zz), state.W_zz.dtype
-    V, M, H = np.zeros((3, d, d), dtype)
+    V, M = np.zeros((2, d, d), dtype)
     return Work(input_workspace(d, dtype), *np.zeros((5, d), dtype), V, M, np.eye(d, dtype=dtype), scratch(d, dtype))
 
 
