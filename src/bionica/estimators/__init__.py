@@ -5,6 +5,7 @@ from ._diagnosis import Diagnosis
 from ._input import DivergenceError
 from ._model_file import load
 from .batch_nica import BatchNICA
+from .cone_network import ConeNetwork
 from .interneuron_nica import InterneuronNICA
 from .minimum_volume_cone import MinimumVolumeCone
 from .noncentered_whitener import NoncenteredWhitener
@@ -17,6 +18,7 @@ from .two_compartment_nica import TwoCompartmentNICA
 __all__ = [
     "BatchNICA",
     "Choice",
+    "ConeNetwork",
     "Diagnosis",
     "DivergenceError",
     "InterneuronNICA",

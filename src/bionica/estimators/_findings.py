@@ -305,7 +305,7 @@ def _turned(U: Array) -> Array:
     if before < 1e-5 * d:
         return np.zeros(d)
     end = descend(Z, np.eye(d), tol=1e-3, max_iter=50)
-    return np.asarray(1 - np.max(end.R**2, axis=1)) if end.objective < before / 2 else np.zeros(d)
+    return np.asarray(1 - np.max(end.x**2, axis=1)) if end.value < before / 2 else np.zeros(d)
 
 
 def _outer_direction(E: Array, spectra: Array) -> float:

@@ -9,24 +9,21 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions, fit_context
-from ..offline.outliers import Inliers, without_negative_outliers, without_outliers
-from ..offline.rotation import Rotation, rotate
+from ..offline.outliers import Inliers, without_outliers
+from ..offline.rotation import rotate
 from ..offline.source_count import Count, count_sources
-from ..offline.whitening import ChunkedRows, Moments, Whitening, refine, row_space, wider_than_long
-from ._base import Estimator, Scored, rectified, set_parameters
+from ..offline.whitening import one_blas_thread, refine, row_space, unit_of, wider_than_long
+from ._base import Separator, rectified, set_parameters
 from ._dask import DaskRows, map_rows, mapped_inliers, moments_of, validated_rows
-from ._diagnosis import Diagnosable
 from ._findings import finding, row_sample
-from ._input import singular_as_divergence, unchanged_on_error
+from ._input import Array, singular_as_divergence, unchanged_on_error
 from .noncentered_whitener import whitening_or_error
-
-Array = npt.NDArray[Any]
 
 _AMBIGUOUS = 0.02
 _COUNTED_ROWS = 4000  # samples in which sources are counted
 
 
-class BatchNICA(Scored, Diagnosable, Estimator):
+class BatchNICA(Separator):
     """Nonnegative ICA of a NumPy or Dask array: the method to use offline, and to compare the networks with.
 
     The model is x = A s with independent nonnegative sources that are often near zero ("well grounded"). The data are whitened
@@ -36,16 +33,17 @@ class BatchNICA(Scored, Diagnosable, Estimator):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Number of sources. None takes every direction in which the data vary; "auto" takes as many as two halves of the
-        samples agree on, at most 12 (`bionica.offline.source_count`; see `count_`).
+        Number of sources. None takes the rank of the data; "auto" takes as many as two halves of the samples agree on, at most 12
+        (`bionica.offline.source_count`; see `count_`).
     n_init : int, default=10
-        Largest number of starts of the rotation. More than one is used only if the first is not accepted: see Notes.
+        Largest number of random starts of the rotation. Starts are added until two end at the smallest negativity; if none of
+        `n_init` starts does so, a ConvergenceWarning says that the result may be a local minimum.
     max_iter : int, default=500
         Largest number of iterations of a descent.
     tol : float, default=None
         The descent ends when its next step rotates no pair of outputs by more than `tol` radians. None is 0.03 times
         n_samples ** -0.5, a small part of the statistical error (held-out error within 4 % of that with tol=1e-9, on the
-        problems of benchmarks/batch.py).
+        problems FORTY of benchmarks/problems.py).
     robust : bool, default=True
         Whether to leave outliers out of the fit: samples far beyond the tail of all the others (see `n_outliers_`). Set it to
         False if a source is active in 1 % of the samples or fewer, because its samples may look like outliers.
@@ -79,24 +77,15 @@ class BatchNICA(Scored, Diagnosable, Estimator):
     n_samples_seen_ : int
         Number of samples of the fit, outliers included.
     n_outliers_ : int
-        Number of samples that the fit left out because their Mahalanobis distance is far beyond what the distances of the
-        other samples predict. It is 0 for sound data, heavy tails (exponential, gamma, sparse) included; see Notes.
-        `transform` treats these samples like all others, and `diagnose` names them.
+        Number of samples that the fit left out; see Notes. `transform` treats them like all others.
     n_features_in_ : int
         Number of features.
 
     Notes
     -----
-    The first start is accepted if its negativity is what independent sources with the same margins would show at this sample
-    size (0.01 to 3 times). Otherwise starts are added until the best negativity has been found twice. If `n_init` starts do
-    not achieve this, a ConvergenceWarning says that the result may be a local minimum.
-
-    Outliers are at most 0.5 % of the samples, of 200 or more. They are searched for only if some sample is much farther out than
-    the quantiles of all distances predict (`bionica.offline.outliers`). Without such a sample the result has the same bits as
-    with ``robust=False``, for 10 to 30 % more time. Measured at 100,000 samples and d = 3 and 10, on average over seeds: with one
-    sample times 1e6 or 1e12, or 1 of 1,000 times 1e3 to 1e12 or replaced by Gaussian noise, the error is at most 1.4 times that
-    of the clean data. Outliers of the size of the tail of heavy-tailed sources are not recognised: samples times 10 or 30 (up to
-    5 times), or the same error of 10 standard deviations in one mixture of 1 of 1,000 samples (up to 120 times).
+    Outliers are at most 0.5 % of the samples, of 200 or more, and are left out only if some sample is three times farther out than
+    the quantiles of all distances predict (`bionica.offline.outliers`). Otherwise the result has the same bits as with
+    ``robust=False``. Outliers within the tail of heavy-tailed sources (samples times 3 to 10) are not recognised.
 
     Besides X, memory holds one array of n_samples x n_components (the result of `fit_transform`) and at most a third of its
     rows again: 2.6 copies of X in all, measured at 100,000 x 100.
@@ -169,85 +158,57 @@ class BatchNICA(Scored, Diagnosable, Estimator):
 
     def _fit(self, X: npt.ArrayLike) -> tuple[Array | DaskRows, Any]:
         """Fit; return X as validated, and an array of the shape of the outputs or None, which the caller may overwrite."""
-        rng = check_random_state(self.random_state)
-        rows = validated_rows(self, X, min_samples=2)
-        data, basis = rows, None
-        if isinstance(rows, np.ndarray) and wider_than_long(rows):
-            data, basis = row_space(rows)
-        inliers, seen = self._inliers(data)
-        some = np.asarray(rows[:: max(1, rows.shape[0] // _COUNTED_ROWS)])
-        d = self._number(some)
-        found = self._whitened(inliers, seen, rows, d)
-        Z, rotation = self._rotated(data, inliers, found, rng)
-        if isinstance(inliers, Inliers):
-            inliers, seen = without_negative_outliers(inliers, rotation.R @ found.matrix)
-            found = self._whitened(inliers, seen, rows, d)
-            Z, rotation = self._rotated(data, inliers, found, rng)
-        if basis is not None:  # back to the features
-            found = found._replace(matrix=found.matrix @ basis.T, inverse=basis @ found.inverse)
-            seen = seen._replace(mean=basis @ seen.mean)
+        with one_blas_thread():
+            return self._fit_rows(validated_rows(self, X, min_samples=2))
 
-        mixing = found.inverse @ rotation.R.T
-        order = np.argsort(-np.sum(mixing**2, axis=0), kind="stable")
-        self.components_ = (rotation.R @ found.matrix)[order].astype(rows.dtype)
-        self.mixing_ = mixing[:, order].astype(rows.dtype)
-        self.whitening_ = found.matrix.astype(rows.dtype)
-        self.mean_ = seen.mean
+    def _fit_rows(self, rows: Array | DaskRows) -> tuple[Array | DaskRows, Any]:
+        rng, d = check_random_state(self.random_state), self._given_number()
+        sample = np.asarray(rows[:: max(1, rows.shape[0] // _COUNTED_ROWS)])
+        if self.n_components == "auto":
+            self.count_: Count = count_sources(sample)
+            d = self.count_.n_sources
+        data, basis, unit = rows, None, 1.0
+        if isinstance(rows, np.ndarray):
+            unit = unit_of(rows)
+            data = rows if unit == 1 else rows / unit
+            if wider_than_long(rows):
+                data, basis = row_space(data)
+        m = moments_of(data)
+        inliers, m = without_outliers(data, m, d) if self.robust else (data, m)
+        limit = inliers.limit if isinstance(inliers, Inliers) else None
+        white = whitening_or_error(m, d, precision=rows.dtype, n_features=None if basis is None else rows.shape[1])
+
+        white = refine(inliers, white)
+
+        Z: Any  # whitened rows, 0 for outliers, which then have no effect on the rotation
+        if isinstance(data, DaskRows):
+            Z = data.image(white.matrix, limit)
+        else:
+            Z = mapped_inliers(data, white.matrix, limit)
+        rotation = rotate(Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng)
         # y has unit covariance without outliers, so its energy is d + |F <x>|^2. The objective is a mean over all rows.
-        energy = len(found.matrix) + float(np.sum((found.matrix @ seen.mean) ** 2))
+        energy = len(white.matrix) + float(np.sum((white.matrix @ m.mean) ** 2))
+        mean = m.mean
+        W, mixing, F = rotation.R @ white.matrix, white.inverse @ rotation.R.T, white.matrix
+        if basis is not None:  # back to the features
+            W, mixing, F, mean = W @ basis.T, basis @ mixing, F @ basis.T, basis @ mean
+        order = np.argsort(-np.sum(mixing**2, axis=0), kind="stable")
+        self.components_ = (W[order] / unit).astype(rows.dtype)
+        self.mixing_ = (mixing[:, order] * unit).astype(rows.dtype)
+        self.whitening_ = (F / unit).astype(rows.dtype)
+        self.mean_ = mean * unit
         self.negativity_ = 2 * rotation.objective * (rows.shape[0] / inliers.shape[0]) / energy
         self.ambiguity_ = rotation.ambiguity
         self.n_iter_ = rotation.n_iter
         self.n_restarts_ = rotation.n_starts - 1
         self.n_samples_seen_ = rows.shape[0]
         self.n_outliers_ = rows.shape[0] - inliers.shape[0]
-        own = []
-        if self.ambiguity_ > _AMBIGUOUS:
-            own.append(
-                finding(
-                    "converged", reason=f"two rotations that disagree by {self.ambiguity_:.2g} are equally nonnegative"
-                )
-            )
-        if not rotation.confirmed:
-            own.append(
-                finding("converged", reason=f"the best of {rotation.n_starts} starts was met only once: raise n_init")
-            )
-        if not rotation.converged:
-            own.append(
-                finding(
-                    "converged", reason=f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol"
-                )
-            )
-        self._conclude(some[row_sample(*some.shape)], rows.shape[0], *own)
+        reasons = {
+            f"two rotations that disagree by {self.ambiguity_:.2g} are equally nonnegative": self.ambiguity_
+            > _AMBIGUOUS,
+            f"the best of {rotation.n_starts} starts was met only once: raise n_init={self.n_init}": not rotation.confirmed,
+            f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol": not rotation.converged,
+        }
+        own = [finding("converged", reason=reason) for reason, holds in reasons.items() if holds]
+        self._conclude(sample[row_sample(*sample.shape)], rows.shape[0], *own)
         return rows, None if Z.dtype != rows.dtype else Z
-
-    def _inliers(self, X: Array | DaskRows) -> tuple[Array | ChunkedRows, Moments]:
-        """The rows of X that take part in the fit, and their moments."""
-        seen = moments_of(X)
-        return without_outliers(X, seen, self._given_number()) if self.robust else (X, seen)
-
-    def _number(self, rows: Array) -> int | None:
-        """The number of sources: as given, as counted in some rows, or None for the rank."""
-        if self.n_components != "auto":
-            return self._given_number()
-        self.count_: Count = count_sources(rows)
-        return self.count_.n_sources
-
-    def _whitened(
-        self, inliers: Array | ChunkedRows, seen: Moments, given: Array | DaskRows, d: int | None
-    ) -> Whitening:
-        """The whitening of the inliers. `given` is the user's array, of which they may be coordinates."""
-        found = whitening_or_error(seen, d, tol=None, precision=given.dtype, n_features=given.shape[1])
-        return refine(inliers, found)
-
-    def _rotated(
-        self, X: Array | DaskRows, inliers: Array | ChunkedRows, found: Whitening, rng: np.random.RandomState
-    ) -> tuple[Any, Rotation]:
-        """The whitened rows of X (0 for outliers), and their rotation."""
-        limit = inliers.limit if isinstance(inliers, Inliers) else None
-        Z: Any
-        if isinstance(X, DaskRows):
-            Z = X.image(found.matrix, limit)
-        else:
-            Z = mapped_inliers(X, found.matrix, limit)  # a row of zeros has no effect on the rotation
-        return Z, rotate(Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng)

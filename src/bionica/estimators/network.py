@@ -25,10 +25,9 @@ from ..networks.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
 from ..networks.schedules import learning_rates
 from ..networks.settling import Exact, ProjectedGradient
 from ..offline.source_count import Count, count_sources
-from ..offline.whitening import Whitening, largest, linear_map, moments, whiten_rows, whitening, wider_than_long
-from ._base import Scored, number_of_sources, set_parameters
+from ..offline.whitening import Whitening, largest, leading, linear_map, moments, whitening, wider_than_long
+from ._base import number_of_sources, set_parameters
 from ._dask import DaskRows, checked, is_dask, lazily
-from ._diagnosis import Diagnosable
 from ._findings import RowCollector, finding
 from ._input import CHANGED, DivergenceError, check_finite
 from ._online import Online, appended, tracked
@@ -164,7 +163,7 @@ def begin(block: Array, d: int, rng: np.random.RandomState) -> Start:
 def _whiten(block: Array, d: int | None) -> tuple[Whitening, float]:
     """The whitening of block / scale, and scale."""
     if wider_than_long(block):
-        return whiten_rows(block, d), 1.0
+        return leading(block, d), 1.0
     scale = largest(block)
     return whitening(moments(block / scale), d, precision=block.dtype), scale
 
@@ -355,7 +354,7 @@ def weights(name: str, doc: str) -> Any:
     return property(lambda network: network._weight(name), doc=doc)
 
 
-class OnlineNICA(Scored, Diagnosable, Streaming):
+class OnlineNICA(Streaming):
     """Base of the online networks; see the subclasses."""
 
     #: The paper's parameters in each setting, and in "always" those that all settings share; empty if it is not in the paper.
@@ -454,8 +453,6 @@ class OnlineNICA(Scored, Diagnosable, Streaming):
         if not isinstance(self._rule_params(state, states.precision(state)), rule.Params):
             raise ValueError(f"the parameters do not belong to the rule {rule.name!r} of the weights")
         self._check_number_saved(d)
-        if self.n_components is None and d != self.n_features_in_:
-            raise ValueError(f"n_components=None, but the weights have {d} outputs for {self.n_features_in_} mixtures")
 
     @property
     def _n_features_out(self) -> int:
@@ -503,10 +500,16 @@ class OnlineNICA(Scored, Diagnosable, Streaming):
 
     def _count(self, block: Array) -> int:
         """Return the number of sources to look for in these mixtures."""
-        return number_of_sources(self.n_components, block.shape[1])
+        return number_of_sources(self.n_components, block)
 
     def _fresh_state(self, X: Array, rng: np.random.RandomState, whole: bool) -> Any:
-        return self._initial_state(X.shape[1], self._count(X), X.dtype, rng, X if whole else None)
+        return self._initial_state(
+            X.shape[1],
+            self._count(X) if whole else self._given_number() or X.shape[1],
+            X.dtype,
+            rng,
+            X if whole else None,
+        )
 
     def _adopt(self, state: Any) -> None:
         self.__dict__.pop("_one", None)
