@@ -3,8 +3,8 @@
 For q = 1, 2, ... a minimum-volume cone is fitted to two random halves of the samples. The spectra of the sources agree between
 halves. If one more is asked for than there are, it is noise, or a source is cut in two at random, so that the worst angle between
 matched spectra jumps (`halves`). The number before the largest jump of log(angle) is taken. Numbers whose jump is at least half as
-large are named as candidates. A single source shows in no jump, because its angle is that of the mean: it is taken if all other
-directions look like white noise, or if no other number agrees.
+large are named as candidates. A single source shows in no jump, because its angle is that of the mean: it is taken in place of two
+sources if all other directions look like white noise, and if no other number agrees.
 
 The cones are rough: one start by successive projection, walls as wide as the residual of q directions. Mixtures of more than 12
 sources are counted only if their number is given (`most`). Beyond the rank of X no number agrees: its angle is 90 degrees.
@@ -56,7 +56,7 @@ def count_sources(X: Array, *, most: int = MOST, seed: int = 0) -> Count:
     """
     X = _coordinates(inliers_of(np.asarray(X, np.float64)[:: max(1, len(X) // (4 * _ROWS))]), 4 * most)
     n, rank = X.shape
-    if n < 4 or rank < 2 or _is_single(X):
+    if n < 4 or rank < 2:
         return Count(1, (), {})
     pairs = [tuple(X[rows] for rows in pair) for pair in _subsets(n, np.random.RandomState(seed))]
     last = min(rank, most, n // 4)
@@ -66,7 +66,8 @@ def count_sources(X: Array, *, most: int = MOST, seed: int = 0) -> Count:
         best, jumps = _largest_jump(angles)
         if q - best > _BEYOND and jumps.get(best, 0.0) > np.log(_CLEAR):
             break
-    if min(angle for q, angle in angles.items() if q > 1) > _ALONE and angles[1] < _ALONE:
+    alone = min(angle for q, angle in angles.items() if q > 1) > _ALONE and angles[1] < _ALONE
+    if alone or (best == 2 and _is_single(X)):
         best = 1
     others = tuple(q for q, jump in jumps.items() if q != best and jump > 0.5 * jumps.get(best, np.inf))
     return Count(best, others, angles)
@@ -89,7 +90,7 @@ def _subsets(n: int, rng: np.random.RandomState) -> list[tuple[Array, Array]]:
 def _is_single(X: Array) -> bool:
     """Whether no direction but the first exceeds the largest eigenvalue of white noise (Marchenko and Pastur) by half."""
     energy = np.sum(X**2, axis=0)
-    return X.shape[1] > 2 and bool(energy[1] < _WHITE * energy[1:].mean() * (1 + np.sqrt(X.shape[1] / len(X))) ** 2)
+    return X.shape[1] > 2 and bool(energy[1] < _WHITE * energy[2:].mean() * (1 + np.sqrt(X.shape[1] / len(X))) ** 2)
 
 
 def _angle(pair: Any, q: int) -> float:
