@@ -4,15 +4,12 @@ Every function draws on `ax` (new axes by default), returns the axes and never c
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .metrics import error_curve as errors_over_time
-
-if TYPE_CHECKING:
-    from .estimators._diagnosis import Diagnosis
 
 __all__ = ["diagnosis", "distributions", "error_curve", "images", "number_of_sources", "sources", "spectra", "weights"]
 
@@ -346,7 +343,7 @@ def number_of_sources(found: Any, *, ax: Any = None) -> Any:
     return ax
 
 
-def diagnosis(found: "Diagnosis", *, ax: Any = None) -> Any:
+def diagnosis(found: Any, *, ax: Any = None) -> Any:
     """Draw a diagnosis: of each output, how far halves of the samples disagree, its noise and its negative energy.
 
     Parameters
