@@ -18,6 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import ndtr
 
 import bionica
+import runner
 from bionica.offline.source_count import count_sources
 
 KINDS = (
