@@ -32,11 +32,13 @@ LIMITS = {
     "untouched": 0.2,  # tenth lowest value of an output over its standard deviation (right: 0.16; with an offset: 0.5)
     "spectra": 0.1,  # negative energy of a spectrum where X is nonnegative (right: 0.01)
     "duplicate": 0.98,  # correlation of two outputs
+    "huge": 1e3,  # typical largest output of a sample while a network learns (right: 1 to 10; rates that fail: 1e5 and more)
     "ceiling": 0.01,  # samples in which a mixture has its largest value
 }
 #: Statement and remedies of each finding, the gravest first. Outputs are {sources}, mixtures {mixtures}.
 _STATEMENTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "collapsed": ("{sources}: overflow or constant, the weights have collapsed", ("natural", "rescale", "fewer")),
+    "huge": ("outputs are {value:.2g} where 1 is right, because the weights have diverged", ("natural", "rescale")),
     "transposed": (
         "X may be transposed, because neighbouring rows are alike and neighbouring columns are not",
         ("transpose",),
@@ -265,7 +267,7 @@ def measure(
         alike = np.triu(correlations, 1)
         if d > 1 and alike.max() > LIMITS["duplicate"]:
             yield finding("duplicate", np.unravel_index(np.argmax(alike), alike.shape), alike.max())
-        top = np.mean((X == X.max(axis=0)) & (X.max(axis=0) > X.min(axis=0)), axis=0)
+        top = np.mean((X == X.max(axis=0)) & (X.max(axis=0) > 0), axis=0)  # 0: all sources are silent
         if len(X) >= 200 and top.max() > LIMITS["ceiling"]:
             yield finding("ceiling", value=top.max(), mixtures=np.flatnonzero(top > LIMITS["ceiling"]))
 
@@ -337,6 +339,12 @@ def conclude(estimator: Any, rows: Array, n: int, *own: Finding) -> None:
     if told:
         name = type(estimator).__name__
         warn(f"{name}: {' '.join(sentence[:1].upper() + sentence[1:] for sentence in (one.text() for one in told))}")
+
+
+def warn_of_huge_outputs(estimator: Any, Y: Array) -> None:
+    """Warn if the outputs of a network, whose variance should be 1, are typically huge while it learns."""
+    if estimator._uncorrelated and len(Y) and (size := float(np.median(Y.max(axis=1)))) > LIMITS["huge"]:
+        warn(f"{type(estimator).__name__}: {finding('huge', value=size).text()}")
 
 
 def measure_of(estimator: Any, rows: Array, n: int) -> Measures:

@@ -17,6 +17,7 @@ from ..engines.runner import SingleSamples, is_small
 from ..networks import rule as states
 from ._base import Separator
 from ._dask import DaskRows, blocks_of, checked, is_dask
+from ._findings import warn_of_huge_outputs
 from ._input import Array, Sample, check_finite, sample_names, unchanged_on_error, validated, validated_sample
 from ._warn import warn
 
@@ -180,6 +181,7 @@ class Online(Separator):
             )
         with unchanged_on_error(self), self._warning_of_news():
             Y = self._learn(self._next_rows(X), keep=True)
+            warn_of_huge_outputs(self, Y)
         return wrap_output(Y, X, self)
 
     def learn_one(self, x: Sample) -> Self:
