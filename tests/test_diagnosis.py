@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import bionica
 from bionica import BatchNICA, InterneuronNICA, MinimumVolumeCone, NonnegativePCA, StreamingNICA, TwoCompartmentNICA
 from bionica.estimators._findings import _STATEMENTS, LIMITS, REMEDIES
+from bionica.offline.ambiguity import bands
 
 RIGHT = pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
 IGNORED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -87,6 +88,40 @@ def test_negative_spectra_of_nonnegative_mixtures_are_found():
     assert nica.diagnose(X).ok
     nica.mixing_ = nica.mixing_ - 0.9 * nica.mixing_.mean(axis=0)
     assert "spectra" in names(nica.diagnose(X, refit=False))
+
+
+def kinetics(k1, k2, noise=0.003, seed=0):
+    """Spectra over time of a reaction A -> B -> C, with the true concentrations and spectra."""
+    wavelength, t = np.arange(400, 701, 2.5), np.arange(0, 120, 0.5)
+    bands = [[(450, 18, 1), (560, 25, 0.3)], [(510, 22, 1), (420, 12, 0.4)], [(620, 30, 1), (480, 15, 0.2)]]
+    A = np.stack([sum(a * np.exp(-(((wavelength - m) / s) ** 2) / 2) for m, s, a in one) for one in bands], axis=1)
+    c1 = np.exp(-k1 * t)
+    c2 = k1 / (k2 - k1) * (np.exp(-k1 * t) - np.exp(-k2 * t))
+    C = np.stack([c1, c2, 1 - c1 - c2], axis=1)
+    return C @ A.T + noise * np.random.default_rng(seed).standard_normal((len(t), len(wavelength))), C, A
+
+
+@pytest.mark.parametrize("rates", [(0.3, 0.1), (0.05, 0.1)])
+def test_true_spectra_lie_inside_the_band_of_the_true_solution(rates):
+    """A shear of the true solution that is nonnegative has a band that holds the true spectra."""
+    _, C, A = kinetics(*rates)
+    sheared, t = A.copy(), 0.9 * np.min(C[1:, 1] / C[1:, 0])
+    Y = C.copy()
+    Y[:, 1] -= t * C[:, 0]
+    sheared[:, 0] += t * A[:, 1]
+    found = bands(Y, sheared, np.zeros(3), np.zeros_like(A))
+    true = A[:, 0] * np.linalg.norm(sheared[:, 0]) / np.linalg.norm(A[:, 0])
+    inside = (true > found.mixing_low[:, 0] - 0.02) & (true < found.mixing_high[:, 0] + 0.02)
+    assert inside.mean() > 0.9
+    assert (found.low <= found.high).all()
+
+
+def test_sources_and_spectra_that_reach_zero_leave_nothing_open():
+    S, A = sparse(500, 3), np.eye(6)[:, :3]
+    found = bands(S, A, np.zeros(3), np.zeros_like(A))
+    np.testing.assert_allclose(found.mixing_high, found.mixing_low, atol=1e-12)
+    np.testing.assert_allclose(found.low, found.high)
+    assert found.support.min() > 0.1
 
 
 def test_two_outputs_that_are_alike_are_found():

@@ -31,6 +31,8 @@ LIMITS = {
     "unsettled": 0.2,  # sin^2 by which a descent turns an output of nonnegative ICA (right: 0.02; streams that stopped: 0.3)
     "untouched": 0.2,  # tenth lowest value of an output over its standard deviation (right: 0.16; with an offset: 0.5)
     "spectra": 0.1,  # negative energy of a spectrum where X is nonnegative (right: 0.01)
+    "ambiguous": 0.7,  # width of the band of a spectrum over its largest value (kinetics: right up to 0.3, wrong 1.0)
+    "support": 0.1,  # of a facet, below which a wide band is a finding (2 % of random nonnegative mixtures; kinetics: 0.08)
     "duplicate": 0.98,  # correlation of two outputs
     "huge": 1e3,  # typical largest output of a sample while a network learns (right: 1 to 10; rates that fail: 1e5 and more)
     "ceiling": 0.01,  # samples in which a mixture has its largest value
@@ -64,6 +66,10 @@ _STATEMENTS: dict[str, tuple[str, tuple[str, ...]]] = {
         "{sources}: {value:.0%} of the energy of the spectrum is negative, although X is nonnegative",
         ("walls", "count"),
     ),
+    "ambiguous": (
+        "{sources}: other spectra and sources are as nonnegative (up to {value:.0%} of the largest channel)",
+        ("known", "background"),
+    ),
     "duplicate": ("{sources}: nearly alike (correlation {value:.2f})", ("fewer",)),
     "ceiling": (
         "{mixtures}: the largest value occurs in {value:.1%} of the samples, as of a saturated sensor",
@@ -92,6 +98,7 @@ REMEDIES = {
     "background": "subtract a constant background, or bring samples in which sources are absent",
     "walls": "use MinimumVolumeCone(nonnegative_mixing=True)",
     "saturated": "leave these mixtures or samples out",
+    "known": "give spectra that you know as known_mixing",
     "horizon": "set horizon= if the mixing changes",
     "outliers": "remove them",
 }
@@ -192,6 +199,7 @@ class Measures(NamedTuple):
     noise: Floats  # variance of the noise of each output; 0 if it is not known
     negativity: Floats  # share of the energy of each linear output that is negative
     correlations: Floats
+    is_nonnegative: bool  # X, but for noise
     residual: float  # share of the variance of X that the outputs leave unexplained
     findings: tuple[Finding, ...]
 
@@ -221,7 +229,7 @@ def measure(
     bad = np.flatnonzero(~(np.isfinite(U).all(axis=0) & (std > 0) & (std < 1e100)))
     if len(bad):
         empty = np.zeros(d)
-        return Measures(given, 0, empty, empty, empty, np.eye(d), 1.0, (finding("collapsed", bad),))
+        return Measures(given, 0, empty, empty, empty, np.eye(d), False, 1.0, (finding("collapsed", bad),))
     transposed = _smoothness(X)
     inliers = inliers_of(X)
     n_outliers = given - len(inliers)
@@ -233,6 +241,7 @@ def measure(
     output_noise = (W**2) @ (np.mean(E**2, axis=0) / np.maximum(1 - leverage, 0.05)) if k > d else np.zeros(d)
     if noise is not None:
         output_noise = np.maximum(output_noise if k > d + 1 else 0.0, np.asarray(noise, np.float64) ** 2)
+    is_nonnegative = bool(np.sum(np.minimum(X, 0) ** 2) < 1e-4 * np.sum(X**2))
     correlations = np.nan_to_num(np.corrcoef(Y.T)).reshape(d, d) if d > 1 else np.eye(1)
     total = float(np.sum((X - X.mean(axis=0)) ** 2))
 
@@ -260,7 +269,7 @@ def measure(
         lowest = np.sort(U, axis=0)[min(9, len(U) // 50)] / std
         if lowest.max() > LIMITS["untouched"]:
             yield finding("untouched", np.flatnonzero(lowest > LIMITS["untouched"]), lowest.max())
-        if np.sum(np.minimum(X, 0) ** 2) < 1e-4 * np.sum(X**2):
+        if is_nonnegative:
             below = np.sum(np.minimum(A, 0) ** 2, axis=0) / np.maximum(np.sum(A**2, axis=0), 1e-300)
             if below.max() > LIMITS["spectra"]:
                 yield finding("spectra", np.flatnonzero(below > LIMITS["spectra"]), below.max())
@@ -281,6 +290,7 @@ def measure(
         noise=output_noise,
         negativity=N.mean(axis=0) / energy,
         correlations=correlations,
+        is_nonnegative=is_nonnegative,
         residual=float(np.sum((E - E.mean(axis=0)) ** 2)) / total if total else 0.0,
         findings=tuple(listed),
     )
