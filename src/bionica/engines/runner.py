@@ -34,6 +34,8 @@ class Runner:
     ----------
     state : State of a rule
         Learns in place.
+    sample : ndarray of shape (1, k)
+        Room for one sample.
     lock : threading.Lock
         To be held by threads that may meet.
     """
@@ -45,10 +47,10 @@ class Runner:
         self._scaled = getattr(params, "scaled", False)
         self._work = self._rule.workspace(self.state)
         dtype = precision(state)
+        self.sample, self._wide = np.zeros((1, k), dtype), blocks.suits(self._rule, state, blocks.SAMPLES, k)
         self.no_outputs = np.empty((0, state.fired.size), dtype)
         self._limit = largest_output(dtype)
-        empty = np.empty((0, k), dtype)
-        self._loop = compiled_loop(self.state, self._work, self._params, empty, _NO_RATES, self.no_outputs)
+        self._loop = compiled_loop(self.state, self._work, self._params, self.sample, _NO_RATES, self.no_outputs)
 
     def backup(self) -> np.ndarray:
         """A copy of the state, for `restore`."""
@@ -67,7 +69,7 @@ class Runner:
             If an output or the state overflowed: call `restore` then.
         """
         state = self.state
-        if blocks.suits(self._rule, state, *X.shape):
+        if self._wide and len(X) >= blocks.SAMPLES:
             run(state, self._params, X, rates, Y)
         else:
             events = self._work.ws.events

@@ -197,7 +197,7 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
         estimator._check_params()
         attributes = vars(estimator)
         if "_state" in attributes:
-            arrays = {f"state/{name}": a for name, a in states.to_arrays(state).items()}
+            arrays = {f"state/{name}": a for name, a in states.to_arrays(states.copy_state(state)).items()}
         else:
             arrays = {"waiting": attributes["_waiting"]}
         start = {name: attributes[name] for name in START if name in attributes}

@@ -33,6 +33,10 @@ class Online(Separator):
     def _learn(self, X: Array, keep: bool) -> Array:
         """Learn from the rows of X, which may hold NaN; return the output for each row before it was learned if `keep`."""
 
+    def _learn_row(self, row: Array) -> bool:
+        """Learn from one sample by a faster way than `_learn`, if there is one; return whether it was used."""
+        return False
+
     @abstractmethod
     def _outputs(self, X: Array) -> Array:
         """Return the outputs for the rows of X, which may hold NaN, with what was learned."""
@@ -103,6 +107,8 @@ class Online(Separator):
         """
         row = validated_sample(self, x)
         self._check_params()
+        if self._learn_row(row):
+            return self
         with unchanged_on_error(self), self._warning_of_news():
             if "n_features_in_" not in vars(self):
                 names = sample_names(x)
