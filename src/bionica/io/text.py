@@ -45,6 +45,7 @@ _EVEN, _UNEVEN, _COUNTED = 5, 6, 3  # numbers at least of an axis in equal steps
 _APART = 10.0
 _MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?")
 _SEPARATOR_LINE = re.compile(r'"?sep=([\t;,|])"?\s*', re.IGNORECASE)  # a first line that Excel obeys
+_INTEGER = re.compile(r"[-+]?\d+")
 _MARKS = re.compile(r"^[^\w.+-]+|[^\w.]+$")
 _DAMAGED_NUMBER = re.compile(r"[-+−]?[\d.,'\s]*\d[\d.,'\s]*([eE][-+]?\d+)?")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?|\d+[\s|]+[-+]?\d+")  # the latter of 1,5 2,5 cut at its commas
@@ -66,18 +67,20 @@ def is_axis(
     others: Sequence[Sequence[float | None]],
     *,
     integers: bool = False,
+    alone: bool = False,
     streamed: bool = False,
 ) -> bool | None:
     """Whether the numbers of a first line (or column) are the axis of the columns, by the rule of this module.
 
-    None if they may be an axis or a sample. `integers` says that the numbers of the first line are written without a point, and
-    `streamed` that more lines will follow: that two samples of a stream differ in scale is no reason to ask.
+    None if they may be an axis or a sample. `integers` says that the numbers of the first line are written without a point,
+    `alone` that others are written with one, and `streamed` that more lines will follow: that two samples of a stream differ in
+    scale is no reason to ask.
 
     Examples
     --------
     >>> is_axis([400.0, 401.0, 402.0, 403.0, 404.0], [[0.2, 0.3, 0.5, 0.3, 0.1]])
     True
-    >>> is_axis([400.0, 500.0], [[0.2, 0.3], [0.4, 0.4]], integers=True) is None
+    >>> is_axis([400.0, 500.0], [[0.2, 0.3], [0.4, 0.4]], integers=True, alone=True) is None
     True
     >>> is_axis([0.1, 0.5], [[0.2, 0.3], [0.4, 0.4]])
     False
@@ -94,9 +97,8 @@ def is_axis(
     even = k >= _EVEN and _is_even(a) and not any(map(_is_even, rest))
     if even or (k >= _UNEVEN and apart and not monotonic) or (k >= _COUNTED and counts):
         return True
-    whole = integers and bool((rest != np.rint(rest)).any())
     apart = apart and (len(rest) > 1 or not streamed)
-    return None if counts or whole or apart or (k >= _UNEVEN and not monotonic) else False
+    return None if counts or (integers and alone) or apart or (k >= _UNEVEN and not monotonic) else False
 
 
 def _is_even(values: Array) -> bool:
@@ -237,8 +239,9 @@ class TextReader(Reader):
             return True
         first = [values[j] for j in numbers]
         others = [[row[j] for j in numbers] for row in below]
-        integers = all(re.fullmatch(r"[-+]?\d+", cells[j]) for j in numbers)
-        verdict = is_axis(first, others, integers=integers, streamed=not self.repeatable)
+        integers = all(_INTEGER.fullmatch(cells[j]) for j in numbers)
+        alone = any(self._decimal in row[j] for row in rows[1:] for j in numbers if j < len(row))
+        verdict = is_axis(first, others, integers=integers, alone=alone, streamed=not self.repeatable)
         rises = len(first) > 1 and is_monotonic(np.array(first, float))
         above = [cell for j, cell in enumerate(cells) if values[j] is None and any(row[j] is not None for row in below)]
         if verdict is not True and any(map(self._is_word, above)):  # a word above numbers
@@ -393,8 +396,9 @@ def _transposed(reader: TextReader, columns: Columns, header: bool | None) -> Ma
     table, samples = np.concatenate(tables), reader.names
     column = ", ".join(names[:3] or map(str, table[:3, 0]))
     if not names and header is not False and table.shape[1] > 1:
-        integers = bool((table[:, 0] == np.rint(table[:, 0])).all())
-        verdict = is_axis(table[:, 0].tolist(), table[:, 1 : _HEAD + 1].T.tolist(), integers=integers)
+        integers, *others_are = (table[:, : _HEAD + 1] == np.rint(table[:, : _HEAD + 1])).all(axis=0)
+        others = table[:, 1 : _HEAD + 1].T.tolist()
+        verdict = is_axis(table[:, 0].tolist(), others, integers=bool(integers), alone=not all(others_are))
         if verdict is None:
             raise InputError(
                 f"{reader.name}: the first column ({column}, ...) may hold the wavelengths of the rows, or a sample: pass --header "
