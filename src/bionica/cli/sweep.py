@@ -77,14 +77,13 @@ def sweep(
 def _sweep(path: Path, folder: Path, options: Any, dry_run: bool, show: bool) -> tuple[list[str], dict[str, Any]]:
     """Run what is missing; return what to say, in lines and as an object."""
     from ..io import check_folder
-    from ..sweep import prepare
-    from ..sweep.run import FILE_NAMES, show_progress
+    from ..sweep.run import FILE_NAMES, prepare, show_progress
 
     if (own := str(path.resolve().parent)) not in sys.path:
         sys.path.append(own)  # for the user's own estimators
     sweep = prepare(path, folder, **options)
     inputs = [Path(file) for data in sweep.plan.data for file in (data.mixtures, data.sources) if file]
-    check_folder(folder, [*FILE_NAMES, "journal.jsonl"], [path, *inputs])
+    check_folder(folder, [*FILE_NAMES, "journal.jsonl"], [path, *inputs], replace=True)
     total, missing, engine = len(sweep.missing) + len(sweep.outcomes), len(sweep.missing), sweep.engine.name
     there = total - missing
     summary: dict[str, Any] = {"plan": sweep.plan.digest, "cases": total, "finished before": there, "engine": engine}

@@ -30,23 +30,19 @@ from ..networks.guards import Guards
 from ..networks.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
 from ..networks.schedules import learning_rates
 from ..networks.settling import Exact, ProjectedGradient
-from ..offline.outliers import inliers_of
-from ..offline.source_count import Spectrum, count_sources, representative, with_stretches
+from ..offline.source_count import Count, count_sources
 from ..offline.whitening import (
     largest,
     leading,
     linear_map,
-    moments,
     one_blas_thread,
-    whitening,
     wider_than_long,
 )
 from ._base import check_number, number_of_sources, set_parameters
 from ._dask import DaskRows, checked, is_dask, lazily
-from ._fit_doubts import RowCollector, Rows, fit_doubts
+from ._findings import RowCollector, finding
 from ._input import CHANGED, Array, DivergenceError, check_finite
 from ._online import Online, appended, tracked
-from ._source_count import warn_of_count
 from ._warn import warn
 
 __all__ = [
@@ -140,27 +136,6 @@ def guard_seed(rng: np.random.RandomState) -> Array:
 
 
 # ---------------------------------------------------------------------------------------------- the first block
-
-
-def spectrum(block: Array, *, screened: bool = True) -> Spectrum:
-    """The evidence for the number of sources in a block of mixtures.
-
-    `screened`: without outliers, each of which may look like a source. Streams count in their first block as it comes.
-    """
-    if block.shape[1] >= 1000:  # the covariance of so many mixtures takes minutes
-        block = representative(block)
-    block = inliers_of(block) if screened else block
-    scale = largest(block)
-    if block.shape[1] >= 1000:
-        some = block / scale
-        return count_sources(some, leading(some).eigenvalues)
-    x = block / scale
-    return with_stretches(_spectrum(x), x, _spectrum)
-
-
-def _spectrum(x: Array) -> Spectrum:
-    seen = moments(x)
-    return count_sources(representative(x), whitening(seen, precision=x.dtype).eigenvalues, seen)
 
 
 def without_outliers(block: Array) -> Array:
@@ -316,7 +291,7 @@ class OnlineNICA(Online):
             raise ValueError(
                 "shuffle=True needs all rows of the Dask array X in memory: use shuffle=False, or X.compute()"
             )
-        for name in ("_state", "_waiting", "_preview", "_start_seed", "_rank", "spectrum_"):
+        for name in ("_state", "_waiting", "_preview", "_start_seed", "_rank", "count_"):
             self.__dict__.pop(name, None)
         rng = check_random_state(self.random_state)
         if self.n_components is None:
@@ -328,7 +303,10 @@ class OnlineNICA(Online):
             order = rng.permutation(len(data)) if self.shuffle else None
             for block in collector.passing(data):
                 self._learn(block, keep=False, order=order)
-        self._conclude(self._doubts(collector.rows))
+        unsettled, n, changed = self._news()
+        own = [finding("converged", reason=self._change_message(self._state))] if changed else []
+        own += [finding("converged", reason=self._unsettled_message(unsettled, n))] if unsettled else []
+        self._conclude(collector.rows, collector.n, *own)
 
     def _start(self, X: Any, rng: np.random.RandomState) -> None:
         """Start from all the data that `fit` has, unless it starts from its first block."""
@@ -338,13 +316,13 @@ class OnlineNICA(Online):
             rows = X[:]
             check_finite(rows, 0, self)
             self._start_seed = self._new_seed()
-            self._adopt_started(rows)
+            self._adopt(self._started(rows))
 
     def _count(self, block: Any) -> int:
         """Return the number of outputs: given, counted in this block, the rank of the X of `fit`, or one a mixture in a stream."""
         if self.n_components == "auto":
-            self.spectrum_: Spectrum = spectrum(np.asarray(block, dtype=np.float64), screened=False)
-            return max(1, int(self.spectrum_.n_sources))
+            self.count_: Count = count_sources(np.asarray(block, dtype=np.float64))
+            return self.count_.n_sources
         check_number(self.n_components, block.shape[1])
         return int(self.n_components or vars(self).get("_rank", block.shape[1]))
 
@@ -386,17 +364,11 @@ class OnlineNICA(Online):
         if len(part) < missing:
             return silent
         rows = self._waiting
-        self._adopt_started(rows)
+        self._adopt(self._started(rows))
         self._run(self._running(), rows, keep=False)
         del self._waiting
         rest = self._run(self._running(), X[missing:], keep)
         return np.concatenate([silent, rest]) if keep else rest
-
-    def _adopt_started(self, rows: Array) -> None:
-        state = self._started(rows)
-        if "spectrum_" in vars(self):
-            warn_of_count(type(self).__name__, self.n_components, self.spectrum_, min(rows.shape))
-        self._adopt(state)
 
     def _adopt(self, state: Any) -> None:
         self._state = state
@@ -621,17 +593,6 @@ class OnlineNICA(Online):
             raise ValueError(f"{n} samples wait for the start of a network that begins with {self._n_start(k)} samples")
 
     # ------------------------------------------------------------------------------------------ what is reported
-
-    def _doubts(self, rows: Rows) -> Iterator[str]:
-        """What speaks against the fit, the gravest first."""
-        tracking = getattr(self, "horizon", None) is not None
-        settling = f"bring more samples, raise n_epochs (now {self.n_epochs}), or compare BatchNICA"
-        yield from fit_doubts(rows, self.components_, settling="" if tracking else settling, tracking=tracking)
-        unsettled, n, changed = self._news()
-        if changed:
-            yield f"found that {self._change_message(self._state)}"
-        if unsettled:
-            yield f"found that {self._unsettled_message(unsettled, n)}"
 
     @contextmanager
     def _warning_of_news(self) -> Iterator[None]:
