@@ -264,8 +264,10 @@ def measure(
         if share.max() > LIMITS["noise"]:
             yield finding("noise", np.flatnonzero(share > LIMITS["noise"]), min(share.max(), 1.0))
         dependent = _dependent(N, Y) / energy
-        if d > 1 and dependent.max() > LIMITS["negative"] and not tracking:
-            yield finding("negative", np.flatnonzero(dependent > LIMITS["negative"]), np.max(N.mean(axis=0) / energy))
+        # Nonnegative ICA makes chance correlations exactly zero, which turns right outputs by about 1 / sqrt(n).
+        limit = LIMITS["negative"] + (d - 1) / (4 * n) * uncorrelated
+        if d > 1 and dependent.max() > limit and not tracking:
+            yield finding("negative", np.flatnonzero(dependent > limit), np.max(N.mean(axis=0) / energy))
         lowest = np.sort(U, axis=0)[min(9, len(U) // 50)] / std
         if lowest.max() > LIMITS["untouched"]:
             yield finding("untouched", np.flatnonzero(lowest > LIMITS["untouched"]), lowest.max())
