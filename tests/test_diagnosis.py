@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import bionica
 from bionica import BatchNICA, InterneuronNICA, MinimumVolumeCone, NonnegativePCA, StreamingNICA, TwoCompartmentNICA
-from bionica.estimators._findings import _STATEMENTS, LIMITS, REMEDIES
+from bionica.estimators._findings import _STATEMENTS, REMEDIES
 from bionica.offline.ambiguity import bands
 
 RIGHT = pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
@@ -226,7 +226,6 @@ def test_fit_warns_once_with_at_most_three_sentences():
 
 
 def test_findings_can_be_told_in_other_words():
-    assert set(LIMITS) <= set(_STATEMENTS)
     for _, remedies in _STATEMENTS.values():
         assert set(remedies) <= set(REMEDIES)
     X = mixed(sparse(2000, 3), 6)

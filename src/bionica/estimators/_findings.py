@@ -28,6 +28,7 @@ LIMITS = {
     "directions": 0.25,  # energy of a direction of the residual over that of the weakest source (right: 0.01; missing: 0.27)
     "noise": 0.15,  # noise in the variance of an output (right: 0.02 and less)
     "negative": 1e-4,  # negative energy that grows with the other outputs (right: 1e-5; correlated, two signs: 5e-4)
+    "energy": 0.05,  # share of the energy of an output that is negative beyond its noise (mean removed: 0.5)
     "unsettled": 0.2,  # sin^2 by which a descent turns an output of nonnegative ICA (right: 0.02; streams that stopped: 0.3)
     "untouched": 0.2,  # tenth lowest value of an output over its standard deviation (right: 0.16; with an offset: 0.5)
     "spectra": 0.1,  # negative energy of a spectrum where X is nonnegative (right: 0.01)
@@ -266,8 +267,9 @@ def measure(
         dependent = _dependent(N, Y) / energy
         # Nonnegative ICA makes chance correlations exactly zero, which turns right outputs by about 1 / sqrt(n).
         limit = LIMITS["negative"] + (d - 1) / (4 * n) * uncorrelated
-        if d > 1 and dependent.max() > limit and not tracking:
-            yield finding("negative", np.flatnonzero(dependent > limit), np.max(N.mean(axis=0) / energy))
+        negative = (dependent > limit) | (N.mean(axis=0) > output_noise + LIMITS["energy"] * energy)
+        if negative.any() and not tracking:
+            yield finding("negative", np.flatnonzero(negative), np.max(N.mean(axis=0) / energy))
         lowest = np.sort(U, axis=0)[min(9, len(U) // 50)] / std
         if lowest.max() > LIMITS["untouched"]:
             yield finding("untouched", np.flatnonzero(lowest > LIMITS["untouched"]), lowest.max())
@@ -340,6 +342,8 @@ def _dependent(N: Array, Y: Array) -> Array:
     Noise makes outputs negative whatever the others do. Samples outside of the cone are more negative the larger they are.
     """
     others = Y.sum(axis=1)[:, np.newaxis] - Y
+    if not others.any():
+        return np.zeros(N.shape[1])
     each = N * (others / np.maximum(others.mean(axis=0), 1e-300) - 1)
     return np.asarray(each.mean(axis=0) - 3 * each.std(axis=0) / np.sqrt(len(each)))
 
