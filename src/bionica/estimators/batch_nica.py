@@ -49,7 +49,7 @@ class BatchNICA(Scored, Diagnosable, Estimator):
     tol : float, default=None
         The descent ends when its next step rotates no pair of outputs by more than `tol` radians. None is 0.03 times
         n_samples ** -0.5, a small part of the statistical error (held-out error within 4 % of that with tol=1e-9, on the
-        problems of benchmarks/batch.py).
+        problems FORTY of benchmarks/problems.py).
     robust : bool, default=True
         Whether to leave outliers out of the fit: samples far beyond the tail of all the others (see `n_outliers_`). Set it to
         False if a source is active in 1 % of the samples or fewer, because its samples may look like outliers.
