@@ -156,6 +156,25 @@ def test_images_are_recovered_as_images(tmp_path, rng):
     assert permutation_error(S / S.std(axis=0), Y / Y.std(axis=0)) < 1e-3
 
 
+def test_one_colour_image_is_three_mixtures_of_stains(tmp_path, rng):
+    """Light that two stains absorb: their amounts, as one image each."""
+    iio = pytest.importorskip("imageio.v3")
+    amounts = rng.random((60, 60, 2)) * (rng.random((60, 60, 2)) < 0.7)
+    absorbance = amounts @ np.array([[0.65, 0.70, 0.29], [0.07, 0.99, 0.11]])
+    iio.imwrite(tmp_path / "x.png", np.rint(255 * 10.0**-absorbance).astype(np.uint8))
+    separate(tmp_path / "x.png", "--optical-density", "--sources", 2, "-o", tmp_path / "y.npy")
+    assert match_sources(amounts.reshape(-1, 2), np.load(tmp_path / "y.npy")).correlation.min() > 0.98
+
+
+def test_sources_that_sum_to_one(tmp_path, rng):
+    S = rng.dirichlet([0.5, 0.5, 0.5], 2000)
+    x = write(tmp_path / "x.npy", S @ rng.random((3, 10)) + 0.001 * rng.standard_normal((2000, 10)))
+    separate(x, "--sources", 3, "--normalize", "sum")
+    Y = np.load(tmp_path / "x-sources.npy")
+    assert permutation_error(S, Y) < 1e-3
+    assert np.allclose(Y.sum(axis=1), 1, atol=0.05)
+
+
 def test_a_fit_is_saved_and_gives_the_same_sources(tmp_path, problem):
     _, X = problem
     separate(write(tmp_path / "x.npy", X), "--sources", 3, "--model", tmp_path / "m")
@@ -196,7 +215,7 @@ def test_errors_say_what_to_do(tmp_path, problem):
     [
         ["-", "x.npy"], ["x.npy", "--columns", "3"], ["-", "--axis", "1"], ["x.npy", "--resume"], ["-", "--resume"],
         ["x.npy", "--model", "m", "--resume"], ["-", "--method", "batch"], ["x.npy", "--method", "batch", "--horizon", "9"],
-        ["x.npy", "--sources", "none"], ["x.npy", "--sources", "0"], ["x.npy", "--method", "best"], [],
+        ["x.npy", "--normalize", "sum", "--method", "batch"], ["x.npy", "--sources", "none"], ["x.npy", "--sources", "0"], ["x.npy", "--method", "best"], [],
     ],
 )  # fmt: skip
 def test_wrong_usage(arguments):

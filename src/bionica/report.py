@@ -235,7 +235,7 @@ def write_separation(path: Path, p: Page) -> None:
     if p.sure:
         text = "Halves of the samples were fitted by themselves. If they agree, the source does not depend on chance."
         columns = ("source", "correlation of the halves", "angle of the spectra, degrees", "standard error of a value")
-        rows = [(name, *row) for name, row in zip(p.names, p.sure, strict=True)]
+        rows = [(name, f"{row[0]:.4f}", *row[1:]) for name, row in zip(p.names, p.sure, strict=True)]
         sections.append(Section("How sure each source is", [text, PageTable(columns, rows)]))
     if p.images is not None:
         sections.append(Section("Sources", [_gallery(p.images[1][:d], names)]))

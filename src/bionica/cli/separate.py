@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from functools import partial
 from inspect import signature
@@ -536,7 +536,7 @@ class Separation:
             io.write_spectra(o.mixing, spectra, self.reader.names, names=self._names, decimal=o.decimal)
             written[str(o.mixing)] = " (spectra)"
         choice = getattr(network, "choice_", None)
-        sure, findings = self._judgement(diagnosis, has_started)
+        sure, findings = self._judgement(X, diagnosis, has_started)
         counts = [_counted(d, "sources"), _counted(n, "samples"), _counted(X.shape[1], "mixtures")]
         if choice is not None and choice.candidates:
             counts[0] += f" (or {', '.join(map(str, choice.candidates))})"
@@ -558,7 +558,7 @@ class Separation:
         names = [file + kind for file, kind in written.items()]
         self.console.result([*lines, *([f"Wrote {', '.join(names)}"] if names else [])], summary)
 
-    def _judgement(self, diagnosis: Any, has_started: bool) -> tuple[str, list[str]]:
+    def _judgement(self, X: Any, diagnosis: Any, has_started: bool) -> tuple[str, list[str]]:
         """Return how sure each source is, and what speaks against the fit, in words."""
         if not has_started:
             return "", ["the network has not started, and every answer was zero. More samples with --resume continue."]
@@ -567,11 +567,13 @@ class Separation:
         names = [name.replace("_", " ") for name in self._names]
         sure, uncertainty = "", diagnosis.uncertainty_
         if uncertainty is not None:
-            order = sorted(range(len(names)), key=lambda i: float(uncertainty.correlation[i]))
-            shown = sorted(order[:_NAMED])
-            sure = ", ".join(f"{names[i]} {uncertainty.correlation[i]:.3f}" for i in shown)
-            sure += " (correlation of the outputs of two halves of the samples; 1 is sure)"
-            sure += "; the others are higher" * (len(names) > _NAMED)
+            error = uncertainty.sources / self.network.transform(X).std(axis=0)
+            least = sorted(range(len(names)), key=lambda i: -float(error[i]))[:_NAMED]
+            sure = ", ".join(f"{names[i]} {100 * error[i]:.2g} %" for i in sorted(least))
+            sure += (
+                " (standard error of a value, in standard deviations of the source; from fits to halves of the samples)"
+            )
+            sure += "; the others are smaller" * (len(names) > _NAMED)
         mixtures = [self.reader.column(j) for j in range(self.network.n_features_in_)]
         sentences = [finding.text(names, mixtures, _REMEDIES) for finding in diagnosis.findings[:3]]
         return sure, [sentence[:1].upper() + sentence[1:] for sentence in sentences] or [
@@ -588,8 +590,12 @@ class Separation:
         step = max(1, len(X) // _DRAWN)
         rows = X[::step]
         t, t_label = np.linspace(n - len(X) + 1 if o.horizon else 1, n, len(rows)), "sample"
-        if labels and np.issubdtype(np.asarray(labels[0]).dtype, np.number):
-            t, t_label = np.asarray(labels[0])[::step], reader.label_names[0] or "row"
+        for name, column in zip(reader.label_names, labels, strict=False):
+            with suppress(ValueError):  # text: names of the samples
+                t, t_label = (
+                    np.array([float(str(cell).replace(o.decimal, ".")) for cell in column[::step]]),
+                    name or "row",
+                )
         unit = f" ({reader.wavelength_unit})" if reader.wavelength_unit else ""
         uncertainty = network.diagnosis_.uncertainty_
         sure = [] if uncertainty is None else np.transpose(uncertainty[:3]).tolist()
