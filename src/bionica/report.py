@@ -200,80 +200,68 @@ MOST_SOURCES = 12  # that are drawn
 _FEW_MIXTURES = 8  # fewer are shown as a matrix, not as curves
 
 
-class Page(NamedTuple):
-    """What the page about a separation shows.
+def write_separation(
+    path: Path,
+    network: Any,
+    X: Array,
+    *,
+    lines: Sequence[str],
+    facts: Sequence[tuple[str, str]],
+    t: Array,
+    t_label: str,
+    names: Sequence[str],
+    mixtures: Sequence[str],
+    axis: Array | None,
+    axis_label: str,
+    images: tuple[Array, Array] | None = None,
+) -> None:
+    """Write the page about a fitted estimator with `diagnosis_`; the file is replaced only when the new one is complete.
 
-    `lines` are the result in words and `ok` the verdict; `facts` are names and values for a table. Y are sources and U linear
-    outputs of some samples, t their times or numbers, and `t_label` what t is. `mixing` is how the sources enter the mixtures
-    and `error` its standard error, if it is known. `names` are those of the sources, `mixtures` those of the mixtures, and
-    `axis` the wavelengths of the mixtures or the like. `sure` has a row for each source: correlation and angle between halves,
-    standard error. `images` are mixtures and sources as small pictures, drawn in place of Y.
+    X are some samples, t their times or numbers, and `t_label` says what t is. `lines` are the result in words and `facts` names
+    and values for a table. `names` are those of the sources, `mixtures` those of the mixtures, and `axis` the wavelengths of
+    the mixtures or the like. `images` are mixtures and sources as small pictures, drawn in place of curves.
     """
-
-    lines: Sequence[str]
-    ok: bool
-    facts: Sequence[tuple[str, str]]
-    Y: Array
-    U: Array
-    t: Array
-    t_label: str
-    mixing: Array
-    error: Array | None
-    names: Sequence[str]
-    mixtures: Sequence[str]
-    axis: Array | None
-    axis_label: str
-    sure: Sequence[Sequence[float]] = ()
-    images: tuple[Array, Array] | None = None
-
-
-def write_separation(path: Path, p: Page) -> None:
-    """Write the page about a separation; the file is replaced only when the new one is complete."""
-    d = min(len(p.names), MOST_SOURCES)
-    names, more = p.names[:d], f" The first {d} of {len(p.names)} sources." * (d < len(p.names))
-    sections = [Section("", [Verdict(p.ok, p.lines), PageTable((), p.facts)])]
-    if p.sure:
+    A, uncertainty = np.asarray(network.mixing_), network.diagnosis_.uncertainty_
+    d = min(len(names), MOST_SOURCES)
+    shown, more = names[:d], f" The first {d} of {len(names)} sources." * (d < len(names))
+    sections = [Section("", [Verdict(network.diagnosis_.ok, lines), PageTable((), facts)])]
+    if uncertainty is not None:
         text = "Halves of the samples were fitted by themselves. If they agree, the source does not depend on chance."
         columns = ("source", "correlation of the halves", "angle of the spectra, degrees", "standard error of a value")
-        rows = [(name, f"{row[0]:.4f}", *row[1:]) for name, row in zip(p.names, p.sure, strict=True)]
+        numbers = zip(names, uncertainty.correlation, uncertainty.angle, uncertainty.sources, strict=True)
+        rows = [(name, f"{correlation:.4f}", float(angle), float(error)) for name, correlation, angle, error in numbers]
         sections.append(Section("How sure each source is", [text, PageTable(columns, rows)]))
-    if p.images is not None:
-        sections.append(Section("Sources", [_gallery(p.images[1][:d], names)]))
-        sections.append(Section("Mixtures", [_gallery(p.images[0][:MOST_SOURCES], p.mixtures)]))
+    if images is not None:
+        sections.append(Section("Sources", [_gallery(images[1][:d], shown)]))
+        sections.append(Section("Mixtures", [_gallery(images[0][:MOST_SOURCES], mixtures)]))
     else:
+        Y = network.transform(X)[:, :d]
         caption = "Sources of samples spread evenly over the input, each on its own scale." + more
-        shown = drawing(
-            lambda ax: plot.sources(p.Y[:, :d], p.t, names=names, label=p.t_label, ax=ax), caption, height=0.8 + 0.7 * d
+        curves = drawing(
+            lambda ax: plot.sources(Y, t, names=shown, label=t_label, ax=ax), caption, height=0.8 + 0.7 * d
         )
-        sections.append(Section("Sources", [shown]))
-    sections.append(_mixing(p, d, more))
-    caption = "Before values below zero are cut off. A good fit has almost nothing left of 0." + more
-    shown = drawing(lambda ax: plot.distributions(p.U[:, :d], names=names, ax=ax), caption, height=0.8 + 0.5 * d)
-    sections.append(Section("Distribution of each source", [shown]))
-    write_atomically(path, page("What bionica separate found", "", sections).encode())
-
-
-def _mixing(p: Page, d: int, more: str) -> Section:
-    """How the sources enter the mixtures: curves over the mixtures, or a matrix if these are few."""
-    A, names = p.mixing[:, :d], p.names[:d]
+        sections.append(Section("Sources", [curves]))
     if len(A) < _FEW_MIXTURES:
         caption, size = (
-            "How strongly each source enters each mixture; orange is negative." + more,
+            "How strongly each source enters each mixture; orange is negative.",
             (1.5 + 0.9 * d, 0.6 + 0.35 * len(A)),
         )
-        return Section(
-            "Mixing matrix",
-            [drawing(lambda ax: plot.weights(A, rows=p.mixtures, columns=names, ax=ax), caption, *size)],
-        )
-    axis = np.arange(1, len(A) + 1) if p.axis is None else p.axis
-    error = None if p.error is None else p.error[:, :d]
-    caption = "Each spectrum is divided by its largest value." + more
-    if error is not None:
-        caption += " The band is two standard errors wide on either side, from fits to halves of the samples."
-    shown = drawing(
-        lambda ax: plot.spectra(A, axis, error=error, names=names, label=p.axis_label, ax=ax), caption, height=4.2
-    )
-    return Section("Spectra of the sources", [shown])
+        matrix = drawing(lambda ax: plot.weights(A[:, :d], rows=mixtures, columns=shown, ax=ax), caption + more, *size)
+        sections.append(Section("Mixing matrix", [matrix]))
+    else:
+        error = None if uncertainty is None else uncertainty.mixing[:, :d]
+        caption = "Each spectrum is divided by its largest value." + more
+        if error is not None:
+            caption += " The band is two standard errors wide on either side, from fits to halves of the samples."
+        form: dict[str, Any] = {"error": error, "names": shown, "label": axis_label}
+        x = np.arange(1, len(A) + 1) if axis is None else axis
+        curves = drawing(lambda ax: plot.spectra(A[:, :d], x, ax=ax, **form), caption, height=4.2)
+        sections.append(Section("Spectra of the sources", [curves]))
+    U = X @ np.asarray(network.components_)[:d].T
+    caption = "Before values below zero are cut off. A good fit has almost nothing left of 0." + more
+    bars = drawing(lambda ax: plot.distributions(U, names=shown, ax=ax), caption, height=0.8 + 0.5 * d)
+    sections.append(Section("Distribution of each source", [bars]))
+    write_atomically(path, page("What bionica separate found", "", sections).encode())
 
 
 def _gallery(images: Array, names: Sequence[str]) -> Picture:

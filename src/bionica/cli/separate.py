@@ -66,12 +66,7 @@ def estimator_class(method: str) -> Any:
     return getattr(bionica, METHODS[method])
 
 
-def _known_method(method: str) -> str:
-    if method not in (AUTO, *METHODS):
-        raise typer.BadParameter(f"{method!r} is not one of {AUTO}, {', '.join(METHODS)}")
-    return method
-
-
+Method = StrEnum("Method", {name: name for name in (AUTO, *METHODS)})  # type: ignore[misc]
 RawType = StrEnum("RawType", ["float64", "float32"])
 Scale = StrEnum("Scale", ["variance", "sum"])
 
@@ -123,9 +118,7 @@ def separate(
         int | None, _Read(min=1, metavar="N", help="Standard input is raw numbers, N to a sample.")
     ] = None,
     dtype: Annotated[RawType, _Read(help="Type of raw numbers.")] = RawType.float64,
-    method: Annotated[
-        str, _Model(callback=_known_method, autocompletion=lambda: [AUTO, *METHODS], metavar="NAME", help=_METHOD_HELP)
-    ] = AUTO,
+    method: Annotated[Method, _Model(metavar="NAME", help=_METHOD_HELP)] = Method(AUTO),
     known: Annotated[
         Path | None, _Model(metavar="FILE", help="Spectra that are known, a row each, as --mixing writes them.")
     ] = None,
@@ -152,6 +145,7 @@ def separate(
     Nothing needs to be tuned. Three lines say what was done, how sure each source is, and what to look at.
     """
     o = SimpleNamespace(**locals())  # the options, by their names above
+    o.method = str(method)
     o.n_sources = None if sources == AUTO else int(sources) if sources.isdecimal() else 0
     o.from_pipe = inputs == ["-"]
     o.to_stdout = output == "-" or (o.from_pipe and output is None)
@@ -398,23 +392,24 @@ class Separation:
         """Answer each sample with what was learned before it."""
         from .. import io
 
-        o, console = self.o, self.console
-        self.network = network = self._saved()
-        console.say(f"Reading {self.reader.name}")
+        o = self.o
+        network = self._saved()
+        self.console.say(f"Reading {self.reader.name}")
+        blocks = self.reader.labelled_blocks()
         at_once = network is not None or (o.from_pipe and o.n_sources is not None and o.method != AUTO)
-        first, blocks = self._first_samples(at_once)
+        first = self._first_blocks(blocks, at_once)
         if network is None:
-            self.network = network = self._new(o.n_sources) if at_once else self._fitted(first[0])
-        rows = max(FIRST, min(o.horizon or 2**62, _JUDGED // (8 * first[0].shape[1])))
+            network = self._new(o.n_sources) if at_once else self._fitted(first)
+        self.network = network
+        k, dtype = first[0][0].shape[1], first[0][0].dtype
+        rows = max(FIRST, min(o.horizon or 2**62, _JUDGED // (8 * k)))
         sample = io.LastSample(rows) if o.horizon else io.EvenSample(rows)
         stopped, saved = False, self.started
-        with self._open_output(first[0].dtype) as writer:
+        with self._open_output(dtype) as writer:
             try:
-                for i, (block, labels) in enumerate(chain([first], blocks)):
+                for block, labels in chain(first, blocks):
                     with deferred_interrupts():  # every sample that the network learns from is answered
-                        learned = i == 0 and not at_once
-                        Y = network.transform(block) if learned else network.partial_fit_transform(block)
-                        writer.write(Y, labels)
+                        writer.write(network.partial_fit_transform(block), labels)
                         sample.add(block)
                         if o.model is not None and time.monotonic() - saved > SAVE_EVERY:
                             network.save(o.model)
@@ -434,21 +429,16 @@ class Separation:
         network.diagnosis_ = network.diagnose(X) if len(X) > 1 and not missing else None
         self._finish(X, (), sample.seen, interrupted=stopped)
         if stopped:
-            saved_in = (
-                f"the network is in {o.model}; the same command with --resume continues with the samples that follow"
-            )
-            console.interrupted(
-                f"Interrupted: {saved_in if o.model else 'with --model FILE the network would be saved'}"
-            )
+            remedy = "with --model FILE the network would be saved"
+            if o.model:
+                remedy = f"the network is in {o.model}; the same command with --resume continues with the samples that follow"
+            self.console.interrupted(f"Interrupted: {remedy}")
 
-    def _first_samples(self, at_once: bool) -> tuple[Any, Iterator[Any]]:
-        """Return the first samples of a stream, enough to choose by unless it starts at once, and the blocks that follow."""
-        import numpy as np
-
+    def _first_blocks(self, blocks: Iterator[Any], at_once: bool) -> list[Any]:
+        """Return the first blocks of a stream: enough to choose the method by, unless it starts at once."""
         from .. import io
 
         o, reader = self.o, self.reader
-        blocks = reader.labelled_blocks()
         first = list(islice(blocks, 1))
         if not first:
             raise io.InputError(f"{reader.name} holds no sample")
@@ -459,35 +449,33 @@ class Separation:
             raise io.InputError(
                 f"--sources {o.n_sources} is more than the {k} mixtures: sources can be as many at most"
             )
-        if at_once:
-            return first[0], blocks
-        wanted = max(FIRST, 100 + 20 * k, o.horizon or 0)
-        if o.from_pipe:
+        self.wanted = max(FIRST, 100 + 20 * k, o.horizon or 0)
+        if o.from_pipe and not at_once:
             self.console.say(
-                f"Choosing by the first {wanted} samples before answering; --sources N --method streaming answers at once"
+                f"Choosing by the first {self.wanted} samples; --sources N --method streaming answers at once"
             )
-        while sum(len(block) for block, _ in first) < wanted and (more := next(blocks, None)) is not None:
+        while not at_once and sum(len(X) for X, _ in first) < self.wanted and (more := next(blocks, None)):
             first.append(more)
-        X = np.concatenate([block for block, _ in first])
-        labels = [np.concatenate(column) for column in zip(*(columns for _, columns in first), strict=True)]
-        rest = [(X[wanted:], [column[wanted:] for column in labels])] if len(X) > wanted else []
-        return (X[:wanted], [column[:wanted] for column in labels]), chain(rest, blocks)
+        return first
 
-    def _fitted(self, X: Any) -> Any:
-        """Return an estimator that has learned from these samples and can learn on, of the method that suits them."""
+    def _fitted(self, first: list[Any]) -> Any:
+        """Return an estimator that can learn on, of the method that suits the first samples, and has learned from them.
+
+        It will learn from them once more, so that its first answers are good too.
+        """
+        import numpy as np
+
         from .. import io
 
+        X = np.concatenate([block for block, _ in first])[: self.wanted]
         if len(X) < 2:
             raise io.InputError("one sample is too few to choose a method by: give --sources and --method")
         network = self._fit(X)
         if hasattr(network, "partial_fit"):
             return network
-        choice, network = (
-            network.choice_,
-            bionica.StreamingNICA(len(network.components_), random_state=self.o.seed).fit(X),
-        )
-        network.choice_ = choice
-        return network
+        stream = bionica.StreamingNICA(len(network.components_), random_state=self.o.seed).fit(X)
+        stream.choice_ = network.choice_
+        return stream
 
     def _saved(self) -> Any:
         """Return the network of an earlier run, if --resume asks for it and it exists."""
@@ -584,12 +572,11 @@ class Separation:
         import numpy as np
 
         from ..io.images import thumbnails
-        from ..report import Page, write_separation
+        from ..report import write_separation
 
-        o, reader, network = self.o, self.reader, self.network
+        o, reader = self.o, self.reader
         step = max(1, len(X) // _DRAWN)
-        rows = X[::step]
-        t, t_label = np.linspace(n - len(X) + 1 if o.horizon else 1, n, len(rows)), "sample"
+        t, t_label = np.linspace(n - len(X) + 1 if o.horizon else 1, n, len(X[::step])), "sample"
         for name, column in zip(reader.label_names, labels, strict=False):
             with suppress(ValueError):  # text: names of the samples
                 t, t_label = (
@@ -597,30 +584,22 @@ class Separation:
                     name or "row",
                 )
         unit = f" ({reader.wavelength_unit})" if reader.wavelength_unit else ""
-        uncertainty = network.diagnosis_.uncertainty_
-        sure = [] if uncertainty is None else np.transpose(uncertainty[:3]).tolist()
         facts = {"input": ", ".join(o.inputs)} | {
             key: summary[key] for key in ("samples", "mixtures", "method", "seconds")
         }
         write_separation(
             o.report,
-            Page(
-                lines=[*lines, *summary["notes"]],
-                ok=summary["ok"],
-                facts=[(name, f"{value:,}" if isinstance(value, int) else str(value)) for name, value in facts.items()],
-                Y=network.transform(rows),
-                U=rows @ np.asarray(network.components_).T,
-                t=t,
-                t_label=t_label,
-                mixing=np.asarray(network.mixing_),
-                error=None if uncertainty is None else uncertainty.mixing,
-                names=[name.replace("_", " ") for name in self._names],
-                mixtures=reader.names,
-                axis=reader.wavelengths,
-                axis_label="number of the mixture" if reader.wavelengths is None else f"wavelength or channel{unit}",
-                sure=sure,
-                images=thumbnails(reader, network.transform) if reader.image_shape else None,
-            ),
+            self.network,
+            X[::step],
+            lines=[*lines, *summary["notes"]],
+            facts=[(name, f"{value:,}" if isinstance(value, int) else str(value)) for name, value in facts.items()],
+            t=t,
+            t_label=t_label,
+            names=[name.replace("_", " ") for name in self._names],
+            mixtures=reader.names,
+            axis=reader.wavelengths,
+            axis_label="number of the mixture" if reader.wavelengths is None else f"wavelength or channel{unit}",
+            images=thumbnails(reader, self.network.transform) if reader.image_shape else None,
         )
 
 
