@@ -90,41 +90,23 @@ _METHOD_HELP = f"""auto: the better of batch (uncorrelated sources) and cone (so
 
 def separate(
     inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help=_INPUT_HELP, show_default=False)],
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="OUT", help="File for the sources; - is stdout.")
-    ] = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="File for the sources.")] = None,
     sources: Annotated[str, typer.Option(metavar="N|auto", help="Number of sources.")] = AUTO,
-    mixing: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File for the spectra, a row for each source.")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Page of numbers and pictures: page.html.")
-    ] = None,
-    axis: Annotated[
-        int | None, _Read(min=0, max=1, metavar="0|1", help="Axis of the samples: 0 rows, 1 columns.")
-    ] = None,
+    mixing: Annotated[Path | None, typer.Option(metavar="FILE", help="File for the spectra, a row each.")] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Page of pictures: page.html.")] = None,
+    axis: Annotated[int | None, _Read(min=0, max=1, metavar="0|1", help="Axis of the samples: 0 is rows.")] = None,
     use: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are mixtures: red,blue or 2-4,7.")] = None,
     skip: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are no mixtures.")] = None,
     skip_lines: Annotated[int, _Read(min=0, metavar="N", help="Lines of text before the table.")] = 0,
-    header: Annotated[
-        bool | None, _Read("--header/--no-header", help="Whether the first line holds names or wavelengths.")
-    ] = None,
+    header: Annotated[bool | None, _Read("--header/--no-header", help="Whether the first line holds names.")] = None,
     decimal: Annotated[Decimal, _Read(help="Decimal point of text, read and written.")] = Decimal.point,
     dataset: Annotated[str | None, _Read(metavar="NAME", help="Array or sheet, if a file holds several.")] = None,
-    optical_density: Annotated[
-        bool, _Read("--optical-density", help="Turn the light in images into absorbance.")
-    ] = False,
-    columns: Annotated[
-        int | None, _Read(min=1, metavar="N", help="Standard input is raw numbers, N to a sample.")
-    ] = None,
+    optical_density: Annotated[bool, _Read("--optical-density", help="Images of light to absorbance.")] = False,
+    columns: Annotated[int | None, _Read(min=1, metavar="N", help="The pipe is raw numbers, N to a sample.")] = None,
     dtype: Annotated[RawType, _Read(help="Type of raw numbers.")] = RawType.float64,
     method: Annotated[Method, _Model(metavar="NAME", help=_METHOD_HELP)] = Method(AUTO),
-    known: Annotated[
-        Path | None, _Model(metavar="FILE", help="Spectra that are known, a row each, as --mixing writes them.")
-    ] = None,
-    signed_mixing: Annotated[
-        bool, _Model("--signed-mixing", help="Spectra may be negative although X is not.")
-    ] = False,
+    known: Annotated[Path | None, _Model(metavar="FILE", help="Known spectra, a row each, as of --mixing.")] = None,
+    signed_mixing: Annotated[bool, _Model("--signed-mixing", help="Spectra may be negative.")] = False,
     normalize: Annotated[Scale | None, _Model(help="Scale of the sources; sum: they sum to one.")] = None,
     seed: Annotated[int, _Model(min=0, max=2**32 - 1, metavar="N", help="Same seed, same bits.")] = 0,
     horizon: Annotated[int | None, _Stream(min=2, metavar="N", help="Remember about N samples; default: all.")] = None,
@@ -396,7 +378,8 @@ class Separation:
         network = self._saved()
         self.console.say(f"Reading {self.reader.name}")
         blocks = self.reader.labelled_blocks()
-        at_once = network is not None or (o.from_pipe and o.n_sources is not None and o.method != AUTO)
+        online = o.method not in (AUTO, "batch", "cone")
+        at_once = network is not None or (o.from_pipe and o.n_sources is not None and online)
         first = self._first_blocks(blocks, at_once)
         if network is None:
             network = self._new(o.n_sources) if at_once else self._fitted(first)
