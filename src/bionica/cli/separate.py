@@ -67,6 +67,7 @@ def estimator_class(method: str) -> Any:
 
 
 Method = StrEnum("Method", {name: name for name in (AUTO, *METHODS)})  # type: ignore[misc]
+_AUTO = Method(AUTO)
 RawType = StrEnum("RawType", ["float64", "float32"])
 Scale = StrEnum("Scale", ["variance", "sum"])
 
@@ -104,7 +105,7 @@ def separate(
     optical_density: Annotated[bool, _Read("--optical-density", help="Images of light to absorbance.")] = False,
     columns: Annotated[int | None, _Read(min=1, metavar="N", help="The pipe is raw numbers, N to a sample.")] = None,
     dtype: Annotated[RawType, _Read(help="Type of raw numbers.")] = RawType.float64,
-    method: Annotated[Method, _Model(metavar="NAME", help=_METHOD_HELP)] = Method(AUTO),
+    method: Annotated[Method, _Model(metavar="NAME", help=_METHOD_HELP)] = _AUTO,
     known: Annotated[Path | None, _Model(metavar="FILE", help="Known spectra, a row each, as of --mixing.")] = None,
     signed_mixing: Annotated[bool, _Model("--signed-mixing", help="Spectra may be negative.")] = False,
     normalize: Annotated[Scale | None, _Model(help="Scale of the sources; sum: they sum to one.")] = None,
