@@ -401,7 +401,7 @@ class Separation:
             except KeyboardInterrupt:  # the samples of a pipe come once: keep what was made of them
                 stopped = True
             finally:
-                if o.model is not None and sample.seen:
+                if o.model is not None and sample.n_seen:
                     network.save(o.model)
             missing, seen = _samples_until_start(network), network.n_samples_seen_
             if missing and o.model is None and not stopped:
@@ -411,7 +411,7 @@ class Separation:
                 )
         X = sample.rows()
         network.diagnosis_ = network.diagnose(X) if len(X) > 1 and not missing else None
-        self._finish(X, (), sample.seen, interrupted=stopped)
+        self._finish(X, (), sample.n_seen, interrupted=stopped)
         if stopped:
             remedy = "with --model FILE the network would be saved"
             if o.model:
