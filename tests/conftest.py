@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica.estimators._online import OnlineNICA
+from bionica.estimators.network import OnlineNICA
 
 sys.path.insert(0, str(Path(__file__).parent))
 

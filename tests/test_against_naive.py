@@ -5,8 +5,8 @@ import pytest
 
 import bionica
 import naive
+from bionica.networks.rule import copy_state, to_arrays
 from bionica.networks.schedules import learning_rates
-from bionica.networks.state import copy, to_arrays
 from conftest import mixtures
 
 # Loose enough for quadprog's own rounding, and for the interpreted run, whose sums are in another order.
@@ -245,7 +245,7 @@ def test_natural_networks(Single, shape, horizon, guards):
         state = thin_and_negative(state)
         state.t[0] = 99
         state.inp.recent[:] = 99 * d, 99
-    ours._adopt(copy(state))
+    ours._adopt(copy_state(state))
     rates = ours._rates(state, len(X))[:, 0]
     Y = ours.partial_fit_transform(X)
     inp = naive.NaturalInput(

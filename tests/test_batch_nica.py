@@ -12,8 +12,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bionica.estimators import batch_nica
 from bionica.estimators.batch_nica import BatchNICA
-from bionica.offline.rotation import disagreement, expected_objective, rotate, start_rotation
-from bionica.offline.rotation_descent import descend, value_and_gradient
+from bionica.offline.rotation import (
+    descend,
+    disagreement,
+    expected_objective,
+    rotate,
+    start_rotation,
+    value_and_gradient,
+)
 
 KINDS = ["sparse_uniform", "exponential", "half_normal", "gamma"]
 

@@ -10,11 +10,18 @@ import naive
 from bionica.engines.cuda.masked import Masked, Pivoted
 from bionica.engines.loop import Diverged, run
 from bionica.networks import two_compartment
-from bionica.networks.guards import REGULARISED, UNSETTLED, Guards
-from bionica.networks.settling.exact import inverse, settle_exactly
-from bionica.networks.settling.gradient import ProjectedGradient
-from bionica.networks.settling.lateral import settle_interneurons, settle_lateral
-from bionica.networks.settling.pivoting import Exact, ExactAsymmetric, complementary, scratch
+from bionica.networks.guards import Guards
+from bionica.networks.rule import REGULARISED, UNSETTLED, inverse
+from bionica.networks.settling import (
+    Exact,
+    ExactAsymmetric,
+    ProjectedGradient,
+    complementary,
+    scratch,
+    settle_exactly,
+    settle_interneurons,
+    settle_lateral,
+)
 from bionica.networks.whitening_layer import settle_whitening
 from conftest import mixtures
 

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bionica
-from bionica.networks.state import to_arrays
+from bionica.networks.rule import to_arrays
 from conftest import NETWORKS, mixtures
 
 SETTINGS = [
@@ -110,7 +110,7 @@ def test_hypothesis_chunking(cuts, which, seed):
 def test_blocks_inside_fit_do_not_show(Network, monkeypatch):
     _, X = mixtures(500, 3)
     whole = online(Network, random_state=0).fit(X)
-    monkeypatch.setattr("bionica.estimators._streaming._BLOCK_BYTES", 8 * 3 * 7)
+    monkeypatch.setattr("bionica.estimators.network._BLOCK_BYTES", 8 * 3 * 7)
     assert same_bits(whole, online(Network, random_state=0).fit(X))
 
 
@@ -470,7 +470,7 @@ def test_pandas_in_and_out(Network):
 
 def test_progress_bar(Network, capsys, monkeypatch):
     _, X = mixtures(300, 3)
-    monkeypatch.setattr("bionica.estimators._streaming._BLOCK_BYTES", 8 * 3 * 50)
+    monkeypatch.setattr("bionica.estimators.network._BLOCK_BYTES", 8 * 3 * 50)
     quiet = online(Network, random_state=0).fit(X)
     assert capsys.readouterr().err == ""
     loud = online(Network, random_state=0, verbose=1).fit(X)

@@ -1,8 +1,7 @@
-"""The order of the house: names are unique, private names of other libraries are behind doors, the index of equations is true."""
+"""Private names of other libraries are used in _compat only, and the index of equations is true."""
 
 import ast
 import re
-from collections import Counter
 from pathlib import Path
 
 import bionica
@@ -11,21 +10,6 @@ from bionica import networks
 PACKAGE = Path(bionica.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 SOURCES = [path for path in SOURCES if "__pycache__" not in path.parts]
-
-
-def test_no_two_files_have_the_same_name():
-    counted = Counter(path.name for path in SOURCES if not path.name.startswith("__"))
-    assert [name for name, n in counted.items() if n > 1] == []
-
-
-def test_words_that_name_many_things_name_one_class():
-    classes = Counter(
-        node.name
-        for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
-    )
-    assert [name for name in ("Table", "Problem", "Row") if classes[name] > 1] == []
 
 
 def test_private_names_of_other_libraries_are_behind_doors():

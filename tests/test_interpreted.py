@@ -11,7 +11,7 @@ SCRIPT = """
 import sys
 import numpy as np
 import bionica
-from bionica.networks.state import to_arrays
+from bionica.networks.rule import to_arrays
 
 rng = np.random.default_rng(0)
 X = (rng.uniform(0, 3.1, (300, 3)) * (rng.random((300, 3)) < 0.5)) @ rng.standard_normal((3, 4))

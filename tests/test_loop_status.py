@@ -11,12 +11,11 @@ import pytest
 import bionica
 from bionica._compat.numba import compile_entry
 from bionica.engines import blocks
-from bionica.engines.diverged import Diverged
-from bionica.engines.loop import run
+from bionica.engines.loop import Diverged, run
 from bionica.estimators._base import Estimator
-from bionica.networks import state as states
+from bionica.networks import rule as states
 from bionica.networks import two_compartment
-from bionica.networks.unmix import pseudoinverse, solve_lateral
+from bionica.networks.rule import pseudoinverse, solve_lateral
 from conftest import NETWORKS, PUBLIC, mixtures
 
 ESTIMATORS = [cls for cls in PUBLIC if isinstance(cls, type) and issubclass(cls, Estimator)]
@@ -160,7 +159,7 @@ COLLAPSED = {
 def test_collapsed_networks_are_diagnosed(cls, kind):
     for params in ({}, {"precondition": None}) if "precondition" in cls._parameter_constraints else ({},):
         model, X = fitted(cls, params)
-        state = states.copy(model._state)
+        state = states.copy_state(model._state)
         for a in states.leaves(state):
             if a.ndim == 2 and a.dtype.kind == "f":
                 a[:] = COLLAPSED[kind](a)

@@ -17,9 +17,8 @@ import pytest
 import bionica
 from bionica import sweep
 from bionica.engines import blocks, loop
-from bionica.engines.fingerprint import digest
-from bionica.networks.rule import RULES, register
-from bionica.networks.state import to_arrays
+from bionica.engines.loop import digest
+from bionica.networks.rule import RULES, register, to_arrays
 from conftest import mixtures
 
 OUTSIDE = Path(__file__).parent / "outside"

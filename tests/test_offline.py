@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import bionica
 from bionica import OfflineNICA
 from bionica.datasets import mix, paper_mixing, sparse_uniform
-from bionica.estimators._schema import Record, check_declared, restored, stored
+from bionica.estimators._model_file import Record, check_declared, restored, stored
 from bionica.metrics import permutation_error
 from bionica.offline import objectives
 from bionica.offline.descent_ascent import Settling, offline_interneuron, offline_two_compartment

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import bionica
-from bionica.engines import single
-from bionica.estimators._persistence import contents
+from bionica.engines import runner
+from bionica.estimators._model_file import contents
 from conftest import NETWORKS, PUBLIC, mixtures
 
 ESTIMATORS = [cls for cls in PUBLIC if isinstance(cls, type) and hasattr(cls, "fit")]
@@ -60,7 +60,7 @@ def test_large_states_take_the_other_path_to_the_same_bits(Network, monkeypatch)
     fast, slow = made(Network).fit(X[:250]), made(Network).fit(X[:250])
     for x in X[250:]:
         fast.learn_one(x)
-    monkeypatch.setattr(single, "_SMALL", 0)
+    monkeypatch.setattr(runner, "_SMALL", 0)
     for x in X[250:]:
         slow.learn_one(x)
     assert "_one" in vars(fast)

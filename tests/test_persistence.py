@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 import bionica
 from bionica.io import ModelFileError
-from bionica.networks.state import to_arrays
+from bionica.networks.rule import to_arrays
 from conftest import NETWORKS, mixtures
 from test_estimators import online, same_bits
 
@@ -131,7 +131,7 @@ def test_too_little_memory_is_not_blamed_on_the_file(saved, monkeypatch):
     def allocate(*_):
         raise MemoryError
 
-    for where in ("bionica.io.model_file._array", "bionica.estimators._loading._fill"):
+    for where in ("bionica.io.model_file._array", "bionica.estimators._model_file._fill"):
         with monkeypatch.context() as patch:
             patch.setattr(where, allocate)
             with pytest.raises(MemoryError):

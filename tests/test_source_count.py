@@ -10,7 +10,7 @@ import pytest
 from bionica import BatchNICA, MinimumVolumeCone, StreamingNICA, TwoCompartmentNICA
 from bionica.datasets import sparse_uniform
 from bionica.estimators._source_count import warn_of_count
-from bionica.estimators._start import spectrum
+from bionica.estimators.network import spectrum
 from bionica.offline.cone.channels import spectrum as second_moment_spectrum
 from bionica.offline.outliers import inliers_of
 from bionica.offline.source_count import count_sources

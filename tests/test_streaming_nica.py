@@ -9,9 +9,9 @@ import bionica
 import naive
 from bionica import BatchNICA, StreamingNICA
 from bionica.datasets import mix, random_sources, sparse_uniform
-from bionica.estimators._initial_weights import orthonormal_rows
+from bionica.estimators.network import orthonormal_rows
 from bionica.metrics import permutation_error
-from bionica.networks.rotation_state import AGE, PRIOR, N
+from bionica.networks.orthant_rotation import AGE, PRIOR, N
 
 
 def stream(kind, T, d, k, seed=0, snr_db=None):

@@ -11,9 +11,21 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bionica import load
 from bionica.estimators.noncentered_whitener import NoncenteredWhitener
-from bionica.offline.chunked import linear_map, row_blocks
-from bionica.offline.factor import add_factor, add_rows, complete, factor, is_short, new_stream
-from bionica.offline.whitening import Moments, merge_moments, moments, refine, whitening
+from bionica.offline.whitening import (
+    Moments,
+    add_factor,
+    add_rows,
+    complete,
+    factor,
+    is_short,
+    linear_map,
+    merge_moments,
+    moments,
+    new_stream,
+    refine,
+    row_blocks,
+    whitening,
+)
 
 
 def mixtures(n_samples=2000, d=5, k=None, seed=0, condition=None):

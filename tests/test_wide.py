@@ -9,11 +9,8 @@ import pytest
 import bionica
 from bionica.engines import blocks as wide
 from bionica.metrics import permutation_error
-from bionica.networks.guards import REPAIRS
-from bionica.networks.rule import rule_of
-from bionica.networks.state import to_arrays
-from bionica.offline.gram_whitening import whiten_rows
-from bionica.offline.whitening import moments, whitening
+from bionica.networks.rule import REPAIRS, rule_of, to_arrays
+from bionica.offline.whitening import moments, whiten_rows, whitening
 
 K, D, N = 60, 4, 330
 # Without `frozen`, which watches the mixtures of a narrow input, and u of a wide one.
@@ -177,7 +174,7 @@ def test_divergence_is_told_at_the_same_sample(blocks):
     for size in (0, 64):
         blocks(size)
         network = bionica.TwoCompartmentNICA(D, random_state=0, **{**PLAIN, "guards": False})
-        with pytest.raises(bionica.estimators._exceptions.DivergenceError) as error:
+        with pytest.raises(bionica.estimators._input.DivergenceError) as error:
             network.partial_fit(X)
         messages.append(str(error.value))
     assert messages[0] == messages[1]

@@ -21,7 +21,7 @@ NAMES = (
     "TwoCompartmentNICA", "InterneuronNICA", "NonnegativePCA", "TwoLayerNSM", "StreamingNICA", "BatchNICA", "OfflineNICA",
     "MinimumVolumeCone", "NoncenteredWhitener", "sklearn.decomposition:PCA", "sklearn.decomposition:FastICA", "json:dumps",
     "os:system", "nosuch:Nothing", ":", "a:", ":b", ".:x", "..:x", "a..b:c", "sys:modules", "builtins:int", "sklearn.svm:SVC",
-    "numpy:ndarray", "bionica.estimators._online:OnlineNICA", "broken_module:Anything", "exiting_module:Anything", "x" * 3000,
+    "numpy:ndarray", "bionica.estimators.network:OnlineNICA", "broken_module:Anything", "exiting_module:Anything", "x" * 3000,
 )  # fmt: skip
 KINDS = (
     "sparse_uniform",

@@ -11,7 +11,7 @@ from sklearn.decomposition import NMF, FastICA
 import common
 from bionica.estimators._choice import fit_better
 from bionica.estimators._diagnosis_closure import closed_sources
-from bionica.estimators._start import spectrum
+from bionica.estimators.network import spectrum
 from bionica.metrics import match_sources
 
 from .comparison_problems import problems

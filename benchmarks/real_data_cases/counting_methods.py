@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bionica.estimators._start import spectrum
+from bionica.estimators.network import spectrum
 from bionica.offline.cone import channels
 
 

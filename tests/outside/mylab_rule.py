@@ -7,7 +7,7 @@ import numpy as np
 from bionica.estimators.network import OnlineNICA, guard_seed, orthonormal_rows, set_parameters
 from bionica.networks.plasticity import follow_input, hebb_input, mean_weight, project
 from bionica.networks.rule import Rule, bookkeeping, register, shapes
-from bionica.networks.settling.pivoting import scratch
+from bionica.networks.settling import scratch
 
 STRENGTH = 1.0
 

@@ -27,7 +27,7 @@ class Saver:
 
     def save(self, network: Any, progress: dict[str, Any], *, in_background: bool = False) -> None:
         """Save the network as it is now. In the background, a later save replaces one that has not begun."""
-        from ..estimators._persistence import contents
+        from ..estimators._model_file import contents
 
         header, arrays = contents(network)
         with self._changed:

@@ -13,7 +13,7 @@ def count_sources(o: Options, block: Any) -> int:
     """
     from .. import io
     from ..estimators._source_count import warn_of_count
-    from ..estimators._start import spectrum
+    from ..estimators.network import spectrum
 
     d, k = o.n_sources, block.shape[1]
     if d is None:

@@ -31,14 +31,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg.blas import get_blas_funcs
 
-from ..networks.frozen import WIDE
 from ..networks.guards import EVERY
 from ..networks.rule import Rule
-from .diverged import Diverged
 
 #: Where blocks pay: so many inputs at least, weights from them that no longer lie in cache, so many samples in a call
 #: (measured: benchmarks/wide.py).
-INPUTS, SYNAPSES, SAMPLES = WIDE, 2**18, 8
+INPUTS, SYNAPSES, SAMPLES = 1000, 2**18, 8
 #: A block has so many bytes at most (but 8 samples).
 BLOCK_BYTES = 2**28
 
@@ -72,10 +70,10 @@ def run(
     X: np.ndarray,
     rates: np.ndarray,
     Y: np.ndarray,
-    run_rows: Callable[..., None],
+    run_rows: Callable[..., int],
     inspect: Callable[..., None],
-) -> None:
-    """Take X through the network in blocks, each by `run_rows`; raises its `Diverged` with the place in X.
+) -> int:
+    """Take X through the network in blocks, each by `run_rows`; returns the number of rows before an output left its range.
 
     `inspect` runs the guards that look every 100 samples, where those of the rule read the weights from all inputs.
     """
@@ -85,13 +83,13 @@ def run(
         with np.errstate(all="ignore"):  # the status tells what overflows
             small = _shrink(rule, state, params, X[part], learning) or Small(state, np.array(X[part]), lambda: None)
             part_rates, part_Y = rates[part] if learning else rates, Y[part] if keeping else Y
-            try:
-                run_rows(small.state, params, small.X, part_rates, part_Y, every)
-            except Diverged as error:
-                raise Diverged(int(part.start) + error.sample) from None
+            done = run_rows(small.state, params, small.X, part_rates, part_Y, every)
+            if done < len(small.X):
+                return int(part.start) + done
             small.back()
         if learning and rule.inspects_input and state.t[0] % EVERY == 0:
             inspect(state, params)
+    return len(X)
 
 
 def _cut(seen: int, n: int, k: int, d: int, itemsize: int) -> Iterator[slice]:

@@ -10,33 +10,39 @@ compiled in memory.
 """
 
 import functools
+import hashlib
 import importlib
 import logging
 import re
 import threading
 import types
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from .. import networks  # noqa: F401  (the rules register themselves)
 from .._compat.numba import COMPILING, compile_entry
-from ..networks.generic import hot
 from ..networks.guards import EVERY
-from ..networks.rule import Rule, rule_of
-from ..networks.state import copy, precision
+from ..networks.rule import Rule, copy_state, hot, precision, rule_of
 from . import blocks
-from .diverged import Diverged
-from .fingerprint import digest
-from .gain import scaled
 
-__all__ = ["Diverged", "compiled_loop", "largest_output", "plain", "run"]
+__all__ = ["Diverged", "compiled_loop", "digest", "gain", "largest_output", "plain", "run", "scaled"]
 
 _LOG = logging.getLogger("bionica")
 #: A compilation that takes longer than this is announced.
 _PATIENCE = 2.0
 
 _ENTRIES: dict[Any, Any] = {}
+_SCALING: dict[Any, Any] = {}
+
+
+class Diverged(ArithmeticError):
+    """An output left the range of its dtype at the row `sample` of a block."""
+
+    def __init__(self, sample: int):
+        super().__init__(f"an output left the range of its dtype at row {sample}")
+        self.sample = sample
 
 
 # ---------------------------------------------------------------------------------------------- compiled
@@ -118,14 +124,17 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
     params = plain(params)
     if getattr(params, "scaled", False):
         X = scaled(state, params, X, learning=len(rates) > 0)
+    done = 0
     try:
         if blocks.suits(rule, state, *X.shape):
-            blocks.run(rule, state, params, X, rates, Y, _run_rows, inspect_alone)
+            done = blocks.run(rule, state, params, X, rates, Y, _run_rows, inspect_alone)
         else:
-            _run_rows(state, params, X, rates, Y)
-    except BaseException:
-        Y[:] = np.nan  # nobody reads what was not computed
-        raise
+            done = _run_rows(state, params, X, rates, Y)
+    finally:
+        if done < len(X):
+            Y[:] = np.nan  # outputs after the failure were not computed
+    if done < len(X):
+        raise Diverged(done)
 
 
 def plain(params: Any) -> Any:
@@ -135,8 +144,8 @@ def plain(params: Any) -> Any:
     return params.item() if isinstance(params, np.generic) else params
 
 
-def _run_rows(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray, every: int = EVERY) -> None:
-    """Run the compiled loop over rows. The only place that sees its status, which becomes an exception here."""
+def _run_rows(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray, every: int = EVERY) -> int:
+    """Run the compiled loop; returns the number of rows before an output left the range of its dtype."""
     rule = rule_of(state)
     work = rule.workspace(state)
     limit = largest_output(X.dtype)
@@ -145,8 +154,7 @@ def _run_rows(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.n
         done = entry(state, work, params, X, rates, Y, limit, every)
     if rates.shape[0] > 0:
         state.repairs[:] += work.ws.events
-    if done < len(X):
-        raise Diverged(int(done))
+    return int(done)
 
 
 def compiled_loop(state: Any, work: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> Any:
@@ -159,7 +167,7 @@ def inspect_alone(state: Any, params: Any) -> None:
     """Run the guards that look every 100 samples."""
     rule = rule_of(state)
     work = rule.workspace(state)
-    a_copy = copy(state), rule.workspace(state), params
+    a_copy = copy_state(state), rule.workspace(state), params
     _entry("inspect_once", rule, params, precision(state), a_copy)(state, work, params)
     state.repairs[:] += work.ws.events
 
@@ -218,3 +226,148 @@ def _is_importable(cls: type) -> bool:
     except (ImportError, AttributeError):
         return False
     return found is cls
+
+
+# ---------------------------------------------------------------------------------------------- scaled input
+#
+# `precondition="scale"`: every mixture over its running root mean square, a gain that an input neuron can set by itself.
+
+
+def gain(power: np.ndarray) -> np.ndarray:
+    """One over the root of the mean square; 1 for a mixture that has always been zero."""
+    with np.errstate(divide="ignore"):
+        return np.where(power > 0, 1 / np.sqrt(power), 1.0)
+
+
+def scale_rows(X, power, t, horizon, out):
+    """out <- X over the running root mean square of its columns, which follows; t samples came before. Rows before an overflow."""
+    for row in range(X.shape[0]):
+        n = t + row + 1
+        if horizon > 0 and n > horizon:
+            n = horizon
+        for j in range(X.shape[1]):
+            x = np.float64(X[row, j])
+            power[j] += (x * x - power[j]) / n
+            if not power[j] < np.inf:
+                return row
+            out[row, j] = x / np.sqrt(power[j]) if power[j] > 0 else x
+    return X.shape[0]
+
+
+def scaled(state: Any, params: Any, X: np.ndarray, learning: bool) -> np.ndarray:
+    """Return the mixtures as the network sees them; if it learns, `state.x_power` follows, sample by sample.
+
+    Rows after an overflow are infinite, which the loop reports.
+    """
+    if not learning:
+        with np.errstate(all="ignore"):  # the loop reports what overflows
+            return np.ascontiguousarray((X * gain(state.x_power)).astype(X.dtype))
+    out = np.full(X.shape, np.inf, X.dtype)
+    X = np.require(X, X.dtype, ["C", "W", "A"])
+    arguments = X, state.x_power, int(state.t[0]), int(params.horizon), out
+    if X.dtype not in _SCALING:
+        empty = X[:0], state.x_power, 0, 0, out[:0]
+        _SCALING[X.dtype] = compile_entry(scale_rows, empty, cache=True)
+    with np.errstate(all="ignore"):
+        _SCALING[X.dtype](*arguments)
+    return out
+
+
+# ---------------------------------------------------------------------------------------------- fingerprint
+#
+# A digest of the source that a compiled function really reaches.
+#
+# Numba's disk cache notices an edit of the file that a function is defined in, and of no other. The name of a compiled loop
+# therefore contains a digest of everything that is compiled into it: the code of its functions, of the functions they call, the
+# implementations of generic functions for the classes that occur, and the constants that they read. Comments, docstrings and line
+# numbers do not count.
+
+#: Modules whose functions are part of Numba's language.
+_BUILT_IN = {"math", "numpy", "numba", "builtins"}
+_CONSTANTS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
+
+
+def digest(functions: Iterable[Any], classes: Iterable[type]) -> str:
+    """Return the digest of functions that are called with instances of these classes.
+
+    Examples
+    --------
+    >>> def f(x):
+    ...     return x + 1
+    >>> before = digest([f], [])
+    >>> def f(x):
+    ...     return x + 5
+    >>> before == digest([f], [])
+    False
+    """
+    walk = _Walk(classes)
+    for function in functions:
+        walk.value(function)
+    walk.generics()
+    return hashlib.sha256("\n".join(walk.lines).encode()).hexdigest()[:16]
+
+
+class _Walk:
+    def __init__(self, classes: Iterable[type]) -> None:
+        self.lines: list[str] = []
+        self.seen: set[int] = set()
+        self.classes: dict[type, None] = {}
+        self.generic: dict[Any, None] = {}
+        for cls in classes:
+            self.value(cls)
+
+    def value(self, value: Any, names: Iterable[str] = ()) -> None:
+        """Note a value that a function reads; `names` are the attributes that it may read of a module."""
+        value = getattr(value, "py_func", value)  # of a function that is compiled already
+        if isinstance(value, _CONSTANTS):
+            self.lines.append(repr(value))
+        elif isinstance(value, tuple | list | set | frozenset):
+            for part in sorted(value, key=repr) if isinstance(value, set | frozenset) else value:
+                self.value(part)
+        elif isinstance(value, types.ModuleType):
+            if value.__name__.partition(".")[0] not in _BUILT_IN:
+                for name in names:
+                    if hasattr(value, name):
+                        self.value(getattr(value, name))
+        elif id(value) in self.seen:
+            return
+        elif isinstance(value, type):
+            self.seen.add(id(value))
+            self.lines.append(f"{value.__module__}.{value.__qualname__}{getattr(value, '_fields', '')}")
+            if issubclass(value, tuple):
+                self.classes[value] = None
+        elif hasattr(value, "registry") and hasattr(value, "dispatch"):
+            self.seen.add(id(value))
+            self.generic[value] = None
+        elif isinstance(value, types.FunctionType):
+            self.seen.add(id(value))
+            if value.__module__ is None or value.__module__.partition(".")[0] not in _BUILT_IN:
+                self.function(value)
+
+    def function(self, function: types.FunctionType) -> None:
+        self.lines.append(function.__name__)
+        self.value(function.__defaults__ or ())
+        for cell in function.__closure__ or ():
+            self.value(cell.cell_contents)
+        self.code(function.__code__, function.__globals__, function.__doc__)
+
+    def code(self, code: types.CodeType, scope: dict[str, Any], doc: str | None) -> None:
+        self.lines += [code.co_code.hex(), repr(code.co_varnames[: code.co_argcount]), repr(code.co_names)]
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                self.code(constant, scope, None)
+            elif constant != doc or doc is None:
+                self.value(constant)
+        for name in code.co_names:
+            if name in scope:
+                self.value(scope[name], code.co_names)
+
+    def generics(self) -> None:
+        """Note the implementations that the classes select, until there are no new ones."""
+        done: set[tuple[Any, type]] = set()
+        while new := [pair for pair in ((g, c) for g in self.generic for c in self.classes) if pair not in done]:
+            done.update(new)
+            for generic, cls in new:
+                found = generic.dispatch(cls)
+                if found is not generic.registry[object]:
+                    self.value(found)

@@ -1,8 +1,8 @@
 """The scikit-learn face of the networks and of the offline methods."""
 
 from ._diagnosis_record import Diagnosis
-from ._exceptions import DivergenceError
-from ._loading import load
+from ._input import DivergenceError
+from ._model_file import load
 from .batch_nica import BatchNICA
 from .interneuron_nica import InterneuronNICA
 from .minimum_volume_cone import MinimumVolumeCone

@@ -34,7 +34,7 @@ from sklearn.base import clone
 
 from ..offline.cone.fit import Cone
 from ..offline.cone.leakage import leakages
-from ._exceptions import DivergenceError
+from ._input import DivergenceError
 from ._percent import percent
 from .batch_nica import BatchNICA
 from .minimum_volume_cone import MinimumVolumeCone

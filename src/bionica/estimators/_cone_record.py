@@ -1,4 +1,4 @@
-"""How a `MinimumVolumeCone` is stored, and which values are valid (`_schema`)."""
+"""How a `MinimumVolumeCone` is stored, and which values are valid (`_model_file`)."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from ..offline.cone.objective import Wall
 from ..offline.cone.random_samples import RandomSamples
 from ..offline.cone.stream import Averages, State
 from ..offline.cone.wide_channels import Subspace
-from ._schema import Floats, Number, Record
+from ._model_file import Floats, Number, Record
 
 _POSITIVE = Number(float, 1e-307)
 _NOT_NEGATIVE = Number(float, 0.0)

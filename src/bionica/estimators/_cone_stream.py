@@ -17,17 +17,16 @@ from ..offline.cone.stream import BLOCK, Settings, State, begin, first_block, le
 from ..offline.cone.wide_channels import WIDE
 from ._base import number_of_sources, rectified
 from ._cone_doubts import warn_of_new_doubts
-from ._exceptions import DivergenceError, check_finite, finite_map, place, singular_as_divergence
-from ._first_block import START_BYTES
-from ._one_sample import Array
-from ._online_methods import OnlineMethods, appended
+from ._input import Array, DivergenceError, check_finite, finite_map, place, singular_as_divergence
+from ._online import Online, appended
 from ._source_count import MANY_OUTPUTS, kept_of_all, warn_of_count
+from .network import START_BYTES
 
 _BLOCK_BYTES = 2**25
 _RANK_ROWS = 20_000  # the rank is first determined from this number of rows
 
 
-class ConeStream(OnlineMethods):
+class ConeStream(Online):
     """Base of `MinimumVolumeCone`."""
 
     def _prepare(self, X: Array) -> None:

@@ -14,12 +14,9 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_array, validate_data
 
 from .._compat.dask import block_type
-from ..offline.chunked import ChunkedRows, linear_map
-from ..offline.factor import Factor, factor
 from ..offline.outliers import Limit, is_inlier
-from ..offline.whitening import Moments, moments
-from ._exceptions import check_finite, finite_map
-from ._input import from_tensor, validated
+from ..offline.whitening import ChunkedRows, Factor, Moments, factor, linear_map, moments
+from ._input import check_finite, finite_map, from_tensor, validated
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")

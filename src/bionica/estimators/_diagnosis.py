@@ -12,8 +12,8 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import NotFittedError
 
 from .._compat.sklearn import safe_indexing
-from ..networks.unmix import pseudoinverse
-from ..offline.gram_whitening import largest
+from ..networks.rule import pseudoinverse
+from ..offline.whitening import largest
 from ._dask import is_dask
 from ._diagnosis_closure import closed_sources
 from ._diagnosis_count import ROWS, ROWS_WIDE, WIDE, counted
@@ -22,8 +22,8 @@ from ._diagnosis_record import Diagnosis, Floats, Method, Model
 from ._diagnosis_residual import dependence
 from ._diagnosis_sentences import NEAR_ZERO
 from ._diagnosis_time import change_between_halves, frozen_columns, rising_columns
-from ._exceptions import DivergenceError
 from ._fit_doubts import Rows, neighbours, transposition
+from ._input import DivergenceError
 from ._plots import EDGES
 
 __all__ = ["EDGES", "Diagnosable", "Diagnosis", "Model", "diagnose"]

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..offline.cone.channels import eigenvalues as second_moment_eigenvalues
-from ..offline.gram_whitening import largest, whiten_rows
 from ..offline.source_count import count_sources
-from ..offline.whitening import moments, whitening
+from ..offline.whitening import largest, moments, whiten_rows, whitening
 from ._percent import percent
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from ._diagnosis_count import wrong_count
-from ._exceptions import CHANGED
+from ._input import CHANGED
 from ._percent import explained_percent, percent
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ Let u = W x be the linear outputs, n = min(u, 0) and y = max(u, 0). `fit` of non
 - there are fewer than 30 samples for each source, or X looks transposed (`_is_transposed`);
 - the sources are closed (`_diagnosis_closure`), or all outputs have mean zero;
 - outputs are correlated, or their variance is far from one: a network has not settled. It has not settled either if a descent from
-  its outputs (`offline.rotation_descent`), on the same samples, turns them far away and leaves half of the negative energy;
+  its outputs (`offline.rotation`), on the same samples, turns them far away and leaves half of the negative energy;
 - the sources are correlated: the negative energy exceeds 0.002 of the energy and is larger where other outputs are large,
 
       sum_{i != j} <n_i^2 y_j> > 1.2 sum_{i != j} <n_i^2> <y_j>,                                                          (1)
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..offline.rotation_descent import descend, no_pairs
+from ..offline.rotation import descend, no_pairs
 from ._dask import DaskRows, blocks_of
 from ._diagnosis_closure import closed_sources
 from ._diagnosis_sentences import CENTRED, CORRELATION, NEAR_ZERO, SIGMAS

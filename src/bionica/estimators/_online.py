@@ -1,203 +1,287 @@
-"""The scikit-learn face of the online networks: batches, single samples, and what was learned."""
+"""The public methods of estimators that learn from a stream of samples: in chunks of any length, and one by one."""
 
-from collections.abc import Iterator
-from copy import copy
-from typing import Any, ClassVar, Self
+import threading
+from abc import abstractmethod
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
-from ..networks import state as states
-from ..networks.guards import REPAIRS, UNSETTLED
-from ..networks.rule import rule_of
-from ..networks.unmix import finite, pseudoinverse
-from ._base import number_of_sources
-from ._dask import DaskRows, checked, is_dask, lazily
-from ._diagnosis import Diagnosable
-from ._fit_doubts import RowCollector, Rows, fit_doubts
-from ._published import published
-from ._score import Scored
-from ._start import warn_of_many_outputs
-from ._streaming import Array, Streaming
+from .._compat.sklearn import parameter_ids, validate_params, wrap_output
+from ..engines.loop import Diverged
+from ..engines.runner import SingleSamples, is_small
+from ..networks import rule as states
+from ._base import Estimator
+from ._dask import DaskRows, blocks_of, checked, is_dask, refuse_dask
+from ._input import Array, OneSample, Sample, check_finite, unchanged_on_error, validated
 from ._warn import warn
 
-__all__ = ["Array", "OnlineNICA", "weights"]
+
+def tracked(blocks: Iterable[Any], estimator: Any, total: int) -> Iterable[Any]:
+    """Return the blocks, with a progress bar on standard error if the estimator is verbose."""
+    if not estimator.verbose:
+        return blocks
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(blocks, type(estimator).__name__, total=total, console=Console(stderr=True))
 
 
-def weights(name: str, doc: str) -> Any:
-    """Return a property of a network: a copy of a weight matrix."""
-    return property(lambda network: network._weight(name), doc=doc)
+#: Learning rates that are computed at once. A schedule that is a function is called for one sample at a time.
+_RATES_AHEAD = 64
 
 
-class OnlineNICA(Scored, Diagnosable, Streaming):
-    """Base of the online networks; see the subclasses."""
+class OneByOne:
+    """A network for single samples.
 
-    #: The paper's parameters in each setting, and in "always" those that all settings share; empty if it is not in the paper.
-    _published: ClassVar[dict[str, dict[str, Any]]] = {}
+    `network._state` becomes the state of `samples`, which learns in place. Code that keeps a reference to the state gets it from
+    `network._kept_state`, so that the next `learn_one` learns in a copy.
+    """
 
-    def _offline_preprocessing(self) -> tuple[Any, Self]:
-        """Return a transformer to fit to all mixtures first, or None, and the network to stream its output through."""
-        return None, self
+    def __init__(self, network: Any) -> None:
+        state = network._state
+        params = network._params_of(state, states.precision(state))
+        self.samples = SingleSamples(state, params, network.n_features_in_)
+        self.checked = network._checked
+        self.changed = network._changed(state)
+        self.lock = threading.Lock()
+        self._rates, self._next = np.empty((0, 1)), 0
+        self._readout: Any = None
 
-    def _readout(self, state: Any) -> Any:
-        """Return the state with whose weights `transform` reads out."""
-        return state
+    def learn(self, network: Any, x: Array) -> None:
+        """Learn from one sample; if that fails, the network is as before."""
+        self._put(network, x)
+        if self._next == len(self._rates):
+            self._rates, self._next = self._rates_ahead(network), 0
+        samples = self.samples
+        samples.back_up()
+        try:
+            settled = samples.learn(self._rates[self._next : self._next + 1])
+            if not settled:
+                warn(network._unsettled_message(1, 1))
+            changed = network._changed(samples.state)
+            if changed and not self.changed:
+                warn(network._change_message(samples.state))
+        except BaseException as error:
+            samples.undo()
+            if not isinstance(error, Diverged):
+                raise
+            raise network._divergence(int(samples.state.t[0]), float(np.abs(x).max()), True) from None
+        self.changed, self._readout = changed, None
+        self._next += 1
+        network.n_samples_seen_ += 1
 
-    @classmethod
-    def as_published(cls, setting: str, **overrides: Any) -> Self:
-        """Return the paper's network with its hyperparameters for this setting.
+    def outputs(self, network: Any, x: Array) -> Array:
+        """Return the outputs for one sample."""
+        self._put(network, x)
+        if self._readout is None:
+            self._readout = network._readout(self.samples.state)
+        try:
+            return self.samples.settle(self._readout)
+        except Diverged:
+            raise network._divergence(0, float(np.abs(x).max()), False) from None
+
+    def _put(self, network: Any, x: Array) -> None:
+        sample = self.samples.sample
+        sample[:] = x
+        if not np.isfinite(sample).all():
+            check_finite(sample[np.newaxis], 0, network)
+
+    def _rates_ahead(self, network: Any) -> Array:
+        state = self.samples.state
+        if not callable(getattr(network, "eta0", None)):
+            try:
+                return np.require(network._rates(state, _RATES_AHEAD), np.float64, ["C", "W", "A"])
+            except ValueError:  # some rate is too large, perhaps not the next one
+                pass
+        return np.require(network._rates(state, 1), np.float64, ["C", "W", "A"])
+
+
+def one_by_one(network: Any) -> OneByOne | None:
+    """Return the OneByOne of a network, with its lock acquired.
+
+    None if the estimator has no `_state` (a network that has not started, or MinimumVolumeCone), if the state is large, or if
+    another thread is in a call of the same network: the caller then takes the sample as an X of one row.
+    """
+    state = vars(network).get("_state")
+    if state is None:
+        return None
+    one: OneByOne | None = vars(network).get("_one")
+    if one is None or one.samples.state is not state or one.checked is not network._checked:
+        if not is_small(state):
+            return None
+        one = network._one = OneByOne(network)
+        network._state = one.samples.state
+    return one if one.lock.acquire(blocking=False) else None
+
+
+class Online(OneSample, Estimator):
+    """Base of the networks and of MinimumVolumeCone; samples that wait for a first block or a full block are in `_waiting`."""
+
+    @abstractmethod
+    def _learn(self, X: Array, keep: bool) -> Array:
+        """Learn from the rows of X, which may hold NaN; return the output for each row before it was learned if `keep`."""
+
+    @abstractmethod
+    def _outputs(self, X: Array) -> Array:
+        """Return the outputs for the rows of X, which may hold NaN, with what was learned."""
+
+    @abstractmethod
+    def _warning_of_news(self) -> AbstractContextManager[None]:
+        """Warn of what learning within this context finds to speak against the result."""
+
+    def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
+        """Continue learning from the rows of X; the first call starts a new model.
+
+        The model ends with the same bits however the data are cut into calls. (A network with at least 1000 mixtures and 2^18
+        weights from them processes samples in blocks: its results agree to rounding.) The model keeps the precision of the first
+        X, float32 or float64. Do not call this method from several threads on one estimator.
 
         Parameters
         ----------
-        setting : {"d3", "d10", "images"}
-            The three or ten sparse uniform sources, or the three natural images.
-        **overrides
-            Parameters that differ from the paper's, for example `random_state`.
+        X : array-like or Dask array of shape (n_samples, n_features)
+            The next mixtures.
+        y : None
+            Ignored.
 
         Returns
         -------
-        estimator
+        self
         """
-        return cls(**{**published(cls, setting), **overrides})
+        with unchanged_on_error(self), self._warning_of_news():
+            for block in blocks_of(self._next_rows(X)):
+                self._learn(block, keep=False)
+        return self
 
-    def _fit(self, X: ArrayLike) -> None:
-        data = self._validated(X, reset=True)
-        if self.shuffle and isinstance(data, DaskRows):
-            raise ValueError(
-                "shuffle=True needs all rows of the Dask array X in memory: use shuffle=False, or X.compute()"
-            )
-        self._forget()
-        rng = check_random_state(self.random_state)
-        self._begin(data, rng)
-        collector = RowCollector(data.shape, getattr(self, "horizon", None))
-        for _ in range(self.n_epochs):
-            order = rng.permutation(len(data)) if self.shuffle else None
-            for block in collector.passing(data):
-                self._learn(block, keep=False, order=order)
-        self._conclude(self._doubts(collector.rows))
+    def partial_fit_transform(self, X: ArrayLike, y: None = None) -> Any:
+        """Learn from the rows of X and return the outputs as each sample arrived: the paper's y_t.
 
-    def _doubts(self, rows: Rows) -> Iterator[str]:
-        """What speaks against the fit, the gravest first."""
-        tracking = getattr(self, "horizon", None) is not None
-        settling = f"bring more samples, raise n_epochs (now {self.n_epochs}), or compare BatchNICA"
-        yield from fit_doubts(rows, self.components_, settling="" if tracking else settling, tracking=tracking)
-        unsettled, n, changed = self._news()
-        if changed:
-            yield f"found that {self._change_message(self._state)}"
-        if unsettled:
-            yield f"found that {self._unsettled_message(unsettled, n)}"
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The next mixtures.
+        y : None
+            Ignored.
 
-    def _transform(self, X: ArrayLike) -> Any:
-        if not is_dask(X):
-            return self._outputs(self._validated(X, reset=False))
+        Returns
+        -------
+        Y : ndarray of shape (n_samples, n_components)
+            Each row is computed with what was learned before it. Rows are zero until the model has started: estimators that
+            start from a first block of samples have the attribute `n_samples_until_start_`.
+        """
+        refuse_dask(X)
+        with unchanged_on_error(self), self._warning_of_news():
+            Y = self._learn(self._next_rows(X), keep=True)
+        return wrap_output(Y, X, self)
+
+    def learn_one(self, x: Sample) -> Self:
+        """Learn from a single mixture, with the bits of `partial_fit`. No other thread may use the estimator meanwhile.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,), or dict of feature names to numbers
+            The next mixture. The keys of the first dict become `feature_names_in_`; later dicts have the same keys, in any order.
+
+        Returns
+        -------
+        self
+        """
+        row = self._row(x)
         self._check_params()
-        dtype = states.precision(self._fitted_state())
-        # A copy, so that samples learned before the blocks are computed have no effect.
-        return lazily(
-            copy(self)._outputs, checked(X, self, known=False), self._n_features_out, type(self).__name__, dtype
-        )
+        one = one_by_one(self)
+        if one is None:
+            with unchanged_on_error(self), self._warning_of_news():
+                self._remember_features(x, row)
+                self._learn(row, keep=False)
+            return self
+        try:
+            one.learn(self, row[0])
+        finally:
+            one.lock.release()
+        return self
 
-    def _outputs(self, block: Array) -> Array:
-        state = states.writable(self._readout(self._fitted_state()))
-        before = int(state.repairs[UNSETTLED])
-        Y = self._stream(state, block, learn=False, keep=True)
-        if state.repairs[UNSETTLED] > before:
-            warn(self._unsettled_message(int(state.repairs[UNSETTLED]) - before, len(block)))
-        return Y
+    def transform_one(self, x: Sample) -> Array:
+        """Return the sources of a single mixture.
 
-    @property
-    def components_(self) -> Array:
-        """The unmixing matrix, (n_components, n_features): what the network does to a mixture for which every output fires.
+        Parameters
+        ----------
+        x : array-like of shape (n_features,), or dict of feature names to numbers
+            A mixture.
 
-        If some outputs are silent the others settle without them, so `transform` equals `max(components_ @ x, 0)` only up to the
-        residual negativity of the fit. Read from the averaged weights if `average` is set.
+        Returns
+        -------
+        y : ndarray of shape (n_components,)
+            Nonnegative.
         """
-        with np.errstate(all="ignore"):
-            return self._unmixing(self._readout(self._fitted_state()))
-
-    @property
-    def mixing_(self) -> Array:
-        """The mixing matrix, (n_features, n_components): pseudoinverse of `components_`."""
-        return pseudoinverse(self.components_)
-
-    @property
-    def change_detected_(self) -> bool:
-        """Whether the mixing changed while the network learned without a horizon. False for networks that do not detect changes."""
-        return self._changed(self._fitted_state())
-
-    @property
-    def repairs_(self) -> dict[str, int]:
-        """How often each guard acted, and how many samples were regularised or did not settle."""
-        return dict(zip(REPAIRS, map(int, self._fitted_state().repairs), strict=True))
-
-    def _check_saved(self) -> None:
-        state = self._state
-        rule, d = rule_of(state), state.fired.size
-        if not isinstance(self._rule_params(state, states.precision(state)), rule.Params):
-            raise ValueError(f"the parameters do not belong to the rule {rule.name!r} of the weights")
-        self._check_number_saved(d)
-        if self.n_components is None and d != self.n_features_in_:
-            raise ValueError(f"n_components=None, but the weights have {d} outputs for {self.n_features_in_} mixtures")
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self._fitted_state().fired.size)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "_state" in vars(self)
-
-    def _fitted_state(self) -> Any:
         self._check_is_fitted()
-        return self._state
+        row = self._row(x)
+        self._check_params()
+        one = one_by_one(self)
+        if one is None:
+            return np.asarray(self._outputs(row)[0])
+        try:
+            return one.outputs(self, row[0])
+        finally:
+            one.lock.release()
 
-    def _unmixing(self, state: Any) -> Array:
-        with np.errstate(all="ignore"):  # a collapsed network may overflow
-            return finite(np.asarray(rule_of(state).unmixing(state)))
+    def _check_params(self) -> None:
+        """Validate the parameters, unless they are those that were validated last."""
+        now = parameter_ids(self)
+        if now != self.__dict__.get("_checked"):
+            validate_params(self)
+            self._checked = now
 
-    def _weight(self, name: str) -> Array:
-        """Return a copy of a weight matrix, so that the user cannot change the network through it."""
-        return np.array(states.to_arrays(self._fitted_state())[name])
+    def _next_rows(self, X: ArrayLike) -> Any:
+        return self._validated(X, reset=not self.__sklearn_is_fitted__())
+
+    def _validated(self, X: ArrayLike, reset: bool) -> Any:
+        """Return X as an array that may hold NaN, or a Dask array as `DaskRows`, which checks each block when it is read."""
+        self._check_params()
+        if is_dask(X):
+            return DaskRows(checked(X, self, reset=reset), type(self).__name__)
+        return validated(self, X, reset=reset, finite=False)
+
+    def _check_is_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            # An AttributeError, so that hasattr(est, "components_") answers False before fit.
+            raise NotFittedError(
+                f"This {type(self).__name__} has seen no sample: call fit, partial_fit or learn_one first"
+            )
 
     def __getstate__(self) -> dict[str, Any]:
-        self._kept_state()
-        return super().__getstate__()
+        state = {name: value for name, value in super().__getstate__().items() if name != "_checked"}
+        # The copy gets an array of its own: `appended` writes into it.
+        return state | {"_waiting": state["_waiting"].copy()} if "_waiting" in state else state
 
-    def _kept_state(self) -> Any:
-        """Return the state, and make sure that it stays as it is: the next `learn_one` learns in a copy."""
-        self.__dict__.pop("_one", None)
-        return self.__dict__.get("_state")
+    def _unknown_number(self, n: int) -> ValueError:
+        """Return the error of `partial_fit_transform` for fewer than n samples, from which the sources are counted."""
+        return ValueError(
+            f"n_components={self.n_components!r} counts the sources in the first {n} samples, and until then the number of outputs "
+            "is unknown: give these samples in one call, or give n_components a number"
+        )
 
-    def _forget(self) -> None:
-        self.__dict__.pop("_state", None)
+    def _new_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _begin(self, X: Array, rng: np.random.RandomState) -> None:
-        """Start from all the data that `fit` has."""
-        warn_of_many_outputs(self, X)
-        self._adopt(self._fresh_state(X, rng, whole=True))
+    def _waiting_rows(self, X: Array) -> Array:
+        """Return the samples that wait, none before the first X."""
+        waiting: Array = vars(self).get("_waiting", np.empty((0, X.shape[1]), X.dtype))
+        return waiting
 
-    def _learn(self, X: Array, keep: bool, order: Array | None = None) -> Array:
-        if "_state" in self.__dict__:
-            state = states.copy(self._state)
-        else:
-            state = self._fresh_state(X, check_random_state(self.random_state), whole=False)
-        Y = self._stream(state, X, learn=True, keep=keep, order=order)
-        self._adopt(state)
-        return Y
 
-    def _count(self, block: Array) -> int:
-        """Return the number of sources to look for in these mixtures."""
-        return number_of_sources(self.n_components, block.shape[1])
+def appended(waiting: Array, part: Array, length: int) -> Array:
+    """Return the waiting samples with `part` behind them, as a view of one array with room for `length` samples.
 
-    def _fresh_state(self, X: Array, rng: np.random.RandomState, whole: bool) -> Any:
-        return self._initial_state(X.shape[1], self._count(X), X.dtype, rng, X if whole else None)
-
-    def _adopt(self, state: Any) -> None:
-        self.__dict__.pop("_one", None)
-        self._state = state
-        self.n_samples_seen_ = int(state.t[0])
-
-    def _open(self, X: Array) -> tuple[Any, Array]:
-        """Start on X for a sweep, which runs the loop itself; return the state, and the outputs of samples already learned."""
-        state = self._fresh_state(X, check_random_state(self.random_state), whole=False)
-        return state, np.empty((0, state.fired.size), X.dtype)
+    The array is written in place, because the samples may not fit in memory twice.
+    """
+    n, shape = len(waiting) + len(part), (length, part.shape[1])
+    room = waiting.base
+    if not isinstance(room, np.ndarray) or room.shape != shape:
+        room = np.empty(shape, waiting.dtype)
+        room[: len(waiting)] = waiting
+    room[len(waiting) : n] = part
+    return room[:n]

@@ -10,21 +10,17 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions, fit_context
-from ..offline.chunked import ChunkedRows
-from ..offline.gram_whitening import row_space, wider_than_long
 from ..offline.outliers import Inliers, is_inlier, without_negative_outliers, without_outliers
 from ..offline.rotation import Rotation, rotate
 from ..offline.source_count import Spectrum, count_sources, representative
-from ..offline.whitening import Moments, Whitening, refine
-from ._base import Estimator, rectified, set_parameters
+from ..offline.whitening import ChunkedRows, Moments, Whitening, refine, row_space, wider_than_long
+from ._base import Estimator, Scored, rectified, set_parameters
 from ._dask import DaskRows, map_rows, mapped_inliers, moments_of, validated_rows
 from ._diagnosis import Diagnosable
-from ._exceptions import singular_as_divergence
 from ._fit_doubts import Rows, fit_doubts, neighbours
-from ._input import unchanged_on_error
+from ._input import singular_as_divergence, unchanged_on_error
+from ._model_file import Floats, Record
 from ._plots import plot_spectrum
-from ._schema import Floats, Record
-from ._score import Scored
 from ._source_count import warn_of_count
 from .noncentered_whitener import whitening_or_error
 

@@ -8,16 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._compat.sklearn import Interval
-from ..networks import interneuron, natural_interneuron
-from ..networks import natural_input as natural
+from ..networks import interneuron, natural, running_whitening
 from ..networks.schedules import Rate
-from ..networks.settling.pivoting import ExactAsymmetric
+from ..networks.settling import ExactAsymmetric
 from ._base import set_parameters
 from ._docstrings import documented
-from ._initial_weights import guard_seed, orthonormal_rows
-from ._online import Array, weights
-from ._single_layer import AVERAGING, LocalSetting, SingleLayerNICA
-from ._start import Start
+from .network import AVERAGING, Array, LocalSetting, SingleLayerNICA, Start, guard_seed, orthonormal_rows, weights
 
 
 @documented(
@@ -27,7 +23,7 @@ class InterneuronNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of neurons with interneurons (Algorithm 1).
 
     Nonnegative outputs, one sample at a time, no tuning: at its defaults it takes natural-gradient steps
-    (`bionica.networks.natural_interneuron`). With ``precondition=None`` it is the paper's network with its strictly local rules
+    (`bionica.networks.natural`). With ``precondition=None`` it is the paper's network with its strictly local rules
     (`bionica.networks.interneuron`; see Notes); `as_published` has the paper's settings.
 
     Parameters
@@ -173,8 +169,8 @@ class InterneuronNICA(SingleLayerNICA):
                 "natural steps need W_ny = W_yn': use decoupled=False and give one of the two in init, or precondition=None "
                 "for the paper's rule"
             )
-        inp = natural.start(start.F.astype(dtype), start.u_bar.astype(dtype), start.n)
-        return natural_interneuron.init(inp, W_xy.astype(dtype), W_yn, guard_seed(rng))
+        inp = running_whitening.start(start.F.astype(dtype), start.u_bar.astype(dtype), start.n)
+        return natural.init_interneuron(inp, W_xy.astype(dtype), W_yn, guard_seed(rng))
 
     def _local_setting(self, d: int) -> LocalSetting:
         return LocalSetting(eta0=0.02, decay=2e-4, mean_window=300)
@@ -183,7 +179,7 @@ class InterneuronNICA(SingleLayerNICA):
         dynamics, guards, _, eps = self._common_params(dtype)
         average = bool(self.average)
         if self.precondition == "natural":
-            return natural_interneuron.Params(dynamics, guards, self._memory(dtype), eps, average)
+            return natural.Params(dynamics, guards, self._memory(dtype), eps, average)
         if self.dynamics == "exact" and not state.coupled[0]:
             dynamics = ExactAsymmetric(eps)
         scaled, window = self.precondition == "scale", self._window(state.fired.size)

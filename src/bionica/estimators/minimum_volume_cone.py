@@ -9,16 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from .._compat.sklearn import Interval, StrOptions
-from ..networks.unmix import finite
-from ._base import rectified, set_parameters
+from ..networks.rule import finite
+from ._base import Scored, rectified, set_parameters
 from ._cone_doubts import doubts
 from ._cone_record import STATE
 from ._cone_stream import ConeStream
 from ._dask import DaskRows, map_rows, validated_rows
 from ._diagnosis import Diagnosable, Model
 from ._fit_doubts import RowCollector, Rows, poor_fit, transposition
-from ._progress import tracked
-from ._score import Scored
+from ._online import tracked
 
 Array = npt.NDArray[Any]
 

@@ -1,10 +1,782 @@
-"""What the estimator of a rule of your own needs: the base class, and helpers for its parameters and initial weights.
+"""The base of the networks: where they start, how they take mixtures through their rule (`engines.loop.run`), what they report.
 
-CONTRIBUTING.md shows a complete rule with its estimator.
+A subclass says how its state starts (`_initial_state`), which parameters its rule has (`_rule_params`), at which rates it learns
+(`_rates`) and which guards it has (`_own_guards`). CONTRIBUTING.md shows a complete rule with its estimator.
 """
 
-from ._base import set_parameters
-from ._initial_weights import given_weights, guard_seed, orthonormal_rows, positive_definite
-from ._online import OnlineNICA
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from .._compat.sklearn import Interval, Options, StrOptions
+from ..engines import blocks
+from ..engines.loop import Diverged, gain, run
+from ..networks import rule as states
+from ..networks import running_whitening
+from ..networks.guards import Guards
+from ..networks.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
+from ..networks.schedules import learning_rates
+from ..networks.settling import Exact, ProjectedGradient
+from ..offline.outliers import inliers_of
+from ..offline.source_count import Spectrum, count_sources, representative, with_stretches
+from ..offline.whitening import Whitening, largest, linear_map, moments, whiten_rows, whitening, wider_than_long
+from ._base import Scored, number_of_sources, set_parameters
+from ._dask import DaskRows, checked, is_dask, lazily
+from ._diagnosis import Diagnosable
+from ._fit_doubts import RowCollector, Rows, fit_doubts
+from ._input import CHANGED, DivergenceError, check_finite
+from ._online import Online, appended, tracked
+from ._source_count import MANY_OUTPUTS, warn_of_count
+from ._warn import warn
 
 __all__ = ["OnlineNICA", "given_weights", "guard_seed", "orthonormal_rows", "positive_definite", "set_parameters"]
+
+Array = NDArray[Any]
+
+
+def given_weights(init: Any, shapes: dict[str, tuple[int, int]], dtype: Any, owner: str) -> dict[str, Array]:
+    """Return copies of the arrays in `init`, checked against `shapes`; nothing if `init` is no dict."""
+    if not isinstance(init, dict):
+        return {}
+    given = {}
+    for name, value in init.items():
+        if name not in shapes:
+            raise ValueError(f"init has no weights {name!r} to set; {owner} has {sorted(shapes)}")
+        try:
+            W = np.array(value, dtype=dtype, order="C")
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"init[{name!r}] must be an array of numbers: {error}") from error
+        if W.shape != shapes[name]:
+            raise ValueError(f"init[{name!r}] has shape {W.shape}; for these mixtures it must be {shapes[name]}")
+        if not np.isfinite(W).all():
+            raise ValueError(f"init[{name!r}] holds NaN or infinity; give finite weights")
+        given[name] = W
+    return given
+
+
+def positive_definite(W: Array, name: str) -> Array:
+    """Return W if it is symmetric positive definite, else say so."""
+    if not np.allclose(W, W.T, rtol=1e-6, atol=0) or not np.linalg.eigvalsh(W)[0] > 0:
+        raise ValueError(f"init[{name!r}] must be symmetric positive definite; W @ W.T of any full-rank W is")
+    return W
+
+
+def orthonormal_rows(rng: np.random.RandomState, d: int, k: int, dtype: Any) -> Array:
+    """Draw a d x k matrix (d <= k) with orthonormal rows, uniformly."""
+    Q, R = np.linalg.qr(rng.standard_normal((k, d)))
+    return np.ascontiguousarray((Q * np.sign(np.diag(R))).T.astype(dtype))
+
+
+def guard_seed(rng: np.random.RandomState) -> Array:
+    """Draw the seed of the random numbers that guards use."""
+    return np.array([rng.randint(1, 2147483562), rng.randint(1, 2147483398)], dtype=np.int64)
+
+
+#: The number of sources of each of the paper's problems.
+SOURCES = {"d3": 3, "d10": 10, "images": 3}
+
+#: What all networks of the paper have in common.
+_COMMON: dict[str, Any] = {
+    "power": 1.0,
+    "dynamics": "exact",
+    "mean_window": None,
+    "precondition": None,
+    "average": False,
+    "init": "random",
+}
+
+
+def published(cls: Any, setting: str) -> dict[str, Any]:
+    """Every parameter of the paper's network of this class in this setting."""
+    if setting not in SOURCES:
+        raise ValueError(f"setting={setting!r} is not one of the paper's; choose from {sorted(SOURCES)}")
+    if not cls._published:
+        raise ValueError(f"{cls.__name__} is not in the paper: it has no published setting")
+    return {"n_components": SOURCES[setting], **_COMMON, **cls._published["always"], **cls._published[setting]}
+
+
+_COUNTED_ROWS = 4000
+
+
+class Start(NamedTuple):
+    """F (d, k), its right inverse (k, d), the rotation V (d, d), the mean of u = F x and the number of samples."""
+
+    F: Array
+    inverse: Array
+    V: Array
+    u_bar: Array
+    n: int
+
+
+def spectrum(block: Array, *, screened: bool = True) -> Spectrum:
+    """The evidence for the number of sources in a block of mixtures.
+
+    `screened`: without outliers, each of which may look like a source. Streams count in their first block as it comes.
+    """
+    if block.shape[1] >= 1000:  # the covariance of so many mixtures takes minutes
+        block = representative(block)
+    block = inliers_of(block) if screened else block
+    scale = largest(block)
+    if block.shape[1] >= 1000:
+        some = block / scale
+        return count_sources(some, whiten_rows(some).eigenvalues)
+    x = block / scale
+    return with_stretches(_spectrum(x), x, _spectrum)
+
+
+def _spectrum(x: Array) -> Spectrum:
+    seen = moments(x)
+    return count_sources(representative(x), whitening(seen, precision=x.dtype).eigenvalues, seen)
+
+
+def warn_of_many_outputs(estimator: Any, X: Any) -> None:
+    """Warn before the fit if n_components=None takes many directions of X that look like noise."""
+    if estimator.n_components is None and X.shape[1] >= MANY_OUTPUTS:
+        # Of a Dask array the first rows, which one block or a few hold.
+        rows = X[:: -(-len(X) // _COUNTED_ROWS)] if isinstance(X, np.ndarray) else X[:_COUNTED_ROWS]
+        check_finite(rows, 0, estimator)
+        warn_of_count(type(estimator).__name__, None, spectrum(rows.astype(np.float64)), min(rows.shape))
+
+
+def without_outliers(block: Array) -> Array:
+    """The rows whose norm is at most 30 times the median norm; in units of the median of each mixture, unless it is wide."""
+    with np.errstate(all="ignore"):
+        if wider_than_long(block):
+            norm = np.sqrt(np.einsum("ij,ij->i", block, block))
+        else:
+            norm = np.linalg.norm(block / _typical(block), axis=1)
+        kept = ~(norm > 30 * np.median(norm[norm > 0])) if norm.any() else np.ones(len(norm), bool)
+    return block if kept.all() else block[kept]
+
+
+def _typical(block: Array) -> Array:
+    """The median of the nonzero absolute values of every mixture; 1 if there are none."""
+    ordered = np.sort(np.abs(block), axis=0)
+    nonzero = np.count_nonzero(ordered, axis=0)
+    middle = len(block) - np.maximum((nonzero + 1) // 2, 1)
+    return np.where(nonzero > 0, ordered[middle, np.arange(block.shape[1])], 1.0)
+
+
+def project(block: Array, d: int) -> tuple[Array, Array]:
+    """F and its right inverse; directions that the block does not show are scaled like the others."""
+    found, scale = _whiten(block, d)
+    F, inverse = found.matrix, found.inverse
+    rank = min(found.rank, d)
+    if rank < d:
+        typical = float(np.sqrt(found.eigenvalues.mean())) if found.rank else 1.0
+        basis = np.linalg.qr(np.hstack([inverse, np.eye(block.shape[1], d)]))[0][:, rank:d]
+        F = np.vstack([F, basis.T / typical])
+        inverse = np.hstack([inverse, basis * typical])
+    return (F, inverse) if scale == 1 else (F / scale, inverse * scale)
+
+
+def begin(block: Array, d: int, rng: np.random.RandomState) -> Start:
+    """Start from a block of mixtures, at a random rotation."""
+    if not wider_than_long(block):
+        block = np.asarray(block, dtype=np.float64)
+    block = without_outliers(block)
+    F, inverse = project(block, d)
+    U = linear_map(block, F).astype(np.float64)
+    if not np.isfinite(U).all():
+        raise DivergenceError(
+            f"the mixtures overflow: rescale them (largest absolute value {np.abs(block).max():.2g})", 0
+        )
+    V = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    V[V @ U.mean(axis=0) < 0] *= -1  # towards the orthant
+    return Start(F, inverse, V, U.mean(axis=0), len(block))
+
+
+def _whiten(block: Array, d: int | None) -> tuple[Whitening, float]:
+    """The whitening of block / scale, and scale."""
+    if wider_than_long(block):
+        return whiten_rows(block, d), 1.0
+    scale = largest(block)
+    return whitening(moments(block / scale), d, precision=block.dtype), scale
+
+
+_BLOCK_BYTES = 2**22
+_BLOCK_ROWS = 2**15
+#: Most products in a compiled call, which Ctrl-C cannot interrupt: about a second, if no sample settles.
+_CALL_PRODUCTS = 10**9
+#: Largest `settle_steps`: with a safe gamma, only a singular network needs more steps.
+MOST_STEPS = 10**6
+#: Upper estimate of the steps in which a sample settles exactly.
+_MOST_PIVOTS = 20
+_NO_RATES = np.empty((0, 1))
+
+
+class Streaming(Online):
+    """Base of `OnlineNICA`."""
+
+    _own_guards: ClassVar[tuple[str, ...]] = ()
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "eta0": [Interval(Real, 0, None, closed="neither"), callable],
+        "decay": [Interval(Real, 0, None, closed="left")],
+        "power": [Interval(Real, 0, None, closed="left")],
+        "dynamics": [StrOptions({"exact", "gradient"})],
+        "gamma": [Interval(Real, 0, None, closed="neither"), None],
+        "settle_tol": [Interval(Real, 0, 1, closed="neither")],
+        "settle_steps": [Interval(Integral, 1, MOST_STEPS, closed="both")],
+        "mean_window": [Interval(Integral, 2, None, closed="left"), None],
+        "precondition": [None],
+        "average": [Options(bool, {False})],
+        "init": [StrOptions({"random"}), dict],
+        "guards": ["boolean", list, tuple, set, frozenset],
+        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "shuffle": ["boolean"],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    @abstractmethod
+    def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
+        """Return the state before the first sample; X is all the data of `fit`, or None in a stream."""
+
+    @abstractmethod
+    def _rule_params(self, state: Any, dtype: Any) -> Any:
+        """Return the rule's Params."""
+
+    def _rates(self, state: Any, n: int) -> Array:
+        """Return the learning rates of the next n samples, a column for each kind of rate."""
+        rates = learning_rates(self.eta0, self.decay, self.power, int(state.t[0]), n)
+        return self._below(rates, state, 1.0, "1", "lower eta0")[:, np.newaxis]
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        self._guard_flags()
+
+    def _stream(self, state: Any, X: Array, *, learn: bool, keep: bool, order: Array | None = None) -> Array:
+        """Take X through the network block by block; `state` learns in place."""
+        dtype = states.precision(state)
+        n, k = X.shape
+        Y = np.empty((n if keep else 0, state.fired.size), dtype)
+        params = self._params_of(state, dtype)
+        rule = rule_of(state)
+        least = blocks.rows(k, state.fired.size, dtype.itemsize) if blocks.suits(rule, state, n, k) else 1
+        for start, stop in self._blocks(n, k, least, self._most_rows(state)):
+            in_blocks = blocks.suits(rule, state, stop - start, k)
+            block = X[start:stop] if order is None else X[order[start:stop]]
+            # Arrays that are not writable or not aligned are copied: the loop is compiled for one type.
+            block = np.require(block, dtype, ["C"] if in_blocks else ["C", "W", "A"])
+            check_finite(block, start, self)
+            self._advance(state, params, block, Y[start:stop] if keep else Y, start, learn)
+        return Y
+
+    def _params_of(self, state: Any, dtype: Any) -> Any:
+        """Return the Params for the rule of this state; ValueError if the user's parameters belong to another rule."""
+        params, rule = self._rule_params(state, dtype), rule_of(state)
+        if not isinstance(params, rule.Params):
+            raise ValueError(
+                f"the parameters of this {type(self).__name__} belong to another learning rule than its state ({rule.name}): call "
+                "fit to start from scratch, or restore the parameters that were changed (precondition)"
+            )
+        return params
+
+    @contextmanager
+    def _warning_of_news(self) -> Iterator[None]:
+        """Warn if samples do not settle within this context, or if the mixtures change. `fit` reports this at its end."""
+        unsettled, n, changed = self._news()
+        yield
+        unsettled_now, n_now, changed_now = self._news()
+        if unsettled_now > unsettled:
+            warn(self._unsettled_message(unsettled_now - unsettled, n_now - n))
+        if changed_now and not changed:
+            warn(self._change_message(self._state))
+
+    def _news(self) -> tuple[int, int, bool]:
+        """How many samples did not settle, of how many, and whether the mixtures changed."""
+        state = vars(self).get("_state")
+        return (
+            (0, 0, False) if state is None else (int(state.repairs[UNSETTLED]), int(state.t[0]), self._changed(state))
+        )
+
+    def _unsettled_message(self, unsettled: int, n: int) -> str:
+        return (
+            f"{unsettled} of {n} samples did not settle in settle_steps={self.settle_steps} steps of the neural dynamics: "
+            f"raise settle_steps, change gamma={self.gamma}, raise settle_tol={self.settle_tol} or use dynamics='exact'"
+        )
+
+    def _change_message(self, state: Any) -> str:
+        return f"the mixtures changed before sample {int(state.t[0])}: {CHANGED}"
+
+    def _changed(self, state: Any) -> bool:
+        """Whether the network found that its mixtures changed, and could not follow."""
+        return False
+
+    def _advance(self, state: Any, params: Any, block: Array, Y: Array, first: int, learn: bool = True) -> None:
+        """Take a block of finite mixtures, C-ordered and of the state's dtype, through the network; `first` is its place in X."""
+        t = int(state.t[0])
+        rates = self._rates(state, len(block)) if learn else _NO_RATES
+        try:
+            run(state, params, block, rates, Y)
+            if learn and not all(np.isfinite(a).all() for a in states.leaves(state) if a.dtype.kind == "f"):
+                raise Diverged(len(block) - 1)
+        except Diverged as error:
+            sample = error.sample + (t if learn else first)
+            raise self._divergence(sample, float(np.abs(block).max()), learn) from None
+
+    def _most_rows(self, state: Any) -> int:
+        """Return how many samples a call of the loop may take, so that it ends soon even if none of them settles."""
+        steps = self.settle_steps if getattr(self, "dynamics", "exact") == "gradient" else _MOST_PIVOTS
+        return max(1, int(_CALL_PRODUCTS // (int(steps) * 2 * state.fired.size**2)))
+
+    def _blocks(self, n: int, k: int, least: int, most: int) -> Iterable[tuple[int, int]]:
+        rows = max(least, min(_BLOCK_ROWS, most, _BLOCK_BYTES // (8 * k)))
+        blocks = [(start, min(start + rows, n)) for start in range(0, n, rows)]
+        return tracked(blocks, self, len(blocks)) if len(blocks) > 1 else blocks
+
+    def _divergence(self, sample: int, largest: float, learning: bool) -> DivergenceError:
+        name = type(self).__name__
+        remedies = []
+        if self.dynamics == "gradient":
+            remedies.append(f"lower gamma (now {self.gamma}) or use dynamics='exact'")
+        if learning:
+            remedies.append("lower eta0" + (f" (now {self.eta0:g})" if isinstance(self.eta0, Real) else ""))
+        remedies.append(f"rescale the mixtures (largest absolute value near it: {largest:.2g})")
+        off = [g for g in self._own_guards if not getattr(self._guard_flags(), g)]
+        if learning and off:
+            remedies.append(f"turn on guards={self._own_guards!r} ({', '.join(off)} now off)")
+        return DivergenceError(
+            f"{name} diverged at sample {sample}: an output or a weight overflowed. To change: {'; '.join(remedies)}. The model is "
+            "as it was before this call.",
+            sample,
+        )
+
+    def _below(self, rates: Array, state: Any, below: float, bound: str, remedy: str) -> Array:
+        """Return the rates if all are below a bound."""
+        if rates.size and rates.max() >= below:
+            at = int(state.t[0]) + int(rates.argmax())
+            raise ValueError(f"the learning rate {rates.max():g} at sample {at} is not below {bound}: {remedy}")
+        return rates
+
+    def _guard_flags(self) -> Guards:
+        if isinstance(self.guards, bool | np.bool_):
+            chosen = set(self._own_guards) if self.guards else set()
+        else:
+            chosen = set(self.guards)
+            unknown = chosen - set(self._own_guards)
+            if unknown:
+                raise ValueError(
+                    f"guards={self.guards!r} names {sorted(map(str, unknown))}; {type(self).__name__} has {self._own_guards}"
+                )
+        return Guards(*(name in chosen for name in Guards._fields))
+
+    def _common_params(self, dtype: Any) -> tuple[Any, Guards, int, float]:
+        eps = float(np.finfo(dtype).eps)
+        dynamics: Any = Exact(eps)
+        if self.dynamics == "gradient":
+            tol = max(float(self.settle_tol), 64 * eps)
+            dynamics = ProjectedGradient(float(self.gamma or 0.0), tol, int(self.settle_steps))
+        return dynamics, self._guard_flags(), int(self.mean_window or 0), eps
+
+    def _given_weights(self, shapes: dict[str, tuple[int, int]], dtype: Any) -> dict[str, Array]:
+        """Return copies of the arrays in `init`, checked against `shapes`."""
+        return given_weights(self.init, shapes, dtype, type(self).__name__)
+
+
+def weights(name: str, doc: str) -> Any:
+    """Return a property of a network: a copy of a weight matrix."""
+    return property(lambda network: network._weight(name), doc=doc)
+
+
+class OnlineNICA(Scored, Diagnosable, Streaming):
+    """Base of the online networks; see the subclasses."""
+
+    #: The paper's parameters in each setting, and in "always" those that all settings share; empty if it is not in the paper.
+    _published: ClassVar[dict[str, dict[str, Any]]] = {}
+
+    def _offline_preprocessing(self) -> tuple[Any, Self]:
+        """Return a transformer to fit to all mixtures first, or None, and the network to stream its output through."""
+        return None, self
+
+    def _readout(self, state: Any) -> Any:
+        """Return the state with whose weights `transform` reads out."""
+        return state
+
+    @classmethod
+    def as_published(cls, setting: str, **overrides: Any) -> Self:
+        """Return the paper's network with its hyperparameters for this setting.
+
+        Parameters
+        ----------
+        setting : {"d3", "d10", "images"}
+            The three or ten sparse uniform sources, or the three natural images.
+        **overrides
+            Parameters that differ from the paper's, for example `random_state`.
+
+        Returns
+        -------
+        estimator
+        """
+        return cls(**{**published(cls, setting), **overrides})
+
+    def _fit(self, X: ArrayLike) -> None:
+        data = self._validated(X, reset=True)
+        if self.shuffle and isinstance(data, DaskRows):
+            raise ValueError(
+                "shuffle=True needs all rows of the Dask array X in memory: use shuffle=False, or X.compute()"
+            )
+        self._forget()
+        rng = check_random_state(self.random_state)
+        self._begin(data, rng)
+        collector = RowCollector(data.shape, getattr(self, "horizon", None))
+        for _ in range(self.n_epochs):
+            order = rng.permutation(len(data)) if self.shuffle else None
+            for block in collector.passing(data):
+                self._learn(block, keep=False, order=order)
+        self._conclude(self._doubts(collector.rows))
+
+    def _doubts(self, rows: Rows) -> Iterator[str]:
+        """What speaks against the fit, the gravest first."""
+        tracking = getattr(self, "horizon", None) is not None
+        settling = f"bring more samples, raise n_epochs (now {self.n_epochs}), or compare BatchNICA"
+        yield from fit_doubts(rows, self.components_, settling="" if tracking else settling, tracking=tracking)
+        unsettled, n, changed = self._news()
+        if changed:
+            yield f"found that {self._change_message(self._state)}"
+        if unsettled:
+            yield f"found that {self._unsettled_message(unsettled, n)}"
+
+    def _transform(self, X: ArrayLike) -> Any:
+        if not is_dask(X):
+            return self._outputs(self._validated(X, reset=False))
+        self._check_params()
+        dtype = states.precision(self._fitted_state())
+        # A copy, so that samples learned before the blocks are computed have no effect.
+        return lazily(
+            copy(self)._outputs, checked(X, self, known=False), self._n_features_out, type(self).__name__, dtype
+        )
+
+    def _outputs(self, block: Array) -> Array:
+        state = states.writable(self._readout(self._fitted_state()))
+        before = int(state.repairs[UNSETTLED])
+        Y = self._stream(state, block, learn=False, keep=True)
+        if state.repairs[UNSETTLED] > before:
+            warn(self._unsettled_message(int(state.repairs[UNSETTLED]) - before, len(block)))
+        return Y
+
+    @property
+    def components_(self) -> Array:
+        """The unmixing matrix, (n_components, n_features): what the network does to a mixture for which every output fires.
+
+        If some outputs are silent the others settle without them, so `transform` equals `max(components_ @ x, 0)` only up to the
+        residual negativity of the fit. Read from the averaged weights if `average` is set.
+        """
+        with np.errstate(all="ignore"):
+            return self._unmixing(self._readout(self._fitted_state()))
+
+    @property
+    def mixing_(self) -> Array:
+        """The mixing matrix, (n_features, n_components): pseudoinverse of `components_`."""
+        return pseudoinverse(self.components_)
+
+    @property
+    def change_detected_(self) -> bool:
+        """Whether the mixing changed while the network learned without a horizon. False for networks that do not detect changes."""
+        return self._changed(self._fitted_state())
+
+    @property
+    def repairs_(self) -> dict[str, int]:
+        """How often each guard acted, and how many samples were regularised or did not settle."""
+        return dict(zip(REPAIRS, map(int, self._fitted_state().repairs), strict=True))
+
+    def _check_saved(self) -> None:
+        state = self._state
+        rule, d = rule_of(state), state.fired.size
+        if not isinstance(self._rule_params(state, states.precision(state)), rule.Params):
+            raise ValueError(f"the parameters do not belong to the rule {rule.name!r} of the weights")
+        self._check_number_saved(d)
+        if self.n_components is None and d != self.n_features_in_:
+            raise ValueError(f"n_components=None, but the weights have {d} outputs for {self.n_features_in_} mixtures")
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self._fitted_state().fired.size)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_state" in vars(self)
+
+    def _fitted_state(self) -> Any:
+        self._check_is_fitted()
+        return self._state
+
+    def _unmixing(self, state: Any) -> Array:
+        with np.errstate(all="ignore"):  # a collapsed network may overflow
+            return finite(np.asarray(rule_of(state).unmixing(state)))
+
+    def _weight(self, name: str) -> Array:
+        """Return a copy of a weight matrix, so that the user cannot change the network through it."""
+        return np.array(states.to_arrays(self._fitted_state())[name])
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._kept_state()
+        return super().__getstate__()
+
+    def _kept_state(self) -> Any:
+        """Return the state, and make sure that it stays as it is: the next `learn_one` learns in a copy."""
+        self.__dict__.pop("_one", None)
+        return self.__dict__.get("_state")
+
+    def _forget(self) -> None:
+        self.__dict__.pop("_state", None)
+
+    def _begin(self, X: Array, rng: np.random.RandomState) -> None:
+        """Start from all the data that `fit` has."""
+        warn_of_many_outputs(self, X)
+        self._adopt(self._fresh_state(X, rng, whole=True))
+
+    def _learn(self, X: Array, keep: bool, order: Array | None = None) -> Array:
+        if "_state" in self.__dict__:
+            state = states.copy_state(self._state)
+        else:
+            state = self._fresh_state(X, check_random_state(self.random_state), whole=False)
+        Y = self._stream(state, X, learn=True, keep=keep, order=order)
+        self._adopt(state)
+        return Y
+
+    def _count(self, block: Array) -> int:
+        """Return the number of sources to look for in these mixtures."""
+        return number_of_sources(self.n_components, block.shape[1])
+
+    def _fresh_state(self, X: Array, rng: np.random.RandomState, whole: bool) -> Any:
+        return self._initial_state(X.shape[1], self._count(X), X.dtype, rng, X if whole else None)
+
+    def _adopt(self, state: Any) -> None:
+        self.__dict__.pop("_one", None)
+        self._state = state
+        self.n_samples_seen_ = int(state.t[0])
+
+    def _open(self, X: Array) -> tuple[Any, Array]:
+        """Start on X for a sweep, which runs the loop itself; return the state, and the outputs of samples already learned."""
+        state = self._fresh_state(X, check_random_state(self.random_state), whole=False)
+        return state, np.empty((0, state.fired.size), X.dtype)
+
+
+#: Largest size of a first block in bytes, unless 4 d + 20 samples are larger.
+START_BYTES = 2**28
+
+
+class FirstBlock(OnlineNICA):
+    """Base of networks that may need a first block of samples."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineNICA._parameter_constraints,
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+    }
+
+    @abstractmethod
+    def _waits(self) -> bool:
+        """Whether this network, with its parameters, needs a first block."""
+
+    @abstractmethod
+    def _started(self, rows: Array) -> Any:
+        """Return the state that starts from this first block and has not learned from it; random numbers from `_start_seed`."""
+
+    @property
+    def n_samples_until_start_(self) -> int:
+        """Samples that a stream must still bring before the network starts; until then its outputs are zero. 0 from then on."""
+        if "_state" in vars(self) or "_waiting" not in vars(self):
+            self._fitted_state()
+            return 0
+        return self._n_start(self.n_features_in_) - len(self._waiting)
+
+    def _check_saved(self) -> None:
+        if "_state" in vars(self):
+            super()._check_saved()
+            return
+        k, n = self.n_features_in_, len(self._waiting)
+        self._check_number_saved(self._given_number() or 1)
+        if not self._waits() or not 0 < n < self._n_start(k):
+            raise ValueError(f"{n} samples wait for the start of a network that begins with {self._n_start(k)} samples")
+        if "_start_seed" not in vars(self):
+            raise ValueError("samples wait for the start, but its seed is missing")
+
+    def _forget(self) -> None:
+        for name in ("_state", "_waiting", "_preview", "_start_seed", "spectrum_"):
+            self.__dict__.pop(name, None)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_state" in vars(self) or "_waiting" in vars(self)
+
+    def _fitted_state(self) -> Any:
+        if "_waiting" not in vars(self) or "_state" in vars(self):
+            return super()._fitted_state()
+        if "_preview" not in vars(self):  # the network that it would be if the stream ended here
+            self._preview = self._started(self._waiting)
+        return self._preview
+
+    def _count(self, block: Array) -> int:
+        """Return the number of sources."""
+        if self.n_components == "auto":
+            self.spectrum_: Spectrum = spectrum(np.asarray(block, dtype=np.float64), screened=False)
+            return max(1, int(self.spectrum_.n_sources))
+        return super()._count(block)
+
+    def _warn_of_count(self, block: Array) -> None:
+        """Warn of a doubtful number of outputs, before the network learns."""
+        warn_of_many_outputs(self, block)
+        if "spectrum_" in vars(self):
+            warn_of_count(type(self).__name__, self.n_components, self.spectrum_, min(block.shape))
+
+    def _begin(self, X: Array, rng: np.random.RandomState) -> None:
+        if not self._waits():
+            super()._begin(X, rng)
+        elif len(X) < self._n_start(X.shape[1]):  # no more samples will come: start from these
+            rows = X[:]
+            check_finite(rows, 0, self)
+            self._start_seed = self._new_seed()
+            state = self._started(rows)
+            self._warn_of_count(rows)
+            self._adopt(state)
+
+    def _n_start(self, k: int) -> int:
+        """Return the length of the first block of k mixtures."""
+        d = self._given_number() or k
+        return min(100 + 20 * d, max(4 * d + 20, START_BYTES // (8 * k)))
+
+    def _learn(self, X: Array, keep: bool, order: Array | None = None) -> Array:
+        """As the base class does, after the first block."""
+        if not self._waits() or "_state" in vars(self):
+            return super()._learn(X, keep, order)
+        if order is not None:
+            X = X[order]
+        known = self._waiting_rows(X)
+        if "_start_seed" not in vars(self):
+            self._start_seed = self._new_seed()
+        missing = self._n_start(X.shape[1]) - len(known)
+        if keep and self.n_components == "auto" and (len(known) or len(X) < missing):
+            raise self._unknown_number(missing + len(known))
+        self.__dict__.pop("_preview", None)
+        taken = np.asarray(X[:missing], dtype=known.dtype)
+        check_finite(taken, 0, self)
+        self._waiting = appended(known, taken, self._n_start(X.shape[1]))
+        if not len(known):  # fail now rather than after buffering
+            self._rates(self._started(self._waiting), 1)
+        self.n_samples_seen_ = len(self._waiting)
+        if len(taken) < missing and not keep:
+            return known[:0]
+        silent = np.zeros((len(taken) if keep else 0, self._count(self._waiting)), known.dtype)
+        if len(taken) < missing:
+            return silent
+        state = self._started(self._waiting)
+        self._warn_of_count(self._waiting)
+        self._stream(state, self._waiting, learn=True, keep=False)
+        del self._waiting
+        self._adopt(state)
+        if len(taken) == len(X):
+            return silent
+        rest = super()._learn(X[missing:], keep)
+        return np.concatenate([silent, rest]) if keep else rest
+
+    def _open(self, X: Array) -> tuple[Any, Array]:
+        if not self._waits():
+            return super()._open(X)
+        Y = self._learn(X[: self._n_start(X.shape[1])], keep=True)
+        return self._fitted_state(), Y
+
+
+#: The longest memory of a natural network in single precision. A share of 1/n of a weight is lost to rounding when n is larger than
+#: this, except for large samples, which biases what is learned: 0.02 of error after 10^8 samples.
+SINGLE_PRECISION_HORIZON = 2**20
+#: gamma of the averaged weights of the paper's rules (see `networks.plasticity`).
+AVERAGING = 5.0
+
+
+class LocalSetting(NamedTuple):
+    """Rates and means of the paper's rule."""
+
+    eta0: float
+    decay: float
+    tau: float = 0.8  # Algorithm 2 only
+    mean_window: int = 0  # 0: the whole past
+
+
+class SingleLayerNICA(FirstBlock):
+    """Base of InterneuronNICA and TwoCompartmentNICA."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **FirstBlock._parameter_constraints,
+        "eta0": [Interval(Real, 0, None, closed="neither"), callable, None],
+        "decay": [Interval(Real, 0, None, closed="left"), None],
+        "precondition": [StrOptions({"natural", "scale"}), None],
+        "average": ["boolean"],
+        "horizon": [Interval(Integral, 2, None, closed="left"), None],
+    }
+
+    _fixed: ClassVar[tuple[str, ...]] = ("n_components", "precondition")
+    #: eta0 and decay of the paper's network where the user names only the other.
+    _plain_rates: ClassVar[tuple[float, float]]
+
+    @abstractmethod
+    def _natural_state(self, start: Start, dtype: Any, rng: np.random.RandomState) -> Any:
+        """Return the natural network that begins at `start`."""
+
+    @abstractmethod
+    def _local_setting(self, d: int) -> LocalSetting:
+        """Return what a local network of d outputs uses where the user names neither eta0 nor decay."""
+
+    def _setting(self, d: int) -> LocalSetting:
+        """Return what a local network of d outputs uses for parameters that are None."""
+        if self.eta0 is None and self.decay is None:
+            return self._local_setting(d)
+        return LocalSetting(*self._plain_rates)
+
+    def _window(self, d: int) -> int:
+        return int(self.mean_window or self._setting(d).mean_window)
+
+    @property
+    def local_(self) -> bool:
+        """Whether every synapse sees only its two neurons (the paper's second requirement); False with natural steps."""
+        return bool(self.precondition != "natural")
+
+    online_ = nonnegative_ = True
+
+    def _waits(self) -> bool:
+        return bool(self.precondition == "natural")
+
+    def _changed(self, state: Any) -> bool:
+        is_natural = isinstance(getattr(state, "inp", None), running_whitening.Input)
+        return self.horizon is None and is_natural and bool(state.inp.changed[0])
+
+    def _started(self, rows: Array) -> Any:
+        rng = np.random.RandomState(self._start_seed)
+        return self._natural_state(begin(rows, self._count(rows), rng), rows.dtype, rng)
+
+    def _rates(self, state: Any, n: int) -> Array:
+        if self.precondition == "natural":
+            default = running_whitening.ETA, 0.0
+        else:
+            default = self._setting(state.fired.size)[:2]
+        eta0 = default[0] if self.eta0 is None else self.eta0
+        decay = default[1] if self.decay is None else self.decay
+        return self._bounded(learning_rates(eta0, decay, self.power, int(state.t[0]), n, self.horizon), state)
+
+    def _memory(self, dtype: Any) -> int:
+        """Return the horizon of a natural network of this precision; 0 for none."""
+        if dtype == np.float32:
+            return min(int(self.horizon or SINGLE_PRECISION_HORIZON), SINGLE_PRECISION_HORIZON)
+        return int(self.horizon or 0)
+
+    def _bounded(self, rates: Array, state: Any) -> Array:
+        return self._below(rates, state, 1.0, "1", "lower eta0")[:, np.newaxis]
+
+    def _readout(self, state: Any) -> Any:
+        return rule_of(state).averaged(state) if self.average else state
+
+    def _from_mixtures(self, state: Any, W: Array) -> Array:
+        """Return weights from what the network sees as weights from the mixtures."""
+        if isinstance(getattr(state, "inp", None), running_whitening.Input):
+            return np.asarray(W @ state.inp.F)
+        return (W * gain(state.x_power)).astype(W.dtype) if self.precondition == "scale" else np.array(W)
+
+    def _unmixing(self, state: Any) -> Array:
+        V = super()._unmixing(state)
+        return (V * gain(state.x_power)).astype(V.dtype) if self.precondition == "scale" else V

@@ -9,14 +9,27 @@ import numpy as np
 import numpy.typing as npt
 
 from .._compat.sklearn import Interval, fit_context
-from ..offline.chunked import ChunkedRows, linear_map
-from ..offline.factor import Factor, FactorStream, add_factor, add_rows, complete, is_short, new_stream
 from ..offline.outliers import without_outliers
-from ..offline.whitening import Moments, Whitening, merge_moments, refine, whitening
+from ..offline.whitening import (
+    ChunkedRows,
+    Factor,
+    FactorStream,
+    Moments,
+    Whitening,
+    add_factor,
+    add_rows,
+    complete,
+    is_short,
+    linear_map,
+    merge_moments,
+    new_stream,
+    refine,
+    whitening,
+)
 from ._base import Estimator
 from ._dask import factor_of, map_back, map_rows, moments_of, validated_rows
 from ._input import unchanged_on_error
-from ._schema import Record
+from ._model_file import Record
 
 Array = npt.NDArray[Any]
 

@@ -12,16 +12,14 @@ from sklearn.base import clone
 from .._compat.sklearn import Interval, Options, StrOptions
 from ..networks import nonnegative_pca, whitening_layer
 from ..networks.schedules import Rate, learning_rates
-from ..offline.gram_whitening import largest, whiten_rows, wider_than_long
 from ..offline.outliers import find_limit, is_inlier, without_outliers
-from ..offline.whitening import merge_moments, moments, whitening
+from ..offline.whitening import largest, merge_moments, moments, whiten_rows, whitening, wider_than_long
 from ._base import set_parameters
 from ._dask import DaskRows, SequentialRows, blocks_of
 from ._docstrings import documented
-from ._exceptions import DivergenceError, check_finite
-from ._initial_weights import guard_seed, orthonormal_rows
-from ._online import Array, OnlineNICA, weights
+from ._input import DivergenceError, check_finite
 from ._warn import warn
+from .network import Array, OnlineNICA, guard_seed, orthonormal_rows, weights
 from .noncentered_whitener import NoncenteredWhitener
 
 

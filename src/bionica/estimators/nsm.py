@@ -12,8 +12,7 @@ from ..networks import two_layer_nsm
 from ..networks.schedules import Rate, learning_rates
 from ._base import set_parameters
 from ._docstrings import documented
-from ._initial_weights import guard_seed, orthonormal_rows, positive_definite
-from ._online import Array, OnlineNICA, weights
+from .network import Array, OnlineNICA, guard_seed, orthonormal_rows, positive_definite, weights
 
 
 @documented("W_xh, W_hg, W_hy, W_yy")

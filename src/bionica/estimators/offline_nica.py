@@ -9,22 +9,18 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions
-from ..engines.diverged import Diverged
-from ..networks.unmix import pseudoinverse, solve_lateral
+from ..engines.loop import Diverged
+from ..networks.rule import pseudoinverse, solve_lateral
 from ..offline.descent_ascent import Offline, Settling, offline_interneuron, offline_two_compartment, settle
 from ..offline.outliers import without_outliers
 from ..offline.whitening import moments
-from ._base import Estimator, number_of_sources, set_parameters
+from ._base import Estimator, Scored, number_of_sources, set_parameters
 from ._dask import is_dask
 from ._diagnosis import Diagnosable
-from ._exceptions import DivergenceError
 from ._fit_doubts import Rows, collected, fit_doubts
-from ._initial_weights import orthonormal_rows
-from ._input import validated
-from ._schema import Record
-from ._score import Scored
-from ._start import warn_of_many_outputs
-from ._streaming import MOST_STEPS
+from ._input import DivergenceError, validated
+from ._model_file import Record
+from .network import MOST_STEPS, orthonormal_rows, warn_of_many_outputs
 
 Array = NDArray[Any]
 
@@ -207,7 +203,7 @@ class OfflineNICA(Scored, Diagnosable, Estimator):
 
     @property
     def _saved(self) -> dict[str, Any]:
-        """What a model file holds; see `_schema`."""
+        """What a model file holds; see `_model_file`."""
         names = ("W_xy", "W_yn") if self.network == "interneuron" else ("W_xz", "W_zz")
         weights = Record(dict, dict(zip(names, ("dk", "dd"), strict=True)))
         return {

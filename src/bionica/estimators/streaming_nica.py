@@ -6,17 +6,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._compat.sklearn import Interval, StrOptions
-from ..networks import orthant_rotation, projected_rotation
-from ..networks import state as states
+from ..networks import orthant_rotation
+from ..networks import rule as states
 from ..networks.guards import Guards
-from ..networks.rotation_state import CHANGED, averaged
+from ..networks.orthant_rotation import CHANGED, averaged
 from ..networks.rule import rule_of
-from ..networks.settling.pivoting import Exact
+from ..networks.settling import Exact
 from ._base import set_parameters
-from ._exceptions import DivergenceError
-from ._first_block import FirstBlock
-from ._initial_weights import guard_seed, orthonormal_rows
-from ._online import Array
+from ._input import DivergenceError
+from .network import Array, FirstBlock, guard_seed, orthonormal_rows
 
 
 class StreamingNICA(FirstBlock):
@@ -78,7 +76,7 @@ class StreamingNICA(FirstBlock):
 
     Notes
     -----
-    An outlier has almost no weight: see `bionica.networks.disturbances`. A sensor that repeats the same sample for long
+    An outlier has almost no weight: see `bionica.networks.running_whitening`. A sensor that repeats the same sample for long
     changes nothing.
 
     Examples
@@ -132,7 +130,7 @@ class StreamingNICA(FirstBlock):
         if k == d:
             return orthant_rotation.init(orthonormal_rows(rng, d, d, np.float64), dtype, guard_seed(rng))
         F = orthonormal_rows(rng, d, k, dtype)
-        return projected_rotation.init(F, orthonormal_rows(rng, d, d, np.float64), guard_seed(rng))
+        return orthant_rotation.init_projected(F, orthonormal_rows(rng, d, d, np.float64), guard_seed(rng))
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         eps = float(np.finfo(dtype).eps)

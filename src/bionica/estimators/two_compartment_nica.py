@@ -8,15 +8,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._compat.sklearn import Interval
-from ..networks import natural_input as natural
-from ..networks import natural_two_compartment, two_compartment
+from ..networks import natural, running_whitening, two_compartment
 from ..networks.schedules import Rate
 from ._base import set_parameters
 from ._docstrings import documented
-from ._initial_weights import guard_seed, orthonormal_rows, positive_definite
-from ._online import Array, weights
-from ._single_layer import AVERAGING, LocalSetting, SingleLayerNICA
-from ._start import Start
+from .network import (
+    AVERAGING,
+    Array,
+    LocalSetting,
+    SingleLayerNICA,
+    Start,
+    guard_seed,
+    orthonormal_rows,
+    positive_definite,
+    weights,
+)
 
 
 @documented("W_xz, W_zz", means=" Where None means a\n    window: see Notes. Natural steps have `horizon` instead.")
@@ -24,7 +30,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of 2-compartmental neurons (Algorithm 2).
 
     Nonnegative outputs, one sample at a time, no tuning: at its defaults it takes natural-gradient steps
-    (`bionica.networks.natural_two_compartment`). With ``precondition=None`` it is the paper's network with its strictly local rules
+    (`bionica.networks.natural`). With ``precondition=None`` it is the paper's network with its strictly local rules
     (`bionica.networks.two_compartment`; see Notes); `as_published` has the paper's settings.
 
     Parameters
@@ -128,8 +134,8 @@ class TwoCompartmentNICA(SingleLayerNICA):
         m = start.V @ start.u_bar
         W_zz = given.get("W_zz", np.eye(d) + np.outer(m, m))
         W_xz = given["W_xz"] @ start.inverse if "W_xz" in given else W_zz @ start.V
-        inp = natural.start(start.F.astype(dtype), start.u_bar.astype(dtype), start.n)
-        return natural_two_compartment.init(
+        inp = running_whitening.start(start.F.astype(dtype), start.u_bar.astype(dtype), start.n)
+        return natural.init_two_compartment(
             inp, W_xz.astype(dtype), positive_definite(W_zz.astype(dtype), "W_zz"), guard_seed(rng)
         )
 
@@ -153,7 +159,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
         d = state.fired.size
         average, tau = bool(self.average), self._tau(d)
         if self.precondition == "natural":
-            return natural_two_compartment.Params(dynamics, guards, self._memory(dtype), eps, average)
+            return natural.Params(dynamics, guards, self._memory(dtype), eps, average)
         scaled, horizon, window = self.precondition == "scale", int(self.horizon or 0), self._window(d)
         return two_compartment.Params(dynamics, guards, window, eps, AVERAGING, horizon, tau, average, scaled)
 

@@ -24,12 +24,8 @@ Counted with them: samples whose dynamics were `regularised` or did not settle (
 import math
 from typing import NamedTuple
 
-from .generic import cold, hot
 from .plasticity import dot_rows
-
-SILENT, ROW, SPECTRUM, RATE, REGULARISED, UNSETTLED, FROZEN, RESTART = range(8)
-REPAIRS = ("silent", "row", "spectrum", "rate", "regularised", "unsettled", "frozen", "restart")
-n_repairs = len(REPAIRS)
+from .rule import RATE, ROW, SILENT, SPECTRUM, cold, hot
 
 EVERY = 100
 ROW_FLOOR = 0.1

@@ -37,11 +37,8 @@ from .plasticity import (
     project,
     subtract,
 )
-from .rule import Rule, bookkeeping, register, shapes
-from .settling.exact import REFRESH, inverse, invert
-from .settling.lateral import follow_interneurons, settle_interneurons
-from .settling.pivoting import scratch
-from .unmix import solve_lateral
+from .rule import Rule, bookkeeping, inverse, register, shapes, solve_lateral
+from .settling import REFRESH, follow_interneurons, invert, scratch, settle_interneurons
 
 
 class State(NamedTuple):

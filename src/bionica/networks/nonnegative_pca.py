@@ -15,7 +15,7 @@ from . import whitening_layer
 from .guards import cap_rate, flip_silent
 from .plasticity import apply, mean_weight
 from .rule import Rule, bookkeeping, register
-from .settling.pivoting import scratch
+from .settling import scratch
 from .whitening_layer import learn_whitening, refresh_whitening, whiten
 
 

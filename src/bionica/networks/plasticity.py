@@ -3,7 +3,7 @@
 Loops index X[t, j] in place: at d = 3 slicing X[t] costs more than the whole step.
 """
 
-from .generic import cold, hot, ordered
+from .rule import cold, hot, ordered
 
 #: Sums of fewer terms are taken in order.
 FEW = 12

@@ -13,19 +13,24 @@ with at least `dynamics` and `guards`) and the functions
 and declares them, once, with ``RULE = register(Rule(...))``. Everything that runs, saves, sweeps or draws networks reads that
 record: the loop, blocks of wide inputs, CUDA, model files, the command line and the tests. `workspace` and `unmixing` run in
 Python, the others are compiled: they have no annotations, allocate nothing, and call functions that are `hot` or `cold` (see
-`generic`).
+below).
 
 Update last the matrices that `settle` reads first, so that they are still in cache.
 """
 
+import functools
+import inspect as introspection
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numba.extending import overload, register_jitable
 
-from .guards import n_repairs
-from .settling.exact import inverse
+#: How often each repair acted is counted in this order; see `guards`.
+SILENT, ROW, SPECTRUM, RATE, REGULARISED, UNSETTLED, FROZEN, RESTART = range(8)
+REPAIRS = ("silent", "row", "spectrum", "rate", "regularised", "unsettled", "frozen", "restart")
+n_repairs = len(REPAIRS)
 
 #: Shapes of the arrays that every State ends with.
 BOOKKEEPING = {"t": "1:int64", "fired": "d:bool", "rng": "2:int64", "repairs": f"{n_repairs}:int64"}
@@ -167,3 +172,213 @@ def bookkeeping(d: int, rng: np.ndarray) -> dict[str, np.ndarray]:
         "rng": rng.copy(),
         "repairs": np.zeros(n_repairs, np.int64),
     }
+
+
+# ---------------------------------------------------------------------------------------------- compilation
+#
+# How the parts of the loop are compiled, with Numba's public interface only.
+#
+# `hot` functions are inlined into the loop: without inlining, the arrays of a state travel through every call, and a sample of
+# Algorithm 2 at d = 3 takes twice as long. `cold` functions run rarely and stay out of line. `generic` makes a function that
+# finds
+# its implementation by the type of its first argument: with `functools.singledispatch` in Python, at compile time in Numba. With
+# the JIT off all of them are plain Python.
+#
+# Arithmetic keeps the precision of the arrays (`W.dtype.type(eta)`): a single float64 literal promotes the whole expression to
+# float64, which is slow on GPUs. The compiler may reorder sums and fuse products; NaN and infinity keep their meaning.
+
+_ORDERED = {"nsz", "arcp", "contract", "afn"}
+FASTMATH = {*_ORDERED, "reassoc"}
+
+hot = register_jitable(forceinline=True, fastmath=FASTMATH)
+cold = register_jitable(forceinline=False, fastmath=FASTMATH)
+# For sums of few terms, which are slower when they are vectorised.
+ordered = register_jitable(forceinline=True, fastmath=_ORDERED)
+
+
+def generic(stub):
+    """Turn `stub`, an empty function with a docstring, into a generic function; implementations `register` a type."""
+
+    @functools.singledispatch
+    @functools.wraps(stub)
+    def call(*args):
+        raise TypeError(f"no {stub.__name__}() is registered for {type(args[0]).__name__}")
+
+    def resolve(*types):
+        return call.dispatch(types[0].instance_class)
+
+    # Numba compares the resolver's argument names with the implementation's.
+    resolve.__signature__ = introspection.signature(stub)
+    overload(call, jit_options={"forceinline": True, "fastmath": FASTMATH}, strict=False)(resolve)
+    return call
+
+
+# ---------------------------------------------------------------------------------------------- states as named arrays
+
+
+#: Counters stay where float64 counts exactly and one more never overflows; -1 means never. The seeds are those of `guards.uniform`.
+_MOST = 2**52
+_COUNTERS = {"t": (0, _MOST), "repairs": (0, _MOST), "rng": (1, 2147483562)}
+
+
+def to_arrays(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
+    """Name every array of a state; those of a part as 'part.name'."""
+    arrays: dict[str, np.ndarray] = {}
+    for name, value in zip(state._fields, state, strict=True):
+        if isinstance(value, np.ndarray):
+            arrays[prefix + name] = value
+        else:
+            arrays.update(to_arrays(value, f"{prefix}{name}."))
+    return arrays
+
+
+def check_shapes(rule: Rule, arrays: Mapping[str, Any], k: int) -> None:
+    """Raise ValueError if the shapes and dtypes of `arrays` are not those of a state of this rule for k mixtures.
+
+    `arrays` needs to have shapes and dtypes only: a file declares them before it is read.
+    """
+    sizes, dtype = {"k": k}, None
+    shapes = {**rule.shapes, **BOOKKEEPING}
+    if unknown := sorted(set(arrays) - set(shapes)):
+        raise ValueError(f"{unknown[0][:80]!r} is no array of the rule {rule.name!r}")
+    for name, spec in shapes.items():
+        if name not in arrays:
+            raise ValueError(f"{name} is missing")
+        array = arrays[name]
+        letters, _, wanted = spec.partition(":")
+        dims = [int(letters)] if letters.isdigit() else [sizes.setdefault(s, n) for s, n in zip(letters, array.shape)]  # noqa: B905
+        dtype = dtype if wanted or dtype is not None else array.dtype
+        expected = np.dtype(wanted) if wanted else dtype
+        if (
+            array.shape != tuple(dims)
+            or len(dims) != (1 if letters.isdigit() else len(letters))
+            or array.dtype != expected
+        ):
+            raise ValueError(
+                f"{name}: {expected} of shape {spec} with {sizes} was expected, found {array.dtype} {array.shape}"
+            )
+    if dtype not in (np.float32, np.float64):
+        raise ValueError(f"weights must be float32 or float64, not {dtype}")
+    if not min(sizes.values()) > 0:
+        raise ValueError(f"a network has at least one of everything, not {sizes}")
+
+
+def from_arrays(rule: Rule, arrays: Mapping[str, np.ndarray], k: int) -> Any:
+    """Build a state of this rule for k mixtures from copies of `arrays`.
+
+    Raises
+    ------
+    ValueError
+        If an array is missing, or its shape, dtype or byte order is not what the rule declares, or it holds NaN, infinity or a
+        counter out of range.
+    """
+    check_shapes(rule, arrays, k)
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"{name} holds NaN or infinity")
+        low, high = _COUNTERS.get(name, (-1, _MOST))
+        if array.dtype.kind == "i" and not (low <= array.min() and array.max() <= high):
+            raise ValueError(f"{name} holds {array.min()} to {array.max()}, not {low} to {high}")
+    return _build(rule.State, rule, arrays, "")
+
+
+def _build(cls, rule, arrays, prefix):
+    return cls(*(
+        _build(rule.parts[name], rule, arrays, f"{name}.") if name in rule.parts and not prefix
+        else np.array(arrays[prefix + name], order="C")
+        for name in cls._fields
+    ))  # fmt: skip
+
+
+def leaves(value: Any) -> list[np.ndarray]:
+    """Every array of nested named tuples, in order."""
+    return [value] if isinstance(value, np.ndarray) else [leaf for part in value for leaf in leaves(part)]
+
+
+def copy_state(state: Any) -> Any:
+    """Return a state that shares no memory with this one."""
+    return type(state)(*(value.copy() if isinstance(value, np.ndarray) else copy_state(value) for value in state))
+
+
+def in_one_buffer(state: Any) -> tuple[Any, np.ndarray, list[np.ndarray]]:
+    """Return a copy of a state whose arrays lie in one buffer, the buffer, and all its floats: one view for each precision."""
+    arrays = sorted(leaves(state), key=lambda a: a.dtype.char)
+    sizes = [-(-a.nbytes // 64) * 64 for a in arrays]
+    buffer = np.zeros(sum(sizes), np.uint8)
+    offsets = np.cumsum([0, *sizes])
+    places = {id(a): slice(offsets[i], offsets[i] + a.nbytes) for i, a in enumerate(arrays)}
+
+    def placed(value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return type(value)(*map(placed, value))
+        copied = buffer[places[id(value)]].view(value.dtype).reshape(value.shape)
+        copied[...] = value
+        return copied
+
+    floats = []
+    for dtype in {a.dtype for a in arrays if a.dtype.kind == "f"}:
+        own = [i for i, a in enumerate(arrays) if a.dtype == dtype]
+        floats.append(buffer[offsets[own[0]] : offsets[own[-1] + 1]].view(dtype))
+    return placed(state), buffer, floats
+
+
+def writable(state: Any) -> Any:
+    """Return this state, or a copy of one in read-only memory (a memory-mapped model): the loop is compiled for one type."""
+    return state if all(a.flags.writeable for a in leaves(state)) else copy_state(state)
+
+
+def precision(state: Any) -> np.dtype[Any]:
+    """The dtype of a network: that of the arrays for which its rule declares none."""
+    arrays = to_arrays(state)
+    return next(arrays[name].dtype for name, spec in rule_of(state).shapes.items() if ":" not in spec)
+
+
+# ---------------------------------------------------------------------------------------------- linear algebra
+#
+# Linear algebra that also answers for a collapsed network: weights that are zero, singular or huge.
+#
+# For all others these are `numpy.linalg.solve` and `numpy.linalg.pinv`, with the same bits. A singular system gets its
+# least-squares
+# solution of smallest norm: outputs that nothing determines are zero. A number beyond the range of the dtype becomes the largest.
+
+
+def inverse(M: np.ndarray) -> np.ndarray:
+    """M^-1 for a new state and symmetric M; zeros if M is singular, and then pivoting does the work."""
+    with np.errstate(all="ignore"):
+        try:
+            H = np.linalg.inv(M.astype(np.float64))
+        except np.linalg.LinAlgError:
+            H = np.full(M.shape, np.nan)
+        H = (0.5 * (H + H.T)).astype(M.dtype)
+    return H if np.isfinite(H).all() else np.zeros_like(M)
+
+
+def solve_lateral(M: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """M^-1 W, what a network with lateral weights M does to its input while every neuron fires."""
+    with np.errstate(all="ignore"):
+        try:
+            V = np.linalg.solve(M, W)
+        except np.linalg.LinAlgError:
+            V = np.full(W.shape, np.nan)
+        if np.isfinite(V).all():
+            return np.asarray(V)
+        return finite((pseudoinverse(M.astype(np.float64)) @ W).astype(W.dtype))
+
+
+def pseudoinverse(A: np.ndarray) -> np.ndarray:
+    """The pseudoinverse of A."""
+    with np.errstate(all="ignore"):
+        try:
+            inverse = np.linalg.pinv(A)
+        except np.linalg.LinAlgError:
+            inverse = np.full(A.T.shape, np.nan)
+        if np.isfinite(inverse).all():
+            return np.asarray(inverse)
+        A = finite(A.astype(np.float64))
+        size = 2.0 ** np.round(np.log2(max(float(np.abs(A).max()), np.finfo(np.float64).tiny)))
+        return finite((np.linalg.pinv(A / size) / size).astype(inverse.dtype))
+
+
+def finite(A: np.ndarray) -> np.ndarray:
+    """A with 0 for NaN, and the largest numbers of its dtype for what is infinite."""
+    return A if np.isfinite(A).all() else np.nan_to_num(A)

@@ -26,11 +26,8 @@ import numpy as np
 
 from .guards import cap_rate, flip_silent, lift_eigenvalues
 from .plasticity import average, averaging_weight, follow, follow_input, hebb_uncentred, mean_weight, project
-from .rule import Rule, bookkeeping, register, shapes
-from .settling.exact import inverse, refresh_inverse
-from .settling.lateral import follow_lateral, settle_lateral
-from .settling.pivoting import scratch
-from .unmix import solve_lateral
+from .rule import Rule, bookkeeping, inverse, register, shapes, solve_lateral
+from .settling import follow_lateral, refresh_inverse, scratch, settle_lateral
 
 
 class State(NamedTuple):

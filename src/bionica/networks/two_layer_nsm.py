@@ -19,11 +19,8 @@ import numpy as np
 from . import whitening_layer
 from .guards import flip_silent, lift_eigenvalues
 from .plasticity import apply, hebb_uncentred, mean_weight
-from .rule import Rule, bookkeeping, register, shapes
-from .settling.exact import inverse, refresh_inverse
-from .settling.lateral import follow_lateral, settle_lateral
-from .settling.pivoting import scratch
-from .unmix import solve_lateral
+from .rule import Rule, bookkeeping, inverse, register, shapes, solve_lateral
+from .settling import follow_lateral, refresh_inverse, scratch, settle_lateral
 from .whitening_layer import learn_whitening, refresh_whitening, whiten
 
 

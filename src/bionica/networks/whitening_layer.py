@@ -18,13 +18,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .generic import cold, generic, hot
 from .plasticity import absolute_sum, apply, dot, dot_rows, follow, follow_input, hebb, hebb_input, multiply, project
-from .rule import shapes
-from .settling.exact import REFRESH, accepted, invert
-from .settling.gradient import ProjectedGradient, iterate_interneurons
-from .settling.pivoting import Exact, linear, overflow, scratch
-from .unmix import solve_lateral
+from .rule import cold, generic, hot, shapes, solve_lateral
+from .settling import (
+    REFRESH,
+    Exact,
+    ProjectedGradient,
+    accepted,
+    invert,
+    iterate_interneurons,
+    linear,
+    overflow,
+    scratch,
+)
 
 
 class Learned(NamedTuple):

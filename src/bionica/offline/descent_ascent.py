@@ -13,7 +13,7 @@ Algorithm 2, on L_2 (12), with Z at the fixed point of Z <- [Z + gamma (W_xz X -
     W_xz <- W_xz + 2 eta (Z X'/T - W_xz C_xx)                                     (13)
     W_zz <- W_zz + (eta / tau) (Z Z'/T - W_zz)                                    (14)
 
-The samples settle exactly by the compiled solver of the online networks (`networks.settling.pivoting`), or by the printed
+The samples settle exactly by the compiled solver of the online networks (`networks.settling`), or by the printed
 projected gradient on blocks of samples. Besides X, at most one array of the size of the outputs is kept.
 
 The objective need not fall: a step descends in W_xy (W_xz) and ascends in W_yn (W_zz), and the solution is a saddle. Measured on
@@ -27,12 +27,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engines.diverged import Diverged
-from ..engines.loop import largest_output, run
+from ..engines.loop import Diverged, largest_output, run
 from ..networks import guards, interneuron, two_compartment
-from ..networks.settling import pivoting
-from .chunked import row_blocks
-from .whitening import moments
+from ..networks import settling as pivoting
+from .whitening import moments, row_blocks
 
 Array = NDArray[Any]
 Weights = dict[str, Array]

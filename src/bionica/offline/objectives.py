@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .chunked import linear_map
-from .whitening import moments, whitening
+from .whitening import linear_map, moments, whitening
 
 Array = NDArray[Any]
 

@@ -38,8 +38,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from .chunked import ChunkedRows, fold, row_blocks
-from .whitening import Moments, moments, whitening
+from .whitening import ChunkedRows, Moments, fold, moments, row_blocks, whitening
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")

@@ -1,22 +1,129 @@
 """The rotation of whitened data into the nonnegative orthant (section 2.1 of the paper; Plumbley 2003).
 
 Given z = F x with unit covariance and its mean, find the orthogonal R that minimises J, the energy of R z outside the
-nonnegative orthant (`rotation_descent`). The search starts on a random subset of the rows, where a pass is cheap, from a
+nonnegative orthant (`descend`). The search starts on a random subset of the rows, where a pass is cheap, from a
 rotation that turns the mean towards (1, ..., 1). Its result and its curvature pairs start the search on more rows, up to all
 of them. A start is accepted if its J is what independent sources with these margins would show, or if another start ends at
 the same J: see `rotate`.
 """
 
+import operator
+from collections import deque
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import linalg
 from sklearn.utils.random import sample_without_replacement
 
-from .chunked import ChunkedRows
-from .rotation_descent import Descent, Pairs, descend, no_pairs, value_and_gradient
+from .whitening import ChunkedRows, fold
 
 Array = npt.NDArray[Any]
+Pairs = deque[tuple[Array, Array]]
+
+_BLOCK_BYTES = 1 << 17  # three blocks of rows (z, y, n) stay in the second-level cache
+_LARGEST_ANGLE = 0.5  # of one step, in radians
+
+
+class Descent(NamedTuple):
+    """The end of a descent: rotation, J, number of iterations, and whether it met its tolerance."""
+
+    R: Array
+    objective: float
+    n_iter: int
+    converged: bool
+
+
+def no_pairs() -> Pairs:
+    """An empty memory of L-BFGS, for ten curvature pairs."""
+    return deque(maxlen=10)
+
+
+def value_and_gradient(Z: Array | ChunkedRows, R: Array) -> tuple[float, Array]:
+    """J(R) and its gradient on the orthogonal group, a skew-symmetric matrix."""
+    G = fold(Z, _products, operator.add, R) / Z.shape[0]
+    return 0.5 * float(np.trace(G)), 0.5 * (G - G.T)
+
+
+def _products(Z: Array, R: Array) -> Array:
+    """The sum of n y' over the rows of a block."""
+    T, d = Z.shape
+    right = np.ascontiguousarray(R.T, dtype=Z.dtype)
+    G = np.zeros((d, d))
+    size = max(64, _BLOCK_BYTES // (d * Z.itemsize))
+    y_buffer, n_buffer = np.empty((2, min(T, size), d), dtype=Z.dtype)
+    for start in range(0, T, size):
+        block = Z[start : start + size]
+        y, n = y_buffer[: len(block)], n_buffer[: len(block)]
+        np.matmul(block, right, out=y)
+        np.minimum(y, 0, out=n)
+        G += n.T @ y
+    return G
+
+
+def descend(
+    Z: Array | ChunkedRows, R: Array, *, tol: float = 1e-5, max_iter: int = 500, pairs: Pairs | None = None
+) -> Descent:
+    """Minimise J from the orthogonal R by L-BFGS on the orthogonal group; Z is whitened, its mean included.
+
+    The descent ends when the next step would rotate no pair of outputs by more than `tol` radians, or after `max_iter` steps.
+    `pairs` are the curvature pairs of an earlier descent on similar data; they are extended in place.
+    """
+    pairs = no_pairs() if pairs is None else pairs
+    objective, gradient = value_and_gradient(Z, R)
+    for n_iter in range(max_iter):
+        step = _direction(gradient, pairs)
+        largest = float(np.abs(step).max())
+        if objective == 0 or largest == 0 or (pairs and largest <= tol):
+            return Descent(_orthogonal(R), objective, n_iter + 1, True)
+        slope = float(np.vdot(gradient, step))
+        length = min(1.0, _LARGEST_ANGLE / largest)
+        for _ in range(12):
+            trial = _cayley(length * step) @ R
+            new_objective, new_gradient = value_and_gradient(Z, trial)
+            if new_objective <= objective + 1e-4 * length * slope:
+                break
+            length *= 0.3
+        else:
+            if pairs:  # the curvature is stale: try once more along the gradient
+                pairs.clear()
+                continue
+            return Descent(_orthogonal(R), objective, n_iter + 1, True)  # rounding hides any further descent
+        s, y = length * step, new_gradient - gradient
+        if np.vdot(s, y) > 1e-12 * np.sqrt(np.vdot(s, s) * np.vdot(y, y)):
+            pairs.append((s, y))
+        R, objective, gradient = trial, new_objective, new_gradient
+    return Descent(_orthogonal(R), objective, max_iter, False)
+
+
+def _direction(gradient: Array, pairs: Pairs) -> Array:
+    """Minus the inverse Hessian times the gradient (the two loops of L-BFGS)."""
+    q = gradient.copy()
+    weights = []
+    for s, y in reversed(pairs):
+        rho = 1.0 / np.vdot(s, y)
+        a = rho * np.vdot(s, q)
+        q -= a * y
+        weights.append((rho, a))
+    if pairs:
+        s, y = pairs[-1]
+        q *= np.vdot(s, y) / np.vdot(y, y)
+    for (s, y), (rho, a) in zip(pairs, reversed(weights), strict=True):
+        q += (a - rho * np.vdot(y, q)) * s
+    return -q
+
+
+def _cayley(E: Array) -> Array:
+    """(I - E/2)^{-1} (I + E/2): orthogonal for skew E, and exp(E) to second order."""
+    half = 0.5 * E
+    identity = np.eye(len(E))
+    return np.linalg.solve(identity - half, identity + half)
+
+
+def _orthogonal(R: Array) -> Array:
+    """The orthogonal matrix nearest to R, which removes accumulated rounding."""
+    return np.asarray(linalg.polar(R)[0])
+
 
 _GROWTH = 6  # of the subset, from one descent to the next
 _LARGEST_SUBSET = 1 << 24  # numbers: subsets of a Dask array are brought into memory

@@ -24,9 +24,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from .chunked import ChunkedRows
 from .cone.channel_noise import channel_noise, misfit, residual_variance
-from .whitening import Moments, moments
+from .whitening import ChunkedRows, Moments, moments
 
 Array = npt.NDArray[Any]
 

@@ -12,15 +12,54 @@ mean is large compared with the spread. They are float64 for any data, and are c
 copy of X.
 """
 
-from typing import Any, NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from .chunked import ChunkedRows, fold, row_blocks
-
 Array = npt.NDArray[Any]
+T = TypeVar("T")
+
+_BLOCK_BYTES = 1 << 17  # blocks stay in cache, and BLAS multiplies narrow ones in a single thread
+
+
+class ChunkedRows(ABC):
+    """A matrix whose rows are somewhere else, in blocks; `X[rows]` returns some of them as a NumPy array."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+    @abstractmethod
+    def fold(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
+        """Return ``of_block(block, *arguments)`` for every block, joined two by two."""
+
+    @abstractmethod
+    def __getitem__(self, rows: slice | Array) -> Array: ...
+
+
+def fold(X: Array | ChunkedRows, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
+    """``of_block(block, *arguments)`` for every block of X, joined two by two; an array is one block."""
+    return X.fold(of_block, join, *arguments) if isinstance(X, ChunkedRows) else of_block(X, *arguments)
+
+
+def row_blocks(n_rows: int, n_columns: int, itemsize: int = 8) -> Iterator[slice]:
+    """Slices that cut an array into blocks of rows which fit in cache; square blocks for a very wide array."""
+    step = max(64, n_columns, _BLOCK_BYTES // (n_columns * itemsize))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def linear_map(X: Array, matrix: Array, out: Array | None = None) -> Array:
+    """X @ matrix.T in the precision of X. Whatever the strides of X, at most one block of rows is copied."""
+    right = np.ascontiguousarray(matrix.T, dtype=X.dtype)
+    if out is None:
+        out = np.empty((X.shape[0], right.shape[1]), dtype=X.dtype)
+    for rows in row_blocks(X.shape[0], X.shape[1], X.itemsize):
+        np.matmul(X[rows], right, out=out[rows])
+    return out
 
 
 class Moments(NamedTuple):
@@ -173,3 +212,161 @@ def positive_signs(U: Array) -> Array:
     size = np.abs(U)
     first = np.argmax(size >= (1 - 1e-6) * size.max(axis=0), axis=0)
     return np.where(U[first, np.arange(U.shape[1])] < 0, -1.0, 1.0)
+
+
+_TILE_BYTES = 1 << 24
+
+
+def wider_than_long(X: Array) -> bool:
+    """Whether X is whitened here: 1000 features or more, and fewer samples than features."""
+    return bool(X.shape[1] >= 1000 and X.shape[1] > X.shape[0])
+
+
+def whiten_rows(X: Array, n_components: int | None = None) -> Whitening:
+    """F = Lambda^{-1/2} U' on the leading eigenvectors of the covariance of X, as `whitening` computes it.
+
+    X is finite, float32 or float64, of any strides. By default all directions that are not numerically empty are kept.
+    """
+    n, k = X.shape
+    scale = largest(X)
+    products, power = np.zeros((n, n)), 0.0
+    for _, x, mean in _centred_tiles(X, scale):
+        products += x @ x.T
+        power += float(np.vdot(x, x)) + n * float(mean @ mean)
+    lam, U = np.linalg.eigh(products)
+    lam, U = lam[::-1], U[:, ::-1]
+    # A direction below what rounding of the data and of the sums can produce is empty.
+    floor = 4 * n * np.finfo(np.float64).eps * max(lam[0], 0.0) + np.finfo(X.dtype).eps ** 2 * power
+    rank = int(np.sum(lam > floor))
+    d = rank if n_components is None else min(n_components, rank)
+    if not rank:
+        return Whitening(np.empty((0, k)), np.empty((k, 0)), np.empty(0), 0, np.inf)
+
+    basis = np.empty((k, d))
+    for columns, x, _ in _centred_tiles(X, scale):
+        basis[columns] = x.T @ U[:, :d]
+    basis = np.linalg.qr(basis)[0]
+    along = np.zeros((n, d))
+    for columns, x, _ in _centred_tiles(X, scale):
+        along += x @ basis[columns]
+    variance, R = np.linalg.eigh(along.T @ along / n)
+    variance, R = variance[::-1], R[:, ::-1]
+    basis = basis @ R
+    basis *= positive_signs(basis)
+    deviation = np.sqrt(variance)
+    F = np.ascontiguousarray(basis.T)
+    F /= (deviation * scale)[:, np.newaxis]
+    basis *= deviation * scale
+    eigenvalues = lam[:rank] / n
+    eigenvalues[:d] = variance
+    eigenvalues *= scale * scale
+    return Whitening(F, basis, eigenvalues, rank, float(lam[0] / lam[rank - 1]))
+
+
+def row_space(X: Array) -> tuple[Array, Array]:
+    """Return C (n, r) and an orthonormal basis Q (k, r) with X = C Q' and r = min(n, k), in float64.
+
+    Inner products of rows, and so their covariance along any direction of the rows, are those of the rows of C.
+    """
+    Q, R = np.linalg.qr(X.T.astype(np.float64))
+    return np.ascontiguousarray(R.T), Q
+
+
+def largest(X: Array) -> float:
+    """Largest absolute value, or 1 if all are 0. Divided by it, squares neither overflow nor underflow."""
+    return max(float(X.max()), -float(X.min())) or 1.0
+
+
+def _centred_tiles(X: Array, scale: float) -> Iterator[tuple[slice, Array, Array]]:
+    """Yield tiles of columns: their slice, the centred tile over `scale` in float64, and its mean."""
+    n, k = X.shape
+    step = max(1, _TILE_BYTES // (8 * n))
+    for start in range(0, k, step):
+        columns = slice(start, min(start + step, k))
+        x = X[:, columns].astype(np.float64)
+        x /= scale
+        mean = x.mean(axis=0)
+        x -= mean
+        yield columns, x, mean
+
+
+class Factor(NamedTuple):
+    """Count, mean and factor R (k, k) of the rows seen so far."""
+
+    n: int
+    mean: Array
+    R: Array
+
+    @property
+    def moments(self) -> Moments:
+        """Count, mean and scatter."""
+        return Moments(self.n, self.mean, self.R.T @ self.R)
+
+
+class FactorStream(NamedTuple):
+    """A factor of all rows but the last few, and these: a decomposition for every row would take k^3 operations each."""
+
+    done: Factor
+    rows: Array
+
+
+def factor(X: Array | ChunkedRows) -> Factor:
+    """Count, mean and factor of the rows of X, in float64."""
+    return fold(X, _factor_of_block, merge_factors)
+
+
+def is_short(X: Array) -> bool:
+    """Whether rows are kept until there are more of them."""
+    return bool(len(X) < 2 * X.shape[1])
+
+
+def new_stream(k: int) -> FactorStream:
+    """A stream of rows of length k that has not begun."""
+    return FactorStream(Factor(0, np.zeros(k), np.zeros((k, k))), np.empty((0, k)))
+
+
+def add_rows(stream: FactorStream, X: Array) -> FactorStream:
+    """Add a short chunk."""
+    rows = np.vstack([stream.rows, X.astype(np.float64)])
+    return FactorStream(stream.done, rows) if is_short(rows) else add_factor(stream, factor(rows), rows[:0])
+
+
+def add_factor(stream: FactorStream, f: Factor, rows: Array | None = None) -> FactorStream:
+    """Add the factor of a long chunk; `rows` are those that are still waiting, by default all that were."""
+    return FactorStream(merge_factors(stream.done, f), stream.rows if rows is None else rows.copy())
+
+
+def complete(stream: FactorStream) -> Factor:
+    """The factor of all rows."""
+    return merge_factors(stream.done, factor(stream.rows))
+
+
+def merge_factors(a: Factor, b: Factor) -> Factor:
+    """The factor of two disjoint sets of rows together."""
+    return _join(a, b.n, b.mean, b.R)
+
+
+def _factor_of_block(X: Array) -> Factor:
+    k = X.shape[1]
+    total = Factor(0, np.zeros(k), np.zeros((k, k)))
+    for rows in row_blocks(*X.shape):
+        block = X[rows].astype(np.float64)  # a copy, which is centred in place
+        mean = block.mean(axis=0)
+        block -= mean
+        residual = block.mean(axis=0)  # the rounding error of the mean
+        block -= residual
+        total = _join(total, len(block), mean + residual, block)
+    return total
+
+
+def _join(a: Factor, n: int, mean: Array, centred: Array) -> Factor:
+    """Add n rows with this mean; `centred` are the rows without it, or their factor."""
+    if not n:
+        return a
+    k, delta = len(mean), mean - a.mean
+    both = a.n + n
+    stack = np.vstack([a.R, centred, delta * np.sqrt(a.n * (n / both))]) if a.n else centred
+    R = np.zeros((k, k))
+    found = linalg.qr(stack, mode="r", overwrite_a=a.n > 0, check_finite=False)[0][:k]
+    R[: len(found)] = found
+    return Factor(both, a.mean + delta * (n / both), R)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ..estimators._published import SOURCES
+from ..estimators.network import SOURCES
 from ..sweep import Plan
 from .reference import AS_CODED, NETWORKS, OFFLINE, STREAM, UNTUNED, grid_of
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from .. import __version__
 from .._compat.sklearn import validate_params
-from ..estimators._online import OnlineNICA
-from ..estimators._published import SOURCES, published
+from ..estimators.network import SOURCES, OnlineNICA, published
 from .data import Data, LoadedData
 from .estimator_names import canonical_name, find_estimator, parameter_defaults
 from .plan_checks import (

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import datasets
-from ..estimators._exceptions import check_finite
+from ..estimators._input import check_finite
 from .data_files import digest_of, load_matrix, path_of
 from .memory import MOST_BYTES, in_words
 from .plan_checks import (

@@ -18,7 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 from .. import estimators
-from ..estimators._online import OnlineNICA
+from ..estimators.network import OnlineNICA
 from .plan_checks import PlanError, shown
 
 

@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..estimators._published import SOURCES
+from ..estimators.network import SOURCES
 from .cases import Case, Network
 from .data import Data
 from .estimator_names import find_estimator, is_online, source_digest

@@ -6,7 +6,7 @@ from itertools import groupby
 
 import numpy as np
 
-from ..estimators._exceptions import DivergenceError
+from ..estimators._input import DivergenceError
 from .cases import Case
 from .data import LoadedData
 from .estimator_names import is_online

@@ -16,7 +16,7 @@ import numpy as np
 from .._compat.numba_cuda import cuda, row_stack
 from ..engines.cuda import launch as gpu
 from ..engines.cuda.device import gpu_is_visible
-from ..networks.state import to_arrays
+from ..networks.rule import to_arrays
 from .cases import Case
 from .data import LoadedData
 from .estimator_names import find_estimator

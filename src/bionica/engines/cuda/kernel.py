@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..._compat.numba_cuda import compile_kernel
-from ...networks.generic import cold
 from ...networks.guards import EVERY
-from ...networks.rule import Rule
-from ..fingerprint import digest
-from ..loop import bound
+from ...networks.rule import Rule, cold
+from ..loop import bound, digest
 from .masked import Masked, Pivoted
 
 #: Samples that go through the loop between two looks at the errors; their outputs are local too.

@@ -18,9 +18,8 @@ import numpy as np
 
 from ..._compat import numba_cuda
 from ..._compat.numba_cuda import row_stack, simulated
-from ...networks.rule import rule_of
-from ...networks.settling.pivoting import Exact
-from ...networks.state import leaves
+from ...networks.rule import leaves, rule_of
+from ...networks.settling import Exact
 from ..loop import largest_output, plain
 from .kernel import STRIDE, kernel
 from .masked import Masked

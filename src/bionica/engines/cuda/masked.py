@@ -21,16 +21,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...networks.generic import hot
 from ...networks.plasticity import absolute_sum, apply, hebb
-from ...networks.settling.lateral import (
+from ...networks.rule import hot
+from ...networks.settling import (
+    Exact,
+    complementary,
     follow_interneurons,
     follow_lateral,
     follow_product,
     settle_interneurons,
     settle_lateral,
 )
-from ...networks.settling.pivoting import Exact, complementary
 from ...networks.whitening_layer import (
     follow_inverse,
     learn_feedback,

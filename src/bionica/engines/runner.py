@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..networks.guards import EVERY, UNSETTLED
-from ..networks.rule import rule_of
-from ..networks.state import in_one_buffer, leaves, precision
-from .gain import scaled
-from .loop import Diverged, compiled_loop, largest_output, plain
+from ..networks.guards import EVERY
+from ..networks.rule import UNSETTLED, in_one_buffer, leaves, precision, rule_of
+from .loop import Diverged, compiled_loop, largest_output, plain, scaled
 
 __all__ = ["SingleSamples", "is_small"]
 

@@ -1,0 +1,460 @@
+"""How well outputs Y recover sources S: the paper's error, and the scores that other methods are compared by.
+
+| score               | permutation chosen by | scale chosen by       | perfect | arguments |
+|---------------------|-----------------------|-----------------------|---------|-----------|
+| `permutation_error` | smallest error        | nothing               | 0       | S, Y      |
+| `error_curve`       | smallest final error  | nothing               | 0       | S, Y      |
+| `sinr`              | correlation           | one factor per output | inf dB  | S, Y      |
+| `amari_distance`    | nothing: invariant    | largest entries of P  | 0       | P = W A   |
+| `correlation_floor` | nothing               | nothing               | 0       | S         |
+
+S is (n_samples, n_sources) and Y is (n_samples, n_outputs). Arrays, memory maps included, are read in blocks of rows and
+summed in float64, so that a score needs a few megabytes beside its arguments.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+
+from .offline.whitening import moments
+
+BLOCK_NUMBERS = 1 << 19  # 4 MiB of float64
+_LARGEST = 1e140  # beyond this a sum of squares may overflow
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+
+def float64_blocks(*arrays: Array) -> Iterator[tuple[Floats, ...]]:
+    """Yield the same block of rows of every array, as float64."""
+    step = max(1, BLOCK_NUMBERS // max(a.shape[1] for a in arrays))
+    for start in range(0, len(arrays[0]), step):
+        yield tuple(np.asarray(a[start : start + step], dtype=np.float64) for a in arrays)
+
+
+def validated(name: str, array: ArrayLike) -> Array:
+    """Return a two-dimensional array of real numbers whose squares can be summed, or raise ValueError."""
+    a = np.asarray(array)
+    if a.dtype.kind not in "biuf":
+        raise ValueError(f"{name} has dtype {a.dtype}: pass real numbers")
+    if a.ndim != 2:
+        raise ValueError(f"{name} has shape {a.shape} and must have two axes; for one signal, {name}.reshape(-1, 1)")
+    if a.size == 0:
+        raise ValueError(f"{name} has shape {a.shape} and is empty: pass at least one row and one column")
+    n_checked = 0
+    for (block,) in float64_blocks(a):
+        largest = np.abs(block).max(axis=1)
+        usable = largest <= _LARGEST  # False for NaN
+        if not usable.all():
+            row = int(np.argmin(usable))
+            raise ValueError(
+                f"{name}[{n_checked + row}] holds {largest[row]}: scores need finite numbers that can be squared. A network "
+                "that diverges outputs such values; score the samples before that"
+            )
+        n_checked += len(block)
+    return a
+
+
+def validated_pair(S: ArrayLike, Y: ArrayLike, *, surplus_outputs: bool = False) -> tuple[Array, Array]:
+    """Return sources and outputs with equal numbers of rows, and of columns unless `surplus_outputs`."""
+    S, Y = validated("S", S), validated("Y", Y)
+    if len(S) != len(Y):
+        hint = "rows are samples: transpose it" if len(S) == Y.shape[1] else "compare the samples that both hold"
+        raise ValueError(f"Y has {len(Y)} rows and S has {len(S)}: {hint}")
+    n_sources, n_outputs = S.shape[1], Y.shape[1]
+    if n_outputs < n_sources:
+        raise ValueError(
+            f"Y has {n_outputs} columns and S has {n_sources}: some sources have no output. Pass every output, or only the "
+            f"sources to be compared, S[:, :{n_outputs}] for instance"
+        )
+    if n_outputs > n_sources and not surplus_outputs:
+        raise ValueError(
+            f"Y has {n_outputs} columns and S has {n_sources}: this error takes one output per source. Choose them with "
+            'Y[:, match_sources(S, Y, by="correlation").permutation]'
+        )
+    return S, Y
+
+
+def amari_distance(P: ArrayLike) -> float:
+    r"""How far P = W A, unmixing times mixing, is from a permutation of scaled sources.
+
+    .. math:: \frac{1}{2d(d-1)} \left[ \sum_i \left( \sum_j \frac{|p_{ij}|}{\max_k |p_{ik}|} - 1 \right)
+              + \sum_j \left( \sum_i \frac{|p_{ij}|}{\max_k |p_{kj}|} - 1 \right) \right]
+
+    This is the index of Amari, Cichocki and Yang (1996) divided by its maximum 2d(d-1): 0 if and only if P has one nonzero
+    entry in every row and every column, 1 if all entries are equally large. Permuting rows or columns, flipping signs,
+    transposing P and scaling P as a whole do not change it. Scaling a single row does, except at 0: compare methods on
+    outputs of one scale.
+
+    Parameters
+    ----------
+    P : array-like of shape (n_sources, n_sources)
+        `model.components_ @ A`.
+
+    Returns
+    -------
+    float
+        Between 0 and 1. A row of zeros (a dead output) or a column of zeros (a source that reaches no output) has no largest
+        entry to divide by. It counts d - 1 before the normalisation, as if its entries were all equal. For d = 1 the distance
+        is 0, or 1 if the one entry is 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica.metrics import amari_distance
+    >>> amari_distance([[0.0, -3.0], [0.5, 0.0]])
+    0.0
+    >>> amari_distance(np.ones((4, 4)))
+    1.0
+    """
+    P = np.abs(validated("P", P).astype(np.float64, copy=False))
+    d = len(P)
+    if P.shape[1] != d:
+        raise ValueError(f"P has shape {P.shape} and must be square: pass W @ A, n_sources by n_sources")
+    if d == 1:
+        return float(P[0, 0] == 0)
+    return (_crosstalk(P) + _crosstalk(P.T)) / (2 * d * (d - 1))
+
+
+def _crosstalk(P: Floats) -> float:
+    """Sum of all entries but the largest of each row, relative to it. Nothing is subtracted, which would round."""
+    largest = P.max(axis=1, keepdims=True)
+    ratio = np.divide(P, largest, out=np.ones_like(P), where=largest > 0)
+    ratio[np.arange(len(P)), P.argmax(axis=1)] = 0
+    return float(ratio.sum())
+
+
+def correlation_floor(S: ArrayLike) -> float:
+    r"""The error that correlation among the sources causes: the MSE between S and its own ZCA whitening.
+
+    Every network here ends with outputs of identity covariance. Sources whose sample covariance C is not the identity cannot
+    be such outputs. The whitened sources closest to them are
+
+    .. math:: C^{-1/2} s_t, \qquad C = \frac{1}{T} \sum_t (s_t - \bar s)(s_t - \bar s)^\top
+
+    where the mean is transformed and not removed, as in Plumbley's noncentered whitening. Print it beside every
+    `permutation_error`: a better learning rule cannot improve an error at the floor.
+
+    Parameters
+    ----------
+    S : array-like of shape (n_samples, n_sources)
+        The sources, scaled to unit variance; another scale is part of the distance.
+
+    Returns
+    -------
+    float
+        In the units of `permutation_error`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica.metrics import correlation_floor
+    >>> S = np.random.default_rng(0).exponential(size=(10_000, 3))
+    >>> correlation_floor(S) < 1e-3
+    True
+    >>> S[:, 1] = 0.8 * S[:, 1] + 0.6 * S[:, 0]
+    >>> correlation_floor(S) > 0.1
+    True
+    """
+    seen = moments(validated("S", S))
+    d = len(seen.mean)
+    eigenvalues, U = np.linalg.eigh(seen.covariance)
+    if eigenvalues[0] <= d * np.finfo(np.float64).eps * eigenvalues[-1]:
+        raise ValueError(
+            f"S has a singular covariance ({seen.n} samples, {d} sources): a source is constant or a combination of the "
+            "others, and cannot be whitened. Omit it, or pass more samples"
+        )
+    # mean |s - F s|^2 = tr[(I - F)(C + m m')(I - F)]: the small factor appears twice, so that nothing cancels.
+    shrunk = (1 - 1 / np.sqrt(eigenvalues)) * U  # U (I - Lambda^-1/2); its product with U' is I - F
+    return float((np.sum(shrunk**2 * eigenvalues) + np.sum((seen.mean @ shrunk) ** 2)) / d)
+
+
+class Matching(NamedTuple):
+    """Which output is which source.
+
+    Attributes
+    ----------
+    permutation : ndarray of shape (n_sources,)
+        ``permutation[i]`` is the column of Y that belongs to source i: ``Y[:, permutation]`` is ordered like S.
+    scale : ndarray of shape (n_sources,)
+        The factor that brings each matched output closest to its source, ``<s, y> / <y, y>``; 0 for a silent output. Means
+        are not removed: a factor keeps the zero of a nonnegative source.
+    correlation : ndarray of shape (n_sources,)
+        Pearson's correlation of each source with its output; 0 where one of the two is constant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica.metrics import match_sources
+    >>> S = np.array([[0.0, 1.0], [2.0, 0.0], [1.0, 3.0]])
+    >>> match = match_sources(S, 2 * S[:, ::-1], by="correlation")
+    >>> match.permutation.tolist(), match.scale.tolist()
+    ([1, 0], [0.5, 0.5])
+    """
+
+    permutation: NDArray[np.intp]
+    scale: Floats
+    correlation: Floats
+
+
+def match_sources(S: ArrayLike, Y: ArrayLike, *, by: Literal["error", "correlation"] = "error") -> Matching:
+    """Find the output that belongs to each source, as one optimal assignment over all of them.
+
+    Parameters
+    ----------
+    S : array-like of shape (n_samples, n_sources)
+        The sources.
+    Y : array-like of shape (n_samples, n_outputs)
+        The outputs.
+    by : {"error", "correlation"}, default="error"
+        "error" minimises the sum of squared differences, as `permutation_error` does. It needs as many outputs as sources.
+        "correlation" maximises the sum of absolute correlations and ignores the scale, sign and offset of each output.
+        Surplus outputs stay unmatched.
+
+    Returns
+    -------
+    Matching
+        `permutation`, `scale` and `correlation`, one entry per source.
+
+    Notes
+    -----
+    The assignment is exact (`scipy.optimize.linear_sum_assignment`). Taking the most correlated output of each source, as is
+    often done, may assign one output to two sources.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica.metrics import match_sources
+    >>> S = np.random.default_rng(0).exponential(size=(1000, 3))
+    >>> match = match_sources(S, S[:, [2, 0, 1]] * [1.0, 2.0, 4.0], by="correlation")
+    >>> match.permutation
+    array([1, 2, 0])
+    >>> match.scale
+    array([0.5 , 0.25, 1. ])
+    """
+    if by not in ("error", "correlation"):
+        raise ValueError(f'by={by!r} is unknown: use by="error" or by="correlation"')
+    return match_moments(PairMoments.of(*validated_pair(S, Y, surplus_outputs=by == "correlation")), by)
+
+
+class PairMoments(NamedTuple):
+    """Number of rows, means, and centred sums of products of the columns of S and Y."""
+
+    n: int
+    s_mean: Floats
+    y_mean: Floats
+    ss: Floats
+    yy: Floats
+    sy: Floats
+
+    @classmethod
+    def of(cls, S: Array, Y: Array) -> "PairMoments":
+        """Compute them in two passes: means, then products of what is centred."""
+        n = len(S)
+        s_mean = sum(s.sum(axis=0) for (s,) in float64_blocks(S)) / n
+        y_mean = sum(y.sum(axis=0) for (y,) in float64_blocks(Y)) / n
+        ss, yy, sy = np.zeros(S.shape[1]), np.zeros(Y.shape[1]), np.zeros((S.shape[1], Y.shape[1]))
+        for s, y in float64_blocks(S, Y):
+            s, y = s - s_mean, y - y_mean
+            ss += np.einsum("ij,ij->j", s, s)
+            yy += np.einsum("ij,ij->j", y, y)
+            sy += s.T @ y
+        # A constant column leaves the rounding error of its mean.
+        ss[ss <= n * (1e-14 * s_mean) ** 2] = 0
+        yy[yy <= n * (1e-14 * y_mean) ** 2] = 0
+        sy[ss == 0] = 0
+        sy[:, yy == 0] = 0
+        return cls(n, s_mean, y_mean, ss, yy, sy)
+
+
+def match_moments(moments: PairMoments, by: Literal["error", "correlation"]) -> Matching:
+    """Match sources and outputs whose moments are known."""
+    n, s_mean, y_mean, ss, yy, sy = moments
+    norms = np.sqrt(ss)[:, np.newaxis] * np.sqrt(yy)
+    correlation = np.divide(sy, norms, out=np.zeros_like(sy), where=norms > 0)
+    if by == "correlation":
+        cost = -np.abs(correlation)
+    else:
+        # |s_i - y_j|^2 as variance plus squared difference of the means: large offsets do not cancel.
+        cost = ss[:, np.newaxis] + yy - 2 * sy + n * (s_mean[:, np.newaxis] - y_mean) ** 2
+    sources, permutation = linear_sum_assignment(cost)
+    dot = sy[sources, permutation] + n * s_mean * y_mean[permutation]
+    square = yy[permutation] + n * y_mean[permutation] ** 2
+    scale = np.divide(dot, square, out=np.zeros_like(dot), where=square > 0)
+    return Matching(permutation, scale, np.clip(correlation[sources, permutation], -1, 1))
+
+
+@overload
+def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = ..., per_source: Literal[False] = ...) -> float: ...
+@overload
+def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = ..., per_source: Literal[True]) -> Floats: ...
+def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = False, per_source: bool = False) -> float | Floats:
+    r"""Signal to interference-plus-noise ratio in dB, after one scale per output.
+
+    .. math:: 10 \log_{10} \frac{\sum_i |s_i|^2}{\sum_i |s_i - c_i y_{p(i)}|^2}, \qquad
+              c_i = \frac{\langle s_i, y_{p(i)} \rangle}{\langle y_{p(i)}, y_{p(i)} \rangle}
+
+    where p is the assignment with the largest absolute correlations (`match_sources`).
+
+    Parameters
+    ----------
+    S : array-like of shape (n_samples, n_sources)
+        The sources.
+    Y : array-like of shape (n_samples, n_outputs)
+        The outputs, at least as many as sources, of any order and scale.
+    center : bool, default=False
+        Whether to remove the means of S and Y first. By default they are kept: a nonnegative source has a zero that a scale
+        leaves in place, so an offset of the output is an error. Center to score a method that returns centred outputs, as
+        FastICA does. Do not compare centred with uncentred scores: if its mean counts as signal, a uniform source in white
+        noise scores 6 dB more.
+    per_source : bool, default=False
+        Whether to return the ratio of each source instead of the ratio of the sums.
+
+    Returns
+    -------
+    float or ndarray of shape (n_sources,)
+        At least 0 dB, the score of a silent output. Exact recovery scores inf, or the 300 dB that rounding leaves.
+
+    Notes
+    -----
+    The ratio of one source is 1 / (1 - r^2), with r the cosine between source and output (the correlation, if centred). The
+    scale-invariant SDR, which is BSS Eval's SDR (`mir_eval.separation`) with filters of one tap, is r^2 / (1 - r^2). So
+    ``10**(sinr / 10) == 1 + 10**(si_sdr / 10)``: 0.04 dB apart at 20 dB. BSS Eval allows each source a filter of 512 taps and
+    thus scores no lower than the scale-invariant SDR. The default is the SINR of the published comparison on correlated
+    copula sources (PEM, CorInfoMax, NSM, LDMI), with an assignment instead of an argmax per source.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica.metrics import sinr
+    >>> rng = np.random.default_rng(0)
+    >>> S = rng.exponential(size=(10_000, 3))
+    >>> noise = rng.standard_normal(S.shape) * np.sqrt(np.mean(S**2) / 100)
+    >>> round(sinr(S, 7 * (S + noise)))
+    20
+    """
+    S, Y = validated_pair(S, Y, surplus_outputs=True)
+    d = S.shape[1]
+    moments = PairMoments.of(S, Y)
+    match = match_moments(moments, "correlation")
+    order = match.permutation
+    if center:
+        s_mean, y_mean = moments.s_mean, moments.y_mean[order]
+        yy = moments.yy[order]
+        scale = np.divide(moments.sy[np.arange(d), order], yy, out=np.zeros(d), where=yy > 0)
+    else:
+        s_mean = y_mean = np.zeros(d)
+        scale = match.scale
+
+    without_power = moments.ss + (moments.s_mean - s_mean) ** 2 == 0
+    if without_power.any():
+        column, fault = int(np.argmax(without_power)), "constant" if center else "zero throughout"
+        raise ValueError(f"S[:, {column}] is {fault} and has no power to compare with: omit that source")
+    power, residual = np.zeros(d), np.zeros(d)
+    for s, y in float64_blocks(S, Y):
+        s = s - s_mean
+        difference = s - scale * (y[:, order] - y_mean)
+        power += np.einsum("ij,ij->j", s, s)
+        residual += np.einsum("ij,ij->j", difference, difference)
+    # The scale is a least-squares fit, so only rounding can push the residual above the power.
+    residual = np.minimum(residual, power)
+    with np.errstate(divide="ignore"):
+        if per_source:
+            return np.asarray(10 * np.log10(power / residual))
+        return float(10 * np.log10(power.sum() / residual.sum()))
+
+
+def permutation_error(S: ArrayLike, Y: ArrayLike) -> float:
+    r"""The paper's error at the final time: mean squared difference under the best permutation.
+
+    .. math:: \frac{1}{Td} \min_P \sum_{t=1}^T |s_t - P y_t|^2
+
+    The scale is not corrected: NICA's sources have unit variance, and its outputs must have it too.
+
+    Parameters
+    ----------
+    S : array-like of shape (n_samples, n_sources)
+        The sources.
+    Y : array-like of shape (n_samples, n_sources)
+        The outputs, in any order.
+
+    Returns
+    -------
+    float
+        Exactly 0 for exact recovery: the permutation is found from sums of products, then the differences are summed.
+
+    See Also
+    --------
+    error_curve : the same error at every time.
+    sinr : for outputs of arbitrary scale.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica.metrics import permutation_error
+    >>> S = np.random.default_rng(0).exponential(size=(1000, 3))
+    >>> permutation_error(S, S[:, [2, 0, 1]])
+    0.0
+    >>> permutation_error(S, S[:, [2, 0, 1]] + 0.1)
+    0.01
+    """
+    S, Y = validated_pair(S, Y)
+    total = 0.0
+    for sums in _cumulative_squares(S, Y):
+        total = float(sums[-1])
+    return total / S.size
+
+
+def error_curve(S: ArrayLike, Y: ArrayLike) -> Floats:
+    r"""The paper's cumulative error at every time, with the one permutation that is best at the end.
+
+    .. math:: \text{error}(t) = \frac{1}{td} \sum_{t'=1}^t |s_{t'} - P y_{t'}|^2
+
+    Parameters
+    ----------
+    S : array-like of shape (n_samples, n_sources)
+        The sources, in the order in which the network received them.
+    Y : array-like of shape (n_samples, n_sources)
+        What the network put out as each sample arrived (`partial_fit_transform`).
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        ``error_curve(S, Y)[-1] == permutation_error(S, Y)`` exactly.
+
+    Notes
+    -----
+    *Erratum.* The published code plots an exponential average instead of this formula.
+
+    Examples
+    --------
+    An output that is wrong once and then always right:
+
+    >>> import numpy as np
+    >>> from bionica.metrics import error_curve
+    >>> S = np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0], [0.0, 4.0]])
+    >>> Y = S.copy()
+    >>> Y[0] = 0.0
+    >>> error_curve(S, Y)
+    array([0.5       , 0.25      , 0.16666667, 0.125     ])
+    """
+    S, Y = validated_pair(S, Y)
+    curve = np.concatenate(list(_cumulative_squares(S, Y)))
+    curve /= np.arange(1, len(S) + 1) * S.shape[1]
+    return curve
+
+
+def _cumulative_squares(S: Array, Y: Array) -> Iterator[Floats]:
+    """Yield the cumulative sums of |s_t - P y_t|^2 in blocks, where P is the permutation that is best at the end."""
+    permutation = match_moments(PairMoments.of(S, Y), "error").permutation
+    total = 0.0
+    for s, y in float64_blocks(S, Y):
+        difference = s - y[:, permutation]
+        squares = np.einsum("ij,ij->i", difference, difference)
+        squares[0] += total
+        sums = np.cumsum(squares)
+        total = float(sums[-1])
+        yield sums

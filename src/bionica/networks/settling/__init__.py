@@ -1,1 +1,0 @@
-"""How neurons settle: exactly, by the paper's gradient iteration, or by pivoting."""
