@@ -32,8 +32,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
-from ..offline.cone.fit import Cone
-from ..offline.cone.leakage import leakages
+from ..offline.cone.noise import leakages
 from ._input import DivergenceError
 from ._percent import percent
 from .batch_nica import BatchNICA
@@ -50,11 +49,6 @@ _SMALL_NOISE, _LARGE_NOISE = 0.03, 0.2  # of the mean of an output
 _UNCORRELATED = 0.03  # root mean square correlation, beyond sampling error
 _SAME = 0.95
 _LOST, _LEAST_LOST = 10.0, 0.01  # 24 to 42 for spectrograms at low noise; up to 2.5 where the cone is right
-_APEX_SUPPORT, _APEX_ATOM = (
-    0.2,
-    0.1,
-)  # chromatogram peaks between silences have 0.05 to 0.2, but their discrepancy decides
-_LEAST_SUPPORT = 0.1
 _LEAST = 1e-8  # noise over the mean, where there is none
 
 
@@ -168,7 +162,7 @@ def choose(batch: Any, cone: Any, X: Array) -> Choice:
     least = _SMALL_NOISE if mine.discrepancy > _EXPLAINED else _LARGE_NOISE
     if uncorrelated and not fit.coordinates.known and fit.cone.noise.max() > least:
         return Choice(batch, f"the sources are uncorrelated (root mean square {size:.2g}), and the noise is not known")
-    doubt = _doubt(fit.cone, mine) if noisy else ""
+    doubt = _doubt(mine) if noisy else ""
     if doubt and not _clearly_better(mine, other):
         return Choice(batch, f"MinimumVolumeCone {doubt}, and BatchNICA is explained no worse")
     if mine.negativity <= other.negativity:
@@ -181,11 +175,8 @@ def choose(batch: Any, cone: Any, X: Array) -> Choice:
     )
 
 
-def _doubt(found: Cone, mine: _Seen) -> str:
+def _doubt(mine: _Seen) -> str:
     """What speaks against the cone; nothing if nothing does."""
-    at_apex = (found.support < _APEX_SUPPORT) & (found.atom > _APEX_ATOM)
-    if np.any(at_apex | (found.support < _LEAST_SUPPORT)):
-        return "has facets that hardly any sample shows"
     return "is more negative than the noise explains" if mine.discrepancy > _DOUBTFUL else ""
 
 
@@ -204,7 +195,7 @@ def _seen(estimator: Any, cone: Any, X: Array) -> _Seen:
     mean = np.abs(U.mean(axis=0))
     mean[mean == 0] = 1.0
     noise = np.sqrt(np.diag(N))
-    leaks = leakages(np.ascontiguousarray((U / mean).T), np.maximum(noise / mean, _LEAST))
+    leaks = leakages(np.ascontiguousarray((U / mean).T), np.maximum(noise / mean, _LEAST), np.full(len(U), 1 / len(U)))
     covariance = np.cov(U.T, bias=True).reshape(N.shape)
     spread = np.sqrt(np.maximum(np.diag(covariance - N), 1e-300))
     correlations = ((covariance - N) / spread / spread[:, None])[~np.eye(len(N), dtype=bool)]

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from ..offline.cone.fit import supported
 from ..offline.cone.stream import State
 from ._fit_doubts import SAMPLES_PER_SOURCE
 from ._warn import warn_of_doubts
@@ -28,12 +27,7 @@ def doubts(state: State, noise: Any, horizon: int | None) -> dict[str, str]:
             f"saw {state.n} samples, which are few for {d} sources: the facets of the cone may not be touched; bring at least "
             f"{SAMPLES_PER_SOURCE * d} samples, or lower n_components"
         )
-    if fit.fallback and not supported(cone, fit.coordinates.known):
-        found["support"] = (
-            "returned the solution of nonnegative ICA, because the noise hides the facets of the cone: samples lie at a facet only "
-            f"where all sources are silent (noise={noise!r}); bring more mixtures than sources, or average samples"
-        )
-    elif fit.fallback:
+    if fit.fallback:
         found["noise"] = (
             f"returned the solution of nonnegative ICA, because the noise of an output is {cone.noise.max():.2g} times its mean "
             f"and hides the facets of the cone (noise={noise!r}): bring more mixtures than sources, average samples, or lower "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..offline.cone.channels import eigenvalues as second_moment_eigenvalues
+from ..offline.cone.noise import eigenvalues as second_moment_eigenvalues
 from ..offline.source_count import count_sources
 from ..offline.whitening import largest, moments, whiten_rows, whitening
 from ._percent import percent

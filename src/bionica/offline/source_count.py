@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from .cone.channel_noise import channel_noise, misfit, residual_variance
+from ._channel_noise import channel_noise, misfit, residual_variance
 from .whitening import ChunkedRows, Moments, moments
 
 Array = npt.NDArray[Any]

@@ -155,7 +155,7 @@ def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState, las
         best, ambiguity = better(subset, best, cone, ambiguity)
     if subset is not data:
         best = settle(data, best, variance, _MAX_ROUNDS)
-    return (best if best.wall.variance.any() else without_noise(data, best)), ambiguity
+    return (without_noise(data, best, known=variance == 0) if not variance else best), ambiguity
 
 
 def _descents(data: Data, V: Array, variance: float | None, rounds: int) -> list[Cone]:
@@ -187,21 +187,24 @@ def _descend(data: Data, V: Array, Y: Array, variance: float | None, wide: bool,
 
 
 def better(data: Data, first: Cone, second: Cone, ambiguity: float) -> tuple[Cone, float]:
-    """The cone that has settled; then the one that needs no noise; then the one with the better objective; and the ambiguity.
+    """The cone that has settled; then the one with the better objective; then the one that needs less noise
+    by 20 % or more; and the ambiguity.
 
     Objectives are compared inside the softer of both walls: a wide cone with hard walls that few samples touch is a minimum inside
-    its own wall. `first` wins a tie, and the ambiguity is then the largest angle between the spectra of both in degrees.
-    Otherwise it is as it was, or 0 if `second` wins.
+    its own wall. In a tie the ambiguity is the largest angle between the spectra of both in degrees. Otherwise it is as it was, or
+    0 if `second` wins. The objectives of two cones that have not settled mean nothing.
     """
-    for merit in (lambda cone: cone.converged, lambda cone: not cone.wall.variance.any()):
-        if merit(first) != merit(second):
-            return (first, ambiguity) if merit(first) else (second, 0.0)
-    wall = min(first.wall, second.wall, key=lambda wall: float(np.log(wall.c).sum()))
-    level = np.ones_like(wall.c)  # the same wall for all facets, whose order may differ
-    wall = wall._replace(c=level * np.exp(np.log(wall.c).mean()), variance=level * np.median(wall.variance))
-    gain = objective(first.V, data, wall) - objective(second.V, data, wall)
-    if abs(gain) < _TIE * len(first.V):
-        return first, max(ambiguity, float(spectral_angles(first.V, second.V).max()))
+    gain = float(second.converged) - float(first.converged)
+    if first.converged and second.converged:
+        wall = min(first, second, key=lambda cone: np.log(cone.wall.c / (cone.noise**2 + cone.wall.e**2)).mean()).wall
+        level = np.ones_like(wall.c)  # the same wall for all facets, whose order may differ
+        c, variance, e = np.exp(np.log(wall.c).mean()), np.median(wall.variance), np.median(wall.e)
+        wall = wall._replace(c=level * c, variance=level * variance, e=level * e)
+        gain = (objective(first.V, data, wall) - objective(second.V, data, wall)) / len(level)
+    if abs(gain) < _TIE:
+        ambiguity = max(ambiguity, float(spectral_angles(first.V, second.V).max()))
+        needed = [float(np.median(cone.wall.variance)) for cone in (first, second)]
+        return (second if needed[1] < needed[0] / 1.44 else first), ambiguity
     return (second, 0.0) if gain > 0 else (first, ambiguity)
 
 
@@ -270,12 +273,22 @@ _AT_ZERO_USED = 2000  # of these samples
 _NEAREST = 200  # samples per facet, and 20 for each source
 _MOST_CHANGE = (0.5, 5.0, 50.0)  # of a coefficient of a row in one sweep: the first with which the row holds all samples
 _MAX_SWEEPS = 30
+_LARGER = 0.01  # logarithm of the volume, for each source
 
 
-def without_noise(data: Data, cone: Cone) -> Cone:
-    """The smallest cone that holds all samples, from a cone near it; as it was, if spectra would become negative."""
+def without_noise(data: Data, cone: Cone, *, known: bool) -> Cone:
+    """The smallest cone that holds all samples, from a cone near it; as it was, if spectra would become negative.
+
+    Unless it is `known` that there is no noise, it is taken only if it is not larger: noise makes the cone that holds all samples
+    wider, by much if there are many.
+    """
     V, sweeps, converged = tighten(data.U, cone.V, data.mean)
     zero = np.zeros(len(V))
+    if not known:
+        Y = V @ data.U.T
+        holds_all = np.min(Y / np.maximum(np.abs(Y).sum(axis=0), _AT_ZERO)) > -10 * _AT_ZERO
+        if not holds_all or np.linalg.slogdet(V)[1] < np.linalg.slogdet(cone.V)[1] - _LARGER * len(V):
+            return cone
     cone = cone._replace(wall=cone.wall._replace(variance=zero, e=zero), noise=zero)
     A = data.B @ np.linalg.inv(V)
     if data.n_known or (len(A) and np.any(np.minimum(A, 0).min(axis=0) < -1e-2 * np.abs(A).mean(axis=0))):
@@ -431,7 +444,7 @@ def data_of(Z: Array, weights: Array, at: Coordinates, channels: Channels, known
     B = np.empty((0, len(at.matrix)))
     if nonnegative:
         B = at.inverse / (at.channel_noise[:, None] if at.variance and at.channel_noise.all() else 1.0)
-        B = channels.subspace @ B if channels.subspace.size else B
+        B = channels.subspace @ B if channels.projected else B
     U = Z @ at.matrix.T
     edges = at.matrix @ channels.spectra(known)
     return Data(U, weights, weights @ U, B, edges / np.linalg.norm(edges, axis=0))
@@ -460,10 +473,10 @@ def fit_mixtures(
 def _fit(X: Array, Z: Array, channels: Channels, d: int, settings: Settings, rng: np.random.RandomState) -> Fit:
     n = len(Z)
     known = channels.spectra(settings.known)
-    at = coordinates(Z.T @ Z / n, d, n, channels.noise, known, single=X.dtype == np.float32)
+    at = coordinates(Z.T @ Z / n, d, n, None if channels.estimate else channels.noise, known, single=X.dtype == np.float32)
     nonnegative = settings.nonnegative
     if nonnegative is None:
-        nonnegative = bool(channels.mean_total) or is_nonnegative(X / channels.scale, at.channel_noise)
+        nonnegative = channels.counts or is_nonnegative(X / channels.scale, at.channel_noise)
     data = data_of(Z, np.full(n, 1 / n), at, channels, settings.known, nonnegative)
     if data.mean @ data.mean <= _LEAST_MEAN**2 * np.trace(data.second_moment):
         return assemble(at, _without_mean(data, rng), nonnegative, has_mean=False)
@@ -479,9 +492,9 @@ def fit_data(data: Data, at: Coordinates, channels: Channels, rng: np.random.Ran
     elif variance:
         cone = settle(data, last._replace(wall=last.wall._replace(variance=np.full(len(last.V), variance))), variance, _MAX_ROUNDS)
     else:
-        cone = without_noise(data, last)
+        cone = without_noise(data, last, known=True)
     q, d = at.inverse.shape
-    if channels.noise is None and at.variance:
+    if channels.estimate and at.variance:
         cone = with_noise_of_tails(data, cone, uncertain=(q - d) ** 2 < q + d)
     fallback = False
     if not len(data.B) and cone.noise.max() > (_TOO_NOISY if at.known else _TOO_NOISY_UNKNOWN):

@@ -228,6 +228,12 @@ class Data(NamedTuple):
         return V, V @ self.U.T
 
 
+def unweighted(U: Array) -> Data:
+    """Samples U (n, d) of equal weight, without a wall on the spectra."""
+    n, d = U.shape
+    return Data(U, np.full(n, 1 / n), U.mean(axis=0), np.empty((0, d)), np.empty((d, 0)))
+
+
 def near_facets(Y: Array, V: Array, width: Array, data: Data) -> Facets:
     """The columns of Y (d, n_samples) near or beyond each facet of V: y_i < w_i, or the 500 nearest if fewer are."""
     near, weights = [], []

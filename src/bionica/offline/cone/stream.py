@@ -39,7 +39,7 @@ from .noise import Channels, coordinates, find_channels
 Array = npt.NDArray[Any]
 
 BLOCK = 1000
-_GROWTH = 1.5
+_GROWTH, _GROWTH_OUTSIDE = 1.5, 1.1  # the latter if a sample lies outside a cone without noise
 _NEAR_EDGE = 2.0  # in units of the noise
 _FAR = 0.2  # inclusion probability of samples that are not near a facet, over that of those that are
 _PER_SOURCE, _LEAST = 3000, 20_000  # samples that are stored
@@ -105,7 +105,7 @@ def begin(X: Array, d: int, noise: Any, settings: Settings, seed: int) -> State:
     n, number = len(X), np.flatnonzero(used).astype(np.float64)
     X, Z = X[used], Z[used]
     weighted = _averages(Z)
-    raw = _averages(channels.rows(X, weighted=False)) if channels.mean_total else weighted
+    raw = _averages(channels.rows(X, weighted=False)) if channels.counts else weighted
     fit = _by_share(fit, weighted, settings.known.shape[1])
     q = Z.shape[1]
     none = Samples(np.empty((0, q)), np.empty(0), np.empty(0))
@@ -126,12 +126,16 @@ def learn(state: State, X: Array, settings: Settings) -> State:
     if len(Z):
         decay = float(np.exp(-len(sound) / settings.horizon))
         weighted = _joined(state.weighted, Z, decay)
-        raw = _joined(state.raw, channels.rows(X, weighted=False), decay) if channels.mean_total else weighted
+        raw = _joined(state.raw, channels.rows(X, weighted=False), decay) if channels.counts else weighted
         state = _stored(state._replace(raw=raw, weighted=weighted), Z, numbers, settings)
         fit = state.fit
-        if fit.nonnegative and settings.nonnegative is None and not channels.mean_total:
+        if fit.nonnegative and settings.nonnegative is None and not channels.counts:
             nonnegative = is_nonnegative(X / channels.scale, fit.coordinates.channel_noise)
             state = state._replace(fit=fit._replace(nonnegative=nonnegative))
+        Y = fit.components @ Z.T
+        if not fit.cone.noise.any() and np.any(Y.min(axis=0) < -1e-3 * np.abs(Y).sum(axis=0)):
+            soon = int(max(_GROWTH_OUTSIDE * state.n, state.n + BLOCK))
+            state = state._replace(next_solve=min(state.next_solve, soon))
     return solve(state, settings) if state.n >= state.next_solve else state
 
 
@@ -143,7 +147,7 @@ def solve(state: State, settings: Settings) -> State:
     channels, last, averages = state.channels, state.fit, state.weighted
     d = len(last.components)
     known = channels.spectra(settings.known)
-    at = coordinates(averages.second, d, averages.weight, channels.noise, known)
+    at = coordinates(averages.second, d, averages.weight, None if channels.estimate else channels.noise, known)
     weights = _weights(state, settings) if at.variance or not at.known else np.ones(len(state.samples.z))
     chosen = weights > 0
     Z, weights = state.samples.z[chosen], weights[chosen] / weights.sum()
