@@ -15,12 +15,10 @@ from bionica.metrics import match_sources, sinr
 from bionica.offline.cone.fit import successive_projection, tighten
 from bionica.offline.cone.noise import channel_noise, leakage, on_a_grid
 from bionica.offline.cone.objective import (
-    Data,
     Facets,
     Wall,
     inverse_curvature,
     minimise,
-    minimise_on_all,
     unweighted,
     value_and_gradient,
 )
@@ -319,6 +317,138 @@ def test_very_many_mixtures(n):
     if n == 3000:
         stream = MinimumVolumeCone(3, random_state=0).partial_fit(X[:2000]).partial_fit(X[2000:])
         assert worst_correlation(S, stream.transform(X)) > 0.98
+
+
+# --- spectra that are nonnegative too
+
+
+def reaction(k1=0.2, k2=0.05, noise=0.003, seed=0):
+    """A -> B -> C: concentrations (240, 3), spectra (3, 121), mixtures."""
+    wavelength, t = np.linspace(400, 700, 121), np.arange(0, 120, 0.5)
+    bands = np.array([[450, 18, 1.0, 560, 25, 0.3], [510, 22, 1.0, 420, 12, 0.4], [620, 30, 1.0, 480, 15, 0.2]])
+    A = np.stack([a * np.exp(-(((wavelength - m) / s) ** 2) / 2) + b * np.exp(-(((wavelength - n) / r) ** 2) / 2)
+                  for m, s, a, n, r, b in bands])  # fmt: skip
+    first, last = np.exp(-k1 * t), np.exp(-k2 * t)
+    second = k1 / (k2 - k1) * (first - last)
+    C = np.stack([first, second, 1 - first - second], axis=1)
+    return C, A, C @ A + noise * np.random.default_rng(seed).standard_normal((240, 121))
+
+
+@pytest.mark.parametrize(("k1", "k2"), [(0.08, 0.03), (0.2, 0.05), (0.3, 0.1)])
+def test_a_second_wall_finds_spectra_whose_sources_do_not_reach_zero(k1, k2):
+    """The last product is never absent once it is there: without the wall on the spectra they are negative."""
+    C, A, X = reaction(k1, k2)
+    cone = fitted(X, 3)
+    assert cone.nonnegative_mixing_
+    assert worst_correlation(C, cone.transform(X)) > 0.99
+    assert np.minimum(cone.mixing_, 0).min() > -0.01 * cone.mixing_.max()
+    signed = fitted(X, 3, nonnegative_mixing=False)
+    assert not signed.nonnegative_mixing_
+    assert worst_correlation(A.T, cone.mixing_) > worst_correlation(A.T, signed.mixing_)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_signed_mixtures_have_no_second_wall():
+    _, X, _ = problem("copula0.3", 2000, 3, 6, 30)
+    assert not fitted(X, 3).nonnegative_mixing_
+    assert np.isfinite(fitted(X, 3, nonnegative_mixing=True).components_).all()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few samples without the first species
+def test_the_stream_and_dask_have_the_second_wall_too():
+    da = pytest.importorskip("dask.array")
+    rng = np.random.default_rng(0)
+    C = np.repeat(reaction(noise=0)[0], 20, axis=0)[rng.permutation(4800)]
+    X = C @ reaction()[1] + 0.003 * rng.standard_normal((4800, 121))
+    for cone in (MinimumVolumeCone(3, random_state=0).partial_fit(X), fitted(da.from_array(X, chunks=(900, 121)), 3)):
+        assert cone.nonnegative_mixing_
+        assert worst_correlation(C, cone.transform(X)) > 0.99
+
+
+def test_known_spectra_are_kept_and_come_first(tmp_path):
+    C, A, X = reaction(0.05, 0.1, 0.01)
+    unknown = worst_correlation(C, fitted(X, 3).transform(X))
+    cone = fitted(X, 3, known_mixing=A[1:2].T)
+    np.testing.assert_allclose(
+        cone.mixing_[:, 0] / np.linalg.norm(cone.mixing_[:, 0]), A[1] / np.linalg.norm(A[1]), atol=1e-9
+    )
+    assert worst_correlation(C, cone.transform(X)) > unknown
+    assert np.corrcoef(C[:, 1], cone.transform(X)[:, 0])[0, 1] > 0.99
+    cone.save(tmp_path / "model.bionica")
+    np.testing.assert_array_equal(bionica.load(tmp_path / "model.bionica").mixing_, cone.mixing_)
+    for bad, message in ((A.T[:50, :1], "shape"), (A[[1, 1]].T, "dependent"), (np.eye(121)[:, :4], "more than")):
+        with pytest.raises(ValueError, match=message):
+            fitted(X, 3, known_mixing=bad)
+
+
+def test_few_samples_of_many_channels():
+    """33 samples of 600 channels: their noise cannot be told from so few."""
+    rng = np.random.default_rng(0)
+    S = rng.dirichlet(np.full(3, 0.7), 33)
+    A = rng.gamma(0.3, size=(3, 600))
+    X = S @ A * (1 + 0.05 * rng.standard_normal((33, 600)))
+    assert worst_correlation(S, fitted(X, 3).transform(X)) > 0.98
+
+
+def test_results_do_not_depend_on_the_seed_or_the_number_of_threads():
+    from threadpoolctl import threadpool_limits
+
+    X = reaction()[2]
+    Y = [MinimumVolumeCone(3).fit_transform(X) for _ in range(3)]
+    assert min(worst_correlation(Y[0], other) for other in Y) > 0.9999
+    components = []
+    for n in (1, 2):
+        with threadpool_limits(n, user_api="blas"):
+            components.append(fitted(X, 3).components_)
+    np.testing.assert_array_equal(*components)
+
+
+# --- outliers that were not declared
+
+
+@pytest.mark.parametrize("factor", [1e6, 1e9])
+def test_one_sample_that_is_far_too_large_changes_nothing(factor):
+    S, X, _ = problem("exponential", 4000, 3, 5, 40)
+    spoiled = X.copy()
+    spoiled[17] *= factor
+    for learn in ("fit", "partial_fit"):
+        cone = getattr(MinimumVolumeCone(3, random_state=0), learn)(spoiled)
+        assert sinr(S, cone.transform(X)) > sinr(S, fitted(X, 3).transform(X)) - 1
+
+
+def test_one_cell_that_is_far_too_large_changes_nothing():
+    S, X, _ = problem("exponential", 4000, 3, 5, 40)
+    spoiled = X.copy()
+    spoiled[17, 2] = 1000
+    assert sinr(S, fitted(spoiled, 3).transform(X)) > sinr(S, fitted(X, 3).transform(X)) - 1
+
+
+def test_a_block_of_declared_outliers_is_skipped():
+    """All samples of a block lie outside the cone; the stream continues with the next."""
+    S, X, _ = problem("exponential", 8000, 3, 6, 40)
+    stream = MinimumVolumeCone(3, outliers=0.01, random_state=0).partial_fit(X[:4000])
+    stream.partial_fit(-100 * X[4000:5000]).partial_fit(X[5000:])
+    assert stream.n_samples_seen_ == 8000
+    assert sinr(S, stream.transform(X)) > 30
+
+
+def test_a_constant_mixture_does_not_make_a_matrix_singular():
+    rng = np.random.default_rng(1)
+    X = rng.exponential(size=(3000, 3)) @ rng.random((3, 6)) + 0.01 * rng.standard_normal((3000, 6))
+    X[:, 2] = 0.0
+    assert np.isfinite(fitted(X, 3, nonnegative_mixing=True).components_).all()
+
+
+def test_outputs_have_the_same_bits_however_a_stream_is_cut():
+    _, X, _ = problem("copula0.3", 5000, 3, 7, 30)
+    whole = MinimumVolumeCone(3, random_state=0).partial_fit_transform(X)
+    stream, rng = MinimumVolumeCone(3, random_state=0), np.random.default_rng(0)
+    cuts = np.sort(rng.choice(5000, 60, replace=False))
+    pieces = np.concatenate([stream.partial_fit_transform(part) for part in np.split(X, cuts) if len(part)])
+    np.testing.assert_array_equal(pieces, whole)
+    np.testing.assert_array_equal(
+        np.concatenate([stream.transform(part) for part in np.split(X, cuts)]), stream.transform(X)
+    )
 
 
 # --- invariances

@@ -91,8 +91,6 @@ def test_no_output_is_the_input(folder, no_reading, option, name):
     (folder / "link").symlink_to(folder)
     other = [] if option == "-o" else ["-o", "s.npy"]
     assert "is also the input in.npy" in refused("in.npy", *other, option, name, "--force")
-    model = [] if option == "--model" else ["--model", "m2"]
-    assert "is also the input" in refused("in.npy", *other, option, name, "--resume", *model)
 
 
 @pytest.mark.parametrize("sources", [["--sources", "2"], ["--sources", "auto"]])

@@ -11,13 +11,18 @@ from bionica import BatchNICA, MinimumVolumeCone, StreamingNICA, TwoCompartmentN
 from bionica.datasets import sparse_uniform
 from bionica.estimators._source_count import warn_of_count
 from bionica.estimators.network import spectrum
-from bionica.offline.cone.channels import spectrum as second_moment_spectrum
+from bionica.offline.cone.noise import eigenvalues as second_moment_eigenvalues
 from bionica.offline.outliers import inliers_of
-from bionica.offline.source_count import count_sources
+from bionica.offline.source_count import count_sources, representative
 from bionica.offline.whitening import moments, whitening
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from real_data_cases.counting_problems import chemistry
+
+
+def second_moment_spectrum(X):
+    x = inliers_of(X)
+    return count_sources(representative(x) / np.abs(x).max(), second_moment_eigenvalues(x), centred=False)
 
 
 def covariance_spectrum(X):

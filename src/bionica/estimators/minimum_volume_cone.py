@@ -1,7 +1,7 @@
 """The minimum-volume cone behind scikit-learn's interface: nonnegative sources that may be correlated.
 
-Samples wait in `_waiting` until their block is full, and blocks are counted from the first sample, not from the calls. Therefore the
-model has the same bits however a stream is cut into calls. `_stream` is the state after the last block
+Samples wait in `_waiting` until their block is full, and blocks are counted from the first sample, not from the calls. Therefore
+the model has the same bits however a stream is cut into calls. `_stream` is the state after the last block
 (`bionica.offline.cone.stream`), and None before the first.
 """
 
@@ -33,13 +33,13 @@ from ..offline.cone.stream import (
     solve,
 )
 from ..offline.source_count import count_sources, representative
-from ..offline.whitening import moments
-from ._base import Scored, number_of_sources, rectified, set_parameters
+from ..offline.whitening import moments, one_blas_thread
+from ._base import check_number, rectified, set_parameters
 from ._cone_doubts import doubts, warn_of_new_doubts
 from ._dask import DaskRows, map_rows, validated_rows
-from ._diagnosis import Diagnosable, Model
+from ._diagnosis import Model
 from ._fit_doubts import RowCollector, Rows, poor_fit, transposition
-from ._input import DivergenceError, check_finite, finite_map, place, singular_as_divergence
+from ._input import DivergenceError, cell, check_finite, finite_map, singular_as_divergence
 from ._model_file import Floats, Number, Record
 from ._online import Online, appended, tracked
 from ._source_count import MANY_OUTPUTS, kept_of_all, warn_of_count
@@ -105,7 +105,7 @@ _STATE = Record(
 )
 
 
-class MinimumVolumeCone(Online, Scored, Diagnosable):
+class MinimumVolumeCone(Online):
     """Nonnegative sources that may be correlated: concentrations, abundances, spectra, images.
 
     The model is x = A s + noise with nonnegative sources that are at times near zero, each in samples in which the others vary.
@@ -265,13 +265,15 @@ class MinimumVolumeCone(Online, Scored, Diagnosable):
             shown = tracked(blocks, self, len(rows.array.chunks[0])) if isinstance(rows, DaskRows) else blocks
             for block in shown:
                 self._learn(block, keep=False)
-            self._end()
+            with one_blas_thread():
+                self._end()
         else:
             (rows,) = blocks
             self._prepare(rows)
             self._waiting = rows[:0].copy()
             self.n_samples_seen_ = len(rows)
-            self._adopt(self._begun(rows))
+            with one_blas_thread():
+                self._adopt(self._begun(rows))
         self._conclude(self._doubts(collector.rows))
 
     def _prepare(self, X: Array) -> None:
@@ -298,7 +300,7 @@ class MinimumVolumeCone(Online, Scored, Diagnosable):
             self.n_samples_seen_ = vars(self).get("n_samples_seen_", 0) + len(part)
             if len(waiting) == length:
                 self._waiting = waiting[:0].copy()
-                with singular_as_divergence(type(self).__name__, self.n_samples_seen_ - 1):
+                with singular_as_divergence(type(self).__name__, self.n_samples_seen_ - 1), one_blas_thread():
                     self._take(waiting)
                 waiting = self._waiting
             start += len(part)
@@ -308,7 +310,7 @@ class MinimumVolumeCone(Online, Scored, Diagnosable):
         """Return the number of samples of the block that is being filled."""
         if self._stream is not None:
             return min(BLOCK, max(50, _BLOCK_BYTES // (8 * k)))
-        d = number_of_sources(self._given_number(), k)
+        d = self._given_number() or k
         return min(first_block(d), max(4 * d + 20, START_BYTES // (8 * k)))
 
     def _take(self, block: Array) -> None:
@@ -366,10 +368,10 @@ class MinimumVolumeCone(Online, Scored, Diagnosable):
         if self.noise == "poisson" and X.min() < 0:
             i, j = np.argwhere(X < 0)[0]
             raise ValueError(
-                f"noise='poisson' takes X for counts, but {place(self, i, j)} is {X[i, j]:.3g}: pass counts without subtracting a "
+                f"noise='poisson' takes X for counts, but {cell(self, i, j)} is {X[i, j]:.3g}: pass counts without subtracting a "
                 "background, or use noise='estimate'"
             )
-        number_of_sources(self._given_number(), X.shape[1])
+        check_number(self._given_number(), X.shape[1])
         sound = X[screened(X)]
         d = self._count(sound)
         if settings.known.shape[1] > d:
@@ -413,7 +415,8 @@ class MinimumVolumeCone(Online, Scored, Diagnosable):
             return self._stream
         if "_preview" not in vars(self):
             try:
-                self._preview = self._begun(self._waiting)
+                with one_blas_thread():
+                    self._preview = self._begun(self._waiting)
             except ValueError as error:
                 raise NotFittedError(str(error)) from error
             self.__dict__.pop("_read", None)
@@ -534,9 +537,17 @@ class MinimumVolumeCone(Online, Scored, Diagnosable):
         d = self._given_number() or 1
         if state is not None:
             d, q = state.fit.components.shape
-            if state.channels.subspace.shape[1] != q * state.channels.projected or (not state.channels.projected and q != k):
+            if state.channels.subspace.shape[1] != q * state.channels.projected or (
+                not state.channels.projected and q != k
+            ):
                 raise ValueError(f"the stream has {q} channels, and there are {k} mixtures")
-            positive = (state.channels.scale, state.channels.mean_total, state.raw.weight, state.weighted.weight, state.rate)
+            positive = (
+                state.channels.scale,
+                state.channels.mean_total,
+                state.raw.weight,
+                state.weighted.weight,
+                state.rate,
+            )
             if min(positive) < 1e-307 or not state.limit >= 0:
                 raise ValueError("scales, weights, rates and limits are positive")
             number, importance = state.samples.number, state.samples.importance

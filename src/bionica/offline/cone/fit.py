@@ -133,7 +133,9 @@ def rotation(data: Data, variance: float, rng: np.random.RandomState, *, thoroug
 # --- the cone of coordinates
 
 
-def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState, last: Array | None = None) -> tuple[Cone, float]:
+def fit_cone(
+    data: Data, variance: float | None, rng: np.random.RandomState, last: Array | None = None
+) -> tuple[Cone, float]:
     """The minimum-volume cone of `data`, and its ambiguity in degrees (`better`).
 
     `variance` is that of the noise in every coordinate: 0 for none, None to find it. `last` is one more start.
@@ -148,7 +150,7 @@ def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState, las
     rounds = _MAX_ROUNDS if subset is data else _SUBSET_ROUNDS
     rotated = rotation(subset, variance or 0.0, rng, thorough=False)
     starts = [hold_mean(V, subset) for V in (rotated, last) if V is not None] + [successive_projection(subset)]
-    starts = [V for V in starts if feasible(V, subset)]
+    starts = [V for V in starts if feasible(V, subset)] or starts
     cones = [cone for V in starts for cone in _descents(subset, V, variance, rounds)]
     best, ambiguity = cones[0], 0.0
     for cone in cones[1:]:
@@ -271,7 +273,11 @@ def _harden(data: Data, cone: Cone) -> Cone:
 _AT_ZERO = 1e-5  # share of an output in the sum of all: such samples lie on the facet
 _AT_ZERO_USED = 2000  # of these samples
 _NEAREST = 200  # samples per facet, and 20 for each source
-_MOST_CHANGE = (0.5, 5.0, 50.0)  # of a coefficient of a row in one sweep: the first with which the row holds all samples
+_MOST_CHANGE = (
+    0.5,
+    5.0,
+    50.0,
+)  # of a coefficient of a row in one sweep: the first with which the row holds all samples
 _MAX_SWEEPS = 30
 _LARGER = 0.01  # logarithm of the volume, for each source
 
@@ -395,7 +401,7 @@ class Fit(NamedTuple):
 def screened(X: Array) -> Array:
     """Which rows of X are no outliers (`bionica.offline.outliers`): samples far beyond the tail of all others are never used."""
     Z = np.divide(X, largest_entry(X), dtype=np.float64)
-    limit = find_limit(Z, Z.std(axis=0), None)
+    limit = find_limit(Z)
     return np.ones(len(X), dtype=bool) if limit is None else is_inlier(Z, limit)
 
 
@@ -473,7 +479,9 @@ def fit_mixtures(
 def _fit(X: Array, Z: Array, channels: Channels, d: int, settings: Settings, rng: np.random.RandomState) -> Fit:
     n = len(Z)
     known = channels.spectra(settings.known)
-    at = coordinates(Z.T @ Z / n, d, n, None if channels.estimate else channels.noise, known, single=X.dtype == np.float32)
+    at = coordinates(
+        Z.T @ Z / n, d, n, None if channels.estimate else channels.noise, known, single=X.dtype == np.float32
+    )
     nonnegative = settings.nonnegative
     if nonnegative is None:
         nonnegative = channels.counts or is_nonnegative(X / channels.scale, at.channel_noise)
@@ -483,14 +491,20 @@ def _fit(X: Array, Z: Array, channels: Channels, d: int, settings: Settings, rng
     return fit_data(data, at, channels, rng)
 
 
-def fit_data(data: Data, at: Coordinates, channels: Channels, rng: np.random.RandomState, last: Cone | None = None) -> Fit:
+def fit_data(
+    data: Data, at: Coordinates, channels: Channels, rng: np.random.RandomState, last: Cone | None = None
+) -> Fit:
     """The cone of data in these coordinates: from new starts, or from the last cone."""
     variance = at.variance if at.known else None
+    if len(data.B) and last is None and not feasible(successive_projection(data), data):
+        data = data._replace(B=data.B[:0])  # most samples are negative, and so are all spectra that could be meant
     ambiguity = 0.0
     if last is None or variance is None:
         cone, ambiguity = fit_cone(data, variance, rng, None if last is None else last.V)
     elif variance:
-        cone = settle(data, last._replace(wall=last.wall._replace(variance=np.full(len(last.V), variance))), variance, _MAX_ROUNDS)
+        cone = settle(
+            data, last._replace(wall=last.wall._replace(variance=np.full(len(last.V), variance))), variance, _MAX_ROUNDS
+        )
     else:
         cone = without_noise(data, last, known=True)
     q, d = at.inverse.shape
@@ -526,7 +540,13 @@ def _without_mean(data: Data, rng: np.random.RandomState) -> Cone:
 
 
 def assemble(
-    at: Coordinates, cone: Cone, nonnegative: bool, *, fallback: bool = False, has_mean: bool = True, ambiguity: float = 0.0
+    at: Coordinates,
+    cone: Cone,
+    nonnegative: bool,
+    *,
+    fallback: bool = False,
+    has_mean: bool = True,
+    ambiguity: float = 0.0,
 ) -> Fit:
     """The cone in coordinates as matrices for channels."""
     mixing = at.inverse @ np.linalg.inv(cone.V)

@@ -1,9 +1,9 @@
 """What the noise of the mixtures is, and how hard the wall of a facet must be for it.
 
 **Channels.** z = B' (w x / scale). `scale` is a power of two near the largest entry, so that no square overflows. w makes the noise
-of counts uniform and is 1 for other noise: a sample of Poisson counts, divided by the root of its total count, has noise of variance
-x_k / total in channel k (Keenan and Kotula 2004), and a cone does not change if samples are scaled. B are the 2 d + 10 leading
-directions of more than 1000 channels, otherwise the identity.
+of counts uniform and is 1 for other noise: a sample of Poisson counts, divided by the root of its total count, has noise of
+variance x_k / total in channel k (Keenan and Kotula 2004), and a cone does not change if samples are scaled. B are the 2 d + 10
+leading directions of more than 1000 channels, otherwise the identity.
 
 **Coordinates.** u = B' D^{-1/2} z, with D the noise variances of the channels and B the d leading eigenvectors of
 D^{-1/2} <z z'> D^{-1/2}. The second moment is not centred: sums to one make the covariance singular, but not the second moment.
@@ -131,10 +131,10 @@ def find_channels(X: Array, d: int, noise: Any) -> Channels:
 def on_a_grid(X: Array) -> bool:
     """Whether differences between neighbouring samples of X (n_samples, k) repeat although the mixtures are not digitised.
 
-    If as many mixtures as sources are recorded, noise must be told from the tails of the outputs, and the darkest pixels of an image
-    look like such tails (the paper's images: 35 dB with the noise that they seem to have, 44 dB without). But noise that has a
-    density makes no two differences of samples equal. A difference must occur in both halves of the samples, because interpolation
-    repeats differences too, between adjacent samples.
+    If as many mixtures as sources are recorded, noise must be told from the tails of the outputs, and the darkest pixels of an
+    image look like such tails (the paper's images: 35 dB with the noise that they seem to have, 44 dB without). But noise that has
+    a density makes no two differences of samples equal. A difference must occur in both halves of the samples, because
+    interpolation repeats differences too, between adjacent samples.
     """
     x = np.asarray(X[:: -(-len(X) // 4000)], np.float64)
     x = x[np.sort(np.unique(x, axis=0, return_index=True)[1])]
@@ -281,7 +281,7 @@ def _factor_analysis(second_moment: Array, d: int, n: float, prior: float) -> tu
 EDGES = np.array([2.0, 4.0, 6.0])  # of the windows of z
 _SQRT_2PI = float(np.sqrt(2 * np.pi))
 _LEAST_ATOM = 0.3  # in units of p
-_LEAST_SUPPORT = 0.3  # mean of the other outputs at an atom; see above
+_LEAST_SUPPORT = 0.3  # mean of the other outputs at an atom: wide cones around very sparse sources have 0.005 to 0.05
 _NO_NOISE = 1e-6  # of the mean of an output
 _FEW = 20  # samples in the windows: too few to fit anything
 _FEW_FOR_NOISE = 30

@@ -20,18 +20,17 @@ known, then P_ij = 0 for i != j in their columns j, which keeps these columns of
 gradient. They are chosen at P = I (`near_facets`), and again if P has changed much (`minimise_on_all`).
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from .. import lbfgs
+
 Array = npt.NDArray[Any]
-Pairs = deque[tuple[Array, Array]]
 
 _LEAST_NEAR = 500  # samples per facet
-_MEMORY = 15  # pairs of L-BFGS
 _RADIUS = 0.3  # by which P may change before the samples near a facet are chosen again
 _RUNAWAY = 1e3  # change of P: a facet that no sample holds moves until numbers overflow
 _MAX_ITER = 100
@@ -89,8 +88,7 @@ def value_and_gradient(P: Array, facets: Facets, wall: Wall) -> tuple[float, Arr
         value += 0.5 * wall.m * float(energies.sum())
         slope = wall.m / (len(A) * size) * (negative - energies * np.sign(A))
         gradient -= (A.T @ slope) @ inverse.T
-    known = slice(facets.n_known)
-    gradient[:, known] = np.diag(np.diag(gradient))[:, known]
+    gradient[:, : facets.n_known] = np.diag(np.diag(gradient))[:, : facets.n_known]
     return value, gradient
 
 
@@ -115,10 +113,12 @@ def inverse_curvature(P: Array, facets: Facets, wall: Wall) -> Callable[[Array],
         beyond = P[i] @ Y < 0
         n = Y[:, beyond]
         rows[i] = (wall.c[i] / width[i]) * ((n * weight[beyond]) @ n.T) + np.eye(d) / mean[i] ** 2
+    free = np.ones((d, d))
+    free[:, : facets.n_known] = 0
     if not len(facets.spectra):
         blocks = np.linalg.inv(rows)
-        return lambda q: np.einsum("ijk,ik->ij", blocks, q)
-    H = np.zeros((d, d, d, d))
+        return lambda q: free * np.einsum("ijk,ik->ij", blocks, q)
+    H: Array = np.zeros((d, d, d, d))
     H[np.arange(d), :, np.arange(d)] = rows
     A = facets.spectra @ np.linalg.inv(P)
     size = np.abs(A).mean(axis=0)
@@ -128,22 +128,7 @@ def inverse_curvature(P: Array, facets: Facets, wall: Wall) -> Callable[[Array],
     H = H.reshape(d * d, d * d)
     H[np.diag_indices(d * d)] += 1e-9 * np.trace(H) / d**2
     dense = np.linalg.inv(H)
-    return lambda q: (dense @ q.ravel()).reshape(d, d)
-
-
-def _direction(gradient: Array, pairs: Pairs, inverse: Callable[[Array], Array]) -> Array:
-    """The two loops of L-BFGS around the inverse curvature of the walls."""
-    q = gradient.copy()
-    weights = []
-    for s, y in reversed(pairs):
-        r = 1.0 / np.vdot(s, y)
-        a = r * np.vdot(s, q)
-        q -= a * y
-        weights.append((r, a))
-    q = inverse(q)
-    for (s, y), (r, a) in zip(pairs, reversed(weights), strict=True):
-        q += (a - r * np.vdot(y, q)) * s
-    return np.asarray(-q)
+    return lambda q: free * (dense @ q.ravel()).reshape(d, d)
 
 
 def minimise(facets: Facets, wall: Wall, *, tol: float) -> tuple[Array, float, int]:
@@ -152,41 +137,19 @@ def minimise(facets: Facets, wall: Wall, *, tol: float) -> tuple[Array, float, i
     It ends if no entry of P would change by more than `tol`, or the value by more than `tol` squared, and if P has changed by
     more than 0.3, because then other samples may be near the facets.
     """
-    d = len(facets.near)
-    P = np.eye(d)
-    free = np.ones((d, d))
-    free[:, : facets.n_known] = 0
-    pairs: Pairs = deque(maxlen=_MEMORY)
-    value, gradient = value_and_gradient(P, facets, wall)
+    identity = np.eye(len(facets.near))
+    value = value_and_gradient(identity, facets, wall)[0]
     if np.isinf(value):
-        return P, value, 0
-    for n_iter in range(_MAX_ITER):
-        if n_iter % 5 == 0:
-            inverse = inverse_curvature(P, facets, wall)
-        step = free * _direction(gradient, pairs, inverse)
-        slope = float(np.vdot(step, gradient))
-        largest = float(np.abs(step).max())
-        if largest < tol or -slope < 1e-2 * tol**2:
-            return P, value, n_iter
-        length = min(1.0, 0.5 / largest)
-        for _ in range(15):
-            trial = P + length * step
-            new_value, new_gradient = value_and_gradient(trial, facets, wall)
-            if new_value <= value + 1e-4 * length * slope:
-                break
-            length *= 0.4
-        else:
-            if not pairs:
-                return P, value, n_iter  # rounding hides any further descent
-            pairs.clear()
-            continue
-        s, y = length * step, new_gradient - gradient
-        if np.vdot(s, y) > 1e-10 * np.sqrt(np.vdot(s, s) * np.vdot(y, y)):
-            pairs.append((s, y))
-        P, value, gradient = trial, new_value, new_gradient
-        if np.abs(P - np.eye(d)).max() > _RADIUS:
-            return P, value, n_iter + 1
-    return P, value, _MAX_ITER
+        return identity, value, 0
+    end = lbfgs.minimise(
+        lambda P: value_and_gradient(P, facets, wall),
+        identity,
+        tol=tol,
+        max_iter=_MAX_ITER,
+        precondition=lambda P: inverse_curvature(P, facets, wall),
+        stop=lambda P: bool(np.abs(P - identity).max() > _RADIUS),
+    )
+    return end.x, end.value, end.n_iter
 
 
 class Data(NamedTuple):
@@ -204,7 +167,7 @@ class Data(NamedTuple):
     @property
     def n_known(self) -> int:
         """Number of known spectra."""
-        return self.known.shape[1]
+        return int(self.known.shape[1])
 
     @property
     def second_moment(self) -> Array:

@@ -64,6 +64,10 @@ class Samples(NamedTuple):
     number: Array
     importance: Array
 
+    def joined(self, others: "Samples") -> "Samples":
+        """These samples and others."""
+        return Samples(*(np.concatenate(pair) for pair in zip(self, others, strict=True)))
+
     def take(self, index: Array) -> "Samples":
         """Some of the samples."""
         return Samples(*(field[index] for field in self))
@@ -190,13 +194,13 @@ def _stored(state: State, Z: Array, number: Array, settings: Settings) -> State:
     near = (Y < _NEAR_EDGE * noise[:, None]).any(axis=0)
     new = Samples(Z, number, np.where(near, 1.0, _FAR))
     new = new.take(marks(number) < rate * new.importance)
-    joined = Samples(*(np.concatenate(pair) for pair in zip(samples, new, strict=True)))
+    joined = samples.joined(new)
     if not noise.any():
         extreme = np.isinf(samples.importance)
-        candidates = Samples(*(np.concatenate(pair) for pair in zip(samples.take(extreme), Samples(Z, number, near + np.inf), strict=True)))
+        candidates = samples.take(extreme).joined(Samples(Z, number, np.full(len(Z), np.inf)))
         outermost = candidates.take(extremes(state.fit.components @ candidates.z.T))
         rest = joined.take(~np.isinf(joined.importance) & ~np.isin(joined.number, outermost.number))
-        joined = Samples(*(np.concatenate(pair) for pair in zip(rest, outermost, strict=True)))
+        joined = rest.joined(outermost)
     d, q = state.fit.components.shape
     most = min(max(_PER_SOURCE * d, _LEAST), max(_FEWEST, _MOST_BYTES // (8 * q)))
     if len(joined.z) > most:
