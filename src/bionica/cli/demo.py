@@ -52,12 +52,7 @@ def demo(
         from .. import io
 
         require("the demo", "matplotlib", "skimage")
-        io.check_folder(output, [PICTURE, PAGE])
-        for name in (PICTURE, PAGE):
-            if (output / name).exists() and not force:
-                raise io.OutputError(
-                    f"{output / name} exists already: choose another folder with --output, or give --force"
-                )
+        io.check_folder(output, [PICTURE, PAGE], replace=force)
         findings = _run(output, seed, console)
         errors = findings["errors"]
         lines = [

@@ -18,7 +18,7 @@ from .separate import METHODS, estimator_class
 REQUIRED = ("numpy", "scipy", "scikit-learn", "numba", "typer", "rich")
 OPTIONAL = {
     "plot": ("matplotlib", "scikit-image"),
-    "io": ("h5py", "zarr", "pyarrow", "imageio", "tifffile", "openpyxl"),
+    "io": ("h5py", "zarr", "pyarrow", "pillow", "tifffile", "openpyxl", "defusedxml"),
     "dask": ("dask", "distributed"),
     "cuda": ("numba-cuda",),
 }

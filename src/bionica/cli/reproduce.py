@@ -77,7 +77,7 @@ def reproduce(
 
         config = _configuration(target, options, images)
         inputs = [] if images is None else [*images.iterdir()] if images.is_dir() else [images]
-        check_folder(output, FILE_NAMES, inputs)
+        check_folder(output, FILE_NAMES, inputs, replace=True)
         own = OwnFiles(output)
         own.check(FILE_NAMES, force)
         tables, ran = _results(config, output, jobs, force)

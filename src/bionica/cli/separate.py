@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
 from inspect import signature
@@ -186,7 +186,7 @@ def _check_files(o: Any) -> None:
     if o.path is None and sys.stdout is None:
         raise io.OutputError("-o -: standard output is closed; give a file with -o")
     if o.path is not None:
-        io.check_format(o.path, o.inputs)
+        io.check_format(o.path, images=all(Path(name).suffix.lower() in io.IMAGES for name in o.inputs))
         targets += [io.Target("-o", file, o.force or o.resume) for file in io.output_files(o.path, o.n_sources)]
     if o.model is not None:
         targets.append(
@@ -196,7 +196,7 @@ def _check_files(o: Any) -> None:
         require("--report", "matplotlib")
         targets.append(io.Target("--report", o.report, o.force))
     if o.mixing is not None:
-        io.check_spectra_format(o.mixing)
+        io.check_format(o.mixing, "--mixing")
         targets.append(io.Target("--mixing", o.mixing, o.force))
     inputs: list[Path | int] = [0] if o.from_pipe else [Path(name) for name in o.inputs]
     io.check_targets(targets, [*inputs, 1] if o.to_stdout else inputs)
@@ -222,12 +222,8 @@ def _open_input(o: Any) -> "Reader":
         )
     if sys.stdin is None:
         raise io.InputError("standard input is closed: pipe the mixtures into it, or give a file in place of -")
-    stdin = typer.get_binary_stream("stdin")
-    read = getattr(stdin, "read1", stdin.read)
-    if o.columns:
-        return io.RawPipe("standard input", read, o.columns, o.dtype, columns)
-    form = io.TextFormat(o.header, o.decimal)
-    return io.TextReader("standard input", lambda: nullcontext(read), repeatable=False, columns=columns, form=form)
+    raw = (o.columns, str(o.dtype)) if o.columns else None
+    return io.open_pipe(typer.get_binary_stream("stdin"), columns=columns, header=o.header, decimal=o.decimal, raw=raw)
 
 
 # ---------------------------------------------------------------------------------------------- files
@@ -258,11 +254,11 @@ def _sample(o: Any, console: Console, reader: "Reader") -> Any:
 
     if reader.n_features is None:
         next(reader.blocks())
-    X = reader.sample(max(1000, IN_MEMORY // (8 * (reader.n_features or 1))))
+    X = reader.sample(max(1000, IN_MEMORY // (8 * (reader.n_features or 1)))).X
     for note in reader.notes:
         console.note(note)
     n, k = reader.n_samples or 0, X.shape[1]
-    if n < k and o.axis is None and reader.image_shape is None and not io.are_wavelengths(reader.axis_values):
+    if n < k and o.axis is None and reader.image_shape is None and reader.wavelengths is None:
         raise io.InputError(
             f"{reader.name} has {n} samples of {k} mixtures: if it is the other way round, pass --axis 1; if not, --axis 0"
         )
@@ -480,7 +476,7 @@ def _finish(
     from .. import io
 
     diagnosis, has_started = network.diagnosis_, not getattr(network, "n_samples_until_start_", 0)
-    names = _mixture_names(reader, X.shape[1])
+    names = reader.names
     written = [str(file) for file in files]
     if o.model is not None:
         written.append(f"{o.model} (model)")
@@ -519,14 +515,6 @@ def _judgement(diagnosis: Any, d: int, has_started: bool) -> tuple[str, list[str
     return "", list(diagnosis.sentences)[:3]
 
 
-def _mixture_names(reader: "Reader", k: int) -> list[str]:
-    """Return the names of the mixtures: those of the header, or else the numbers of their columns, counted from 1."""
-    kept = reader.kept or range(k)
-    if reader.header:
-        return [reader.header[j] for j in kept]
-    return [f"{'mixture' if reader.image_shape else 'column'}_{j + 1}" for j in kept]
-
-
 def _report(
     o: Any,
     reader: "Reader",
@@ -539,13 +527,12 @@ def _report(
 ) -> None:
     import numpy as np
 
-    from ..io.readers.images import thumbnails
+    from ..io.images import thumbnails
     from ..report import Separation, write_separation
 
     rows = X[:: max(1, len(X) // 500)]
-    values = reader.axis_values
-    rises = values is not None and len(values) > 1 and abs(np.sign(np.diff(values)).sum()) == len(values) - 1
-    unit = f" ({reader.axis_unit})" if reader.axis_unit else ""
+    values = reader.wavelengths
+    unit = f" ({reader.wavelength_unit})" if reader.wavelength_unit else ""
     facts = {"input": ", ".join(o.inputs)} | {key: summary[key] for key in ("samples", "mixtures", "method", "seconds")}
     page = Separation(
         lines=[*lines, *summary["notes"]],
@@ -558,8 +545,8 @@ def _report(
         mixing=np.asarray(network.mixing_),
         error=None,
         names=names,
-        axis=values if rises else None,
-        axis_label=f"wavelength or channel{unit}" if rises else "number of the mixture",
+        axis=values,
+        axis_label="number of the mixture" if values is None else f"wavelength or channel{unit}",
         images=thumbnails(reader, network.transform) if reader.image_shape else None,
     )
     write_separation(o.report, page)

@@ -84,7 +84,7 @@ def _sweep(path: Path, folder: Path, options: Any, dry_run: bool, show: bool) ->
         sys.path.append(own)  # for the user's own estimators
     sweep = prepare(path, folder, **options)
     inputs = [Path(file) for data in sweep.plan.data for file in (data.mixtures, data.sources) if file]
-    check_folder(folder, [*FILE_NAMES, "journal.jsonl"], [path, *inputs])
+    check_folder(folder, [*FILE_NAMES, "journal.jsonl"], [path, *inputs], replace=True)
     total, missing, engine = len(sweep.missing) + len(sweep.outcomes), len(sweep.missing), sweep.engine.name
     there = total - missing
     summary: dict[str, Any] = {"plan": sweep.plan.digest, "cases": total, "finished before": there, "engine": engine}
