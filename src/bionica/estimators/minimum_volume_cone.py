@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from .._compat.sklearn import Interval, StrOptions
 from ..networks.rule import finite
 from ..offline.cone.fit import Cone, Fit, Settings, screened
-from ..offline.cone.noise import WIDE, Channels, Coordinates, eigenvalues, largest_entry
+from ..offline.cone.noise import WIDE, Channels, Coordinates, eigenvalues
 from ..offline.cone.objective import Wall
 from ..offline.cone.stream import (
     BLOCK,
@@ -32,17 +32,14 @@ from ..offline.cone.stream import (
     readout,
     solve,
 )
-from ..offline.source_count import count_sources, representative
-from ..offline.whitening import moments, one_blas_thread
+from ..offline.source_count import Count, count_sources
+from ..offline.whitening import one_blas_thread
 from ._base import check_number, rectified, set_parameters
-from ._cone_doubts import doubts, warn_of_new_doubts
 from ._dask import DaskRows, map_rows, validated_rows
-from ._diagnosis import Model
-from ._fit_doubts import RowCollector, Rows, poor_fit, transposition
+from ._findings import RowCollector
 from ._input import DivergenceError, cell, check_finite, finite_map, singular_as_divergence
 from ._model_file import Floats, Number, Record
 from ._online import Online, appended, tracked
-from ._source_count import MANY_OUTPUTS, kept_of_all, warn_of_count
 from .network import START_BYTES
 
 Array = npt.NDArray[Any]
@@ -117,9 +114,8 @@ class MinimumVolumeCone(Online):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Number of sources. "auto" takes the directions that noise cannot explain (`bionica.offline.source_count`). A UserWarning
-        says before the fit if the number is in doubt. None takes the rank of the data, mean included; if that is 20 or more and
-        most of it looks like noise, it takes what "auto" takes, and warns.
+        Number of sources. "auto" takes as many as two halves of the samples agree on, at most 12
+        (`bionica.offline.source_count`; see `count_`). None takes the rank of the data, mean included.
     noise : "estimate", "poisson" or float, default="estimate"
         The noise of the mixtures. "estimate" finds it from the directions left out, if there are more mixtures than sources, and
         from the tails of the outputs, if these show more. "poisson" means that X holds counts. A number is the standard deviation
@@ -216,6 +212,7 @@ class MinimumVolumeCone(Online):
     """
 
     online_, local_, nonnegative_ = True, False, True
+    _uncorrelated: ClassVar = False
 
     _preserved_dtypes: ClassVar = ("float64", "float32")
     _fixed: ClassVar[tuple[str, ...]] = ("n_components", "known_mixing")
@@ -274,7 +271,7 @@ class MinimumVolumeCone(Online):
             self.n_samples_seen_ = len(rows)
             with one_blas_thread():
                 self._adopt(self._begun(rows))
-        self._conclude(self._doubts(collector.rows))
+        self._conclude(collector.rows, collector.n)
 
     def _prepare(self, X: Array) -> None:
         """Before the first sample: the precision, and the seed of the start."""
@@ -345,11 +342,7 @@ class MinimumVolumeCone(Online):
 
     @contextmanager
     def _warning_of_news(self) -> Iterator[None]:
-        before = vars(self).get("_stream")
         yield
-        now = self._stream
-        if now is not None and (before is None or before.fit is not now.fit):
-            warn_of_new_doubts(before, now, self.noise, self.horizon)
 
     def _settings(self, k: int) -> Settings:
         known = np.empty((k, 0)) if self.known_mixing is None else np.asarray(self.known_mixing, np.float64)
@@ -398,13 +391,10 @@ class MinimumVolumeCone(Online):
                     f"direction(s) only. Use n_components=None (keeps {rank}), a number up to {rank}, or more samples."
                 )
             return given
-        if self.n_components is None and rank < MANY_OUTPUTS:
+        if self.n_components is None:
             return rank
-        x = X / largest_entry(X)
-        found = count_sources(representative(x), values, moments(x) if k <= WIDE else None, centred=False)
-        d = kept_of_all(found) if self.n_components is None else max(1, found.n_sources)
-        warn_of_count("MinimumVolumeCone", self.n_components, found, min(X.shape), kept=d)
-        return d
+        self.count_: Count = count_sources(X)
+        return self.count_.n_sources
 
     # --- what was learned
 
@@ -503,31 +493,7 @@ class MinimumVolumeCone(Online):
         self._check_is_fitted()
         return 0 if self._stream is not None else self._block_length(self.n_features_in_) - len(self._waiting)
 
-    # --- diagnosis and saving
-
-    def _known_doubts(self) -> tuple[str, ...] | None:
-        known = super()._known_doubts()
-        return tuple(doubts(self._solved(), self.noise, self.horizon).values()) if known is None else known
-
-    def _doubts(self, rows: Rows) -> Iterator[str]:
-        """What speaks against the fit, the gravest first."""
-        yield from transposition(rows)
-        own = doubts(self._solved(), self.noise, self.horizon)
-        yield from own.values()
-        if not own and self.horizon is None:
-            yield from poor_fit(self.negativity_ - 2 * self._diagnosis_model.negativity)  # beyond that of the noise
-
-    @property
-    def _diagnosis_model(self) -> Model:
-        state = self._solved()
-        cone, scale = state.fit.cone, state.channels.scale
-        explained = cone.expected_rho / np.maximum(np.maximum(cone.rho, cone.expected_rho), 1e-300)
-        negativity = state.negativity * float(explained.min()) if cone.noise.any() else 0.0
-        noise = scale * state.fit.coordinates.channel_noise
-        if state.channels.projected:  # the noise of the directions of the subspace is not that of mixtures
-            noise = np.full(self.n_features_in_, noise.max())
-        own = tuple(doubts(state, self.noise, self.horizon).values())
-        return Model(False, self.normalize == "variance", negativity, noise if noise.any() else None, own)
+    # --- saving
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_waiting" in vars(self)
