@@ -133,12 +133,10 @@ def rotation(data: Data, variance: float, rng: np.random.RandomState, *, thoroug
 # --- the cone of coordinates
 
 
-def fit_cone(
-    data: Data, variance: float | None, rng: np.random.RandomState, last: Array | None = None
-) -> tuple[Cone, float]:
+def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState) -> tuple[Cone, float]:
     """The minimum-volume cone of `data`, and its ambiguity in degrees (`better`).
 
-    `variance` is that of the noise in every coordinate: 0 for none, None to find it. `last` is one more start.
+    `variance` is that of the noise in every coordinate: 0 for none, None to find it.
     """
     d = data.U.shape[1]
     if d == 1:
@@ -149,7 +147,8 @@ def fit_cone(
     subset = data.thinned(_SUBSET)
     rounds = _MAX_ROUNDS if subset is data else _SUBSET_ROUNDS
     rotated = rotation(subset, variance or 0.0, rng, thorough=False)
-    starts = [hold_mean(V, subset) for V in (rotated, last) if V is not None] + [successive_projection(subset)]
+    starts = [] if rotated is None else [hold_mean(rotated, subset)]
+    starts.append(successive_projection(subset))
     starts = [V for V in starts if feasible(V, subset)] or starts
     cones = [cone for V in starts for cone in _descents(subset, V, variance, rounds)]
     best, ambiguity = cones[0], 0.0
@@ -500,7 +499,7 @@ def fit_data(
         data = data._replace(B=data.B[:0])  # most samples are negative, and so are all spectra that could be meant
     ambiguity = 0.0
     if last is None or variance is None:
-        cone, ambiguity = fit_cone(data, variance, rng, None if last is None else last.V)
+        cone, ambiguity = fit_cone(data, variance, rng)
     elif variance:
         cone = settle(
             data, last._replace(wall=last.wall._replace(variance=np.full(len(last.V), variance))), variance, _MAX_ROUNDS
