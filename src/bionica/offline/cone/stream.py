@@ -213,11 +213,11 @@ def _stored(state: State, Z: Array, number: Array, settings: Settings) -> State:
 
 
 def _weights(state: State, settings: Settings) -> Array:
-    """Weight of each stored sample: the samples that it stands for, 0 for those too old and for extremes."""
+    """Weight of each stored sample: the samples that it stands for, 0 if it is too old."""
     samples = state.samples
     age = state.n - samples.number
     weights = np.exp(-age / settings.horizon) / np.minimum(1, state.rate * samples.importance)
-    return np.asarray(np.where((age > _MEMORY * settings.horizon) | np.isinf(samples.importance), 0.0, weights))
+    return np.asarray(np.where(age > _MEMORY * settings.horizon, 0.0, weights))
 
 
 @lru_cache(maxsize=8)
