@@ -350,7 +350,7 @@ def _separate_stream(o: Any, console: Console, reader: "Reader") -> None:
         except KeyboardInterrupt:  # the samples of a pipe come once: keep what was made of them
             stopped = True
         finally:
-            if o.model is not None and sample.seen:
+            if o.model is not None and sample.n_seen:
                 network.save(o.model)
         missing = getattr(network, "n_samples_until_start_", 0)
         if missing and o.model is None and not stopped:
@@ -362,7 +362,7 @@ def _separate_stream(o: Any, console: Console, reader: "Reader") -> None:
     X = sample.rows()
     network.diagnosis_ = network.diagnose(X) if len(X) > 1 and not missing else None
     files = [] if o.path is None else [o.path]
-    _finish(o, console, reader, network, X, files, sample.seen, started, interrupted=stopped)
+    _finish(o, console, reader, network, X, files, sample.n_seen, started, interrupted=stopped)
     if stopped:
         remedy = f"the network is in {o.model}; the same command with --resume continues with the samples that follow"
         console.interrupted(
