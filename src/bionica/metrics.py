@@ -31,6 +31,10 @@ __all__ = [
 
 from .offline.whitening import moments
 
+__all__ = [
+    "Matching", "amari_distance", "correlation_floor", "error_curve", "match_sources", "permutation_error", "sinr",
+]  # fmt: skip
+
 BLOCK_NUMBERS = 1 << 19  # 4 MiB of float64
 _LARGEST = 1e140  # beyond this a sum of squares may overflow
 
