@@ -11,7 +11,6 @@ from bionica import BatchNICA, StreamingNICA
 from bionica.datasets import mix, random_sources, sparse_uniform
 from bionica.estimators.network import orthonormal_rows
 from bionica.metrics import permutation_error
-from bionica.networks.orthant_rotation import AGE, PRIOR, N
 
 
 def stream(kind, T, d, k, seed=0, snr_db=None):
@@ -108,12 +107,12 @@ def test_outputs_are_white_whatever_the_condition_number():
     for condition in (1, 1e3, 1e6):
         X = S @ ((U * np.geomspace(1, 1 / condition, 4)) @ W)
         stream = StreamingNICA(4, random_state=0).partial_fit(X[:1])
-        stream._state.rot.tails[:] = 1e9  # every sample has weight 1
-        rot = stream.partial_fit(X[1:])._state.rot
-        assert rot.clock[PRIOR] == 0
-        assert rot.clock[AGE] == rot.clock[N] == len(X) - 1
-        assert_allclose(rot.V @ np.cov(X[1:].T, bias=True) @ rot.V.T, np.eye(4), atol=1e-11 + 1e-16 * condition**2)
-        assert_allclose(rot.v_bar, rot.V @ X[1:].mean(axis=0), rtol=1e-11 + 1e-14 * condition)
+        stream._state.white.tails[:] = 1e9  # every sample has weight 1
+        white = stream.partial_fit(X[1:])._state.white
+        assert white.prior[0] == 0
+        assert white.age[0] == white.n[0] == len(X) - 1
+        assert_allclose(white.K @ np.cov(X[1:].T, bias=True) @ white.K.T, np.eye(4), atol=1e-11 + 1e-16 * condition**2)
+        assert_allclose(white.v_bar, white.K @ X[1:].mean(axis=0), rtol=1e-11 + 1e-14 * condition)
 
 
 @pytest.mark.parametrize("kind", ["sparse_uniform", "exponential", "half_normal", "gamma", "odor"])

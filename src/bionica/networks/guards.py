@@ -12,11 +12,9 @@ Appendix C of the paper:
                I - 2 eta (x - x_bar)(x - x_bar)', in Nonnegative PCA W by I - eta y y'; past 1/|x - x_bar|^2 and
                2/|y|^2 these overshoot and the weights grow without bound. The guard caps eta at half of that. Published
                settings run without it.
-    frozen     natural networks: samples of a frozen sensor are not learned from (see `frozen`)
-    restart    natural networks with a horizon restart where the input changes abruptly (see `natural_guards`)
+    restart    natural networks with a horizon restart where the mixing changes abruptly (see `running_whitening`)
 
-In natural networks `silent` and `spectrum` do what `natural_guards` says, and `rate` bounds the weight of a sample (see
-`natural_input`).
+In natural networks `silent`, `rate` and `restart` do what `natural` says, and the others nothing.
 
 Counted with them: samples whose dynamics were `regularised` or did not settle (`unsettled`).
 """
@@ -40,7 +38,6 @@ class Guards(NamedTuple):
     row: bool
     spectrum: bool
     rate: bool
-    frozen: bool = False
     restart: bool = False
 
 
