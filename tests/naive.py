@@ -406,20 +406,21 @@ class RunningWhitening:
         return R
 
     def must_restart(self, V=None):
-        """Whether the outputs lost their size, or a block that ends here shows a change; V turns dv into outputs."""
+        """Whether the outputs lost their size, or a block that ends here shows a change; V turns v into outputs."""
         d, h = self.d, self.h
-        if self.level < 1e-4 and self.age > 10:
+        if self.level < 3e-4 and self.age > 10:
             return True
         if len(self.block) < min(max(300 + 30 * d, h / 4), 10 * (300 + 30 * d)):
             return False
-        dv, weight = np.array([dv for dv, _ in self.block]), np.array([weight for _, weight in self.block])
-        dv = dv if V is None else dv @ V.T
-        C, mean, share = (dv.T * weight) @ dv / len(dv), weight @ dv / len(dv), sum(self.negatives) / len(dv)
+        v, weight = np.array([v for v, _ in self.block]), np.array([weight for _, weight in self.block])
+        v = v if V is None else v @ V.T
+        C, mean, share = (v.T * weight) @ v / len(v), weight @ v / len(v), sum(self.negatives) / len(v)
+        variance = np.trace(C) - mean @ mean
         self.block, self.negatives, different = [], [], False
         if np.trace(C) > 0 and self.prior * self.power * (self.K**2).sum(axis=0).max() <= 0.1:
             different = self.past.is_unusual(log_inverse_correlation(C - np.outer(mean, mean)), share, h)
             if h and self.past.n > 1:
-                different |= np.trace(C) > 10 * d or np.trace(C) - mean @ mean < 1e-4 * d
+                different |= variance > 10 * d or variance < 3e-4 * d
         self.changed |= different and not h
         return bool(different and h)
 
@@ -478,7 +479,7 @@ class Natural:
             V = np.linalg.solve(self.M, self.W)
             dv, g = white.weigh(v, "rate" in self.guards)
             if "restart" in self.guards:
-                white.block.append((dv, np.sqrt(g)))
+                white.block.append((v, np.sqrt(g)))
             T = white.rotation(V @ v, g) - np.eye(white.d)
             s, p = self.vectors(y, v, V)
             q = s @ np.linalg.solve(self.M, s)
@@ -602,7 +603,7 @@ class OrthantRotation(RunningWhitening):
 
     def learn(self, x, v):
         dv, g = self.weigh(v)
-        self.block.append((dv, np.sqrt(g)))
+        self.block.append((v, np.sqrt(g)))
         if self.F is not None:
             s = self.quantile_step()
             dx = x - self.x_bar

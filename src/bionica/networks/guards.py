@@ -183,12 +183,19 @@ def lift_eigenvalues(W, eps, ws):
         return False
     before = ws.events[SPECTRUM]
     A, U = ws.M, ws.L
+    shift = 0.0
     for i in range(d):
+        size = 0.0
         for j in range(d):
             A[i, j] = W[i, j]
-    orthogonalise_rows(A, U)  # U W = A with orthogonal rows: the rows of U are eigenvectors
+            size += abs(W[i, j])
+        shift = max(shift, size)
+    # Rows of U A with orthogonal rows are eigenvectors only if no two eigenvalues of A are opposite: shift all above zero.
     for i in range(d):
-        value = 0.0
+        A[i, i] += shift
+    orthogonalise_rows(A, U)
+    for i in range(d):
+        value = -shift
         for p in range(d):
             value += A[i, p] * U[i, p]
         if value < SPECTRUM_FLOOR:

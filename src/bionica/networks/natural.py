@@ -157,14 +157,10 @@ class InputWork(NamedTuple):
     v: np.ndarray  # K u in float64
     dv: np.ndarray
     G: np.ndarray
-    out: np.ndarray  # V v
     a: np.ndarray
     b: np.ndarray
-    Ha: np.ndarray
-    Hb: np.ndarray
     Va: np.ndarray  # V'a
     Vb: np.ndarray
-    V: np.ndarray  # a matrix
 
 
 class InterneuronWork(NamedTuple):
@@ -221,10 +217,7 @@ def init_two_compartment(
 
 
 def _input_workspace(d, dtype):
-    out, a, b, Ha, Hb, Va, Vb = np.zeros((7, d), dtype)
-    v, dv = np.zeros((2, d))
-    V = np.zeros((d, d), dtype)
-    return InputWork(np.zeros((1, d), dtype), v, dv, np.zeros((1, d)), out, a, b, Ha, Hb, Va, Vb, V)
+    return InputWork(np.zeros((1, d), dtype), *np.zeros((2, d)), np.zeros((1, d)), *np.zeros((4, d), dtype))
 
 
 def workspace_interneuron(state):
@@ -266,7 +259,7 @@ def weigh(white, work, params, events):
         g = sample_weight(white, q)
         events[RATE] += g < 1
     if params.guards.restart:
-        add_to_block(white, work.dv, g)
+        add_to_block(white, work.v, g)
     return q, g
 
 
@@ -280,21 +273,21 @@ def move_whitening(white, work, q, g, horizon):
 
 
 @hot
-def plane_of_turn(state, W, H, c, y, g, params, work):
+def plane_of_turn(state, W, H, c, y, g, params, work, ws):
     """The plane of the turn for outputs y of c = W v, in work.a, b, Va and Vb; returns cos phi - 1 and sin phi."""
-    out, d = work.out, y.shape[0]
+    out, Ha, Hb = ws.free, ws.u, ws.v
     zero = W.dtype.type(0)
     silent = False
-    for i in range(d):
+    for i in range(y.shape[0]):
         silent |= not y[i] > 0
     if not silent:
         return zero, zero
     apply(H, c, out)
     cos_1, sin, negative = find_turn(out, work.a, work.b, state.turned, g, params.horizon, params.eps)
     if sin != 0:
-        apply(H, work.a, work.Ha)
-        apply(H, work.b, work.Hb)
-        _apply_transposed(W, work.Ha, work.Hb, work.Va, work.Vb)
+        apply(H, work.a, Ha)
+        apply(H, work.b, Hb)
+        _apply_transposed(W, Ha, Hb, work.Va, work.Vb)
     state.white.negative[0] += min(negative / mean_energy(state.white), 1.0)
     return W.dtype.type(cos_1), W.dtype.type(sin)
 
@@ -365,18 +358,18 @@ def look_after(white, W, M, H, work, ws, params):
     """The floor of the covariance, the test of a block; returns whether the network restarts: K <- V K, W, M and H <- I."""
     restarts = params.guards.restart and has_lost_size(white)
     if not restarts and params.guards.restart and is_block_full(white, params.horizon):
-        multiply(H, W, work.V)
-        rotate_block(white.products, white.sums, work.V, work.v, work.dv)
+        multiply(H, W, ws.M)
+        rotate_block(white.products, white.sums, ws.M, work.v, work.dv)
         if is_block_unusual(white, work.dv, params.horizon):
             restarts = params.horizon > 0
             white.changed[0] = params.horizon == 0
     if restarts:
-        multiply(H, W, work.V)
+        multiply(H, W, ws.M)
         for j in range(M.shape[0]):
             for i in range(M.shape[0]):
                 work.dv[i] = white.K[i, j]
             for i in range(M.shape[0]):
-                white.K[i, j] = dot(work.V, i, work.dv)
+                white.K[i, j] = dot(ws.M, i, work.dv)
         restart_whitening(white)
         set_identity(W)
         set_identity(M)
@@ -445,7 +438,7 @@ def learn_interneuron(state, work, params, X, t, rates):
     if is_stuck(white, first.u, 0) or not is_scaled(white, first.v):
         return
     distance_2, weight = weigh(white, first, params, work.ws.events)
-    cos_1, sin = plane_of_turn(state, W_xy, H, work.c, work.y, weight, params, first)
+    cos_1, sin = plane_of_turn(state, W_xy, H, work.c, work.y, weight, params, first, work.ws)
     apply(W_xy, white.v_bar, work.c)
     apply(H, work.c, work.m)
     subtract(work.y, work.m, dy)
@@ -525,7 +518,7 @@ def learn_two_compartment(state, work, params, X, t, rates):
     if is_stuck(white, first.u, 0) or not is_scaled(white, first.v):
         return
     distance_2, weight = weigh(white, first, params, work.ws.events)
-    cos_1, sin = plane_of_turn(state, W_xz, H, work.c, z, weight, params, first)
+    cos_1, sin = plane_of_turn(state, W_xz, H, work.c, z, weight, params, first, work.ws)
     q, a = step_size(H, z, work.g, rates[t, 0], weight)
     hebb_uncentred(W_xz, a, z, work.v)
     hebb_uncentred(W_zz, a, z, z)

@@ -160,7 +160,7 @@ def learn(state, work, params, X, t, rates):
         return
     q = distance(white, v, dv)
     g = sample_weight(white, q)
-    add_to_block(white, dv, g)
+    add_to_block(white, v, g)
     w, m = count(white, g, params.horizon)
     move(white, state.average, work, w, m, q, g, params)
 
@@ -465,7 +465,7 @@ def learn_projected(state, work, params, X, t, rates):
         return
     q = distance(white, v, dv)
     g = sample_weight(white, q)
-    add_to_block(white, dv, g)
+    add_to_block(white, v, g)
     g = min(g, weigh_outside(state, work, X, t))
     w, m = count(white, g, params.horizon)
     gather(state, work, g, m)

@@ -154,7 +154,11 @@ def register(rule: Rule) -> Rule:
     named += [*rule.averages, *rule.averages.values(), *rule.products, *rule.roots, *rule.inverses, *rule.symmetric]
     if unknown := {*named} - fields:
         raise ValueError(f"rule {rule.name!r}: State has no field {sorted(unknown)}, which the record names")
-    _BY_STATE[rule.State] = rule
+    if _BY_STATE.setdefault(rule.State, rule) is not rule:
+        raise ValueError(
+            f"rule {rule.name!r}: {rule.State.__module__}.{rule.State.__qualname__} is the State of the rule "
+            f"{_BY_STATE[rule.State].name!r}; give the new rule a State class of its own"
+        )
     RULES[rule.name] = rule
     return rule
 

@@ -63,8 +63,8 @@ PRIOR_SAMPLES, START = 6.0, 100.0
 LARGER = 30.0
 #: Share of the first sample's power that C never falls below, and with a horizon.
 FLOOR, FLOOR_HORIZON = 1e-16, 1e-10
-#: Outputs below this share of their usual energy have lost their size, and a block of outputs above this mean energy is a change.
-LOST, FAR_LARGER = 1e-4, 10.0
+#: Outputs below this share of their usual energy have lost their size, and a block of outputs above this mean variance is a change.
+LOST, FAR_LARGER = 3e-4, 10.0
 #: A block has between 1 and 10 times this many samples for each source, and 10 more.
 BLOCK = 30.0
 #: What is added to the variance of each output of a block.
@@ -89,8 +89,8 @@ class Whitening(NamedTuple):
     prior: np.ndarray  # what is left of the covariance of the start
     due: np.ndarray  # the age at which `tend` is next called
     level: np.ndarray  # running size of the first outputs
-    products: np.ndarray  # sum of dv dv' over a block of samples; the upper triangle is not used
-    sums: np.ndarray  # sum of dv
+    products: np.ndarray  # sum of v v' over a block of samples; the upper triangle is not used
+    sums: np.ndarray  # sum of v
     length: np.ndarray  # of the block so far
     negative: np.ndarray  # sum of the negative shares of the energy
     blocks: np.ndarray  # number of past blocks
@@ -207,15 +207,15 @@ def quantile_step(white, d):
 
 
 @hot
-def add_to_block(white, dv, g):
+def add_to_block(white, v, g):
     """Add a sample to the covariance of its block, less if its weight is below 1."""
     products, sums = white.products, white.sums
     bounded = math.sqrt(g)
-    for i in range(dv.shape[0]):
-        x = bounded * dv[i]
+    for i in range(v.shape[0]):
+        x = bounded * v[i]
         sums[i] += x
         for j in range(i + 1):
-            products[i, j] += x * dv[j]
+            products[i, j] += x * v[j]
     white.length[0] += 1
 
 
@@ -400,9 +400,9 @@ def is_block_unusual(white, z, horizon):
     """
     C, mean, d = white.products, white.sums, white.sums.shape[0]
     share = 1 / white.length[0]
-    large = 0.0
+    energy = 0.0
     for i in range(d):
-        large += share * C[i, i]
+        energy += C[i, i]
     for i in range(d):
         mean[i] *= share
         for j in range(i + 1):
@@ -413,14 +413,14 @@ def is_block_unusual(white, z, horizon):
     c = correlation(C, z)
     s = share * white.negative[0]
     clear_block(white)
-    if not large > 0 or prior_share(white) > 0.1:
+    if not energy > 0 or prior_share(white) > 0.1:
         return False
     usual, blocks = white.usual, white.blocks[0]
     unusual = c > CORRELATED + usual[0] + FAR * usual[1]
     unusual |= c > usual[0] and s > NEGATIVE + 3 * usual[2] + FAR * usual[3]
     unusual &= blocks >= (LEAST if horizon > 0 else LEAST_WITHOUT)
     # Not in the first block of a stream, where sources appear that were silent until then.
-    unusual |= horizon > 0 and blocks > 0 and (large > FAR_LARGER * d or variance < LOST * d)
+    unusual |= horizon > 0 and blocks > 0 and (variance > FAR_LARGER * d or variance < LOST * d)
     white.blocks[0] += 1
     follow_usual(usual, 0, c, 1 / min(white.blocks[0], REMEMBERED))
     follow_usual(usual, 2, s, 1 / min(white.blocks[0], REMEMBERED))
