@@ -5,10 +5,10 @@ INSTALLED := .venv/.installed
 # Threads of BLAS gain nothing at these sizes and fight with pytest's two workers.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all test-interpreted test-oldest check attack docs release-check bench instructions clean
+.PHONY: demo test test-all test-interpreted test-oldest check attack docs release-check bench clean
 
 demo: $(INSTALLED)
-	$(BIN)/bionica demo
+	$(BIN)/bionica demo --force
 
 test: check $(INSTALLED)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
@@ -33,7 +33,7 @@ check: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# Mutated models, files and plans, kills, concurrent writers; at most 20 minutes. WRITE=1 writes benchmarks/results/attack.md.
+# Mutated models and files, extreme streams, kills, concurrent writers; at most 20 minutes. WRITE=1 writes benchmarks/results/attack.md.
 attack: $(INSTALLED)
 	$(BIN)/python benchmarks/attack.py $(if $(WRITE),--write)
 
@@ -58,15 +58,11 @@ release-check:
 	.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check -e '.[clients]'
 	touch $@
 
-# Prints the tables of docs/guides/benchmarks.md; WRITE=1 writes them to benchmarks/results.
+# Prints the tables of docs/guides/benchmarks.md; WRITE=1 writes them to benchmarks/results. QUICK=1 takes minutes.
 bench: $(INSTALLED)
-	for name in speed peers growth first_fit batch separate sweep wide local_networks; do \
-	  $(BIN)/python benchmarks/$$name.py $(if $(WRITE),--write) || exit; \
+	for name in speed streaming correlated; do \
+	  $(BIN)/python benchmarks/$$name.py $(if $(QUICK),--quick) $(if $(WRITE),--write) || exit; \
 	done
-
-# Instructions per sample beside the recorded ones; WRITE=1 records them.
-instructions: $(INSTALLED)
-	$(BIN)/python benchmarks/instructions.py $(if $(WRITE),--write)
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "bionica needs Python 3.11 or newer: make PYTHON=python3.12 ...")'

@@ -1,49 +1,162 @@
 """Correlated sources: MinimumVolumeCone beside BatchNICA, NMF, FastICA and "knows A", on data that nobody tuned for.
 
-    python benchmarks/correlated.py --jobs 2 --paper-images DIR --write      everything; DIR holds sources.npy (3 x 63504)
-    python benchmarks/correlated.py --tables copula,sizes --seeds 3          a part of it
-    python benchmarks/correlated.py --jobs 16 --json rows.jsonl              on another machine; continues an interrupted run
-    python benchmarks/correlated.py --from-json rows.jsonl --write           tables from what was brought back
+    python benchmarks/correlated.py --jobs 2 --write               everything
+    python benchmarks/correlated.py --quick --tables copula        a part of it, in minutes
+    BIONICA_PAPER_IMAGES=DIR python benchmarks/correlated.py       with the paper's images, DIR/sources.npy (3 x 63504)
+    python benchmarks/correlated.py --json here.json, --beside     beside another checkout (see runner.py)
 
-Every case is reported. A case that raises an exception is a row of its own and counts as MISSED. Data sets and methods that are
-not installed are named on the standard error and left out.
+SINR is measured on 5,000 samples that were not learned from where samples are drawn independently, and on all samples for images,
+spectra and streams that are read in their natural order.
 """
 
-import os
-import sys
-from pathlib import Path
+import numpy as np
 
-from case_runner import Benchmark
-from correlated_cases import sources, stream_tables, tables
-from correlated_cases.cases import cases
-from correlated_cases.measures import ALONE, MEASURES
-from correlated_cases.methods import METHODS, available
-from streams.tables import costs, failures
+from bionica.metrics import match_sources, sinr
+from methods import BATCH, CONE, KNOWS_A, STREAM, mixed, passed, separated
+from problems import CHEMISTRY, FORTY, HELD_OUT, available_images, sources, spectra, turning
+from problems import images as image_sources
+from runner import Table, main
 
-TABLES = {name: getattr(tables, name, None) or getattr(stream_tables, name) for name in MEASURES}
-BENCHMARK = Benchmark("correlated", "Correlated sources", MEASURES, TABLES, ALONE)
+EVERYONE = (CONE, BATCH, "NMF", "FastICA", KNOWS_A)
+RHO = (0, 0.1, 0.3, 0.5, 0.7)
 
 
-def main():
-    parser = BENCHMARK.parser(__doc__, METHODS, seed0=7000)
-    parser.add_argument("--seeds", type=int, default=10, help="most seeds of a setting")
-    parser.add_argument(
-        "--paper-images", type=Path, metavar="DIR", help="folder of sources.npy; never part of the repository"
-    )
-    args = parser.parse_args()
-    names = BENCHMARK.chosen_tables(parser, args.tables)
-    if args.from_json:
-        headers, rows = BENCHMARK.read(args.from_json)
-    else:
-        if args.paper_images:
-            os.environ[sources.PAPER_FOLDER] = str(args.paper_images.resolve(strict=True))
-        methods = [name for name in args.methods.split(",") if available(name)]
-        wanted, left_out = cases(names, methods, args.seeds, args.scale, args.long_samples, args.seed0)
-        for what in (*left_out, *sorted(set(args.methods.split(",")) - set(methods))):
-            print(f"not here, not measured: {what}", file=sys.stderr)
-        headers, rows = BENCHMARK.run(wanted, args.jobs, args.json)
-    BENCHMARK.show(headers, rows, (failures, costs), args.write)
+def problem(method, kind, d, k, snr_db, T, seed):
+    """Return sources, mixtures and A, with 5,000 more samples than T."""
+    rng = np.random.default_rng([seed, d])
+    S = sources(kind, T + HELD_OUT, d, rng)
+    return (S, *mixed(method, S, k, snr_db, rng))
+
+
+def batch(method, kind, d, k, snr_db, T, seed):
+    S, X, A = problem(method, kind, d, k, snr_db, T, seed)
+    return {"sinr": sinr(S[T:], separated(method, d, X[:T], A, X[T:], seed))}
+
+
+def images(method, images, k, snr_db, seed, size=None):
+    S = image_sources(images, size)
+    X, A = mixed(method, S, k, snr_db, np.random.default_rng(seed))
+    return {"sinr": sinr(S, separated(method, 3, X, A, X, seed))}
+
+
+def chemistry(method, kind, noise, T, seed):
+    """Correlation of the worst source with its output."""
+    X, S, A = spectra(kind, noise, T, np.random.default_rng(seed))
+    options = {"noise": "poisson"} if method == CONE and noise.startswith("Poisson") else {}
+    Y = separated(method, A.shape[1], X, A, X, seed, **options)
+    return {"worst": float(np.abs(match_sources(S, Y, by="correlation").correlation).min())}
+
+
+def stream(method, rho, snr_db, T, seed, d=5):
+    """One pass over independent samples in chunks of 1,000."""
+    S, X, A = problem(method, f"copula {rho}", d, 2 * d, snr_db, T, seed)
+    if method in (KNOWS_A, "NMF"):
+        return {"sinr": sinr(S[T:], separated(method, d, X, A, X[T:], seed))}
+    return {"sinr": sinr(S[T:], passed(method, d, X[:T], seed, chunk=1000).transform(X[T:]))}
+
+
+def stream_images(method, images, k, order, seed, size=None):
+    """One pass over the pixels."""
+    rng = np.random.default_rng(seed)
+    S = image_sources(images, size)
+    X, _ = mixed(method, S, k, None, rng)
+    rows = rng.permutation(len(X)) if order == "random" else np.arange(len(X))
+    return {"sinr": sinr(S, passed(method, 3, X[rows], seed, chunk=1000).transform(X))}
+
+
+def drift(method, horizon, turn, seed, d=5, window=1000):
+    """The worst SINR of 1,000 samples before they are learned from, after the first 20,000, while A turns into another matrix."""
+    rng = np.random.default_rng(seed)
+    S = sources("copula 0.5", turn, d, rng)
+    first, second = rng.standard_normal((2, 2 * d, d))
+    X = turning(S, first, second, rng, snr_db=30)
+    estimator, decibels = None, []
+    for start in range(0, turn - window + 1, window):
+        rows = slice(start, start + window)
+        if estimator is None:
+            estimator = passed(method, d, X[rows], seed, horizon=horizon)
+            continue
+        if start >= min(20_000, turn // 2):
+            decibels.append(sinr(S[rows], estimator.transform(X[rows])))
+        estimator.partial_fit(X[rows])
+    return {"sinr": min(decibels)}
+
+
+def outliers(method, kind, k, snr_db, T, told, seed, d=5):
+    """SINR on clean samples after a fit with 2 % outliers: Gaussian in all channels, 10 times the root mean square of each."""
+    S, X, A = problem(method, kind, d, k, snr_db, T, seed)
+    rng = np.random.default_rng([seed, 1])
+    rows = rng.choice(T, T // 50, replace=False)
+    X[rows] = 10 * np.sqrt(np.mean(X**2, axis=0)) * rng.standard_normal((len(rows), X.shape[1]))
+    options = {"outliers": 0.02} if told and method == CONE else {}
+    return {"sinr": sinr(S[T:], separated(method, d, X[:T], A, X[T:], seed, **options))}
+
+
+def tables(seeds, quick):
+    """Return the tables."""
+    T, few, size = (20_000 if quick else 100_000), seeds[:2], 64 if quick else None
+    forty = FORTY[::7] if quick else FORTY
+
+    def decibels(title, note, measure, cases, by):
+        return Table(title, note, measure, cases, by, "sinr", "{:.1f}", large_is_good=True)
+
+    def synthetic(kind, d, k, snr_db, n, seed):
+        return {"kind": kind, "d": d, "k": k, "snr_db": snr_db, "T": n, "seed": seed}
+
+    return {
+        "copula": decibels(
+            "Copula", "d = 5, k = 10.", batch,
+            [(EVERYONE, synthetic(f"copula {rho}", 5, 10, snr_db, T, s)) for snr_db in (30, 20) for rho in RHO for s in seeds],
+            ["snr_db", "kind"],
+        ),
+        "sizes": decibels(
+            "Sizes", "Copula, rho = 0.5, k = 2 d.", batch,
+            [(EVERYONE, synthetic("copula 0.5", d, 2 * d, snr_db, n, s))
+             for d, snr_db, n in ((20, 30, T), (10, 30, T), (10, 30, 3000), (5, 30, 3000), (5, 20, 3000)) for s in seeds],
+            ["d", "snr_db", "T"],
+        ),
+        "uncorrelated": decibels(
+            "Uncorrelated sources", "Four kinds, d = 3 to 30, square and tall, T = 20,000.", batch,
+            [((CONE, BATCH, KNOWS_A), synthetic(kind, d, k, snr_db, 20_000, s))
+             for kind, d, k in forty for snr_db in (None, 40, 30, 20) for s in few], ["snr_db", "d"],
+        ),
+        "images": decibels(
+            "Images", "Three images, random matrices, all pixels.", images,
+            [(EVERYONE, {"images": name, "k": k, "snr_db": snr_db, "seed": s, "size": size})
+             for name in available_images() for k, snr_db in ((3, None), (6, None), (6, 40)) for s in seeds],
+            ["images", "k", "snr_db"],
+        ),
+        "chemistry": Table(
+            "Chemistry", "Correlation of the worst of four sources.", chemistry,
+            [(EVERYONE, {"kind": kind, "noise": noise, "T": 1500 if quick else 3000, "seed": s})
+             for kind in CHEMISTRY for noise in ("40 dB", "25 dB", "Poisson 20 dB") for s in seeds],
+            ["kind", "noise"], "worst", "{:.3f}", large_is_good=True,
+        ),
+        "stream": decibels(
+            "Streams", "One pass, d = 5, k = 10.", stream,
+            [((CONE, STREAM, KNOWS_A), {"rho": rho, "snr_db": snr_db, "T": T, "seed": s})
+             for snr_db in (30, 20) for rho in RHO for s in seeds], ["snr_db", "rho"],
+        ),
+        "stream_images": decibels(
+            "Streams of pixels", "One pass.", stream_images,
+            [((CONE, STREAM), {"images": name, "k": k, "order": order, "seed": s, "size": size})
+             for name in available_images() for k in (3, 6) for order in ("random", "natural") for s in seeds],
+            ["images", "k", "order"],
+        ),
+        "drift": decibels(
+            "Drift", "Copula, rho = 0.5, d = 5, k = 10, 30 dB, A turns once. Worst window of 1,000 samples.", drift,
+            [((CONE, STREAM), {"horizon": horizon, "turn": T if quick else 10 * T, "seed": s})
+             for horizon in (1500, 3000) for s in few],
+            ["horizon"],
+        ),
+        "outliers": decibels(
+            "Outliers", "2 % of the samples, 10 times as large. told: outliers=0.02 for MinimumVolumeCone.", outliers,
+            [((CONE, BATCH), {"kind": kind, "k": k, "snr_db": snr_db, "T": 20_000, "told": told, "seed": s})
+             for kind, k, snr_db in (("copula 0.5", 10, 30), ("exponential", 10, 30), ("copula 0.5", 5, 40))
+             for told in (False, True) for s in seeds], ["kind", "k", "snr_db", "told"],
+        ),
+    }  # fmt: skip
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, "correlated", tables, seed0=7000)

@@ -1,215 +1,255 @@
-"""Time of a sample of every network beside C++ and line-by-line NumPy, of single samples, and of a start.
+"""Times of loops, single samples, fits, wide inputs, first fits, `separate` and `sweep`; beside another checkout if one is given.
 
-python benchmarks/speed.py [--quick] [--write]
+    python benchmarks/speed.py                         this checkout
+    python benchmarks/speed.py --src OTHER/src         and another, with ratios
+    python benchmarks/speed.py --quick --tables loops
+
+Each checkout runs in a process of its own that lives through the whole measurement. The two take turns, so that other load on the
+machine slows them alike, and the best of all rounds counts. On a busy machine read ratios, not nanoseconds. One thread.
 """
 
-import ctypes
-import shutil
+import argparse
+import os
 import subprocess
 import sys
 import tempfile
+import time
+import warnings
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-import bionica
-from common import (
-    NETWORKS,
-    SINGLE_LAYER,
-    WEIGHTS,
-    best_of,
-    default_network,
-    paper_network,
-    parser,
-    problem,
-    report,
-    started,
-    table,
-    verdict,
-)
+from runner import RESULTS, markdown, seconds, setting
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-import naive
-
-#: d -> samples of the compiled networks and of NumPy.
-FULL = {3: (400_000, 4000), 10: (100_000, 3000), 50: (4000, 300), 200: (600, 40)}
-QUICK = {3: (50_000, 1000), 10: (20_000, 500), 50: (1000, 60)}
-#: d that two_compartment.cpp is compiled for.
-CPP_SIZES = (3, 10, 50, 200)
-#: Targets of Algorithm 2: most times the time of C++, least times the speed of NumPy, most ns a sample.
-CPP, NUMPY, NS = {3: 1.3, 10: 0.5}, {3: 250, 10: 80}, {50: 8000}
-#: Most times the time of Algorithm 2.
-RELATIVE = {"InterneuronNICA": 1.5, "TwoLayerNSM": 2.0}
-#: Most microseconds of a single sample at d = 3.
-SINGLE_US = 30
+NETWORKS = ("TwoCompartmentNICA", "InterneuronNICA", "TwoLayerNSM", "NonnegativePCA")
+ONLINE = ("StreamingNICA", *NETWORKS)
+#: d -> samples of one measurement.
+SIZES = {3: 400_000, 10: 100_000, 50: 8000}
 
 
-def networks(sizes, rounds):
-    library = build_cpp()
-    note = (
-        "TwoCompartmentNICA is the paper's Algorithm 2, InterneuronNICA its Algorithm 1. Learning on. Ours has the guards of "
-        "appendix C on; the C++ loop (templates, -O3 -march=native, block principal pivoting, a fresh Cholesky factor for every "
-        "set) and the line-by-line NumPy + quadprog version (tests/naive.py) have none. All go on from the same weights. Best of "
-        f"{rounds} rounds, one thread."
-    )
-    if library is None:
-        note += " No C++ compiler was found (g++ or clang++)."
-    rows = [row for d, (n, n_numpy) in sizes.items() for row in _rows(d, n, n_numpy, rounds, library)]
-    return table("Networks beside C++ and NumPy", note, rows)
+def mixtures(n, d, k=None):
+    """Return mixtures of sparse uniform sources by a matrix with orthonormal columns."""
+    from bionica.datasets import sparse_uniform
+
+    rng = np.random.default_rng(0)
+    S = sparse_uniform(n, d, rng=rng)
+    return np.ascontiguousarray(S @ np.linalg.qr(rng.standard_normal((k or d, d)))[0].T)
 
 
-def _rows(d, n, n_numpy, rounds, library):
-    X = problem(n, d)
-    ours = {name: paper_network(name, d).fit(X) for name in NETWORKS}
-    contenders = {name: partial(network.partial_fit, X) for name, network in ours.items()}
-    contenders |= {
-        f"{name} default": partial(started(default_network(name, d), X).partial_fit, X) for name in SINGLE_LAYER
-    }
-    contenders |= {f"{name} numpy": in_numpy(network, X[:n_numpy]) for name, network in ours.items()}
-    if library is not None and d in CPP_SIZES:
-        contenders["TwoCompartmentNICA cpp"] = in_cpp(library, ours["TwoCompartmentNICA"], X)
-    best = best_of(contenders, rounds)
-    ns = {name: 1e9 * s / (n_numpy if name.endswith("numpy") else n) for name, s in best.items()}
-    for name in NETWORKS:
-        cpp, times_faster = ns.get(f"{name} cpp"), ns[f"{name} numpy"] / ns[name]
-        times_cpp = cpp and ns[name] / cpp
-        yield {
-            "network": name,
-            "d": d,
-            "the paper's rule, ns a sample": ns[name],
-            "C++, ns": cpp,
-            "times C++'s time": times_cpp,
-            "NumPy, ns": ns[f"{name} numpy"],
-            "times faster than NumPy": times_faster,
-            "at defaults, ns": ns.get(f"{name} default"),
-            "targets": "; ".join(filter(None, _targets(name, d, ns, times_cpp, times_faster))),
-        }
+# ------------------------------------------------------------------------------------------ what is timed
+# A function for each task, called in the worker: it prepares, and returns what is timed and how many samples or calls that are.
 
 
-def _targets(name, d, ns, times_cpp, times_faster):
-    if name == "TwoCompartmentNICA":
-        yield verdict(times_cpp, "<=", CPP.get(d), "x C++")
-        yield verdict(times_faster, ">=", NUMPY.get(d), "x NumPy")
-        yield verdict(ns[name], "<=", NS.get(d), "ns")
-    elif name in RELATIVE:
-        yield verdict(ns[name] / ns["TwoCompartmentNICA"], "<=", RELATIVE[name], "x Algorithm 2")
+def loop(name, setting, d, k=0, n=0):
+    import bionica
+
+    d, k = int(d), int(k) or int(d)
+    X = mixtures(int(n) or SIZES[d], d, k)
+    cls = getattr(bionica, name)
+    if setting == "published":
+        network = cls.as_published("d3" if d == 3 else "d10", n_components=d, random_state=0)
     else:
-        yield verdict(ns[name] / min(ns[other] for other in NETWORKS if other != name), "<=", 1, "x the next fastest")
+        network = cls(d, random_state=0)
+    for _ in range(1 + 20 * k // len(X)):  # past the samples that it starts with
+        network.partial_fit(X)
+    return partial(network.partial_fit, X), len(X)
 
 
-def rates(network, n, kind=""):
-    """Return the next n learning rates of a network."""
-    eta0, decay, power = (getattr(network, f"{kind}{part}") for part in ("eta0", "decay", "power"))
-    return eta0 / (1 + decay * (network.n_samples_seen_ + np.arange(n))) ** power
+def one(name, method, d=3, n=200):
+    import bionica
+
+    X = mixtures(3000, d)
+    model = getattr(bionica, name)(d, random_state=0).partial_fit(X)
+
+    def calls():
+        for x in X[:n]:
+            getattr(model, method)(x)
+
+    return calls, n
 
 
-def in_numpy(network, X):
-    """Return a function: the same rule in NumPy, going on from the weights of a network."""
-    name = type(network).__name__
-    weights = {part: getattr(network, f"{part}_") for part in WEIGHTS[name]}
-    eta = rates(network, len(X))
-    if name == "TwoCompartmentNICA":
-        return lambda: naive.two_compartment(X, weights, eta, tau=network.tau)[0]
-    if name == "InterneuronNICA":
-        return lambda: naive.interneuron(X, weights, eta)[0]
-    if name == "TwoLayerNSM":
-        zeta = rates(network, len(X), "whitening_")
-        return lambda: naive.two_layer_nsm(X, weights, eta, zeta)[0]
-    F = network.whitening_
-    return lambda: naive.nonnegative_pca(X, weights, eta, F=F)[0]
+def fit(name, kind, d, k, n):
+    from bionica.datasets import random_sources
+    from methods import fitted
+
+    rng = np.random.default_rng(7)
+    X = random_sources(kind, int(n), int(d), rng=rng) @ rng.uniform(size=(int(d), int(k)))
+    return partial(fitted, name, int(d), X, 0), 1
 
 
-def build_cpp():
-    """Compile and load two_compartment.cpp; None if there is no C++ compiler, or if it fails."""
-    compiler = shutil.which("g++") or shutil.which("clang++")
-    if compiler is None:
-        return None
-    source = Path(__file__).with_name("two_compartment.cpp")
+def sweep(seeds):
+    from bionica import sweep
+
+    network = {"name": "TwoCompartmentNICA", "published": "d3", "grid": {"eta0": [0.1, 0.01], "tau": [0.5, 0.8]}}
+    data = {"kind": "sparse_uniform", "d": 3, "T": 10_000, "mixing": "d3"}
+    plan = {"seeds": int(seeds), "data": [data], "network": [network]}
+    return partial(sweep.run, plan, n_jobs=1, device="cpu"), 4 * int(seeds)
+
+
+TASKS = {"loop": loop, "one": one, "fit": fit, "sweep": sweep}
+
+
+def work():
+    """Measure what is asked for on standard input, a line "task arguments" at a time; print the seconds of a sample or call."""
+    warnings.simplefilter("ignore")
+    prepared = {}
+    for line in sys.stdin:
+        name, *arguments = line.split()
+        if line not in prepared:
+            prepared.clear()
+            prepared[line] = TASKS[name](*arguments)
+            prepared[line][0]()  # compiles
+        run, n = prepared[line]
+        print(seconds(run) / n, flush=True)
+
+
+# ------------------------------------------------------------------------------------------ measuring
+
+
+def start_worker(src):
+    environment = os.environ | {"PYTHONPATH": str(src), "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    command = [sys.executable, __file__, "--worker"]
+    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def in_turns(title, note, unit, requests, sources, rounds):
+    """Return the table of tasks, in `unit` (name, factor); each label of `sources` is a checkout."""
+    workers = {label: start_worker(src) for label, src in sources.items()}
+    rows = []
+    try:
+        for request in requests:
+            best = dict.fromkeys(workers, float("inf"))
+            for _ in range(rounds):
+                for label, worker in workers.items():
+                    print(request, file=worker.stdin, flush=True)
+                    best[label] = min(best[label], float(worker.stdout.readline() or "nan"))
+            row = {"what": request} | {f"{label}, {unit[0]}": unit[1] * s for label, s in best.items()}
+            rows.append(row | ({"now / before": best["now"] / best["before"]} if "before" in best else {}))
+    finally:
+        for worker in workers.values():
+            worker.communicate()
+    return markdown(title, f"{note} Best of {rounds} rounds in turn.", rows)
+
+
+FIRST_FIT = """
+import time, warnings
+import numpy as np
+import bionica
+warnings.simplefilter("ignore")
+X = np.random.default_rng(0).exponential(size=(5000, 3))
+estimator = bionica.{name}(3, random_state=0)
+start = time.perf_counter()
+estimator.fit(X)
+print(time.perf_counter() - start)
+"""
+
+
+def first_fits(sources):
+    """Seconds of the first fit in a new process: with an empty Numba cache, and with what this one left."""
+    rows = []
+    for name in (*ONLINE, "BatchNICA", "MinimumVolumeCone"):
+        row = {"estimator": name}
+        for label, src in sources.items():
+            with tempfile.TemporaryDirectory() as cache:
+                environment = os.environ | {
+                    "PYTHONPATH": str(src),
+                    "NUMBA_CACHE_DIR": cache,
+                    "OPENBLAS_NUM_THREADS": "1",
+                }
+                for which in ("empty cache", "second process"):
+                    command = [sys.executable, "-c", FIRST_FIT.format(name=name)]
+                    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+                    row[f"{label}: {which}, s"] = float(done.stdout)
+        rows.append(row)
+    return markdown("First fit", "At defaults, 5000 x 3 mixtures, in a new process; imports are not counted.", rows)
+
+
+def commands(sources, megabytes):
+    """Seconds and peak memory of `bionica separate` in a new process."""
+    n, rows = int(megabytes * 1e6 / 80), []
     with tempfile.TemporaryDirectory() as folder:
-        library = Path(folder) / "two_compartment.so"
-        command = [compiler, "-O3", "-march=native", "-shared", "-fPIC", str(source), "-o", str(library)]
-        if subprocess.run(command, capture_output=True, check=False).returncode != 0:
-            return None
-        return ctypes.CDLL(str(library))
-
-
-def in_cpp(library, network, X):
-    """Return a function: Algorithm 2 in C++, going on from the weights of a network."""
-    n, d = X.shape
-    eta = rates(network, n)
-
-    def learn():
-        Z, weights = np.empty((n, d)), [np.array(W, order="C") for W in (network.W_xz_, network.W_zz_)]
-        X_, eta_, W_xz, W_zz, Z_ = (array.ctypes.data_as(ctypes.c_void_p) for array in (X, eta, *weights, Z))
-        getattr(library, f"run_{d}")(X_, eta_, ctypes.c_long(n), ctypes.c_double(network.tau), W_xz, W_zz, Z_)
-        return Z
-
-    return learn
-
-
-def single_samples(rounds, d=3, n=64):
-    """Time `learn_one` and `transform_one` of every estimator that learns sample by sample."""
-    X = problem(3000, d)
-    rows = []
-    for name in ("StreamingNICA", *NETWORKS, "MinimumVolumeCone"):
-        model = getattr(bionica, name)(d, random_state=0).partial_fit(X)
-        dicts = getattr(bionica, name)(d, random_state=0)
-        names = [f"mixture {i}" for i in range(d)]
-        samples = [dict(zip(names, x, strict=True)) for x in X.tolist()]
-        for x in samples:
-            dicts.learn_one(x)
-        calls = {
-            "learn_one": partial(each, model.learn_one, X[:n]),
-            "of a list": partial(each, model.learn_one, X[:n].tolist()),
-            "of a dict": partial(each, dicts.learn_one, samples[:n]),
-            "transform_one": partial(each, model.transform_one, X[:n]),
-            "both in turn": partial(each, lambda x, model=model: model.learn_one(x).transform_one(x), X[:n]),
-        }
-        us = {what: 1e6 * s / n for what, s in best_of(calls, rounds).items()}
-        met = [verdict(us[what], "<=", SINGLE_US, f"us {what}") for what in ("learn_one", "transform_one")]
-        rows.append({"estimator": name, **us, "targets": "; ".join(met)})
-    note = (
-        f"Microseconds a call at d = {d}, at defaults. `both in turn`: each sample is learned from and then transformed, which "
-        "recomputes the averaged readout. MinimumVolumeCone collects samples and learns from 1,000 at once. Best of "
-        f"{rounds} rounds of {n} calls."
-    )
-    return table("Single samples", note, rows)
-
-
-def each(function, samples):
-    for x in samples:
-        function(x)
-
-
-def start_up():
-    """Time imports and the first fit with the cache on disk, each in a process of its own."""
-    first_fit = (
-        "import numpy as np; X = np.random.default_rng(0).exponential(size=(100, 3)); from bionica import TwoCompartmentNICA; "
-        "t = time.perf_counter(); TwoCompartmentNICA(3, random_state=0).fit(X)"
-    )
-    codes = {
-        "import bionica": ("import bionica", 0.6),
-        "from sklearn.base import BaseEstimator": ("from sklearn.base import BaseEstimator", None),
-        "from bionica import TwoCompartmentNICA": ("from bionica import TwoCompartmentNICA", None),
-        "first fit, cache on disk": (first_fit, 1.5),
-    }
-    rows = []
-    for what, (code, target) in codes.items():
-        timed = f"import time; t = time.perf_counter(); {code}; print(time.perf_counter() - t)"
-        command = [sys.executable, "-W", "ignore", "-c", timed]
-        value = min(float(subprocess.run(command, capture_output=True, check=True).stdout) for _ in range(5))
-        rows.append({"what": what, "seconds": value, "target": verdict(value, "<=", target, "s")})
-    return table("Start-up", "Each in a process of its own, the best of five.", rows)
+        rng = np.random.default_rng(0)
+        X = rng.standard_exponential((n, 3)) @ rng.random((3, 10))
+        np.save(Path(folder, "x.npy"), X)
+        np.savetxt(Path(folder, "x.csv"), X[: n // 10], delimiter=",")
+        for file in ("x.npy", "x.csv"):
+            row = {"file": f"{file}, {Path(folder, file).stat().st_size / 1e6:.0f} MB"}
+            for label, src in sources.items():
+                command = [
+                    sys.executable,
+                    "-m",
+                    "bionica",
+                    "separate",
+                    file,
+                    "--sources",
+                    "3",
+                    "-o",
+                    f"{label}-{file}",
+                    "-q",
+                ]
+                start = time.perf_counter()
+                process = subprocess.Popen(command, cwd=folder, env=os.environ | {"PYTHONPATH": str(src)})
+                _, status, usage = os.wait4(process.pid, 0)
+                row |= {f"{label}, s": time.perf_counter() - start, f"{label}, peak MB": usage.ru_maxrss / 1000}
+                row |= {f"{label}, status": os.waitstatus_to_exitcode(status)}
+            rows.append(row)
+    return markdown("Command line", "`bionica separate FILE --sources 3`, imports and compilation included.", rows)
 
 
 def main():
-    arguments = parser(__doc__, "speed")
-    arguments.add_argument("--quick", action="store_true", help="smaller sizes, half a minute")
-    args = arguments.parse_args()
-    sizes, rounds = (QUICK, 2) if args.quick else (FULL, 7)
-    measures = [partial(networks, sizes, rounds), partial(single_samples, 50 * rounds), start_up]
-    report("speed", "Speed", ["--quick"] * args.quick, measures, args.write)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--src", type=Path, help="the src folder of another checkout")
+    parser.add_argument("--rounds", type=int, default=7, help="more on a busy machine")
+    parser.add_argument("--tables", default="loops,growth,one,fits,sweep,first_fit,command")
+    parser.add_argument("--quick", action="store_true", help="three rounds, smaller sizes")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/speed.md")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        work()
+        return
+    sources = {"before": args.src.resolve()} if args.src else {}
+    sources["now"] = Path(__file__).parents[1] / "src"
+    rounds = 3 if args.quick else args.rounds
+    d, n = ((3, 10), 20_000) if args.quick else (SIZES, 100_000)
+    ns, us, s = ("ns", 1e9), ("us", 1e6), ("s", 1.0)
+    loops = [f"loop {name} published {i}" for name in NETWORKS for i in d]
+    loops += [f"loop {name} defaults {i}" for name in ONLINE[:3] for i in d]
+    growth = [f"loop TwoCompartmentNICA published {i} {k} {size}" for i, k, size in
+              ((3, 3, 10_000), (3, 3, 1_000_000), (20, 20, 20_000), (200, 200, 400), (10, 1000, 2000), (10, 20_000, 300),
+               (100, 20_000, 300))]  # fmt: skip
+    ones = [
+        f"one {name} {method}" for name in (*ONLINE, "MinimumVolumeCone") for method in ("learn_one", "transform_one")
+    ]
+    fits = [
+        f"fit {name} {kind} 10 10 {n}"
+        for name in ("BatchNICA", "FastICA", "Picard")
+        for kind in ("sparse_uniform", "gamma")
+    ]
+    fits += [f"fit {name} exponential 5 10 {n // 5}" for name in ("MinimumVolumeCone", "NMF")]
+    tables = {
+        "loops": partial(in_turns, "Loops", "`partial_fit` with learning on, sparse uniform sources.", ns, loops),
+        "growth": partial(
+            in_turns, "Growth", "d, k and the number of samples; from k = 1000 on in blocks.", ns, growth
+        ),
+        "one": partial(in_turns, "Single samples", "d = 3, at defaults.", us, ones),
+        "fits": partial(in_turns, "Offline fits", "d, k and the number of samples.", s, fits),
+        "sweep": partial(
+            in_turns, "Sweep", "A case of 10,000 samples at d = 3, in one process.", ("ms", 1e3), ["sweep 20"]
+        ),
+        "first_fit": lambda sources, rounds: first_fits(sources),
+        "command": lambda sources, rounds: commands(sources, 100 if args.quick else 1000),
+    }
+    if unknown := set(args.tables.split(",")) - set(tables):
+        parser.error(f"--tables: {', '.join(sorted(unknown))} is unknown: choose from {', '.join(tables)}")
+    parts = [f"# Speed\n\n`python benchmarks/speed.py {' '.join(sys.argv[1:])}`\n\n{setting()}.\n"]
+    print(parts[0], flush=True)
+    for name in args.tables.split(","):
+        parts.append(tables[name](sources=sources, rounds=rounds))
+        print(parts[-1], flush=True)
+    if args.write:
+        (RESULTS / "speed.md").write_text("\n".join(parts))
 
 
 if __name__ == "__main__":

@@ -1,42 +1,214 @@
 """Streams against BatchNICA: StreamingNICA and both networks at their defaults, on data that nobody tuned for.
 
-    python benchmarks/streaming.py --jobs 2 --write                        everything
-    python benchmarks/streaming.py --tables random,short --problems 10     a part of it
-    python benchmarks/streaming.py --jobs 16 --json rows.jsonl             on another machine; continues an interrupted run
-    python benchmarks/streaming.py --from-json rows.jsonl --write          tables from what was brought back
+    python benchmarks/streaming.py --jobs 2 --write                everything
+    python benchmarks/streaming.py --quick --tables random,noise   a part of it, in minutes
+    python benchmarks/streaming.py --json here.json, --beside      beside another checkout (see runner.py)
 
-Every case is reported. A case that raises an exception is a row of its own and counts as MISSED.
+A stream is one pass of `partial_fit` from a random start. Errors are permutation errors of `transform` on samples that were not
+learned from, unless a table says otherwise.
 """
 
-import sys
+import numpy as np
 
 import bionica
-from case_runner import Benchmark
-from streams import tables
-from streams.cases import cases
-from streams.measures import ALONE, BATCH, MEASURES, PEERS, STREAMS
+from bionica.datasets import mix, natural_images, paper_mixing
+from bionica.metrics import error_curve, permutation_error
+from methods import BATCH, NETWORKS, STREAM, passed
+from problems import HELD_OUT, KINDS, conditioned, disturb, sources, turning
+from runner import Table, main
 
-METHODS = (*STREAMS, BATCH, "TwoLayerNSM", *PEERS)
-BENCHMARK = Benchmark("streaming", "Streams", MEASURES, {name: getattr(tables, name) for name in MEASURES}, ALONE)
+STREAMS = (STREAM, *NETWORKS)
+YARDSTICK = (*STREAMS, BATCH)
+#: Sources, d and horizon of the disturbed streams. Without a horizon, 10,000 samples stand for one.
+CELLS = (
+    ("exponential", 3, 1000), ("odor", 3, 2000), ("half_normal", 5, 10_000), ("sparse_uniform", 10, 10_000),
+    ("sparse_uniform", 3, None),
+)  # fmt: skip
+DISTURBANCES = (
+    *(("one outlier", factor) for factor in (1e1, 1e3, 1e12)),
+    *(("1 outlier in 1,000 for 2 horizons", factor) for factor in (1e1, 1e3, 1e12)),
+    *(("1 outlier in 1,000 always", factor) for factor in (1e1, 1e3, 1e12)),
+    *(("zeros", length) for length in (1, 10)),
+    *(("one channel frozen", length) for length in (1, 10)),
+    ("one channel starts late", 2),
+)
 
 
-def main():
-    parser = BENCHMARK.parser(__doc__, METHODS, seed0=5000)
-    parser.add_argument(
-        "--problems", type=int, default=100, help="most seeds of a setting; 100 is the full size of all tables"
+def error_of(estimator, A, S):
+    return permutation_error(S, estimator.transform(S @ A.T))
+
+
+def random(method, kind, k, d, T, seed):
+    rng = np.random.default_rng([seed, d])
+    A = conditioned(k, d, rng)
+    S = sources(kind, T + HELD_OUT, d, rng)
+    return {"error": error_of(passed(method, d, S[:T] @ A.T, seed), A, S[T:])}
+
+
+def large(method, kind, d, T, seed):
+    rng = np.random.default_rng([seed, d])
+    A = rng.standard_normal((d, d))
+    S = sources(kind, T + HELD_OUT, d, rng)
+    return {"error": error_of(passed(method, d, S[:T] @ A.T, seed), A, S[T:])}
+
+
+def figure4(method, d, T, seed):
+    S = sources("sparse_uniform", T, d, seed)
+    X, _ = mix(S, paper_mixing(f"d{d}"))
+    cls = getattr(bionica, method)
+    network = cls.as_published(f"d{d}", random_state=seed) if method == "TwoLayerNSM" else cls(d, random_state=seed)
+    return {"error": error_curve(S, network.partial_fit_transform(X))[-1]}
+
+
+def noise(method, kind, snr_db, T, seed, d=5):
+    rng = np.random.default_rng([seed, d, snr_db])
+    S = sources(kind, T + HELD_OUT, d, rng)
+    X, _ = mix(S, n_mixtures=2 * d, snr_db=snr_db, rng=rng)
+    return {"error": permutation_error(S[T:], passed(method, d, X[:T], seed).transform(X[T:]))}
+
+
+def images(method, order, passes, seed, size=None):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((3, 3))
+    S = natural_images(size=size)
+    X = (S if order == "raster" else S[rng.permutation(len(S))]) @ A.T
+    return {"error": error_of(passed(method, 3, np.concatenate([X] * passes), seed), A, S)}
+
+
+def drift(method, kind, turn, horizon, seed, d=3):
+    rng = np.random.default_rng(seed)
+    S = sources(kind, turn, d, rng)
+    A = rng.standard_normal((d, d))
+    turned = np.concatenate([[-A[1], A[0]], np.zeros((d - 2, d))])
+    still = np.concatenate([np.zeros((2, d)), A[2:]])
+    X = S @ still.T + turning(S, A - still, turned, rng)
+    Y = getattr(bionica, method)(d, horizon=horizon, random_state=seed).partial_fit_transform(X)
+    return {"error": permutation_error(S[-turn // 10 :], Y[-turn // 10 :])}
+
+
+def disturbances(method, disturbance, size, kind, d, horizon, seed):
+    """The error 5 horizons after a disturbance, over that of the undisturbed stream then."""
+    rng = np.random.default_rng([seed, d])
+    h = horizon or 10_000
+    stretch = {"zeros": size, "one channel frozen": size, "1 outlier in 1,000 for 2 horizons": 2}.get(disturbance)
+    begin, end = (h, size * h) if "late" in disturbance else (10 * h, (10 + stretch) * h if stretch else 10 * h + 1)
+    A = rng.standard_normal((d, d))
+    S = sources(kind, end + 5 * h + HELD_OUT, d, rng)
+    clean, unseen = S[:-HELD_OUT] @ A.T, S[-HELD_OUT:]
+    X = disturb(clean, disturbance, size, begin, end, rng)
+    after, undisturbed = (error_of(passed(method, d, data, seed, horizon=horizon), A, unseen) for data in (X, clean))
+    return {"error": after, "clean": undisturbed, "ratio": after / undisturbed}
+
+
+def abrupt(method, kind, d, horizon, seed):
+    """Ten horizons with one mixing matrix, then five with another; the clean stream has the second from the start."""
+    rng = np.random.default_rng([seed, d])
+    A, B = rng.standard_normal((2, d, d))
+    S = sources(kind, 15 * horizon + HELD_OUT, d, rng)
+    S, unseen = S[:-HELD_OUT], S[-HELD_OUT:]
+    estimator = passed(method, d, S[: 10 * horizon] @ A.T, seed, horizon=horizon).partial_fit(S[10 * horizon :] @ B.T)
+    after, clean = (
+        error_of(estimator, B, unseen),
+        error_of(passed(method, d, S @ B.T, seed, horizon=horizon), B, unseen),
     )
-    args = parser.parse_args()
-    names = BENCHMARK.chosen_tables(parser, args.tables)
-    if args.from_json:
-        headers, rows = BENCHMARK.read(args.from_json)
+    return {"error": after, "ratio": after / clean}
+
+
+def local(method, precondition, d, T, seed):
+    rng = np.random.default_rng([seed, d])
+    A = rng.standard_normal((d, d))
+    S = sources("sparse_uniform", T + HELD_OUT, d, rng)
+    cls = getattr(bionica, method)
+    if precondition == "as published":
+        network = cls.as_published(f"d{d}", random_state=seed)
     else:
-        methods = [name for name in args.methods.split(",") if name in PEERS or hasattr(bionica, name)]
-        if missing := set(args.methods.split(",")) - set(methods):
-            print(f"not in this version of bionica, not measured: {', '.join(sorted(missing))}", file=sys.stderr)
-        wanted = cases(names, methods, args.problems, args.scale, args.long_samples, args.seed0)
-        headers, rows = BENCHMARK.run(wanted, args.jobs, args.json)
-    BENCHMARK.show(headers, rows, (tables.failures, tables.costs), args.write)
+        network = cls(d, precondition=precondition, random_state=seed)
+    return {"error": error_of(network.partial_fit(S[:T] @ A.T), A, S[T:])}
+
+
+def chunks(method, dtype, horizon, k, seed, T=2000, d=3):
+    """How many ways of cutting a stream into calls give other bits of weights and running outputs than one call."""
+    rng = np.random.default_rng([seed, k])
+    X = (sources("exponential", T, d, rng) @ rng.standard_normal((d, k))).astype(dtype)
+
+    def bits(cuts):
+        estimator = getattr(bionica, method)(d, horizon=horizon, random_state=seed)
+        Y = np.concatenate([estimator.partial_fit_transform(part) for part in np.split(X, cuts)])
+        return estimator.components_.tobytes() + Y.tobytes()
+
+    cuts = (range(1, T), range(7, T, 7), np.sort(rng.choice(np.arange(1, T), 20, replace=False)))
+    return {"error": sum(bits(each) != bits([]) for each in cuts)}
+
+
+def tables(seeds, quick):
+    """Return the tables."""
+    T, few = (20_000 if quick else 100_000), seeds[:2]
+
+    def any_problem(d, seed):
+        return {"kind": KINDS[seed % len(KINDS)], "k": d if seed % 2 else 2 * d, "d": d, "seed": seed}
+
+    many = seeds if quick else range(seeds[0], seeds[0] + 10 * len(seeds))
+    cells = CELLS[:2] if quick else CELLS
+    return {
+        "random": Table(
+            "Random problems", "Five kinds of sources, square and tall, condition number 1 to 1000, scale 1e-3 to 1e3.", random,
+            [(YARDSTICK, any_problem(d, s) | {"T": T}) for d in (3, 5, 10, 20) for s in many], ["d"],
+        ),
+        "short": Table(
+            "Short streams", "d = 5, problems as above.", random,
+            [(YARDSTICK, any_problem(5, s) | {"T": t}) for t in (1000, 3000, 10_000, 30_000) for s in seeds], ["T"],
+        ),
+        "figure4": Table(
+            "Figure 4", "Cumulative error of running outputs, the paper's matrices. TwoLayerNSM has its rates.", figure4,
+            [((*STREAMS, "TwoLayerNSM"), {"d": d, "T": T, "seed": s}) for d in (3, 10) for s in seeds], ["d"],
+        ),
+        "large": Table(
+            "Many sources", "Square Gaussian mixing.", large,
+            [(YARDSTICK, {"kind": kind, "d": d, "T": 2 * T, "seed": s}) for d in (50, 100)[: 1 if quick else 2]
+             for kind in KINDS for s in seeds[:1]], ["d", "kind"],
+        ),
+        "noise": Table(
+            "Noise", "d = 5, k = 10.", noise,
+            [(YARDSTICK, {"kind": kind, "snr_db": snr, "T": T, "seed": s})
+             for kind in (*KINDS, "copula 0") for snr in (20, 30) for s in seeds], ["kind", "snr_db"],
+        ),
+        "images": Table(
+            "Images", "Camera, brick, gravel; a random 3 x 3 matrix for every run; errors over all pixels.", images,
+            [(YARDSTICK, {"order": order, "passes": passes, "seed": s, "size": 64 if quick else None})
+             for order in ("random", "raster") for passes in (1, 2) for s in seeds], ["order", "passes"],
+        ),
+        "drift": Table(
+            "Drift", "d = 3. Running outputs over the last tenth of a full turn of two mixtures.", drift,
+            [(STREAMS, {"kind": kind, "turn": turn, "horizon": horizon, "seed": s})
+             for turn, horizon in ((10 * T, 1000), (T, 1000), (T, 300))[1 if quick else 0 :] for kind in KINDS for s in seeds],
+            ["turn", "horizon", "kind"],
+        ),
+        "disturbances": Table(
+            "Disturbances", "Error 5 horizons after a disturbance over that of the clean stream.", disturbances,
+            [(STREAMS, {"disturbance": name, "size": size, "kind": kind, "d": d, "horizon": horizon, "seed": s})
+             for name, size in DISTURBANCES for kind, d, horizon in cells if horizon or "outlier" in name for s in seeds],
+            ["disturbance", "size"], "ratio",
+        ),
+        "abrupt": Table(
+            "Abrupt changes", "Error 5 horizons after another matrix over that of a stream that had it from the start.", abrupt,
+            [(STREAMS, {"kind": kind, "d": d, "horizon": horizon, "seed": s})
+             for d, horizon in ((3, 1000), (3, 10_000), (5, 3000), (10, 10_000))[: 1 if quick else 4]
+             for kind in KINDS for s in few],
+            ["d", "horizon"], "ratio",
+        ),
+        "local": Table(
+            "Strictly local networks", "Sparse uniform sources, random square A. Below 0.05 the sources are separated.", local,
+            [(NETWORKS, {"precondition": rule, "d": d, "T": T, "seed": s})
+             for d in (3, 10) for rule in ("as published", None, "scale") for s in seeds], ["d", "precondition"],
+        ),
+        "chunks": Table(
+            "Chunks", "Of three ways of cutting a stream, those that give other bits.", chunks,
+            [(STREAMS, {"dtype": dtype, "horizon": horizon, "k": k, "seed": seeds[0]})
+             for dtype in ("float64", "float32") for horizon in (None, 300) for k in (3, 6)],
+            ["dtype", "horizon", "k"], form="{:.0f}",
+        ),
+    }  # fmt: skip
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, "streaming", tables, seed0=5000)

@@ -40,7 +40,7 @@ for i, p in enumerate(match.permutation):
     left.plot(time, Y[:, p] * match.scale[i], label=f"peak {i + 1}")
 left.set(title="profiles: found, and true (dashed)", xlabel="minutes")
 left.legend(frameon=False)
-plot.mixing(
+plot.spectra(
     cone.mixing_[:, match.permutation], wavelength, names=[f"peak {i + 1}" for i in range(4)], label="nm", ax=right
 )
 right.set_title("spectra found")

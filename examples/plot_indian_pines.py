@@ -44,4 +44,4 @@ plot.images(Y, (height, width), names=names, axes=axes)
 
 # %%
 order = np.argsort(wavelength)
-plot.mixing(cone.mixing_[order], wavelength[order], names=names, label="nm")
+plot.spectra(cone.mixing_[order], wavelength[order], names=names, label="nm")

@@ -48,7 +48,7 @@ shown = moments < 8
 axes[0].pcolormesh(moments[shown], frequencies[frequencies < 2600], 10 * np.log10(X[shown].T + 1e-9), vmin=-70)
 axes[0].set(title="spectrogram", ylabel="Hz")
 plot.sources(Y[shown][:, match.permutation], moments[shown], names=["C", "E", "G", "B"], ax=axes[1])
-plot.mixing(
+plot.spectra(
     nica.mixing_[:, match.permutation],
     frequencies[frequencies < 2600],
     names=["C", "E", "G", "B"],

@@ -1,6 +1,5 @@
 """What the tests share: the estimators, found by introspection, and small problems."""
 
-import inspect
 import signal
 import sys
 from pathlib import Path
@@ -27,8 +26,8 @@ PUBLIC = [getattr(bionica, name) for name in bionica.__all__]
 NETWORKS = [cls for cls in PUBLIC if isinstance(cls, type) and issubclass(cls, OnlineNICA)]
 
 
-#: Those with learning rates, neural dynamics and guards; the others have no parameters of the paper.
-NEURAL = [cls for cls in NETWORKS if "eta0" in inspect.signature(cls).parameters]
+#: Those of the paper.
+NEURAL = [cls for cls in NETWORKS if cls._published]
 
 
 def pytest_generate_tests(metafunc):

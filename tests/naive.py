@@ -553,6 +553,86 @@ class NaturalInterneuron(Natural):
         self.M = self.W_yn.T @ self.W_yn
 
 
+def cone_network(
+    X,
+    W_xz,
+    W_zz,
+    rates,
+    *,
+    kappa=10.0,
+    hardens=True,
+    F=None,
+    white=None,
+    size=None,
+    horizon=None,
+    guards=(),
+    gradient=None,
+):
+    """The network for correlated sources: natural steps with a RunningWhitening, else local with the mean `size` of x'x/d.
+
+    W_xz are weights from F x, or from x.
+
+    Returns outputs, weights and averaged weights, and the hardness of each wall.
+    """
+    W_xz, Q = np.array(W_xz, float), W_zz - np.eye(len(W_zz))
+    d, k = W_xz.shape
+    log_kappa, p, m, q = np.full(d, np.log(kappa)), np.ones(d), np.ones(d), np.full(d, 1 / 0.75)
+    mean_xz, mean_Q = W_xz, Q
+    outputs = []
+    for t, (x, eta) in enumerate(zip(X, rates, strict=True), 1):
+        u = x if white is None else F @ x
+        c = W_xz @ u
+        z = settle_lcp(np.eye(d) + Q, c) if gradient is None else settle_lateral(np.eye(d) + Q, c, *gradient)
+        v = c - Q @ z
+        if white is None:
+            w_mean = 1 / (t + k if horizon is None else min(t + k, horizon))
+            size = size + w_mean * (min(u @ u / d, 25 * size) - size)
+            P = np.eye(k) / size
+        else:
+            assert white.learns_from(u, white.K @ u)
+            dv, share = white.weigh(white.K @ u, "rate" in guards)
+            P = white.K.T @ np.linalg.inv(np.eye(d) + np.outer(white.v_bar, white.v_bar)) @ white.K
+            eta = share * eta
+        w = 1 / max(1, np.abs(v).mean())
+        top = -0.75 * np.log(np.finfo(float).eps)
+        if horizon is not None:
+            top = min(top, 2 * np.log(max(eta * horizon / d, 1)))
+        new_Q, dendrite = Q.copy(), W_xz.copy()
+        for i in range(d):
+            hard = np.exp(log_kappa[i])
+            s = 0.0
+            if v[i] < 0:
+                s = min(np.sqrt(hard) * w * -v[i], 5 * np.sqrt(q[i] / (p[i] + 0.01)))
+                z_bar = w * (z.sum() - z[i]) / max(d - 1, 1)
+                if z_bar > 0:
+                    p[i] += 0.01 * (z_bar**2 - p[i])
+                    m[i] += 0.01 * (z_bar**2 * s - m[i])
+                    q[i] += 0.01 * ((z_bar**2 + 0.01) * s**2 - q[i])
+                    if hardens:
+                        log_kappa[i] += eta / (5 * d) * (1 if m[i] ** 2 > 0.57 * p[i] * q[i] else -1)
+                        log_kappa[i] = np.clip(log_kappa[i], np.log(10), max(top, np.log(10)))
+            a, b = eta / (hard * d), eta / (np.sqrt(hard) * d) * (3 if white is None else 1)
+            for j in range(d):
+                if j != i:
+                    new_Q[i, j] = Q[i, j] + a * (w * z[j] * (1 - np.sqrt(hard) * s) - Q[i, j])
+            dendrite[i] = W_xz[i] * (1 + b * w * np.abs(v).mean() * (1 - min(abs(v[i]), 5)))
+            dendrite[i] += b * (v[i] - c[i]) * (P @ u) / (1 + b * (u @ P @ u))
+        W_xz, Q = dendrite, new_Q
+        if white is None:
+            far = horizon is not None and t > horizon
+            weight = min(1, 11 / horizon) if far else 11 / (t + 10)
+        else:
+            white.whiten(dv, *white.count(share))
+            weight = 11 / (white.n + 10)
+        mean_xz, mean_Q = mean_xz + weight * (W_xz - mean_xz), mean_Q + weight * (Q - mean_Q)
+        outputs.append(z)
+        if white is not None and white.age >= white.due:
+            white.tend()
+    W_zz, mean_zz = np.eye(d) + Q, np.eye(d) + mean_Q
+    weights = {"W_xz": W_xz, "W_zz": W_zz, "W_xz_mean": mean_xz, "W_zz_mean": mean_zz, "wall.log_kappa": log_kappa}
+    return np.array(outputs), weights
+
+
 # ---------------------------------------------------------------------------------------------- StreamingNICA
 
 

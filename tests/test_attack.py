@@ -1,35 +1,58 @@
-"""A hundredth of the attacks, in processes of their own, because they fork."""
+"""A few tries of each kind of benchmarks/attack.py."""
 
-import subprocess
+import random
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-pytest.importorskip("h5py")
-pytest.importorskip("zarr")
-pytest.importorskip("pyarrow")
-pytest.importorskip("imageio")
-pytest.importorskip("tifffile")
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+import attack
 
-ATTACK = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from importlib import import_module
-for row in import_module(f"attacks.{sys.argv[2]}").attack(1, 0.01):
-    assert row.tries > 0, row
-    # Times depend on what else the machine does.
-    failures = [line for line in row.failures if not line.startswith("the slowest took")]
-    print(row.area, row.what, row.tries, *failures, sep=chr(10) if failures else " ")
-    assert not failures
-"""
+pytestmark = pytest.mark.filterwarnings("ignore")
+seeds = st.integers(0, 2**32 - 1)
+few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="measures memory as Linux does")
-@pytest.mark.parametrize(
-    "area", ["files", *(pytest.param(area, marks=pytest.mark.slow) for area in ("kills", "models", "streams"))]
-)
-def test_a_little_of_the_attack_is_held_off(area):
-    command = [sys.executable, "-c", ATTACK, str(Path(__file__).parents[1] / "benchmarks"), area]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
+@few
+@given(seeds, st.booleans())
+def test_a_mutated_model_is_refused_or_works(tmp_path, seed, fields):
+    rng, path = random.Random(seed), tmp_path / "model"
+    content = rng.choice(attack.saved_models())
+    path.write_bytes(content if fields else attack.mutate(content, rng))
+    if fields:
+        attack.mutate_model(path, rng)
+    with np.errstate(all="ignore"):
+        assert attack.use_model(path) is None
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    return attack.good_files(tmp_path_factory.mktemp("good"))
+
+
+@few
+@given(seeds)
+def test_a_mutated_file_is_refused_with_one_line_or_read(tmp_path, good, seed):
+    rng = random.Random(seed)
+    name = rng.choice(sorted(good))
+    (tmp_path / name).write_bytes(attack.mutate(good[name], rng))
+    assert attack.read_file(tmp_path / name) is None
+
+
+@few
+@given(st.sampled_from(range(len(attack.estimators()))), st.sampled_from(sorted(attack.streams())))
+def test_an_extreme_stream_gives_finite_outputs_or_a_reason(maker, name):
+    with np.errstate(all="ignore"):
+        assert attack.use_stream(attack.estimators()[maker](), attack.streams()[name]) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("area", ["kills", "writers"])
+def test_kills_and_concurrent_writers_lose_nothing(area, tmp_path):
+    for _, tries, failures, _ in attack.AREAS[area](tmp_path, 1, 0.05):
+        assert tries > 0
+        assert not failures

@@ -1,6 +1,5 @@
-"""The benchmarks on tiny sizes: the contenders do the same work, and the tables hold what they should."""
+"""The benchmarks on tiny sizes: every table runs, a failing case is the worst value, two checkouts are measured in turn."""
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -10,149 +9,64 @@ import pytest
 import bionica
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-import common
-import first_fit
-import growth
-import loop_speed
-import peers
+import correlated
+import methods
+import problems
+import runner
 import speed
+import streaming
 
 SRC = Path(bionica.__file__).parents[1]
 
 
-def rows(table):
-    """Return the rows of a markdown table as dicts."""
-    head, _, *lines = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("|")]
-    return [dict(zip(head, line, strict=True)) for line in lines]
+@pytest.mark.parametrize("module", [streaming, correlated], ids=lambda module: module.__name__)
+def test_every_table_has_cases_of_its_measure(module):
+    for quick in (True, False):
+        for key, table in module.tables(range(5000, 5002), quick).items():
+            names = {name for _, arguments in table.cases for name in arguments}
+            assert names and set(table.by) <= names, key
+            code = table.measure.__code__
+            assert names < set(code.co_varnames[: code.co_argcount]), key
 
 
-def restarted(name, d, X):
-    """Return a network without guards that has learned from X, with its sample count at 0, and one that starts with its weights."""
-    network = common.paper_network(name, d, guards=False).fit(X)
-    network.n_samples_seen_ = 0
-    weights = {part: getattr(network, f"{part}_") for part in common.WEIGHTS[name]}
-    return network, common.paper_network(name, d, guards=False).set_params(init=weights)
+@pytest.mark.parametrize(
+    ("module", "key", "shorter"),
+    [(streaming, "random", {"T": 2000}), (streaming, "disturbances", {}), (correlated, "outliers", {"T": 1500})],
+)
+def test_a_case_of_a_table(module, key, shorter):
+    table = module.tables(range(5000, 5001), quick=True)[key]
+    found, arguments = table.cases[0]
+    row = runner.measured(table.measure, {"method": found[-1]} | arguments | shorter)
+    assert np.isfinite(row[table.value]), row
 
 
-@pytest.mark.parametrize("name", common.NETWORKS)
-def test_numpy_learns_what_the_network_learns(name):
-    X = common.problem(300, 3)
-    network, again = restarted(name, 3, X)
-    seen = X
-    if name == "NonnegativePCA":
-        again, seen = again.set_params(whiten=False), X @ network.whitening_.T
-    expected = again.partial_fit_transform(seen)
-    np.testing.assert_allclose(speed.in_numpy(network, X)(), expected, rtol=1e-8, atol=1e-9)
-
-
-@pytest.fixture(scope="module")
-def library():
-    return speed.build_cpp() or pytest.skip("no C++ compiler")
-
-
-@pytest.mark.parametrize("d", [3, 10, 50])
-def test_cpp_learns_what_the_network_learns(d, library):
-    X = common.problem(300, d)
-    network, again = restarted("TwoCompartmentNICA", d, X)
-    expected = again.partial_fit_transform(X)
-    np.testing.assert_allclose(speed.in_cpp(library, network, X)(), expected, rtol=1e-8, atol=1e-9)
-
-
-def test_a_missing_or_failing_compiler_leaves_the_column_empty(monkeypatch):
-    for found in ("/bin/false", None):
-        monkeypatch.setattr(shutil, "which", lambda name, found=found: found)
-        assert speed.build_cpp() is None
-    table = speed.networks({3: (400, 30)}, rounds=1)
-    assert "No C++ compiler was found" in table
-    measured = rows(table)
-    assert [row["network"] for row in measured] == list(common.NETWORKS)
-    assert {row["C++, ns"] for row in measured} == {""}
-    assert "<= 1.5 x Algorithm 2" in measured[1]["targets"]
-    assert "C++" not in measured[0]["targets"]
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_single_samples_of_every_online_estimator():
-    measured = rows(speed.single_samples(rounds=1, n=5))
-    assert {row["estimator"] for row in measured} == {*common.NETWORKS, "StreamingNICA", "MinimumVolumeCone"}
-    assert all(
-        float(row["of a dict"].replace(",", "")) > 0 and "us transform_one" in row["targets"] for row in measured
+def test_a_failing_case_is_the_worst_value_and_is_listed():
+    table = runner.Table(
+        "T", "", lambda method, d, seed: {"error": 1.0 / seed}, [(["a"], {"d": 3, "seed": s}) for s in (0, 1)], ["d"]
     )
+    text = runner.show(table, runner.run("t", table), before=[{"method": "a", "d": 3, "seed": 1, "error": 2.0}])
+    assert "inf (inf) / 2 (2)" in text
+    assert "1 of 2 cases failed" in text and "ZeroDivisionError" in text
 
 
-def test_peers_are_scored_on_samples_that_nobody_learned_from():
-    found = rows(peers.peers(3, 2000, n_seeds=2))
-    assert [row["method"] for row in found] == list(peers.METHODS)
-    errors = {row["method"]: (float(row["error, median"]), float(row["worst"])) for row in found}
-    assert all(median <= worst for median, worst in errors.values())
-    assert errors["BatchNICA"][1] < 0.05
+@pytest.mark.parametrize("kind", problems.CHEMISTRY)
+def test_spectra_mix_the_sources(kind):
+    X, S, A = problems.spectra(kind, "300 dB", 600, np.random.default_rng(0))
+    assert S.min() >= 0 and A.min() >= 0 and X.shape == (len(S), len(A))
+    residual = np.linalg.norm(X - S @ A.T) / np.linalg.norm(X)
+    assert residual < (0.5 if kind == "four notes" else 1e-12)  # powers of simultaneous notes do not add exactly
 
 
-def test_growth_along_d_k_and_T():
-    assert {row["d"] for row in rows(growth.along_d((3, 4), rounds=1))} == {"3", "4"}
-    assert {row["k"] for row in rows(growth.along_k((10, 12), rounds=1))} == {"10", "12"}
-    assert {row["T"] for row in rows(growth.along_T(10_000))} == {"10,000"}
+def test_peers_recover_independent_sources():
+    S = problems.sources("sparse_uniform", 3000, 3, np.random.default_rng(0))
+    for method in ("BatchNICA", "FastICA", "NMF", methods.KNOWS_A):
+        X, A = methods.mixed(method, S, 6, None, np.random.default_rng(1))
+        Y = methods.separated(method, 3, X, A, X, 0)
+        assert Y.min() >= 0
+        assert bionica.metrics.sinr(S, Y) > (5 if method == "NMF" else 15)
 
 
 def test_two_checkouts_are_measured_in_turn():
     sources = {"before": SRC, "now": SRC}
-    (row,) = rows(loop_speed.loop_speeds(sources, {3: 1000}, rounds=1, networks=["NonnegativePCA"]))
-    assert float(row["now / before"]) > 0
-
-
-@pytest.mark.slow
-def test_first_fit_compiles_and_the_second_process_does_not():
-    (row,) = rows(first_fit.first_fits({"now": SRC}, ["NonnegativePCA"]))
-    assert float(row["now: second process, s"]) < float(row["now: empty cache, s"])
-
-
-def test_best_of_runs_every_contender_in_every_round():
-    calls = []
-    seconds = common.best_of({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 3)
-    assert calls == ["a", "b"] * 3
-    assert min(seconds.values()) >= 0
-
-
-def test_verdict():
-    assert common.verdict(1.2, "<=", 1.3, "x C++") == "<= 1.3 x C++: met"
-    assert common.verdict(70.0, ">=", 80, "x NumPy") == ">= 80 x NumPy: MISSED"
-    assert common.verdict(None, "<=", 1.3, "x C++") == ""
-
-
-def test_counting_compares_with_the_true_number():
-    from real_data_cases import counting
-
-    problem = next(p for p in counting.problems() if p.name.startswith("Dirichlet 0.5, 25 dB"))
-    counts, seconds = counting.counted(problem, 0)
-    assert [counts[n] for n in counting.OURS] == [3, 4] == [counting.truth(problem, n) for n in counting.OURS]
-    assert all(seconds[name] > 0 for name in counts)
-
-
-def test_comparison_scores_what_separate_gives_beside_the_peers():
-    from joblib import Parallel
-
-    from real_data_cases import comparison
-
-    problem = next(p for p in comparison.problems() if p.name.startswith("60 samples"))
-    found = comparison.compared(problem, 1)
-    assert found["counted"] == 3
-    assert all(0 <= found[name] <= 1 for name in ("bionica", *comparison.PEERS))
-    (row,) = rows(comparison.comparison(range(1), Parallel(1), [problem]))
-    assert row["problem"] == problem.name and row["true"] == "3"
-
-
-def test_a_missing_output_is_a_source_not_found():
-    from real_data_cases.comparison import worst_correlation
-
-    S = np.random.default_rng(0).random((50, 3))
-    assert worst_correlation(S, S[:, [2, 0, 1]] * 3) == pytest.approx(1)
-    assert worst_correlation(S, np.hstack([S, S[:, :1] ** 2])) == pytest.approx(1)
-    assert worst_correlation(S, S[:, :2]) == 0
-    assert worst_correlation(S, S * [1, 1, 0]) == 0
-
-
-def test_a_table_that_is_written_alone_leaves_the_others():
-    import real_data
-
-    first = real_data.replaced("", {"counting": "a\n\n## A\n", "comparison": "b\n"})
-    assert real_data.replaced(first, {"comparison": "new\n"}) == first.replace("\nb\n", "\nnew\n")
+    text = speed.in_turns("T", "", ("ns", 1e9), ["loop NonnegativePCA published 3 3 1000"], sources, rounds=1)
+    assert float(text.splitlines()[-1].split("|")[-2]) > 0

@@ -2,14 +2,11 @@
 
 import re
 import warnings
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.pipeline import make_pipeline
-from sklearn.utils import estimator_html_repr
 
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone, NonnegativePCA, OfflineNICA, StreamingNICA, TwoCompartmentNICA
@@ -161,18 +158,6 @@ def test_learning_on_warns_of_nothing():
         StreamingNICA(3, random_state=0).partial_fit(X).learn_one(X[0]).partial_fit_transform(X)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("Estimator", [*NETWORKS, OfflineNICA])
-def test_many_outputs_that_look_like_noise_are_said_before_the_fit(Estimator):
-    rng = np.random.default_rng(0)
-    X = noisy(rng, rng.exponential(size=(600, 3)) @ rng.random((3, 20)), 30)
-    options = {"max_iter": 3} if Estimator is OfflineNICA else {}
-    with pytest.warns(
-        UserWarning, match=rf"^{Estimator.__name__}: n_components=None takes all 20 directions of X, and 17"
-    ):
-        Estimator(random_state=0, **options).fit(X)
-
-
 def test_collected_rows():
     X = np.arange(30_000.0).reshape(-1, 2)
     collector = RowCollector(X.shape)
@@ -184,57 +169,3 @@ def test_collected_rows():
     last = RowCollector(X.shape, last=100)
     list(last.passing(X))
     np.testing.assert_array_equal(last.rows.some, X[-100:])
-
-
-class Balanced(HTMLParser):
-    """Counts the open elements, and keeps the text."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.open, self.text = [], ""
-        self.feed(html)
-        assert not self.open
-
-    def handle_starttag(self, tag, attrs):
-        self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += data
-
-
-@pytest.mark.parametrize("Estimator", [*ALL, bionica.NoncenteredWhitener])
-def test_html(Estimator):
-    X = np.random.default_rng(0).exponential(size=(3000, 3)) @ mixing(np.random.default_rng(1), 3, 6)
-    estimator = Estimator(3)
-    assert "bionica-summary" not in estimator._repr_html_()
-    estimator.fit(X)
-    html, bundle = estimator._repr_html_(), estimator._repr_mimebundle_()["text/html"]
-    start = html.index('<div class="bionica-summary"')
-    assert html[:start].count("sk-top-container") == bundle.count("sk-top-container") > 0  # the diagram of scikit-learn
-    assert bundle.endswith(html[start:])
-    text = Balanced(html[start:]).text
-    assert "3 outputs of 6 mixtures" in text
-    assert "3,000 samples" in text or Estimator is OfflineNICA
-    assert "bionica-summary" not in estimator_html_repr(make_pipeline(estimator))
-    assert Estimator.__name__ in make_pipeline(estimator)._repr_html_()
-
-
-def test_html_says_the_doubts_of_the_last_fit_only(tmp_path):
-    rng = np.random.default_rng(0)
-    X = rng.exponential(size=(3000, 3)) @ mixing(rng, 3, 6)
-    network = StreamingNICA(3, random_state=0).fit(X[:10])
-    text = Balanced(network._below_diagram()).text
-    assert "The result is probably wrong" in text and "It saw 10 samples" in text
-    network.partial_fit(X)
-    assert "probably wrong" not in network._below_diagram() and "diagnose(X)" in network._below_diagram()
-    assert "Nothing was found" in network.fit(X)._below_diagram()
-    network.save(tmp_path / "model")
-    assert "Nothing was found" not in bionica.load(tmp_path / "model")._below_diagram()  # not known any more
-    waiting = TwoCompartmentNICA(3).partial_fit(X[:10])
-    assert "waits for 150 more samples" in waiting._below_diagram()
-    with pytest.warns(ConvergenceWarning, match="found no cone"):
-        cone = MinimumVolumeCone(3).partial_fit(X[:2000] - X[:2000].mean(axis=0))
-    assert "It found no cone" in cone._below_diagram()

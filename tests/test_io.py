@@ -1,12 +1,14 @@
-"""Readers and writers with real files: every format there and back, offsets, broken bytes, bounded rows."""
+"""Readers and writers with real files: every format there and back, choice of columns, labels, broken bytes, bounded rows."""
 
 import io
 import itertools
-from contextlib import nullcontext
+import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.io
 
 from bionica.io import (
     Columns,
@@ -14,24 +16,27 @@ from bionica.io import (
     InputError,
     LastSample,
     OutputError,
-    RawPipe,
     Target,
-    TextReader,
     check_format,
     check_targets,
     import_optional,
+    open_pipe,
     open_reader,
     open_writer,
     output_files,
-)
+    write_spectra,
+)  # fmt: skip
 
 h5py = pytest.importorskip("h5py")
 zarr = pytest.importorskip("zarr")
+arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
-iio = pytest.importorskip("imageio.v3")
+pillow = pytest.importorskip("PIL.Image")
 tifffile = pytest.importorskip("tifffile")
+openpyxl = pytest.importorskip("openpyxl")
 
 MATRICES = [".npy", ".npz", ".csv", ".tsv", ".txt", ".parquet", ".h5", ".hdf5", ".zarr"]
+WAVELENGTHS = np.linspace(400, 700, 8)
 
 
 @pytest.fixture
@@ -42,10 +47,9 @@ def X(rng):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of 128 samples, so that small files have several."""
-    for module in ("reader", "arrays", "parquet"):
-        monkeypatch.setattr(f"bionica.io.readers.{module}.block_rows", lambda k: 128)
-    monkeypatch.setattr("bionica.io.readers.text._CHUNK", 2000)
-    monkeypatch.setattr("bionica.io.readers.lines._ARROW_BYTES", 1000)
+    for module in ("reader", "arrays"):
+        monkeypatch.setattr(f"bionica.io.{module}.block_rows", lambda k: 128)
+    monkeypatch.setattr("bionica.io.text._CHUNK", 2000)
 
 
 def write(path, X, shape=None):
@@ -55,13 +59,20 @@ def write(path, X, shape=None):
     return path
 
 
-def read(path, start=0, **how):
-    with open_reader([str(path)], **how) as reader:
-        return np.concatenate(list(reader.blocks(start)))
+def read(*paths, **how):
+    with open_reader(paths, **how) as reader:
+        return reader.read()
+
+
+def refused(*paths, **how):
+    with pytest.raises(InputError) as error:
+        read(*paths, **how)
+    assert "\n" not in str(error.value)
+    return str(error.value)
 
 
 def left(folder):
-    """Files other than those named, hidden ones too."""
+    """All files, hidden ones too."""
     return sorted(path.name for path in Path(folder).iterdir())
 
 
@@ -80,28 +91,18 @@ def test_what_is_written_is_read(tmp_path, X, suffix, dtype, small_blocks):
     assert Y.dtype == dtype or suffix in (".csv", ".tsv", ".txt")
 
 
-@pytest.mark.parametrize("start", [0, 1, 127, 128, 129, 700, 999])
-@pytest.mark.parametrize("suffix", MATRICES)
-def test_reading_starts_at_any_sample(tmp_path, X, suffix, start, small_blocks):
-    assert np.array_equal(read(write(tmp_path / f"x{suffix}", X), start), X[start:])
-
-
 @pytest.mark.parametrize("suffix", MATRICES)
 def test_a_sample_is_spread_evenly_and_counts(tmp_path, X, suffix, small_blocks):
-    with open_reader([str(write(tmp_path / f"x{suffix}", X))]) as reader:
-        assert np.array_equal(reader.sample(1000), X)
-        some = reader.sample(100)
-        assert reader.n_samples == 1000
-        assert reader.n_features == 3
-    rows = [int(np.flatnonzero((X == row).all(axis=1))[0]) for row in some]
-    assert 50 <= len(rows) <= 100
-    assert len({b - a for a, b in itertools.pairwise(rows)}) == 1
-    assert rows[0] == 0
-    assert rows[-1] > 900
+    with open_reader(write(tmp_path / f"x{suffix}", X)) as reader:
+        assert np.array_equal(reader.sample(1000).X, X)
+        sample = reader.sample(100)
+        assert (reader.n_samples, reader.n_features) == (1000, 3)
+    assert np.array_equal(sample.X, X[:: sample.step])
+    assert 50 <= len(sample.X) <= 100
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("kind", ["npy", "npz", "h5", "zarr", "csv"])
+@pytest.mark.parametrize("kind", ["npy", "npz", "h5", "zarr", "csv", "mat"])
 def test_samples_along_the_other_axis(tmp_path, X, kind, order, small_blocks):
     path, XT = tmp_path / f"x.{kind}", np.asarray(X.T, order=order)
     if kind == "npy":
@@ -110,17 +111,18 @@ def test_samples_along_the_other_axis(tmp_path, X, kind, order, small_blocks):
         np.savez_compressed(path, XT)
     elif kind == "csv":
         np.savetxt(path, XT, delimiter=",", fmt="%.17g")
+    elif kind == "mat":
+        scipy.io.savemat(path, {"X": XT})
     elif kind == "h5":
         with h5py.File(path, "w") as file:
             file["a/b"] = XT
     else:
         zarr.open_array(str(path), mode="w", shape=XT.shape, dtype=XT.dtype, chunks=(2, 100))[:] = XT
     assert np.array_equal(read(path, axis=1), X)
-    assert np.array_equal(read(path, 500, axis=1), X[500:])
     assert np.array_equal(read(path, axis=0), XT)
 
 
-@pytest.mark.parametrize("dtype", ["int16", "uint8", "bool", "float16", ">f8", ">f4"])
+@pytest.mark.parametrize("dtype", ["int16", "uint8", "bool", "float16", ">f8", ">f4", ">i4"])
 def test_every_kind_of_number_becomes_a_float(tmp_path, X, dtype):
     X = (10 * np.abs(X)).astype(dtype)
     np.save(tmp_path / "x.npy", X)
@@ -129,210 +131,152 @@ def test_every_kind_of_number_becomes_a_float(tmp_path, X, dtype):
     assert np.array_equal(Y, X)
 
 
+def test_a_first_mixture_that_rises_or_falls_is_a_mixture(tmp_path, X, rng):
+    """A ramp, a decay and a count are data unless their name says otherwise."""
+    for first in (np.arange(1000.0), np.exp(-np.arange(1000) / 300), np.cumsum(rng.random(1000))):
+        Y = np.column_stack([first, X])
+        np.save(tmp_path / "x.npy", Y)
+        scipy.io.savemat(tmp_path / "x.mat", {"X": Y})
+        parquet.write_table(arrow.table(dict(zip("ABCD", Y.T, strict=True))), tmp_path / "x.parquet")
+        (tmp_path / "x.csv").write_text("A,B,C,D\n" + "".join(",".join(map(repr, row)) + "\n" for row in Y.tolist()))
+        for suffix in ("npy", "mat", "parquet", "csv"):
+            assert np.array_equal(read(tmp_path / f"x.{suffix}"), Y)
+
+
+class Trickle(io.RawIOBase):
+    """A stream that hands out a few bytes at a time."""
+
+    def __init__(self, data, size):
+        self.data, self.size = io.BytesIO(data), size
+
+    def read(self, n=-1):
+        return self.data.read(self.size)
+
+
 def test_raw_numbers_in_odd_pieces(X):
-    data, at = X.astype("float32").tobytes(), 0
-
-    def trickle(n):
-        nonlocal at
-        at += 7
-        return data[at - 7 : at]
-
-    pipe = RawPipe("pipe", trickle, 3, "float32")
-    assert np.array_equal(np.concatenate(list(pipe.blocks())), X.astype("float32"))
-    pieces = iter([data[:81], b""])
-    with pytest.raises(InputError, match="in the middle of a sample of 5 float64"):
-        list(RawPipe("pipe", lambda n: next(pieces), 5, "float64").blocks())
+    data = X.astype("float32").tobytes()
+    pipe = open_pipe(Trickle(data, 7), raw=(3, "float32"), columns=Columns("1,3"))
+    assert np.array_equal(pipe.read(), X.astype("float32")[:, [0, 2]])
+    for bad in (data[:-1], b""):
+        with pytest.raises(InputError, match="check --columns and --dtype"):
+            open_pipe(io.BytesIO(bad), raw=(3, "float32")).read()
 
 
-# ---------------------------------------------------------------------------------------------- text
-
-
-@pytest.mark.parametrize("separator", [",", ";", "\t", "|", " ", "   ", ", "])
-@pytest.mark.parametrize("header", ["", "one{0}two{0}three\n", "# made by an instrument\n\n", '"a"{0}"b"{0}"c"\n'])
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_separator_and_header_are_found(tmp_path, X, separator, header, newline):
-    text = "\ufeff" + header.format(separator) + "\n".join(separator.join(map(repr, row)) for row in X.tolist())
-    (tmp_path / "x.csv").write_bytes(text.replace("\n", newline).encode())
-    assert np.array_equal(read(tmp_path / "x.csv"), X)
-
-
-def test_quoted_numbers_blank_lines_and_one_column(tmp_path):
-    (tmp_path / "x.csv").write_text('"1.5","2"\n\n"3e2","-4"\n')
-    assert read(tmp_path / "x.csv").tolist() == [[1.5, 2], [300, -4]]
-    (tmp_path / "y.csv").write_text("value\n1\n2\n")
-    assert read(tmp_path / "y.csv").tolist() == [[1], [2]]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("1,2\n3,4\n5\n", r"x.csv, line 3 has 1 values where 2 are expected"),
-        ("a,b\n\n1,2\n3,4,5\n", r"x.csv, line 4 has 3 values where 2"),
-        ("1,2\n3,x\n", r"x.csv, line 2, column 2: 'x' is not a number"),
-        ("a,b\n1,2\n3,\n", r"x.csv, line 3, column 2 \(b\): is empty"),
-        ("a;b\n1;2,5\n", r"line 2, column 2 \(b\): '2,5' is not a number: if it has a decimal comma, pass --decimal ,"),
-        ("a,b\n1,2\n3,nan\n", r"line 3, column 2 \(b\) is nan: drop or fill"),
-        ("1,2\n-inf,2\n", r"line 2, column 1 is -inf"),
-        ("time,1\n2,3\n", r"line 1, column 1: 'time' is not a number"),
-        ("", r"x.csv holds no sample"),
-        ("a,b\n", r"x.csv holds no sample"),
-        ("1,2\n\0\0\n", r"contains NUL bytes"),
-    ],
-)
-@pytest.mark.parametrize("axis", [0, 1])
-def test_bad_text_is_named_by_line_and_column(tmp_path, text, message, axis):
-    (tmp_path / "x.csv").write_text(text)
-    with pytest.raises(InputError, match=message if axis == 0 else r"x\.csv"):
-        read(tmp_path / "x.csv", axis=axis)
-
-
-def test_a_bad_line_is_named_far_into_the_file(tmp_path, X, small_blocks):
-    lines = [",".join(map(repr, row)) for row in X.tolist()]
-    lines[777] += ",1"
-    (tmp_path / "x.csv").write_text("a,b,c\n" + "\n".join(lines))
-    with pytest.raises(InputError, match=r"line 779 has 4 values where 3"):
-        read(tmp_path / "x.csv")
-
-
-def outcome(path, **how):
-    """Return what reading gives: the array, or the error."""
-    try:
-        return read(path, **how).tolist()
-    except InputError as error:
-        return str(error)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda lines: lines,
-        lambda lines: ["a;b;c", *lines],
-        lambda lines: [*lines[:700], "", "# a comment", "   ", *lines[700:]],
-        lambda lines: [*lines[:700], '"1";"2"; +3.5 ', *lines[700:]],
-        lambda lines: [*lines[:700], "# 1;2;3", *lines[700:]],
-        lambda lines: [*lines[:700], "1;2;3;4", *lines[700:]],
-        lambda lines: [*lines[:700], "1;nan;3", *lines[700:]],
-        lambda lines: [*lines[:700], "1;;3", *lines[700:]],
-        lambda lines: [*lines[:700], "1;2;1e999", *lines[700:]],
-    ],
-    ids=["numbers", "header", "blank lines", "quotes", "comment", "too wide", "nan", "empty", "overflow"],
-)
-@pytest.mark.parametrize("columns", [Columns(), Columns(None, "1")])
-def test_pyarrow_and_the_line_parser_read_the_same(tmp_path, X, monkeypatch, change, columns):
-    from bionica.io.readers import lines as line_parser
-
-    monkeypatch.setattr("bionica.io.readers.text._CHUNK", 5000)
-    monkeypatch.setattr(line_parser, "_ARROW_BYTES", 1000)
-    lines = change([";".join(map(repr, row)) for row in X.tolist()])
-    (tmp_path / "x.csv").write_text("\n".join(lines))
-    parsed = []
-    with_arrow = line_parser.LineParser._parse_with_arrow
-    monkeypatch.setattr(
-        line_parser.LineParser,
-        "_parse_with_arrow",
-        lambda self, chunk: (block := with_arrow(self, chunk), parsed.append(block is not None))[0],
-    )
-    found = outcome(tmp_path / "x.csv", columns=columns)
-    assert sum(parsed) > 5  # most chunks hold nothing but numbers
-    monkeypatch.setattr(line_parser, "_arrow", lambda: None)
-    assert outcome(tmp_path / "x.csv", columns=columns) == found
-
-
-@pytest.mark.parametrize("cut", [1, 7, 10_000])
-@pytest.mark.parametrize(("use", "skip", "columns"), [(None, "2", [0, 2]), ("c,1", None, [0, 2]), (None, "b", [0, 2])])
-def test_columns_of_a_text_however_it_is_cut(X, cut, use, skip, columns):
-    data = io.BytesIO(("a,b,c\n" + "".join(f"{x[0]!r},what,{x[2]!r}\n" for x in X.tolist())).encode())
-    reader = TextReader("x", lambda: nullcontext(lambda n: data.read(cut)), columns=Columns(use, skip))
-    blocks = list(reader.blocks())
-    assert np.array_equal(np.concatenate(blocks), X[:, columns])
-    assert reader.n_features == 2
-    assert reader.column(1) == "column 3 (c)"
-
-
-def test_every_line_is_as_wide_as_the_first_even_where_columns_are_left_out(tmp_path):
-    (tmp_path / "x.csv").write_text("1,2,3\n4,5,6,7\n")
-    for columns in (Columns("1"), Columns(None, "3")):
-        with pytest.raises(InputError, match="line 2 has 4 values where 3"):
-            read(tmp_path / "x.csv", columns=columns)
+# ---------------------------------------------------------------------------------------------- columns and labels
 
 
 @pytest.mark.parametrize("suffix", MATRICES)
 def test_columns_are_chosen_in_every_format(tmp_path, X, suffix, small_blocks):
+    X[5, 1] = np.nan  # a column that is not read may hold anything
     path = write(tmp_path / f"x{suffix}", X)
     for columns, kept in ((Columns("1,3"), [0, 2]), (Columns(None, "1-2"), [2]), (Columns("1-2", "2"), [0])):
         assert np.array_equal(read(path, columns=columns), X[:, kept])
-        assert np.array_equal(read(path, 700, columns=columns), X[700:, kept])
-    for columns in (Columns("4"), Columns("0"), Columns("3-2"), Columns(None, "no"), Columns("")):
-        with pytest.raises(InputError, match=r"has no column '.*'; it has .* 1 to 3|columns 1 to 3"):
-            read(path, columns=columns)
-    with pytest.raises(InputError, match="no column is left"):
-        read(path, columns=Columns(None, "1-3"))
+    for columns in (Columns("4"), Columns("0"), Columns("3-2"), Columns(None, "no")):
+        assert "has no column" in refused(path, columns=columns)
+    assert "no column is left" in refused(path, columns=Columns(None, "1-3"))
 
 
-def test_a_column_without_a_name_is_told_as_such():
-    with pytest.raises(InputError, match=r"has no column 'c'; it has one without a name, a, b \(or 1 to 3\)"):
-        Columns("c").kept("x.csv", 3, ["", "a", "b"])
-
-
-def test_a_column_that_is_left_out_may_hold_anything(tmp_path, X):
-    X[5, 1] = np.nan
-    for suffix in MATRICES:
-        path = tmp_path / f"x{suffix}"
-        write(path, X)
-        assert np.array_equal(read(path, columns=Columns(None, "2")), X[:, [0, 2]])
+def test_labels_are_kept_beside_the_samples_and_written_again(tmp_path, X, small_blocks):
+    times = [f"{t / 10:.1f}" for t in range(1000)]
+    table = {"time": np.arange(1000) / 10, "a": X[:, 0], "name": [f"s,{i}" for i in range(1000)], "b": X[:, 1]}
+    parquet.write_table(arrow.table(table), tmp_path / "x.parquet")
+    rows = zip(times, X[:, 0].tolist(), table["name"], X[:, 1].tolist(), strict=True)
+    (tmp_path / "x.csv").write_text("time,a,name,b\n" + "".join(f'{t},{a!r},"{n}",{b!r}\n' for t, a, n, b in rows))
+    for suffix, other in itertools.product(["csv", "parquet"], repeat=2):
+        path = tmp_path / f"y-{suffix}.{other}"
+        with (
+            open_reader(tmp_path / f"x.{suffix}") as reader,
+            open_writer(path, 2, float, label_names=reader.label_names) as writer,
+        ):
+            assert (reader.names, reader.label_names, len(reader.notes)) == (["a", "b"], ["time", "name"], 1)
+            sample = reader.sample(100)
+            assert np.array_equal(sample.X, X[:: sample.step, :2])
+            assert sample.labels[1].tolist() == table["name"][:: sample.step]
+            for block, labels in reader.labelled_blocks():
+                writer.write(block, labels)
+        with open_reader(path) as again:
+            assert np.array_equal(again.read(), X[:, :2])
+            assert again.label_names == ["time", "name"]
+            labels = [
+                np.concatenate(parts) for parts in zip(*(labels for _, labels in again.labelled_blocks()), strict=True)
+            ]
+        assert [float(t) for t in labels[0]] == [t / 10 for t in range(1000)]
+        assert list(labels[1]) == table["name"]
+    with open_reader(tmp_path / "x.csv", columns=Columns("time,a", "name")) as reader:
+        assert (reader.names, reader.label_names) == (["time", "a"], [])
 
 
 def test_the_index_of_a_pandas_table_is_no_mixture(tmp_path, X):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=["a", "b", "c"])
-    named = frame.set_index(pandas.Index(np.arange(len(X)) ** 2, name="sample"))
     frame.set_index(np.arange(len(X)) ** 2).to_parquet(tmp_path / "x.parquet")
-    named.to_parquet(tmp_path / "y.parquet")
+    frame.set_index(pandas.Index(np.arange(len(X)) ** 2, name="what")).to_parquet(tmp_path / "y.parquet")
     frame.to_parquet(tmp_path / "z.parquet")  # the index is no column here
-    for name, note in (("x", "'__index_level_0__'"), ("y", "'sample'"), ("z", None)):
-        with open_reader([str(tmp_path / f"{name}.parquet")]) as reader:
-            assert np.array_equal(np.concatenate(list(reader.blocks())), X)
-            assert bool(reader.notes) == bool(note)
-            assert not note or f"column {note} is the index" in reader.notes[0]
-    assert read(tmp_path / "y.parquet", columns=Columns("sample,a")).shape == (1000, 2)
+    for name, n_notes in (("x", 1), ("y", 1), ("z", 0)):
+        with open_reader(tmp_path / f"{name}.parquet") as reader:
+            assert np.array_equal(reader.read(), X)
+            assert len(reader.notes) == n_notes
+    assert read(tmp_path / "y.parquet", columns=Columns("what,a")).shape == (1000, 2)
 
 
-def test_the_only_matrix_among_arrays_is_read(tmp_path, X):
+# ---------------------------------------------------------------------------------------------- arrays
+
+
+def matlab_7_3(path, **arrays):
+    """Write what MATLAB writes: HDF5 after 512 bytes of header, every matrix as its transpose."""
+    with h5py.File(path, "w", userblock_size=512) as file:
+        for name, (array, kind) in arrays.items():
+            file[name] = array.T
+            file[name].attrs["MATLAB_class"] = np.bytes_(kind)
+    data = bytearray(path.read_bytes())
+    data[:20] = b"MATLAB 7.3 MAT-file,"
+    path.write_bytes(data)
+
+
+def test_the_only_matrix_among_arrays_is_read_and_several_are_listed(tmp_path, X):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["time"], file["group/data"], file["name"] = np.arange(1000), X, "an instrument"
     group = zarr.open_group(str(tmp_path / "x.zarr"), mode="w")
     for name, array in (("time", X[:, 0]), ("group/data", X)):
         group.create_array(name, shape=array.shape, dtype=array.dtype)[:] = array
-    for suffix in ("h5", "zarr"):
+    scipy.io.savemat(tmp_path / "x.mat", {"time": X[:, 0], "data": X, "n": 3.0, "name": "word", "s": {"a": X}})
+    for suffix in ("h5", "zarr", "mat"):
         assert np.array_equal(read(tmp_path / f"x.{suffix}"), X)
-
-
-# ---------------------------------------------------------------------------------------------- what is not mixtures
-
-
-def test_a_missing_dataset_lists_those_there(tmp_path, X):
-    with h5py.File(tmp_path / "x.h5", "w") as file:
+    with h5py.File(tmp_path / "y.h5", "w") as file:
         file["first"], file["group/second"] = X, 2 * X
-    np.savez(tmp_path / "x.npz", first=X, second=2 * X)
-    group = zarr.open_group(str(tmp_path / "x.zarr"), mode="w")
-    for name in ("first", "group/second"):
-        group.create_array(name, shape=X.shape, dtype=X.dtype)[:] = 2 * X
-    for kind, second in (("h5", "group/second"), ("npz", "second"), ("zarr", "group/second")):
-        path = tmp_path / f"x.{kind}"
-        assert np.array_equal(read(path, dataset=second), 2 * X)
-        with pytest.raises(InputError, match=f"has no array 'third': there are first, {second}"):
-            read(path, dataset="third")
-        with pytest.raises(InputError, match=f"choose one with --dataset, of first, {second}"):
-            read(path)
+    np.savez(tmp_path / "y.npz", first=X, second=2 * X)
+    scipy.io.savemat(tmp_path / "y.mat", {"first": X, "second": 2 * X})
+    matlab_7_3(tmp_path / "z.mat", first=(X, "double"), second=(2 * X, "double"), word=(X.astype("u2"), "char"))
+    for name, second in (("y.h5", "group/second"), ("y.npz", "second"), ("y.mat", "second"), ("z.mat", "second")):
+        assert np.array_equal(read(tmp_path / name, dataset=second), 2 * X)
+        for how in ({"dataset": "third"}, {"dataset": "word"}, {}):
+            assert f"first, {second}" in refused(tmp_path / name, **how)
+    assert np.array_equal(read(tmp_path / "z.mat", dataset="first", axis=1), X.T)
+
+
+def test_a_large_chunk_is_decoded_once(tmp_path, rng, monkeypatch):
+    """One chunk holds all samples of all mixtures."""
+    monkeypatch.setattr("bionica.io.reader.block_rows", lambda k: 128)
+    X = rng.random((4, 5000))
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("X", data=X, chunks=X.shape, compression="gzip")
+    reads = []
+    get = h5py.Dataset.__getitem__
+    monkeypatch.setattr(h5py.Dataset, "__getitem__", lambda self, index: (reads.append(index), get(self, index))[1])
+    with open_reader(tmp_path / "x.h5", axis=1) as reader:
+        blocks = list(reader.blocks())
+    assert len(blocks) == 40
+    assert np.array_equal(np.concatenate(blocks), X.T)
+    assert len(reads) == 1
 
 
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.ones(5), r"shape \(5,\): mixtures are a matrix"),
-        (np.ones((2, 2, 2)), r"shape \(2, 2, 2\)"),
+        (np.ones(5), "mixtures are a matrix"),
+        (np.ones((2, 2, 2)), "mixtures are a matrix"),
         (np.ones((0, 3)), "is empty"),
-        (np.ones((4, 2), complex), "holds complex128, not real numbers"),
+        (np.ones((4, 2), complex), "not real numbers"),
         (np.array([["a", "b"]]), "not real numbers"),
         (np.array([[None, 1]]), "Python objects"),
         (np.ones((3, 2), [("a", float)]), "not real numbers"),
@@ -343,40 +287,84 @@ def test_a_missing_dataset_lists_those_there(tmp_path, X):
 def test_arrays_that_are_no_mixtures(tmp_path, array, message, kind):
     path = tmp_path / f"x.{kind}"
     (np.save if kind == "npy" else np.savez)(path, array)
-    with pytest.raises(InputError, match=message):
-        read(path)
+    assert message in refused(path)
 
 
-def test_tables_that_are_no_mixtures(tmp_path):
-    import pyarrow as pa
-
-    parquet.write_table(pa.table({"a": [1.0, 2.0], "label": ["x", "y"]}), tmp_path / "x.parquet")
-    with pytest.raises(InputError, match="column 'label' holds string"):
-        read(tmp_path / "x.parquet")
-    parquet.write_table(pa.table({"a": [1.0, None], "b": [1, 2]}), tmp_path / "y.parquet")
-    with pytest.raises(InputError, match="row 1, column 'a' is empty"):
-        read(tmp_path / "y.parquet")
-    with pytest.raises(InputError, match="omit --axis 1"):
-        read(tmp_path / "y.parquet", axis=1)
+def test_rows_of_a_table_are_counted_from_1(tmp_path):
+    parquet.write_table(arrow.table({"a": [1.0, None], "b": [1, 2]}), tmp_path / "x.parquet")
+    assert "row 2, column 'a'" in refused(tmp_path / "x.parquet")
+    parquet.write_table(arrow.table({"a": [[1.0], [2.0]], "b": [1, 2]}), tmp_path / "x.parquet")
+    assert "--skip a" in refused(tmp_path / "x.parquet")
 
 
-def test_names_that_cannot_be_read(tmp_path):
-    with pytest.raises(InputError, match="does not exist"):
-        open_reader([str(tmp_path / "no.npy")])
+def test_names_that_cannot_be_read(tmp_path, monkeypatch):
+    assert "does not exist" in refused(tmp_path / "no.npy")
     (tmp_path / "x.xyz").write_text("1")
-    with pytest.raises(InputError, match=r"unknown suffix '.xyz': bionica reads .npy"):
-        open_reader([str(tmp_path / "x.xyz")])
+    assert "unknown suffix '.xyz'" in refused(tmp_path / "x.xyz")
     (tmp_path / "folder.npy").mkdir()
-    with pytest.raises(InputError, match="is a folder"):
-        open_reader([str(tmp_path / "folder.npy")])
-    with pytest.raises(InputError, match="not all images"):
-        open_reader([str(tmp_path / "x.xyz")] * 2)
-
-
-def test_a_missing_package_is_named(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "h5py", None)
+    assert "is a folder" in refused(tmp_path / "folder.npy")
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("1,2\n")
+    assert "not all images" in refused(tmp_path / "a.csv", tmp_path / "b.csv")
+    for how in ({"dataset": "x"}, {"optical_density": True}):
+        assert "omit it" in refused(tmp_path / "a.csv", **how)
+    monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(InputError, match=r"needs the package h5py: pip install 'bionica\[io\]'"):
         import_optional("h5py", "reading HDF5")
+
+
+# ---------------------------------------------------------------------------------------------- workbooks
+
+
+def workbook(path, rows, **others):
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    for name, values in others.items():
+        other = book.create_sheet(name)
+        for row in values:
+            other.append(row)
+    book.save(path)
+    return path
+
+
+def changed(path, part, change):
+    """Rewrite one part of a workbook."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    parts[part] = change(parts[part])
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    return path
+
+
+def test_a_sheet_is_read_as_text_is(tmp_path, rng):
+    X = rng.random((50, 8)).round(6)
+    x = workbook(tmp_path / "x.xlsx", [WAVELENGTHS.tolist(), *X.tolist()], second=(2 * X).tolist())
+    with open_reader(x) as reader:
+        assert np.array_equal(reader.read(), X)
+        assert np.allclose(reader.wavelengths, WAVELENGTHS)
+        assert len(reader.notes) == 2  # a header of numbers, and the first of two sheets
+    assert np.array_equal(read(x, dataset="second", header=False), 2 * X)
+    assert "there are Sheet, second" in refused(x, dataset="third")
+    rows = [["time (s)", '#"a"', "b\tc", *"defghi"], *([i, *row] for i, row in enumerate(X.tolist()))]
+    with open_reader(workbook(tmp_path / "y.xlsx", rows)) as reader:
+        assert np.array_equal(reader.read(), X)
+        assert (reader.label_names, reader.names[:2]) == (["time (s)"], ["#'a'", "b c"])
+    rows = X.tolist()
+    assert np.array_equal(read(workbook(tmp_path / "x.xlsx", [[], *rows[:3], [], [None] * 12, *rows[3:]])), X)
+    for cells in ([None], ["n/a"], [1.0] * 7):
+        rows[4][2 : 2 + len(cells)] = cells
+        assert "line 5" in refused(workbook(tmp_path / "y.xlsx", rows))
+    assert read(workbook(tmp_path / "x.xlsx", [[True, 2**40], [False, 0.1]])).tolist() == [[1, 2**40], [0, 0.1]]
+
+
+def test_a_stale_dimension_cuts_nothing(tmp_path, rng):
+    X = rng.random((50, 8)).round(6)
+    x = workbook(tmp_path / "x.xlsx", X.tolist())
+    sheet = "xl/worksheets/sheet1.xml"
+    assert np.array_equal(read(changed(x, sheet, lambda data: data.replace(b'ref="A1:H50"', b'ref="A1:C20"'))), X)
 
 
 # ---------------------------------------------------------------------------------------------- images
@@ -384,51 +372,79 @@ def test_a_missing_package_is_named(monkeypatch):
 
 def test_images_are_mixtures(tmp_path, rng):
     images = rng.integers(0, 256, (3, 20, 30), dtype=np.uint8)
-    names = [str(tmp_path / f"{i}.png") for i in range(3)]
+    names = [tmp_path / f"{i}.png" for i in range(3)]
     for name, image in zip(names, images, strict=True):
-        iio.imwrite(name, image)
+        pillow.fromarray(image).save(name)
     tifffile.imwrite(tmp_path / "stack.tif", images, photometric="minisblack")
-    for inputs in (names, [str(tmp_path / "stack.tif")]):
+    for inputs in (names, [tmp_path / "stack.tif"]):
         with open_reader(inputs) as reader:
             assert reader.image_shape == (20, 30)
-            assert np.array_equal(np.concatenate(list(reader.blocks(7))), images.reshape(3, -1).T[7:])
+            assert np.array_equal(reader.read(), images.reshape(3, -1).T)
+            assert reader.names == ["mixture_1", "mixture_2", "mixture_3"]
     for channels in (3, 4):  # transparency is left out, colours are samples
         colours = rng.integers(0, 256, (2, 6, 7, channels), dtype=np.uint8)
         for name, image in zip(names, colours, strict=False):
-            iio.imwrite(name, image)
+            pillow.fromarray(image).save(name)
         with open_reader(names[:2]) as reader:
             assert reader.image_shape == (6, 7, 3)
-            assert np.array_equal(np.concatenate(list(reader.blocks())), colours[..., :3].reshape(2, -1).T)
-    iio.imwrite(names[0], images[0])
-    iio.imwrite(names[1], images[1])
-    iio.imwrite(names[2], images[0][:, :5])
-    with pytest.raises(InputError, match=r"2.png has shape \(20, 5\) where the first image has \(20, 30\)"):
-        open_reader(names)
-    with pytest.raises(InputError, match="at least two"):
-        open_reader(names[:1])
+            assert np.array_equal(reader.read(), colours[..., :3].reshape(2, -1).T)
+            assert len(reader.notes) == 2 * (channels == 4)
+    pillow.fromarray(images[0]).save(names[0])
+    assert "where the first image has (20, 30)" in refused(*names)
+    assert "one mixture" in refused(names[0])
 
 
-def test_a_tiff_whose_pages_are_cut_off_is_refused(tmp_path, rng):
-    with tifffile.TiffWriter(tmp_path / "x.tif") as file:
-        for page in rng.random((4, 20, 30)):
-            file.write(page, photometric="minisblack", contiguous=False)
-    data = (tmp_path / "x.tif").read_bytes()
-    for share in (0.4, 0.6, 0.9):
-        (tmp_path / "x.tif").write_bytes(data[: int(share * len(data))])
-        with pytest.raises(InputError, match=r"x\.tif cannot be read as TIFF"):
-            open_reader([str(tmp_path / "x.tif")])
+@pytest.mark.parametrize("bands", [3, 5])
+@pytest.mark.parametrize("planar", ["contig", "separate"])
+def test_the_bands_of_one_image_are_mixtures(tmp_path, rng, bands, planar):
+    image = rng.integers(0, 2**32, (20, 30, bands), dtype=np.uint32)
+    stored = image if planar == "contig" else np.moveaxis(image, 2, 0)
+    kind = "rgb" if bands == 3 else "minisblack"
+    tifffile.imwrite(tmp_path / "x.tif", stored, photometric=kind, planarconfig=planar)
+    with open_reader(tmp_path / "x.tif") as reader:
+        assert reader.image_shape == (20, 30)
+        assert np.array_equal(reader.read(), image.reshape(-1, bands))
+
+
+def test_transmitted_light_becomes_optical_density(tmp_path, rng):
+    """Two stains on a slide: the light of each colour falls off exponentially with their amounts (Lambert and Beer)."""
+    amounts = rng.random((40, 50, 2)) * (rng.random((40, 50, 2)) < 0.7)
+    amounts[0, 0] = 0.0
+    absorbance = amounts @ np.array([[0.6, 0.7, 0.3], [0.1, 0.9, 0.2]])
+    light = 10.0**-absorbance
+    for name, image in (("x.png", np.rint(255 * light).astype(np.uint8)), ("x.tif", light)):
+        (
+            pillow.fromarray(image).save
+            if name == "x.png"
+            else lambda path, i=image: tifffile.imwrite(path, i, photometric="rgb")
+        )(tmp_path / name)
+        X = read(tmp_path / name, optical_density=True)
+        assert X.min() >= 0
+        assert np.allclose(X, absorbance.reshape(-1, 3), atol=0.05 if name == "x.png" else 1e-9)
+
+
+def test_16_bit_integers_are_not_cut_and_mixed_types_are_exact(tmp_path, rng):
+    deep = rng.integers(0, 2**16, (20, 30), dtype=np.uint16)
+    wide = rng.integers(2**31, 2**32, (20, 30), dtype=np.uint32)
+    pillow.fromarray(deep).save(tmp_path / "x.png")
+    tifffile.imwrite(tmp_path / "x.tif", wide)
+    assert np.array_equal(read(tmp_path / "x.png", tmp_path / "x.tif"), np.stack([deep, wide]).reshape(2, -1).T)
+    # Pillow reads 16-bit colours as 8 bits.
+    data = bytearray((tmp_path / "x.png").read_bytes())
+    data[25] = 2
+    (tmp_path / "rgb.png").write_bytes(data)
+    assert "16 bits" in refused(tmp_path / "rgb.png")
 
 
 @pytest.mark.parametrize("shape", [(20, 30), (20, 30, 3)])
 def test_sources_become_images(tmp_path, rng, shape):
     Y = rng.random((int(np.prod(shape)), 2))
     write(tmp_path / "y.tif", Y, shape)
-    pages = tifffile.imread(tmp_path / "y.tif")
-    assert np.array_equal(pages.reshape(2, -1).T, Y.astype(np.float32))
+    assert np.array_equal(tifffile.imread(tmp_path / "y.tif").reshape(2, -1).T, Y.astype(np.float32))
     for suffix in ("png", "jpg"):
         write(tmp_path / f"y.{suffix}", Y, shape)
         for i in range(2):
-            image = iio.imread(tmp_path / f"y-{i + 1}.{suffix}")
+            image = np.asarray(pillow.open(tmp_path / f"y-{i + 1}.{suffix}"))
             assert image.shape == shape
             if suffix == "png":
                 assert np.allclose(image.ravel() / image.max(), Y[:, i] / Y[:, i].max(), atol=1 / 255)
@@ -454,13 +470,10 @@ def test_an_error_leaves_nothing_and_keeps_the_old_file(tmp_path, X, suffix):
 def test_outputs_are_checked_before_the_work(tmp_path):
     with pytest.raises(OutputError, match="there is no folder"):
         check_targets([Target("-o", tmp_path / "no" / "x.npy")])
-    with pytest.raises(OutputError, match="no images"):
-        check_format(tmp_path / "x.png", ["x.npy"])
-    with pytest.raises(OutputError, match="unknown suffix"):
-        check_format(tmp_path / "x.gif", ["x.png"])
-    with pytest.raises(OutputError, match=r"is a folder: give a file in it, .*sources\.csv"):
-        check_format(tmp_path, ["x.npy"])
-    check_format(tmp_path / "x.png", ["x.tif"])
+    for name, images in (("x.png", False), ("x.gif", True), (".", False)):
+        with pytest.raises(OutputError):
+            check_format(tmp_path / name, images=images)
+    check_format(tmp_path / "x.png", images=True)
     (tmp_path / "x-2.png").touch()
     assert [file.name for file in output_files(tmp_path / "x.png", None)] == ["x-1.png", "x-2.png"]
     with pytest.raises(OutputError, match=r"x-2.png exists already: .* --force"):
@@ -468,38 +481,42 @@ def test_outputs_are_checked_before_the_work(tmp_path):
     check_targets([Target("-o", file, replace=True) for file in output_files(tmp_path / "x.png", 2)])
 
 
+def test_spectra_with_decimal_commas(tmp_path):
+    write_spectra(tmp_path / "a.csv", np.array([[0.5, 2.0]]), ["400.5", "401"], names=["water"], decimal=",")
+    assert (tmp_path / "a.csv").read_text() == ";400,5;401\nwater;0,5;2,0\n"
+
+
 # ---------------------------------------------------------------------------------------------- broken bytes
 
 
 def spoiled(data, rng):
     """Truncated, overwritten in places, with noise in front, or nothing but noise."""
-    cut = data[: rng.integers(len(data))]
     flipped = bytearray(data)
-    for at in rng.integers(0, min(len(data), 400), 8):
-        flipped[at] = rng.integers(256)
+    for position in rng.integers(0, min(len(data), 400), 8):
+        flipped[position] = rng.integers(256)
     noise = rng.bytes(int(rng.integers(1, 3000)))
-    return [cut, bytes(flipped), noise + data, noise, data[:8] + noise, b""]
+    return [data[: rng.integers(len(data))], bytes(flipped), noise + data, noise, data[:8] + noise, b""]
 
 
-@pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".parquet", ".h5", ".tif", ".png"])
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".parquet", ".h5", ".tif", ".png", ".xlsx"])
 def test_broken_files_are_refused_in_words(tmp_path, X, rng, suffix):
     path = tmp_path / f"good{suffix}"
-    write(path, X[:100], (10, 10))
+    if suffix == ".xlsx":
+        workbook(path, X[:100].tolist())
+    else:
+        write(path, X[:100], (10, 10))
     path = path if path.exists() else tmp_path / f"good-1{suffix}"
-    data, bad = path.read_bytes(), tmp_path / f"bad{suffix}"
-    refused = 0
-    for _ in range(12):
+    data, bad, n_refused = path.read_bytes(), tmp_path / f"bad{suffix}", 0
+    for _ in range(12 if suffix != ".xlsx" else 4):
         for spoilt in spoiled(data, rng):
             bad.write_bytes(spoilt)
             try:
-                with open_reader([str(bad)] if suffix != ".png" else [str(bad), str(path)]) as reader:
-                    for block in reader.blocks():
-                        assert np.isfinite(block).all()  # flipped bits may leave numbers
-                        break
+                X = read(bad, *([path] if suffix == ".png" else []))
+                assert np.isfinite(X).all()  # flipped bits may leave numbers
             except InputError as error:
-                refused += 1
+                n_refused += 1
                 assert "\n" not in str(error)
-    assert refused > 36
+    assert n_refused > (36 if suffix != ".xlsx" else 12)
 
 
 def test_headers_that_promise_too_much(tmp_path):
@@ -507,11 +524,9 @@ def test_headers_that_promise_too_much(tmp_path):
     for shape in ("10**9", "1" + "0" * 30, "-5", "1" + "0" * 12):
         text = (header % shape).encode().ljust(117) + b"\n"
         (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + b"\0" * 24)
-        with pytest.raises(InputError, match=r"x\.npy"):
-            read(tmp_path / "x.npy")
+        refused(tmp_path / "x.npy")
     (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x02\x00\xff\xff\xff\x7f" + b" " * 10**6)
-    with pytest.raises(InputError, match=r"x\.npy"):
-        read(tmp_path / "x.npy")
+    refused(tmp_path / "x.npy")
 
 
 def test_a_broken_zarr_store_is_refused(tmp_path, X, rng):
@@ -520,30 +535,32 @@ def test_a_broken_zarr_store_is_refused(tmp_path, X, rng):
         data = file.read_bytes()
         for spoilt in (b"", rng.bytes(50), data[: len(data) // 2]):
             file.write_bytes(spoilt)
-            with pytest.raises(InputError, match=r"x\.zarr"):
-                read(path)
+            refused(path)
         file.write_bytes(data)
     assert np.array_equal(read(path), X)
 
 
-def test_sample_is_even_however_it_is_cut(rng):
+def test_a_tiff_whose_pages_are_cut_off_is_refused(tmp_path, rng):
+    with tifffile.TiffWriter(tmp_path / "x.tif") as file:
+        for page in rng.random((4, 20, 30)):
+            file.write(page, photometric="minisblack", contiguous=False)
+    data = (tmp_path / "x.tif").read_bytes()
+    for share in (0.4, 0.6, 0.9):
+        (tmp_path / "x.tif").write_bytes(data[: int(share * len(data))])
+        refused(tmp_path / "x.tif")
+
+
+# ---------------------------------------------------------------------------------------------- samples of a stream
+
+
+def test_samples_of_a_stream_do_not_depend_on_its_cuts(rng):
     X = np.arange(10_007.0)[:, np.newaxis]
-    whole, pieces = EvenSample(100), EvenSample(100)
-    whole.add(X)
-    for piece in np.split(X, np.sort(rng.integers(0, len(X), 50))):
-        pieces.add(piece)
-    assert np.array_equal(whole.rows(), pieces.rows())
-    assert whole.seen == pieces.seen == len(X)
-    assert 50 <= len(whole.rows()) <= 100
-
-
-def test_last_sample_holds_the_last_rows_however_they_are_cut():
-    X = np.arange(700.0).reshape(-1, 2)
-    for step in (1, 7, 100, 350):
-        last = LastSample(100)
-        assert len(last.rows()) == 0
-        for start in range(0, len(X), step):
-            last.add(X[start : start + step])
-        assert np.array_equal(last.rows(), X[-100:])
-        assert last.seen == len(X)
-        assert sum(map(len, last._kept)) < 100 + step
+    for kind in (EvenSample, LastSample):
+        whole, pieces = kind(100), kind(100)
+        assert len(whole.rows()) == 0
+        whole.add(X)
+        for piece in np.split(X, np.sort(rng.integers(0, len(X), 50))):
+            pieces.add(piece)
+        assert np.array_equal(whole.rows(), pieces.rows())
+        assert whole.seen == pieces.seen == len(X)
+    assert np.array_equal(pieces.rows(), X[-100:])

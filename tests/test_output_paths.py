@@ -1,121 +1,85 @@
-"""Nothing that a command reads, and nothing that it did not write, is lost to its outputs."""
+"""Nothing that a command reads, and nothing that it did not write, is lost to its outputs; several processes may write one file."""
 
 import errno
-import json
 import os
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import bionica
 from bionica.cli import app
-from bionica.io import OutputError, Target, check_targets, open_writer
-from bionica.io.atomic import write_atomically
+from bionica.io import OutputError, Target, check_folder, check_targets, open_reader, open_writer, write_atomically
 from conftest import mixtures
-
-SHAPE = (20, 20)
-
-
-@pytest.fixture(scope="module")
-def X():
-    return mixtures(400, 3, 3)[1]
 
 
 @pytest.fixture
-def folder(tmp_path, X, monkeypatch):
+def folder(tmp_path, monkeypatch):
     """A folder with mixtures, which is the current one."""
     monkeypatch.chdir(tmp_path)
-    np.save("in.npy", X)
+    np.save("in.npy", mixtures(400, 3, 3)[1])
     return tmp_path
 
 
-def write(name, X):
-    with open_writer(Path(name), X.shape[1], X.dtype, SHAPE) as writer:
-        writer.write(X)
+def left(folder):
+    return sorted(path.name for path in folder.iterdir())
 
 
-def contents(folder):
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+def read(path):
+    with open_reader(path) as reader:
+        return reader.read()
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, ["separate", *map(str, arguments), "--sources", "2"])
-
-
-def refused(*arguments):
-    """Return the error; nothing is changed, and nothing was fitted."""
-    before = contents(Path.cwd())
-    result = run(*arguments)
-    assert result.exit_code == 1, (result.output, result.exception)
-    assert result.stderr.startswith("Error: ")
-    assert result.stderr.count("\n") == 1
-    assert contents(Path.cwd()) == before
-    return result.stderr
-
-
-@pytest.fixture
-def no_reading(monkeypatch):
-    def read(*_, **__):
-        raise AssertionError("read before the outputs were checked")
-
-    monkeypatch.setattr("bionica.io.open_reader", read)
+def refused(*names, inputs=("in.npy",)):
+    """Return why outputs of these names are refused, although they may replace files."""
+    with pytest.raises(OutputError) as error:
+        check_targets([Target("-o", Path(name), replace=True) for name in names], [Path(name) for name in inputs])
+    assert "\n" not in str(error.value)
+    return str(error.value)
 
 
 # ---------------------------------------------------------------------------------------------- outputs and inputs
 
 
-@pytest.mark.parametrize("force", [[], ["--force"]])
-@pytest.mark.parametrize(
-    "outputs",
-    [
-        ["-o", "s.npy", "--report", "s.npy"],
-        ["-o", "s.npy", "--model", "s.npy"],
-        ["-o", "s.npy", "--model", "m", "--report", "m"],
-        ["-o", "s.npy", "--report", "below/../s.npy"],
-        ["-o", "s.npy", "--report", "link/s.npy"],
-    ],
-)
-def test_two_outputs_are_never_one_file(folder, no_reading, outputs, force):
+@pytest.mark.parametrize("other", ["s.npy", "./s.npy", "below/../s.npy", "link/s.npy", "s.npy/inside"])
+@pytest.mark.parametrize("exists", [True, False])
+def test_two_outputs_are_never_one_file(folder, other, exists):
     (folder / "below").mkdir()
     (folder / "link").symlink_to(folder)
-    assert "are the same file" in refused("in.npy", *outputs, *force)
+    if exists:
+        (folder / "s.npy").touch()
+    assert "the same file" in refused("s.npy", other)
+    assert "the same file" in refused(other, "s.npy")
 
 
-@pytest.mark.parametrize("option", ["-o", "--model", "--report"])
 @pytest.mark.parametrize("name", ["in.npy", "./in.npy", "below/../in.npy", "symbolic.npy", "hard.npy", "link/in.npy"])
-def test_no_output_is_the_input(folder, no_reading, option, name):
+def test_no_output_is_the_input(folder, name):
     (folder / "below").mkdir()
     (folder / "symbolic.npy").symlink_to("in.npy")
     (folder / "hard.npy").hardlink_to("in.npy")
     (folder / "link").symlink_to(folder)
-    other = [] if option == "-o" else ["-o", "s.npy"]
-    assert "is also the input in.npy" in refused("in.npy", *other, option, name, "--force")
-    model = [] if option == "--model" else ["--model", "m2"]
-    assert "is also the input" in refused("in.npy", *other, option, name, "--resume", *model)
+    assert "is also the input in.npy" in refused("s.npy", name)
+    before = (folder / "in.npy").read_bytes()
+    for option in ("-o", "--model", "--report", "--mixing"):
+        rest = [] if option == "-o" else ["-o", "s.npy"]
+        result = CliRunner().invoke(app, ["separate", "in.npy", option, name, *rest, "--force", "--sources", "2"])
+        assert result.exit_code == 1, result.output
+        assert (folder / "in.npy").read_bytes() == before
 
 
-@pytest.mark.parametrize("sources", [["--sources", "2"], ["--sources", "auto"]])
-def test_numbered_images_are_never_the_inputs(folder, no_reading, sources, X):
-    write("m.png", X)
-    images = ["m-1.png", "m-2.png", "m-3.png"]
-    before = contents(folder)
-    result = CliRunner().invoke(app, ["separate", *images, "-o", "m.png", "--force", *sources])
-    assert result.exit_code == 1
-    assert "-o m-1.png is also the input m-1.png" in result.stderr
-    assert contents(folder) == before
-
-
-def test_a_store_that_is_read_gets_no_file_inside(folder, no_reading, X):
+def test_stores_and_the_files_in_them(folder):
     pytest.importorskip("zarr")
-    write("x.zarr", X)
-    for option, name in (("--model", "x.zarr/zarr.json"), ("--report", "x.zarr/page.html"), ("-o", "x.zarr")):
-        assert "is also the input x.zarr, or inside it" in refused("x.zarr", option, name, "--force")
+    with open_writer(Path("x.zarr"), 2, float) as writer:
+        writer.write(np.ones((5, 2)))
+    for name in ("x.zarr", "x.zarr/zarr.json", "x.zarr/page.html"):
+        assert "is also the input" in refused(name, inputs=["x.zarr"])
+    assert "one is inside the other" in refused("x.zarr", inputs=["x.zarr/zarr.json"])
 
 
 def test_standard_input_from_a_file_is_an_input(folder):
-    file = os.open("in.npy", os.O_RDONLY)
-    before = os.dup(0)
+    file, before = os.open("in.npy", os.O_RDONLY), os.dup(0)
     os.dup2(file, 0)
     try:
         with pytest.raises(OutputError, match="is also standard input"):
@@ -126,33 +90,38 @@ def test_standard_input_from_a_file_is_an_input(folder):
         os.close(file)
 
 
-# ---------------------------------------------------------------------------------------------- --force
-
-
-def test_force_replaces_files_and_our_stores_but_no_other_folder(folder, X):
+def test_an_existing_file_is_replaced_only_if_asked(folder):
+    """Files and stores that bionica wrote are replaced; no other folder, device or pipe ever is."""
     pytest.importorskip("zarr")
-    (folder / "d.npy").mkdir()
-    (folder / "d.npy" / "thesis.txt").write_text("mine")
-    (folder / "d.zarr").mkdir()
-    (folder / "d.zarr" / "zarr.json").write_text(json.dumps({"attributes": {}}))
-    np.save("d.zarr/in.npy", X)
+    (folder / "mine.csv").write_text("mine")
+    with pytest.raises(OutputError, match=r"exists already: .* --force"):
+        check_targets([Target("-o", Path("mine.csv"))])
+    check_targets([Target("-o", Path("mine.csv"), replace=True)])
+    with pytest.raises(OutputError, match="exists already"):
+        check_folder(folder, ["mine.csv"])
+    check_folder(folder, ["mine.csv"], replace=True)
+    with pytest.raises(OutputError, match="is also the input"):
+        check_folder(folder, ["mine.csv"], [Path("mine.csv")], replace=True)
+    with pytest.raises(OutputError, match="give a folder"):
+        check_folder(folder / "mine.csv" / "below", ["a.csv"])
+    check_folder(folder / "new" / "below", ["a.csv"])
     for name in ("d.npy", "d.zarr"):
-        for force in (["--force"], []):
-            message = refused("in.npy", "-o", name, *force)
-            assert "is a folder, and only files and Zarr stores" in message
-            assert "--force" not in message  # it would not help
-    assert "is a folder around the input" in refused("d.zarr/in.npy", "-o", "d.zarr", "--force")
-    assert run("in.npy", "-o", "ours.zarr").exit_code == 0
-    assert "exists already" in refused("in.npy", "-o", "ours.zarr")
-    assert run("in.npy", "-o", "ours.zarr", "--force").exit_code == 0
+        (folder / name).mkdir()
+        (folder / name / "zarr.json").write_text('{"attributes": {}}')
+        assert "is a folder" in refused(name)
+    for _ in range(2):
+        with open_writer(Path("ours.zarr"), 2, float) as writer:
+            writer.write(np.ones((5, 2)))
+        check_targets([Target("-o", Path("ours.zarr"), replace=True)])
     (folder / "ours.zarr" / "notes.txt").write_text("mine")
-    assert "is a folder" in refused("in.npy", "-o", "ours.zarr", "--force")
-
-
-def test_devices_and_pipes_are_not_replaced(folder, no_reading):
+    assert "is a folder" in refused("ours.zarr")
     os.mkfifo("p")
-    assert "is a device or a pipe" in refused("in.npy", "-o", "s.npy", "--report", "p", "--force")
-    assert "is a device or a pipe" in refused("in.npy", "-o", "s.npy", "--model", "p", "--force")
+    assert "is not replaced" in refused("p")
+    network = bionica.StreamingNICA(2, random_state=0).fit(np.random.default_rng(0).random((50, 2)))
+    with pytest.raises(OSError, match="not a regular file"):
+        network.save("p")
+    assert (folder / "p").is_fifo()
+    assert (folder / "mine.csv").read_text() == "mine"
 
 
 # ---------------------------------------------------------------------------------------------- links and permissions
@@ -160,18 +129,15 @@ def test_devices_and_pipes_are_not_replaced(folder, no_reading):
 
 def test_links_are_followed_and_stay(folder):
     (folder / "elsewhere").mkdir()
-    (folder / "s.npy").symlink_to("elsewhere/kept.npy")
-    (folder / "m").symlink_to("elsewhere/model")
-    (folder / "elsewhere" / "kept.npy").write_bytes(b"old")
-    assert "exists already" in refused("in.npy", "-o", "s.npy")
-    for _ in range(2):
-        assert run("in.npy", "-o", "s.npy", "--model", "m", "--report", "r", "--force").exit_code == 0
+    (folder / "s.npy").symlink_to("elsewhere/target.npy")
+    for i in range(2):
+        with open_writer(Path("s.npy"), 2, float) as writer:
+            writer.write(np.full((5, 2), i))
         assert (folder / "s.npy").is_symlink()
-        assert (folder / "m").is_symlink()
-        assert np.load("elsewhere/kept.npy").shape == (400, 2)
-    assert sorted(p.name for p in Path("elsewhere").iterdir()) == ["kept.npy", "model"]
+        assert np.load("elsewhere/target.npy")[0, 0] == i
+    assert left(folder / "elsewhere") == ["target.npy"]
     (folder / "loop.npy").symlink_to("loop.npy")
-    assert "is a link to itself" in refused("in.npy", "-o", "loop.npy", "--force")
+    assert "is a link to itself" in refused("loop.npy")
 
 
 def test_permissions_are_those_of_the_file_before_or_of_the_umask(tmp_path):
@@ -186,53 +152,75 @@ def test_permissions_are_those_of_the_file_before_or_of_the_umask(tmp_path):
         assert os.umask(old) == 0o027
 
 
-@pytest.mark.parametrize("option", ["-o", "--model", "--report"])
-def test_a_folder_that_cannot_be_written_to_is_noticed_first(folder, no_reading, monkeypatch, option):
+def test_a_folder_that_cannot_be_written_to_is_noticed_first(folder, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr("tempfile.mkdtemp", refuse)  # root may write anywhere
-    other = [] if option == "-o" else ["-o", "-"]
-    assert "cannot be written to (Permission denied)" in refused("in.npy", *other, option, "s.npy")
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)  # root may write anywhere
+    assert "cannot be written to (Permission denied)" in refused("s.npy")
 
 
 def test_a_long_name_can_be_written(folder):
     name = "s" * 246 + ".npy"
-    assert run("in.npy", "-o", name).exit_code == 0
-    assert np.load(name).shape == (400, 2)
+    with open_writer(Path(name), 2, float) as writer:
+        writer.write(np.ones((5, 2)))
+    assert np.load(name).shape == (5, 2)
 
 
-# ---------------------------------------------------------------------------------------------- the other commands
+# ---------------------------------------------------------------------------------------------- several writers
 
 
-def test_the_folder_of_a_sweep_does_not_hold_what_it_reads(folder):
-    plan = '[[data]]\nkind = "file"\nmixtures = "in.npy"\n[[network]]\nname = "StreamingNICA"\n'
-    (folder / "plan.json").write_text(plan)
-    (folder / "plan.toml").write_text(plan.replace("in.npy", "results.csv"))
-    (folder / "in.npy").rename("results.csv")
-    before = contents(folder)
-    for name in ("plan.json", "plan.toml"):
-        result = CliRunner().invoke(app, ["sweep", name, "-o", "."])
-        assert result.exit_code == 1
-        assert "is also the input" in result.stderr
-        assert contents(folder) == before
+@pytest.mark.parametrize("suffix", [".csv", ".npy", ".npz", ".h5", ".zarr", ".parquet"])
+def test_a_second_writer_does_not_disturb_the_first(tmp_path, suffix):
+    """The first is in the middle when the second begins, and ends when the second is in the middle."""
+    pytest.importorskip({".parquet": "pyarrow", ".h5": "h5py", ".zarr": "zarr"}.get(suffix, "numpy"))
+    path = tmp_path / f"shared{suffix}"
+    first, second = open_writer(path, 3, "float64"), open_writer(path, 3, "float64")
+    one, two = np.full((5000, 3), 1.0), np.full((7000, 3), 2.0)
+    a = first.__enter__()
+    a.write(one[:2000])
+    b = second.__enter__()
+    b.write(two[:3000])
+    a.write(one[2000:])
+    first.__exit__(None, None, None)
+    assert np.array_equal(read(path), one)
+    b.write(two[3000:])
+    second.__exit__(None, None, None)
+    assert np.array_equal(read(path), two)
+    assert left(tmp_path) == [path.name]
 
 
-def test_the_folder_of_a_demo_is_checked_first(folder):
-    (folder / "demo.html").mkdir()
-    result = CliRunner().invoke(app, ["demo", "-o", "."])
-    assert result.exit_code == 1
-    assert "demo.html is a folder" in result.stderr
+@pytest.mark.parametrize("suffix", [".npy", ".zarr"])
+def test_eight_threads_write_one_file(tmp_path, suffix):
+    pytest.importorskip("zarr")
+    path, errors = tmp_path / f"y{suffix}", []
+
+    def write(i):
+        try:
+            for _ in range(5):
+                with open_writer(path, 2, float) as writer:
+                    writer.write(np.full((100, 2), i))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    X = read(path)
+    assert X.shape == (100, 2)
+    assert (X == X[0, 0]).all()
+    assert left(tmp_path) == [path.name]
 
 
-def test_reproduce_does_not_overwrite_the_images_it_reads(folder, rng):
-    iio = pytest.importorskip("imageio.v3")
-    pytest.importorskip("matplotlib")
-    (folder / "photos").mkdir()
-    for name in ("figure1", "figure4", "figure5"):
-        iio.imwrite(f"photos/{name}.png", rng.integers(0, 255, (16, 16), dtype=np.uint8))
-    before = contents(folder)
-    result = CliRunner().invoke(app, ["reproduce", "figure5", "--images", "photos", "-o", "photos"])
-    assert result.exit_code == 1, result.output
-    assert "is also the input" in result.output
-    assert contents(folder) == before
+def test_a_killed_writer_leaves_the_file_as_it_was(tmp_path):
+    (tmp_path / "m").write_bytes(b"whole")
+    if not (child := os.fork()):
+        with open_writer(tmp_path / "m.csv", 2, float) as writer:
+            writer.write(np.ones((5, 2)))
+            os._exit(9)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert not (tmp_path / "m.csv").exists()
+    assert all(name == "m" or (name.startswith(".m.csv.") and name.endswith(".part")) for name in left(tmp_path))

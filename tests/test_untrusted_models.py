@@ -15,7 +15,7 @@ from bionica.io import ModelFileError, read_model, write_model
 from conftest import mixtures
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-from attacks.model_zip import npy, pack, unpack
+from model_zip import npy, pack, unpack
 
 
 @pytest.fixture

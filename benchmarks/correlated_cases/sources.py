@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 from scipy.signal import stft
 
-from batch import draw
 from bionica.datasets import copula_uniform, natural_images, random_sources
 
 #: Environment variable with the folder of the paper's images; the command line sets it, worker processes inherit it.
@@ -24,7 +23,7 @@ def synthetic(kind, T, d, rng):
     """Sources of benchmarks/batch.py, "odor-like", or "copula RHO"."""
     if kind.startswith("copula"):
         return copula_uniform(T, d, float(kind.split()[1]), rng=rng)
-    return random_sources("odor", T, d, rng=rng) if kind == "odor-like" else draw(kind, (T, d), rng)
+    return random_sources({"odor-like": "odor"}.get(kind, kind.replace("-", "_")), T, d, rng=rng)
 
 
 def images(name, size=None):

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from . import datasets, metrics, plot, sweep
     from .estimators import (
         BatchNICA,
+        ConeNetwork,
         Diagnosis,
         DivergenceError,
         InterneuronNICA,
@@ -25,6 +26,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BatchNICA",
+    "ConeNetwork",
     "Diagnosis",
     "DivergenceError",
     "InterneuronNICA",

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .estimators._plots import plot_diagnosis, plot_spectrum
 from .metrics import error_curve as errors_over_time
 
 if TYPE_CHECKING:
     from .estimators._diagnosis import Diagnosis
 
-__all__ = ["diagnosis", "error_curve", "images", "mixing", "sources", "spectrum", "weights"]
+__all__ = ["diagnosis", "distributions", "error_curve", "images", "sources", "spectra", "spectrum", "weights"]
+
+_NUMBERS = 12  # rows and columns of the largest matrix whose numbers are written
 
 
 def _axes(ax: Any, width: float = 6.4, height: float = 3.6) -> Any:
@@ -27,15 +28,24 @@ def _axes(ax: Any, width: float = 6.4, height: float = 3.6) -> Any:
 
 
 def _matrix(values: ArrayLike, name: str) -> np.ndarray:
-    found = np.asarray(values, dtype=np.float64)
-    if found.ndim != 2:
-        raise ValueError(
-            f"{name} has {found.ndim} dimension(s), expected 2: (n_samples, n_sources) or a matrix of weights"
-        )
-    return found
+    matrix = np.asarray(values, dtype=np.float64)
+    if matrix.ndim != 2:
+        raise ValueError(f"{name} has shape {matrix.shape}: pass a matrix, (n_samples, n_sources) or weights")
+    return matrix
 
 
-def sources(Y: ArrayLike, t: ArrayLike | None = None, *, names: Sequence[str] | None = None, ax: Any = None) -> Any:
+def _names(names: Sequence[str] | None, n: int) -> Sequence[str]:
+    return names or [f"source {i + 1}" for i in range(n)]
+
+
+def sources(
+    Y: ArrayLike,
+    t: ArrayLike | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    label: str | None = None,
+    ax: Any = None,
+) -> Any:
     """Draw sources one above the other, each on its own scale, as time series.
 
     Parameters
@@ -46,6 +56,8 @@ def sources(Y: ArrayLike, t: ArrayLike | None = None, *, names: Sequence[str] | 
         Times of the samples; their numbers by default.
     names : sequence of str, optional
         Names of the sources; "source 1", ... by default.
+    label : str, optional
+        Label of the horizontal axis; "sample" or "time" by default.
     ax : matplotlib Axes, optional
         Where to draw.
 
@@ -67,17 +79,18 @@ def sources(Y: ArrayLike, t: ArrayLike | None = None, *, names: Sequence[str] | 
     tops = np.maximum(Y.max(axis=0, initial=0.0), np.finfo(float).tiny)
     for i, (y, top) in enumerate(zip(Y.T, tops, strict=True)):
         ax.plot(t, y / top * 0.9 - i, lw=1)
-    ax.set_yticks(-np.arange(Y.shape[1]), names or [f"source {i + 1}" for i in range(Y.shape[1])])
-    ax.set_xlabel("sample" if len(t) and np.array_equal(t, np.arange(len(Y))) else "time")
+    ax.set_yticks(-np.arange(Y.shape[1]), _names(names, Y.shape[1]))
+    ax.set_xlabel(label or ("sample" if np.array_equal(t, np.arange(len(Y))) else "time"))
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     return ax
 
 
-def mixing(
+def spectra(
     A: Any,
     channels: ArrayLike | None = None,
     *,
+    error: ArrayLike | None = None,
     names: Sequence[str] | None = None,
     label: str = "channel",
     ax: Any = None,
@@ -90,6 +103,8 @@ def mixing(
         The mixing matrix, or an estimator with `mixing_`.
     channels : array-like of shape (n_features,), optional
         Wavelengths, energies or masses; the numbers of the channels by default.
+    error : array-like of shape (n_features, n_sources), optional
+        Standard error of A, for example ``diagnose(X).uncertainty_.mixing``: drawn as a band of two standard errors.
     names : sequence of str, optional
         Names of the sources.
     label : str, default="channel"
@@ -105,19 +120,68 @@ def mixing(
     --------
     >>> import numpy as np
     >>> from bionica import plot
-    >>> ax = plot.mixing(np.random.default_rng(0).random((50, 2)), np.linspace(400, 700, 50), label="nm")
-    >>> ax.get_xlabel()
-    'nm'
+    >>> A = np.random.default_rng(0).random((50, 2))
+    >>> ax = plot.spectra(A, np.linspace(400, 700, 50), error=0.05 * A, label="nm")
+    >>> ax.get_xlabel(), len(ax.lines), len(ax.collections)
+    ('nm', 3, 2)
     """
     A = _matrix(getattr(A, "mixing_", A), "A")
     ax = _axes(ax)
     channels = np.arange(len(A)) if channels is None else np.asarray(channels)
     largest = np.maximum(np.abs(A).max(axis=0, initial=0.0), np.finfo(float).tiny)
-    for i, column in enumerate((A / largest).T):
-        ax.plot(channels, column, lw=1.4, label=names[i] if names else f"source {i + 1}")
+    band = None if error is None else 2 * _matrix(error, "error") / largest
+    if band is not None and band.shape != A.shape:
+        raise ValueError(f"error has shape {band.shape}, but A has {A.shape}: pass a standard error for each weight")
+    for i, (column, name) in enumerate(zip((A / largest).T, _names(names, A.shape[1]), strict=True)):
+        (line,) = ax.plot(channels, column, lw=1.4, label=name)
+        if band is not None:
+            ax.fill_between(
+                channels, column - band[:, i], column + band[:, i], color=line.get_color(), alpha=0.25, lw=0
+            )
     ax.axhline(0, color="0.7", lw=0.8, zorder=0)
     ax.set(xlabel=label, ylabel="weight, maximum 1")
     ax.legend(frameon=False)
+    return ax
+
+
+def distributions(U: ArrayLike, *, names: Sequence[str] | None = None, ax: Any = None) -> Any:
+    """Draw the distribution of each linear output ``X @ components_.T`` near zero, in its own standard deviations.
+
+    If the fit is right, almost nothing is left of zero.
+
+    Parameters
+    ----------
+    U : array-like of shape (n_samples, n_sources)
+        Linear outputs: before values below zero are cut off.
+    names : sequence of str, optional
+        Names of the sources.
+    ax : matplotlib Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica import plot
+    >>> ax = plot.distributions(1e-9 * np.random.default_rng(0).exponential(size=(1000, 2)))
+    >>> len(ax.patches), ax.get_xlim() == (-1, 4)
+    (2, True)
+    """
+    outputs = _matrix(U, "U")
+    ax = _axes(ax, height=1.0 + 0.6 * outputs.shape[1])
+    largest = np.maximum(np.abs(outputs).max(axis=0, initial=0.0), np.finfo(float).tiny)
+    edges = np.linspace(-1, 4, 101)
+    for i, u in enumerate((outputs / largest).T):  # so that no square overflows
+        counts, _ = np.histogram(u / (u.std() or 1.0), edges)
+        ax.stairs(0.9 * counts / max(1, counts.max()) - i, edges, baseline=-i, fill=True, color="C0")
+    ax.axvline(0, color="0.3", lw=0.8)
+    ax.set_yticks(-np.arange(outputs.shape[1]), _names(names, outputs.shape[1]))
+    ax.set(xlabel="standard deviations", xlim=(-1, 4))
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
     return ax
 
 
@@ -198,13 +262,17 @@ def error_curve(S: ArrayLike, outputs: Mapping[str, ArrayLike], *, ax: Any = Non
     return ax
 
 
-def weights(W: ArrayLike, *, ax: Any = None) -> Any:
-    """Draw a matrix of weights as an image, with zero white.
+def weights(
+    W: ArrayLike, *, rows: Sequence[str] | None = None, columns: Sequence[str] | None = None, ax: Any = None
+) -> Any:
+    """Draw a matrix of weights as an image, with zero white; a small one with its numbers.
 
     Parameters
     ----------
     W : array-like of shape (n_outputs, n_inputs)
         Weights, for example `network.W_xy_`.
+    rows, columns : sequence of str, optional
+        Names of the rows and columns; their numbers by default.
     ax : matplotlib Axes, optional
         Where to draw.
 
@@ -216,17 +284,28 @@ def weights(W: ArrayLike, *, ax: Any = None) -> Any:
     --------
     >>> import numpy as np
     >>> from bionica import plot
-    >>> len(plot.weights(np.eye(3)).images)
-    1
+    >>> ax = plot.weights(np.eye(3), columns=["red", "green", "blue"])
+    >>> len(ax.images), ax.texts[1].get_text()
+    (1, '0')
     """
     W = _matrix(W, "W")
     ax = _axes(ax, 3.4, 3.0)
     largest = float(np.abs(W).max(initial=0.0)) or 1.0
-    image = ax.imshow(W, cmap="PuOr", vmin=-largest, vmax=largest)
-    ax.figure.colorbar(image, ax=ax)
-    ax.set(xlabel="input", ylabel="output")
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.get_major_locator().set_params(integer=True)
+    image = ax.imshow(W / largest, cmap="PuOr", vmin=-1, vmax=1, aspect="auto")
+    if max(W.shape) <= _NUMBERS:
+        for (i, j), value in np.ndenumerate(W):
+            color = "white" if abs(value) > 0.6 * largest else "black"
+            ax.text(j, i, f"{value:.3g}", ha="center", va="center", color=color)
+        ax.tick_params(length=0)
+        ax.spines[:].set_visible(False)
+    else:
+        ax.figure.colorbar(image, ax=ax, label=f"in units of {largest:.3g}")
+    for axis, names, title in ((ax.xaxis, columns, "input"), (ax.yaxis, rows, "output")):
+        if names is None:
+            axis.get_major_locator().set_params(integer=True)
+            axis.set_label_text(title)
+        else:
+            axis.set_ticks(range(len(names)), names)
     return ax
 
 
@@ -253,6 +332,8 @@ def spectrum(found: Any, *, ax: Any = None) -> Any:
     >>> ax.get_yscale()
     'log'
     """
+    from .estimators._plots import plot_spectrum
+
     return plot_spectrum(getattr(found, "spectrum_", found), _axes(ax))
 
 
@@ -277,4 +358,6 @@ def diagnosis(found: "Diagnosis", *, ax: Any = None) -> Any:
     >>> X = np.random.default_rng(0).exponential(size=(500, 3))
     >>> figure = plot.diagnosis(BatchNICA(random_state=0).fit(X).diagnose(X))
     """
+    from .estimators._plots import plot_diagnosis
+
     return plot_diagnosis(found, ax)

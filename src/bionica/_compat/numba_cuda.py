@@ -1,6 +1,6 @@
 """numba-cuda's private names, and what it needs of others. Checked with numba-cuda 0.30.
 
-`nvvm.compile_ir` is replaced while kernels are compiled, to unroll their loops (see `engines.cuda.unrolling`).
+`nvvm.compile_ir` is replaced while kernels are compiled, to unroll their loops (see `engines.cuda`).
 `np.row_stack` is looked up by numba-cuda and is missing in NumPy 2.5: it is there only while numba-cuda is imported and compiles.
 """
 
@@ -77,7 +77,7 @@ def _source_file(text: str, name: str) -> Path | None:
     """Write the source where Numba's cache can find it again; None if there is no place to write."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     folders = [Path(chosen)] if chosen else []
-    folders += [Path(__file__).parents[1] / "engines" / "cuda" / "__pycache__", Path.home() / ".cache" / "bionica"]
+    folders += [Path(__file__).parents[1] / "engines" / "__pycache__", Path.home() / ".cache" / "bionica"]
     for folder in folders:
         path = folder / f"kernel_{name}.py"
         try:

@@ -11,8 +11,6 @@
     The names of the parameters; `get_params` reads the signature of `__init__` at every call, 100 us.
 `sklearn.utils._safe_indexing`
     Rows of an array, a data frame or a list.
-`BaseEstimator._repr_html_inner`
-    The function that its property `_repr_html_` returns: the HTML diagram of an estimator.
 
 Checked with scikit-learn 1.6.0 and 1.9.1.
 """
@@ -27,7 +25,6 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils._set_output import _wrap_data_with_container
 
 __all__ = [
-    "BelowDiagram",
     "Interval",
     "Options",
     "StrOptions",
@@ -38,19 +35,6 @@ __all__ = [
     "validate_params",
     "wrap_output",
 ]
-
-
-class BelowDiagram:
-    """Mixin before BaseEstimator: `_below_diagram()` is HTML that notebooks show below the diagram of the estimator."""
-
-    def _repr_html_inner(self):
-        return super()._repr_html_inner() + self._below_diagram()
-
-    def _repr_mimebundle_(self, **kwargs):
-        shown = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in shown:
-            shown["text/html"] += self._below_diagram()
-        return shown
 
 
 def validate_params(estimator: Any) -> None:

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .console import OneLineGroup
 from .demo import demo
 from .doctor import doctor
-from .errors import OneLineGroup
 from .reproduce import reproduce
 from .separate import separate
 from .sweep import sweep
@@ -19,8 +19,10 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
 )
+_STATUS = """Sources, columns and samples are counted from 1. Exit status: 0 done, 1 the input or a file is at fault, 2 wrong usage,
+70 a fault of bionica, 130 interrupted."""
 for command in (demo, doctor, reproduce, separate, sweep):
-    app.command()(command)
+    app.command(epilog=_STATUS if command is separate else None)(command)
 
 
 def _version(value: bool) -> None:

@@ -1,41 +1,107 @@
 """Everything that a command says to a person, and how it ends.
 
 Results go to standard output. Progress, notes and errors go to standard error. --quiet leaves errors only, and --json
-prints one object in place of everything else. An error is one line and exit status 1 (see `errors`); Ctrl-C and SIGTERM end
-with status 130.
+prints one object in place of everything else. An error is one line:
+
+    1     the input, a parameter or a file is at fault: InputError, OutputError, DivergenceError, OSError, MemoryError, a missing
+          package, and every ValueError that a `raise` statement of bionica raises
+    70    anything else: a fault of bionica (EX_SOFTWARE of sysexits.h)
+    130   Ctrl-C or SIGTERM
+
+`bionica --debug COMMAND` prints the traceback before the line.
 """
 
+import dis
+import errno
 import json as jsons
 import logging
 import math
 import os
+import re
 import signal
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from importlib.util import find_spec
 from typing import Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
-from .errors import fail
+UNFORESEEN = 70
+#: ClickException: typer has no name of its own for it, and may or may not bring its own click.
+_USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
+#: What a terminal would obey, in names of files and columns.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]+")
+
+_debugging = ContextVar("debugging", default=False)
+
+
+def one_line(text: str) -> str:
+    """Return text in one line, without control characters."""
+    return " ".join(_CONTROL.sub(" ", text).split())
+
+
+def fail(message: str, status: int = 1) -> NoReturn:
+    """End with one line on standard error and this status; with --debug, after the traceback of what is being handled."""
+    with suppress(OSError):  # standard error is closed: the status still says it
+        if _debugging.get() and sys.exc_info()[0] is not None:
+            typer.echo(traceback.format_exc(), err=True, nl=False)
+        typer.echo(f"Error: {one_line(message)}", err=True)
+    raise typer.Exit(status) from None
+
+
+def raised_by_bionica(error: BaseException) -> bool:
+    """Whether a `raise` statement of this package raised an error, rather than a library called with wrong arguments."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or not str(trace.tb_frame.f_globals.get("__name__", "")).startswith("bionica."):
+        return False
+    return trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+
+
+def require(purpose: str, *modules: str) -> None:
+    """Raise unless these modules, which the extra `plot` installs, can be imported."""
+    for module in modules:
+        if find_spec(module) is None:
+            raise ImportError(f"{purpose} needs {module}, which is not installed: pip install 'bionica[plot]'")
+
+
+class OneLineGroup(TyperGroup):
+    """The commands. What they do not handle themselves ends in one line."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        _debugging.set(bool(ctx.params.get("debug")))
+        for descriptor in range(3):  # the next file would get a closed one, and with it the messages of every library
+            try:
+                os.fstat(descriptor)
+            except OSError:
+                os.open(os.devnull, os.O_RDWR)  # the lowest descriptor that is free
+        try:
+            return super().invoke(ctx)
+        except (_USAGE_ERROR, typer.Exit, typer.Abort):
+            raise
+        except KeyboardInterrupt:
+            typer.echo("Interrupted", err=True)
+            raise typer.Exit(130) from None
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise  # nobody reads standard output any more: click ends quietly
+            where = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            remedy = "" if _debugging.get() else "; bionica --debug COMMAND ... shows where it happened"
+            fail(f"unforeseen, please report it to the developers: {where[:300]}{remedy}", UNFORESEEN)
 
 
 class Console:
-    """Speaks for one command. With `data_on_stdout` results go to standard error; `notes` holds all notes, for --json.
+    """Speaks for one command. With `data_on_stdout` results go to standard error; `notes` holds all notes, for --json."""
 
-    `rephrase` turns a warning or an error of the estimators into the words of the command; those of files are in its words already.
-    """
-
-    def __init__(
-        self,
-        *,
-        json: bool = False,
-        quiet: bool = False,
-        data_on_stdout: bool = False,
-        rephrase: Callable[[str], str] = str,
-    ) -> None:
-        self.json, self.quiet, self.data_on_stdout, self.rephrase = json, quiet, data_on_stdout, rephrase
+    def __init__(self, *, json: bool = False, quiet: bool = False, data_on_stdout: bool = False) -> None:
+        self.json, self.quiet, self.data_on_stdout = json, quiet, data_on_stdout
         self.notes: list[str] = []
         self._finished = False
 
@@ -47,11 +113,11 @@ class Console:
     def say(self, message: str) -> None:
         """Say what happens now."""
         if not self.silent:
-            typer.echo(message, err=True)
+            typer.echo(one_line(message), err=True)
 
     def note(self, message: str) -> None:
         """Say something that the user should know, once."""
-        message = " ".join(message.split())
+        message = one_line(message)
         if message not in self.notes:
             self.notes.append(message)
             self.say(f"Note: {message}")
@@ -62,7 +128,7 @@ class Console:
         if self.json:
             typer.echo(jsons.dumps(_finite(data)), err=self.data_on_stdout)
         elif not self.quiet:
-            typer.echo("\n".join(lines), err=self.data_on_stdout)
+            typer.echo("\n".join(map(one_line, lines)), err=self.data_on_stdout)
 
     def interrupted(self, message: str) -> NoReturn:
         """End with status 130. After the object of --json, which says so too, nothing is printed."""
@@ -71,9 +137,7 @@ class Console:
         raise typer.Exit(130)
 
     @contextmanager
-    def progress(
-        self, title: str, total: int | None, done: int = 0, *, transient: bool = True
-    ) -> Iterator[Callable[..., None]]:
+    def progress(self, title: str, total: int | None, *, transient: bool = True) -> Iterator[Callable[..., None]]:
         """Show a progress bar if standard error is a terminal. Yields the function `advance(n, status="")`."""
         from rich.console import Console as Terminal
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -85,16 +149,16 @@ class Console:
         )  # fmt: skip
         off = self.silent or not terminal.is_terminal
         with Progress(*columns, console=terminal, transient=transient, disable=off) as bar:
-            task = bar.add_task(title, total=total, completed=done, status="")
+            task = bar.add_task(title, total=total, status="")
 
             def advance(n: int, status: str = "") -> None:
                 bar.update(task, advance=n, status=status)
 
             yield advance
 
-    def track(self, blocks: Iterator[Any], title: str, total: int | None, done: int = 0) -> Iterator[Any]:
+    def track(self, blocks: Iterable[Any], title: str, total: int | None) -> Iterator[Any]:
         """Yield blocks of samples while a progress bar counts them."""
-        with self.progress(title, total, done) as advance:
+        with self.progress(title, total) as advance:
             for block in blocks:
                 yield block
                 advance(len(block))
@@ -111,16 +175,14 @@ class Console:
         """Run a command: show warnings and log records, and end with one line rather than with a traceback.
 
         `interrupted` is said after Ctrl-C or SIGTERM, `disk_full` and `out_of_memory` are the remedies, and `expected` are
-        exceptions whose message is meant for the user, beside OSError, ValueError and ImportError.
+        more exceptions whose message is meant for the user.
         """
         from ..io import InputError, OutputError, is_disk_full
-
-        expected = (ValueError, ImportError, *expected)
 
         try:
             with sigterm_as_interrupt(), warnings.catch_warnings(), self._show_log():
                 warnings.simplefilter("always", UserWarning)
-                warnings.showwarning = lambda message, *_, **__: self.note(self.rephrase(str(message)))
+                warnings.showwarning = lambda message, *_, **__: self.note(str(message))
                 yield
         except KeyboardInterrupt:
             self.interrupted(interrupted)
@@ -130,10 +192,12 @@ class Console:
             fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except MemoryError:
             fail(f"out of memory: {out_of_memory}")
-        except (InputError, OutputError) as error:
+        except Exception as error:
+            ours = (ValueError, ArithmeticError, ImportError)  # DivergenceError is an ArithmeticError
+            named = isinstance(error, (InputError, OutputError, *expected))
+            if not (named or (isinstance(error, ours) and raised_by_bionica(error))):
+                raise
             fail(str(error))
-        except expected as error:
-            fail(self.rephrase(str(error)))
 
     @contextmanager
     def _show_log(self) -> Iterator[None]:
@@ -165,21 +229,28 @@ def _finite(data: Any) -> Any:
 
 
 @contextmanager
+def _handlers(handler: Callable[..., None], *signals: int) -> Iterator[None]:
+    """Handle signals with a function, in the main thread; nothing changes in another thread."""
+    try:
+        before = {number: signal.signal(number, handler) for number in signals}
+    except ValueError:  # not the main thread
+        before = {}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+@contextmanager
 def sigterm_as_interrupt() -> Iterator[None]:
     """Raise KeyboardInterrupt on SIGTERM, as on Ctrl-C."""
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    try:
-        before = signal.signal(signal.SIGTERM, interrupt)
-    except ValueError:  # not the main thread
-        before = None
-    try:
+    with _handlers(interrupt, signal.SIGTERM):
         yield
-    finally:
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
@@ -187,20 +258,13 @@ def deferred_interrupts() -> Iterator[None]:
     """Finish what is inside before KeyboardInterrupt is raised; a second Ctrl-C or SIGTERM is raised at once."""
     pending: list[int] = []
 
-    def defer(number: int, frame: Any) -> None:
+    def defer(number: int, *_: Any) -> None:
         if pending:
             raise KeyboardInterrupt
         pending.append(number)
 
-    try:
-        before = {number: signal.signal(number, defer) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not the main thread
-        before = {}
-    try:
+    with _handlers(defer, signal.SIGINT, signal.SIGTERM):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
     if pending:
         raise KeyboardInterrupt
 

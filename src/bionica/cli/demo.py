@@ -1,195 +1,231 @@
-"""`bionica demo`: mix three images, separate them as a stream of pixels, and make a page about it."""
+"""`bionica demo`: mix three images, separate them as a stream of pixels, and make a page that shows it learn."""
 
 import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
+from statistics import median_low
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from .console import Console
+from .console import Console, require
 
 NAMES = ("camera", "brick", "gravel")
 PICTURE, PAGE = "separation.png", "demo.html"
 METHOD, NETWORK = "StreamingNICA", "TwoCompartmentNICA"
+SHAPE = (512, 512)
 WATCHED = 10_000  # pixels on which the error is measured while a network learns
 TIMES = 120  # how often it is measured, evenly spaced on a logarithmic axis
-ORDERS = 9  # other orders of the pixels: the error differs between them
-LARGE = 1000  # pixels of a chunk by which the speed is measured; in smaller ones the call itself takes longer
-
-
-class MixedImages(NamedTuple):
-    """Images S, their mixtures X = S A', and indices of pixels."""
-
-    S: Any
-    X: Any
-    A: Any
-    watched: Any  # pixels on which the error is measured
-    order: Any  # the order of the stream
-    other_orders: Any
+RUNS = 9  # orders of the pixels and initial weights: the error depends on them, and the page shows the median run
+SHOWN = (100, 1_000, 10_000, 100_000)  # pixels after which the recovered images are shown, beside those at the end
 
 
 class Learned(NamedTuple):
-    """A network after one pass over the pixels, the pixels that it starts with, its error after so many, and its speed."""
+    """A network after one pass over the pixels, its errors by the number of pixels, its outputs at times, and its speed."""
 
     network: Any
-    start: int
     curve: list[tuple[int, float]]
+    outputs: dict[int, Any]
     pixels_per_second: float
 
 
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the picture and the page.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of the weights and the order of the pixels.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Of the weights and the order of the pixels.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier picture and page.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Mix three images, separate them pixel by pixel, and make a page of what was mixed, learned and recovered.
 
-    StreamingNICA sees each pixel once, in random order, and starts from random weights. The page shows how its error falls
-    with the number of pixels. For comparison it also shows the paper's network TwoCompartmentNICA on the same stream, and
-    the error of the offline method BatchNICA, which has all pixels in memory.
+    StreamingNICA sees each pixel once, in random order, and starts from random weights. Of nine orders the page shows the run
+    with the median error: the recovered images after 100, 1,000, ... pixels, and how the error falls. It also shows the
+    paper's network TwoCompartmentNICA on the same stream, and the offline method BatchNICA, which has all pixels in memory.
 
-    For example:
-
-    bionica demo
-
-    bionica demo --seed 1 -o another --json
+    For example: bionica demo --seed 1 -o another
 
     Exit status: 0 done, 1 files or packages in the way, 2 wrong usage, 130 interrupted.
     """
     console = Console(json=json, quiet=quiet)
     interrupted = "Interrupted: the page was not written; bionica demo starts from the beginning"
     with console.session(interrupted=interrupted, disk_full="free some space, or choose another folder with --output"):
-        _check(output)
-        found = _run(output, seed, console)
-        others = found["errors_of_other_orders"]
+        from .. import io
+
+        require("the demo", "matplotlib", "skimage")
+        io.check_folder(output, [PICTURE, PAGE], replace=force)
+        findings = _run(output, seed, console)
+        errors = findings["errors"]
         lines = [
-            f"Mean squared error of sources with variance 1, one pass: {METHOD} {found['error']:.2g} ({len(others)} other orders "
-            f"of the pixels: {others[0]:.2g} to {others[-1]:.2g}, median {median(others):.2g}), {NETWORK} "
-            f"{found['network_error']:.2g}; offline: BatchNICA {found['batch_error']:.2g}",
-            f"{found['pixels_per_second']:,.0f} pixels a second; {found['seconds']:.1f} s in all",
-            f"Look at {found['page']} and {found['figure']}",
+            f"Mean squared error of sources with variance 1, one pass: {METHOD} {findings['error']:.2g} (median of {RUNS} orders "
+            f"of the pixels, {errors[0]:.2g} to {errors[-1]:.2g}), {NETWORK} {findings['network_error']:.2g}; offline: BatchNICA "
+            f"{findings['batch_error']:.2g}",
+            f"{findings['pixels_per_second']:,.0f} pixels a second; {findings['seconds']:.1f} s in all",
+            f"Look at {findings['page']} and {findings['figure']}",
         ]
-        console.result(lines, found)
-
-
-def _check(output: Path) -> None:
-    """Fail now rather than at the end if the page cannot be made."""
-    from ..io import check_folder
-
-    check_folder(output, [PICTURE, PAGE])
-    for package, module in (("matplotlib", "matplotlib"), ("scikit-image", "skimage")):
-        try:
-            __import__(module)
-        except ImportError:
-            message = f"the demo needs {package}, which is not installed: pip install 'bionica[plot]'"
-            raise ImportError(message) from None
+        console.result(lines, findings)
 
 
 def _run(output: Path, seed: int, console: Console) -> dict[str, Any]:
-    from ..io import write_atomically
-    from ..report import figure_bytes, separation_figure
-    from ..report.demo_page import demo_page
-
-    started = time.perf_counter()
-    images = _mixed_images(seed)
-    if not console.silent:
-        mixtures, pixels = images.X.shape[1], len(images.order)
-        typer.echo(f"Separating {', '.join(NAMES)} from {mixtures} mixtures, {pixels:,} pixels one at a time")
-    with console.progress(METHOD, len(images.order), transient=False) as advance:
-        learned = _learn(images, METHOD, seed, advance)
-    with console.progress(NETWORK, len(images.order), transient=False) as advance:
-        other = _learn(images, NETWORK, seed, advance)
-    found, Y, matrices = _findings(images, learned, other, seed)
-    picture = figure_bytes(separation_figure(images.S, images.X, Y, (512, 512)), "png")
-    found["seconds"] = round(time.perf_counter() - started, 3)
-    page = demo_page(found, matrices, picture).encode()
-    output.mkdir(parents=True, exist_ok=True)
-    for name, file, content in (("figure", PICTURE, picture), ("page", PAGE, page)):
-        write_atomically(output / file, content)
-        found[name] = str(output / file)
-    return found
-
-
-def _mixed_images(seed: int) -> MixedImages:
     import numpy as np
 
-    from .. import datasets
+    from .. import BatchNICA, datasets, io, metrics
 
+    started = time.perf_counter()
     S = datasets.natural_images(names=NAMES, size=None)
     X, A = datasets.mix(S, datasets.paper_mixing("images"))
     rng = np.random.default_rng(seed)
-    order, *others = (rng.permutation(len(X)) for _ in range(1 + ORDERS))
-    return MixedImages(S, X, A, rng.choice(len(X), WATCHED, replace=False), order, others)
+    orders = [rng.permutation(len(X)) for _ in range(RUNS)]
+    watched = rng.choice(len(X), WATCHED, replace=False)
+    if not console.silent:
+        typer.echo(f"Separating {', '.join(NAMES)} from {X.shape[1]} mixtures, {len(X):,} pixels one at a time")
+
+    def error(network: Any) -> float:
+        return metrics.permutation_error(S[watched], network.transform(X[watched]))
+
+    with console.progress(f"{RUNS} orders", RUNS, transient=False) as advance:
+        errors = []
+        for i, order in enumerate(orders):
+            errors.append(error(_new(METHOD, seed + i).partial_fit(X[order])))
+            advance(1, f"error {errors[-1]:.2g}")
+    run = errors.index(median_low(errors))
+    stream = X[orders[run]]
+    learned = {}
+    for name in (METHOD, NETWORK):
+        with console.progress(name, len(X), transient=False) as advance:
+            learned[name] = _learn(_new(name, seed + run), stream, X, error, advance)
+    Y = {name: it.outputs[len(X)] for name, it in learned.items()}
+    W = {}
+    for name, it in learned.items():
+        W[name] = it.network.components_[metrics.match_sources(S, Y[name]).permutation]
+    match = metrics.match_sources(S, Y[METHOD])
+    batch = BatchNICA(len(NAMES), random_state=seed).fit(X)
+    findings = {
+        "images": list(NAMES), "pixels": len(X), "watched": WATCHED, "seed": seed, "method": METHOD, "run": run,
+        "error": metrics.permutation_error(S, Y[METHOD]), "errors": sorted(errors), "network": NETWORK,
+        "network_error": metrics.permutation_error(S, Y[NETWORK]), "floor": metrics.correlation_floor(S),
+        "batch_error": metrics.permutation_error(S, batch.transform(X)), "amari": metrics.amari_distance(W[METHOD] @ A),
+        "correlation": match.correlation.tolist(),
+        "sinr_db": metrics.sinr(S, Y[METHOD][:, match.permutation], per_source=True).tolist(),
+        "pixels_per_second": round(learned[METHOD].pixels_per_second),
+        "network_pixels_per_second": round(learned[NETWORK].pixels_per_second),
+        "curves": {name: it.curve for name, it in learned.items()},
+    }  # fmt: skip
+    frames = {
+        t: outputs[:, metrics.match_sources(S, outputs).permutation] for t, outputs in learned[METHOD].outputs.items()
+    }
+    picture, page = _page(findings, (S, X), frames, (W[METHOD], W[METHOD] @ A, W[NETWORK] @ A), started)
+    output.mkdir(parents=True, exist_ok=True)
+    for name, file, content in (("figure", PICTURE, picture), ("page", PAGE, page)):
+        io.write_atomically(output / file, content)
+        findings[name] = str(output / file)
+    return findings
 
 
-def _learn(images: MixedImages, name: str, seed: int, advance: Callable[..., None]) -> Learned:
+def _new(name: str, seed: int) -> Any:
+    import bionica
+
+    return getattr(bionica, name)(len(NAMES), random_state=seed)
+
+
+def _learn(network: Any, stream: Any, X: Any, error: Callable[[Any], float], advance: Callable[..., None]) -> Learned:
     """Show a network the pixels in their order, and measure its error at `TIMES` times."""
     import numpy as np
 
-    import bionica
-
-    network = getattr(bionica, name)(len(NAMES), random_state=seed)
-    times = np.unique(np.geomspace(2, len(images.order), TIMES).astype(int)).tolist()
-    curve: list[tuple[int, float]] = []
-    start, pixels, seconds = 0, 0, 0.0
+    n = len(stream)
+    curve, outputs, speed = [], {}, 0.0
+    times = sorted({*np.geomspace(2, n, TIMES).astype(int).tolist(), *SHOWN})
     for begin, end in zip([0, *times], times, strict=False):
-        chunk = images.X[images.order[begin:end]]
         before = time.perf_counter()
-        network.partial_fit(chunk)
-        if len(chunk) >= LARGE:
-            pixels, seconds = pixels + len(chunk), seconds + time.perf_counter() - before
-        start = start or end + network.n_samples_until_start_
-        if end >= start:
-            curve.append((end, _watched_error(images, network)))
-        speed = f"{pixels / seconds:,.0f} pixels/s, " if pixels else ""
-        advance(len(chunk), f"{speed}error {curve[-1][1]:.2g}" if curve else "has not started")
-    return Learned(network, start, curve, pixels / seconds)
+        network.partial_fit(stream[begin:end])
+        speed = (end - begin) / (time.perf_counter() - before)  # of the last and largest chunk: nothing compiles in it
+        if not getattr(network, "n_samples_until_start_", 0):
+            curve.append((end, error(network)))
+            advance(end - begin, f"{speed:,.0f} pixels/s, error {curve[-1][1]:.2g}")
+            if end in (*SHOWN, n):
+                outputs[end] = network.transform(X)
+    return Learned(network, curve, outputs, speed)
 
 
-def _watched_error(images: MixedImages, network: Any) -> float:
-    from .. import metrics
+def _page(
+    findings: dict[str, Any], arrays: tuple[Any, Any], frames: dict[int, Any], matrices: tuple[Any, ...], started: float
+) -> tuple[bytes, bytes]:
+    """Return the picture and the page. `frames` are the recovered sources by the number of pixels, the last ones at the end."""
+    from matplotlib.figure import Figure
 
-    return metrics.permutation_error(images.S[images.watched], network.transform(images.X[images.watched]))
+    from .. import plot
+    from ..report import Beside, PageTable, Picture, Section, Slides, figure_bytes, page
 
+    def images(*rows: tuple[str, Any], width: float = 7.0) -> bytes:
+        figure = Figure(figsize=(width, 0.35 * width * len(rows)), layout="constrained")
+        for axes, (title, Y) in zip(figure.subplots(len(rows), len(NAMES), squeeze=False), rows, strict=True):
+            plot.images(Y, SHAPE, axes=axes)
+            axes[0].set_title(title, loc="left", fontsize=10)
+        return figure_bytes(figure, "png")
 
-def _findings(
-    images: MixedImages, learned: Learned, other: Learned, seed: int
-) -> tuple[dict[str, Any], Any, tuple[Any, Any, Any]]:
-    """Return the numbers, the recovered sources in the order of the sources, and W, W A and the other network's W A."""
-    from .. import BatchNICA, StreamingNICA, metrics
+    def learning() -> bytes:
+        figure = Figure(figsize=(6.2, 4.2), layout="constrained")
+        ax = figure.subplots()
+        for name, points in findings["curves"].items():
+            ax.loglog(*zip(*points, strict=True), label=name)
+        ax.axhline(findings["batch_error"], color="0.3", ls="-.", lw=1.2, label="BatchNICA (offline)")
+        marks = [point for point in findings["curves"][METHOD] if point[0] in frames]
+        ax.loglog(*zip(*marks, strict=True), "ko", ms=5)
+        ax.set(xlabel="pixels seen", ylabel="mean squared error")
+        ax.grid(alpha=0.25)
+        ax.legend(frameon=False)
+        return figure_bytes(figure, "svg")
 
-    streams = (
-        StreamingNICA(len(NAMES), random_state=(seed + i) % 2**32).partial_fit(images.X[order])
-        for i, order in enumerate(images.other_orders, 1)
-    )
-    batch = BatchNICA(len(NAMES), random_state=seed).fit(images.X)
-    Y = learned.network.transform(images.X)
-    Z = other.network.transform(images.X)
-    match = metrics.match_sources(images.S, Y)
-    Y = Y[:, match.permutation]
-    W = learned.network.components_[match.permutation]
-    V = other.network.components_[metrics.match_sources(images.S, Z).permutation]
-    found = {
-        "images": list(NAMES),
-        "pixels": len(images.X),
-        "watched": WATCHED,
-        "seed": seed,
-        "method": METHOD,
-        "error": metrics.permutation_error(images.S, Y),
-        "errors_of_other_orders": sorted(_watched_error(images, network) for network in streams),
-        "network": NETWORK,
-        "network_start": other.start,
-        "network_error": metrics.permutation_error(images.S, Z),
-        "batch_error": metrics.permutation_error(images.S, batch.transform(images.X)),
-        "floor": metrics.correlation_floor(images.S),
-        "amari": metrics.amari_distance(W @ images.A),
-        "correlation": match.correlation.tolist(),
-        "sinr_db": metrics.sinr(images.S, Y, per_source=True).tolist(),
-        "pixels_per_second": round(learned.pixels_per_second),
-        "network_pixels_per_second": round(other.pixels_per_second),
-        "curves": {METHOD: learned.curve, NETWORK: other.curve},
-    }
-    return found, Y, (W, W @ images.A, V @ images.A)
+    def weights() -> bytes:
+        figure = Figure(figsize=(10.0, 3.1), layout="constrained")
+        titles = (f"$W$, {METHOD}", f"$W A$, {METHOD}", f"$W A$, {NETWORK}")
+        for ax, title, W in zip(figure.subplots(1, 3), titles, matrices, strict=True):
+            plot.weights(
+                W, rows=NAMES, columns=["mixture 1", "mixture 2", "mixture 3"] if W is matrices[0] else NAMES, ax=ax
+            )
+            ax.set_title(title, fontsize=11)
+        return figure_bytes(figure, "svg")
+
+    picture = images(("Sources", arrays[0]), ("Mixtures", arrays[1]), ("Recovered", frames[findings["pixels"]]))
+    errors, falls = findings["errors"], dict(findings["curves"][METHOD])
+    slides = [
+        Picture(images((f"After {t:,} pixels", Y), width=4.6), f"After {t:,} pixels: error {falls[t]:.2g}", "png")
+        for t, Y in frames.items()
+    ]
+    findings["seconds"] = round(time.perf_counter() - started, 3)
+    table = [
+        (METHOD, findings["error"], findings["pixels_per_second"]),
+        (NETWORK, findings["network_error"], findings["network_pixels_per_second"]),
+        ("BatchNICA (offline)", findings["batch_error"], None),
+    ]
+    correlations = [f"{value:.4f}" for value in findings["correlation"]]
+    facts = [
+        ("error of a method whose outputs are exactly uncorrelated (the images are not)", findings["floor"]),
+        ("Amari distance (0: a permutation, 1: nothing separated)", findings["amari"]),
+        ("seed, run", f"{findings['seed']}, {findings['run'] + 1} of {RUNS}"),
+        ("seconds in all, compilation included", findings["seconds"]),
+    ]
+    sections = [
+        Section("See it learn", [
+            f"{METHOD} starts from random weights and sees each of {findings['pixels']:,} pixels once, in random order. It has no "
+            "learning rate, and nothing was tuned. Move the slider.",
+            Beside([Slides(slides), Picture(learning(), f"Mean squared error on {WATCHED:,} pixels against pixels seen, both "
+                                            "logarithmic. Dots: the pictures of the slider.")]),
+            f"The paper's network {NETWORK} (Algorithm 2) sees the same stream. The horizontal line is BatchNICA, which has all "
+            "pixels in memory."]),
+        Section("Sources, mixtures, recovered", [
+            Picture(picture, f"Top: the sources. Middle: what {METHOD} saw. Bottom: what it recovered.", "png",
+                    "Three photographs (camera, brick, gravel), three mixtures of them, and three recovered photographs")]),
+        Section("Numbers", [
+            PageTable(("method", "error", "pixels/s"), table),
+            "The error is the mean squared error on all pixels. It depends on the order of the pixels and on the initial weights: "
+            f"{RUNS} runs end at {errors[0]:.2g} to {errors[-1]:.2g}, and this page shows the median one.",
+            PageTable(("source", "correlation", "SINR, dB"), list(zip(NAMES, correlations, findings["sinr_db"], strict=True))),
+            PageTable((), facts)]),
+        Section("What was learned", [
+            "The unmixing matrix W computes the outputs from the mixtures. A is the mixing matrix, which no method is given. If "
+            "W A is the identity, the sources are separated.",
+            Picture(weights(), "Matrices at the end of the stream.")]),
+        Section("Your own mixtures", ["`bionica separate mixed-1.png mixed-2.png mixed-3.png -o recovered.png`"]),
+    ]  # fmt: skip
+    lead = "Three photographs were mixed, and recovered from the mixtures alone, one pixel at a time."
+    return picture, page("bionica demo", lead, sections).encode()

@@ -1,6 +1,5 @@
 """`bionica doctor`: what is installed, what it runs on, and whether it works."""
 
-import logging
 import os
 import platform
 import tempfile
@@ -13,13 +12,13 @@ from typing import Annotated, Any
 
 import typer
 
-from .console import Console
-from .separate_options import METHODS, estimator_class
+from .console import Console, one_line
+from .separate import METHODS, estimator_class
 
 REQUIRED = ("numpy", "scipy", "scikit-learn", "numba", "typer", "rich")
 OPTIONAL = {
     "plot": ("matplotlib", "scikit-image"),
-    "io": ("h5py", "zarr", "pyarrow", "imageio", "tifffile", "openpyxl"),
+    "io": ("h5py", "zarr", "pyarrow", "pillow", "tifffile", "openpyxl", "defusedxml"),
     "dask": ("dask", "distributed"),
     "cuda": ("numba-cuda",),
 }
@@ -34,11 +33,7 @@ def doctor(
 ) -> None:
     """Say which versions, threads, cache, GPU and optional packages there are, and run a short self test.
 
-    For example:
-
-    bionica doctor
-
-    bionica doctor --compile
+    For example: bionica doctor --compile
 
     Exit status: 0 if the self test passes, 1 if not, 2 wrong usage, 130 interrupted.
     """
@@ -48,16 +43,13 @@ def doctor(
     with console.session(interrupted="Interrupted: what is compiled already is kept"):
         compiled = dict(compile_networks(console, ["float64"] * compile_loops + ["float32"] * float32))
         findings = examine()
-        console.result(_lines(findings), findings | ({"seconds of compiling": compiled} if compiled else {}))
+        lines = [
+            f"{name:16} " + (", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value)
+            for name, value in findings.items()
+        ]
+        console.result(lines, findings | ({"seconds of compiling": compiled} if compiled else {}))
     if not findings["self test"].startswith("passed") or any(isinstance(result, str) for result in compiled.values()):
         raise typer.Exit(1)
-
-
-def _lines(findings: dict[str, Any]) -> Iterator[str]:
-    for name, value in findings.items():
-        if isinstance(value, dict):
-            value = ", ".join(f"{key} {entry}" for key, entry in value.items())
-        yield f"{name:16} {value}"
 
 
 def compile_networks(console: Console, dtypes: list[str]) -> Iterator[tuple[str, float | str]]:
@@ -65,12 +57,9 @@ def compile_networks(console: Console, dtypes: list[str]) -> Iterator[tuple[str,
     import numpy as np
 
     X = np.random.default_rng(0).exponential(size=(400, 3))
-    logging.getLogger("bionica").setLevel(logging.WARNING)  # the lines printed here say what compiles
     for dtype in dtypes:
         for name, network in _networks():
             name += "" if dtype == "float64" else f", {dtype}"
-            if not console.silent:
-                typer.echo(f"compiling {name} ... ", nl=False)
             started = time.perf_counter()
             try:
                 with warnings.catch_warnings():
@@ -78,9 +67,8 @@ def compile_networks(console: Console, dtypes: list[str]) -> Iterator[tuple[str,
                     network.fit(X.astype(dtype)).transform(X[:1].astype(dtype))
                 result: float | str = round(time.perf_counter() - started, 1)
             except Exception as error:  # one network that does not compile must not hide the others
-                result = f"FAILED: {' '.join(str(error).split())[:200]}"
-            if not console.silent:
-                typer.echo(result if isinstance(result, str) else f"{result} s")
+                result = f"FAILED: {one_line(str(error))[:200]}"
+            console.say(f"{name}: {result if isinstance(result, str) else f'{result} s'}")
             yield name, result
 
 
@@ -88,12 +76,20 @@ def _networks() -> Iterator[tuple[str, Any]]:
     """Yield every network that learns online, by name: at its defaults, and with the paper's settings if it is in the paper."""
     for method, class_name in METHODS.items():
         cls = estimator_class(method)
-        if hasattr(cls, "as_published"):  # nothing of MinimumVolumeCone is compiled
-            yield class_name, cls(3, random_state=0)
-            if cls._published:
-                yield f"{class_name} as published", cls.as_published("d3")
-            else:  # another loop
-                yield f"{class_name}, more mixtures than sources", cls(2, random_state=0)
+        if not hasattr(cls, "as_published"):  # nothing of it is compiled
+            continue
+        yield class_name, cls(3, random_state=0)
+        if cls._published:
+            yield f"{class_name} as published", cls.as_published("d3")
+        else:  # another loop
+            yield f"{class_name}, more mixtures than sources", cls(2, random_state=0)
+
+
+def gpu_is_visible() -> bool:
+    """Whether there is a GPU. What answers is imported when it is asked."""
+    from ..engines import cuda
+
+    return bool(cuda.gpu_is_visible())
 
 
 def examine() -> dict[str, Any]:
@@ -101,17 +97,15 @@ def examine() -> dict[str, Any]:
     import numba
 
     from .. import __version__
-    from ..engines.cuda.device import gpu_is_visible
 
     config: Any = numba.config
-    useful = {extra: names for extra, names in OPTIONAL.items() if extra != "cuda" or gpu_is_visible()}
-    extras = (extra for extra, names in useful.items() if "missing" in map(installed, names))
+    missing = [extra for extra, names in OPTIONAL.items() if "missing" in map(installed, names)]
     return {
         "bionica": __version__,
         "python": f"{platform.python_version()} on {platform.platform()}, {os.cpu_count()} cores",
         "required": {name: installed(name) for name in REQUIRED},
         "optional": {name: installed(name) for names in OPTIONAL.values() for name in names},
-        "to install": ", ".join(f"pip install 'bionica[{extra}]'" for extra in extras),
+        "to install": ", ".join(f"'bionica[{extra}]'" for extra in missing if extra != "cuda" or gpu_is_visible()),
         "threading layer": f"{config.THREADING_LAYER}, {config.NUMBA_NUM_THREADS} threads",
         "self test": self_test(),
         "compiled code": cache(),
@@ -139,31 +133,22 @@ def cache() -> str:
     home = os.path.expanduser(os.environ.get("XDG_CACHE_HOME", "~/.cache"))  # noqa: PTH111 - a user may have no home
     folders = [config.CACHE_DIR, Path(engines.__file__).parent / "__pycache__", Path(home) / "numba"]
     obstacles = []
-    for folder in [Path(folder) for folder in folders if folder]:  # Numba tries them in this order
-        obstacle = why_not_writable(folder)
-        if obstacle is None:
+    for folder in map(Path, filter(None, folders)):  # Numba tries them in this order
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(bytes(2**20))
+                file.flush()
+        except OSError as error:
+            obstacles.append(f"{folder}: {error.strerror}")
+        else:
             return f"{sum(1 for _ in folder.rglob('*.nbc'))} loops in {folder}"
-        obstacles.append(f"{folder}: {obstacle}")
     reasons = "; ".join(obstacles)
     return f"nothing can be kept ({reasons}), so every process compiles again: set NUMBA_CACHE_DIR to a writable folder"
 
 
-def why_not_writable(folder: Path) -> str | None:
-    """Return why a file of 1 MB cannot be written in a folder, which is made if need be; None if it can."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(bytes(2**20))
-            file.flush()
-    except OSError as error:
-        return error.strerror or str(error)
-    return None
-
-
 def gpu() -> str:
     """Say which GPU Numba sees."""
-    from ..engines.cuda.device import gpu_is_visible
-
     if installed("numba-cuda") == "missing":
         missing = "there is one, but numba-cuda is not installed (pip install 'bionica[cuda]')"
         return missing if gpu_is_visible() else "no NVIDIA GPU or no driver was found"
@@ -189,5 +174,5 @@ def self_test() -> str:
         rate = len(X) / (time.perf_counter() - start)
         error = permutation_error(S, network.transform(X))
     except Exception as failure:  # whatever fails here is a finding
-        return f"FAILED: {type(failure).__name__}: {' '.join(str(failure).split())[:300]}"
+        return f"FAILED: {type(failure).__name__}: {one_line(str(failure))[:300]}"
     return f"{'passed' if error < 1e-3 else 'FAILED'}: error {error:.1e}, {rate:,.0f} samples a second"

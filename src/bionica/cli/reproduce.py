@@ -14,11 +14,9 @@ from .console import Console
 if TYPE_CHECKING:
     from ..paper import Reproduction
     from ..sweep import Table
-    from .reproduce_files import ReproductionFiles
 
 #: Seconds between lines of progress where standard error is no terminal.
 LINE_EVERY = 30.0
-
 
 Target = StrEnum("Target", ["figure1", "figure4", "figure5", "table1", "all"])
 
@@ -45,14 +43,17 @@ def reproduce(
         bool, typer.Option("--full", help="table1 for d = 10 and the images too (a quarter of an hour more).")
     ] = False,
     samples: Annotated[int, typer.Option(min=10, help="Samples of a run on synthetic sources.")] = 100_000,
-    force: Annotated[bool, typer.Option("--force", help="Run again what is finished already.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Run again what is finished already, and replace files of others.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print files, errors, claims and failures as JSON.")] = False,
 ) -> None:
     """Run the paper's experiments, draw its figures and set the results beside its statements.
 
     Figures 4 and 5 have StreamingNICA, which needs no tuning, beside the paper's networks.
 
-    Finished runs are kept under OUTPUT/runs: a second call goes on where the first one stopped.
+    Finished runs are kept under OUTPUT/runs: a second call goes on where the first one stopped. A file of OUTPUT that this command
+    has not written is not replaced.
 
     Examples: `bionica reproduce`, `bionica reproduce figure4 --with-defaults`, `bionica reproduce figure5 --images photos/`
 
@@ -69,18 +70,26 @@ def reproduce(
         disk_full=f"free some space. Finished runs are kept: {again}",
         expected=(WorkerDiedError,),
     ):
+        from .. import paper
+        from ..io import check_folder
+        from ..paper.page import FILE_NAMES
+        from ..sweep.table import OwnFiles
+
         config = _configuration(target, options, images)
-        _check_folder(output, images)
+        inputs = [] if images is None else [*images.iterdir()] if images.is_dir() else [images]
+        check_folder(output, FILE_NAMES, inputs, replace=True)
+        own = OwnFiles(output)
+        own.check(FILE_NAMES, force)
         tables, ran = _results(config, output, jobs, force)
         seconds = time.perf_counter() - started
-        from .reproduce_files import write_reproduction
-
-        written = write_reproduction(config, tables, output, "" if target is Target.all else target.value)
+        written = paper.write_reproduction(config, tables, own, "" if target is Target.all else target.value)
         total = sum(len({row["case"] for row in table}) for table in tables.values())
         rest = "" if ran == total else "; the others were there already"
         lines = [f"{ran:,} of {total:,} runs in {seconds:.1f} s{rest}", f"Look at {written.page}"]
-        counts = {"target": target.value, "runs": total, "ran": ran, "seconds": round(seconds, 3)}
-        console.result(lines, {**counts, **_findings(tables, written)})
+        summary = {"target": target.value, "runs": total, "ran": ran, "seconds": round(seconds, 3)}
+        summary |= {"report": str(written.page), "files": list(map(str, written.files)), "errors": written.finals}
+        summary |= {"grid": written.best, "claims": written.claims, "failures": _failures(tables)}
+        console.result(lines, summary)
 
 
 def _configuration(target: Target, options: dict[str, Any], images: Path | None) -> Reproduction:
@@ -88,6 +97,7 @@ def _configuration(target: Target, options: dict[str, Any], images: Path | None)
     from importlib.util import find_spec
 
     from .. import paper
+    from ..paper.figures import check_images
 
     if find_spec("matplotlib") is None:
         raise ImportError("the figures take matplotlib, which is not installed: pip install 'bionica[plot]'")
@@ -97,47 +107,32 @@ def _configuration(target: Target, options: dict[str, Any], images: Path | None)
     pictured = "figure5" in names or ("table1" in names and options["full"])
     if images is not None and not pictured:
         raise typer.BadParameter(f"--images is of no use to {target}: it is for figure5, all, or table1 --full")
-    place = None if images is None else str(images.resolve())
+    path = None if images is None else str(images.resolve())
     if pictured:
-        paper.check_images(place)
-    return paper.Reproduction(names, images=place, **options)
-
-
-def _check_folder(output: Path, images: Path | None) -> None:
-    """Raise if the folder cannot be written to, or if a file that would be written is one of the images."""
-    from ..io import check_folder
-    from .reproduce_files import FILE_NAMES
-
-    own = [] if images is None else [*images.iterdir()] if images.is_dir() else [images]
-    check_folder(output, FILE_NAMES, own)
+        check_images(path)
+    return paper.Reproduction(names, images=path, **options)
 
 
 def _results(config: Reproduction, output: Path, jobs: int, force: bool) -> tuple[dict[tuple[str, str], Table], int]:
     """Run what is missing; return the table of every experiment and setting, and the number of runs."""
     from ..paper import plans_of
     from ..sweep import prepare
-    from ..sweep.progress import show_progress
+    from ..sweep.run import show_progress
 
     sweeps = {
         key: prepare(plan, output / "runs" / "-".join(key), n_jobs=jobs or -1, device="cpu", force=force)
         for key, plan in plans_of(config).items()
     }
     missing = [case for sweep in sweeps.values() for case in sweep.missing]
-    with show_progress(missing, noun="runs", line_every=LINE_EVERY) as done:
+    with show_progress(missing, line_every=LINE_EVERY) as done:
         return {key: sweep.run(done) for key, sweep in sweeps.items()}, len(missing)
 
 
-def _findings(tables: dict[tuple[str, str], Table], written: ReproductionFiles) -> dict[str, Any]:
-    """What `--json` prints. Settings of the grid search that fail are expected: they are counted and not listed."""
+def _failures(tables: dict[tuple[str, str], Table]) -> list[dict[str, Any]]:
+    """Runs that failed, without the settings of the grid search, of which failures are expected."""
     failed = {}
     for (experiment, setting), table in tables.items():
         for row in (row for row in table if row["error"] is None and experiment != "table1"):
             which = {name: row[name] for name in ("network", "seed", "status")}
             failed[row["case"]] = {"experiment": experiment, "setting": setting, **which}
-    found = {
-        "errors": written.finals,
-        "grid": written.best,
-        "claims": written.claims,
-        "failures": list(failed.values()),
-    }
-    return {"report": str(written.page), "files": list(map(str, written.files)), **found}
+    return list(failed.values())

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ..sweep import Plan
 
 
-_FILE_NAMES = ["plan.json", "journal.jsonl", "results.csv", "results.parquet"]
-
 Device = StrEnum("Device", ["auto", "cpu", "cuda"])
 
 
@@ -33,6 +31,9 @@ def sweep(
         str | None, typer.Option(metavar="ADDRESS", help="Run on the Dask cluster of tcp://host:8786.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Run everything again, and replace files of others in OUTPUT.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the plan and say what it would run.")] = False,
     example: Annotated[
@@ -68,7 +69,7 @@ def sweep(
     console = Console(json=json, quiet=quiet)
     interrupted = f"Interrupted. Finished cases are kept in {folder}: the same command goes on from there."
     with console.session(interrupted=interrupted, expected=(WorkerDiedError,)):
-        options = {"n_jobs": jobs or -1, "device": device.value, "scheduler": scheduler}
+        options = {"n_jobs": jobs or -1, "device": device.value, "scheduler": scheduler, "force": force}
         lines, summary = _sweep(plan, folder, options, dry_run, show=not quiet)
         console.result(lines, summary | {"notes": console.notes})
 
@@ -77,16 +78,14 @@ def _sweep(path: Path, folder: Path, options: Any, dry_run: bool, show: bool) ->
     """Run what is missing; return what to say, in lines and as an object."""
     from ..io import check_folder
     from ..sweep import prepare
-    from ..sweep.progress import show_progress
+    from ..sweep.run import FILE_NAMES, show_progress
 
     if (own := str(path.resolve().parent)) not in sys.path:
         sys.path.append(own)  # for the user's own estimators
-    check_folder(folder, _FILE_NAMES, [path])
     sweep = prepare(path, folder, **options)
-    check_folder(
-        folder, _FILE_NAMES, [Path(file) for data in sweep.plan.data for file in (data.mixtures, data.sources) if file]
-    )
-    total, missing, engine = len(sweep.plan.cases()), len(sweep.missing), sweep.engine.name
+    inputs = [Path(file) for data in sweep.plan.data for file in (data.mixtures, data.sources) if file]
+    check_folder(folder, [*FILE_NAMES, "journal.jsonl"], [path, *inputs], replace=True)
+    total, missing, engine = len(sweep.missing) + len(sweep.outcomes), len(sweep.missing), sweep.engine.name
     there = total - missing
     summary: dict[str, Any] = {"plan": sweep.plan.digest, "cases": total, "finished before": there, "engine": engine}
     if dry_run:

@@ -13,7 +13,6 @@ float32 sources are the float64 sources of the same seed, rounded.
 """
 
 from .image_sources import natural_images
-from .mixing import mix, paper_mixing
-from .synthetic import copula_uniform, odors, random_sources, sparse_uniform
+from .synthetic import copula_uniform, mix, odors, paper_mixing, random_sources, sparse_uniform
 
 __all__ = ["copula_uniform", "mix", "natural_images", "odors", "paper_mixing", "random_sources", "sparse_uniform"]

@@ -35,7 +35,7 @@ from ..networks.guards import EVERY
 from ..networks.rule import Rule
 
 #: Where blocks pay: so many inputs at least, weights from them that no longer lie in cache, so many samples in a call
-#: (measured: benchmarks/wide.py).
+#: (measured: benchmarks/speed.py, growth).
 INPUTS, SYNAPSES, SAMPLES = 1000, 2**18, 8
 #: A block has so many bytes at most (but 8 samples).
 BLOCK_BYTES = 2**28

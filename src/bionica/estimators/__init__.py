@@ -4,6 +4,7 @@ from ._diagnosis_record import Diagnosis
 from ._input import DivergenceError
 from ._model_file import load
 from .batch_nica import BatchNICA
+from .cone_network import ConeNetwork
 from .interneuron_nica import InterneuronNICA
 from .minimum_volume_cone import MinimumVolumeCone
 from .noncentered_whitener import NoncenteredWhitener
@@ -15,6 +16,7 @@ from .two_compartment_nica import TwoCompartmentNICA
 
 __all__ = [
     "BatchNICA",
+    "ConeNetwork",
     "Diagnosis",
     "DivergenceError",
     "InterneuronNICA",

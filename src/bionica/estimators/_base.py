@@ -1,129 +1,26 @@
-"""What all estimators share: parameters, `fit`, `transform`, `inverse_transform` and `save`."""
+"""What all estimators share: parameters, `fit`, `transform`, `inverse_transform`, `score` and `save`."""
 
 import os
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterable
 from functools import partial
-from html import escape
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._compat.sklearn import BelowDiagram, fit_context
-from ..offline.whitening import linear_map
+from .._compat.sklearn import fit_context
+from ..offline.whitening import leading, linear_map, row_blocks
 from ._dask import blocks_of, map_back, validated_rows
-from ._input import singular_as_divergence, unchanged_on_error
+from ._diagnosis import Diagnosable
+from ._input import Array, singular_as_divergence, unchanged_on_error
 from ._warn import warn_of_doubts
 
-# Colours are inherited, so that the text can be read in light and in dark notebooks.
-_STYLE = "border-left: 3px solid {}; margin: 0.5em 0; padding: 0.1em 0.8em; color: inherit; max-width: 60em"
-_DOUBTFUL, _PLAIN = "#d98000", "#8a8a8a"
-
-
-def summary(estimator: Any) -> str:
-    """Return a few lines of HTML; nothing for an estimator that is not fitted."""
-    if not estimator.__sklearn_is_fitted__():
-        return ""
-    missing = getattr(estimator, "n_samples_until_start_", 0)
-    doubts = () if missing else estimator._known_doubts()
-    lines = [f"<p>{_fitted(estimator, missing)} {_belief(estimator, missing, doubts)}</p>"]
-    if doubts:
-        lines.append("<ul>" + "".join(f"<li>It {escape(doubt)}.</li>" for doubt in doubts) + "</ul>")
-    return (
-        f'<div class="bionica-summary" style="{_STYLE.format(_DOUBTFUL if doubts else _PLAIN)}">{"".join(lines)}</div>'
-    )
-
-
-def _fitted(estimator: Any, missing: int) -> str:
-    n = getattr(estimator, "n_samples_seen_", None)
-    samples = "" if n is None else f" from {n:,} sample{'' if n == 1 else 's'}"
-    if missing:
-        return f"It waits for {missing:,} more samples before it starts{samples and f' ({n:,} seen)'}."
-    d, k = estimator.n_components_, estimator.n_features_in_
-    return f"<b>{d:,} output{'' if d == 1 else 's'} of {k:,} mixture{'' if k == 1 else 's'}</b>{samples}."
-
-
-def _belief(estimator: Any, missing: int, doubts: tuple[str, ...] | None) -> str:
-    if missing or not hasattr(estimator, "diagnose"):
-        return ""
-    if doubts:
-        return "The result is probably wrong:"
-    found = "" if doubts is None else "Nothing was found that speaks against it. "
-    return f"{found}<code>diagnose(X)</code> says whether to believe it."
-
-
-Floats = NDArray[np.float64]
-
-_FOLDS = 10  # groups of mixtures
-_BLOCK = 1 << 20  # numbers in a block of rows
-
-
-class Scored:
-    """Mixin: gives an estimator with `mixing_` the method `score`."""
-
-    def score(self, X: ArrayLike, y: None = None) -> float:
-        """Return the share of the energy of X that is predicted from other mixtures; higher is better, 1 is the best.
-
-        The mixtures are cut into ten groups (every tenth mixture, or one for each mixture if there are fewer). Each group is
-        predicted from all others: the outputs that fit these best by least squares are clipped at 0, like those of
-        `transform`, and mixed again. Noise cannot be predicted, so that outputs which follow the noise lower the score, and so
-        do outputs that are clipped although they are negative. On samples that were not fitted the score is largest at the
-        number of sources or near it (bi-cross-validation: Owen and Perry 2009), which `GridSearchCV` and `cross_val_score`
-        can use. It needs more mixtures than outputs: with as many, a group is not determined by the others, and the score
-        says little.
-
-        Parameters
-        ----------
-        X : array-like or Dask array of shape (n_samples, n_features)
-            Mixtures, best others than those of the fit. A Dask array is read block by block.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        float
-            `1 - |X - prediction|^2 / |X|^2`. It can be negative. Mixtures count by their energy: if units differ, scale them first.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bionica import BatchNICA
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.exponential(size=(2000, 3)) @ rng.standard_normal((3, 10)) + 0.1 * rng.standard_normal((2000, 10))
-        >>> nica = BatchNICA(3, random_state=0).fit(X[:1000])
-        >>> nica.score(X[1000:]) > 0.99
-        True
-        """
-        self._check_is_fitted()  # type: ignore[attr-defined]
-        A = np.asarray(self.mixing_, np.float64)  # type: ignore[attr-defined]
-        predictors = _predictors(A)
-        total = missed = 0.0
-        for block in blocks_of(validated_rows(self, X, reset=False)):
-            for start in range(0, len(block), max(1, _BLOCK // len(A))):
-                x = block[start : start + max(1, _BLOCK // len(A))].astype(np.float64)
-                total += float(np.sum(x**2))
-                for group, others, inverse in predictors:
-                    outputs = np.maximum(x[:, others] @ inverse.T, 0)
-                    missed += float(np.sum((x[:, group] - outputs @ A[group].T) ** 2))
-        return 1 - missed / total if total else float(missed == 0)
-
-
-def _predictors(A: Floats) -> list[tuple[Any, Any, Floats]]:
-    """For each group of mixtures: its indices, those of the others, and the pseudoinverse of their part of A."""
-    k = len(A)
-    if k == 1:  # nothing to predict it from: the outputs of the mixture itself
-        return [(np.arange(1), np.arange(1), np.asarray(np.linalg.pinv(A), np.float64))]
-    index = np.arange(k)
-    groups = [index[first :: min(k, _FOLDS)] for first in range(min(k, _FOLDS))]
-    others = [np.setdiff1d(index, group) for group in groups]
-    return [(g, o, np.asarray(np.linalg.pinv(A[o]), np.float64)) for g, o in zip(groups, others, strict=True)]
-
-
-Array = NDArray[Any]
+_FOLDS = 10  # groups of mixtures that `score` predicts
+_RANK_ROWS = 20_000  # from which the rank of the data is taken
 
 
 def set_parameters(estimator: Any, arguments: dict[str, Any]) -> None:
@@ -131,14 +28,22 @@ def set_parameters(estimator: Any, arguments: dict[str, Any]) -> None:
     vars(estimator).update({name: value for name, value in arguments.items() if name not in ("self", "__class__")})
 
 
-def number_of_sources(n_components: int | None, n_features: int) -> int:
-    """Return the number of sources to look for: as many as mixtures by default, and never more."""
-    d = n_features if n_components is None else int(n_components)
-    if d > n_features:
+def check_number(n_components: int | None, n_features: int) -> None:
+    """Raise ValueError for more sources than mixtures."""
+    if n_components is not None and n_components > n_features:
         raise ValueError(
-            f"n_components={d} sources cannot be found in n_features={n_features} mixtures; use n_components <= {n_features}"
+            f"n_components={n_components} sources cannot be found in n_features={n_features} mixtures; use n_components <= "
+            f"{n_features}"
         )
-    return d
+
+
+def number_of_sources(n_components: int | None, X: Any) -> int:
+    """Return the number of sources to look for in X: its rank by default."""
+    check_number(n_components, X.shape[1])
+    if n_components is not None:
+        return int(n_components)
+    rows = X[:: -(-len(X) // _RANK_ROWS)] if isinstance(X, np.ndarray) else X[:_RANK_ROWS]
+    return max(1, leading(np.asarray(rows)).rank)
 
 
 def rectified(X: Array, W: Array, out: Array | None = None) -> Array:
@@ -148,7 +53,6 @@ def rectified(X: Array, W: Array, out: Array | None = None) -> Array:
 
 
 class Estimator(
-    BelowDiagram,
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
@@ -244,9 +148,6 @@ class Estimator(
         n, found = vars(self).get("_fit_doubts", (None, None))
         return found if n == getattr(self, "n_samples_seen_", None) else None
 
-    def _below_diagram(self) -> str:
-        return summary(self)
-
     def __sklearn_is_fitted__(self) -> bool:
         return "components_" in vars(self)
 
@@ -275,3 +176,57 @@ class Estimator(
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = list(self._preserved_dtypes)
         return tags
+
+
+class Separator(Diagnosable, Estimator):
+    """Base of the estimators whose outputs are sources: all but NoncenteredWhitener."""
+
+    def score(self, X: ArrayLike, y: None = None) -> float:
+        """Return the share of the energy of X that is predicted from other mixtures; higher is better, 1 is the best.
+
+        The mixtures are cut into ten groups (every tenth mixture, or one for each mixture if there are fewer). Each group is
+        predicted from all others: the outputs that fit these best by least squares are clipped at 0, like those of
+        `transform`, and mixed again. Noise cannot be predicted, so that outputs which follow the noise lower the score, and so
+        do outputs that are clipped although they are negative. On samples that were not fitted the score is largest at the
+        number of sources or near it (bi-cross-validation: Owen and Perry 2009), which `GridSearchCV` and `cross_val_score`
+        can use. It needs more mixtures than outputs: with as many, a group is not determined by the others, and the score
+        says little.
+
+        Parameters
+        ----------
+        X : array-like or Dask array of shape (n_samples, n_features)
+            Mixtures, best others than those of the fit. A Dask array is read block by block.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+            `1 - |X - prediction|^2 / |X|^2`. It can be negative. Mixtures count by their energy: if units differ, scale them first.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bionica import BatchNICA
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.exponential(size=(2000, 3)) @ rng.standard_normal((3, 10)) + 0.1 * rng.standard_normal((2000, 10))
+        >>> nica = BatchNICA(3, random_state=0).fit(X[:1000])
+        >>> nica.score(X[1000:]) > 0.99
+        True
+        """
+        self._check_is_fitted()
+        A = np.asarray(self.mixing_, np.float64)
+        index = np.arange(len(A))
+        groups = [index[first::_FOLDS] for first in range(min(len(A), _FOLDS))]
+        # One mixture has no others: it is predicted from itself.
+        others = [np.setdiff1d(index, group) if len(A) > 1 else index for group in groups]
+        inverses = [np.linalg.pinv(A[rest]) for rest in others]
+        total = missed = 0.0
+        for block in blocks_of(validated_rows(self, X, reset=False)):
+            for rows in row_blocks(*block.shape):
+                x = block[rows].astype(np.float64)
+                total += float(np.sum(x**2))
+                for group, rest, inverse in zip(groups, others, inverses, strict=True):
+                    outputs = np.maximum(x[:, rest] @ inverse.T, 0)
+                    missed += float(np.sum((x[:, group] - outputs @ A[group].T) ** 2))
+        return 1 - missed / total if total else float(missed == 0)

@@ -15,9 +15,9 @@ from ..offline.cone.channels import eigenvalues, spectrum
 from ..offline.cone.readout import Readout, readout
 from ..offline.cone.stream import BLOCK, Settings, State, begin, first_block, learn, solve
 from ..offline.cone.wide_channels import WIDE
-from ._base import number_of_sources, rectified
+from ._base import check_number, rectified
 from ._cone_doubts import warn_of_new_doubts
-from ._input import Array, DivergenceError, check_finite, finite_map, place, singular_as_divergence
+from ._input import Array, DivergenceError, cell, check_finite, finite_map, singular_as_divergence
 from ._online import Online, appended
 from ._source_count import MANY_OUTPUTS, kept_of_all, warn_of_count
 from .network import START_BYTES
@@ -63,7 +63,7 @@ class ConeStream(Online):
         """Return the number of samples of the block that is being filled."""
         if self._stream is not None:
             return min(BLOCK, max(50, _BLOCK_BYTES // (8 * k)))
-        d = number_of_sources(self._given_number(), k)
+        d = self._given_number() or k
         return min(first_block(d), max(4 * d + 20, START_BYTES // (8 * k)))
 
     def _take(self, block: Array) -> None:
@@ -111,7 +111,7 @@ class ConeStream(Online):
         if self.noise == "poisson" and X.min() < 0:
             i, j = np.argwhere(X < 0)[0]
             raise ValueError(
-                f"noise='poisson' takes X for counts, but {place(self, i, j)} is {X[i, j]:.3g}: pass counts without subtracting a "
+                f"noise='poisson' takes X for counts, but {cell(self, i, j)} is {X[i, j]:.3g}: pass counts without subtracting a "
                 "background, or use noise='estimate'"
             )
         d = self._count(X)
@@ -120,7 +120,7 @@ class ConeStream(Online):
     def _count(self, X: Array) -> int:
         """Return the number of sources in X."""
         given, k = self._given_number(), X.shape[1]
-        number_of_sources(given, k)
+        check_number(given, k)
         rows = X if given is None else X[:: -(-len(X) // (_RANK_ROWS if k <= WIDE else max(500, 2 * given)))]
         values = eigenvalues(rows)
         if given is not None and len(values) < given:

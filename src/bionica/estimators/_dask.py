@@ -10,32 +10,19 @@ from functools import partial, reduce
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import check_array, validate_data
 
 from .._compat.dask import block_type
 from ..offline.outliers import Limit, is_inlier
-from ..offline.whitening import ChunkedRows, Factor, Moments, factor, linear_map, moments
-from ._input import check_finite, finite_map, from_tensor, validated
+from ..offline.whitening import ChunkedRows, Moments, linear_map, moments
+from ._input import FLOATS, Array, check_finite, finite_map, in_own_precision, validated
 
-Array = npt.NDArray[Any]
 T = TypeVar("T")
-
-_FLOATS = [np.float64, np.float32]
 
 
 def is_dask(X: Any) -> bool:
     """Whether X is a Dask collection, found without importing Dask."""
     return "dask" in sys.modules and bool(sys.modules["dask"].is_dask_collection(X))
-
-
-def refuse_dask(X: Any) -> None:
-    """Raise TypeError if X is a Dask array, for methods that return outputs made while learning."""
-    if is_dask(X):
-        raise TypeError(
-            "X is a Dask array, and outputs made while learning cannot be computed later: call partial_fit_transform with one "
-            "block after the other, (block.compute() for block in X.blocks), or partial_fit and then transform"
-        )
 
 
 def checked(X: Any, estimator: Any = None, *, reset: bool = False, min_samples: int = 1, known: bool = True) -> Any:
@@ -61,8 +48,9 @@ def checked(X: Any, estimator: Any = None, *, reset: bool = False, min_samples: 
             f"X has blocks of {block_type(X).__name__} with dtype {X.dtype}: pass NumPy blocks of real numbers, "
             "X.map_blocks(np.asarray).astype(float) for instance"
         )
-    if X.dtype not in (np.float32, np.float64):
-        X = X.astype(np.float64)
+    native = X.dtype.newbyteorder("=")
+    if X.dtype not in FLOATS:
+        X = X.astype(native if native in FLOATS else np.float64)
     columns_split = X.numblocks[1] > 1
     if np.isnan(X.shape[0]) and (known or columns_split):
         X = X.copy()
@@ -94,7 +82,8 @@ def map_rows(function: Callable[[Array], Array], X: Any, n_columns: int, estimat
 def map_back(function: Callable[[Array], Array], Y: Any, shape: tuple[int, int], name: str) -> Any:
     """`function` of the rows of Y, which `transform` of the estimator `name` returned, for `mixing_` of this shape."""
     k, d = shape
-    data: Any = checked(Y, known=False) if is_dask(Y) else check_array(from_tensor(Y), dtype=_FLOATS, input_name="Y")
+    data: Any = checked(Y, known=False) if is_dask(Y) else in_own_precision(Y)
+    data = data if is_dask(data) else check_array(data, dtype=list(FLOATS), input_name="Y")
     if data.shape[1] != d:
         raise ValueError(
             f"Y has {data.shape[1]} columns, but this {name} has {d} components: inverse_transform needs (n_samples, {d}), as "
@@ -112,10 +101,10 @@ def lazily(function: Callable[[Array], Array], X: Any, n_columns: int, name: str
 
 
 def _of_finite(block: Array, function: Callable[[Array], Array], name: str, block_info: Any = None) -> Array:
-    place = block_info[0]
-    first = place["array-location"][0][0]
+    first = block_info[0]["array-location"][0][0]
     if np.isnan(first):  # the lengths of the blocks are unknown
-        first, name = 0, f"{name}, which counts from the first row of block {place['chunk-location'][0]},"
+        number = block_info[0]["chunk-location"][0]
+        first, name = 0, f"{name}, which counts from the first row of block {number},"
     check_finite(block, int(first), name)
     return finite_map(function, block, name, int(first))
 
@@ -178,27 +167,6 @@ class DaskRows(ChunkedRows):
         return total
 
 
-class SequentialRows(ChunkedRows):
-    """The rows of a `DaskRows`, with one block in memory at a time."""
-
-    def __init__(self, rows: DaskRows) -> None:
-        self.rows, self.shape, self.dtype = rows, rows.shape, rows.dtype
-
-    def fold(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
-        """Return ``of_block(block, *arguments)`` for one block after the other, joined in order."""
-        return reduce(join, (of_block(block, *arguments) for block in self.rows))
-
-    def __getitem__(self, rows: slice | Array) -> Array:
-        """Return rows in ascending order."""
-        wanted = np.arange(self.shape[0])[rows]
-        parts, first = [], 0
-        for block in self.rows:
-            low, high = np.searchsorted(wanted, [first, first + len(block)])
-            parts.append(block[wanted[low:high] - first])
-            first += len(block)
-        return np.concatenate(parts)
-
-
 def mapped_inliers(X: Array, matrix: Array, limit: Limit | None) -> Array:
     """matrix @ x for the rows x of X, and 0 for outliers."""
     Z = linear_map(X, matrix)
@@ -221,22 +189,12 @@ def _joined(join: Callable[[T, T], T], a: T, b: T) -> T:
 
 def moments_of(X: Array | DaskRows) -> Moments:
     """The moments of X. The first NaN or infinity of a Dask array raises ValueError that names its row."""
-    seen = moments(X)
-    _name_bad_row(X, seen.scatter)
-    return seen
-
-
-def factor_of(X: Array | DaskRows) -> Factor:
-    """The triangular factor of X, with the same errors."""
-    found = factor(X)
-    _name_bad_row(X, found.R)
-    return found
-
-
-def _name_bad_row(X: Array | DaskRows, summed: Array) -> None:
-    if isinstance(X, DaskRows) and not np.isfinite(summed).all():
+    with np.errstate(invalid="ignore", over="ignore"):
+        m = moments(X)
+    if isinstance(X, DaskRows) and not np.isfinite(m.scatter).all():
         for _ in X:  # reading checks the blocks
             pass
+    return m
 
 
 def blocks_of(X: Array | DaskRows) -> Iterator[Array]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..offline.cone.channels import eigenvalues as second_moment_eigenvalues
 from ..offline.source_count import count_sources
-from ..offline.whitening import largest, moments, whiten_rows, whitening
+from ..offline.whitening import largest, leading, moments, whitening
 from ._percent import percent
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def counted(x: NDArray[Any], centred: bool) -> Count:
     if not centred:
         values = second_moment_eigenvalues(x)
     elif k > WIDE:
-        values = whiten_rows(x).eigenvalues
+        values = leading(x).eigenvalues
     else:
         values = whitening(moments(x), precision=x.dtype).eigenvalues
     rank = len(values)

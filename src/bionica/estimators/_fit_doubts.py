@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..offline.rotation import descend, no_pairs
+from ..offline.rotation import descend
 from ._dask import DaskRows, blocks_of
 from ._diagnosis_closure import closed_sources
 from ._diagnosis_sentences import CENTRED, CORRELATION, NEAR_ZERO, SIGMAS
@@ -219,11 +219,11 @@ def _unsettled(U: Floats) -> str:
     before = 0.5 * float(np.sum(np.minimum(Z, 0) ** 2)) / n
     if d < 2 or before < _SMALL * d:
         return ""
-    end = descend(Z, np.eye(d), tol=1e-3, max_iter=50, pairs=no_pairs())
-    turned = 1 - float(np.min(np.max(end.R**2, axis=1)))  # of the output that turned most
-    if turned < _TURNED or end.objective > before / 2:
+    end = descend(Z, np.eye(d), tol=1e-3, max_iter=50)
+    turned = 1 - float(np.min(np.max(end.x**2, axis=1)))  # of the output that turned most
+    if turned < _TURNED or end.value > before / 2:
         return ""
-    return f"other outputs of these samples have {end.objective / before:.1%} of its negative energy"
+    return f"other outputs of these samples have {end.value / before:.1%} of its negative energy"
 
 
 def _negative(U: Floats, share: float, tracking: bool) -> list[str]:

@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
 Array = NDArray[Any]
+Sample = ArrayLike | Mapping[str, float]
 
+FLOATS = (np.float64, np.float32)
 #: What a change of the mixtures means, in warnings and in `diagnose`.
 CHANGED = (
     "outputs became far more correlated or negative, compared with the past, and past and present are averaged. If the "
@@ -62,6 +64,18 @@ def singular_as_divergence(name: str, sample: int | None = None) -> Iterator[Non
         ) from error
 
 
+@contextmanager
+def unchanged_on_error(estimator: Any) -> Iterator[None]:
+    """Restore the attributes of an estimator if an exception leaves the block."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
 def finite_map(function: Callable[[Array], Array], X: Array, name: str, first: int = 0) -> Array:
     """Return what a linear map makes of the rows of X if all of it is finite; otherwise DivergenceError names the first bad row.
 
@@ -79,13 +93,13 @@ def finite_map(function: Callable[[Array], Array], X: Array, name: str, first: i
     )
 
 
-def place(owner: Any, row: int, column: int) -> str:
+def cell(owner: Any, row: int, column: int) -> str:
     """Return "X[3, 1]", or "X[3, 'name']" if the estimator `owner` knows the names of its features."""
     names = getattr(owner, "feature_names_in_", None)
     return f"X[{row}, {column if names is None else repr(str(names[column]))}]"
 
 
-def check_finite(block: NDArray[Any], first: int, owner: Any) -> None:
+def check_finite(block: Array, first: int, owner: Any) -> None:
     """Raise ValueError for the first NaN or infinity of `block`, whose first row is number `first` of X.
 
     `owner` is the estimator, whose feature names the message uses, or what the message calls it.
@@ -97,110 +111,78 @@ def check_finite(block: NDArray[Any], first: int, owner: Any) -> None:
     if finite.all():  # and their sum was too large
         return
     row, column = map(int, np.argwhere(~finite)[0])
-    value = "NaN" if np.isnan(block[row, column]) else "infinity"
+    value = "NaN" if np.isnan(block[row, column]) else "infinity (inf)"
     raise ValueError(
-        f"Input X contains {'NaN' if value == 'NaN' else 'infinity (inf)'}: {place(owner, first + row, column)} is {value}. "
-        f"{owner if isinstance(owner, str) else type(owner).__name__} needs a finite number in every place; drop such samples "
+        f"Input X contains {value}: {cell(owner, first + row, column)}. "
+        f"{owner if isinstance(owner, str) else type(owner).__name__} needs finite numbers; drop such samples "
         "(X[np.isfinite(X).all(axis=1)]) or impute them (sklearn.impute) first. The model is unchanged."
     )
 
 
-@contextmanager
-def unchanged_on_error(estimator: Any) -> Iterator[None]:
-    """Restore the attributes of an estimator if an exception leaves the block."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
+def in_own_precision(X: Any) -> Any:
+    """Return X, as an array of its precision where scikit-learn would not keep that: a tensor, floats of the other byte order."""
+    if hasattr(X, "requires_grad"):
+        if X.requires_grad:
+            raise TypeError(
+                f"X is a {type(X).__module__}.{type(X).__name__} that requires gradients, and gradients do not pass through the "
+                "estimators: pass X.detach() (and .cpu() if it is on a GPU)"
+            )
+        X = np.asarray(X)
+    if isinstance(X, np.ndarray) and X.dtype.kind == "f" and not X.dtype.isnative:
+        return X.astype(X.dtype.newbyteorder("="))
+    return X
 
 
-def from_tensor(X: Any) -> Any:
-    """Return a torch tensor as an array of its precision, which scikit-learn would not keep; anything else as it is.
-
-    A tensor that requires gradients raises TypeError.
-    """
-    if not hasattr(X, "requires_grad"):
-        return X
-    if X.requires_grad:
-        raise TypeError(
-            f"X is a {type(X).__module__}.{type(X).__name__} that requires gradients, and gradients do not pass through the "
-            "estimators: pass X.detach() (and .cpu() if it is on a GPU)"
-        )
-    return np.asarray(X)
-
-
-def validated(estimator: Any, X: Any, *, finite: bool = True, **options: Any) -> NDArray[Any]:
+def validated(estimator: Any, X: Any, *, finite: bool = True, **options: Any) -> Array:
     """Return X as scikit-learn's `validate_data` does, float32 or float64; an error about a NaN names its row and feature.
 
     With `finite=False` the caller checks that, block by block.
     """
-    options = {"dtype": [np.float64, np.float32], **options}
+    options = {"dtype": list(FLOATS), **options}
     with unchanged_on_error(estimator):
-        data = np.asarray(validate_data(estimator, from_tensor(X), ensure_all_finite=False, **options))
+        data = np.asarray(validate_data(estimator, in_own_precision(X), ensure_all_finite=False, **options))
         if finite:
             check_finite(data, 0, estimator)
     return data
 
 
-Sample = ArrayLike | Mapping[str, float]
+def validated_sample(estimator: Any, x: Sample) -> Array:
+    """Return a single mixture, a vector or a dict of feature names to numbers, as an array of one row."""
+    row = x if type(x) is np.ndarray else np.asarray(_in_order(estimator, in_own_precision(x)))
+    if row.dtype not in FLOATS:
+        try:
+            row = in_own_precision(row)
+            row = row.astype(np.float64, casting="unsafe" if row.dtype == object else "same_kind", copy=False)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"x must be a vector of real numbers, got {x!r}: {error}") from error
+    width = getattr(estimator, "n_features_in_", row.size or "at least 1")
+    if row.ndim != 1 or row.size != width:
+        raise ValueError(
+            f"x has shape {row.shape}; {type(estimator).__name__} needs one mixture of {width} numbers. For several use "
+            "partial_fit or transform."
+        )
+    return row[np.newaxis]
 
 
-class OneSample:
-    """Mixin with `_row` and `_remember_features`."""
-
-    def _row(self, x: Sample) -> Array:
-        """Return the mixture x as an array of one row."""
-        row = x if type(x) is np.ndarray else np.asarray(self._in_order(x))
-        if row.dtype != np.float64 and row.dtype != np.float32:
-            try:
-                row = row.astype(np.float64, casting="same_kind") if row.dtype != object else row.astype(np.float64)
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"x must be a vector of real numbers, got {x!r}: {error}") from error
-        width = self.__dict__.get("n_features_in_", row.size)
-        if row.ndim != 1 or row.size == 0 or row.size != width:
-            raise ValueError(
-                f"x has shape {row.shape}; {type(self).__name__} needs one mixture of "
-                f"{width if row.size else 'at least 1'} numbers. For several use partial_fit or transform."
-            )
-        return row[np.newaxis]
-
-    def _in_order(self, x: Sample) -> Any:
-        """Return the values of x in the order of the features, if x has names."""
-        x = from_tensor(x)
-        names, known = _names(x), getattr(self, "feature_names_in_", None)
-        if not isinstance(x, Mapping):
-            if known is not None and names is not None and names != list(known):
-                raise ValueError(
-                    f"x has the feature names {names}; {type(self).__name__} learned from {list(known)}, in this order"
-                )
-            return x
-        if known is None:
-            if hasattr(self, "n_features_in_"):
-                raise ValueError(
-                    f"x is a dict, but this {type(self).__name__} learned from arrays, and which key is which column is unknown: "
-                    f"pass an array of {self.n_features_in_} numbers, or learn from dicts or data frames from the first sample on"
-                )
-            if not all(isinstance(name, str) for name in x):
-                raise ValueError(f"x is a dict with the keys {list(x)}; feature names must be strings")
-            return list(x.values())
-        if len(x) != len(known) or any(name not in x for name in known):
-            missing, unknown = [n for n in known if n not in x], [n for n in x if n not in set(known)]
-            said = [f"lacks {missing}"] * bool(missing) + [f"has the unknown {unknown}"] * bool(unknown)
-            raise ValueError(f"x {' and '.join(said)}; {type(self).__name__} learned from the features {list(known)}")
-        return [x[name] for name in known]
-
-    def _remember_features(self, x: Sample, row: Array) -> None:
-        """Store the number of features, and with the first sample their names if it has any."""
-        names = None if hasattr(self, "n_features_in_") else _names(x)
-        self.n_features_in_ = row.shape[1]
-        if names is not None and all(isinstance(name, str) for name in names):
-            self.feature_names_in_ = np.array(names, dtype=object)
+def _in_order(estimator: Any, x: Any) -> Any:
+    """Return the values of x in the order of the features, if x has names."""
+    names, known = sample_names(x), getattr(estimator, "feature_names_in_", None)
+    if isinstance(x, Mapping) and known is None and hasattr(estimator, "n_features_in_"):
+        raise ValueError(
+            f"x is a dict, but this {type(estimator).__name__} learned from arrays: pass an array of {estimator.n_features_in_} "
+            "numbers, or learn from dicts or data frames from the first sample on"
+        )
+    if isinstance(x, Mapping) and not all(isinstance(name, str) for name in x):
+        raise ValueError(f"x is a dict with the keys {list(x)}; feature names must be strings")
+    order = sorted if isinstance(x, Mapping) else list  # those of a dict may come in any order
+    if known is not None and names is not None and order(names) != order(known):
+        raise ValueError(f"x has the features {names}; {type(estimator).__name__} learned from {list(known)}")
+    if isinstance(x, Mapping):
+        return [x[name] for name in (x if known is None else known)]
+    return x
 
 
-def _names(x: Any) -> list[Any] | None:
+def sample_names(x: Any) -> list[Any] | None:
     """Return the keys of a mapping, the index of a pandas Series, or None."""
     if isinstance(x, Mapping):
         return list(x)

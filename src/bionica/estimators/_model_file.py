@@ -123,7 +123,7 @@ def _kind(kind: Any) -> Floats | Number:
     if isinstance(kind, Floats | Number):
         return kind
     if isinstance(kind, str):
-        return Floats(kind)
+        return Floats(kind.rstrip("~"), finite=not kind.endswith("~"))
     return Number(int, 0, _MOST) if kind is int else Number(kind)
 
 

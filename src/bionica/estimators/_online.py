@@ -15,9 +15,9 @@ from .._compat.sklearn import parameter_ids, validate_params, wrap_output
 from ..engines.loop import Diverged
 from ..engines.runner import SingleSamples, is_small
 from ..networks import rule as states
-from ._base import Estimator
-from ._dask import DaskRows, blocks_of, checked, is_dask, refuse_dask
-from ._input import Array, OneSample, Sample, check_finite, unchanged_on_error, validated
+from ._base import Separator
+from ._dask import DaskRows, blocks_of, checked, is_dask
+from ._input import Array, Sample, check_finite, sample_names, unchanged_on_error, validated, validated_sample
 from ._warn import warn
 
 
@@ -119,7 +119,7 @@ def one_by_one(network: Any) -> OneByOne | None:
     return one if one.lock.acquire(blocking=False) else None
 
 
-class Online(OneSample, Estimator):
+class Online(Separator):
     """Base of the networks and of MinimumVolumeCone; samples that wait for a first block or a full block are in `_waiting`."""
 
     @abstractmethod
@@ -173,7 +173,11 @@ class Online(OneSample, Estimator):
             Each row is computed with what was learned before it. Rows are zero until the model has started: estimators that
             start from a first block of samples have the attribute `n_samples_until_start_`.
         """
-        refuse_dask(X)
+        if is_dask(X):
+            raise TypeError(
+                "X is a Dask array, and outputs made while learning cannot be computed later: call partial_fit_transform with one "
+                "block after the other, (block.compute() for block in X.blocks), or partial_fit and then transform"
+            )
         with unchanged_on_error(self), self._warning_of_news():
             Y = self._learn(self._next_rows(X), keep=True)
         return wrap_output(Y, X, self)
@@ -190,7 +194,7 @@ class Online(OneSample, Estimator):
         -------
         self
         """
-        row = self._row(x)
+        row = validated_sample(self, x)
         self._check_params()
         one = one_by_one(self)
         if one is None:
@@ -218,7 +222,7 @@ class Online(OneSample, Estimator):
             Nonnegative.
         """
         self._check_is_fitted()
-        row = self._row(x)
+        row = validated_sample(self, x)
         self._check_params()
         one = one_by_one(self)
         if one is None:
@@ -227,6 +231,13 @@ class Online(OneSample, Estimator):
             return one.outputs(self, row[0])
         finally:
             one.lock.release()
+
+    def _remember_features(self, x: Sample, row: Array) -> None:
+        """Store the number of features, and with the first sample their names if it has any."""
+        names = None if hasattr(self, "n_features_in_") else sample_names(x)
+        self.n_features_in_ = row.shape[1]
+        if names is not None and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     def _check_params(self) -> None:
         """Validate the parameters, unless they are those that were validated last."""

@@ -10,26 +10,23 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions, fit_context
-from ..offline.outliers import Inliers, is_inlier, without_negative_outliers, without_outliers
+from ..offline.outliers import Inliers, is_inlier, without_outliers
 from ..offline.rotation import Rotation, rotate
 from ..offline.source_count import Spectrum, count_sources, representative
-from ..offline.whitening import ChunkedRows, Moments, Whitening, refine, row_space, wider_than_long
-from ._base import Estimator, Scored, rectified, set_parameters
+from ..offline.whitening import one_blas_thread, refine, row_space, unit_of, wider_than_long
+from ._base import Separator, rectified, set_parameters
 from ._dask import DaskRows, map_rows, mapped_inliers, moments_of, validated_rows
-from ._diagnosis import Diagnosable
 from ._fit_doubts import Rows, fit_doubts, neighbours
-from ._input import singular_as_divergence, unchanged_on_error
-from ._model_file import Floats, Record
+from ._input import Array, singular_as_divergence, unchanged_on_error
+from ._model_file import Record
 from ._plots import plot_spectrum
 from ._source_count import warn_of_count
 from .noncentered_whitener import whitening_or_error
 
-Array = npt.NDArray[Any]
-
 _AMBIGUOUS = 0.02
 
 
-class BatchNICA(Scored, Diagnosable, Estimator):
+class BatchNICA(Separator):
     """Nonnegative ICA of a NumPy or Dask array: the method to use offline, and to compare the networks with.
 
     The model is x = A s with independent nonnegative sources that are often near zero ("well grounded"). The data are whitened
@@ -39,17 +36,17 @@ class BatchNICA(Scored, Diagnosable, Estimator):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Number of sources. None takes every direction in which the data vary; "auto" takes those that noise cannot
-        explain, which may differ between mixtures and samples (`bionica.offline.source_count`; see `spectrum_`). A UserWarning
-        says before the fit if the number is in doubt.
+        Number of sources. None takes the rank of the data; "auto" takes the directions that noise cannot explain
+        (`bionica.offline.source_count`; see `spectrum_`).
     n_init : int, default=10
-        Largest number of starts of the rotation. More than one is used only if the first is not accepted: see Notes.
+        Largest number of random starts of the rotation. Starts are added until two end at the smallest negativity; if none of
+        `n_init` starts does so, a ConvergenceWarning says that the result may be a local minimum.
     max_iter : int, default=500
         Largest number of iterations of a descent.
     tol : float, default=None
         The descent ends when its next step rotates no pair of outputs by more than `tol` radians. None is 0.03 times
         n_samples ** -0.5, a small part of the statistical error (held-out error within 4 % of that with tol=1e-9, on the
-        problems of benchmarks/batch.py).
+        problems FORTY of benchmarks/problems.py).
     robust : bool, default=True
         Whether to leave outliers out of the fit: samples far beyond the tail of all the others (see `n_outliers_`). Set it to
         False if a source is active in 1 % of the samples or fewer, because its samples may look like outliers.
@@ -85,24 +82,15 @@ class BatchNICA(Scored, Diagnosable, Estimator):
     n_samples_seen_ : int
         Number of samples of the fit, outliers included.
     n_outliers_ : int
-        Number of samples that the fit left out because their Mahalanobis distance is far beyond what the distances of the
-        other samples predict. It is 0 for sound data, heavy tails (exponential, gamma, sparse) included; see Notes.
-        `transform` treats these samples like all others, and `diagnose` names them.
+        Number of samples that the fit left out; see Notes. `transform` treats them like all others.
     n_features_in_ : int
         Number of features.
 
     Notes
     -----
-    The first start is accepted if its negativity is what independent sources with the same margins would show at this sample
-    size (0.01 to 3 times). Otherwise starts are added until the best negativity has been found twice. If `n_init` starts do
-    not achieve this, a ConvergenceWarning says that the result may be a local minimum.
-
-    Outliers are at most 0.5 % of the samples, of 200 or more. They are searched for only if some sample is much farther out than
-    the quantiles of all distances predict (`bionica.offline.outliers`). Without such a sample the result has the same bits as
-    with ``robust=False``, for 10 to 30 % more time. Measured at 100,000 samples and d = 3 and 10, on average over seeds: with one
-    sample times 1e6 or 1e12, or 1 of 1,000 times 1e3 to 1e12 or replaced by Gaussian noise, the error is at most 1.4 times that
-    of the clean data. Outliers of the size of the tail of heavy-tailed sources are not recognised: samples times 10 or 30 (up to
-    5 times), or the same error of 10 standard deviations in one mixture of 1 of 1,000 samples (up to 120 times).
+    Outliers are at most 0.5 % of the samples, of 200 or more, and are left out only if some sample is three times farther out than
+    the quantiles of all distances predict (`bionica.offline.outliers`). Otherwise the result has the same bits as with
+    ``robust=False``. Outliers within the tail of heavy-tailed sources (samples times 3 to 10) are not recognised.
 
     Besides X, memory holds one array of n_samples x n_components (the result of `fit_transform`) and at most a third of its
     rows again: 2.6 copies of X in all, measured at 100,000 x 100.
@@ -145,7 +133,7 @@ class BatchNICA(Scored, Diagnosable, Estimator):
             Spectrum,
             {
                 "eigenvalues": "r",
-                "excess": Floats("r", 0.0, finite=False),
+                "excess": "r~",
                 "n_sources": int,
                 "alternative": int,
                 "noise_floor": float,
@@ -200,77 +188,59 @@ class BatchNICA(Scored, Diagnosable, Estimator):
 
     def _fit(self, X: npt.ArrayLike) -> tuple[Array | DaskRows, Any]:
         """Fit; return X as validated, and an array of the shape of the outputs or None, which the caller may overwrite."""
-        rng = check_random_state(self.random_state)
-        rows = validated_rows(self, X, min_samples=2)
-        data, basis = rows, None
-        if isinstance(rows, np.ndarray) and wider_than_long(rows):
-            data, basis = row_space(rows)
-        inliers, seen = self._inliers(data)
-        found, spectrum, some = self._whitened(data, inliers, seen, rows)
-        warn_of_count("BatchNICA", self.n_components, spectrum, min(rows.shape))
-        Z, rotation = self._rotated(data, inliers, found, rng)
-        if isinstance(inliers, Inliers):
-            inliers, seen = without_negative_outliers(inliers, rotation.R @ found.matrix)
-            found, spectrum, some = self._whitened(data, inliers, seen, rows)
-            Z, rotation = self._rotated(data, inliers, found, rng)
-        if basis is not None:  # back to the features
-            found = found._replace(matrix=found.matrix @ basis.T, inverse=basis @ found.inverse)
-            seen = seen._replace(mean=basis @ seen.mean)
+        with one_blas_thread():
+            return self._fit_rows(validated_rows(self, X, min_samples=2))
 
-        mixing = found.inverse @ rotation.R.T
-        order = np.argsort(-np.sum(mixing**2, axis=0), kind="stable")
-        self.components_ = (rotation.R @ found.matrix)[order].astype(rows.dtype)
-        self.mixing_ = mixing[:, order].astype(rows.dtype)
-        self.whitening_ = found.matrix.astype(rows.dtype)
-        self.mean_ = seen.mean
-        self.spectrum_ = spectrum
+    def _fit_rows(self, rows: Array | DaskRows) -> tuple[Array | DaskRows, Any]:
+        rng, d = check_random_state(self.random_state), self._given_number()
+        data, basis, unit = rows, None, 1.0
+        if isinstance(rows, np.ndarray):
+            unit = unit_of(rows)
+            data = rows if unit == 1 else rows / unit
+            if wider_than_long(rows):
+                data, basis = row_space(data)
+        m = moments_of(data)
+        inliers, m = without_outliers(data, m, d) if self.robust else (data, m)
+        limit = inliers.limit if isinstance(inliers, Inliers) else None
+        white = whitening_or_error(m, d, precision=rows.dtype, n_features=None if basis is None else rows.shape[1])
+
+        sample = representative(rows) / unit
+        sample = sample if limit is None else sample[is_inlier(representative(data), limit)]
+        spectrum = count_sources(sample, white.eigenvalues, m if basis is None else None, given=d)
+        warn_of_count("BatchNICA", self.n_components, spectrum, min(rows.shape))
+        if self.n_components == "auto":
+            auto = slice(spectrum.n_sources)
+            white = white._replace(matrix=white.matrix[auto], inverse=white.inverse[:, auto])
+        white = refine(inliers, white)
+
+        Z: Any  # whitened rows, 0 for outliers, which then have no effect on the rotation
+        if isinstance(data, DaskRows):
+            Z = data.image(white.matrix, limit)
+        else:
+            Z = mapped_inliers(data, white.matrix, limit)
+        rotation = rotate(Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng)
         # y has unit covariance without outliers, so its energy is d + |F <x>|^2. The objective is a mean over all rows.
-        energy = len(found.matrix) + float(np.sum((found.matrix @ seen.mean) ** 2))
+        energy = len(white.matrix) + float(np.sum((white.matrix @ m.mean) ** 2))
+        mean = m.mean
+        W, mixing, F = rotation.R @ white.matrix, white.inverse @ rotation.R.T, white.matrix
+        if basis is not None:  # back to the features
+            W, mixing, F, mean = W @ basis.T, basis @ mixing, F @ basis.T, basis @ mean
+        order = np.argsort(-np.sum(mixing**2, axis=0), kind="stable")
+        self.components_ = (W[order] / unit).astype(rows.dtype)
+        self.mixing_ = (mixing[:, order] * unit).astype(rows.dtype)
+        self.whitening_ = (F / unit).astype(rows.dtype)
+        self.mean_ = mean * unit
+        self.spectrum_ = spectrum._replace(eigenvalues=spectrum.eigenvalues * unit * unit)
         self.negativity_ = 2 * rotation.objective * (rows.shape[0] / inliers.shape[0]) / energy
         self.ambiguity_ = rotation.ambiguity
         self.n_iter_ = rotation.n_iter
         self.n_restarts_ = rotation.n_starts - 1
         self.n_samples_seen_ = rows.shape[0]
         self.n_outliers_ = rows.shape[0] - inliers.shape[0]
-        part = neighbours(rows, len(rows)) if isinstance(rows, np.ndarray) else some[:0]
-        self._conclude(self._doubts(rotation, Rows(some.astype(np.float64), rows.shape[0], part)))
+        part = neighbours(rows, len(rows)) if isinstance(rows, np.ndarray) else sample[:0]
+        judged = Rows(sample.astype(np.float64) * unit, rows.shape[0], part)
+        self._conclude(self._doubts(rotation, judged))
         return rows, None if Z.dtype != rows.dtype else Z
-
-    def _inliers(self, X: Array | DaskRows) -> tuple[Array | ChunkedRows, Moments]:
-        """The rows of X that take part in the fit, and their moments."""
-        seen = moments_of(X)
-        return without_outliers(X, seen, self._given_number()) if self.robust else (X, seen)
-
-    def _whitened(
-        self, X: Array | DaskRows, inliers: Array | ChunkedRows, seen: Moments, given: Array | DaskRows
-    ) -> tuple[Whitening, Spectrum, Array]:
-        """The whitening of the inliers, their spectrum and some of them.
-
-        `given` is the user's array, of which X may be coordinates.
-        """
-        found = whitening_or_error(
-            seen, self._given_number(), tol=None, precision=given.dtype, n_features=given.shape[1]
-        )
-        some = representative(given)
-        if isinstance(inliers, Inliers):
-            some = some[is_inlier(representative(X), inliers.limit)]
-        spectrum = count_sources(some, found.eigenvalues, seen if X is given else None, given=self._given_number())
-        if self.n_components == "auto":
-            d = spectrum.n_sources
-            found = found._replace(matrix=found.matrix[:d], inverse=found.inverse[:, :d])
-        return refine(inliers, found), spectrum, some
-
-    def _rotated(
-        self, X: Array | DaskRows, inliers: Array | ChunkedRows, found: Whitening, rng: np.random.RandomState
-    ) -> tuple[Any, Rotation]:
-        """The whitened rows of X (0 for outliers), and their rotation."""
-        limit = inliers.limit if isinstance(inliers, Inliers) else None
-        Z: Any
-        if isinstance(X, DaskRows):
-            Z = X.image(found.matrix, limit)
-        else:
-            Z = mapped_inliers(X, found.matrix, limit)  # a row of zeros has no effect on the rotation
-        return Z, rotate(Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng)
 
     def _doubts(self, rotation: Rotation, rows: Rows) -> Iterator[str]:
         """What speaks against the fit, the gravest first."""

@@ -54,7 +54,7 @@ class InterneuronNICA(SingleLayerNICA):
     -----
     Strictly local networks (``precondition="scale"`` or None) need a setting of their own. If neither `eta0` nor `decay` is named,
     they have eta0=0.02, decay=2e-4 and running means over a window of 300 samples (`mean_window`).
-    benchmarks/results/local_networks.md shows how many random mixing matrices they separate, beside the paper's settings. If `eta0`
+    `benchmarks/streaming.py --tables local` shows how many random matrices they separate, beside the paper's settings. If `eta0`
     or `decay` is named, the rule is the paper's in everything else too.
 
     Examples

@@ -10,19 +10,19 @@ import numpy.typing as npt
 
 from .._compat.sklearn import Interval, StrOptions
 from ..networks.rule import finite
-from ._base import Scored, rectified, set_parameters
+from ._base import rectified, set_parameters
 from ._cone_doubts import doubts
 from ._cone_record import STATE
 from ._cone_stream import ConeStream
 from ._dask import DaskRows, map_rows, validated_rows
-from ._diagnosis import Diagnosable, Model
+from ._diagnosis import Model
 from ._fit_doubts import RowCollector, Rows, poor_fit, transposition
 from ._online import tracked
 
 Array = npt.NDArray[Any]
 
 
-class MinimumVolumeCone(ConeStream, Scored, Diagnosable):
+class MinimumVolumeCone(ConeStream):
     """Nonnegative sources that may be correlated: concentrations, abundances, spectra, images.
 
     The model is x = A s + noise with nonnegative sources that are at times near zero, each in samples in which the others vary.

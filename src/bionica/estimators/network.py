@@ -26,14 +26,13 @@ from ..networks.schedules import learning_rates
 from ..networks.settling import Exact, ProjectedGradient
 from ..offline.outliers import inliers_of
 from ..offline.source_count import Spectrum, count_sources, representative, with_stretches
-from ..offline.whitening import Whitening, largest, linear_map, moments, whiten_rows, whitening, wider_than_long
-from ._base import Scored, number_of_sources, set_parameters
+from ..offline.whitening import Whitening, largest, leading, linear_map, moments, whitening, wider_than_long
+from ._base import number_of_sources, set_parameters
 from ._dask import DaskRows, checked, is_dask, lazily
-from ._diagnosis import Diagnosable
 from ._fit_doubts import RowCollector, Rows, fit_doubts
 from ._input import CHANGED, DivergenceError, check_finite
 from ._online import Online, appended, tracked
-from ._source_count import MANY_OUTPUTS, warn_of_count
+from ._source_count import warn_of_count
 from ._warn import warn
 
 __all__ = ["OnlineNICA", "given_weights", "guard_seed", "orthonormal_rows", "positive_definite", "set_parameters"]
@@ -126,7 +125,7 @@ def spectrum(block: Array, *, screened: bool = True) -> Spectrum:
     scale = largest(block)
     if block.shape[1] >= 1000:
         some = block / scale
-        return count_sources(some, whiten_rows(some).eigenvalues)
+        return count_sources(some, leading(some).eigenvalues)
     x = block / scale
     return with_stretches(_spectrum(x), x, _spectrum)
 
@@ -134,15 +133,6 @@ def spectrum(block: Array, *, screened: bool = True) -> Spectrum:
 def _spectrum(x: Array) -> Spectrum:
     seen = moments(x)
     return count_sources(representative(x), whitening(seen, precision=x.dtype).eigenvalues, seen)
-
-
-def warn_of_many_outputs(estimator: Any, X: Any) -> None:
-    """Warn before the fit if n_components=None takes many directions of X that look like noise."""
-    if estimator.n_components is None and X.shape[1] >= MANY_OUTPUTS:
-        # Of a Dask array the first rows, which one block or a few hold.
-        rows = X[:: -(-len(X) // _COUNTED_ROWS)] if isinstance(X, np.ndarray) else X[:_COUNTED_ROWS]
-        check_finite(rows, 0, estimator)
-        warn_of_count(type(estimator).__name__, None, spectrum(rows.astype(np.float64)), min(rows.shape))
 
 
 def without_outliers(block: Array) -> Array:
@@ -196,7 +186,7 @@ def begin(block: Array, d: int, rng: np.random.RandomState) -> Start:
 def _whiten(block: Array, d: int | None) -> tuple[Whitening, float]:
     """The whitening of block / scale, and scale."""
     if wider_than_long(block):
-        return whiten_rows(block, d), 1.0
+        return leading(block, d), 1.0
     scale = largest(block)
     return whitening(moments(block / scale), d, precision=block.dtype), scale
 
@@ -387,7 +377,7 @@ def weights(name: str, doc: str) -> Any:
     return property(lambda network: network._weight(name), doc=doc)
 
 
-class OnlineNICA(Scored, Diagnosable, Streaming):
+class OnlineNICA(Streaming):
     """Base of the online networks; see the subclasses."""
 
     #: The paper's parameters in each setting, and in "always" those that all settings share; empty if it is not in the paper.
@@ -494,8 +484,6 @@ class OnlineNICA(Scored, Diagnosable, Streaming):
         if not isinstance(self._rule_params(state, states.precision(state)), rule.Params):
             raise ValueError(f"the parameters do not belong to the rule {rule.name!r} of the weights")
         self._check_number_saved(d)
-        if self.n_components is None and d != self.n_features_in_:
-            raise ValueError(f"n_components=None, but the weights have {d} outputs for {self.n_features_in_} mixtures")
 
     @property
     def _n_features_out(self) -> int:
@@ -530,7 +518,6 @@ class OnlineNICA(Scored, Diagnosable, Streaming):
 
     def _begin(self, X: Array, rng: np.random.RandomState) -> None:
         """Start from all the data that `fit` has."""
-        warn_of_many_outputs(self, X)
         self._adopt(self._fresh_state(X, rng, whole=True))
 
     def _learn(self, X: Array, keep: bool, order: Array | None = None) -> Array:
@@ -544,10 +531,16 @@ class OnlineNICA(Scored, Diagnosable, Streaming):
 
     def _count(self, block: Array) -> int:
         """Return the number of sources to look for in these mixtures."""
-        return number_of_sources(self.n_components, block.shape[1])
+        return number_of_sources(self.n_components, block)
 
     def _fresh_state(self, X: Array, rng: np.random.RandomState, whole: bool) -> Any:
-        return self._initial_state(X.shape[1], self._count(X), X.dtype, rng, X if whole else None)
+        return self._initial_state(
+            X.shape[1],
+            self._count(X) if whole else self._given_number() or X.shape[1],
+            X.dtype,
+            rng,
+            X if whole else None,
+        )
 
     def _adopt(self, state: Any) -> None:
         self.__dict__.pop("_one", None)
@@ -622,7 +615,6 @@ class FirstBlock(OnlineNICA):
 
     def _warn_of_count(self, block: Array) -> None:
         """Warn of a doubtful number of outputs, before the network learns."""
-        warn_of_many_outputs(self, block)
         if "spectrum_" in vars(self):
             warn_of_count(type(self).__name__, self.n_components, self.spectrum_, min(block.shape))
 

@@ -12,58 +12,49 @@ from .._compat.sklearn import Interval, fit_context
 from ..offline.outliers import without_outliers
 from ..offline.whitening import (
     ChunkedRows,
-    Factor,
-    FactorStream,
     Moments,
     Whitening,
-    add_factor,
-    add_rows,
-    complete,
-    is_short,
     linear_map,
     merge_moments,
-    new_stream,
+    one_blas_thread,
     refine,
     whitening,
 )
 from ._base import Estimator
-from ._dask import factor_of, map_back, map_rows, moments_of, validated_rows
-from ._input import unchanged_on_error
+from ._dask import map_back, map_rows, moments_of, validated_rows
+from ._input import Array, unchanged_on_error
 from ._model_file import Record
-
-Array = npt.NDArray[Any]
 
 
 def whitening_or_error(
-    seen: Moments,
+    m: Moments,
     n_components: int | None,
     *,
-    tol: float | None,
     precision: npt.DTypeLike,
+    tol: float | None = None,
     n_features: int | None = None,
-    R: Array | None = None,
 ) -> Whitening:
     """`bionica.offline.whitening.whitening`, with errors that say what to do about overflow or a too low rank.
 
     `n_features` is the number of features of the user's data, if the moments are those of coordinates.
     """
-    if not np.all(np.isfinite(seen.scatter)):
+    if not np.all(np.isfinite(m.scatter)):
         raise ValueError(
-            f"The variance of the data overflows (largest mean {np.abs(seen.mean).max():.3g}). Divide X by a constant first."
+            f"The variance of the data overflows (largest mean {np.abs(m.mean).max():.3g}). Divide X by a constant first."
         )
-    found = whitening(seen, n_components, tol=tol, precision=precision, R=R)
-    if not found.rank:
+    white = whitening(m, n_components, tol=tol, precision=precision, one_unit=n_features is not None)
+    if not white.rank:
         raise ValueError(
-            f"The {seen.n} sample(s) seen so far do not vary, so there is nothing to whiten (rank 0). Pass at least two "
+            f"The {m.n} sample(s) seen so far do not vary, so there is nothing to whiten (rank 0). Pass at least two "
             "samples that differ."
         )
-    if n_components is not None and n_components > found.rank:
+    if n_components is not None and n_components > white.rank:
         raise ValueError(
-            f"n_components={n_components} exceeds the rank of the data: {seen.n} samples of {n_features or len(seen.mean)} "
-            f"features vary in {found.rank} independent direction(s) only. Use n_components=None (keeps {found.rank}), a number up "
-            f"to {found.rank}, or more samples."
+            f"n_components={n_components} exceeds the rank of the data: {m.n} samples of {n_features or len(m.mean)} "
+            f"features vary in {white.rank} independent direction(s) only. Use n_components=None (keeps {white.rank}), a number up "
+            f"to {white.rank}, or more samples."
         )
-    return found
+    return white
 
 
 class NoncenteredWhitener(Estimator):
@@ -109,13 +100,12 @@ class NoncenteredWhitener(Estimator):
 
     Notes
     -----
-    `partial_fit` keeps count, mean, scatter, a triangular factor of the scatter and up to 2 n_features samples (float64 for any
-    input); the eigenvectors are computed when they are first used. If eigenvalues coincide, the eigenvectors are not unique, and
-    another chunking may give others by rounding; the covariance is the same to rounding.
+    `partial_fit` keeps count, mean and scatter (float64 for any input); the eigenvectors are computed when they are first used. If
+    eigenvalues coincide, the eigenvectors are not unique, and another chunking may give others by rounding; the covariance is the
+    same to rounding.
 
-    A covariance squares the condition number of the mixing. `fit` reads X a second time where that costs digits, and `partial_fit`
-    updates a QR decomposition: at a condition number of 1e6 (100,000 samples of 5 features) the covariance of their outputs is off
-    by 3e-11 and 5e-9. `partial_fit` after `fit` has the covariance only, and is off by 1e-8 at 1e4 and 1e-4 at 1e6.
+    A covariance squares the condition number of the mixing. `fit` reads X a second time where that costs digits: at a condition
+    number of 1e6 the covariance of its outputs is off by 3e-11. After `partial_fit` it is off by 1e-8 at 1e4 and 1e-4 at 1e6.
 
     Examples
     --------
@@ -146,25 +136,18 @@ class NoncenteredWhitener(Estimator):
             {"matrix": "dk", "inverse": "kd", "eigenvalues": "r", "rank": int, "condition": float},
             optional=True,
         ),
-        "_stream": Record(
-            FactorStream,
-            {"done": Record(Factor, {"n": int, "mean": "k", "R": "kk"}), "rows": "mk"},
-            optional=True,
-        ),
         "_precision": np.dtype,
     }
 
     def _check_saved(self) -> None:
-        if self._stream is not None and self._stream.done.n + len(self._stream.rows) != self._moments.n:
-            raise ValueError(f"the factor does not belong to {self._moments.n} samples")
-        if self._whitening is not None:
+        white = self._whitening
+        if white is not None:
             super()._check_saved()
-            if not len(self._whitening.matrix) <= self._whitening.rank == len(self._whitening.eigenvalues):
-                raise ValueError(f"rank {self._whitening.rank} is not the number of eigenvalues")
+            if not len(white.matrix) <= white.rank == len(white.eigenvalues):
+                raise ValueError(f"rank {white.rank} is not the number of eigenvalues")
 
     _moments: Moments
     _whitening: Whitening | None
-    _stream: FactorStream | None  # None after `fit`, which reads X twice instead
     _precision: np.dtype[Any]
 
     def __init__(self, n_components: int | None = None, *, tol: float | None = None, robust: bool = False) -> None:
@@ -175,11 +158,12 @@ class NoncenteredWhitener(Estimator):
     def _fit(self, X: npt.ArrayLike) -> None:
         data = validated_rows(self, X, min_samples=2)
         rows: Array | ChunkedRows = data
-        seen = moments_of(data)
-        if self.robust:
-            rows, seen = without_outliers(data, seen, self.n_components)
-        found = refine(rows, whitening_or_error(seen, self.n_components, tol=self.tol, precision=rows.dtype))
-        self._moments, self._whitening, self._stream, self._precision = seen, found, None, rows.dtype
+        with one_blas_thread():
+            m = moments_of(data)
+            if self.robust:
+                rows, m = without_outliers(data, m, self.n_components)
+            white = refine(rows, whitening_or_error(m, self.n_components, tol=self.tol, precision=rows.dtype))
+        self._moments, self._whitening, self._precision = m, white, rows.dtype
 
     @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: npt.ArrayLike, y: None = None) -> Self:
@@ -197,20 +181,12 @@ class NoncenteredWhitener(Estimator):
         self
         """
         first = not hasattr(self, "_moments")
-        with unchanged_on_error(self):
+        with unchanged_on_error(self), one_blas_thread():
             rows = validated_rows(self, X, reset=first)
-            stream = new_stream(rows.shape[1]) if first else self._stream
-            if stream is None:
-                seen = moments_of(rows)
-            elif isinstance(rows, np.ndarray) and is_short(rows):
-                seen, stream = moments_of(rows), add_rows(stream, rows)
-            else:
-                found = factor_of(rows)
-                seen, stream = found.moments, add_factor(stream, found)
+            m = moments_of(rows)
         # The rounding of float32 chunks stays in the moments: the coarsest type counts.
         self._precision = rows.dtype if first else min(self._precision, rows.dtype, key=lambda t: t.itemsize)
-        self._moments = seen if first else merge_moments(self._moments, seen)
-        self._stream = stream
+        self._moments = m if first else merge_moments(self._moments, m)
         self._whitening = None
         return self
 
@@ -233,23 +209,19 @@ class NoncenteredWhitener(Estimator):
         ndarray of shape (n_samples, n_features), or Dask array if Y is one
         """
         self._check_is_fitted()
-        found, mean = self._solved(), self._moments.mean
-        offset = mean - found.inverse @ (found.matrix @ mean)
+        white, mean = self._solved(), self._moments.mean
+        offset = mean - white.inverse @ (white.matrix @ mean)
         return map_back(
-            partial(_affine, matrix=found.inverse, offset=offset), Y, found.inverse.shape, type(self).__name__
+            partial(_affine, matrix=white.inverse, offset=offset), Y, white.inverse.shape, type(self).__name__
         )
 
     def _solved(self) -> Whitening:
         """The whitening of the present moments, cached until the next chunk."""
         if self._whitening is None:
             self._whitening = whitening_or_error(
-                self._moments, self.n_components, tol=self.tol, precision=self._precision, R=self._root()
+                self._moments, self.n_components, tol=self.tol, precision=self._precision
             )
         return self._whitening
-
-    def _root(self) -> Array | None:
-        """The factor R of the samples of a stream."""
-        return None if self._stream is None else complete(self._stream).R
 
     @property
     def components_(self) -> Array:
@@ -264,15 +236,13 @@ class NoncenteredWhitener(Estimator):
     @property
     def explained_variance_(self) -> Array:
         """Variance along each direction kept, largest first."""
-        found = self._solved()
-        return found.eigenvalues[: len(found.matrix)]
+        white = self._solved()
+        return white.eigenvalues[: len(white.matrix)]
 
     @property
     def rank_(self) -> int:
         """Number of directions in which the data vary."""
-        if self._whitening is None:
-            return whitening(self._moments, tol=self.tol, precision=self._precision, R=self._root()).rank
-        return self._whitening.rank
+        return whitening(self._moments, tol=self.tol, precision=self._precision).rank
 
     mean_ = property(attrgetter("_moments.mean"), doc="Mean of the samples seen, (n_features,).")
     covariance_ = property(

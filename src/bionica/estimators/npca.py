@@ -1,7 +1,6 @@
 """Nonnegative PCA behind scikit-learn's interface."""
 
 from collections.abc import Iterable
-from functools import reduce
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -12,12 +11,12 @@ from sklearn.base import clone
 from .._compat.sklearn import Interval, Options, StrOptions
 from ..networks import nonnegative_pca, whitening_layer
 from ..networks.schedules import Rate, learning_rates
-from ..offline.outliers import find_limit, is_inlier, without_outliers
-from ..offline.whitening import largest, merge_moments, moments, whiten_rows, whitening, wider_than_long
+from ..offline.outliers import inliers_of, without_outliers
+from ..offline.whitening import leading, unit_of, whitening
 from ._base import set_parameters
-from ._dask import DaskRows, SequentialRows, blocks_of
+from ._dask import DaskRows, moments_of
 from ._docstrings import documented
-from ._input import DivergenceError, check_finite
+from ._input import check_finite
 from ._warn import warn
 from .network import Array, OnlineNICA, guard_seed, orthonormal_rows, weights
 from .noncentered_whitener import NoncenteredWhitener
@@ -150,27 +149,21 @@ class NonnegativePCA(OnlineNICA):
     def _offline_whitening(self, X: Array | DaskRows, d: int) -> Array:
         if isinstance(X, np.ndarray):
             check_finite(X, 0, self)
-        if isinstance(X, np.ndarray) and wider_than_long(X):
-            limit = find_limit(X, X.std(axis=0, dtype=np.float64), d)
-            found = whiten_rows(X if limit is None else X[is_inlier(X, limit)], d)
+            unit = unit_of(X)
+            white = leading(inliers_of(X if unit == 1 else X / unit), d)
         else:
-            with np.errstate(over="ignore", invalid="ignore"):
-                seen = reduce(merge_moments, map(moments, blocks_of(X)))
-            if not np.isfinite(seen.scatter).all():
-                size = max(map(largest, blocks_of(X)))
-                raise DivergenceError(f"the covariance of X overflows: rescale the mixtures (largest {size:.2g})", 0)
-            rows = SequentialRows(X) if isinstance(X, DaskRows) else X
-            found = whitening(without_outliers(rows, seen, d)[1], d, precision=X.dtype)
-        if found.rank == 0:
+            unit, m = 1.0, moments_of(X)
+            white = whitening(without_outliers(X, m, d)[1], d, precision=X.dtype)
+        if white.rank == 0:
             raise ValueError(
                 f"X has no variance to whiten (n_samples={len(X)}): give samples that differ, or whiten='online'"
             )
         F = np.zeros((d, X.shape[1]))
-        F[: found.rank] = found.matrix
-        if found.rank < d:
+        F[: white.rank] = white.matrix / unit
+        if white.rank < d:
             warn(
-                f"X has rank {found.rank}, fewer than n_components={d}: the other {d - found.rank} directions are empty; "
-                f"use n_components={max(found.rank, 1)}",
+                f"X has rank {white.rank}, fewer than n_components={d}: the other {d - white.rank} directions are empty; "
+                f"use n_components={white.rank}",
                 UserWarning,
             )
         return F

@@ -14,18 +14,17 @@ from ..networks.rule import pseudoinverse, solve_lateral
 from ..offline.descent_ascent import Offline, Settling, offline_interneuron, offline_two_compartment, settle
 from ..offline.outliers import without_outliers
 from ..offline.whitening import moments
-from ._base import Estimator, Scored, number_of_sources, set_parameters
+from ._base import Separator, number_of_sources, set_parameters
 from ._dask import is_dask
-from ._diagnosis import Diagnosable
 from ._fit_doubts import Rows, collected, fit_doubts
 from ._input import DivergenceError, validated
 from ._model_file import Record
-from .network import MOST_STEPS, orthonormal_rows, warn_of_many_outputs
+from .network import MOST_STEPS, orthonormal_rows
 
 Array = NDArray[Any]
 
 
-class OfflineNICA(Scored, Diagnosable, Estimator):
+class OfflineNICA(Separator):
     """The paper's two networks in the offline setting: gradient descent-ascent on L_1 or L_2 with all the data (section 4).
 
     For studying the objectives and the limits of the online networks. `BatchNICA` finds the sources faster and more accurately.
@@ -124,8 +123,7 @@ class OfflineNICA(Scored, Diagnosable, Estimator):
 
     def _fit(self, X: ArrayLike) -> None:
         data = self._validated(X, reset=True)
-        d = number_of_sources(self.n_components, data.shape[1])
-        warn_of_many_outputs(self, data)
+        d = number_of_sources(self.n_components, data)
         with np.errstate(over="ignore", invalid="ignore"):
             seen = moments(data)
         if not np.isfinite(seen.scatter).all():
@@ -163,8 +161,7 @@ class OfflineNICA(Scored, Diagnosable, Estimator):
         yield from fit_doubts(rows, self.components_, settling=settling)
 
     def _run(self, X: Array, W: Array, largest_eigenvalue: float) -> Offline:
-        settling = Settling(self.dynamics == "exact", self.gamma, self.settle_tol, self.settle_steps)
-        common: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "settling": settling}
+        common: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "settling": self._settling()}
         if self.network == "interneuron":
             eta = 0.5 if self.eta is None else self.eta
             if eta >= 1:
@@ -184,11 +181,14 @@ class OfflineNICA(Scored, Diagnosable, Estimator):
             )
         return offline_two_compartment(X, W, np.eye(len(W)), eta=eta, tau=tau, **common)
 
+    def _settling(self) -> Settling:
+        return Settling(self.dynamics == "exact", self.gamma, self.settle_tol, self.settle_steps)
+
     def _transform(self, X: ArrayLike) -> Any:
         data = self._validated(X, reset=False)
-        Y = np.empty((len(data), len(self.components_)))
+        Y = np.zeros((len(data), len(self.components_)))
         try:
-            settle(self.weights_, data, Y)
+            settle(self.weights_, data, Y, self._settling())
         except Diverged as error:
             raise self._divergence(f"output at sample {error.sample}", error.sample, data) from None
         return Y

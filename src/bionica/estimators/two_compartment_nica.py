@@ -63,7 +63,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
     "scale" or eta0=0.0375/d, tau=0.19/d with None, which assumes sources and entries of the mixing matrix near unit variance. Such
     rates need the guard `rate`, which lowers eta to `0.5/|x - x_bar|^2`: an output neuron receives all of x, so it can know this
     sum, but a single synapse cannot.
-    benchmarks/results/local_networks.md shows how many random mixing matrices they separate, beside the paper's settings. If `eta0`
+    `benchmarks/streaming.py --tables local` shows how many random matrices they separate, beside the paper's settings. If `eta0`
     or `decay` is named, the rule is the paper's in everything else too.
 
     Examples

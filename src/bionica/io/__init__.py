@@ -1,60 +1,160 @@
-"""Mixtures and sources in files and pipes (`readers`, `writers`), models (`model_file`), tables of results (`tables`)."""
+"""Mixtures and sources in files and pipes, and models on disk. `open_reader` chooses a reader by the suffix of the file."""
 
-from .atomic import is_disk_full, write_atomically
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from .arrays import ParquetReader, open_hdf5, open_mat, open_npy, open_npz, open_zarr
+from .files import OutputError, Target, atomic_file, check_folder, check_targets, is_disk_full, write_atomically
+from .images import IMAGES, open_images
 from .model_file import ModelFileError, read_model, write_model
-from .readers import (
+from .reader import (
     Columns,
     EvenSample,
     InputError,
     LastSample,
     RawPipe,
     Reader,
-    TextFormat,
-    TextReader,
-    are_wavelengths,
-    check_inputs,
+    Sample,
+    explain_errors,
     import_optional,
-    open_reader,
+    wavelengths_in,
 )
-from .writers import (
-    OutputError,
-    PipeWriter,
-    Target,
-    check_folder,
-    check_format,
-    check_spectra_format,
-    check_targets,
-    open_writer,
-    output_files,
-    write_spectra,
-)
+from .text import TEXT, TextReader, open_lines, open_xlsx
+from .write import PipeWriter, check_format, open_writer, output_files, write_spectra
 
 __all__ = [
-    "Columns",
-    "EvenSample",
-    "InputError",
-    "LastSample",
-    "ModelFileError",
-    "OutputError",
-    "PipeWriter",
-    "RawPipe",
-    "Reader",
-    "Target",
-    "TextFormat",
-    "TextReader",
-    "are_wavelengths",
-    "check_folder",
-    "check_format",
-    "check_inputs",
-    "check_spectra_format",
-    "check_targets",
-    "import_optional",
-    "is_disk_full",
-    "open_reader",
-    "open_writer",
-    "output_files",
-    "read_model",
-    "write_atomically",
-    "write_model",
-    "write_spectra",
-]
+    "IMAGES",
+    "Columns", "EvenSample", "InputError", "LastSample", "ModelFileError", "OutputError", "PipeWriter", "Reader", "Sample",
+    "Target", "atomic_file", "check_folder", "check_format", "check_inputs", "check_targets", "import_optional", "is_disk_full",
+    "open_pipe", "open_reader", "open_writer", "output_files", "read_model", "wavelengths_in", "write_atomically",
+    "write_model", "write_spectra",
+]  # fmt: skip
+
+_ARRAYS = {".npz": open_npz, ".h5": open_hdf5, ".hdf5": open_hdf5, ".mat": open_mat, ".zarr": open_zarr}
+FORMATS = (".npy", *TEXT, ".xlsx", ".parquet", *_ARRAYS, *IMAGES)
+
+
+def open_reader(
+    inputs: str | Path | Sequence[str | Path], *, axis: int | None = None, dataset: str | None = None,
+    columns: Columns | None = None, header: bool | None = None, decimal: str = ".", skip_lines: int = 0,
+    optical_density: bool = False,
+) -> Reader:  # fmt: skip
+    r"""Open one file of any of `FORMATS`, or several images of one shape; InputError if they are no mixtures.
+
+    Parameters
+    ----------
+    inputs
+        A file, or several images.
+    axis
+        The axis of a matrix or table that holds the samples. By default 0, or 1 if the first column of text is named as
+        wavelengths.
+    dataset
+        The array to read of a file that holds several, or the sheet of a workbook.
+    columns
+        Which columns are mixtures: by default all but those that have no name, hold text, or are named as a time, an index or a
+        wavelength. These are the `label_names` of the reader.
+    header
+        Whether the first line of text or of a sheet holds names; by default the first lines show it (see `bionica.io.text`).
+    decimal
+        The decimal point of text.
+    skip_lines
+        Lines of text before the table.
+    optical_density
+        Turn transmitted light in images into absorbance.
+
+    Returns
+    -------
+    Reader
+        `read()` returns all samples, `blocks()` yields them in blocks that fit in memory, `names` has the names of the mixtures,
+        `wavelengths` these names as numbers, and `notes` says what was left out or taken for a header.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "x.csv").write_text("time;a;b\n0;1;2\n1;3;4\n")
+    ...     with open_reader(f"{folder}/x.csv") as reader:
+    ...         reader.read(), reader.names, reader.label_names
+    (array([[1., 2.],
+           [3., 4.]]), ['a', 'b'], ['time'])
+    """
+    columns = columns or Columns()
+    paths = check_inputs([inputs] if isinstance(inputs, (str, Path)) else inputs)
+    suffixes = {path.suffix.lower() for path in paths}
+    if len(paths) > 1 and not suffixes <= set(IMAGES):
+        raise InputError(f"{len(paths)} inputs that are not all images: give one file, or several images of one shape")
+    path, suffix = paths[0], paths[0].suffix.lower()
+    lines = (*TEXT, ".xlsx")
+    wrong = {
+        f"--axis {axis}: in images the pixels are the samples": axis is not None and suffix in IMAGES,
+        f"--dataset {dataset}: a {suffix} file holds one table": dataset and suffix not in (*_ARRAYS, ".xlsx"),
+        f"--header: a {suffix} file has no lines of text": header is not None and suffix not in lines,
+        f"--skip-lines: a {suffix} file has no lines of text": skip_lines and suffix not in lines,
+        f"--decimal {decimal}: the numbers in a {suffix} file are not text": decimal != "." and suffix not in TEXT,
+        f"--axis 1: in a {suffix} file every column is a mixture": axis == 1 and suffix == ".parquet",
+        f"--optical-density: a {suffix} file is no image": optical_density and suffix not in IMAGES,
+    }
+    for message, applies in wrong.items():
+        if applies:
+            raise InputError(f"{message}; omit it")
+    with explain_errors(str(path), f"{suffix[1:]} data"):
+        if suffix in IMAGES:
+            return open_images(paths, columns, optical_density=optical_density)
+        if suffix in TEXT:
+            opened = partial(path.open, "rb")
+            return open_lines(
+                str(path), opened, columns, axis=axis, header=header, decimal=decimal, skip_lines=skip_lines
+            )
+        if suffix == ".xlsx":
+            return open_xlsx(path, dataset, columns, axis=axis, header=header, skip_lines=skip_lines)
+        if suffix == ".parquet":
+            return ParquetReader(path, columns)
+        if suffix == ".npy":
+            return open_npy(path, axis or 0, columns)
+        return _ARRAYS[suffix](path, axis or 0, dataset, columns)
+
+
+def open_pipe(
+    stream: Any, *, columns: Columns | None = None, header: bool | None = None, decimal: str = ".", skip_lines: int = 0,
+    raw: tuple[int, str] | None = None, name: str = "standard input",
+) -> Reader:  # fmt: skip
+    r"""Read mixtures once from a binary stream: lines of text, or raw numbers (`raw` is the number of columns and the type).
+
+    Examples
+    --------
+    >>> import io
+    >>> open_pipe(io.BytesIO(b"1,2\n3,4\n")).read()
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    if raw is not None:
+        return RawPipe(name, getattr(stream, "read1", stream.read), *raw, columns or Columns())
+    form: dict[str, Any] = {"header": header, "decimal": decimal, "skip_lines": skip_lines}
+    return TextReader(name, lambda: nullcontext(stream), columns or Columns(), repeatable=False, **form)
+
+
+def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:
+    """Return the paths of inputs; raise if one is no file of a format that is read, or a folder that is no Zarr store."""
+    paths = [Path(name) for name in inputs]
+    for path in paths:
+        suffix = path.suffix.lower()
+        if not path.exists():
+            raise InputError(f"{path} does not exist: check the name (the current folder is {Path.cwd()})")
+        if path.is_dir() and suffix != ".zarr":
+            known = sorted({file.suffix.lower() for file in islice(path.iterdir(), 1000)} & set(FORMATS))
+            raise InputError(f"{path} is a folder, not a file: give " + (f"{path}/*{known[0]}" if known else "a file"))
+        if suffix not in FORMATS:
+            raise InputError(
+                f"{path} has the unknown suffix {suffix!r}: bionica reads {', '.join(FORMATS)} and - (a pipe)"
+            )
+        if path.is_file() and suffix == ".zarr":
+            raise InputError(f"{path} is a file; a Zarr store is a folder")
+        if not path.is_file() and not path.is_dir():
+            raise InputError(
+                f"{path} is a pipe or a device, which can be read only once: cat {path} | bionica separate -"
+            )
+    return paths

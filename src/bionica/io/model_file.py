@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .atomic import atomic_file
+from .files import atomic_file
 
 #: 2: averaged weights, natural networks; 3: the inverse of the lateral weights; 4: that of the whitening layer's; 5: no product of
 #: W_ny and W_yn where one is the other's transpose, x_power in double precision.

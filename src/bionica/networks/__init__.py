@@ -23,6 +23,7 @@ By default activities are computed exactly (networks/settling.py: settle_exactly
 """
 
 from . import (  # noqa: F401  (they register their rules)
+    cone_network,
     interneuron,
     natural,
     nonnegative_pca,

@@ -54,7 +54,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import running_whitening
-from .orthant_rotation import find_turn, is_called_for
+from .orthant_rotation import find_turn
 from .plasticity import (
     apply,
     average,
@@ -90,10 +90,12 @@ from .running_whitening import (
     has_lost_size,
     is_block_full,
     is_block_unusual,
+    is_called_for,
     is_scaled,
     is_stuck,
     mean_energy,
     move_mean,
+    quantile_step,
     sample_weight,
     tend,
     whiten,
@@ -216,7 +218,8 @@ def init_two_compartment(
     )  # fmt: skip
 
 
-def _input_workspace(d, dtype):
+def input_workspace(d, dtype):
+    """Allocate scratch arrays of the input side."""
     return InputWork(np.zeros((1, d), dtype), *np.zeros((2, d)), np.zeros((1, d)), *np.zeros((4, d), dtype))
 
 
@@ -226,14 +229,14 @@ def workspace_interneuron(state):
     dtype = state.W_xy.dtype
     v, c, y, dv, dy, mean, g = np.zeros((7, d), dtype)
     n, dn = np.zeros((2, m), dtype)
-    return InterneuronWork(_input_workspace(d, dtype), v, c, y, n, dv, dy, mean, g, dn, scratch(d, dtype))
+    return InterneuronWork(input_workspace(d, dtype), v, c, y, n, dv, dy, mean, g, dn, scratch(d, dtype))
 
 
 def workspace_two_compartment(state):
     """Allocate scratch arrays."""
     d, dtype = len(state.W_zz), state.W_xz.dtype
     v, c, g, m, y = np.zeros((5, d), dtype)
-    return TwoCompartmentWork(_input_workspace(d, dtype), v, c, g, m, y, scratch(d, dtype))
+    return TwoCompartmentWork(input_workspace(d, dtype), v, c, g, m, y, scratch(d, dtype))
 
 
 # ---------------------------------------------------------------------------------------------- what both share
@@ -253,27 +256,28 @@ def white_input(state, work, X, t):
 @hot
 def weigh(white, work, params, events):
     """The squared distance of the sample, and its weight g."""
-    q = distance(white, work.v, work.dv)
+    q = distance(white.v_bar, white.run, white.age, white.level, work.v, work.dv)
     g = 1.0
     if params.guards.rate:
-        g = sample_weight(white, q)
+        g = sample_weight(white.tails, q, quantile_step(white.age, work.v.shape[0]))
         events[RATE] += g < 1
     if params.guards.restart:
-        add_to_block(white, work.v, g)
+        add_to_block(white.products, white.sums, white.length, work.v, g)
     return q, g
 
 
 @hot
 def move_whitening(white, work, q, g, horizon):
-    """K and v_bar after the sample."""
-    w, m = count(white, g, horizon)
+    """K and v_bar after the sample; returns f and beta."""
+    w, m = count(white.n, white.age, white.prior, white.run, white.repeated, g, horizon)
     f, beta = factors(w, m, q)
     move_mean(white.v_bar, work.dv, f, beta, m)
     whiten(white.K, work.G, work.dv, f, beta)
+    return f, beta
 
 
 @hot
-def plane_of_turn(state, W, H, c, y, g, params, work, ws):
+def plane_of_turn(turned, v_bar, negative, W, H, c, y, g, params, work, ws):
     """The plane of the turn for outputs y of c = W v, in work.a, b, Va and Vb; returns cos phi - 1 and sin phi."""
     out, Ha, Hb = ws.free, ws.u, ws.v
     zero = W.dtype.type(0)
@@ -283,12 +287,12 @@ def plane_of_turn(state, W, H, c, y, g, params, work, ws):
     if not silent:
         return zero, zero
     apply(H, c, out)
-    cos_1, sin, negative = find_turn(out, work.a, work.b, state.turned, g, params.horizon, params.eps)
+    cos_1, sin, energy = find_turn(out, work.a, work.b, turned, g, params.horizon, params.eps)
     if sin != 0:
         apply(H, work.a, Ha)
         apply(H, work.b, Hb)
         _apply_transposed(W, Ha, Hb, work.Va, work.Vb)
-    state.white.negative[0] += min(negative / mean_energy(state.white), 1.0)
+    negative[0] += min(energy / mean_energy(v_bar), 1.0)
     return W.dtype.type(cos_1), W.dtype.type(sin)
 
 
@@ -356,8 +360,8 @@ def flip_negative(W, M, H, v_bar, c, m, events):
 @cold
 def look_after(white, W, M, H, work, ws, params):
     """The floor of the covariance, the test of a block; returns whether the network restarts: K <- V K, W, M and H <- I."""
-    restarts = params.guards.restart and has_lost_size(white)
-    if not restarts and params.guards.restart and is_block_full(white, params.horizon):
+    restarts = params.guards.restart and has_lost_size(white.level, white.age)
+    if not restarts and params.guards.restart and is_block_full(white.length, M.shape[0], params.horizon):
         multiply(H, W, ws.M)
         rotate_block(white.products, white.sums, ws.M, work.v, work.dv)
         if is_block_unusual(white, work.dv, params.horizon):
@@ -435,10 +439,12 @@ def learn_interneuron(state, work, params, X, t, rates):
         state.white, work.first, state.W_xy, state.M, state.H, work.dv, work.dy, work.g,
     )  # fmt: skip
     state.t[0] += 1
-    if is_stuck(white, first.u, 0) or not is_scaled(white, first.v):
+    if is_stuck(white.last, white.run, white.repeated, first.u, 0) or not is_scaled(white, first.v):
         return
     distance_2, weight = weigh(white, first, params, work.ws.events)
-    cos_1, sin = plane_of_turn(state, W_xy, H, work.c, work.y, weight, params, first, work.ws)
+    cos_1, sin = plane_of_turn(
+        state.turned, white.v_bar, white.negative, W_xy, H, work.c, work.y, weight, params, first, work.ws
+    )
     apply(W_xy, white.v_bar, work.c)
     apply(H, work.c, work.m)
     subtract(work.y, work.m, dy)
@@ -473,8 +479,9 @@ def hebb_root(W_yn, a, q, g, dy, dn):
 
 def repair_interneuron(state, work, params):
     """What is rarely needed: see `look_after`."""
-    if is_called_for(state.white, params.horizon):
-        if look_after(state.white, state.W_xy, state.M, state.H, work.first, work.ws, params):
+    white = state.white
+    if is_called_for(white.age, white.due, white.power, white.length, white.level, work.v.shape[0], params.horizon):
+        if look_after(white, state.W_xy, state.M, state.H, work.first, work.ws, params):
             state.turned[0] = 0
             set_identity(state.W_yn)
             copy_matrix(state.W_xy, state.W_xy_mean)
@@ -515,10 +522,12 @@ def learn_two_compartment(state, work, params, X, t, rates):
     """The two synaptic updates, the turn, the whitening."""
     white, first, W_xz, W_zz, H, z = state.white, work.first, state.W_xz, state.W_zz, state.H, work.y
     state.t[0] += 1
-    if is_stuck(white, first.u, 0) or not is_scaled(white, first.v):
+    if is_stuck(white.last, white.run, white.repeated, first.u, 0) or not is_scaled(white, first.v):
         return
     distance_2, weight = weigh(white, first, params, work.ws.events)
-    cos_1, sin = plane_of_turn(state, W_xz, H, work.c, z, weight, params, first, work.ws)
+    cos_1, sin = plane_of_turn(
+        state.turned, white.v_bar, white.negative, W_xz, H, work.c, z, weight, params, first, work.ws
+    )
     q, a = step_size(H, z, work.g, rates[t, 0], weight)
     hebb_uncentred(W_xz, a, z, work.v)
     hebb_uncentred(W_zz, a, z, z)
@@ -533,8 +542,9 @@ def learn_two_compartment(state, work, params, X, t, rates):
 
 def repair_two_compartment(state, work, params):
     """What is rarely needed: see `look_after`."""
-    if is_called_for(state.white, params.horizon):
-        if look_after(state.white, state.W_xz, state.W_zz, state.H, work.first, work.ws, params):
+    white = state.white
+    if is_called_for(white.age, white.due, white.power, white.length, white.level, work.v.shape[0], params.horizon):
+        if look_after(white, state.W_xz, state.W_zz, state.H, work.first, work.ws, params):
             state.turned[0] = 0
             copy_matrix(state.W_xz, state.W_xz_mean)
             copy_matrix(state.W_zz, state.W_zz_mean)

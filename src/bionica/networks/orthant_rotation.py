@@ -48,7 +48,6 @@ from .running_whitening import (
     PRIOR_SAMPLES,
     SPARE,
     START,
-    STEP,
     Whitening,
     add_to_block,
     add_to_covariance,
@@ -60,6 +59,7 @@ from .running_whitening import (
     has_lost_size,
     is_block_full,
     is_block_unusual,
+    is_called_for,
     is_scaled,
     is_stuck,
     mean_energy,
@@ -149,75 +149,74 @@ def workspace(state):
 def settle(state, work, params, X, t):
     """v = K x and y = max(D v, 0)."""
     project(state.white.K, X, t, work.v)
-    read_out(state.white, state.average, work.v, work.y)
+    white, average = state.white, state.average
+    read_out(white.v_bar, white.age, white.power, average.D, average.alpha, average.delta, work.v, work.y)
 
 
 def learn(state, work, params, X, t, rates):
     """The sample's weight, the whitening, the turn."""
     white, v, dv = state.white, work.v, work.dv
     state.t[0] += 1
-    if is_stuck(white, X, t) or not is_scaled(white, v):
+    if is_stuck(white.last, white.run, white.repeated, X, t) or not is_scaled(white, v):
         return
-    q = distance(white, v, dv)
-    g = sample_weight(white, q)
-    add_to_block(white, v, g)
-    w, m = count(white, g, params.horizon)
-    move(white, state.average, work, w, m, q, g, params)
+    q = distance(white.v_bar, white.run, white.age, white.level, v, dv)
+    g = sample_weight(white.tails, q, quantile_step(white.age, v.shape[0]))
+    add_to_block(white.products, white.sums, white.length, v, g)
+    w, m = count(white.n, white.age, white.prior, white.run, white.repeated, g, params.horizon)
+    move(white.K, white.v_bar, white.age, white.negative, state.average, work, w, m, q, g, params)
 
 
 def repair(state, work, params):
     """What is rarely needed."""
-    if is_called_for(state.white, params.horizon):
-        look_after(state.white, state.average, work, params.horizon)
+    white = state.white
+    if is_called_for(white.age, white.due, white.power, white.length, white.level, work.v.shape[0], params.horizon):
+        look_after(white, state.average, work, params.horizon)
 
 
 # ---------------------------------------------------------------------------------------------- one sample
 
 
 @hot
-def read_out(white, average, v, y):
+def read_out(v_bar, age, power, D, alpha, delta, v, y):
     """y = max(D v, 0), without the polar projection of D, which is of second order; 0 before the first sample.
 
     In the first 100 d samples outputs with more than 2 + age/d times the mean energy are scaled down to that: K is hardly known.
     """
-    D, age, d = average.D, white.age[0], v.shape[0]
-    alpha, delta = average.alpha[0], average.delta[0]
-    if age < START * d:
-        shrink = math.sqrt(min(1.0, (2 + age / d) * mean_energy(white) / max(energy_of(v), 1e-300)))
-        shrink = shrink if white.power[0] > 0 else 0.0
-        alpha *= shrink
-        delta *= shrink
+    d, shrink = v.shape[0], 1.0
+    if age[0] < START * d:
+        shrink = math.sqrt(min(1.0, (2 + age[0] / d) * mean_energy(v_bar) / max(energy_of(v), 1e-300)))
+        shrink = shrink if power[0] > 0 else 0.0
     for i in range(d):
         s = 0.0
         for j in range(d):
             s += D[i, j] * v[j]
-        x = alpha * s + delta * v[i]
+        x = shrink * (alpha[0] * s + delta[0] * v[i])
         y[i] = x if x > 0 else 0.0
 
 
 @hot
-def move(white, average, work, w, m, q, g, params):
+def move(K, v_bar, age, negative, average, work, w, m, q, g, params):
     """Whiten and turn K, v_bar and the average."""
     v, dv, a, b, alpha, delta = work.v, work.dv, work.a, work.b, average.alpha, average.delta
     d = v.shape[0]
     f, beta = factors(w, m, q)
-    move_mean(white.v_bar, dv, f, beta, m)
+    move_mean(v_bar, dv, f, beta, m)
     along = 0.0
     for i in range(d):
         along += dv[i] * v[i]
     for i in range(d):
         v[i] = f * (v[i] + beta * along * dv[i])
-    c = (GAMMA + 1) / (white.age[0] + GAMMA)
+    c = (GAMMA + 1) / (age[0] + GAMMA)
     if params.horizon > 0:
         c = max(c, min(1.0, (GAMMA + 1) / params.horizon))
     alpha[0] *= 1 - c
     delta[0] += c * (1 - delta[0])
-    cos_1, sin, negative = find_turn(v, a, b, average.turned, g, params.horizon, params.eps)
-    white.negative[0] += min(negative / mean_energy(white), 1.0)
+    cos_1, sin, energy = find_turn(v, a, b, average.turned, g, params.horizon, params.eps)
+    negative[0] += min(energy / mean_energy(v_bar), 1.0)
     if sin == 0:
-        whiten(white.K, work.G, dv, f, beta)
+        whiten(K, work.G, dv, f, beta)
         return
-    whiten_and_turn(white.K, white.v_bar, work.G, dv, a, b, f, beta, cos_1, sin)
+    whiten_and_turn(K, v_bar, work.G, dv, a, b, f, beta, cos_1, sin)
     turn_average(average.D, a, b, cos_1, sin, alpha[0], delta[0])
     alpha[0] = 1
     delta[0] = 0
@@ -303,21 +302,18 @@ def turn_average(D, a, b, cos_1, sin, alpha, delta):
         D[i, i] += delta
 
 
-@hot
-def is_called_for(white, horizon):
-    """Whether `look_after` has something to do."""
-    due = white.age[0] >= white.due[0] or is_block_full(white, horizon) or has_lost_size(white)
-    return due and white.power[0] > 0
-
-
 # ---------------------------------------------------------------------------------------------- rarely
 
 
 @cold
 def look_after(white, average, work, horizon):
     """Removal of the start's covariance, the floor, a flip, the test of a block, a restart; returns whether it restarted."""
-    restarts = has_lost_size(white)
-    if not restarts and is_block_full(white, horizon) and is_block_unusual(white, work.dv, horizon):
+    restarts = has_lost_size(white.level, white.age)
+    if (
+        not restarts
+        and is_block_full(white.length, white.sums.shape[0], horizon)
+        and is_block_unusual(white, work.dv, horizon)
+    ):
         restarts = horizon > 0
         white.changed[0] = horizon == 0
     if restarts:
@@ -451,30 +447,32 @@ def settle_projected(state, work, params, X, t):
     """u = F x, v = K u and y = max(D v, 0)."""
     project(state.F, X, t, work.u)
     apply(state.white.K, work.u, work.v)
-    read_out(state.white, state.average, work.v, work.y)
+    white, average = state.white, state.average
+    read_out(white.v_bar, white.age, white.power, average.D, average.alpha, average.delta, work.v, work.y)
 
 
 def learn_projected(state, work, params, X, t, rates):
     """The sample's weight, its covariance, the whitening, the turn."""
     white, v, dv = state.white, work.v, work.dv
     state.t[0] += 1
-    if is_stuck(white, X, t):
+    if is_stuck(white.last, white.run, white.repeated, X, t):
         return
     if not is_scaled(white, v):
         forget_input(state)
         return
-    q = distance(white, v, dv)
-    g = sample_weight(white, q)
-    add_to_block(white, v, g)
+    q = distance(white.v_bar, white.run, white.age, white.level, v, dv)
+    g = sample_weight(white.tails, q, quantile_step(white.age, v.shape[0]))
+    add_to_block(white.products, white.sums, white.length, v, g)
     g = min(g, weigh_outside(state, work, X, t))
-    w, m = count(white, g, params.horizon)
+    w, m = count(white.n, white.age, white.prior, white.run, white.repeated, g, params.horizon)
     gather(state, work, g, m)
-    move(white, state.average, work, w, m, q, g, params)
+    move(white.K, white.v_bar, white.age, white.negative, state.average, work, w, m, q, g, params)
 
 
 def repair_projected(state, work, params):
     """What is rarely needed."""
-    if is_called_for(state.white, params.horizon):
+    white = state.white
+    if is_called_for(white.age, white.due, white.power, white.length, white.level, work.v.shape[0], params.horizon):
         look_after_projected(state, work, params.horizon)
 
 
@@ -496,7 +494,7 @@ def weigh_outside(state, work, X, t):
     if outside[0] == 0:
         outside[0] = r
     largest = 8 * SPARE * outside[0]
-    s = max(STEP, quantile_step(state.white, d))
+    s = quantile_step(state.white.age, d)
     outside[0] *= 1 + s if r > outside[0] else 1 - s * P_2
     return (largest / r) ** 2 if r > largest else 1.0
 
@@ -521,9 +519,9 @@ def look_after_projected(state, work, horizon):
     turns = white.age[0] >= white.due[0] and white.age[0] >= FIXED * d
     if turns and white.prior[0] > 0:
         for _ in range(6):
-            add_to_covariance(white, -0.99 * white.prior[0] * white.power[0], work.dv, work.G)
+            add_to_covariance(white.K, white.v_bar, -0.99 * white.prior[0] * white.power[0], work.dv, work.G)
             white.prior[0] *= 0.01
-        end_start(white)
+        end_start(white.K, white.v_bar, white.n, white.age, white.prior)
     if look_after(white, state.average, work, horizon):
         forget_input(state)
     elif turns:

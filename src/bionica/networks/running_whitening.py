@@ -134,22 +134,21 @@ def energy_of(v):
 
 
 @hot
-def mean_energy(white):
+def mean_energy(v_bar):
     """d + |v_bar|^2."""
-    return white.v_bar.shape[0] + energy_of(white.v_bar)
+    return v_bar.shape[0] + energy_of(v_bar)
 
 
 @hot
-def is_stuck(white, X, t):
+def is_stuck(last, run, repeated, X, t):
     """Whether X[t] continues a run of equal samples that is too long."""
-    last, run = white.last, white.run
     k = last.shape[0]
     j = 0
     while j < k and X[t, j] == last[j]:
         j += 1
     if j == k:
         run[0] += 1
-        return run[0] * (1 - white.repeated[0]) > PATIENCE
+        return run[0] * (1 - repeated[0]) > PATIENCE
     while j < k:
         last[j] = X[t, j]
         j += 1
@@ -162,7 +161,7 @@ def is_scaled(white, v):
     """Whether to learn from the sample; otherwise it sets the scale, or shows that the scale was set by a sample too small."""
     size = energy_of(v)
     if white.power[0] > 0:
-        if white.age[0] >= v.shape[0] + PRIOR_SAMPLES or size <= LARGER * mean_energy(white):
+        if white.age[0] >= v.shape[0] + PRIOR_SAMPLES or size <= LARGER * mean_energy(white.v_bar):
             return True
         restart(white)
     elif size > 0:  # the rows of K are orthonormal
@@ -171,66 +170,61 @@ def is_scaled(white, v):
 
 
 @hot
-def distance(white, v, dv):
+def distance(v_bar, run, age, level, v, dv):
     """dv <- v - v_bar; returns |dv|^2. The running size of the first outputs follows."""
     d = v.shape[0]
     for i in range(d):
-        dv[i] = v[i] - white.v_bar[i]
-    if white.run[0] == 0 and white.age[0] < 2 * START * d:
-        size = min(energy_of(v) / mean_energy(white), 1.0)
+        dv[i] = v[i] - v_bar[i]
+    if run[0] == 0 and age[0] < 2 * START * d:
+        size = min(energy_of(v) / mean_energy(v_bar), 1.0)
         if size > 0:
-            share = max(1 / (100.0 + 10 * d), 3 / (white.age[0] + 3))
-            white.level[0] += share * (size - white.level[0])
+            level[0] += max(1 / (100.0 + 10 * d), 3 / (age[0] + 3)) * (size - level[0])
     return energy_of(dv)
 
 
 @hot
-def sample_weight(white, q):
-    """The weight g of a sample at the squared distance q; the quantiles of q follow, faster at the beginning."""
-    tails, d = white.tails, white.v_bar.shape[0]
+def sample_weight(tails, q, s):
+    """The weight g of a sample at the squared distance q; the quantiles of q follow by steps of s."""
     ratio = min(max(tails[1] / tails[0], 1.0), 4.0)
     tau = SPARE * tails[1] * ratio * ratio
     g = 1.0
     if q > tau:
         g = tau / q
         g *= g
-    s = max(STEP, quantile_step(white, d))
     tails[0] *= 1 + s if q > tails[0] else 1 - s * P_1
     tails[1] *= 1 + s if q > tails[1] else 1 - s * P_2
     return g
 
 
 @hot
-def quantile_step(white, d):
-    """The least step of a quantile."""
-    return 1 / (1 + white.age[0] / (30.0 * d)) if white.age[0] < 600.0 * d else 0.0
+def quantile_step(age, d):
+    """The step of a quantile, larger at the beginning."""
+    return max(STEP, 1 / (1 + age[0] / (30.0 * d)))
 
 
 @hot
-def add_to_block(white, v, g):
+def add_to_block(products, sums, length, v, g):
     """Add a sample to the covariance of its block, less if its weight is below 1."""
-    products, sums = white.products, white.sums
     bounded = math.sqrt(g)
     for i in range(v.shape[0]):
         x = bounded * v[i]
         sums[i] += x
         for j in range(i + 1):
             products[i, j] += x * v[j]
-    white.length[0] += 1
+    length[0] += 1
 
 
 @hot
-def count(white, g, horizon):
+def count(n, age, prior, run, repeated, g, horizon):
     """Count a sample of weight g; returns w and m."""
-    n, age = white.n, white.age
     age[0] += g
     n[0] += g
     if horizon > 0:
         n[0] = min(n[0], float(horizon))
     w = g / n[0]
     m = g / min(age[0], float(horizon)) if horizon > 0 else g / age[0]
-    white.prior[0] *= 1 - w
-    white.repeated[0] += w * ((1.0 if white.run[0] > 0 else 0.0) - white.repeated[0])
+    prior[0] *= 1 - w
+    repeated[0] += w * ((1.0 if run[0] > 0 else 0.0) - repeated[0])
     return w, m
 
 
@@ -267,16 +261,23 @@ def whiten(K, G, dv, f, beta):
 
 
 @hot
-def is_block_full(white, horizon):
+def is_block_full(length, d, horizon):
     """Whether the block has its length."""
-    size = BLOCK * (10.0 + white.v_bar.shape[0])
-    return white.length[0] >= min(max(size, 0.25 * horizon), 10 * size)
+    size = BLOCK * (10.0 + d)
+    return length[0] >= min(max(size, 0.25 * horizon), 10 * size)
 
 
 @hot
-def has_lost_size(white):
+def has_lost_size(level, age):
     """Whether the outputs have lost their size: the first sample was an outlier."""
-    return white.level[0] < LOST and white.age[0] > 10
+    return level[0] < LOST and age[0] > 10
+
+
+@hot
+def is_called_for(age, due, power, length, level, d, horizon):
+    """Whether something is to be done that is rarely needed: `tend`, the test of a block, a restart."""
+    call = age[0] >= due[0] or is_block_full(length, d, horizon) or has_lost_size(level, age)
+    return call and power[0] > 0
 
 
 # ---------------------------------------------------------------------------------------------- rarely
@@ -315,7 +316,7 @@ def restart(white):
         for j in range(d):
             K[i, j] *= s
         white.v_bar[i] = 0
-    clear_block(white)
+    clear_block(white.products, white.sums, white.length, white.negative)
     white.tails[0] = 10.0 * d
     white.tails[1] = 10.0 * d
     white.n[0] = 0
@@ -338,44 +339,44 @@ def tend(white, horizon, dv, G):
     """
     age, prior, d = white.age[0], white.prior, white.K.shape[0]
     if prior[0] > 0:
-        share = 0.99 if age > START * d and prior_share(white) <= 0.5 else 0.5
-        add_to_covariance(white, -share * prior[0] * white.power[0], dv, G)
+        share = 0.99 if age > START * d and prior_share(white.K, prior, white.power) <= 0.5 else 0.5
+        add_to_covariance(white.K, white.v_bar, -share * prior[0] * white.power[0], dv, G)
         prior[0] *= 1 - share
         if prior[0] < FLOOR:
-            end_start(white)
-    add_to_covariance(white, 0.25 * (FLOOR_HORIZON if horizon > 0 else FLOOR) * white.power[0], dv, G)
+            end_start(white.K, white.v_bar, white.n, white.age, prior)
+    add_to_covariance(white.K, white.v_bar, 0.25 * (FLOOR_HORIZON if horizon > 0 else FLOOR) * white.power[0], dv, G)
     white.due[0] = age + max(float(d), 0.2 * age if prior[0] > 0 else 0.25 * white.n[0])
 
 
 @cold
-def prior_share(white):
+def prior_share(K, prior, power):
     """The largest share of the variance along a coordinate that is left from the start."""
-    K, largest = white.K, 0.0
+    largest = 0.0
     for j in range(K.shape[0]):
         q = 0.0
         for i in range(K.shape[0]):
             q += K[i, j] * K[i, j]
         largest = max(largest, q)
-    return white.prior[0] * white.power[0] * largest
+    return prior[0] * power[0] * largest
 
 
 @cold
-def end_start(white):
+def end_start(K, v_bar, n, age, prior):
     """Nothing is left of the start: C is the covariance of `age` samples, and no longer counts those of the start."""
-    white.prior[0] = 0.0
-    if white.age[0] < white.n[0]:
-        f = math.sqrt(white.age[0] / white.n[0])
-        for i in range(white.K.shape[0]):
-            white.v_bar[i] *= f
-            for j in range(white.K.shape[0]):
-                white.K[i, j] *= f
-        white.n[0] = white.age[0]
+    prior[0] = 0.0
+    if age[0] < n[0]:
+        f = math.sqrt(age[0] / n[0])
+        for i in range(K.shape[0]):
+            v_bar[i] *= f
+            for j in range(K.shape[0]):
+                K[i, j] *= f
+        n[0] = age[0]
 
 
 @cold
-def add_to_covariance(white, w, dv, G):
+def add_to_covariance(K, v_bar, w, dv, G):
     """C <- C + w I, one coordinate after the other; overwrites dv and G."""
-    K, v_bar, d = white.K, white.v_bar, white.K.shape[0]
+    d = K.shape[0]
     for j in range(d):
         q = 0.0
         mean = 0.0
@@ -412,8 +413,8 @@ def is_block_unusual(white, z, horizon):
         variance += C[i, i]
     c = correlation(C, z)
     s = share * white.negative[0]
-    clear_block(white)
-    if not energy > 0 or prior_share(white) > 0.1:
+    clear_block(white.products, white.sums, white.length, white.negative)
+    if not energy > 0 or prior_share(white.K, white.prior, white.power) > 0.1:
         return False
     usual, blocks = white.usual, white.blocks[0]
     unusual = c > CORRELATED + usual[0] + FAR * usual[1]
@@ -436,14 +437,14 @@ def follow_usual(usual, i, value, share):
 
 
 @cold
-def clear_block(white):
+def clear_block(products, sums, length, negative):
     """Begin a block of samples."""
-    for i in range(white.sums.shape[0]):
-        white.sums[i] = 0
-        for j in range(white.sums.shape[0]):
-            white.products[i, j] = 0
-    white.length[0] = 0
-    white.negative[0] = 0
+    for i in range(sums.shape[0]):
+        sums[i] = 0
+        for j in range(sums.shape[0]):
+            products[i, j] = 0
+    length[0] = 0
+    negative[0] = 0
 
 
 @cold

@@ -1,11 +1,36 @@
-"""The paper's experiments as plans of a sweep."""
+"""The paper's experiments as plans of a sweep, and offline references for them."""
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from .. import metrics
 from ..estimators.network import SOURCES
 from ..sweep import Plan
-from .reference import AS_CODED, NETWORKS, OFFLINE, STREAM, UNTUNED, grid_of
+
+Array = NDArray[Any]
+
+#: The four networks of the paper's figures 4 and 5.
+NETWORKS = ("InterneuronNICA", "TwoCompartmentNICA", "TwoLayerNSM", "NonnegativePCA")
+#: Not in the paper: drawn beside its networks in figures 4 and 5, at its defaults and without whitening beforehand.
+STREAM = "StreamingNICA"
+#: The single-layer networks with our defaults: natural steps, default rates, random initial weights.
+UNTUNED = ("InterneuronNICA untuned", "TwoCompartmentNICA untuned")
+#: The authors' code on the images has the table's two pairs of rates the other way round, and running means over 100 samples.
+AS_CODED: dict[str, dict[str, float]] = {
+    "InterneuronNICA as coded": {"eta0": 1e-2, "decay": 1e-4, "mean_window": 100},
+    "TwoCompartmentNICA as coded": {"eta0": 1e-3, "decay": 1e-6, "tau": 0.1, "mean_window": 100},
+}
+#: Methods that see all the data at once, and the error that remains because sources are correlated: label -> estimator.
+OFFLINE = {
+    "BatchNICA": "BatchNICA",
+    "FastICA": "bionica.paper.plans:ScaledFastICA",
+    "correlation floor": "bionica.paper.plans:CorrelationFloor",
+}
 
 #: The experiments that `bionica reproduce` knows.
 EXPERIMENTS = ("figure1", "figure4", "figure5", "table1")
@@ -15,6 +40,16 @@ GRID_RUNS = 5
 N_TIMES = 200
 #: The mixing of figure 1, of which the paper prints none: a rotation and a shear that take the sources out of the orthant.
 FIGURE1_MIXING = ((1.0, 0.55), (-0.45, 0.8))
+
+# The grid of appendix C.
+ETA0 = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+DECAY = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
+TAU = (0.01, 0.03, 0.05, 0.08, 0.1, 0.3, 0.5, 0.8, 1.0, 3.0)
+
+
+def grid_of(network: str) -> dict[str, tuple[float, ...]]:
+    """The grid of a network."""
+    return {"eta0": ETA0, "decay": DECAY} | ({"tau": TAU} if network == "TwoCompartmentNICA" else {})
 
 
 @dataclass(frozen=True)
@@ -79,3 +114,78 @@ def _networks(config: Reproduction, experiment: str, setting: str) -> list[dict[
             networks.append({"name": label.split()[0], "label": label, "published": setting, "params": params})
     networks += [{"name": label.split()[0], "label": label} for label in UNTUNED]
     return networks + [{"name": name, "label": label} for label, name in OFFLINE.items()]
+
+
+_HEAD = """\
+# A sweep over networks x settings x seeds x data. This plan is the paper's grid search (appendix C) on three sparse
+# uniform sources: {settings} settings x 10 seeds.  Run it:  bionica sweep plan.toml
+
+seeds = 10           # 0 to 9; or a list, [3, 14, 15]. Seeds of the initial weights, and of data without a seed of their own
+times = 1            # how many errors are reported, evenly spaced on a logarithmic axis; or a list of times, [1000, 10_000].
+                     # The last sample is always included
+dtype = "float64"    # or "float32"
+
+[[data]]             # as many as you like: every network runs on all of them
+kind = "sparse_uniform"  # exponential, half_normal, gamma, odor; copula_uniform (with rho); odors; images; file
+d = 3                # sources
+T = 100_000          # samples
+mixing = "d3"        # the paper's "d3", "d10", "images"; a matrix; "random" (a new one for each seed; n_mixtures rows)
+# name = "paper"     # its name in the table
+# snr_db = 30        # with noise
+# seed = 0           # the same data for every seed of the networks
+# epochs = 5         # presentations, each in a random order with shuffle = true
+#
+# [[data]]
+# kind = "file"
+# mixtures = "mixtures.npy"   # (n_samples, n_mixtures); relative to this file
+# sources = "sources.npy"     # if they are known; without them there is no error
+"""
+
+_NETWORK = """
+[[network]]
+name = "{name}"
+published = "d3"     # start from the paper's setting; without it, from our defaults
+grid = {{ {grid} }}
+"""
+
+_TAIL = """# params = {{ dynamics = "gradient", gamma = 0.1 }}   # fixed parameters, those of {name}; "none" is None
+# label = "mine"     # its name in the table, if a network is there twice
+# Your own class: name = "mylab.rules:MyNetwork". An offline method: name = "BatchNICA", or "sklearn.decomposition:FastICA"
+"""
+
+
+def paper_grid() -> str:
+    """Return the plan of the paper's grid search at d = 3, with comments on what else a plan can hold."""
+    grids = {name: grid_of(name) for name in NETWORKS}
+    text = _HEAD.format(settings=sum(prod(map(len, grid.values())) for grid in grids.values()))
+    for name, grid in grids.items():
+        text += _NETWORK.format(name=name, grid=", ".join(f"{key} = {list(values)}" for key, values in grid.items()))
+    return text + _TAIL.format(name=NETWORKS[-1])
+
+
+class ScaledFastICA(BaseEstimator):  # type: ignore[misc]
+    """FastICA with the mean left in, and each output in the sign and scale that are closest to its source."""
+
+    def __init__(self, n_components: int | None = None, *, random_state: Any = None):
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def fit_transform(self, X: Array, S: Array) -> Array:
+        """Return the outputs in the order, sign and scale of the sources S."""
+        from sklearn.decomposition import FastICA
+
+        options = {"whiten": "unit-variance", "max_iter": 500, "random_state": self.random_state}
+        Y = X @ FastICA(self.n_components, **options).fit(X).components_.T
+        match = metrics.match_sources(S, Y, by="correlation")
+        return np.asarray(Y[:, match.permutation] * match.scale)
+
+
+class CorrelationFloor(BaseEstimator):  # type: ignore[misc]
+    """The sources after their own correlations are whitened away; their error is `metrics.correlation_floor`."""
+
+    def fit_transform(self, X: Array, S: Array) -> Array:
+        """Return C^(-1/2) s for every source vector s, where C is the covariance of the sources."""
+        eigenvalues, U = np.linalg.eigh(np.cov(S, rowvar=False, bias=True))
+        if eigenvalues[0] <= len(U) * np.finfo(np.float64).eps * eigenvalues[-1]:
+            raise ValueError("the sources have a singular covariance and cannot be whitened")
+        return np.asarray(S @ (U / np.sqrt(eigenvalues)) @ U.T)

@@ -4,12 +4,8 @@
 interrupted. On a CPU, every result has the bits of the estimator alone.
 """
 
-from .cases import Case, Network
-from .journal import Outcome
-from .plan import Plan
-from .plan_checks import PlanError
-from .run_processes import WorkerDiedError
-from .runner import prepare, run
+from .plan import Case, Network, Plan, PlanError
+from .run import Outcome, WorkerDiedError, prepare, run
 from .table import Table
 
 __all__ = ["Case", "Network", "Outcome", "Plan", "PlanError", "Table", "WorkerDiedError", "prepare", "run"]

@@ -1,26 +1,484 @@
-"""Networks x settings x seeds x data: a plan, read from a file, checked, and cut into cases."""
+"""A plan: networks x settings x seeds x data, read from TOML, checked, and cut into cases.
+
+A case is one run: an estimator with its parameters and its seed on one set of data. It is known by a digest of everything that its
+result depends on, so a result is found again after the plan has changed.
+
+A plan may name any class, module:Class, and importing a module runs its code: run only plans that you trust.
+"""
 
 import hashlib
+import inspect
+import json
+import sys
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cache, cached_property
+from importlib import import_module
 from itertools import product
+from math import prod
+from operator import attrgetter
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-from ..estimators.network import SOURCES
-from .cases import Case, Network
-from .data import Data
-from .estimator_names import find_estimator, is_online, source_digest
-from .plan_checks import MOST_CASES, PlanError, check_choice, check_integer, check_keys, check_mapping, shown
-from .running_error import error_times
+import numpy as np
+from numpy.typing import NDArray
 
-#: Times of a case, and rows of the table.
-MOST_TIMES, MOST_ROWS = 100_000, 5_000_000
-#: Bytes of a plan.
-LARGEST_FILE = 2**23
+from .. import __version__, datasets, estimators
+from .._compat.sklearn import validate_params
+from ..estimators._input import check_finite
+from ..estimators.network import SOURCES, OnlineNICA, published
+
+Array = NDArray[Any]
+Params = tuple[tuple[str, Any], ...]
+
+#: Cases of a plan: a case takes about 0.5 kB, and a row of the table 1 kB.
+MOST_CASES = 1_000_000
+#: Bytes of a plan's file, and dots in one of its keys: tomllib takes memory with the square of the dots.
+LARGEST_FILE, MOST_DOTS = 2**20, 20
+
+
+class PlanError(ValueError):
+    """A plan that cannot be run as it stands; the message names the key, the value and the remedy.
+
+    Examples
+    --------
+    >>> from bionica.sweep import Plan, PlanError
+    >>> data = {"kind": "sparse_uniform", "d": 3, "T": 0, "mixing": "d3"}
+    >>> try:
+    ...     Plan.from_dict({"data": [data], "network": [{"name": "StreamingNICA"}]})
+    ... except PlanError as error:
+    ...     print(error)
+    data[0].T = 0...
+    """
+
+
+# ------------------------------------------------------------------------------------------ checks
+
+
+def _check_keys(given: Any, allowed: Iterable[str], where: str) -> dict[str, Any]:
+    """Return a table of the plan if it has no other keys than these."""
+    if not isinstance(given, Mapping):
+        raise PlanError(f"{where} = {given!r} is not a table of keys and values")
+    allowed = list(allowed)
+    for key in given:
+        if key not in allowed:
+            near = get_close_matches(str(key), allowed, n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise PlanError(f"{where} has no key {key!r}: {hint}There are {', '.join(allowed)}")
+    return dict(given)
+
+
+def _check_choice(value: Any, choices: Iterable[str], where: str) -> str:
+    if not isinstance(value, str) or value not in choices:
+        raise PlanError(f"{where} = {value!r} is unknown: choose from {', '.join(choices)}")
+    return value
+
+
+def _check_integer(value: Any, where: str, least: int = 1, most: int = 2**32 - 1) -> int:
+    """Return `value` if it is an integer in this range; 1e5 is an integer."""
+    number = int(value) if isinstance(value, float) and value.is_integer() else value
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+        raise PlanError(f"{where} = {value!r}: give a whole number from {least} to {most:,}")
+    return number
+
+
+@contextmanager
+def _errors_named(where: str) -> Iterator[None]:
+    """Turn errors of what an entry describes into errors of the entry."""
+    try:
+        yield
+    except (OSError, ValueError, TypeError) as error:
+        raise PlanError(f"{where}: {error}") from error
+
+
+# ------------------------------------------------------------------------------------------ estimators
+
+
+def find_estimator(name: Any, where: str = "network") -> Any:
+    """Return the class that a plan calls `name`: one of bionica's, module:Class, or a subclass of `OnlineNICA` that was defined.
+
+    Networks have `partial_fit_transform`: each output is compared as its sample arrives. Offline methods have
+    `fit_transform(X, y)`: the outputs of the final solution are compared. `y` are the sources, for references that need them.
+    """
+    known = {cls.__name__: cls for cls in _subclasses(OnlineNICA) if not inspect.isabstract(cls)} | _ours()
+    if isinstance(name, str) and name in known:
+        return known[name]
+    if not isinstance(name, str) or ":" not in name:
+        raise PlanError(f"{where} = {name!r} is unknown: choose from {', '.join(sorted(known))}, or give module:Class")
+    module, _, path = name.partition(":")
+    try:
+        cls = attrgetter(path)(import_module(module))
+    except Exception as error:  # whatever a module raises while it is imported
+        remedy = "install its module, or put it on PYTHONPATH"
+        raise PlanError(f"{where} = {name!r} cannot be imported ({error}): {remedy}") from error
+    if (
+        not isinstance(cls, type)
+        or not hasattr(cls, "get_params")
+        or not (is_online(cls) or hasattr(cls, "fit_transform"))
+    ):
+        needs = "give a class in the style of scikit-learn with partial_fit_transform or fit_transform"
+        raise PlanError(f"{where} = {name!r} is not an estimator that can run: {needs}")
+    return cls
+
+
+def is_online(cls: Any) -> bool:
+    """Whether a class learns sample by sample."""
+    return hasattr(cls, "partial_fit_transform")
+
+
+@cache
+def _ours() -> dict[str, Any]:
+    classes = {name: getattr(estimators, name) for name in estimators.__all__}
+    return {name: cls for name, cls in classes.items() if hasattr(cls, "fit_transform")}
+
+
+def _subclasses(cls: Any) -> list[Any]:
+    return [each for child in cls.__subclasses__() for each in (child, *_subclasses(child))]
+
+
+@cache
+def _defaults(cls: Any) -> dict[str, Any]:
+    return {parameter.name: parameter.default for parameter in inspect.signature(cls).parameters.values()}
+
+
+def _importable_name(cls: Any) -> str:
+    """The name by which another process finds a class, if one can: with its module if it is not one of bionica's."""
+    try:
+        importable = attrgetter(cls.__qualname__)(sys.modules[cls.__module__]) is cls
+    except (KeyError, AttributeError):
+        importable = False
+    ours = _ours().get(cls.__name__) is cls
+    return cls.__name__ if ours or not importable else f"{cls.__module__}:{cls.__qualname__}"
+
+
+@cache
+def _source_digest(cls: Any) -> str:
+    """Digest of the modules of a class from outside bionica: an edit makes new cases."""
+    package = cls.__module__.partition(".")[0]
+    if package == "bionica":
+        return ""
+    try:
+        modules = {base.__module__ for base in cls.__mro__ if base.__module__.partition(".")[0] == package}
+        text = "".join(inspect.getsource(sys.modules[module]) for module in sorted(modules))
+    except (
+        OSError,
+        TypeError,
+    ):  # cells of a notebook: a result of another definition must not be taken for one of this
+        text = uuid4().hex
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+# ------------------------------------------------------------------------------------------ data
+
+_MIXED = ("mixing", "n_mixtures", "snr_db")
+_DRAWN = dict.fromkeys(("sparse_uniform", "exponential", "half_normal", "gamma", "odor"), ("d", "T", *_MIXED))
+#: The keys of each kind of data beside the common ones.
+_KEYS: dict[str, tuple[str, ...]] = {
+    **_DRAWN,
+    "copula_uniform": ("d", "T", "rho", "df", *_MIXED),
+    "odors": ("d", "T", "n_mixtures", "snr_db"),
+    "images": ("path", "names", *_MIXED),
+    "file": ("mixtures", "sources"),
+}
+_PAPER = ("d3", "d10", "images")
+
+
+@dataclass(frozen=True)
+class Data:
+    """One entry of `[[data]]`; see docs/guides/sweep.md for the keys.
+
+    d, k and T are the numbers of sources (0 if they are unknown), of mixtures, and of samples in one presentation. `digest` is that
+    of the contents of its files: a case is known by them and not by where they are.
+    """
+
+    name: str
+    kind: str
+    d: int = 0
+    k: int = 0
+    T: int = 0
+    mixing: str | tuple[tuple[float, ...], ...] = "random"
+    snr_db: float | None = None
+    rho: float | None = None
+    df: float = 4.0
+    path: str | None = None
+    names: tuple[str, ...] | None = None
+    mixtures: str | None = None
+    sources: str | None = None
+    epochs: int = 1
+    shuffle: bool = False
+    seed: int | None = None
+    digest: str = ""
+
+    @classmethod
+    def from_dict(cls, given: Any, where: str, folder: Path) -> "Data":
+        """Check an entry of `[[data]]`, last by making two of its samples; paths are relative to `folder`."""
+        kind = _check_choice(given.get("kind") if isinstance(given, Mapping) else None, _KEYS, f"{where}.kind")
+        values = _check_keys(
+            given, ("name", "kind", "epochs", "shuffle", "seed", *_KEYS[kind]), f"{where} (kind {kind})"
+        )
+        values = {key: value for key, value in values.items() if value is not None}
+        for needed in {"d", "T", "rho", "mixtures"} & {*_KEYS[kind]} - {*values}:
+            raise PlanError(f"{where}.{needed} is missing: {kind} needs the key {needed}")
+        for key in ("d", "T", "epochs", "n_mixtures", "seed"):
+            if key in values:
+                values[key] = _check_integer(values[key], f"{where}.{key}", 0 if key == "seed" else 1)
+        if not isinstance(values.setdefault("shuffle", kind == "images"), bool):
+            raise PlanError(f"{where}.shuffle = {values['shuffle']!r}: give true or false")
+        with _errors_named(where):
+            if not isinstance(values.get("mixing", ""), str):
+                values["mixing"] = tuple(tuple(map(float, row)) for row in values["mixing"])
+            files: dict[str, Any] = {key: values[key] for key in ("path", "mixtures", "sources") if key in values}
+            files = {key: str((folder / Path(file).expanduser()).resolve(strict=True)) for key, file in files.items()}
+            values |= {**files, "digest": "".join(map(_digest, files.values()))}
+            values["k"] = values.pop("n_mixtures", 0)
+            if kind == "images":
+                values["names"] = tuple(values["names"]) if "names" in values else None
+                values["T"], values["d"] = datasets.natural_images(values.get("path"), names=values["names"]).shape
+                values.setdefault("mixing", "images" if values["d"] == 3 else "random")
+            name = (
+                Path(values["mixtures"]).stem
+                if kind == "file"
+                else "images"
+                if kind == "images"
+                else f"{kind}-d{values['d']}"
+            )
+            data = cls(**{"name": name, **values})
+            if kind == "file":
+                S, X = data._arrays()
+                return replace(data, d=S.shape[1], k=X.shape[1], T=len(X))
+            return replace(data, k=replace(data, T=2, epochs=1, shuffle=False)._mixtures(0)[1].shape[1])
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples of a run, in all presentations."""
+        return self.T * self.epochs
+
+    @property
+    def identity(self) -> str:
+        """What results depend on, as text: neither the name nor where the files are."""
+        left_out = ("name", "path", "mixtures", "sources")
+        return json.dumps({key: value for key, value in vars(self).items() if key not in left_out})
+
+    def seed_of(self, seed: int) -> int:
+        """Return the seed of the data of a run: its own, if it has one."""
+        return seed if self.seed is None else self.seed
+
+    def load(self, seed: int, dtype: str) -> tuple[Array, Array]:
+        """Return the sources (n, d) and mixtures (n, k) of a seed, in the order of presentation."""
+        S, X = self._arrays() if self.kind == "file" else self._mixtures(self.seed_of(seed))
+        if self.kind == "file" and (order := self.order(self.seed_of(seed))) is not None:
+            S, X = S[order], X[order]
+        X = np.asarray(X, dtype=dtype, order="C")
+        check_finite(X, 0, f"the data {self.name!r}")
+        return np.asarray(S, dtype=np.float64), X
+
+    def order(self, seed: int) -> Array | None:
+        """Return the order of presentation, or None for the order of the data."""
+        if not self.shuffle:
+            return None if self.epochs == 1 else np.tile(np.arange(self.T), self.epochs)
+        # Drawn sources have used this seed already: the order gets random numbers of its own.
+        rng = np.random.default_rng(seed if self.kind in ("images", "file") else [seed, 2])
+        return np.concatenate([rng.permutation(self.T) for _ in range(self.epochs)])
+
+    def _mixtures(self, seed: int) -> tuple[Array, Array]:
+        """Draw the sources, or read the images, and mix them."""
+        A: Array | None = None
+        if self.kind == "odors":
+            S, A = datasets.odors(self.T, self.d, self.k or max(21, self.d), rng=seed)
+        elif self.kind == "images":
+            S = datasets.natural_images(self.path, names=self.names)
+        elif self.kind == "copula_uniform":
+            S = datasets.copula_uniform(self.T, self.d, self.rho, df=self.df, rng=seed)  # type: ignore[arg-type]
+        else:
+            S = datasets.random_sources(self.kind, self.T, self.d, rng=seed)  # type: ignore[arg-type]
+        if isinstance(self.mixing, tuple):
+            A = np.array(self.mixing)
+        elif self.mixing != "random":
+            A = datasets.paper_mixing(self.mixing)  # type: ignore[arg-type]
+        if (order := self.order(seed)) is not None:
+            S = S[order]
+        # Random numbers of their own: the mixing does not depend on how many were drawn for the sources.
+        rng = np.random.default_rng([seed, 1])
+        return S, datasets.mix(S, A, n_mixtures=self.k or None, snr_db=self.snr_db, rng=rng)[0]
+
+    def _arrays(self) -> tuple[Array, Array]:
+        """Map the .npy files into memory; neither pickles nor archives are opened."""
+        X, *known = (np.lib.format.open_memmap(path, mode="r") for path in (self.mixtures, self.sources) if path)
+        S = known[0] if known else np.empty((len(X), 0))
+        if X.ndim != 2 or S.ndim != 2 or X.size == 0 or len(S) != len(X) or S.shape[1] > X.shape[1]:
+            rule = "both have a row for each sample, and there are at most as many sources as mixtures"
+            raise ValueError(f"mixtures have shape {X.shape} and sources {S.shape}: {rule}")
+        return S, X
+
+
+def _digest(path: str) -> str:
+    """Digest of a file, or of every file of a folder."""
+    files = sorted(file for file in Path(path).iterdir() if file.is_file()) if Path(path).is_dir() else [Path(path)]
+    total = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as handle:
+            total.update(hashlib.file_digest(handle, "sha256").digest())
+    return total.hexdigest()[:16]
+
+
+# ------------------------------------------------------------------------------------------ networks and cases
+
+#: Parameters that a plan sets by other keys.
+_SET_ELSEWHERE = {
+    "random_state": "seeds",
+    "n_epochs": "epochs of data",
+    "shuffle": "shuffle of [[data]]",
+    "verbose": "--quiet",
+}
+
+
+@dataclass(frozen=True)
+class Network:
+    """One entry of `[[network]]`: an estimator, the paper's setting it starts from, fixed parameters and a grid of others.
+
+    `name` is a class of bionica, or module:Class; `label` is its name in the table.
+
+    Examples
+    --------
+    >>> from bionica.sweep import Network
+    >>> network = Network.from_dict({"name": "StreamingNICA", "grid": {"horizon": [2000, 5000]}}, "network")
+    >>> list(network.settings())
+    [(('horizon', 2000),), (('horizon', 5000),)]
+    """
+
+    name: str
+    label: str
+    published: str | None = None
+    params: Params = ()
+    grid: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+
+    @property
+    def n_settings(self) -> int:
+        """Number of settings of the grid."""
+        return prod(len(values) for _, values in self.grid)
+
+    def settings(self) -> Iterator[Params]:
+        """Yield the parameters of every setting: the product of the grid."""
+        names = [name for name, _ in self.grid]
+        for values in product(*(values for _, values in self.grid)):
+            yield (*self.params, *zip(names, values, strict=True))
+
+    @classmethod
+    def from_dict(cls, given: Any, where: str) -> "Network":
+        """Check an entry of `[[network]]`; values by the constraints of the estimator."""
+        given = _check_keys(given, ("name", "label", "published", "params", "grid"), where)
+        estimator = find_estimator(given.get("name"), f"{where}.name")
+        base = {}
+        if (setting := given.get("published")) is not None:
+            _check_choice(setting, SOURCES, f"{where}.published")
+            if not getattr(estimator, "_published", None):
+                raise PlanError(f"{where}.published is for the paper's networks; omit it for {estimator.__name__!r}")
+            base = published(estimator, setting)
+        names = [name for name in _defaults(estimator) if name not in _SET_ELSEWHERE]
+        settings: dict[str, dict[str, tuple[Any, ...]]] = {"params": {}, "grid": {}}
+        for part, values in ((part, given.get(part, {})) for part in settings):
+            inside = f"{where}.{part}"
+            for key in _SET_ELSEWHERE.keys() & values:
+                raise PlanError(f"{inside}.{key} = {values[key]!r}: the plan says this by {_SET_ELSEWHERE[key]}")
+            for key, value in _check_keys(values, names, f"{inside} ({estimator.__name__})").items():
+                if part == "grid" and (not isinstance(value, list | tuple) or not value):
+                    raise PlanError(f"{inside}.{key} = {value!r}: give a list of the values to try")
+                if part == "grid" and key in settings["params"]:
+                    raise PlanError(f"{inside}.{key} is in {where}.params too: leave one of them out")
+                entries = value if part == "grid" else [value]
+                settings[part][key] = tuple(_value(estimator, base, key, entry, f"{inside}.{key}") for entry in entries)
+        fixed = tuple((key, value) for key, (value,) in settings["params"].items())
+        label = str(given.get("label", estimator.__name__))
+        return cls(_importable_name(estimator), label, setting, fixed, tuple(settings["grid"].items()))
+
+
+def _value(estimator: Any, base: dict[str, Any], key: str, value: Any, where: str) -> Any:
+    """Check one value of one parameter."""
+    value = _hashable(value)
+    with _errors_named(f"{where} = {value!r}"):
+        model = estimator(**{**base, key: value})
+        if hasattr(model, "_validate_params"):
+            validate_params(model)
+        hash(value)
+    return value
+
+
+def _hashable(value: Any) -> Any:
+    """Return lists as tuples, and "none" as None, which TOML cannot express."""
+    if isinstance(value, list | tuple):
+        return tuple(map(_hashable, value))
+    return None if value == "none" else value
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run: an estimator with its parameters and seed on one set of data; `source` is the digest of a user's estimator.
+
+    Examples
+    --------
+    >>> from bionica.sweep import Plan
+    >>> data = {"kind": "sparse_uniform", "d": 3, "T": 1000, "mixing": "d3"}
+    >>> plan = Plan.from_dict({"seeds": 2, "data": [data], "network": [{"name": "StreamingNICA"}]})
+    >>> [case.parameters() for case in plan.cases()]
+    [{'n_components': 3, 'random_state': 0}, {'n_components': 3, 'random_state': 1}]
+    """
+
+    network: str
+    label: str
+    published: str | None
+    params: Params
+    seed: int
+    data: Data
+    dtype: str
+    times: tuple[int, ...]
+    source: str = ""
+
+    @cached_property
+    def key(self) -> str:
+        """Digest of everything that the result depends on, the version of bionica included, and not of its label."""
+        body = [self.network, self.published, sorted(self.params, key=lambda item: item[0]), self.seed, self.dtype]
+        text = json.dumps([*body, self.times, self.data.identity, __version__, self.source])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def data_key(self) -> tuple[Data, int, str]:
+        """What cases on the same arrays have in common."""
+        return self.data, self.data.seed_of(self.seed), self.dtype
+
+    @property
+    def cost(self) -> int:
+        """About how long the run takes: updates of weights."""
+        return self.data.n_samples * self.data.k * (self.data.d or self.data.k)
+
+    def parameters(self) -> dict[str, Any]:
+        """Every parameter that is not the default of the class."""
+        estimator = find_estimator(self.network)
+        names, base = _defaults(estimator), published(estimator, self.published) if self.published else {}
+        if not self.published and self.data.d and "n_components" in names:
+            base["n_components"] = self.data.d
+        seed = {"random_state": self.seed} if "random_state" in names else {}
+        return {**base, **dict(self.params), **seed}
+
+    def values(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return the values of parameters, None for one that the estimator does not have."""
+        known = {**_defaults(find_estimator(self.network)), **self.parameters()}
+        return {name: known.get(name) for name in names}
+
+    def start(self) -> tuple[Any, Any]:
+        """Return the estimator, and the transformer that all its mixtures go through first, or None."""
+        model = find_estimator(self.network)(**self.parameters())
+        if not isinstance(model, OnlineNICA):
+            return model, None
+        transformer, model = model._offline_preprocessing()
+        return model, transformer
+
+
+# ------------------------------------------------------------------------------------------ the plan
 
 
 @dataclass(frozen=True)
@@ -38,6 +496,8 @@ class Plan:
         The last sample is always included. An offline method has one error, over all samples.
     dtype : {"float64", "float32"}
         Precision of mixtures and networks.
+    body : dict
+        The plan as it was given.
 
     Examples
     --------
@@ -53,9 +513,10 @@ class Plan:
 
     data: tuple[Data, ...]
     networks: tuple[Network, ...]
-    seeds: tuple[int, ...] = (0,)
-    times: int | tuple[int, ...] = 1
-    dtype: str = "float64"
+    seeds: tuple[int, ...]
+    times: int | tuple[int, ...]
+    dtype: str
+    body: dict[str, Any]
 
     @classmethod
     def from_toml(cls, path: str | PathLike[str]) -> "Plan":
@@ -63,38 +524,43 @@ class Plan:
         with Path(path).open("rb") as file:
             content = file.read(LARGEST_FILE + 1)
         if len(content) > LARGEST_FILE:
-            raise PlanError(f"{path} has more than {LARGEST_FILE:,} bytes, so it is not a plan: give a TOML file")
+            raise PlanError(f"{path} has more than {LARGEST_FILE:,} bytes: a plan is shorter, cut it")
         try:
-            body = tomllib.loads(content.decode())
-        except RecursionError as error:
-            raise PlanError(f"{path} is not a plan: its tables or lists are nested too deeply") from error
-        except ValueError as error:
+            text = content.decode()
+            if any(line.partition("=")[0].count(".") > MOST_DOTS for line in text.splitlines()):
+                raise PlanError(f"{path} has a key with more than {MOST_DOTS} dots: a plan's keys have one or two")
+            body = tomllib.loads(text)
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
             raise PlanError(f"{path} is not TOML: {error}") from error
         return cls.from_dict(body, Path(path).parent)
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any], folder: str | PathLike[str] = ".") -> "Plan":
         """Check what a TOML file would hold; paths in it are relative to `folder`."""
-        body = check_mapping(body, "the plan")
-        check_keys(body, ("data", "network", "seeds", "times", "dtype"), "the plan")
-        data = tuple(Data.from_dict(d, f"data[{i}]", Path(folder)) for i, d in enumerate(_entries(body, "data")))
-        networks = tuple(Network.from_dict(n, f"network[{i}]") for i, n in enumerate(_entries(body, "network")))
+        body = _check_keys(body, ("data", "network", "seeds", "times", "dtype"), "the plan")
+        for key in ("data", "network"):
+            if not isinstance(body.get(key), list | tuple) or not body[key]:
+                raise PlanError(f"{key} = {body.get(key)!r}: the plan needs at least one [[{key}]]")
+        data = tuple(Data.from_dict(d, f"data[{i}]", Path(folder)) for i, d in enumerate(body["data"]))
+        networks = tuple(Network.from_dict(n, f"network[{i}]") for i, n in enumerate(body["network"]))
         _differ([d.name for d in data], "data", "name")
         _differ([n.label for n in networks], "network", "label")
-        dtype = check_choice(body.get("dtype", "float64"), ("float64", "float32"), "dtype")
-        plan = cls(data, networks, _seeds(body.get("seeds", 1)), _times(body.get("times", 1)), dtype)
-        plan._check()
+        seeds = _integers(body.get("seeds", 1), "seeds", 0)
+        seeds = tuple(range(seeds)) if isinstance(seeds, int) else seeds
+        if len(set(seeds)) < len(seeds):
+            raise PlanError(f"seeds = {body['seeds']!r}: give seeds that differ")
+        times = _integers(body.get("times", 1), "times", 1)
+        dtype = _check_choice(body.get("dtype", "float64"), ("float64", "float32"), "dtype")
+        plan = cls(data, networks, seeds, times, dtype, body)
+        if plan.size > MOST_CASES:
+            remedy = "use fewer seeds, make a grid coarser, or cut the plan"
+            raise PlanError(f"the plan has {plan.size:,} cases: {MOST_CASES:,} at most; {remedy}")
+        for case in {(c.label, c.data.name): c for c in plan.cases() if c.data.d}.values():
+            if (count := case.parameters().get("n_components", case.data.d)) != case.data.d:
+                remedy = f"the error compares one output with each source, so use n_components = {case.data.d}"
+                start = f"network {case.label!r} has n_components = {count!r} and data {case.data.name!r}"
+                raise PlanError(f"{start} {case.data.d} sources: {remedy}")
         return plan
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what `from_dict` takes."""
-        return {
-            "seeds": list(self.seeds),
-            "times": self.times if isinstance(self.times, int) else list(self.times),
-            "dtype": self.dtype,
-            "data": [d.to_dict() for d in self.data],
-            "network": [n.to_dict() for n in self.networks],
-        }
 
     @property
     def digest(self) -> str:
@@ -106,79 +572,52 @@ class Plan:
         """Number of cases, repeated ones included."""
         return len(self.data) * len(self.seeds) * sum(network.n_settings for network in self.networks)
 
-    def cases(self) -> list[Case]:
-        """Return every run once; runs on the same data are neighbours."""
-        return list(self._cases)
-
-    @cached_property
-    def _cases(self) -> list[Case]:
-        found: dict[str, Case] = {}
-        online = {network.name: is_online(find_estimator(network.name)) for network in self.networks}
-        source = {network.name: source_digest(network.name) for network in self.networks}
-        for data, seed, network in product(self.data, self.seeds, self.networks):
-            times = error_times(self.times if online[network.name] else 1, data.n_samples)
-            head = (network.name, network.label, network.published)
-            for params in network.settings():
-                case = Case(*head, params, seed, data, self.dtype, times, source[network.name])
-                found.setdefault(case.key, case)
-        return list(found.values())
-
     @property
     def swept(self) -> list[str]:
         """Parameters that the plan names: the columns of its table."""
         names = [name for n in self.networks for name in (*dict(n.params), *dict(n.grid))]
         return list(dict.fromkeys(names))
 
-    def _check(self) -> None:
-        """Refuse a plan of too many cases, and numbers of components that do not fit the data."""
-        n_times = self.times if isinstance(self.times, int) else len(self.times)
-        remedy = "use fewer seeds or times, make a grid coarser, or cut the plan"
-        if self.size > MOST_CASES:
-            raise PlanError(f"the plan has {self.size:,} cases: {MOST_CASES:,} at most; {remedy}")
-        if self.size * n_times > MOST_ROWS:
-            many = f"{self.size:,} cases with {n_times:,} times each"
-            raise PlanError(f"the plan has {many}: {MOST_ROWS:,} rows of the table at most; {remedy}")
-        for (i, network), (j, data) in product(enumerate(self.networks), enumerate(self.data)):
-            fixed = dict(network.params).get("n_components", SOURCES.get(network.published or ""))
-            for count in dict(network.grid).get("n_components", () if fixed is None else (fixed,)):
-                start = f"network[{i}] ({network.label}) has n_components = {count!r} and data[{j}] ({data.name})"
-                if data.d and count != data.d:
-                    remedy = f"the error compares one output with each source, so use n_components = {data.d}"
-                    raise PlanError(f"{start} {data.d} sources: {remedy}")
-                if count > data.k:
-                    raise PlanError(f"{start} {data.k} mixtures: use n_components <= {data.k}")
+    def cases(self) -> list[Case]:
+        """Return every run of every label once; runs on the same data are neighbours.
+
+        Cases of two labels may have the same key: they are run once and have rows of their own in the table.
+        """
+        return list(self._cases)
+
+    @cached_property
+    def _cases(self) -> list[Case]:
+        cases: dict[tuple[str, str], Case] = {}
+        for data, seed, network in product(self.data, self.seeds, self.networks):
+            cls = find_estimator(network.name)
+            times = error_times(self.times if is_online(cls) else 1, data.n_samples)
+            head = (network.name, network.label, network.published)
+            for params in network.settings():
+                case = Case(*head, params, seed, data, self.dtype, times, _source_digest(cls))
+                cases.setdefault((case.label, f"{data.name} {case.key}"), case)
+        return list(cases.values())
 
 
-def _entries(body: Mapping[str, Any], key: str) -> list[Any]:
-    entries = body.get(key)
-    if not isinstance(entries, list | tuple) or not entries:
-        raise PlanError(f"{key} = {shown(entries)}: the plan needs at least one [[{key}]]")
-    return list(entries)
+def error_times(times: int | tuple[int, ...], n: int) -> tuple[int, ...]:
+    """Return the times of a run of n samples: this many on a logarithmic axis, or those of the given ones that it reaches."""
+    if isinstance(times, int):
+        wanted = np.geomspace(1, n, times).round().astype(np.int64).tolist() if times > 1 else []
+    else:
+        wanted = [t for t in times if t <= n]
+    return tuple(sorted({*wanted, n}))
 
 
-def _differ(names: Sequence[str], entries: str, key: str) -> None:
+def _differ(names: list[str], entries: str, key: str) -> None:
     """Refuse two entries of one name: the table could not distinguish them."""
-    seen: dict[str, int] = {}
     for i, name in enumerate(names):
-        if seen.setdefault(name, i) < i:
-            first = f"{entries}[{seen[name]}]"
-            raise PlanError(f"{entries}[{i}].{key} = {shown(name)} is {first}'s too: give them {key}s that differ")
+        if (first := names.index(name)) < i:
+            raise PlanError(
+                f"{entries}[{i}].{key} = {name!r} is {entries}[{first}]'s too: give them {key}s that differ"
+            )
 
 
-def _seeds(value: Any) -> tuple[int, ...]:
+def _integers(value: Any, where: str, least: int) -> int | tuple[int, ...]:
+    """Check a number of seeds or times, or a list of them."""
     if not isinstance(value, list | tuple):
-        return tuple(range(check_integer(value, "seeds", 1, MOST_CASES)))
-    seeds = tuple(check_integer(seed, f"seeds[{i}]", 0) for i, seed in enumerate(value))
-    if not seeds or len(set(seeds)) < len(seeds) or max(seeds) >= 2**32:
-        raise PlanError(
-            f"seeds = {shown(list(value))}: give a number of seeds, or a list of seeds below 2^32 that differ"
-        )
-    return seeds
-
-
-def _times(value: Any) -> int | tuple[int, ...]:
-    if not isinstance(value, list | tuple):
-        return check_integer(value, "times", 1, MOST_TIMES)
-    if len(value) > MOST_TIMES:
-        raise PlanError(f"times = {shown(value)}: give {MOST_TIMES:,} times at most")
-    return tuple(check_integer(time, f"times[{i}]", 1) for i, time in enumerate(value))
+        return _check_integer(value, where, 1, MOST_CASES)
+    return tuple(_check_integer(entry, f"{where}[{i}]", least) for i, entry in enumerate(value))

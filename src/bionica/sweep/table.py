@@ -1,9 +1,14 @@
 """The tidy table of a sweep, and what it says over seeds: means, intervals, the best setting."""
 
+import csv
+import hashlib
+import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any
@@ -11,12 +16,67 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..io.tables import Row, write_table
-from .journal import Outcome
-from .plan import Plan
+from ..io import write_atomically
+
+Row = dict[str, Any]
 
 #: Draws of the bootstrap.
 _DRAWS = 2000
+
+
+class OwnFiles:
+    """Files of a folder that a command may replace: those that are as it has written them.
+
+    Their digests are in `written.json`. Each is recorded before the file is written, so that a kill in between does not matter.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]):
+        self.folder = Path(folder)
+        self._record = self.folder / "written.json"
+
+    def check(self, names: Iterable[str], force: bool = False) -> None:
+        """Raise FileExistsError if a file of one of these names is somebody else's, or was changed, unless `force`."""
+        known = self._digests()
+        for path in (self.folder / name for name in names):
+            if not force and path.exists() and _digest(path.read_bytes()) not in known.get(path.name, ()):
+                raise FileExistsError(
+                    f"{path} exists and was not written by this command, or was changed since: move it away, give another "
+                    "folder, or replace it with force (--force)"
+                )
+
+    def write(self, name: str, content: bytes) -> Path:
+        """Write a file, in place of one that was checked."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        known = self._digests()
+        known[name] = [*known.get(name, ())[-1:], _digest(content)]
+        write_atomically(self._record, json.dumps(known, indent=1).encode())
+        write_atomically(self.folder / name, content)
+        return self.folder / name
+
+    def _digests(self) -> dict[str, list[str]]:
+        try:
+            return dict(json.loads(self._record.read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return {}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def write_table(files: OwnFiles, name: str, rows: Sequence[Row]) -> list[Path]:
+    """Write rows, all with the same keys, as `name`.csv, and as `name`.parquet if pyarrow is installed; return the files."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    paths = [files.write(f"{name}.csv", text.getvalue().encode())]
+    if find_spec("pyarrow") is not None:
+        arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+        buffer = io.BytesIO()
+        parquet.write_table(arrow.Table.from_pylist(list(rows)), buffer)
+        paths.append(files.write(f"{name}.parquet", buffer.getvalue()))
+    return paths
 
 
 @dataclass(frozen=True)
@@ -62,17 +122,17 @@ class Table(Sequence[Row]):
             raise ImportError("pandas is not installed: pip install pandas, or use columns()") from error
         return pandas.DataFrame(self.rows)
 
-    def write(self, path: Path) -> list[Path]:
-        """Write `path`.csv, and `path`.parquet where pyarrow is installed."""
+    def write(self, files: OwnFiles, name: str) -> list[Path]:
+        """Write `name`.csv, and `name`.parquet where pyarrow is installed."""
         rows = [dict(row) for row in self.rows]
-        for name, values in self.columns().items():
+        for name_, values in self.columns().items():
             # Integers and floats can share a column of Parquet. Lists, and values of other different kinds, are JSON.
             numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values if v is not None)
             kinds = {type(v) for v in values if v is not None}
             if not numbers and (len(kinds) > 1 or tuple in kinds):
                 for row in rows:
-                    row[name] = None if row[name] is None else json.dumps(row[name])
-        return write_table(path, rows)
+                    row[name_] = None if row[name_] is None else json.dumps(row[name_])
+        return write_table(files, name, rows)
 
     def settings(self) -> list[Row]:
         """Mean final error of every setting over its seeds, infinite if a seed failed; the best of each network first."""
@@ -91,15 +151,15 @@ class Table(Sequence[Row]):
 
         `error` is the permutation error over all samples; `last_tenth` that over the last tenth of them.
         """
-        found: dict[tuple[str, str], Row] = {}
+        best: dict[tuple[str, str], Row] = {}
         for row in self.settings():
-            first = found.setdefault((row["data"], row["network"]), {**row, "settings": 0})
+            first = best.setdefault((row["data"], row["network"]), {**row, "settings": 0})
             first["settings"] += 1
-        return list(found.values())
+        return list(best.values())
 
     def final_errors(self) -> list[Row]:
         """The error at the end of every setting, over the seeds that did not fail: mean, 90 % interval, median and range."""
-        found = []
+        finals = []
         for head, rows in self._groups(self._last()):
             errors = np.array([row["error"] for row in rows if row["error"] is not None])
             tails = [row["last_tenth"] for row in rows if row["last_tenth"] is not None]
@@ -110,19 +170,19 @@ class Table(Sequence[Row]):
             counts = {"runs": len(rows), "n_samples": rows[0]["t"], "diverged": len(rows) - len(errors)}
             last_tenth = float(np.mean(tails)) if tails else None
             seconds = float(np.mean([row["seconds"] for row in rows]))
-            found.append({**head, **counts, **summary, "last_tenth": last_tenth, "seconds": seconds})
-        return found
+            finals.append({**head, **counts, **summary, "last_tenth": last_tenth, "seconds": seconds})
+        return finals
 
     def curves(self) -> list[Row]:
         """The error of every setting at every time, over the seeds that did not fail: mean and 90 % interval."""
-        found = []
+        curves = []
         for head, rows in self._groups(row for row in self.rows if row["error"] is not None):
             times = list(dict.fromkeys(row["t"] for row in rows))
             errors = np.array([row["error"] for row in rows]).reshape(-1, len(times))
             numbers = np.array([errors.mean(axis=0), *interval(errors)]).T.tolist()
             for t, (mean, low, high) in zip(times, numbers, strict=True):
-                found.append({**head, "t": t, "mean": mean, "low": low, "high": high, "runs": len(errors)})
-        return found
+                curves.append({**head, "t": t, "mean": mean, "low": low, "high": high, "runs": len(errors)})
+        return curves
 
     def _groups(self, rows: Iterable[Row]) -> Iterable[tuple[Row, list[Row]]]:
         """The data, network and parameters of each setting, and its rows."""
@@ -134,22 +194,7 @@ class Table(Sequence[Row]):
 
     def _last(self) -> Iterable[Row]:
         """The last row of each case: times ascend."""
-        return {row["case"]: row for row in self.rows}.values()
-
-
-def make_table(plan: Plan, outcomes: Mapping[str, Outcome]) -> Table:
-    """Join the cases of a plan with their outcomes; a case that has not run has no row."""
-    rows = []
-    digest, swept = plan.digest, plan.swept
-    names = ("last_tenth", "status", "repairs", "seconds", "device", "versions", "machine")
-    for case in plan.cases():
-        if (outcome := outcomes.get(case.key)) is not None:
-            head: Row = {"plan": digest, "case": case.key, "data": case.data.name, "network": case.label}
-            head |= {**case.values(swept), "seed": case.seed, "dtype": case.dtype}
-            tail = {name: getattr(outcome, name) for name in names}
-            errors: Sequence[float | None] = outcome.error or [None] * len(outcome.t)
-            rows += [{**head, "t": t, "error": error, **tail} for t, error in zip(outcome.t, errors, strict=True)]
-    return Table(rows, swept)
+        return {(row["case"], row["data"], row["network"]): row for row in self.rows}.values()
 
 
 def interval(errors: NDArray[Any]) -> NDArray[Any]:

@@ -1,0 +1,72 @@
+"""The contenders, called alike: fitted to mixtures, applied to others, nonnegative outputs.
+
+- NMF takes nonnegative data only. Where A has negative entries it gets the same sources mixed by |A| (`mixed`), a problem that is
+  easier than the others' in that respect; what noise makes negative is set to zero.
+- FastICA and Picard know neither sign nor offset. Their matrices are applied without centring, every output gets the sign of its
+  mean, and negative values are set to zero, as in all other methods.
+- "knows A" is pinv(A) x, clipped at zero. It does not know the noise, so a method that does can be better.
+
+Only public names of bionica are used, so that another checkout can be measured too.
+"""
+
+import numpy as np
+
+import bionica
+from bionica.datasets import mix
+
+STREAM, CONE, BATCH, KNOWS_A = "StreamingNICA", "MinimumVolumeCone", "BatchNICA", "knows A"
+NETWORKS = ("InterneuronNICA", "TwoCompartmentNICA")
+PEERS = ("NMF", "FastICA", "Picard")
+
+
+def mixed(method, S, k, snr_db, rng, A=None):
+    """Return mixtures and A: Gaussian if it is not given, |A| for NMF. All methods get the same draws."""
+    A = rng.standard_normal((k, S.shape[1])) if A is None else A
+    return mix(S, np.abs(A) if method == "NMF" else A, snr_db=snr_db, rng=rng)
+
+
+def fitted(method, d, X, seed, **options):
+    """Return an estimator after `fit`; "as published" in the options takes the paper's setting."""
+    if method in PEERS:
+        return _Peer(method, d, X, seed)
+    return getattr(bionica, method)(d, random_state=seed, **options).fit(X)
+
+
+def passed(method, d, X, seed, chunk=None, **options):
+    """Return an estimator after one pass of `partial_fit`; BatchNICA after `fit`."""
+    estimator = getattr(bionica, method)(d, random_state=seed, **options)
+    if not hasattr(estimator, "partial_fit"):
+        return estimator.fit(X)
+    for start in range(0, len(X), chunk or len(X)):
+        estimator.partial_fit(X[start : start + (chunk or len(X))])
+    return estimator
+
+
+def separated(method, d, X, A, unseen, seed, **options):
+    """Return the outputs for unseen mixtures after a fit to X."""
+    if method == KNOWS_A:
+        return np.maximum(unseen @ np.linalg.pinv(A).T, 0)
+    return fitted(method, d, X, seed, **options).transform(unseen)
+
+
+class _Peer:
+    """A method of scikit-learn or Picard with nonnegative outputs."""
+
+    def __init__(self, method, d, X, seed):
+        if method == "NMF":
+            from sklearn.decomposition import NMF
+
+            nmf = NMF(d, init="nndsvda", max_iter=1000, random_state=seed).fit(np.maximum(X, 0))
+            self.transform = lambda X: nmf.transform(np.maximum(X, 0))
+            return
+        if method == "FastICA":
+            from sklearn.decomposition import FastICA
+
+            W = FastICA(d, whiten="unit-variance", random_state=seed).fit(X).components_
+        else:
+            import picard
+
+            K, R, _ = picard.picard(X.T, n_components=d, ortho=True, random_state=seed, max_iter=500)
+            W = R @ K
+        sign = np.sign((X @ W.T).mean(axis=0))
+        self.transform = lambda X: np.maximum(X @ W.T * sign, 0)

@@ -1,1 +1,0 @@
-"""The parts of benchmarks/streaming.py: which cases each table has, what is measured, how it is printed."""

@@ -1,1 +1,0 @@
-"""Many networks at once on a GPU."""

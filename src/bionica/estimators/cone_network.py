@@ -1,0 +1,258 @@
+"""The network for correlated sources behind scikit-learn's interface."""
+
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._compat.sklearn import Interval, StrOptions
+from ..engines.loop import gain
+from ..networks import cone_network
+from ..networks.rule import rule_of
+from ..networks.schedules import Rate, learning_rates
+from .network import Array, FirstBlock, guard_seed, orthonormal_rows, project, set_parameters, without_outliers
+
+#: Sweeps in which a sample settles, at most.
+_SWEEPS = 200
+
+
+class ConeNetwork(FirstBlock):
+    """Correlated nonnegative sources by a single layer of 2-compartmental neurons with local rules.
+
+    Inhibition grows with the presynaptic rate until it pushes its target below zero, and each dendrite learns to predict its
+    soma. The network ends at the cone of smallest volume that holds the mixtures, as `MinimumVolumeCone` does offline: sources may
+    be correlated, but each must reach zero while others are active. Equations and derivation: :doc:`/cone-network` and
+    `bionica.networks.cone_network`.
+
+    Parameters
+    ----------
+    n_components : int, "auto" or None, default=None
+        Number of sources d; the number of mixtures if None. "auto" takes it from the spectrum of the first samples (`spectrum_`
+        has the evidence).
+    kappa : float, default=None
+        Hardness of the wall: about 1/n^2 if outputs, of mean 1, may fall below zero by n. None: each neuron finds its own, from
+        how far it is pushed below zero.
+    eta0 : float or callable, default=0.15
+        Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule. Inhibition learns
+        at the rate eta/(kappa d), dendrites at eta/(kappa^1/2 d).
+    decay : float, default=0.0
+        The rate at sample t is ``eta0 / (1 + decay * t) ** power``.
+    power : float, default=1.0
+        See `decay`.
+    dynamics : {"exact", "gradient"}, default="exact"
+        How the neurons settle: one after the other until nothing changes, or all together by the projected gradient iteration of
+        Algorithm 2.
+    gamma : float, default=None
+        Step of the gradient dynamics. None takes 1/d.
+    settle_tol : float, default=1e-10
+        The gradient dynamics stop when no activity is off by more than this share of the input. At least 64 rounding units.
+    settle_steps : int, default=10000
+        Most steps of the gradient dynamics for a sample.
+    precondition : {"natural", "scale"} or None, default="natural"
+        What the learning rule does with its input. "natural": it projects mixtures on their leading directions and divides by
+        their second moments, so that the mixing matrix does not matter; not a local rule. None: the strictly local rule, slow where
+        the mixing matrix is ill-conditioned. "scale": the same with every mixture over its running root mean square.
+    average : bool, default=True
+        Whether `transform` reads out with weights averaged over the samples. `partial_fit_transform` always uses the unaveraged
+        weights.
+    init : "random" or dict, default="random"
+        Initial weights: random, or arrays by name, W_xz (d, k) and W_zz (d, d, its diagonal is not used); those that are not given
+        are random. The network is silent for its first 100 + 20 d samples, from which it takes the scale (and, with natural steps,
+        the leading directions) of its input; then it learns from them too.
+    horizon : int, default=None
+        For mixtures that change: about this many samples are remembered. With natural steps the network restarts after an abrupt
+        change. None: all samples weigh the same.
+    guards : bool or collection of str, default=True
+        With natural steps: all, none, or some of "rate" and "restart"; see `bionica.networks.guards`.
+    n_epochs : int, default=1
+        How often `fit` presents the data.
+    shuffle : bool, default=False
+        Whether `fit` presents the data in random order, another in each epoch.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the initial weights and the order. A saved model keeps it if it is an int.
+    verbose : int, default=0
+        Whether long work shows a progress bar on standard error.
+
+    Attributes
+    ----------
+    W_xz_ : ndarray of shape (n_components, n_features)
+        Weights from mixtures to dendrites (not averaged).
+    W_zz_ : ndarray of shape (n_components, n_components)
+        Inhibition of neuron i by neuron j (not averaged); zero on the diagonal.
+    kappa_ : ndarray of shape (n_components,)
+        Hardness of the wall of each neuron.
+    components_ : ndarray of shape (n_components, n_features)
+        The unmixing matrix (I + W_zz)^-1 W_xz, of the averaged weights if `average` is set. Outputs have a mean of about 1.
+    mixing_ : ndarray of shape (n_features, n_components)
+        Its pseudoinverse: the estimated mixing matrix.
+    repairs_ : dict of str to int
+        How often each guard acted, and how many samples did not settle.
+    spectrum_ : Spectrum
+        With n_components="auto": the evidence for the number of sources.
+    n_components_, n_samples_seen_, n_features_in_ : int
+        Number of sources, of samples learned from, of mixtures.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the mixtures, if X had string column names.
+    online_, local_, nonnegative_ : bool
+        Which of the paper's three requirements the network meets as it is configured.
+    n_neurons_ : int
+        Neurons beside the inputs.
+
+    See Also
+    --------
+    MinimumVolumeCone : the same cone from all samples.
+    TwoCompartmentNICA : the paper's network for uncorrelated sources.
+
+    Examples
+    --------
+    >>> from bionica import ConeNetwork
+    >>> from bionica.datasets import copula_uniform, mix
+    >>> from bionica.metrics import sinr
+    >>> S = copula_uniform(100_000, 3, rho=0.5, rng=0)
+    >>> X, A = mix(S, n_mixtures=6, rng=0)
+    >>> network = ConeNetwork(3, random_state=0).fit(X)
+    >>> bool(sinr(S, network.transform(X)) > 25)
+    True
+    """
+
+    _own_guards: ClassVar = ("rate", "restart")
+    _fixed: ClassVar[tuple[str, ...]] = ("n_components", "precondition")
+    online_ = nonnegative_ = True
+    mean_window = None  # it has no running means
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{name: value for name, value in FirstBlock._parameter_constraints.items() if name != "mean_window"},
+        "kappa": [Interval(Real, 0, None, closed="neither"), None],
+        "precondition": [StrOptions({"natural", "scale"}), None],
+        "average": ["boolean"],
+        "horizon": [Interval(Integral, 2, None, closed="left"), None],
+    }
+
+    def __init__(
+        self,
+        n_components: int | str | None = None,
+        *,
+        kappa: float | None = None,
+        eta0: Rate = 0.15,
+        decay: float = 0.0,
+        power: float = 1.0,
+        dynamics: str = "exact",
+        gamma: float | None = None,
+        settle_tol: float = 1e-10,
+        settle_steps: int = 10_000,
+        precondition: str | None = "natural",
+        average: bool = True,
+        init: str | dict[str, ArrayLike] = "random",
+        horizon: int | None = None,
+        guards: bool | Iterable[str] = True,
+        n_epochs: int = 1,
+        shuffle: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        set_parameters(self, locals())
+
+    @property
+    def local_(self) -> bool:
+        """Whether every synapse sees only its two neurons (the paper's second requirement); False with natural steps."""
+        return bool(self.precondition != "natural")
+
+    @property
+    def W_xz_(self) -> Array:
+        """Weights from mixtures to dendrites, (n_components, n_features)."""
+        state = self._fitted_state()
+        if isinstance(state, cone_network.State):
+            return np.asarray(state.W_xz @ cone_network.whitening_matrix(state))
+        return self._unscaled(state, state.W_xz)
+
+    @property
+    def W_zz_(self) -> Array:
+        """Inhibition between neurons, (n_components, n_components); zero on the diagonal."""
+        W = self._weight("W_zz")
+        np.fill_diagonal(W, 0)
+        return W
+
+    @property
+    def kappa_(self) -> Array:
+        """Hardness of the wall of each neuron."""
+        return np.exp(self._weight("wall.log_kappa"))
+
+    @property
+    def n_neurons_(self) -> int:
+        """Neurons beside the inputs: one for each source, of two compartments."""
+        return self._n_features_out
+
+    def _waits(self) -> bool:
+        return True
+
+    def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
+        raise NotImplementedError("a cone network starts from its first samples")
+
+    def _started(self, rows: Array) -> Any:
+        rng = np.random.RandomState(self._start_seed)
+        d, k, dtype = self._count(rows), rows.shape[1], rows.dtype
+        given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, np.float64)
+        W_zz = given.get("W_zz", np.eye(d))
+        np.fill_diagonal(W_zz, 1)
+        W_zz, kappa = W_zz.astype(dtype), float(self.kappa or cone_network.KAPPA)
+        rows = without_outliers(np.asarray(rows, dtype=np.float64))
+        rows = rows * (np.ptp(rows, axis=0) > 0)  # an offset is no source
+        if self.precondition == "natural":
+            F, inverse = project(np.vstack([rows, -rows]), d)  # the second moments, not the covariance
+            u_bar = (rows @ F.T).mean(axis=0)
+            W_xz = (
+                given["W_xz"] @ inverse if "W_xz" in given else _towards(u_bar, orthonormal_rows(rng, d, d, np.float64))
+            )
+            F, W_xz = F.astype(dtype), W_xz.astype(dtype)
+            return cone_network.init(F, u_bar, len(rows), W_xz, W_zz, kappa, guard_seed(rng))
+        if self.precondition == "scale":
+            rows = rows * gain((rows**2).mean(axis=0))
+        size = float((rows**2).sum(axis=1).mean() / d) or 1.0
+        W_xz = given.get("W_xz", _through(rows.mean(axis=0), orthonormal_rows(rng, d, k, np.float64)))
+        return cone_network.init_local(W_xz.astype(dtype), W_zz, kappa, size, guard_seed(rng))
+
+    def _rule_params(self, state: Any, dtype: Any) -> Any:
+        dynamics, guards, _, eps = self._common_params(dtype)
+        if self.dynamics == "exact":
+            dynamics = cone_network.Sweeps(4 * eps, _SWEEPS)
+        common = dynamics, guards, int(self.horizon or 0), eps, bool(self.average), self.kappa is None
+        if self.precondition == "natural":
+            return cone_network.Params(*common)
+        return cone_network.LocalParams(*common, self.precondition == "scale")
+
+    def _rates(self, state: Any, n: int) -> Array:
+        rates = learning_rates(self.eta0, self.decay, self.power, int(state.t[0]), n, self.horizon)
+        return self._below(rates, state, 1.0, "1", "lower eta0")[:, np.newaxis]
+
+    def _changed(self, state: Any) -> bool:
+        return self.horizon is None and isinstance(state, cone_network.State) and bool(state.white.changed[0])
+
+    def _readout(self, state: Any) -> Any:
+        return rule_of(state).averaged(state) if self.average else state
+
+    def _unmixing(self, state: Any) -> Array:
+        return self._unscaled(state, super()._unmixing(state))
+
+    def _unscaled(self, state: Any, W: Array) -> Array:
+        """Return weights from what the network sees as weights from the mixtures."""
+        return (W * gain(state.x_power)).astype(W.dtype) if self.precondition == "scale" else np.array(W)
+
+
+def _towards(u_bar: Array, W: Array) -> Array:
+    """Rows of W turned towards the mean of white inputs, and scaled so that the mean outputs are 1."""
+    W = W * np.where(W @ u_bar < 0, -1.0, 1.0)[:, np.newaxis] + 0.5 * u_bar
+    return np.asarray(W / np.maximum(W @ u_bar, 1e-3)[:, np.newaxis])
+
+
+def _through(x_bar: Array, W: Array) -> Array:
+    """Orthonormal rows scaled by 2/|x_bar|, moved along x_bar so that the mean outputs are 1.
+
+    Closer to x_bar, neurons often end at the same facet.
+    """
+    size = np.linalg.norm(x_bar)
+    if size == 0:
+        return W
+    W = 2 * W / size
+    return np.asarray(W + np.outer(1 - W @ x_bar, x_bar) / size**2)

@@ -1,0 +1,255 @@
+"""Mixtures in files of arrays: NumPy's .npy and .npz, HDF5, MATLAB's .mat, Zarr and Parquet."""
+
+import math
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryFile, gettempdir
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from .reader import (
+    Array,
+    Columns,
+    InputError,
+    Labels,
+    MatrixReader,
+    Reader,
+    block_rows,
+    check_declared_size,
+    check_size,
+    close_on_error,
+    explain_errors,
+    finite_floats,
+    import_optional,
+    is_label_name,
+    printable,
+)
+from .text import check_archive
+
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_MATLAB_NUMBERS = (
+    "double",
+    "single",
+    "logical",
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+)
+
+
+def open_npy(path: Path, axis: int, columns: Columns) -> MatrixReader:
+    """Open a .npy file."""
+    with close_on_error(path.open("rb")) as file:
+        return _map_npy(str(path), file, axis, columns)
+
+
+def _map_npy(name: str, file: BinaryIO, axis: int, columns: Columns) -> MatrixReader:
+    """Read the header of a .npy file and map its numbers. The reader closes the file."""
+    shape, fortran, dtype = _read_header(name, file)
+    offset, order = file.tell(), "F" if fortran else "C"
+
+    def fetch(index: Any) -> Array:
+        # The file is mapped again for every block: the pages of a long-lived mapping would count as memory in use.
+        return np.array(np.memmap(file, dtype, "r", offset, shape, order)[index])  # type: ignore[call-overload]
+
+    reader = MatrixReader(name, "npy data", shape, dtype, axis, fetch, columns=columns, close=file.close)
+    fetch((slice(0, 1), slice(0, 1)))  # fails if the file is too short
+    return reader
+
+
+def _read_header(name: str, file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, whether the order is Fortran's, and type."""
+    version = np.lib.format.read_magic(file)
+    read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in read_header:
+        raise InputError(f"{name} has version {version} of the .npy format, for records: save a plain matrix")
+    shape, fortran, dtype = read_header[version](file)
+    if dtype.hasobject:
+        raise InputError(f"{name} holds Python objects, not real numbers: convert it to float64 first")
+    return shape, fortran, dtype
+
+
+def open_npz(path: Path, axis: int, dataset: str | None, columns: Columns) -> MatrixReader:
+    """Open an array of an .npz file, by default the only one. It is unpacked to disk, not to memory."""
+    with check_archive(path) as archive, close_on_error(TemporaryFile()) as unpacked:
+        members = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+        chosen = choose_array(str(path), members, dataset)
+        member, name = archive.getinfo(f"{chosen}.npy"), f"{path}[{chosen}]"
+        check_declared_size(name, member.file_size, member.compress_size)
+        with archive.open(member) as packed:
+            shape, _, dtype = _read_header(name, packed)
+            declared = math.prod(shape) * dtype.itemsize + packed.tell()
+        if declared != member.file_size:
+            raise InputError(f"{name} has {member.file_size:,} bytes; its header says {declared:,}: is it complete?")
+        if declared > shutil.disk_usage(gettempdir()).free:
+            raise InputError(
+                f"{name} is {declared >> 20:,} MiB unpacked, more than the disk has: set TMPDIR, or save it as .npy"
+            )
+        with archive.open(member) as packed:
+            shutil.copyfileobj(packed, unpacked)
+        unpacked.seek(0)
+        return _map_npy(name, unpacked, axis, columns)
+
+
+def open_mat(path: Path, axis: int, dataset: str | None, columns: Columns) -> MatrixReader:
+    """Open a matrix of a .mat file, by default the only one."""
+    with path.open("rb") as file:
+        start = file.read(520)
+    if _HDF5 in (start[:8], start[512:]):
+        # MATLAB stores columns one after the other: HDF5 knows the matrix as its transpose.
+        return open_hdf5(path, 1 - axis, dataset, columns, matlab=True)
+    scipy_io = import_optional("scipy.io", "reading .mat")
+    variables = {name: (shape, kind) for name, shape, kind in scipy_io.whosmat(path)}
+    numeric = [name for name, (_, kind) in variables.items() if kind in _MATLAB_NUMBERS]
+    # To MATLAB scalars and vectors are matrices too.
+    matrices = [name for name in numeric if len(variables[name][0]) == 2 and min(variables[name][0]) > 1]
+    chosen = choose_array(str(path), numeric, dataset, matrices)
+    check_declared_size(str(path), 8 * math.prod(variables[chosen][0]), path.stat().st_size)
+    matrix = scipy_io.loadmat(path, variable_names=[chosen])[chosen]
+    return MatrixReader(str(path), ".mat data", matrix.shape, matrix.dtype, axis, matrix.__getitem__, columns=columns)
+
+
+def open_hdf5(path: Path, axis: int, dataset: str | None, columns: Columns, *, matlab: bool = False) -> MatrixReader:
+    """Open a dataset of an HDF5 file, by default the only one; of a MATLAB file, only a matrix of numbers."""
+    h5py = import_optional("h5py", "reading MATLAB 7.3 files, which are HDF5," if matlab else "reading HDF5")
+    with close_on_error(h5py.File(path, "r")) as file:
+        names: list[str] = []
+
+        def add(name: str, item: Any) -> None:
+            if isinstance(item, h5py.Dataset) and (not matlab or _is_matlab_number(item)):
+                names.append(name)
+
+        file.visititems(add)
+        shapes = {name: file[name].shape or () for name in names if file[name].dtype.kind in "biuf"}
+        matrices = [name for name, shape in shapes.items() if len(shape) == 2 and (not matlab or min(shape) > 1)]
+        array = file[choose_array(str(path), names, dataset, matrices)]
+        if array.external or array.is_virtual:  # these can name any file of this machine
+            raise InputError(f"{path}: {array.name} has its numbers in other files: copy it into a dataset of its own")
+        return _read_chunks(str(path), "HDF5", array, axis, columns, path.stat().st_size, file.close)
+
+
+def _is_matlab_number(dataset: Any) -> bool:
+    """Whether MATLAB calls an array a matrix of numbers; characters and parts of cells are stored as numbers too."""
+    kind = dataset.attrs.get("MATLAB_class", b"double")
+    inner = dataset.name.startswith(("/#refs#", "/#subsystem#"))
+    return not inner and isinstance(kind, bytes) and kind.decode("ascii", "replace") in _MATLAB_NUMBERS
+
+
+def open_zarr(path: Path, axis: int, dataset: str | None, columns: Columns) -> MatrixReader:
+    """Open an array of a Zarr store, by default the only one."""
+    zarr = import_optional("zarr", "reading Zarr")
+    if any((path / name).is_file() for name in (".zgroup", ".zarray", "zarr.json")):
+        root = zarr.open(str(path), mode="r", **({} if (path / ".zarray").is_file() else {"use_consolidated": False}))
+    else:
+        raise InputError(f"{path} is not a Zarr store: it has neither zarr.json nor .zarray nor .zgroup")
+    arrays = {"": root} if isinstance(root, zarr.Array) else {
+        name: item for name, item in root.members(max_depth=None) if isinstance(item, zarr.Array)
+    }  # fmt: skip
+    if "" in arrays and dataset is not None:
+        raise InputError(f"{path} is one array: omit --dataset {dataset}")
+    matrices = [name for name, array in arrays.items() if len(array.shape) == 2 and array.dtype.kind in "biuf"]
+    chosen = choose_array(str(path), list(arrays), dataset, matrices)
+    stored = sum(file.stat().st_size for file in (path / chosen).rglob("*"))
+    return _read_chunks(str(path / chosen), "Zarr", arrays[chosen], axis, columns, stored)
+
+
+def _read_chunks(
+    name: str, kind: str, array: Any, axis: int, columns: Columns, stored: int, close: Any = None
+) -> MatrixReader:
+    """Read an array in blocks of whole chunks, if these are not too large."""
+    shape, size = tuple(map(int, array.shape or ())), np.dtype(array.dtype).itemsize
+    check_size(name, math.prod(array.chunks or ()) * size, "write it again in smaller chunks")
+    check_declared_size(name, math.prod(shape) * size, stored)
+    chunk = int(array.chunks[axis]) if array.chunks and len(shape) == 2 else 1
+    return MatrixReader(
+        name, kind, shape, array.dtype, axis, array.__getitem__, columns=columns, chunk=max(1, chunk), close=close
+    )
+
+
+def choose_array(name: str, arrays: Sequence[str], dataset: str | None, matrices: Sequence[str] = ()) -> str:
+    """Return the array to read: the one that the user names, the only matrix, or the only array."""
+    known = ", ".join(arrays[:20]) + (" ..." if len(arrays) > 20 else "")
+    if dataset is not None:
+        if dataset.strip("/") not in arrays:
+            raise InputError(f"{name} has no array of numbers {dataset!r}: there are {known or 'none'}")
+        return dataset.strip("/")
+    if len(matrices) == 1:
+        return matrices[0]
+    if len(arrays) != 1:
+        remedy = f"several arrays: choose one with --dataset, of {known}" if arrays else "no array of numbers"
+        raise InputError(f"{name} holds {remedy}")
+    return arrays[0]
+
+
+class ParquetReader(Reader):
+    """A Parquet file, each column a mixture."""
+
+    def __init__(self, path: Path, columns: Columns) -> None:
+        super().__init__(str(path))
+        self._file = import_optional("pyarrow.parquet", "reading Parquet").ParquetFile(path)
+        with close_on_error(self._file):
+            schema = self._file.schema_arrow
+            self.header, kinds = [printable(name) for name in schema.names], [_kind(field) for field in schema]
+            index = _pandas_index(schema)
+            labels = [j for j, n in enumerate(schema.names) if n in index or is_label_name(n) or kinds[j] in "UM"]
+            labels = [] if len(schema.names) == 1 else labels
+            self.kept = columns.kept(self.name, len(self.header), self.header, labels)
+            self._labels = sorted(set(labels) - set(self.kept))
+            self.label_names, self.n_features = [self.header[j] for j in self._labels], len(self.kept)
+            self.note_labels([f"column {j + 1} ({self.header[j] or 'no name'})" for j in self._labels])
+            if wrong := [j for j in self.kept if kinds[j] not in "biuf"]:
+                name, kind = self.header[wrong[0]], schema.field(wrong[0]).type
+                raise InputError(
+                    f"{path}, column {name!r} holds {kind}, not real numbers: leave it out with --skip {name}"
+                )
+            self.n_samples = int(self._file.metadata.num_rows)
+            if not self.n_samples:
+                raise InputError(f"{path} is empty: it has no row")
+            check_declared_size(self.name, 8 * self.n_samples * self.n_features, path.stat().st_size)
+
+    def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
+        """Yield the samples."""
+        names, first = self._file.schema_arrow.names, 1
+        columns = [*self.kept, *self._labels]
+        batches = self._file.iter_batches(block_rows(len(self.kept)), columns=[names[j] for j in sorted(columns)])
+        while True:
+            with explain_errors(self.name, "Parquet"):
+                batch = next(batches, None)
+                if batch is None:
+                    return
+                parts = dict(zip(sorted(columns), batch.columns, strict=True))
+                for j in self.kept:
+                    if parts[j].null_count:
+                        row = first + int(np.argmax(parts[j].is_null().to_numpy(zero_copy_only=False)))
+                        raise InputError(
+                            f"{self.name}, row {row}, column {names[j]!r} is empty: fill or drop such rows"
+                        )
+                arrays = {j: part.to_numpy(zero_copy_only=False) for j, part in parts.items()}
+                block = finite_floats(np.stack([arrays[j] for j in self.kept], axis=1), self.name, first - 1)
+            yield block, [arrays[j] for j in self._labels]
+            first += len(block)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def _kind(field: Any) -> str:
+    """Return b, i, u or f for numbers, U for text, M for dates and times, and O for all else."""
+    name = str(field.type)
+    if name in ("string", "large_string", "string_view") or name.startswith("dictionary"):
+        return "U"
+    if name.startswith(("date", "time", "duration")):
+        return "M"
+    try:
+        return str(np.dtype(field.type.to_pandas_dtype()).kind)
+    except NotImplementedError:
+        return "O"
+
+
+def _pandas_index(schema: Any) -> list[Any]:
+    """Return the columns in which pandas stored its row labels."""
+    try:
+        return list((schema.pandas_metadata or {}).get("index_columns", []))
+    except ValueError:  # the metadata is not JSON
+        return []

@@ -1,0 +1,196 @@
+"""Which files a command may write, and files that appear under their name only when they are complete.
+
+What is written is first complete in a hidden file or folder beside its target, `.NAME.RANDOM.part`, and then renamed: several
+processes may write the same file, and the last one wins. A process that is killed leaves its hidden file. A target that is a
+symbolic link is followed: the file that it points to is replaced, the link stays.
+"""
+
+import errno
+import json
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import BinaryIO
+
+#: Attributes of every Zarr store that `open_writer` writes.
+STORE_MARK = {"written_by": "bionica"}
+_CHUNK_FILE = re.compile(r"c(/\d+)*|zarr\.json")  # files of a Zarr store of one array, relative to it
+_LONGEST_PREFIX = 60  # characters of the target's name in that of the folder: a file name has 255 bytes at most
+
+
+class OutputError(ValueError):
+    """Something that cannot be written as asked. The message names the file and the remedy."""
+
+
+def is_disk_full(error: OSError) -> bool:
+    """Whether this error says that the disk, the quota or the file size limit is exhausted."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextmanager
+def complete_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """Yield names to write to, in a hidden folder beside the first; what is written gets the names of `paths` at the end.
+
+    A file keeps the permissions of the one that it replaces.
+    """
+    targets = [Path(os.path.realpath(path)) for path in paths]
+    for target in targets:
+        if target.exists() and not target.is_file() and not is_our_store(target):
+            raise FileExistsError(errno.EEXIST, "not a regular file, and is not replaced", str(target))
+    try:
+        prefix = f".{targets[0].name[:_LONGEST_PREFIX]}."
+        folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".part", dir=targets[0].parent))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(targets[0])) from None
+    try:
+        parts = [folder / f"{i}{target.suffix}" for i, target in enumerate(targets)]
+        yield parts
+        for part, target in zip(parts, targets, strict=True):
+            _put(part, target, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _put(part: Path, target: Path, folder: Path) -> None:
+    """Give a complete file or folder its name. A folder of this name is first moved away: none can be renamed onto it."""
+    if part.is_file():
+        with part.open("r+b") as file:
+            os.fsync(file.fileno())
+        with suppress(FileNotFoundError):
+            shutil.copymode(target, part)
+        part.replace(target)
+        return
+    while True:
+        try:
+            part.rename(target)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            with suppress(FileNotFoundError):  # another process has moved it away meanwhile
+                target.rename(Path(tempfile.mkdtemp(dir=folder)) / "replaced")
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that appears under its name when it is complete and on disk."""
+    with complete_files([path]) as (part,), part.open("wb") as file:
+        yield file
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file that appears under its name only when it is complete."""
+    with atomic_file(path) as file:
+        file.write(content)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A file, or a Zarr store, that an option asks to write; `replace` says whether it may replace an earlier one."""
+
+    option: str
+    path: Path
+    replace: bool = False
+    remedy: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.option} {self.path}"
+
+
+def check_targets(targets: Sequence[Target], inputs: Sequence[Path | int] = ()) -> None:
+    """Raise unless every target can be written and none is an input, another target, or a file that may not be replaced.
+
+    Files are the same if the system says so, through links and through different spellings of a folder. An input may be a
+    descriptor: 0 and 1 for what standard input and output are connected to.
+    """
+    for target in targets:
+        for given in inputs:
+            name = ("standard input", "standard output")[given] if isinstance(given, int) else f"the input {given}"
+            if _is_within(target.path, given) or (isinstance(given, Path) and _is_within(given, target.path)):
+                raise OutputError(f"{target} is also {name}, or one is inside the other: give another file")
+    for one, other in combinations(targets, 2):
+        if _is_within(one.path, other.path) or _is_within(other.path, one.path):
+            raise OutputError(f"{one} and {other} are the same file, or one is inside the other: give another name")
+    for target in targets:
+        _check_target(target)
+
+
+def check_folder(
+    folder: Path, names: Sequence[str], inputs: Sequence[Path] = (), *, option: str = "--output", replace: bool = False
+) -> None:
+    """Raise unless files of these names can be written to a folder, which need not exist, and none of them is an input.
+
+    Files of these names that are there already may be replaced only if `replace` says so.
+    """
+    parent = Path(os.path.realpath(folder))
+    while not parent.exists() and parent != parent.parent:
+        parent = parent.parent
+    if not parent.is_dir():
+        raise OutputError(f"{option} {folder}: {parent} is a file; give a folder")
+    if parent == Path(os.path.realpath(folder)):
+        check_targets([Target(option, folder / name, replace) for name in names], inputs)
+    else:
+        _check_writable(Target(option, parent / folder.name), parent)
+
+
+def _is_within(path: Path, other: Path | int) -> bool:
+    """Whether a path is another file, or inside it if that is a folder. What does not exist yet is known by its name."""
+    real = Path(os.path.realpath(path))
+    if isinstance(other, Path) and not other.exists():
+        return Path(os.path.realpath(other)) in (real, *real.parents)
+    try:
+        status = os.fstat(other) if isinstance(other, int) else other.stat()
+    except OSError:  # a closed descriptor
+        return False
+    if isinstance(other, int) and not stat.S_ISREG(status.st_mode):
+        return False
+    return any(each.exists() and os.path.samestat(each.stat(), status) for each in (real, *real.parents))
+
+
+def _check_target(target: Target) -> None:
+    real = Path(os.path.realpath(target.path))
+    if not real.parent.is_dir():
+        raise OutputError(f"{target}: there is no folder {real.parent}; make it first")
+    if real.is_symlink():
+        raise OutputError(f"{target} is a link to itself: remove it, or choose another name")
+    if real.is_dir() and not is_our_store(real):
+        raise OutputError(
+            f"{target} is a folder, and only files and Zarr stores that bionica wrote are replaced: choose another name, or "
+            "remove the folder yourself"
+        )
+    if real.exists() and not real.is_dir() and (real.suffix.lower() == ".zarr" or not real.is_file()):
+        raise OutputError(f"{target} is a file, a device or a pipe, which is not replaced: choose another name")
+    if real.exists() and not target.replace:
+        remedy = target.remedy or f"choose another name with {target.option}, or replace it with --force"
+        raise OutputError(f"{target.path} exists already: {remedy}")
+    _check_writable(target, real.parent)
+
+
+def _check_writable(target: Target, folder: Path) -> None:
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        if is_disk_full(error):
+            raise
+        raise OutputError(
+            f"{target}: the folder {folder} cannot be written to ({error.strerror}): choose another"
+        ) from error
+
+
+def is_our_store(path: Path) -> bool:
+    """Whether a folder is a Zarr store that `open_writer` wrote, with nothing else in it."""
+    try:
+        attributes = json.loads((path / "zarr.json").read_bytes())["attributes"]
+        files = [file for file in path.rglob("*") if file.is_symlink() or not file.is_dir()]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+    return bool(attributes == STORE_MARK) and all(
+        _CHUNK_FILE.fullmatch(file.relative_to(path).as_posix()) for file in files
+    )

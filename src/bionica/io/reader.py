@@ -1,0 +1,422 @@
+"""The base of all readers: blocks of samples, one after the other, in bounded memory; and which columns are mixtures."""
+
+import importlib
+import re
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .files import is_disk_full
+
+Array = NDArray[Any]
+Labels = list[Array]  # one array for each label column, each as long as the block beside it
+
+LARGEST = 2**28  # bytes that are decoded at once
+_BLOCK_BYTES = 2**22
+_NUMBER_AND_UNIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\d.,+-].*)?")
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_UNIT = r"\s*([\[(/,].*)?"
+#: Names of a column that numbers the rows or says when they were measured.
+_ROW_NAMES = re.compile(
+    rf"(time|timestamp|datetime|date|elapsed|retention[ _]time|zeit|uhrzeit|datum|index|row){_UNIT}"
+    r"|sample|sample[ _](id|no\.?|number|name)|name|label|probe|id|nr\.?|no\.?|unnamed: \d+|__index_level_\d+__",
+    re.IGNORECASE,
+)
+#: Names of a column that holds the wavelength, or another channel of a spectrometer, of each row.
+_CHANNEL_NAMES = re.compile(
+    rf"(wave ?length|wave ?number|wavelengths|wavenumbers|wellenl(ä|ae)nge|wellenzahl|raman[ _]shift|m/z|lambda|nm){_UNIT}"
+    r"|cm\^?-1|1/cm",
+    re.IGNORECASE,
+)
+
+
+def printable(text: str) -> str:
+    """Return text without control characters, which a terminal would obey."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+class InputError(ValueError):
+    """Data that cannot be read as mixtures. The message names the file, the place and the remedy."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
+
+
+def import_optional(module: str, purpose: str) -> Any:
+    """Import a package that only some formats need; InputError says how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise InputError(f"{purpose} needs the package {package}: pip install 'bionica[io]' ({error})") from error
+
+
+@contextmanager
+def explain_errors(name: str, kind: str) -> Iterator[None]:
+    """Turn whatever a library raises about a broken file into one sentence."""
+    try:
+        yield
+    except (InputError, FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except Exception as error:  # each library has exceptions of its own, and broken bytes lead to all of them
+        if isinstance(error, OSError) and is_disk_full(error):
+            raise
+        cause = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(f"{name} cannot be read as {kind} ({cause}): is it complete, and of this format?") from error
+
+
+@contextmanager
+def close_on_error(file: Any) -> Iterator[Any]:
+    """Close a file if there is an error, and otherwise leave it open for a reader."""
+    try:
+        yield file
+    except BaseException:
+        file.close()
+        raise
+
+
+def check_size(name: str, n_bytes: int, remedy: str) -> None:
+    """Raise if what a file says must be decoded at once takes too much memory."""
+    if n_bytes > LARGEST:
+        raise InputError(f"{name} takes {n_bytes >> 20:,} MiB at once; at most {LARGEST >> 20} are read: {remedy}")
+
+
+def check_declared_size(name: str, n_bytes: int, stored: int) -> None:
+    """Raise if a file says that it holds more than 1 GiB of numbers, and has less than 1/16384 of that on disk."""
+    if n_bytes > max(2**30, 2**14 * stored):
+        raise InputError(f"{name} says that it holds {n_bytes >> 20:,} MiB of numbers and has {stored:,} bytes on disk")
+
+
+def check_dtype(dtype: Any, name: str) -> None:
+    """Raise if these are not real numbers."""
+    if dtype.kind not in "biuf":
+        raise InputError(f"{name} holds {dtype}, not real numbers: convert it to float64 first")
+
+
+def finite_floats(values: Any, name: str, first: int = 0) -> Array:
+    """Return a block C-ordered, float32 and float16 as float32, the rest as float64; raise if it holds NaN or infinity."""
+    block: Array = np.asarray(values)
+    check_dtype(block.dtype, name)
+    dtype = np.float32 if block.dtype.newbyteorder("=") in (np.float32, np.float16) else np.float64
+    block = np.asarray(block, dtype=dtype, order="C")
+    finite = np.isfinite(block)
+    if not finite.all():
+        i, j = np.argwhere(~finite)[0]
+        raise InputError(
+            f"{name}, sample {first + i + 1}, mixture {j + 1} is {block[i, j]}: drop or fill such samples first "
+            "(both counted from 1)"
+        )
+    return block
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns to read and those to leave out, by name or by number from 1. If both are None: all but labels.
+
+    Examples
+    --------
+    >>> Columns(skip="time").kept("x.csv", 3, ["time", "a", "b"])
+    [1, 2]
+    >>> Columns(use="1,3-4").kept("x.npy", 5)
+    [0, 2, 3]
+    """
+
+    use: str | None = None
+    skip: str | None = None
+
+    def kept(self, name: str, width: int, header: Sequence[str] | None = None, labels: Sequence[int] = ()) -> list[int]:
+        """Return the indices of the columns to read, of `width` with these names; labels are read only if `use` says so."""
+        use = self._numbers("--use", self.use, name, width, header) if self.use else set(range(width)) - set(labels)
+        kept = use - (self._numbers("--skip", self.skip, name, width, header) if self.skip else set())
+        if not kept:
+            raise InputError(f"{name}: no column is left of {width}: name more with --use, or fewer with --skip")
+        return sorted(kept)
+
+    @staticmethod
+    def _numbers(option: str, text: str, name: str, width: int, header: Sequence[str] | None) -> set[int]:
+        numbers: set[int] = set()
+        for item in (item.strip() for item in text.split(",")):
+            if header and item in header:
+                numbers |= {j for j, known in enumerate(header) if known == item}
+                continue
+            match = _RANGE.fullmatch(item)
+            first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+            if not 1 <= first <= last <= width:
+                known = ", ".join(column or "one without a name" for column in (header or ())[:20])
+                names = f"{known} (or 1 to {width})" if header else f"columns 1 to {width}"
+                raise InputError(f"{option} {text}: {name} has no column {item!r}; it has {names}")
+            numbers |= set(range(first - 1, last))
+        return numbers
+
+
+def is_label_name(name: str) -> bool:
+    """Whether a column of this name numbers or names the rows."""
+    return not name.strip() or bool(_ROW_NAMES.fullmatch(name.strip())) or is_channel_name(name)
+
+
+def is_channel_name(name: str) -> bool:
+    """Whether a column of this name holds the wavelengths of the rows."""
+    return bool(_CHANNEL_NAMES.fullmatch(name.strip()))
+
+
+def wavelengths_in(names: Sequence[str]) -> tuple[Array | None, str | None]:
+    """Return the names of columns as numbers, and the unit in which all end; None if they do not rise or fall strictly.
+
+    Whole numbers from 0 or 1 on, with gaps or without, are numbers of columns.
+
+    Examples
+    --------
+    >>> wavelengths_in(["400 nm", "401.5 nm"])
+    (array([400. , 401.5]), 'nm')
+    >>> wavelengths_in(["0", "1", "2"])
+    (None, None)
+    """
+    matches = [match for name in names if (match := _NUMBER_AND_UNIT.fullmatch(name.strip()))]
+    if len(matches) < max(2, len(names)) or len({match[2] for match in matches}) != 1:
+        return None, None
+    values = np.array([float(match[1]) for match in matches])
+    counts = values.min() in (0, 1) and bool((values == np.rint(values)).all())
+    if counts or not np.isfinite(values).all() or not is_monotonic(values):
+        return None, None
+    return values, matches[0][2]
+
+
+def is_monotonic(values: Array) -> bool:
+    """Whether numbers rise strictly, or fall strictly."""
+    steps = np.diff(values)
+    return bool((steps > 0).all() or (steps < 0).all())
+
+
+class Sample(NamedTuple):
+    """Evenly spaced rows of an input: every `step`-th one, with what the label columns hold beside them."""
+
+    X: Array
+    labels: Labels
+    step: int
+
+
+class EvenSample:
+    """At most `limit` rows of a stream of unknown length, evenly spread over the rows so far.
+
+    Every `step`-th row is kept. When more than `limit` rows are kept, every second one is dropped and `step` doubles.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.step, self.seen = limit, 1, 0
+        self._parts: list[list[Array]] = []
+        self._n_rows = 0
+
+    def add(self, block: Array, labels: Sequence[Array] = ()) -> None:
+        """Add the next rows of the stream."""
+        self._parts.append([column[-self.seen % self.step :: self.step].copy() for column in (block, *labels)])
+        self._n_rows += len(self._parts[-1][0])
+        self.seen += len(block)
+        while self._n_rows > self.limit:
+            self._parts = [[column[::2].copy() for column in self._joined()]]
+            self._n_rows, self.step = len(self._parts[0][0]), 2 * self.step
+
+    def _joined(self) -> list[Array]:
+        return [np.concatenate(parts) for parts in zip(*self._parts, strict=True)]
+
+    def rows(self) -> Array:
+        """Return the rows kept."""
+        return self.sample().X
+
+    def sample(self) -> Sample:
+        """Return the rows kept, with their labels."""
+        X, *labels = self._joined() if self._parts else [np.empty((0, 0))]
+        return Sample(X, labels, self.step)
+
+
+class LastSample:
+    """The last `limit` rows of a stream."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.seen = limit, 0
+        self._blocks: deque[Array] = deque()
+        self._n_rows = 0
+
+    def add(self, block: Array, labels: Sequence[Array] = ()) -> None:
+        """Add the next rows of the stream."""
+        self._blocks.append(block[-self.limit :].copy())
+        self._n_rows += len(self._blocks[-1])
+        self.seen += len(block)
+        while self._n_rows - len(self._blocks[0]) >= self.limit:
+            self._n_rows -= len(self._blocks.popleft())
+
+    def rows(self) -> Array:
+        """Return the rows kept."""
+        return np.concatenate(self._blocks)[-self.limit :] if self._blocks else np.empty((0, 0))
+
+
+def block_rows(n_features: int) -> int:
+    """Return the number of samples of a block: 4 MiB of float64, at most 65,536."""
+    return max(1, min(65536, _BLOCK_BYTES // (8 * max(1, n_features))))
+
+
+class Reader(ABC):
+    """A stream of mixtures."""
+
+    name: str  # for messages
+    repeatable: bool = True  # whether `blocks` can be called again
+    axis: int = 0  # the axis of the file that holds the samples
+    n_samples: int | None = None  # known after `sample` and `read` at the latest
+    n_features: int | None = None  # known after the first block at the latest
+    image_shape: tuple[int, ...] | None = None  # if the samples are pixels
+    header: list[str] | None = None  # names of all columns of the file
+    kept: Sequence[int] = ()  # indices of the columns that are mixtures
+    label_names: Sequence[str] = ()  # columns that are no mixtures, and are written beside the sources
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.notes: list[str] = []  # what was left out, and what was taken for a header
+
+    def note(self, text: str) -> None:
+        """Add a note."""
+        self.notes.append(printable(f"{self.name}: {text}"))
+
+    def note_labels(self, reasons: Sequence[str]) -> None:
+        """Add the note about columns that are no mixtures."""
+        if reasons:
+            self.note(f"left out because they are no mixtures: {', '.join(reasons)} (--use reads them)")
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the mixtures: those of the header, or else the numbers of their columns, counted from 1."""
+        kind = "mixture" if self.image_shape else "column"
+        return [(self.header[j] if self.header else "") or f"{kind}_{j + 1}" for j in self.kept]
+
+    def column(self, j: int) -> str:
+        """Return how the user knows mixture j: the number of its column, counted from 1, and its name."""
+        number = f"column {self.kept[j] + 1}"
+        return f"{number} ({self.header[self.kept[j]]})" if self.header else number
+
+    @property
+    def wavelengths(self) -> Array | None:
+        """The names of the mixtures as numbers, if they rise or fall strictly; all may end in the same unit ("400 nm")."""
+        return wavelengths_in(self.names)[0]
+
+    @property
+    def wavelength_unit(self) -> str | None:
+        """The unit in which the names of all mixtures end ("nm"), None if they have none or are no numbers."""
+        return wavelengths_in(self.names)[1]
+
+    @abstractmethod
+    def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
+        """Yield the samples, and beside them what the label columns hold."""
+
+    def blocks(self) -> Iterator[Array]:
+        """Yield the samples: finite floats of shape (n, n_features), C-ordered."""
+        for block, _ in self.labelled_blocks():
+            yield block
+
+    def sample(self, limit: int) -> Sample:
+        """Return at most `limit` samples, evenly spread over the input, and count all samples."""
+        chosen = EvenSample(limit)
+        for block, labels in self.labelled_blocks():
+            chosen.add(block, labels)
+        self.n_samples = chosen.seen
+        return chosen.sample()
+
+    def read(self) -> Array:
+        """Return all samples."""
+        X = np.concatenate(list(self.blocks()))
+        self.n_samples = len(X)
+        return X
+
+    def close(self) -> None:
+        """Close files."""
+        return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class MatrixReader(Reader):
+    """A matrix of which any range of samples can be fetched.
+
+    `shape` and `dtype` are those of the matrix in the file, `axis` is the axis that holds the samples, `fetch(index)` returns
+    matrix[index], and `kind` says what the file should be. `chunk` is the number of samples that the file stores together:
+    they are fetched together.
+    """
+
+    n_samples: int
+    n_features: int
+
+    def __init__(
+        self, name: str, kind: str, shape: tuple[int, ...], dtype: Any, axis: int, fetch: Callable[[Any], Any], *,
+        columns: Columns | None = None, header: list[str] | None = None, chunk: int = 1, close: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(name)
+        if len(shape) != 2:
+            raise InputError(
+                f"{name} has shape {shape}: mixtures are a matrix, samples x mixtures (or mixtures x samples with "
+                "--axis 1)"
+            )
+        check_dtype(np.dtype(dtype), name)
+        if 0 in shape:
+            raise InputError(f"{name} is empty: its shape is {shape}")
+        self._kind, self._fetch, self._close, self.axis = kind, fetch, close, axis
+        self.n_samples, width = int(shape[axis]), int(shape[1 - axis])
+        self.header, self.kept = header, (columns or Columns()).kept(name, width, header)
+        self.n_features, self._all = len(self.kept), len(self.kept) == width
+        rows, whole = block_rows(width), max(1, LARGEST // (8 * width))
+        self._rows = -(-rows // chunk) * chunk if chunk <= whole else rows
+        self.labels: Labels = []  # of all samples
+
+    def take(self, index: Any, first: int = 0) -> Array:
+        """Return the samples of an index or a slice; errors count from sample `first`."""
+        with explain_errors(self.name, self._kind):
+            part = np.asarray(self._fetch(index) if self.axis == 0 else np.asarray(self._fetch((slice(None), index))).T)
+        return finite_floats(part if self._all else part[:, self.kept], self.name, first)
+
+    def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
+        """Yield the samples in blocks of about 4 MiB, cut from what the file stores together."""
+        for start in range(0, self.n_samples, self._rows):
+            part = self.take(slice(start, min(start + self._rows, self.n_samples)), start)
+            rows = block_rows(self.n_features)
+            for i in range(0, len(part), rows):
+                block = part[i : i + rows]
+                yield block, [column[start + i : start + i + len(block)] for column in self.labels]
+
+    def close(self) -> None:
+        """Close files."""
+        if self._close is not None:
+            self._close()
+
+
+class RawPipe(Reader):
+    """Raw numbers in the byte order of this machine, `width` to a sample; `read(n)` returns at most n bytes, b"" at the end."""
+
+    repeatable = False
+
+    def __init__(self, name: str, read: Callable[[int], bytes], width: int, dtype: str, columns: Columns) -> None:
+        super().__init__(name)
+        self._read, self._width, self._dtype = read, width, np.dtype(dtype)
+        self.kept = columns.kept(name, width)
+        self.n_features = len(self.kept)
+
+    def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
+        """Yield the samples as they arrive."""
+        size, rest, seen = self._width * self._dtype.itemsize, b"", 0
+        while data := self._read(2**20):
+            rest += data
+            if complete := len(rest) // size * size:
+                block = np.frombuffer(rest[:complete], self._dtype).reshape(-1, self._width)[:, self.kept]
+                rest = rest[complete:]
+                yield finite_floats(block, self.name, seen), []
+                seen += len(block)
+        if rest or not seen:
+            where = "in the middle of a" if rest else "before the first"
+            raise InputError(
+                f"{self.name} ended {where} sample of {self._width} {self._dtype} numbers: check --columns and --dtype"
+            )

@@ -1,0 +1,409 @@
+"""ConeNetwork: a single layer of 2-compartmental neurons with local rules that separates correlated sources.
+
+*Beyond the paper.* Algorithms 1 and 2 assume uncorrelated sources. Here only nonnegativity is used: the network learns the cone of
+smallest volume that holds the mixtures (the objective of `offline.cone`). For each mixture x: dendrites c = W_xz x, membranes and
+rates at the fixed point of
+
+    v_i = c_i - sum_{j != i} W_ij z_j       z_i = [v_i]_+       n_i = [-v_i]_+                             W = W_zz, W_ii = 1    (1)
+
+and with w = 1/max(1, mean |v|), the divisive normalisation of the layer, for i != j
+
+    W_ij   <- W_ij + a_i (w z_j (1 - kappa_i w n_i) - W_ij)         inhibition grows with the presynaptic rate until it pushes
+                                                                    neuron i below zero                                          (2)
+    W_xz,i <- W_xz,i + b_i (v_i - c_i) x'P / (1 + b_i x'P x)        the dendrite learns to predict the membrane                  (3)
+    W_xz,i <- W_xz,i (1 + b_i w mean |v| (1 - |v_i|))               homeostasis: |v_i| has mean 1                                (4)
+    a_i = eta / (kappa_i d)           b_i = eta / (kappa_i^1/2 d)                                                                (5)
+
+Each synapse uses what its two neurons have; w and z_bar (below) are sums over the layer. P = I/<x'x/d> is the strictly local rule
+(`LocalState`, three times b_i). Natural steps (`State`, the default) take v = K F x (`running_whitening`) for x and
+P = <v v'>^-1 = I - v_bar v_bar'/(1 + |v_bar|^2): they work whatever the mixing matrix (not local). Cones are not tied to
+the whitening, so that W_xz K stays as it is when K moves, but in the first samples after a restart.
+
+**Why.** For outputs y = V x of mean 1 the objective log|det V| - sum_i log<y_i> - sum_i kappa_i <[-y_i]_+^2>/2 has the relative
+gradient G_ij = kappa_i <n_i y_j> - <y_j>, i != j (V <- (I + e G) V ascends). W - I is a leaky average of -G by (2), and (3) moves
+W_xz by b <(v - c) x'> P = -b (W - I) <z x'> P, about b G W_xz: a feedforward rule could follow G only with weight transport.
+Where learning ends the inhibition has moved into the dendrites, W = I and <n_i z_j> = <z_j>/kappa_i.
+
+**How hard the wall is.** kappa_i = 1/n^2 for a wall of width n. Each neuron finds kappa_i from the samples that push it below zero.
+With s = kappa_i^1/2 w n_i > 0 and z_bar the mean of w z_j over j != i, averages over the last 100 such samples,
+
+    p_i = <z_bar^2>     m_i = <z_bar^2 s>     q_i = <(z_bar^2 + .01) s^2>                                                        (6)
+    log kappa_i <- log kappa_i + eta/(5 d) if m_i^2 > .57 p_i q_i, - eta/(5 d) otherwise; never below log 10                     (7)
+
+m^2/(p q) is .75 if the facet cuts into the data, .64 for noise around an atom at zero, .59 for noise around a density, .5 if the
+facet follows the tails of the noise. Weights z_bar^2 are needed where sources are correlated: without them it is below .57 long
+before the facet is right (15 dB at a correlation of .5). The .01 adds samples that are below zero while the others are silent:
+too hard a wall leaves only those (without it kappa drifts upwards at a correlation of .5 and loses 2 dB). Rates (5) fall as the
+wall hardens: a sample below zero then moves its facet by at most eta z'z/d times its distance, whatever kappa. s and |v_i| count
+as 5 times their usual size at most, so that one outlier does no harm. With a horizon kappa_i is at most (eta horizon/d)^2, the
+wall that (2) can still move by its own width in that time.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import running_whitening
+from .natural import (
+    AVERAGING,
+    InputWork,
+    copy_matrix,
+    flip_negative,
+    input_workspace,
+    look_after,
+    move_whitening,
+    set_identity,
+    weigh,
+    white_input,
+    whitening_matrix,
+)
+from .plasticity import apply, average, averaging_weight, dot, project
+from .rule import UNSETTLED, Rule, bookkeeping, hot, register, shapes, solve_lateral
+from .running_whitening import SHAPES, START, Whitening, is_called_for, is_scaled, is_stuck
+from .settling import scratch, settle_lateral
+
+#: The first and smallest kappa. A softer wall does not hold the neurons apart: on raw inputs they all learn the same.
+KAPPA = 10.0
+#: Eqs. 6 and 7: how fast kappa moves, the memory in samples below zero, the shape at which it stops, the share of all such samples.
+HARDENING, MEMORY, SHAPE, EVEN = 0.2, 0.01, 0.57, 0.01
+#: m^2/(p q) of a facet that cuts into the data, from which every neuron starts.
+SQUARES = 0.75
+#: Largest s and |v_i| in units of their usual size.
+BOUND = 5.0
+#: b_i of the local rule over that of natural steps.
+LOCAL = 3.0
+
+
+class Sweeps(NamedTuple):
+    """Settle neuron after neuron until no rate changes by more than `tol` of the largest, `n` times at most."""
+
+    tol: float
+    n: int
+
+
+@settle_lateral.register(Sweeps)
+def _settle_by_sweeps(dynamics, W_zz, H, c, z, ws):
+    for i in range(c.shape[0]):
+        z[i] = max(c[i], c.dtype.type(0))
+    for _ in range(dynamics.n):
+        change = c.dtype.type(0)
+        largest = c.dtype.type(0)
+        for i in range(c.shape[0]):
+            new = max(c[i] - (dot(W_zz, i, z) - z[i]), c.dtype.type(0))
+            change = max(change, abs(new - z[i]))
+            largest = max(largest, new)
+            z[i] = new
+        if change <= dynamics.tol * largest:
+            return
+    ws.events[UNSETTLED] += 1
+
+
+class Wall(NamedTuple):
+    """What each neuron knows of its facet."""
+
+    log_kappa: np.ndarray
+    p: np.ndarray  # eq. 6
+    m: np.ndarray
+    q: np.ndarray
+
+
+class State(NamedTuple):
+    """What a network with natural steps remembers."""
+
+    white: Whitening
+    F: np.ndarray
+    wall: Wall
+    W_xz: np.ndarray  # from K F x
+    W_zz: np.ndarray
+    W_xz_mean: np.ndarray  # averages of the weights, kept where `Params.average` is set
+    W_zz_mean: np.ndarray
+    t: np.ndarray
+    fired: np.ndarray
+    rng: np.ndarray
+    repairs: np.ndarray
+
+
+class LocalState(NamedTuple):
+    """What a strictly local network remembers."""
+
+    wall: Wall
+    W_xz: np.ndarray
+    W_zz: np.ndarray
+    W_xz_mean: np.ndarray
+    W_zz_mean: np.ndarray
+    size: np.ndarray  # (1,) running mean of x'x/d
+    x_power: np.ndarray  # running mean of x^2, kept where `Params.scaled` is set
+    t: np.ndarray
+    fired: np.ndarray
+    rng: np.ndarray
+    repairs: np.ndarray
+
+
+class Params(NamedTuple):
+    """What the user chose."""
+
+    dynamics: Any
+    guards: Any
+    horizon: int  # 0: none
+    eps: float
+    average: bool
+    hardens: bool  # whether kappa moves
+
+
+class LocalParams(NamedTuple):
+    """What the user chose."""
+
+    dynamics: Any
+    guards: Any
+    horizon: int
+    eps: float
+    average: bool
+    hardens: bool
+    scaled: bool  # whether mixtures are divided by their running root mean square
+
+
+class Work(NamedTuple):
+    """Scratch arrays."""
+
+    first: InputWork
+    v: np.ndarray  # K F x in the precision of the network
+    c: np.ndarray
+    membrane: np.ndarray
+    y: np.ndarray  # z; the loop knows every rule's output by this name
+    b: np.ndarray
+    p: np.ndarray  # P v
+    M: np.ndarray  # matrices
+    H: np.ndarray
+    ws: Any
+
+
+def init(F: np.ndarray, u_bar: np.ndarray, n: int, W_xz: Any, W_zz: Any, kappa: float, rng: Any) -> State:
+    """Return a network that starts from n samples, which F whitens and whose mean is then u_bar, with these weights (copied)."""
+    rest = _averaged(W_xz, W_zz) | bookkeeping(len(W_zz), rng)
+    white = running_whitening.start(np.eye(len(F)), np.zeros(len(F), F.dtype), u_bar, n)
+    return State(white=white, F=F.copy(), wall=_wall(kappa, W_zz), **rest)
+
+
+def init_local(W_xz: np.ndarray, W_zz: np.ndarray, kappa: float, size: float, rng: np.ndarray) -> LocalState:
+    """Return a local network with these initial weights (copied); `size` is the mean of x'x/d."""
+    rest = _averaged(W_xz, W_zz) | bookkeeping(len(W_zz), rng)
+    return LocalState(wall=_wall(kappa, W_zz), size=np.array([size]), x_power=np.zeros(W_xz.shape[1]), **rest)
+
+
+def _averaged(W_xz: np.ndarray, W_zz: np.ndarray) -> dict[str, np.ndarray]:
+    return {"W_xz": W_xz.copy(), "W_zz": W_zz.copy(), "W_xz_mean": W_xz.copy(), "W_zz_mean": W_zz.copy()}
+
+
+def _wall(kappa: float, W_zz: np.ndarray) -> Wall:
+    log_kappa, p, m, q = np.ones((4, len(W_zz)), W_zz.dtype)
+    return Wall(math.log(kappa) * log_kappa, p, m, q / SQUARES)
+
+
+def workspace(state):
+    """Allocate scratch arrays."""
+    d, dtype = len(state.W_zz), state.W_zz.dtype
+    M, H = np.zeros((d, d), dtype), np.eye(d, dtype=dtype)
+    return Work(input_workspace(d, dtype), *np.zeros((6, d), dtype), M, H, scratch(d, dtype))
+
+
+def settle(state, work, params, X, t):
+    """Eq. 1 for v = K F x."""
+    white_input(state, work, X, t)
+    apply(state.W_xz, work.v, work.c)
+    settle_lateral(params.dynamics, state.W_zz, state.W_zz, work.c, work.y, work.ws)
+
+
+def settle_local(state, work, params, X, t):
+    """Eq. 1."""
+    project(state.W_xz, X, t, work.c)
+    settle_lateral(params.dynamics, state.W_zz, state.W_zz, work.c, work.y, work.ws)
+
+
+@hot
+def inhibit(state, work, params, eta):
+    """Eqs. 2, 5, 6 and 7; work.membrane and work.b become v and b. Returns w mean |v| and the sum of n^2."""
+    W_zz, wall, c, z, v = state.W_zz, state.wall, work.c, work.y, work.membrane
+    d = z.shape[0]
+    real = W_zz.dtype.type
+    one, zero = real(1), real(0)
+    total = active = negative = zero
+    for i in range(d):
+        v[i] = c[i] - (dot(W_zz, i, z) - z[i])
+        total += abs(v[i])
+        active += z[i]
+        negative += min(v[i], zero) ** 2
+    w = one / max(one, total / d)
+    step = real(eta / d)
+    top = -0.75 * math.log(params.eps)  # a wall that rounding still resolves
+    if params.horizon > 0:
+        top = min(top, 2 * math.log(max(eta * params.horizon / d, 1.0)))
+    top = real(max(top, math.log(KAPPA)))
+    for i in range(d):
+        kappa = math.exp(wall.log_kappa[i])
+        root = math.sqrt(kappa)
+        push = one
+        others = active - z[i]
+        if v[i] < 0:
+            usual = max(math.sqrt(wall.q[i] / (wall.p[i] + real(EVEN))), real(1e-6))
+            s = min(-w * root * v[i], real(BOUND) * usual)
+            push = one - root * s
+            if others > 0:
+                f = (w * others / (d - 1)) ** 2
+                wall.p[i] += real(MEMORY) * (f - wall.p[i])
+                wall.m[i] += real(MEMORY) * (f * s - wall.m[i])
+                wall.q[i] += real(MEMORY) * ((f + real(EVEN)) * (s * s) - wall.q[i])
+                if params.hardens:
+                    harder = wall.m[i] * wall.m[i] > real(SHAPE) * (wall.p[i] * wall.q[i])
+                    log_kappa = wall.log_kappa[i] + (real(HARDENING) * step if harder else -real(HARDENING) * step)
+                    wall.log_kappa[i] = min(max(log_kappa, real(math.log(KAPPA))), top)
+        a = step / kappa
+        for j in range(d):
+            if j != i:
+                W_zz[i, j] += a * (w * z[j] * push - W_zz[i, j])
+        work.b[i] = step / root
+    return w * total / d, negative
+
+
+@hot
+def learn_averages(state, weight):
+    """The averaged weights."""
+    average(state.W_xz_mean, state.W_xz, weight)
+    average(state.W_zz_mean, state.W_zz, weight)
+
+
+@hot
+def gains(work, i, b, size, activity):
+    """What row i of W_xz is multiplied with (eq. 4), and what P x is added with (eq. 3); size = x'P x."""
+    one = b.dtype.type(1)
+    homeostasis = one + b[i] * activity * (one - min(abs(work.membrane[i]), b.dtype.type(BOUND)))
+    return homeostasis, b[i] / (one + b[i] * size) * (work.membrane[i] - work.c[i])
+
+
+def learn(state, work, params, X, t, rates):
+    """Eqs. 2 to 7, then the whitening."""
+    white, first, W_xz, v, p = state.white, work.first, state.W_xz, work.v, work.p
+    d = v.shape[0]
+    state.t[0] += 1
+    if is_stuck(white.last, white.run, white.repeated, first.u, 0) or not is_scaled(white, first.v):
+        return
+    distance_2, weight = weigh(white, first, params, work.ws.events)
+    activity, negative = inhibit(state, work, params, weight * rates[t, 0])
+    white.negative[0] += min(weight * negative / d, 1.0)
+    along = 0.0
+    whole = 1.0
+    for j in range(d):
+        along += white.v_bar[j] * first.v[j]
+        whole += white.v_bar[j] * white.v_bar[j]
+    along /= whole
+    for j in range(d):
+        p[j] = first.v[j] - along * white.v_bar[j]
+    size = p.dtype.type(0)
+    for j in range(d):
+        size += p[j] * v[j]
+    for i in range(d):
+        homeostasis, f = gains(work, i, work.b, size, activity)
+        for j in range(d):
+            W_xz[i, j] = homeostasis * W_xz[i, j] + f * p[j]
+    f, beta = move_whitening(white, first, distance_2, weight, params.horizon)
+    if white.age[0] > START * d or white.prior[0] == 0:
+        keep_product(W_xz, first.dv, f, beta, distance_2)
+        if params.average:
+            keep_product(state.W_xz_mean, first.dv, f, beta, distance_2)
+    if params.average:
+        learn_averages(state, averaging_weight(white.n[0], AVERAGING, params.horizon))
+
+
+@hot
+def keep_product(W, dv, f, beta, q):
+    """W <- W (I + beta dv dv')^-1 / f, so that W K stays as it is when K <- f (I + beta dv dv') K."""
+    shrink = beta / (1 + beta * q)
+    over_f = 1 / f
+    for i in range(W.shape[0]):
+        s = 0.0
+        for j in range(dv.shape[0]):
+            s += W[i, j] * dv[j]
+        s *= shrink
+        for j in range(dv.shape[0]):
+            W[i, j] = over_f * (W[i, j] - s * dv[j])
+
+
+def learn_local(state, work, params, X, t, rates):
+    """Eqs. 2 to 7 with P = I/<x'x/d>."""
+    W_xz = state.W_xz
+    d, k = W_xz.shape
+    state.t[0] += 1
+    activity, _ = inhibit(state, work, params, rates[t, 0])
+    xx = 0.0
+    for j in range(k):
+        xx += X[t, j] * X[t, j]
+    limit = BOUND * BOUND * state.size[0]  # of an outlier
+    state.size[0] += (min(xx / d, limit) - state.size[0]) / (
+        min(state.t[0] + k, params.horizon) if params.horizon > 0 else state.t[0] + k
+    )
+    scale = W_xz.dtype.type(1 / state.size[0])
+    size = W_xz.dtype.type(xx) * scale
+    for i in range(d):
+        work.b[i] *= W_xz.dtype.type(LOCAL)
+        homeostasis, f = gains(work, i, work.b, size, activity)
+        f *= scale
+        for j in range(k):
+            W_xz[i, j] = homeostasis * W_xz[i, j] + f * X[t, j]
+    if params.average:
+        learn_averages(state, averaging_weight(state.t[0], AVERAGING, params.horizon))
+
+
+def repair(state, work, params):
+    """What is rarely needed; after an abrupt change the network starts again: see `natural.look_after`."""
+    white, W_zz, wall = state.white, state.W_zz, state.wall
+    if is_called_for(white.age, white.due, white.power, white.length, white.level, work.v.shape[0], params.horizon):
+        if look_after(white, state.W_xz, work.M, work.H, work.first, work.ws, params):
+            set_identity(W_zz)
+            for i in range(W_zz.shape[0]):
+                wall.p[i] = 1
+                wall.m[i] = 1
+                wall.q[i] = 1 / SQUARES
+                if params.hardens:
+                    wall.log_kappa[i] = math.log(KAPPA)
+            copy_matrix(state.W_xz, state.W_xz_mean)
+            copy_matrix(W_zz, state.W_zz_mean)
+
+
+def inspect(state, work, params):
+    """While the network starts again: a neuron whose dendrite has a negative mean has its sign flipped."""
+    white = state.white
+    if params.guards.restart and white.prior[0] > 0:
+        if flip_negative(state.W_xz, work.M, work.H, white.v_bar, work.c, work.b, work.ws.events):
+            copy_matrix(state.W_xz, state.W_xz_mean)
+
+
+def unmixing(state: State) -> np.ndarray:
+    """W_zz^-1 W_xz K F."""
+    return np.asarray(solve_lateral(state.W_zz, state.W_xz) @ whitening_matrix(state))
+
+
+def unmixing_local(state: LocalState) -> np.ndarray:
+    """W_zz^-1 W_xz."""
+    return solve_lateral(state.W_zz, state.W_xz)
+
+
+_WALL = shapes(d="wall.log_kappa wall.p wall.m wall.q")
+_AVERAGES = {"W_xz": "W_xz_mean", "W_zz": "W_zz_mean"}
+
+RULE = register(
+    Rule(
+        "cone_network", State, Params,
+        SHAPES | _WALL | shapes(d="white.last", dk="F", dd="W_xz W_zz W_xz_mean W_zz_mean"),
+        workspace, settle, learn, unmixing, repair, inspect,
+        parts={"white": Whitening, "wall": Wall}, averages=_AVERAGES, projection="F",
+    )
+)  # fmt: skip
+
+LOCAL_RULE = register(
+    Rule(
+        "local_cone_network", LocalState, LocalParams,
+        _WALL | shapes(dk="W_xz W_xz_mean", dd="W_zz W_zz_mean") | {"size": "1:float64", "x_power": "k:float64"},
+        workspace, settle_local, learn_local, unmixing_local,
+        parts={"wall": Wall}, averages=_AVERAGES,
+    )
+)  # fmt: skip

@@ -1,0 +1,102 @@
+"""L-BFGS on a space or on a manifold.
+
+The caller gives the value and its gradient, a retraction (how a point moves along a step: addition, or the Cayley transform on the
+orthogonal group), and, if it knows one, an approximate inverse Hessian. Steps and changes of the gradient are used without
+transport, as in Picard-O (Ablin, Cardoso and Gramfort 2018).
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Pairs = deque[tuple[Array, Array]]
+
+_LARGEST_STEP = 0.5  # of an entry; a rotation by more leaves the region in which the gradient says anything
+_REFRESH = 5  # iterations with the same preconditioner
+
+
+class Minimum(NamedTuple):
+    """Where the descent ended, the value there, the number of iterations, and whether it met its tolerance."""
+
+    x: Array
+    value: float
+    n_iter: int
+    converged: bool
+
+
+def no_pairs() -> Pairs:
+    """An empty memory, for ten pairs (step, change of the gradient)."""
+    return deque(maxlen=10)
+
+
+def minimise(
+    value_and_gradient: Callable[[Array], tuple[float, Array]],
+    x: Array,
+    *,
+    tol: float,
+    max_iter: int,
+    retract: Callable[[Array, Array], Array] = np.add,
+    precondition: Callable[[Array], Callable[[Array], Array]] | None = None,
+    pairs: Pairs | None = None,
+    stop: Callable[[Array], bool] | None = None,
+) -> Minimum:
+    """Descend from x until no entry of the next step exceeds `tol`.
+
+    An infinite value makes the step shorter. `precondition(x)` returns the inverse Hessian near x as a function of a gradient; the
+    descent then also ends if the expected decrease is below a hundredth of `tol` squared. `pairs` are those of an earlier descent
+    on a similar function, and are extended in place. `stop(x)` ends the descent after a step.
+    """
+    pairs = no_pairs() if pairs is None else pairs
+    value, gradient = value_and_gradient(x)
+    inverse: Callable[[Array], Array] | None = None
+    for n_iter in range(max_iter):
+        if precondition is not None and n_iter % _REFRESH == 0:
+            inverse = precondition(x)
+        step = _direction(gradient, pairs, inverse)
+        slope, largest = float(np.vdot(gradient, step)), float(np.abs(step).max())
+        # Without curvature the length of the first step has no meaning, and cannot end the descent.
+        small = largest <= tol or (inverse is not None and -slope < 1e-2 * tol**2)
+        if largest == 0 or (small and (pairs or inverse is not None)):
+            return Minimum(x, value, n_iter, True)
+        length = min(1.0, _LARGEST_STEP / largest)
+        for _ in range(15):
+            trial = retract(x, length * step)
+            new_value, new_gradient = value_and_gradient(trial)
+            if new_value <= value + 1e-4 * length * slope:
+                break
+            length *= 0.3
+        else:
+            if not pairs:
+                return Minimum(x, value, n_iter, True)  # rounding hides any further descent
+            pairs.clear()  # the curvature is that of another place: try once more without it
+            continue
+        s, y = length * step, new_gradient - gradient
+        if np.vdot(s, y) > 1e-12 * np.sqrt(np.vdot(s, s) * np.vdot(y, y)):
+            pairs.append((s, y))
+        x, value, gradient = trial, new_value, new_gradient
+        if stop is not None and stop(x):
+            return Minimum(x, value, n_iter + 1, False)
+    return Minimum(x, value, max_iter, False)
+
+
+def _direction(gradient: Array, pairs: Pairs, inverse: Callable[[Array], Array] | None) -> Array:
+    """Minus the inverse Hessian times the gradient: the two loops of L-BFGS."""
+    q = gradient.copy()
+    weights = []
+    for s, y in reversed(pairs):
+        rho = 1.0 / np.vdot(s, y)
+        a = rho * np.vdot(s, q)
+        q -= a * y
+        weights.append((rho, a))
+    if inverse is not None:
+        q = inverse(q)
+    elif pairs:
+        s, y = pairs[-1]
+        q *= np.vdot(s, y) / np.vdot(y, y)
+    for (s, y), (rho, a) in zip(pairs, reversed(weights), strict=True):
+        q += (a - rho * np.vdot(y, q)) * s
+    return -q

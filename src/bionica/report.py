@@ -1,0 +1,302 @@
+"""Pages: text, tables and pictures in one HTML file that needs no network, and the page about one separation.
+
+A page adapts to light and dark, to a telephone and to a printer. Text is escaped. In text, `code` stands between backquotes.
+Drawings are those of `plot`.
+"""
+
+import base64
+import io
+import re
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import plot
+from .io import write_atomically
+
+Array = NDArray[Any]
+
+_STYLE = """
+:root{color-scheme:light dark;--ink:#1a1a1a;--soft:#555;--paper:#fff;--rule:#ddd;--good:#00694d;--bad:#b00020;--fair:#8a5a00}
+@media(prefers-color-scheme:dark){:root{--ink:#e8e8e8;--soft:#a8a8a8;--paper:#15171a;--rule:#34383d;--good:#45c49a;--bad:#ff7d8b;
+--fair:#e0ad4e}}
+body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:72rem;margin:2rem auto;padding:0 1.2rem}
+h1{font-size:1.7rem;margin-bottom:.2rem}h2{font-size:1.25rem;margin-top:2.4rem;border-bottom:1px solid var(--rule)}
+p{max-width:60rem}.lead,figcaption{color:var(--soft)}figcaption{font-size:.9rem}
+figure{margin:1rem 0;overflow-x:auto}img{max-width:100%;height:auto}figure img{background:#fff}
+.beside{display:flex;flex-wrap:wrap;gap:1.5rem}.beside>*{flex:1 1 24rem;min-width:0}
+.slides input,.slides img{width:100%}
+.verdict{border-left:4px solid;padding:.1rem .8rem;margin:1rem 0}.verdict p{color:var(--ink);margin:.3rem 0}
+.good{color:var(--good)}.bad{color:var(--bad)}
+.table{overflow-x:auto}code{white-space:nowrap}table{border-collapse:collapse;font-size:.9rem;margin:.8rem 0}
+th,td{padding:.35rem .7rem;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}
+.facts td{overflow-wrap:anywhere}.facts td:first-child{white-space:nowrap;color:var(--soft)}
+th{border-bottom:2px solid var(--soft);white-space:nowrap}.word{white-space:nowrap}
+th.number,td.number{text-align:right}td.number{font-variant-numeric:tabular-nums;white-space:nowrap}
+td.yes,td.no,td.partly{font-weight:600}td.yes{color:var(--good)}td.no{color:var(--bad)}td.partly{color:var(--fair)}
+@media(max-width:40rem){table.text thead{display:none}
+table.text tr{display:block;padding:.6rem 0;border-bottom:1px solid var(--soft)}
+table.text td{display:block;border:0;padding:.1rem 0}table.text td:first-child{font-weight:600}code{white-space:normal}}
+@media print{:root{color-scheme:light}body{margin:0}h2,figure{break-inside:avoid}}
+"""
+#: Shows the picture that the slider is at.
+_SLIDE = "this.parentNode.querySelectorAll('figure').forEach((f,i)=>f.hidden=i!=this.value)"
+
+
+class PageTable(NamedTuple):
+    """A table of a page: the headings of its columns, if any, and its rows. Numbers are shown with three digits."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+
+
+class Picture(NamedTuple):
+    """A figure of a page: the bytes of an "svg" or "png", its caption, and `alt` if the caption does not describe it."""
+
+    data: bytes
+    caption: str
+    kind: str = "svg"
+    alt: str = ""
+
+
+class Slides(NamedTuple):
+    """Pictures of which a slider shows one; the last one at first."""
+
+    pictures: Sequence[Picture]
+
+
+class Beside(NamedTuple):
+    """Parts side by side, or below each other in a narrow window."""
+
+    parts: Sequence["Part"]
+
+
+class Verdict(NamedTuple):
+    """Sentences on whether something is right."""
+
+    good: bool
+    sentences: Sequence[str]
+
+
+Part = str | PageTable | Picture | Slides | Beside | Verdict
+
+
+class Section(NamedTuple):
+    """A heading, if any, and what stands under it."""
+
+    title: str
+    parts: Sequence[Part]
+
+
+def figure_bytes(figure: Any, kind: str) -> bytes:
+    """Return a matplotlib figure as "svg" or "png"; the same figure gives the same bytes."""
+    from matplotlib import rc_context
+
+    buffer = io.BytesIO()
+    with rc_context({"svg.hashsalt": "bionica", "svg.fonttype": "path"}):
+        metadata = {"Date": None} if kind == "svg" else None
+        figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
+    return buffer.getvalue()
+
+
+def drawing(draw: Callable[[Any], object], caption: str, width: float = 9.0, height: float = 3.6) -> Picture:
+    """Return what `draw` draws on new axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    draw(figure.subplots())
+    return Picture(figure_bytes(figure, "svg"), caption)
+
+
+def page(title: str, lead: str, sections: Sequence[Section]) -> str:
+    """Build a page, HTML with its pictures: a heading, a sentence below it (if any) and sections.
+
+    Examples
+    --------
+    >>> html = page("Results", "", [Section("Errors", [PageTable(["network", "error"], [["A < B", 0.00123]])])])
+    >>> "A &lt; B" in html and "0.00123" in html
+    True
+    """
+    parts = [f"<h1>{escape(title)}</h1>"]
+    if lead:
+        parts.append(f'<p class="lead">{_text(lead)}</p>')
+    for section in sections:
+        heading = f"<h2>{escape(section.title)}</h2>\n" if section.title else ""
+        parts.append(f"<section>{heading}" + "\n".join(map(_part, section.parts)) + "</section>")
+    body = "\n".join(parts)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1"><link rel="icon" href="data:,">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n<body>{body}\n</body></html>\n"
+    )
+
+
+def _part(part: Part) -> str:
+    if isinstance(part, str):
+        return f"<p>{_text(part)}</p>"
+    if isinstance(part, Picture):
+        return _figure(part)
+    if isinstance(part, Slides):
+        last = len(part.pictures) - 1
+        figures = "".join(_figure(picture, hidden=i < last) for i, picture in enumerate(part.pictures))
+        slider = f'<input type="range" min="0" max="{last}" value="{last}" aria-label="picture" oninput="{_SLIDE}">'
+        return f'<div class="slides">{slider}{figures}</div>'
+    if isinstance(part, Beside):
+        return f'<div class="beside">{"".join(map(_part, part.parts))}</div>'
+    if isinstance(part, Verdict):
+        sentences = "".join(f"<p>{_text(sentence)}</p>" for sentence in part.sentences)
+        return f'<div class="verdict {"good" if part.good else "bad"}">{sentences}</div>'
+    return _table(part)
+
+
+def _figure(picture: Picture, hidden: bool = False) -> str:
+    data = base64.b64encode(picture.data).decode()
+    source = f"data:image/{'png' if picture.kind == 'png' else 'svg+xml'};base64,{data}"
+    image = f'<img alt="{escape(picture.alt or picture.caption)}" src="{source}">'
+    return f"<figure{' hidden' * hidden}>{image}<figcaption>{escape(picture.caption)}</figcaption></figure>"
+
+
+def _table(table: PageTable) -> str:
+    columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
+    numeric = [any(map(_is_number, column)) for column in columns]
+    head = "".join(
+        ('<th class="number">' if number else "<th>") + escape(title) + "</th>"
+        for title, number in zip(table.columns, numeric, strict=False)
+    )
+    rows = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in table.rows)
+    kind = "numbers" if any(numeric) else "text" if head else "text facts"
+    head = f"<thead><tr>{head}</tr></thead>" if head else ""
+    return f'<div class="table"><table class="{kind}">{head}<tbody>{rows}</tbody></table></div>'
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, int | float) and not isinstance(cell, bool)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return '<td class="number">–</td>'
+    if _is_number(value):
+        return f'<td class="number">{f"{value:.3g}" if isinstance(value, float) else f"{value:,}"}</td>'
+    text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
+    kind = f' class="{text}"' if text in ("yes", "no", "partly") else ""
+    return f"<td{kind}>{_text(text)}</td>"
+
+
+def _text(text: str) -> str:
+    """Escape text, with `code` as such; 1e-05, 2-layer and x = 3 are not broken over lines."""
+    text = re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
+    text = re.sub(r"\b(\d[\d.]*e-\d+|\d-[a-z]{1,12})\b", r'<span class="word">\1</span>', text)
+    return re.sub(r" = (?=\d)", "&nbsp;=&nbsp;", text)
+
+
+# ---------------------------------------------------------------------------------------------- one separation
+
+MOST_SOURCES = 12  # that are drawn
+_FEW_MIXTURES = 8  # fewer are shown as a matrix, not as curves
+
+
+class Separation(NamedTuple):
+    """What the page about a separation shows.
+
+    `lines` are the result in words and `ok` the verdict; `facts` are names and values for a table. Y are sources and U linear
+    outputs of some samples, t their times or numbers, and `t_label` what t is. `mixing` is how the sources enter the mixtures
+    and `error` its standard error, if it is known; `names` are those of the mixtures, `axis` their wavelengths or the like.
+    `sure` has a row for each source: name, correlation and angle between halves, standard error. `images` are mixtures and
+    sources as small pictures, drawn in place of Y.
+    """
+
+    lines: Sequence[str]
+    ok: bool
+    facts: Sequence[tuple[str, str]]
+    Y: Array
+    U: Array
+    t: Array
+    t_label: str
+    mixing: Array
+    error: Array | None
+    names: Sequence[str]
+    axis: Array | None
+    axis_label: str
+    sure: Sequence[Sequence[object]] = ()
+    images: tuple[Array, Array] | None = None
+
+
+def write_separation(path: Path, s: Separation) -> None:
+    """Write the page about a separation; the file is replaced only when the new one is complete."""
+    d = min(s.mixing.shape[1], MOST_SOURCES)
+    more = f" The first {d} of {s.mixing.shape[1]} sources." if d < s.mixing.shape[1] else ""
+    sections = [Section("", [Verdict(s.ok, s.lines), PageTable((), s.facts)])]
+    if s.sure:
+        text = "Each half of the samples was fitted by itself. If the two fits agree, the source does not depend on chance."
+        columns = ("source", "correlation of the halves", "angle of the spectra, degrees", "standard error of a value")
+        sections.append(Section("How sure each source is", [text, PageTable(columns, s.sure)]))
+    if s.images is not None:
+        sections.append(Section("Sources", [_gallery(s.images[1][:d], "source")]))
+        sections.append(Section("Mixtures", [_gallery(s.images[0][:d], "mixture")]))
+    else:
+        sections.append(
+            Section(
+                "Sources",
+                [
+                    drawing(
+                        lambda ax: plot.sources(s.Y[:, :d], s.t, label=s.t_label, ax=ax),
+                        "Sources of samples spread evenly over the input, each on its own scale." + more,
+                        height=0.8 + 0.7 * d,
+                    )
+                ],
+            )
+        )
+    sections.append(_mixing(s, d, more))
+    caption = "Before values below zero are cut off. A good fit has almost nothing left of 0." + more
+    shown = drawing(lambda ax: plot.distributions(s.U[:, :d], ax=ax), caption, height=0.8 + 0.5 * d)
+    sections.append(Section("Distribution of each source", [shown]))
+    write_atomically(path, page("What bionica separate found", "", sections).encode())
+
+
+def _mixing(s: Separation, d: int, more: str) -> Section:
+    """How the sources enter the mixtures: curves over the mixtures, or a matrix if these are few."""
+    names = [f"source {i + 1}" for i in range(d)]
+    if len(s.mixing) < _FEW_MIXTURES:
+        caption = "How strongly each source enters each mixture; orange is negative." + more
+        shown = drawing(
+            lambda ax: plot.weights(s.mixing[:, :d], rows=s.names, columns=names, ax=ax),
+            caption,
+            1.5 + 0.9 * d,
+            0.6 + 0.35 * len(s.mixing),
+        )
+        return Section("Mixing matrix", [shown])
+    axis = np.arange(1, len(s.mixing) + 1) if s.axis is None else s.axis
+    error = None if s.error is None else s.error[:, :d]
+    caption = "Each spectrum is divided by its largest value." + more
+    caption += " The band is two standard errors wide on either side, from fits to halves of the samples." * (
+        error is not None
+    )
+    shown = drawing(
+        lambda ax: plot.spectra(s.mixing[:, :d], axis, error=error, label=s.axis_label, ax=ax), caption, height=4.2
+    )
+    return Section("Spectra of the sources", [shown])
+
+
+def _gallery(images: Array, caption: str) -> Picture:
+    """Small pictures side by side, each from its smallest value (or 0) in black to its largest in white."""
+    from matplotlib.figure import Figure
+
+    n, height, width = images.shape[:3]
+    columns = min(n, 4)
+    rows = -(-n // columns)
+    figure = Figure(figsize=(2.4 * columns, rows * (2.4 * height / width + 0.3)), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    names = [f"{caption} {i + 1}" for i in range(n)]
+    scaled = images / np.maximum(np.abs(images).max(axis=tuple(range(1, images.ndim)), keepdims=True), 1e-300)
+    for ax in axes[n:]:
+        ax.set_axis_off()
+    for ax, image, name in zip(axes, scaled, names, strict=False):
+        ax.imshow(image, cmap="gray", vmin=min(0.0, float(image.min())))
+        ax.set(xticks=[], yticks=[])
+        ax.set_title(name, fontsize=10)
+    return Picture(figure_bytes(figure, "png"), "", "png", ", ".join(names))

@@ -1,0 +1,532 @@
+"""Run the cases of a plan in this process, in others, on a Dask cluster or on a GPU, and keep each result as it finishes.
+
+The folder of a sweep holds
+
+    plan.json         the plan that ran last
+    journal.jsonl     a line for each finished case, appended as it finishes
+    results.csv       the table: a row for each case and time
+    results.parquet   the same, where pyarrow is installed
+
+A line that a kill has torn is skipped, and its case runs again. Nothing is ever removed from the journal.
+
+The error at time t is the paper's. For every source i and output j, (s_i - y_j)^2 is summed over the samples. One permutation P is
+chosen, the one with the smallest error over all samples. Then
+
+    error(t) = 1/(t d) sum_i [sum over samples up to t of (s_i - y_P(i))^2]
+
+This equals `metrics.error_curve` to rounding.
+"""
+
+import json
+import os
+import platform
+import re
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from importlib.metadata import version
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from .. import __version__
+from ..estimators._input import DivergenceError
+from .plan import Case, Data, Plan, PlanError, find_estimator, is_online
+from .table import OwnFiles, Row, Table
+
+Array = NDArray[Any]
+PlanLike = Plan | Mapping[str, Any] | str | os.PathLike[str]
+
+#: Files of the folder that are replaced by a later run.
+FILE_NAMES = ("plan.json", "results.csv", "results.parquet")
+#: Without a number of processes, a sweep that costs less (see `Case.cost`), about 1 s, runs in this one.
+SMALL_SWEEP = 60_000_000
+#: Largest and smallest cost of a batch: about 2 s and 0.05 s. Results of a batch arrive together.
+LARGEST_BATCH, SMALLEST_BATCH = 120_000_000, 3_000_000
+#: Seconds to wait for the answer of a Dask scheduler, and for its first worker.
+SCHEDULER_TIMEOUT, WORKER_TIMEOUT = 10.0, 30.0
+#: Share of the work after which the time that is left can be told.
+TELLING = 0.05
+
+_DIED = "a worker died or cannot be reached any more: run again, with fewer processes if memory was short; finished cases are kept"
+
+
+class WorkerDiedError(RuntimeError):
+    """Workers that ended before their work did, or that cannot be reached any more.
+
+    What finished before is in the journal: the same `bionica.sweep.run` with the same folder runs what is missing.
+
+    Examples
+    --------
+    >>> from bionica.sweep import WorkerDiedError
+    >>> issubclass(WorkerDiedError, RuntimeError)
+    True
+    """
+
+
+# ------------------------------------------------------------------------------------------ one case
+
+
+@lru_cache
+def versions() -> str:
+    """Versions of what computes."""
+    packages = " ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn"))
+    return f"bionica {__version__} python {platform.python_version()} {packages}"
+
+
+@lru_cache
+def machine() -> str:
+    """The machine in words."""
+    from joblib import cpu_count
+
+    processor = platform.processor()
+    with suppress(OSError):
+        model = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
+        processor = model[1] if model else processor
+    return f"{platform.system()} {platform.machine()}, {processor}, {cpu_count()} cores"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one case, known by its key.
+
+    `status` is "ok", "diverged at sample n", or why it could not run. `error` is that at the times `t`, and `last_tenth` that
+    over the last tenth of the samples: None if the case failed or the sources are unknown. `repairs` counts how often guards
+    acted, and samples were regularised or did not settle. `device`, `versions` and `machine` say what computed it.
+
+    Examples
+    --------
+    >>> from bionica.sweep import Outcome
+    >>> Outcome("0f3a", "ok", [100, 200], [0.2, 0.1], 0.05, 0, 1.5).device
+    'cpu'
+    """
+
+    case: str
+    status: str
+    t: list[int]
+    error: list[float] | None
+    last_tenth: float | None
+    repairs: int
+    seconds: float
+    device: str = "cpu"
+    versions: str = field(default_factory=versions)
+    machine: str = field(default_factory=machine)
+
+
+def run_case(case: Case) -> Outcome:
+    """Run one case; a setting that diverges or that the estimator refuses is an outcome too."""
+    _load(*case.data_key)  # an error of the data ends the sweep
+    started = time.perf_counter()
+    try:
+        model, S, _, Y = outputs(case)
+        if S.shape[1] not in (0, Y.shape[1]):
+            raise ValueError(f"{Y.shape[1]} outputs for {S.shape[1]} sources: set n_components")
+    except (ArithmeticError, ValueError) as error:
+        # Values that the rule refuses, for example a learning rate above what it allows, or that overflow.
+        status = f"diverged at sample {error.sample}" if isinstance(error, DivergenceError) else str(error)
+        return Outcome(case.key, status, list(case.times), None, None, 0, time.perf_counter() - started)
+    sums = squared_sums(S, Y, sum_times(case.times))
+    repairs = sum(getattr(model, "repairs_", {}).values())
+    return Outcome(case.key, "ok", list(case.times), *errors(sums, case.times), repairs, time.perf_counter() - started)
+
+
+def outputs(case: Case) -> tuple[Any, Array, Array, Array]:
+    """Return the estimator of a case after it has learned, the sources, the mixtures, and what it put out."""
+    S, X = _load(*case.data_key)
+    with np.errstate(all="ignore"):  # the status tells that a setting diverged
+        model, transformer = case.start()
+        X = X if transformer is None else transformer.fit_transform(X)
+        return model, S, X, model.partial_fit_transform(X) if is_online(model) else model.fit_transform(X, S)
+
+
+@lru_cache(maxsize=1)  # neighbouring cases share their data
+def _load(data: Data, seed: int, dtype: str) -> tuple[Array, Array]:
+    return data.load(seed, dtype)
+
+
+def sum_times(times: Sequence[int]) -> list[int]:
+    """Return the times of a case, and where the last tenth of its samples begins."""
+    n = times[-1]
+    return sorted({*times, n - max(1, n // 10)} - {0})
+
+
+def squared_sums(S: Array, Y: Array, times: Sequence[int]) -> Array:
+    """Sum (s_i - y_j)^2 over the samples up to each time: (n_times, d, d). The last time is that of all samples."""
+    sums = np.empty((len(times), S.shape[1], Y.shape[1]))
+    for i, s in enumerate(np.ascontiguousarray(S.T)):
+        for j, y in enumerate(np.ascontiguousarray(Y.T, dtype=np.float64)):
+            sums[:, i, j] = np.add.reduceat((s - y) ** 2, [0, *times[:-1]])
+    return np.cumsum(sums, axis=0)
+
+
+def errors(sums: Array, times: Sequence[int]) -> tuple[list[float] | None, float | None]:
+    """Return the error at each of the times, and the error over the last tenth of the samples, from sums at `sum_times`."""
+    n, d = times[-1], sums.shape[1]
+    if d == 0:
+        return None, None
+    sources, outputs = linear_sum_assignment(sums[-1])
+    matched = dict(zip(sum_times(times), sums[:, sources, outputs].sum(axis=1).tolist(), strict=True))
+    tail = max(1, n // 10)
+    return [matched[t] / (t * d) for t in times], (matched[n] - matched.get(n - tail, 0.0)) / (tail * d)
+
+
+# ------------------------------------------------------------------------------------------ the journal
+
+
+def read_journal(path: Path, cases: Mapping[str, Case]) -> dict[str, Outcome]:
+    """Return the outcomes of those cases that are finished, by their keys; a line that is not whole is skipped."""
+    outcomes = {}
+    names = Outcome.__dataclass_fields__
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
+        with suppress(ValueError, TypeError, KeyError, RecursionError):
+            body = json.loads(line)
+            outcome = Outcome(**{name: body[name] for name in names})
+            if outcome.case in cases and outcome.t == list(cases[outcome.case].times):
+                outcomes[outcome.case] = outcome
+    return outcomes
+
+
+@contextmanager
+def _open_journal(files: OwnFiles | None) -> Iterator[Callable[[Case, Outcome], object]]:
+    """Yield a function that appends a finished case, with its parameters for a human reader."""
+    if files is None:
+        yield lambda case, outcome: None
+        return
+    with (files.folder / "journal.jsonl").open("a+b") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            file.write(b"" if file.read(1) == b"\n" else b"\n")  # after a line that a kill has torn
+
+        def add(case: Case, outcome: Outcome) -> None:
+            which = {"data": case.data.name, "network": case.network, "params": dict(case.params), "seed": case.seed}
+            file.write(json.dumps({**which, **asdict(outcome)}).encode() + b"\n")
+            file.flush()
+
+        yield add
+
+
+# ------------------------------------------------------------------------------------------ processes
+
+
+def _run_here(cases: Sequence[Case]) -> Generator[Outcome]:
+    yield from map(run_case, cases)
+
+
+def _run_batch(batch: Sequence[Case]) -> list[Outcome]:
+    """Run cases in a worker: with one BLAS thread, so that bits are the same everywhere."""
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the table counts samples that did not settle
+        return list(map(run_case, batch))
+
+
+def _run_parallel(cases: Sequence[Case], n_jobs: int, scheduler: str | None = None) -> Generator[Outcome]:
+    """Run batches of cases in processes, or on a Dask cluster; closing the generator stops them."""
+    from joblib import Parallel, delayed, parallel_config
+
+    _check_importable(cases)
+    client = None if scheduler is None else _dask_client(scheduler)
+    config: dict[str, Any] = {"backend": "dask", "client": client, "wait_for_workers_timeout": WORKER_TIMEOUT}
+    if client is None:
+        _compile_networks(cases)
+        # joblib reuses workers whose arguments are equal: not those that loaded another version of a user's estimator.
+        start = (os.getpid(), *sorted({case.source for case in cases}), *sys.path)
+        config = {"backend": "loky", "inner_max_num_threads": 1, "initializer": _start_worker, "initargs": start}
+    try:
+        with parallel_config(**config):
+            parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")
+        n_workers = n_jobs if client is None else max(1, sum(client.ncores().values()))
+        results = parallel(delayed(_run_batch)(batch) for batch in batches(cases, n_workers))
+        try:
+            for outcomes in results:
+                yield from outcomes
+        finally:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # joblib counts the batches that an interruption cancels
+                results.close()
+    except (BrokenExecutor, CancelledError, TimeoutError) as error:
+        raise WorkerDiedError(f"{_DIED} ({error})") from error
+    finally:
+        if client is not None:
+            client.close(timeout=3)
+
+
+def _dask_client(scheduler: str) -> Any:
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ImportError("a scheduler needs Dask: pip install 'bionica[dask]'") from error
+    try:
+        return Client(scheduler, timeout=SCHEDULER_TIMEOUT, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"scheduler={scheduler!r} does not answer: start one with `dask scheduler` ({error})"
+        ) from error
+
+
+def batches(cases: Sequence[Case], n_workers: int) -> list[list[Case]]:
+    """Cut cases into batches on the same data, each about a quarter of a worker's share of what is left; long cases first."""
+    left = sum(case.cost for case in cases)
+    cut: list[list[Case]] = []
+    room = 0.0
+    for case in sorted(cases, key=lambda case: (-case.cost, str(case.data_key))):
+        if not cut or cut[-1][0].data_key != case.data_key or room < case.cost / 2:
+            cut.append([])
+            room = min(LARGEST_BATCH, max(SMALLEST_BATCH, left / (4 * n_workers)))
+        cut[-1].append(case)
+        room -= case.cost
+        left -= case.cost
+    return cut
+
+
+def _check_importable(cases: Sequence[Case]) -> None:
+    """Refuse estimators that worker processes cannot import."""
+    for name in {case.network for case in cases}:
+        if find_estimator(name).__module__ == "__main__" or "<locals>" in find_estimator(name).__qualname__:
+            raise PlanError(
+                f"network {name!r} is defined in a script, notebook or function, where worker processes cannot import it: put "
+                "it into a module and name it as module:Class, or run in this process (n_jobs=1, --jobs 1)"
+            )
+
+
+def _compile_networks(cases: Sequence[Case]) -> None:
+    """Compile every kind of network in this process: the workers load the machine code from the cache."""
+    kinds: dict[Any, Case] = {}
+    for case in cases:
+        words = tuple(item for item in case.params if isinstance(item[1], bool) or not isinstance(item[1], int | float))
+        kinds.setdefault((case.network, case.published, words, case.dtype), case)
+    for case in (case for case in kinds.values() if is_online(find_estimator(case.network))):
+        d = min(case.parameters().get("n_components", 3), 50)
+        few = Data("compile", "sparse_uniform", d, d, 100 + 24 * d)  # enough for a natural network to start
+        params = {name: value for name, value in case.params if name != "n_components"}
+        if case.values(["settle_steps"])["settle_steps"] is not None:
+            params["settle_steps"] = 1  # results do not matter, and neurons need not settle
+        run_case(replace(case, data=few, params=tuple(params.items()), times=(few.T,)))
+
+
+def _start_worker(parent: int, *versions: str) -> None:
+    """Prepare a worker process: Ctrl-C is for its parent, and if that is killed, the worker ends too."""
+
+    def end_with_parent() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.name == "posix":  # on Windows the parent may be a launcher
+        threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+# ------------------------------------------------------------------------------------------ a sweep
+
+
+def run(
+    plan: PlanLike,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    n_jobs: int = -1,
+    device: str = "auto",
+    scheduler: str | None = None,
+    force: bool = False,
+    progress: bool | Callable[[int, int], object] = False,
+) -> Table:
+    """Run the cases of a plan on all cores; every result has the bits of the estimator alone.
+
+    Parameters
+    ----------
+    plan : Plan, dict or path
+        What to run; a path is that of a TOML file.
+    output : path, optional
+        Folder for the results. Each result is stored as it finishes: a second call runs only what is missing, and after a change of
+        the plan only what is new. Without a folder, results are in memory alone.
+    n_jobs : int, default=-1
+        Number of processes; -1 for one per core (one process for a sweep of less than about a second), -2 for one less.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        What computes. "auto" takes a GPU if there is one; "cuda" warns if there is none, and the CPU computes.
+    scheduler : str, optional
+        Address of a Dask scheduler, tcp://host:8786, to run there.
+    force : bool, default=False
+        Whether to run everything again, and to replace files in `output` that no sweep has written.
+    progress : bool or callable, default=False
+        Whether to show progress on a terminal; or a function of the number of finished cases and of all cases.
+
+    Returns
+    -------
+    Table
+        A row for each case and time.
+
+    Examples
+    --------
+    >>> from bionica import sweep
+    >>> table = sweep.run({
+    ...     "seeds": 2,
+    ...     "data": [{"kind": "sparse_uniform", "d": 3, "T": 2000, "mixing": "d3"}],
+    ...     "network": [{"name": "TwoCompartmentNICA", "published": "d3", "grid": {"tau": [0.5, 0.8]}}],
+    ... })
+    >>> len(table), [row["tau"] for row in table.best()]
+    (4, [0.5])
+    """
+    sweep = prepare(plan, output, n_jobs=n_jobs, device=device, scheduler=scheduler, force=force)
+    with show_progress(sweep.missing, len(sweep.outcomes), progress) as done:
+        return sweep.run(done)
+
+
+class Engine(NamedTuple):
+    """Runs cases and yields their outcomes as they finish, in any order; closing the generator stops it."""
+
+    name: str
+    run: Callable[[Sequence[Case]], Generator[Outcome]]
+
+
+@dataclass
+class Sweep:
+    """A plan that is ready to run: its engine, its folder, what is known and what is missing."""
+
+    plan: Plan
+    engine: Engine
+    files: OwnFiles | None
+    outcomes: dict[str, Outcome]
+    missing: list[Case]
+
+    def run(self, done: Callable[[Case], object] = lambda case: None) -> Table:
+        """Run what is missing, store each result as it arrives, and return the table; `done` is called with each case."""
+        cases = {case.key: case for case in self.missing}
+        if self.files:
+            self.files.write("plan.json", (json.dumps(self.plan.body, indent=1, default=str) + "\n").encode())
+        try:
+            # One BLAS thread, here as in worker processes: the same bits, and no thread waits for another.
+            with _open_journal(self.files) as add, threadpool_limits(1), warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # the table counts samples that did not settle
+                with closing(self.engine.run(self.missing)) as outcomes:
+                    for outcome in outcomes:
+                        self.outcomes[outcome.case] = outcome
+                        add(cases[outcome.case], outcome)
+                        done(cases[outcome.case])
+        finally:  # after an interruption too
+            table = self._table()
+            if self.files and len(table):
+                table.write(self.files, "results")
+        return table
+
+    def _table(self) -> Table:
+        """Join the cases with their outcomes; a case that has not run has no row."""
+        rows: list[Row] = []
+        digest, swept = self.plan.digest, self.plan.swept
+        names = ("last_tenth", "status", "repairs", "seconds", "device", "versions", "machine")
+        for case in self.plan.cases():
+            if (outcome := self.outcomes.get(case.key)) is not None:
+                head: Row = {"plan": digest, "case": case.key, "data": case.data.name, "network": case.label}
+                head |= {**case.values(swept), "seed": case.seed, "dtype": case.dtype}
+                tail = {name: getattr(outcome, name) for name in names}
+                errors: Sequence[float | None] = outcome.error or [None] * len(outcome.t)
+                rows += [{**head, "t": t, "error": error, **tail} for t, error in zip(outcome.t, errors, strict=True)]
+        return Table(rows, swept)
+
+
+def prepare(
+    plan: PlanLike, output: str | os.PathLike[str] | None = None, *, force: bool = False, **options: Any
+) -> Sweep:
+    """Read a plan and the results that are there, and choose an engine for the rest; see `run`.
+
+    Examples
+    --------
+    >>> from bionica import sweep
+    >>> data = {"kind": "sparse_uniform", "d": 2, "T": 500, "mixing": "random"}
+    >>> plan = {"seeds": 3, "data": [data], "network": [{"name": "StreamingNICA"}]}
+    >>> prepared = sweep.prepare(plan, n_jobs=1)
+    >>> len(prepared.missing), prepared.engine.name
+    (3, '1 process')
+    """
+    if not isinstance(plan, Plan):
+        plan = Plan.from_dict(plan) if isinstance(plan, Mapping) else Plan.from_toml(Path(plan))
+    cases = {case.key: case for case in plan.cases()}
+    files, outcomes = None, {}
+    if output is not None:
+        files = OwnFiles(output)
+        files.check(FILE_NAMES, force)
+        outcomes = {} if force else read_journal(files.folder / "journal.jsonl", cases)
+    missing = [case for key, case in cases.items() if key not in outcomes]
+    return Sweep(plan, choose_engine(missing, **options), files, outcomes, missing)
+
+
+def choose_engine(
+    cases: Sequence[Case], device: str = "auto", n_jobs: int = -1, scheduler: str | None = None
+) -> Engine:
+    """Return what runs these cases."""
+    from joblib import effective_n_jobs
+
+    if device not in ("auto", "cpu", "cuda"):
+        raise ValueError(f"device={device!r} is unknown: choose from auto, cpu, cuda")
+    if n_jobs == 0:
+        raise ValueError("n_jobs=0 runs nothing: give a number of processes, or -1 for one per core")
+    if scheduler is not None:
+        return Engine(f"Dask at {scheduler}", lambda cases: _run_parallel(cases, -1, scheduler))
+    workers = min(n_jobs if n_jobs > 0 else int(effective_n_jobs(n_jobs)), max(1, len(cases)))
+    if workers == 1 or (n_jobs < 0 and sum(case.cost for case in cases) < SMALL_SWEEP):
+        cpu = Engine("1 process", _run_here)
+    else:
+        cpu = Engine(f"{workers} processes", lambda cases: _run_parallel(cases, workers))
+    if device == "cpu":
+        return cpu
+    from . import cuda
+
+    if (reason := cuda.unavailable()) is None:
+        return Engine("the GPU", lambda cases: cuda.run(cases, cpu.run))
+    if device == "cuda":
+        warnings.warn(f"device='cuda': {reason}; the CPU computes", stacklevel=3)
+    return cpu
+
+
+@contextmanager
+def show_progress(
+    cases: Sequence[Case],
+    finished: int = 0,
+    progress: bool | Callable[[int, int], object] = True,
+    line_every: float | None = None,
+) -> Iterator[Callable[[Case], object]]:
+    """Yield a function to call with each case as it finishes; `finished` others were there before.
+
+    `progress` is whether to show it on standard error, or a function of the number of finished cases and of all cases.
+    `line_every` is the number of seconds between lines if standard error is not a terminal; None prints none. The time that is left
+    is shown after 5 % of the work. Before, it would be that of compiling.
+    """
+    total, numbers = finished + len(cases), count(finished + 1)
+    if callable(progress) or not progress:
+        yield lambda case: progress(next(numbers), total) if callable(progress) else None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    off = not cases or not console.is_terminal
+    work, done, first = sum(case.cost for case in cases), 0, 0
+    started = printed = time.monotonic()
+    with Progress(TextColumn("{task.description}"), BarColumn(), console=console, transient=True, disable=off) as bar:
+        task = bar.add_task(f"{finished:,} of {total:,}", total=work)
+
+        def advance(case: Case) -> None:
+            nonlocal printed, done, first, started
+            now, done = time.monotonic(), done + case.cost
+            if not first:  # the rate is that after the first case, which compiles
+                first, started = done, now
+            text = f"{next(numbers):,} of {total:,}"
+            if done - first > TELLING * work:
+                text += f", about {(now - started) * (work - done) / (done - first):.0f} s left"
+            bar.update(task, completed=done, description=text)
+            if off and line_every is not None and now - printed >= line_every and done < work:
+                printed = now
+                console.print(text, highlight=False, soft_wrap=True)
+
+        yield advance

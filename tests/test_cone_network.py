@@ -1,0 +1,226 @@
+"""ConeNetwork: the naive version, the gradient that it follows, its fixed point, correlated sources, disturbances."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import bionica
+import naive
+from bionica import ConeNetwork
+from bionica.datasets import copula_uniform, mix
+from bionica.metrics import sinr
+from bionica.networks import cone_network
+from bionica.networks.rule import copy_state, to_arrays
+from conftest import mixtures
+
+GRADIENT = (None, 1e-13, 20_000)
+
+
+def correlated(n, d, k, rho=0.5, seed=0, noise=None):
+    """Sources and mixtures; noise in dB below the mixtures."""
+    rng = np.random.default_rng(seed)
+    S = copula_uniform(n, d, rho=rho, rng=rng)
+    X, _ = mix(S, n_mixtures=k, rng=rng)
+    return S, X if noise is None else X + rng.standard_normal(X.shape) * X.std() * 10 ** (-noise / 20)
+
+
+def learned(X, d=3, **parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ConeNetwork(d, random_state=0, **parameters).partial_fit(X)
+
+
+def start(X, d, **parameters):
+    """A network that has started and learned nothing."""
+    network = ConeNetwork(d, random_state=0, **parameters)
+    network._check_params()
+    network._start_seed, network.n_features_in_ = 0, X.shape[1]
+    network._adopt(network._started(X))
+    return network
+
+
+# --------------------------------------------------------------------------------------------- line by line
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize(("kappa", "dynamics"), [(None, "exact"), (30.0, "exact"), (None, "gradient")])
+@pytest.mark.parametrize("horizon", [None, 80])
+@pytest.mark.parametrize(("d", "k"), [(3, 5), (1, 2)])
+@pytest.mark.parametrize("precondition", ["natural", None])
+def test_it_is_the_naive_network(precondition, d, k, horizon, dynamics, kappa):
+    X = correlated(400, d, k, seed=1)[1]
+    X[45::90] *= 40  # far out
+    settling = {} if dynamics == "exact" else {"settle_tol": 1e-13, "settle_steps": 20_000}
+    guards = ("rate",) if kappa is None else ()
+    ours = start(
+        X[:120],
+        d,
+        precondition=precondition,
+        horizon=horizon,
+        kappa=kappa,
+        guards=guards,
+        dynamics=dynamics,
+        **settling,
+    )
+    state = copy_state(ours._state)
+    options = {"kappa": kappa or 10.0, "hardens": kappa is None, "horizon": horizon, "guards": guards}
+    if precondition == "natural":
+        white = naive.RunningWhitening(state.white.K, horizon or 0, state.white.v_bar, state.white.n[0])
+        options |= {"F": state.F, "white": white}
+    else:
+        options["size"] = state.size[0]
+    rates = ours._rates(state, len(X))[:, 0]
+    gradient = None if dynamics == "exact" else GRADIENT
+    Y, weights = naive.cone_network(X, state.W_xz, state.W_zz, rates, gradient=gradient, **options)
+    np.testing.assert_allclose(ours.partial_fit_transform(X), Y, rtol=1e-9, atol=1e-9)
+    arrays = to_arrays(ours._state)
+    if precondition == "natural":
+        arrays |= {name: arrays[name] @ arrays["white.K"] for name in ("W_xz", "W_xz_mean")}
+    for name, W in weights.items():
+        np.testing.assert_allclose(arrays[name], W, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("precondition", ["natural", "scale", None])
+def test_any_chunking_gives_the_same_bits(precondition, tmp_path):
+    X = correlated(700, 3, 5)[1]
+    whole, parts = learned(X, precondition=precondition), ConeNetwork(3, precondition=precondition, random_state=0)
+    for row in X[:40]:
+        parts.learn_one(row)
+    for block in np.split(X[40:], [3, 100, 350]):
+        parts.partial_fit(block)
+    parts.save(tmp_path / "cone.bionica")
+    parts = bionica.load(tmp_path / "cone.bionica")
+    for row in X[:20]:
+        whole.learn_one(row)
+    parts.partial_fit(X[:20])
+    for name, array in to_arrays(whole._state).items():
+        np.testing.assert_array_equal(array, to_arrays(parts._state)[name], err_msg=name)
+
+
+# --------------------------------------------------------------------------------------------- mathematics
+
+
+def relative_gradient(Y, kappa):
+    """kappa <n_i z_j> - <z_j> of samples weighed as the network weighs them, zero on the diagonal."""
+    Y = Y / np.maximum(1, np.abs(Y).mean(axis=1, keepdims=True))
+    n, z = np.maximum(-Y, 0), np.maximum(Y, 0)
+    return (kappa * n.T @ z / len(Y) - z.mean(axis=0)) * (1 - np.eye(Y.shape[1]))
+
+
+def without_rows_of(V, A):
+    """A less what is parallel to the rows of V: those are scaled by homeostasis."""
+    return A - np.sum(A * V, axis=1, keepdims=True) / np.sum(V * V, axis=1, keepdims=True) * V
+
+
+def test_the_mean_update_follows_the_relative_gradient():
+    """From W_zz = I, inhibition moves to minus the gradient G; with that inhibition, the dendrites move along G W_xz."""
+    rng = np.random.default_rng(3)
+    S, X = correlated(20_000, 3, 3, seed=3)
+    X = X @ np.linalg.inv(np.linalg.cholesky(X.T @ X / len(X)).T)  # white
+    V = np.linalg.lstsq(X, S / S.mean(axis=0), rcond=None)[0].T
+    V = (np.eye(3) + 0.2 * rng.standard_normal((3, 3))) @ V
+    kappa, eta, d = 10.0, 1e-9, 3
+    options = {"kappa": kappa, "eta0": eta, "guards": ()}
+    G = relative_gradient(X @ V.T, kappa)
+    Q = learned(X, init={"W_xz": V}, **options).W_zz_
+    np.testing.assert_allclose(Q, -eta * len(X) / (kappa * d) * G, rtol=1e-5, atol=1e-9)
+    moved = learned(X, init={"W_xz": V, "W_zz": -0.01 * G}, **options).W_xz_ - V
+    moved, wanted = without_rows_of(V, moved), without_rows_of(V, G @ V)
+    assert np.sum(moved * wanted) > 0.95 * np.linalg.norm(moved) * np.linalg.norm(wanted)
+
+
+def test_fixed_point():
+    """<n_i z_j> = <z_j> / kappa for i != j, and |v_i| has mean 1, where learning ends: the gradient is zero."""
+    X = correlated(200_000, 3, 3, seed=4)[1]
+    Y = X @ learned(X, kappa=100.0, decay=1e-3, power=0.5).components_.T
+    activity = np.abs(Y).mean(axis=1, keepdims=True)
+    weight = np.minimum(1, activity)
+    np.testing.assert_allclose(
+        relative_gradient(Y, 100.0) / (weight / activity * np.maximum(Y, 0)).mean(axis=0), 0, atol=0.08
+    )
+    np.testing.assert_allclose((weight * np.abs(Y)).mean(axis=0) / weight.mean(), 1, atol=0.03)
+
+
+# --------------------------------------------------------------------------------------------- what it separates
+
+
+@pytest.mark.parametrize(("d", "rho", "lost"), [(3, 0.0, 2), (3, 0.5, 3), (5, 0.7, 6)])
+def test_correlated_sources_in_one_pass(d, rho, lost):
+    """As good as the true mixing matrix, but for `lost` dB, where nonnegative ICA ends below 12 dB."""
+    rng = np.random.default_rng(5)
+    S = copula_uniform(100_000, d, rho=rho, rng=rng)
+    X, A = mix(S, n_mixtures=2 * d, rng=rng)
+    X += rng.standard_normal(X.shape) * X.std() * 10**-1.5
+    least = sinr(S, np.maximum(X @ np.linalg.pinv(A).T, 0)) - lost
+    network = learned(X, d)
+    assert sinr(S, network.transform(X)) > least
+    assert not network.change_detected_
+    assert sinr(S[-20_000:], network.partial_fit_transform(X[-20_000:])) > least - 2
+
+
+def test_scale_and_mixing_matrix_do_not_matter():
+    S, X = correlated(60_000, 3, 3, seed=6)
+    stretched = X @ np.array([[1e3, 0, 0], [1e3, 1, 0], [0, 0.1, 1e-3]])
+    assert sinr(S, learned(stretched).transform(stretched)) > 25
+
+
+def test_a_given_hardness_stays():
+    X = correlated(3000, 3, 3)[1]
+    np.testing.assert_allclose(learned(X, kappa=77.0).kappa_, 77)
+
+
+# --------------------------------------------------------------------------------------------- disturbances
+
+
+@pytest.mark.parametrize("precondition", ["natural", None])
+def test_an_outlier(precondition):
+    S, X = correlated(60_000, 3, 3, seed=12)
+    X = X @ np.linalg.inv(np.linalg.cholesky(X.T @ X / len(X)).T)  # the local network needs it
+    clean = sinr(S, learned(X, precondition=precondition).transform(X))
+    X[30_000] *= -1e6
+    spoiled = learned(X, precondition=precondition)
+    X[30_000] *= -1e-6
+    assert clean > 20
+    assert sinr(S, spoiled.transform(X)) > clean - 3
+
+
+@pytest.mark.parametrize("precondition", ["natural", None])
+@pytest.mark.parametrize("horizon", [None, 20_000])
+def test_zeros_change_little(precondition, horizon):
+    S, X = correlated(60_000, 3, 3, seed=12)
+    X = X @ np.linalg.inv(np.linalg.cholesky(X.T @ X / len(X)).T)
+    network = learned(X, precondition=precondition, horizon=horizon)
+    before = sinr(S, network.transform(X))
+    network.partial_fit(np.zeros((100_000, 3)))
+    assert sinr(S, network.transform(X)) > before - 1
+
+
+def test_an_abrupt_change_with_a_horizon():
+    X = correlated(60_000, 3, 3, seed=8)[1]
+    T, Z = correlated(150_000, 3, 3, seed=9)
+    network = learned(X, horizon=20_000)
+    network.partial_fit(Z)
+    assert network.repairs_["restart"] == 1
+    assert sinr(T[-20_000:], network.transform(Z[-20_000:])) > 20
+
+
+def test_one_mixture_one_source_and_a_constant_channel():
+    _, X = correlated(3000, 1, 1)
+    assert abs(np.corrcoef(learned(X, 1).transform(X)[:, 0], X[:, 0])[0, 1]) > 0.999
+    S, X = correlated(60_000, 3, 3, seed=10)
+    X = np.hstack([X, np.full((len(X), 1), 2.0)])
+    network = learned(X)
+    assert np.isfinite(network.transform(X)).all()
+    assert sinr(S, network.transform(X)) > 15
+
+
+def test_settling():
+    """Rates and membranes meet eq. 1, whatever the weights."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        W = np.eye(4) + 0.3 * rng.standard_normal((4, 4)) * (1 - np.eye(4))
+        c, z = rng.standard_normal(4), np.zeros(4)
+        work = cone_network.workspace(start(mixtures(200, 4, 4)[1], 4)._state)
+        cone_network.settle_lateral(cone_network.Sweeps(1e-15, 500), W, W, c, z, work.ws)
+        np.testing.assert_allclose(z, np.maximum(c - W @ z + z, 0), atol=1e-12)
