@@ -397,8 +397,8 @@ class RunningWhitening:
             if p.any():
                 a, b = p / np.linalg.norm(p), e / np.linalg.norm(e)
                 tan = np.linalg.norm(e) / (np.linalg.norm(v) + np.linalg.norm(p))
-                tan *= 1.8 * g / np.sqrt(1 + self.turned / (1000 * d))
-                tan *= p @ p / (1 + p @ p) / (1 + 10 * (e @ e) / (p @ p))
+                tan *= g / np.sqrt(1 + self.turned / (500 * max(d, 20))) * (1 + 0.8 / (1 + 10 * (e @ e) / (p @ p)))
+                tan *= 1.3 * (v @ v) / (v @ v + 0.3 * self.energy())
                 phi = 2 * np.arctan(tan)
                 R += (np.cos(phi) - 1) * (np.outer(a, a) + np.outer(b, b))
                 R += np.sin(phi) * (np.outer(a, b) - np.outer(b, a))
@@ -467,7 +467,7 @@ class Natural:
 
     def __init__(self, F, white, W, M, guards):
         self.F, self.white, self.W, self.M, self.guards = F, white, W, M, guards
-        self.W_mean, self.M_mean = W, M
+        self.W_mean, self.M_mean, self.flipped = W, M, 0
 
     def step(self, x, eta, t):
         """Learn from x, the sample number t (from 1); returns the output that was made before learning."""
@@ -497,6 +497,7 @@ class Natural:
             self.look_after()
         if t % 100 == 0 and "silent" in self.guards:
             sign = np.where(np.linalg.solve(self.M, self.W) @ white.v_bar < 0, -1.0, 1.0)
+            self.flipped += (sign < 0).sum()
             if (sign < 0).any():
                 self.flip(sign)
                 self.W_mean, self.M_mean = self.W, self.M

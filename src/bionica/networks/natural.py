@@ -287,12 +287,13 @@ def plane_of_turn(turned, v_bar, negative, W, H, c, y, g, params, work, ws):
     if not silent:
         return zero, zero
     apply(H, c, out)
-    cos_1, sin, energy = find_turn(out, work.a, work.b, turned, g, params.horizon, params.eps)
+    mean = mean_energy(v_bar)
+    cos_1, sin, energy = find_turn(out, mean, work.a, work.b, turned, g, params.horizon, params.eps)
     if sin != 0:
         apply(H, work.a, Ha)
         apply(H, work.b, Hb)
         _apply_transposed(W, Ha, Hb, work.Va, work.Vb)
-    negative[0] += min(energy / mean_energy(v_bar), 1.0)
+    negative[0] += min(energy / mean, 1.0)
     return W.dtype.type(cos_1), W.dtype.type(sin)
 
 

@@ -6,11 +6,12 @@ which are orthogonal. The rotation of the plane of a = p/|p| and b = e/|e| that 
 
     tan(phi/2) = lambda tan(theta/2),   tan(theta/2) = |e|/(|v| + |p|)
     K <- T K,  v_bar <- T v_bar,   T = I + (cos phi - 1)(a a' + b b') + sin phi (a b' - b a')
-    lambda = 1.8 g (1 + t/(1000 d))^-1/2 |p|^2/(1 + |p|^2)/(1 + 10 |e|^2/|p|^2)
+    lambda = g (1 + t/(500 max(d, 20)))^-1/2 1.3 |v|^2/(|v|^2 + 0.3 E) (1 + 0.8/(1 + 10 |e|^2/|p|^2))
 
-where g is the weight of the sample and t counts the turns, never above the horizon. Near the solution samples are inequality
-constraints, and a step past the face (1.8 > 1, as in successive over-relaxation) helps sources with few samples near zero. lambda
-falls where noise makes every sample violate, and stays where violations are rare. Small samples carry noise, not direction.
+where g is the weight of the sample, t counts the turns (never above the horizon) and E = d + |v_bar|^2 is the mean of |v|^2. lambda
+falls where noise makes every sample violate, and stays where violations are rare. Small samples carry noise, not direction. Near
+the solution samples are inequality constraints, and a step past the face (as in successive over-relaxation) helps sources with few
+samples near zero: gamma sources, d = 20, worst of 3, without / with: 13.7 / 2.3 times the error of BatchNICA (Algorithm 2).
 
 Outputs are y = max(D v, 0), D the average of past rotations as seen from the present K:
 
@@ -72,7 +73,7 @@ from .running_whitening import (
 )
 
 #: Of lambda and of the averaging: see above.
-LAMBDA, TURNS, LARGE_ANGLE, GAMMA = 1.8, 1000.0, 10.0, 5.0
+BEYOND, LARGE_ANGLE, SMALL, TURNS, GAMMA = 0.8, 10.0, 0.3, 500.0, 5.0
 #: F stays as it is for so many d samples.
 FIXED = 20.0
 
@@ -211,8 +212,9 @@ def move(K, v_bar, age, negative, average, work, w, m, q, g, params):
         c = max(c, min(1.0, (GAMMA + 1) / params.horizon))
     alpha[0] *= 1 - c
     delta[0] += c * (1 - delta[0])
-    cos_1, sin, energy = find_turn(v, a, b, average.turned, g, params.horizon, params.eps)
-    negative[0] += min(energy / mean_energy(v_bar), 1.0)
+    mean = mean_energy(v_bar)
+    cos_1, sin, energy = find_turn(v, mean, a, b, average.turned, g, params.horizon, params.eps)
+    negative[0] += min(energy / mean, 1.0)
     if sin == 0:
         whiten(K, work.G, dv, f, beta)
         return
@@ -223,8 +225,8 @@ def move(K, v_bar, age, negative, average, work, w, m, q, g, params):
 
 
 @hot
-def find_turn(v, a, b, turned, g, horizon, eps):
-    """The plane of the turn for outputs v, in a and b; returns cos phi - 1, sin phi and the negative energy times g.
+def find_turn(v, mean, a, b, turned, g, horizon, eps):
+    """The plane of the turn for outputs v of this mean energy, in a and b; returns cos phi - 1, sin phi and the negative energy.
 
     No turn, sin phi = 0, if no output is negative or all are.
     """
@@ -243,8 +245,9 @@ def find_turn(v, a, b, turned, g, horizon, eps):
     if pp == 0:
         return 0.0, 0.0, g * ee
     p, e = math.sqrt(pp), math.sqrt(ee)
-    tan = LAMBDA * g / math.sqrt(1 + turned[0] / (TURNS * d)) * pp / (1 + pp) / (1 + LARGE_ANGLE * ee / pp)
-    tan *= e / (math.sqrt(pp + ee) + p)
+    vv = pp + ee
+    tan = e / (math.sqrt(vv) + p) * g / math.sqrt(1 + turned[0] / (TURNS * max(d, 20)))
+    tan *= (1 + SMALL) * vv / (vv + SMALL * mean) * (1 + BEYOND / (1 + LARGE_ANGLE * ee / pp))
     half = 2 / (1 + tan * tan)
     over_p, over_e = 1 / p, 1 / e
     for i in range(d):
