@@ -111,9 +111,9 @@ def check_finite(block: Array, first: int, owner: Any) -> None:
     if finite.all():  # and their sum was too large
         return
     row, column = map(int, np.argwhere(~finite)[0])
-    value = "NaN" if np.isnan(block[row, column]) else "infinity (inf)"
+    value = "NaN" if np.isnan(block[row, column]) else "infinity"
     raise ValueError(
-        f"Input X contains {value}: {cell(owner, first + row, column)}. "
+        f"Input X contains {value if value == 'NaN' else 'infinity (inf)'}: {cell(owner, first + row, column)} is {value}. "
         f"{owner if isinstance(owner, str) else type(owner).__name__} needs finite numbers; drop such samples "
         "(X[np.isfinite(X).all(axis=1)]) or impute them (sklearn.impute) first. The model is unchanged."
     )
@@ -128,6 +128,8 @@ def in_own_precision(X: Any) -> Any:
                 "estimators: pass X.detach() (and .cpu() if it is on a GPU)"
             )
         X = np.asarray(X)
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):  # NaN, which is refused with its row and feature
+        X = np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan)
     if isinstance(X, np.ndarray) and X.dtype.kind == "f" and not X.dtype.isnative:
         return X.astype(X.dtype.newbyteorder("="))
     return X

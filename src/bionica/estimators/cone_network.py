@@ -9,16 +9,16 @@ from numpy.typing import ArrayLike
 
 from .._compat.sklearn import Interval, StrOptions
 from ..engines.loop import gain
-from ..networks import cone_network
+from ..networks import cone_network, natural
 from ..networks.rule import rule_of
 from ..networks.schedules import Rate, learning_rates
-from .network import Array, FirstBlock, guard_seed, orthonormal_rows, project, set_parameters, without_outliers
+from .network import Array, OnlineNICA, guard_seed, orthonormal_rows, project, set_parameters, without_outliers
 
 #: Sweeps in which a sample settles, at most.
 _SWEEPS = 200
 
 
-class ConeNetwork(FirstBlock):
+class ConeNetwork(OnlineNICA):
     """Correlated nonnegative sources by a single layer of 2-compartmental neurons with local rules.
 
     Inhibition grows with the presynaptic rate until it pushes its target below zero, and each dendrite learns to predict its
@@ -29,7 +29,7 @@ class ConeNetwork(FirstBlock):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Number of sources d; the number of mixtures if None. "auto" takes it from the spectrum of the first samples (`spectrum_`
+        Number of sources d; the number of mixtures if None. "auto" counts them in the first samples (`count_`
         has the evidence).
     kappa : float, default=None
         Hardness of the wall: about 1/n^2 if outputs, of mean 1, may fall below zero by n. None: each neuron finds its own, from
@@ -89,7 +89,7 @@ class ConeNetwork(FirstBlock):
         Its pseudoinverse: the estimated mixing matrix.
     repairs_ : dict of str to int
         How often each guard acted, and how many samples did not settle.
-    spectrum_ : Spectrum
+    count_ : Count
         With n_components="auto": the evidence for the number of sources.
     n_components_, n_samples_seen_, n_features_in_ : int
         Number of sources, of samples learned from, of mixtures.
@@ -123,7 +123,8 @@ class ConeNetwork(FirstBlock):
     mean_window = None  # it has no running means
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{name: value for name, value in FirstBlock._parameter_constraints.items() if name != "mean_window"},
+        **{name: value for name, value in OnlineNICA._parameter_constraints.items() if name != "mean_window"},
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "kappa": [Interval(Real, 0, None, closed="neither"), None],
         "precondition": [StrOptions({"natural", "scale"}), None],
         "average": ["boolean"],
@@ -164,7 +165,7 @@ class ConeNetwork(FirstBlock):
         """Weights from mixtures to dendrites, (n_components, n_features)."""
         state = self._fitted_state()
         if isinstance(state, cone_network.State):
-            return np.asarray(state.W_xz @ cone_network.whitening_matrix(state))
+            return np.asarray(state.W_xz @ natural.whitening_matrix(state))
         return self._unscaled(state, state.W_xz)
 
     @property

@@ -13,10 +13,10 @@ from ..networks.rule import rule_of
 from ..networks.settling import Exact
 from ._base import set_parameters
 from ._input import DivergenceError
-from .network import Array, FirstBlock, guard_seed, orthonormal_rows
+from .network import Array, OnlineNICA, guard_seed, orthonormal_rows
 
 
-class StreamingNICA(FirstBlock):
+class StreamingNICA(OnlineNICA):
     """Nonnegative ICA of a stream, one sample at a time, without a learning rate.
 
     Each sample updates the whitening of the mixtures, and turns it in the plane of its positive and negative outputs until the
@@ -28,8 +28,8 @@ class StreamingNICA(FirstBlock):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Number of sources; the number of mixtures if None. "auto" takes it from the spectrum of the first samples (`spectrum_`
-        has the evidence). Until it is known (`n_samples_until_start_`) nothing is learned, `transform` reads out with random
+        Number of sources; the number of mixtures if None. "auto" counts them in the first samples (`count_` has the
+        evidence). Until it is known (`n_samples_until_start_`) nothing is learned, `transform` reads out with random
         weights, and `partial_fit_transform` asks for these first samples in one call.
     horizon : int, default=None
         For mixtures that change: about this many samples are remembered, 1,000 + 100 n_components or more, and many times the
@@ -55,7 +55,7 @@ class StreamingNICA(FirstBlock):
         Without a horizon: whether the mixing changed while it learned. Said in a warning and by `diagnose` too.
     repairs_ : dict of str to int
         "restart": how often it started again after an abrupt change.
-    spectrum_ : Spectrum
+    count_ : Count
         With n_components="auto": the evidence for the number of sources.
     n_components_ : int
         Number of sources.
@@ -117,13 +117,6 @@ class StreamingNICA(FirstBlock):
 
     def _changed(self, state: Any) -> bool:
         return self.horizon is None and bool(state.white.changed[0])
-
-    def _waits(self) -> bool:
-        return bool(self.n_components == "auto")
-
-    def _started(self, rows: Array) -> Any:
-        rng = np.random.RandomState(self._start_seed)
-        return self._initial_state(rows.shape[1], self._count(rows), rows.dtype, rng, None)
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         if k == d:
