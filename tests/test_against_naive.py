@@ -177,6 +177,7 @@ def test_independent_interneuron_weights(dynamics):
     compare(bionica.InterneuronNICA, problem(N[dynamics], d, d, 6), init, dynamics=dynamics, m=m)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few samples
 @pytest.mark.parametrize("whiten", ["offline", False])
 def test_nonnegative_pca_whitened_beforehand(whiten):
     d, k = 3, 5 if whiten == "offline" else 3
