@@ -235,8 +235,8 @@ def _plain(name: str, value: Any) -> Any:
     """Return the parameter as JSON can hold it."""
     if callable(value):
         return CALLABLE
-    if isinstance(value, np.generic):
-        return value.item()
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
     if isinstance(value, set | frozenset):
         return sorted(value)
     if name == "random_state" and not isinstance(value, int | None):

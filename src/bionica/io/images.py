@@ -42,14 +42,14 @@ def open_images(paths: Sequence[Path], columns: Columns, *, optical_density: boo
     images = _bands(paths[0], notes) if len(paths) == 1 else (_only_image(path, notes) for path in paths)
     shapes: list[tuple[int, ...]] = []
     with close_on_error(TemporaryFile()) as pixels:
-        for place, image in images:
-            check_dtype(image.dtype, place)
+        for label, image in images:
+            check_dtype(image.dtype, label)
             shapes.append(image.shape)
             if image.shape != shapes[0]:
                 raise InputError(
-                    f"{place} has shape {image.shape} where the first image has {shapes[0]}: all must be alike"
+                    f"{label} has shape {image.shape} where the first image has {shapes[0]}: all must be alike"
                 )
-            row = _optical_density(place, image) if optical_density else image
+            row = _optical_density(label, image) if optical_density else image
             pixels.write(np.ascontiguousarray(row, np.float64).data)
         pixels.flush()
         if len(shapes) < 2:
