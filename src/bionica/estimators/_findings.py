@@ -25,7 +25,7 @@ LIMITS = {
     "scale": 4.0,  # factor by which the variance of an output of nonnegative ICA differs from 1 (right: up to 1.4)
     "transposed": 0.05,  # roughness of neighbouring rows over that of neighbouring columns (transposed spectra: 0.01)
     "few": 5,  # samples for each source: halves of fewer say nothing
-    "directions": 0.25,  # energy of a direction of the residual over that of the weakest source (right: 0.01; missing: 0.27)
+    "directions": 0.1,  # energy of a direction of the residual over that of the weakest source (right: 0.01; missing: 0.1 to 5)
     "noise": 0.15,  # noise in the variance of an output (right: 0.02 and less)
     "negative": 1e-4,  # negative energy that grows with the other outputs (right: 1e-5; correlated, two signs: 5e-4)
     "energy": 0.05,  # share of the energy of an output that is negative beyond its noise (mean removed: 0.5)
