@@ -476,9 +476,9 @@ def cone_network(
                 s = min(np.sqrt(hard) * w * -v[i], 5 * np.sqrt(q[i] / (p[i] + 0.01)))
                 z_bar = w * (z.sum() - z[i]) / max(d - 1, 1)
                 if z_bar > 0:
-                    p[i] += 0.01 * (z_bar**2 - p[i])
-                    m[i] += 0.01 * (z_bar**2 * s - m[i])
-                    q[i] += 0.01 * ((z_bar**2 + 0.01) * s**2 - q[i])
+                    p[i] += 0.01 * (z_bar**3 - p[i])
+                    m[i] += 0.01 * (z_bar**3 * s - m[i])
+                    q[i] += 0.01 * ((z_bar**3 + 0.01) * s**2 - q[i])
                     if hardens:
                         log_kappa[i] += eta / (5 * d) * (1 if m[i] ** 2 > 0.57 * p[i] * q[i] else -1)
                         log_kappa[i] = np.clip(log_kappa[i], np.log(10), max(top, np.log(10)))

@@ -26,11 +26,11 @@ Where learning ends the inhibition has moved into the dendrites, W = I and <n_i 
 **How hard the wall is.** kappa_i = 1/n^2 for a wall of width n. Each neuron finds kappa_i from the samples that push it below zero.
 With s = kappa_i^1/2 w n_i > 0 and z_bar the mean of w z_j over j != i, averages over the last 100 such samples,
 
-    p_i = <z_bar^2>     m_i = <z_bar^2 s>     q_i = <(z_bar^2 + .01) s^2>                                                        (6)
+    p_i = <z_bar^3>     m_i = <z_bar^3 s>     q_i = <(z_bar^3 + .01) s^2>                                                        (6)
     log kappa_i <- log kappa_i + eta/(5 d) if m_i^2 > .57 p_i q_i, - eta/(5 d) otherwise; never below log 10                     (7)
 
 m^2/(p q) is .75 if the facet cuts into the data, .64 for noise around an atom at zero, .59 for noise around a density, .5 if the
-facet follows the tails of the noise. Weights z_bar^2 are needed where sources are correlated: without them it is below .57 long
+facet follows the tails of the noise. Weights z_bar^3 are needed where sources are correlated: without them it is below .57 long
 before the facet is right (15 dB at a correlation of .5). The .01 adds samples that are below zero while the others are silent:
 too hard a wall leaves only those (without it kappa drifts upwards at a correlation of .5 and loses 2 dB). Rates (5) fall as the
 wall hardens: a sample below zero then moves its facet by at most eta z'z/d times its distance, whatever kappa. s and |v_i| count
@@ -246,7 +246,7 @@ def inhibit(state, work, params, eta):
             s = min(-w * root * v[i], real(BOUND) * usual)
             push = one - root * s
             if others > 0:
-                f = (w * others / (d - 1)) ** 2
+                f = (w * others / (d - 1)) ** 3
                 wall.p[i] += real(MEMORY) * (f - wall.p[i])
                 wall.m[i] += real(MEMORY) * (f * s - wall.m[i])
                 wall.q[i] += real(MEMORY) * ((f + real(EVEN)) * (s * s) - wall.q[i])
