@@ -439,16 +439,14 @@ def natural_interneuron(X, inp, W_xy, W_yn, rates, *, guards=(), seen=0, q_sum=0
     return np.array(outputs), {"W_xy": W_xy, "W_yn": W_yn, "W_xy_mean": mean_xy, "M_mean": mean_M}
 
 
-def cone_network(
-    X, W_xz, W_zz, rates, *, kappa=10.0, hardens=True, inp=None, size=None, horizon=None, guards=(), gradient=None
-):
+def cone_network(X, W_xz, W_zz, rates, *, kappa=None, inp=None, size=None, horizon=None, guards=(), gradient=None):
     """The network for correlated sources: natural steps with a NaturalInput `inp`, else local with the mean `size` of x'x/d.
 
     Returns outputs, weights and averaged weights, and the hardness of each wall.
     """
     W_xz, Q = np.array(W_xz, float), W_zz - np.eye(len(W_zz))
     d, k = W_xz.shape
-    log_kappa, p, m, q = np.full(d, np.log(kappa)), np.ones(d), np.ones(d), np.full(d, 1 / 0.75)
+    log_kappa, p, m, q = np.full(d, np.log(10.0)), np.ones(d), np.ones(d), np.full(d, 1 / 0.75)
     mean_xz, mean_Q = W_xz, Q
     outputs = []
     for t, (x, eta) in enumerate(zip(X, rates, strict=True), 1):
@@ -465,7 +463,7 @@ def cone_network(
             P = np.linalg.inv(inp.C + np.outer(inp.u_bar, inp.u_bar))
             eta = share * eta
         w = 1 / max(1, np.abs(v).mean())
-        top = -0.75 * np.log(np.finfo(float).eps)
+        top = -0.75 * np.log(np.finfo(float).eps) if kappa is None else np.log(kappa)
         if horizon is not None:
             top = min(top, 2 * np.log(max(eta * horizon / d, 1)))
         new_Q, dendrite = Q.copy(), W_xz.copy()
@@ -479,9 +477,9 @@ def cone_network(
                     p[i] += 0.01 * (z_bar**3 - p[i])
                     m[i] += 0.01 * (z_bar**3 * s - m[i])
                     q[i] += 0.01 * ((z_bar**3 + 0.01) * s**2 - q[i])
-                    if hardens:
-                        log_kappa[i] += eta / (5 * d) * (1 if m[i] ** 2 > 0.57 * p[i] * q[i] else -1)
-                        log_kappa[i] = np.clip(log_kappa[i], np.log(10), max(top, np.log(10)))
+                    harder = kappa is not None or m[i] ** 2 > 0.57 * p[i] * q[i]
+                    log_kappa[i] += eta / (5 * d) * (1 if harder else -1)
+                    log_kappa[i] = np.clip(log_kappa[i], np.log(10), max(top, np.log(10)))
             a, b = eta / (hard * d), eta / (np.sqrt(hard) * d) * (3 if inp is None else 1)
             for j in range(d):
                 if j != i:

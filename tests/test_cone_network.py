@@ -64,7 +64,7 @@ def test_it_is_the_naive_network(precondition, d, k, horizon, dynamics, kappa):
         **settling,
     )
     state = copy_state(ours._state)
-    options = {"kappa": kappa or 10.0, "hardens": kappa is None, "horizon": horizon, "guards": guards}
+    options = {"kappa": kappa, "horizon": horizon, "guards": guards}
     if precondition == "natural":
         inp = state.inp
         C = np.linalg.inv(inp.R)
@@ -164,9 +164,10 @@ def test_scale_and_mixing_matrix_do_not_matter():
     assert sinr(S, learned(stretched).transform(stretched)) > 25
 
 
-def test_a_given_hardness_stays():
-    X = correlated(3000, 3, 3)[1]
+def test_a_given_hardness_is_reached_and_stays():
+    X = correlated(20_000, 3, 3)[1]
     np.testing.assert_allclose(learned(X, kappa=77.0).kappa_, 77)
+    np.testing.assert_allclose(learned(X, kappa=3.0).kappa_, 3)
 
 
 # --------------------------------------------------------------------------------------------- disturbances
