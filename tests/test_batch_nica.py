@@ -218,8 +218,8 @@ def test_auto_counts_sources_in_noise_and_shows_why():
     X += 0.02 * np.random.default_rng(2).standard_normal(X.shape)
     nica = BatchNICA("auto", random_state=0).fit(X)
     assert nica.components_.shape == (4, 10)
-    assert nica.spectrum_.n_sources == np.sum(nica.spectrum_.excess > 1) == nica.spectrum_.alternative == 4
-    assert nica.spectrum_.noise_floor == pytest.approx(4e-4, rel=0.05)
+    assert nica.count_.n_sources == 4
+    assert nica.count_.angles[4] < 1 < 10 < nica.count_.angles[5]
     assert permutation_error(S, nica.transform(X)) < 1e-2
 
 
@@ -234,29 +234,17 @@ def warned(X, **parameters):
     return " ".join(str(w.message) for w in caught)
 
 
-def test_too_few_iterations_are_reported():
-    _, X = mixed("exponential", 3000, 6)
-    assert "max_iter=3" in warned(X, max_iter=3)
-
-
-def test_data_that_do_not_fit_are_reported():
-    rng = np.random.default_rng(0)
-    assert "fits poorly" in warned(rng.standard_normal((3000, 4)) + 1)
-    _, X = mixed("exponential", 3000, 4)
-    assert "mean may have been removed" in warned(X - X.mean(axis=0))
-
-
 @pytest.mark.parametrize("d", [2, 5, 10])
 def test_sources_that_nonnegativity_cannot_separate_are_reported(d):
     S = 2 + draw("exponential", 3000, d)
-    assert "cannot tell some sources apart" in warned(S @ np.random.default_rng(1).standard_normal((d, d)))
+    assert "equally nonnegative" in warned(S @ np.random.default_rng(1).standard_normal((d, d)))
 
 
 def test_an_unconfirmed_minimum_is_reported():
     rng = np.random.default_rng(10)
     X = rng.random((3000, 10)) + 0.3 * rng.random((3000, 1))  # correlated: more negative than the model predicts
-    assert "local minimum" in warned(X, n_init=1)
-    assert "local minimum" not in warned(X)
+    assert "n_init" in warned(X, n_init=1)
+    assert "n_init" not in warned(X)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -298,7 +286,6 @@ def test_more_features_than_samples_give_the_solution_of_the_covariance(dtype, t
     for name in ("mixing_", "mean_"):
         np.testing.assert_allclose(getattr(fast, name), getattr(slow, name), atol=tolerance)
     np.testing.assert_allclose(fast.components_ @ fast.mixing_, np.eye(3), atol=tolerance)
-    np.testing.assert_allclose(fast.spectrum_.eigenvalues[:3], slow.spectrum_.eigenvalues[:3], rtol=tolerance)
 
 
 def test_the_number_of_features_in_errors_is_that_of_the_data():

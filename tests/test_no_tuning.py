@@ -80,7 +80,7 @@ def test_more_mixtures_than_sources_with_noise(Single):
     X = S @ A.T + 0.05 * np.random.default_rng(1).standard_normal(X.shape)
     auto = Single("auto", random_state=0).fit(X)
     assert auto.components_.shape == (4, 12)
-    assert auto.spectrum_.n_sources == 4
+    assert auto.count_.n_sources == 4
 
 
 @single_layer

@@ -21,7 +21,8 @@ from bionica import InterneuronNICA, StreamingNICA, datasets, metrics
 from bionica.cli import app
 from bionica.paper import Reproduction, best_settings, claims_of, final_rows, grid_means, plans_of
 from bionica.paper.plans import AS_CODED, DECAY, ETA0, NETWORKS, TAU, CorrelationFloor
-from bionica.sweep import Table, prepare
+from bionica.sweep import Table
+from bionica.sweep.run import prepare
 from browser import check_page
 
 pytest.importorskip("matplotlib")

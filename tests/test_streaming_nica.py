@@ -226,7 +226,7 @@ def test_the_number_of_sources_is_counted_in_the_first_samples():
     assert found.n_samples_until_start_ > 0
     found.partial_fit(X[100:])
     assert found.components_.shape == (3, 8)
-    assert found.spectrum_.n_sources == 3
+    assert found.count_.n_sources == 3
     assert permutation_error(S[-500:], found.transform(X[-500:])) < 0.01
 
 

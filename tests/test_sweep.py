@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import tomllib
+import tracemalloc
 import warnings
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from typer.testing import CliRunner
 from bionica import BatchNICA, DivergenceError, NoncenteredWhitener, NonnegativePCA, TwoCompartmentNICA, metrics, sweep
 from bionica.cli import app
 from bionica.datasets import mix, natural_images, paper_mixing, sparse_uniform
-from bionica.paper import paper_grid
+from bionica.paper import Reproduction, paper_grid, plans_of
 from bionica.sweep import Plan, PlanError, WorkerDiedError
 from bionica.sweep.plan import Data, error_times, find_estimator
 from conftest import NETWORKS
@@ -95,30 +96,14 @@ def test_a_dask_cluster_gives_the_same_rows(tmp_path):
     assert without_times(there) == without_times(sweep.run(plan, n_jobs=1))
 
 
-def test_nobody_at_the_scheduler(monkeypatch):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr(engine, "SCHEDULER_TIMEOUT", 0.2)
-    with pytest.raises(ValueError, match=r"scheduler='tcp://127.0.0.1:9'"):
-        sweep.run(body(), scheduler="tcp://127.0.0.1:9")
-
-
-@pytest.mark.parametrize("n_workers", [1, 16])
-@pytest.mark.parametrize("T", [100, 100_000_000])
-def test_batches_share_their_data_and_lose_nothing(T, n_workers):
-    grid = {**GRID, "grid": {"eta0": [0.1 / 2**i for i in range(30)], "tau": [0.5, 0.6, 0.7, 0.8]}}
-    cases = Plan.from_dict(body(data=[{**DATA, "T": T}], network=[grid])).cases()
-    cut = engine.batches(cases, n_workers)
-    assert sorted(case.key for batch in cut for case in batch) == sorted(case.key for case in cases)
-    assert all(len({case.data_key for case in batch}) == 1 for batch in cut)
-
-
 def dead(*_):
     os._exit(1)
 
 
 def test_a_dead_worker_is_an_error_and_what_was_finished_is_kept(tmp_path, monkeypatch):
     sweep.run(body(seeds=1), tmp_path)
-    monkeypatch.setattr(engine, "_run_batch", dead)
+    monkeypatch.setattr(engine, "run_case", dead)
+    monkeypatch.setattr(engine, "_compile_networks", lambda cases: None)
     with pytest.raises(WorkerDiedError):
         sweep.run(body(seeds=2), tmp_path, n_jobs=2)
     assert len(lines(tmp_path)) == 4
@@ -173,13 +158,16 @@ def test_another_source_of_a_users_network_is_another_case(own, tmp_path, monkey
     assert not set(before) & set(keys())
 
 
-def test_a_class_that_workers_cannot_import_runs_in_this_process_alone():
+def test_a_class_of_a_notebook_runs_in_this_process_alone(monkeypatch):
     class HereAlone(TwoCompartmentNICA):
         pass
 
-    assert sweep.run(body(seeds=1, times=1, network=[{"name": "HereAlone"}]), n_jobs=1)[0]["status"] == "ok"
+    monkeypatch.setattr(sys.modules["__main__"], "HereAlone", HereAlone, raising=False)
+    monkeypatch.setattr(HereAlone, "__module__", "__main__")
+    network = [{"name": "__main__:HereAlone"}]
+    assert sweep.run(body(seeds=1, times=1, network=network), n_jobs=1)[0]["status"] == "ok"
     with pytest.raises(PlanError, match="module:Class"):
-        sweep.run(body(network=[{"name": "HereAlone"}]), n_jobs=2)
+        sweep.run(body(network=network), n_jobs=2)
 
 
 def test_offline_methods_have_one_error():
@@ -264,31 +252,19 @@ def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
     [
         ({"network": [{"name": "TwoCompartmentNice"}]}, ["network[0].name", "TwoCompartmentNice", "TwoLayerNSM"]),
         ({"network": [{"name": "mylab.rules:My"}]}, ["network[0].name", "mylab.rules:My", "PYTHONPATH"]),
-        ({"network": [{"name": "json:dumps"}]}, ["json:dumps", "fit_transform"]),
-        ({"network": [{"name": "BatchNICA", "published": "d3"}]}, ["network[0].published", "BatchNICA"]),
         ({"network": [{**GRID, "grid": {"eta": [0.1]}}]}, ["network[0].grid", "'eta'", "eta0"]),
         ({"network": [{**GRID, "grid": {"eta0": [-1]}}]}, ["network[0].grid.eta0", "-1"]),
-        ({"network": [{**GRID, "grid": {"eta0": 0.1}}]}, ["network[0].grid.eta0", "list"]),
         ({"network": [{**GRID, "params": {"eta0": 0.1}}]}, ["grid.eta0", "network[0].params"]),
         ({"network": [{**GRID, "params": {"random_state": 1}}]}, ["random_state", "seeds"]),
         ({"network": [{**GRID, "published": "d10"}]}, ["n_components = 10", "n_components = 3"]),
         ({"network": [GRID, GRID]}, ["network[1].label", "network[0]"]),
-        ({"network": []}, ["network = []"]),
-        ({"network": [3]}, ["network[0] = 3"]),
-        ({"seeds": 0}, ["seeds = 0"]),
         ({"seeds": [1, 1]}, ["seeds = [1, 1]", "differ"]),
         ({"seeds": 10**9}, ["seeds = 1000000000"]),
         ({"seed": 1}, ["'seed'", "seeds"]),
-        ({"times": [0]}, ["times[0] = 0"]),
-        ({"dtype": "float16"}, ["dtype", "float16", "float32"]),
         ({"data": [{**DATA, "kind": "uniform"}]}, ["data[0].kind", "uniform", "sparse_uniform"]),
-        ({"data": [{**DATA, "rho": 0.5}]}, ["data[0]", "'rho'"]),
         ({"data": [{"kind": "gamma", "d": 3}]}, ["data[0].T"]),
         ({"data": [{**DATA, "T": 2.5}]}, ["data[0].T = 2.5"]),
         ({"data": [{**DATA, "d": 4}]}, ["data[0]", "A has shape (3, 3)"]),
-        ({"data": [{**DATA, "mixing": [[1, 2, 3], [4]]}]}, ["data[0]"]),
-        ({"data": [{**DATA, "n_mixtures": 7}]}, ["data[0]", "n_mixtures=7"]),
-        ({"data": [DATA, DATA]}, ["data[1].name", "data[0]"]),
         ({"data": [{"kind": "file", "mixtures": "nothing.npy"}]}, ["data[0]", "nothing.npy"]),
         ({"data": [{"kind": "copula_uniform", "d": 3, "T": 9, "rho": 2}]}, ["data[0]", "rho=2"]),
         ({"seeds": 10**6}, ["4,000,000 cases"]),
@@ -311,20 +287,20 @@ def test_a_file_that_is_no_plan_is_refused_with_little_memory(content, tmp_path)
     """40 kB of dotted keys took 1.8 GB."""
     path = tmp_path / "plan.toml"
     path.write_bytes(content)
-    script = "import resource, sys; from bionica.sweep import Plan, PlanError\n"
-    script += "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-    script += "try: Plan.from_toml(sys.argv[1])\nexcept PlanError: pass\n"
-    script += "assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000"
-    if b".a" in content:
-        subprocess.run([sys.executable, "-c", script, str(path)], check=True)
-    with pytest.raises(PlanError, match=r"plan\.toml"):
-        Plan.from_toml(path)
+    tracemalloc.start()
+    try:
+        with pytest.raises(PlanError, match=r"plan\.toml"):
+            Plan.from_toml(path)
+        assert tracemalloc.get_traced_memory()[1] < 50e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_example_is_the_papers_grid():
     plan = Plan.from_dict(tomllib.loads(paper_grid()))
     assert plan.size == len(plan.cases()) == 3900
-    assert {case.data.n_samples for case in plan.cases()} == {100_000}
+    table1 = plans_of(Reproduction(("table1",)))["table1", "d3"]
+    assert [network.grid for network in plan.networks] == [network.grid for network in table1.networks]
 
 
 # ------------------------------------------------------------------------------------------ the data
@@ -406,13 +382,6 @@ def test_a_network_that_diverges_says_where(tmp_path):
         NonnegativePCA.as_published("d3", **params, random_state=0).partial_fit_transform(X * 1e4)
     assert {(row["status"], row["error"]) for row in rows} == {(f"diverged at sample {raised.value.sample}", None)}
     assert rows.best()[0]["failed"] == 1
-
-
-@pytest.mark.parametrize("options", [{"device": "tpu"}, {"n_jobs": 0}])
-def test_bad_options(options, tmp_path):
-    with pytest.raises(ValueError, match=next(iter(options))):
-        sweep.run(body(), tmp_path / "out", **options)
-    assert not (tmp_path / "out").exists()
 
 
 # ------------------------------------------------------------------------------------------ on disk
@@ -576,7 +545,7 @@ def test_the_command_ends_with_a_sentence(plan_file, arguments, code):
 
 def test_a_device_that_is_not_there_is_told_once(plan_file, tmp_path, monkeypatch):
     monkeypatch.setattr("bionica.sweep.cuda.unavailable", lambda: "no GPU was found")
-    result = command(plan_file, "-o", tmp_path / "out", "--device", "cuda", "--jobs", 1)
+    result = command(plan_file, "-o", tmp_path / "out", "--device", "cuda", "--dry-run")
     assert result.exit_code == 0
     assert result.stderr.count("no GPU was found") == 1
     with warnings.catch_warnings(action="error"):
@@ -584,7 +553,7 @@ def test_a_device_that_is_not_there_is_told_once(plan_file, tmp_path, monkeypatc
 
 
 def test_sigterm_is_taken_as_an_interruption(plan_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "prepare", lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr(engine, "prepare", lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGTERM))
     assert command(plan_file, "-o", tmp_path / "out").exit_code == 130
 
 

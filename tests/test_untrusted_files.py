@@ -7,7 +7,6 @@ import struct
 import warnings
 import zipfile
 import zlib
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -193,15 +192,13 @@ def npy(n_bytes):
     return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + b"\0" * n_bytes
 
 
-def test_an_archive_is_checked_before_it_is_unpacked(tmp_path, monkeypatch):
+def test_an_archive_is_checked_before_it_is_unpacked(tmp_path):
     with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x.npy", npy(50_000_000))
     assert "its header says" in refused(tmp_path / "x.npz")
     with zipfile.ZipFile(tmp_path / "y.npz", "w") as archive:
         archive.writestr("y.npy", npy(96))
     assert read(tmp_path / "y.npz").shape == (4, 3)
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=100))
-    assert "TMPDIR" in refused(tmp_path / "y.npz")
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         TwoCompartmentNICA,
         TwoLayerNSM,
         load,
+        separate,
     )
     from .io import ModelFileError
 
@@ -42,6 +43,7 @@ __all__ = [
     "load",
     "metrics",
     "plot",
+    "separate",
     "sweep",
 ]
 

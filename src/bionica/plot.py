@@ -4,25 +4,22 @@ Every function draws on `ax` (new axes by default), returns the axes and never c
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .metrics import error_curve as errors_over_time
 
-if TYPE_CHECKING:
-    from .estimators._diagnosis import Diagnosis
-
 __all__ = [
     "diagnosis",
     "distributions",
     "error_curve",
     "images",
+    "number_of_sources",
     "record_weights",
     "sources",
     "spectra",
-    "spectrum",
     "weights",
 ]
 
@@ -384,12 +381,12 @@ def _weights_over_time(record: Mapping[str, np.ndarray], axes: Any) -> Any:
     return axes
 
 
-def spectrum(found: Any, *, ax: Any = None) -> Any:
-    """Draw the variances of the mixtures and how many of them count as sources.
+def number_of_sources(found: Any, *, ax: Any = None) -> Any:
+    """Draw the worst angle between the spectra of two halves for each number of sources that was tried.
 
     Parameters
     ----------
-    found : fitted BatchNICA, or its `spectrum_`
+    found : what `bionica.separate` returned, its `choice_`, or the `count_` of an estimator with n_components="auto"
         What to draw.
     ax : matplotlib Axes, optional
         Where to draw.
@@ -402,37 +399,55 @@ def spectrum(found: Any, *, ax: Any = None) -> Any:
     --------
     >>> import numpy as np
     >>> from bionica import BatchNICA, plot
-    >>> X = np.random.default_rng(0).exponential(size=(500, 3))
-    >>> ax = plot.spectrum(BatchNICA(random_state=0).fit(X))
+    >>> X = np.random.default_rng(0).exponential(size=(500, 3)) @ np.random.default_rng(1).random((3, 6))
+    >>> ax = plot.number_of_sources(BatchNICA("auto", random_state=0).fit(X))
     >>> ax.get_yscale()
     'log'
     """
-    from .estimators._plots import plot_spectrum
+    found = getattr(found, "choice_", None) or getattr(found, "count_", found)
+    ax = _axes(ax)
+    numbers, angles = list(found.angles), np.maximum(list(found.angles.values()), 0.01)
+    ax.semilogy(numbers, angles, "o-", color="0.5")
+    for q in (found.n_sources, *found.candidates):
+        if q in found.angles:
+            label = f"{q} sources" if q == found.n_sources else f"or {q}"
+            ax.plot(q, max(found.angles[q], 0.01), "o", ms=9, mfc="C0" if q == found.n_sources else "none", label=label)
+    ax.set(xlabel="number of sources", ylabel="angle between halves (degrees)")
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.legend(frameon=False)
+    return ax
 
-    return plot_spectrum(getattr(found, "spectrum_", found), _axes(ax))
 
-
-def diagnosis(found: "Diagnosis", *, ax: Any = None) -> Any:
-    """Draw a diagnosis: distributions near zero, correlations and negativity of the outputs.
+def diagnosis(found: Any, *, ax: Any = None) -> Any:
+    """Draw a diagnosis: of each output, how far halves of the samples disagree, its noise and its negative energy.
 
     Parameters
     ----------
     found : Diagnosis
         What `diagnose` returned.
-    ax : sequence of three matplotlib Axes, optional
+    ax : matplotlib Axes, optional
         Where to draw.
 
     Returns
     -------
-    matplotlib Figure
+    matplotlib Axes
 
     Examples
     --------
     >>> import numpy as np
     >>> from bionica import BatchNICA, plot
     >>> X = np.random.default_rng(0).exponential(size=(500, 3))
-    >>> figure = plot.diagnosis(BatchNICA(random_state=0).fit(X).diagnose(X))
+    >>> ax = plot.diagnosis(BatchNICA(random_state=0).fit(X).diagnose(X))
     """
-    from .estimators._plots import plot_diagnosis
-
-    return plot_diagnosis(found, ax)
+    measures, moved = found.measures, found.uncertainty_
+    shares = {"noise": measures.noise / np.maximum(measures.variance, 1e-300), "negative energy": measures.negativity}
+    if moved is not None:
+        shares = {"halves disagree (1 - correlation)": 1 - moved.correlation, **shares}
+    ax, d = _axes(ax), len(found.names)
+    for i, (label, share) in enumerate(shares.items()):
+        ax.barh(np.arange(d) + (i - 1) * 0.27, np.clip(share, 1e-6, 1), height=0.25, label=label)
+    ax.set(xscale="log", xlim=(1e-6, 1.2), xlabel="share", title="looks right" if found.ok else "does not look right")
+    ax.set_yticks(range(d), found.names)
+    ax.invert_yaxis()
+    ax.legend(frameon=False)
+    return ax

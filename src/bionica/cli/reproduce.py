@@ -116,8 +116,7 @@ def _configuration(target: Target, options: dict[str, Any], images: Path | None)
 def _results(config: Reproduction, output: Path, jobs: int, force: bool) -> tuple[dict[tuple[str, str], Table], int]:
     """Run what is missing; return the table of every experiment and setting, and the number of runs."""
     from ..paper import plans_of
-    from ..sweep import prepare
-    from ..sweep.run import show_progress
+    from ..sweep.run import prepare, show_progress
 
     sweeps = {
         key: prepare(plan, output / "runs" / "-".join(key), n_jobs=jobs or -1, device="cpu", force=force)

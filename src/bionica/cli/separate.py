@@ -273,19 +273,14 @@ def _sample(o: Any, console: Console, reader: "Reader") -> Any:
 
 def _fit(o: Any, console: Console, X: Any) -> Any:
     """Count the sources, choose the method, fit and judge."""
-    from ..estimators._choice import fit_better
-    from ..estimators.network import spectrum
+    from ..offline.source_count import count_sources
 
     if len(X) < 2:
         raise bionica.io.InputError("one sample is too few to choose a method by: give --sources and --method")
-    d = o.n_sources or max(1, int(spectrum(X.astype(float)).n_sources))
     if o.method == AUTO:
-        with console.progress("Fitting", 2) as advance:
-            choice = fit_better(X, d, o.seed, advance)
-        network, why = choice.kept, choice.why
-    else:
-        network, why = estimator_class(o.method)(d, random_state=o.seed).fit(X), ""
-    network.choice_ = SimpleNamespace(why=why)
+        return bionica.separate(X, o.n_sources or "auto", random_state=o.seed)
+    network = estimator_class(o.method)(o.n_sources or count_sources(X).n_sources, random_state=o.seed).fit(X)
+    network.choice_ = SimpleNamespace(why="")
     network.diagnosis_ = network.diagnose(X)
     return network
 

@@ -77,8 +77,7 @@ def sweep(
 def _sweep(path: Path, folder: Path, options: Any, dry_run: bool, show: bool) -> tuple[list[str], dict[str, Any]]:
     """Run what is missing; return what to say, in lines and as an object."""
     from ..io import check_folder
-    from ..sweep import prepare
-    from ..sweep.run import FILE_NAMES, show_progress
+    from ..sweep.run import FILE_NAMES, prepare, show_progress
 
     if (own := str(path.resolve().parent)) not in sys.path:
         sys.path.append(own)  # for the user's own estimators

@@ -1,6 +1,7 @@
 """The scikit-learn face of the networks and of the offline methods."""
 
-from ._diagnosis_record import Diagnosis
+from ._choice import Choice, separate
+from ._diagnosis import Diagnosis
 from ._input import DivergenceError
 from ._model_file import load
 from .batch_nica import BatchNICA
@@ -16,6 +17,7 @@ from .two_compartment_nica import TwoCompartmentNICA
 
 __all__ = [
     "BatchNICA",
+    "Choice",
     "ConeNetwork",
     "Diagnosis",
     "DivergenceError",
@@ -28,4 +30,5 @@ __all__ = [
     "TwoCompartmentNICA",
     "TwoLayerNSM",
     "load",
+    "separate",
 ]

@@ -2,7 +2,6 @@
 
 import os
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterable
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -16,8 +15,8 @@ from .._compat.sklearn import fit_context
 from ..offline.whitening import leading, linear_map, row_blocks
 from ._dask import blocks_of, map_back, validated_rows
 from ._diagnosis import Diagnosable
+from ._findings import Finding, conclude
 from ._input import Array, singular_as_divergence, unchanged_on_error
-from ._warn import warn_of_doubts
 
 _FOLDS = 10  # groups of mixtures that `score` predicts
 _RANK_ROWS = 20_000  # from which the rank of the data is taken
@@ -137,16 +136,9 @@ class Estimator(
         """Return the number of sources, if the user gave one."""
         return int(self.n_components) if isinstance(self.n_components, Integral) else None
 
-    def _conclude(self, doubts: Iterable[str]) -> None:
-        """Store the doubts about the fit, and report them in one warning."""
-        found = tuple(doubts)
-        self._fit_doubts = getattr(self, "n_samples_seen_", None), found
-        warn_of_doubts(type(self).__name__, found)
-
-    def _known_doubts(self) -> tuple[str, ...] | None:
-        """The doubts about the last fit; None if there was no fit, or if the estimator has learned from more samples since."""
-        n, found = vars(self).get("_fit_doubts", (None, None))
-        return found if n == getattr(self, "n_samples_seen_", None) else None
+    def _conclude(self, rows: Array, n: int, *own: Finding) -> None:
+        """Warn once of what speaks against the fit to n samples, of which `rows` are some; `own` is what only `fit` knows."""
+        conclude(self, rows, n, *own)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "components_" in vars(self)

@@ -1,241 +1,194 @@
-"""Which of `BatchNICA` and `MinimumVolumeCone` explains the same data better, without knowing the sources.
+"""`bionica.separate`: counts the sources, chooses the method, fits and judges, with one mechanism: agreement between halves.
 
-Nonnegative ICA is a special case of the cone: it asks for uncorrelated sources as well. So the cone is kept, unless one of these
-speaks against it. They are looked at in this order, with the noise that the cone has estimated.
-
-1. The cone is no solution. It has returned that of nonnegative ICA itself (the noise hides its facets, or the mean was removed),
-   two of its sources are the same (correlation beyond 0.95), or it leaves more than ten times as much of the energy of X
-   unexplained as BatchNICA, which keeps the leading directions of X (the cone takes what varies alone in a mixture for noise).
-   The mixture that the cone explains worst is left out of this comparison: a time in large units may hold most of the energy.
-2. There are as many mixtures as sources, so that the noise is only guessed; it is large (a fifth of the mean of an output), or
-   larger than 3 % and does not explain the outputs of the cone (discrepancy, see 3); and the sources are uncorrelated. BatchNICA
-   needs no noise level and is then as good or better.
-3. The cone is doubtful: an output is more than twice as negative as the noise explains, hardly any samples lie at a facet, or
-   most of them lie at the apex. Then the discrepancies decide. The discrepancy of a fit is the negative energy of an output over
-   what the noise explains (`bionica.offline.cone.leakage`, eq. 5), for the worst output. Below 1.65 it is explained and counts
-   as 1.65. The cone is kept if its discrepancy is lower by a factor of 1.5, or if that of BatchNICA is below 0.3: then the noise
-   should make its outputs more negative than they are, so that they do not come near zero. Beyond 20 the noise explains neither
-   of them (outliers, sources that are negative at times), and BatchNICA is kept, which suffers less.
-
-A cone that sees no facets in counts (nonnegative integers) is fitted once more with `noise="poisson"`: for fluorescence spectra as
-counts at 20 dB this was needed in 4 of 24 draws, and the correlation of the worst source rose from 0.92 or less to 0.98 or more.
-
-`benchmarks/correlated.py --tables choice` prints how much is lost against the better of the two.
+`BatchNICA` asks for uncorrelated sources and `MinimumVolumeCone` does not. Both are fitted to a sample, and `diagnose` judges both.
+A fit against which nothing speaks is kept before one against which something does. Otherwise the cone is kept, unless halves of
+the samples agree clearly better on BatchNICA (half the disagreement of the worst output, or less).
 """
 
-import re
+import sys
 import warnings
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.base import clone
+from numpy.typing import ArrayLike, NDArray
 
-from ..offline.cone.fit import Cone
-from ..offline.cone.leakage import leakages
+from ..offline.source_count import count_sources
+from ._dask import is_dask
+from ._diagnosis import Diagnosis, diagnose, evenly_spaced
 from ._input import DivergenceError
-from ._percent import percent
 from .batch_nica import BatchNICA
 from .minimum_volume_cone import MinimumVolumeCone
+from .streaming_nica import StreamingNICA
 
-Array = npt.NDArray[Any]
+Array = NDArray[Any]
 
-_ROWS = 20_000
-_EXPLAINED = float(np.exp(0.5))  # as in `offline.cone.fit.explained`
-_UNTOUCHED = 0.3
-_DOUBTFUL, _HOPELESS = 2.0, 20.0
-_CLEARLY = 1.5
-_SMALL_NOISE, _LARGE_NOISE = 0.03, 0.2  # of the mean of an output
-_UNCORRELATED = 0.03  # root mean square correlation, beyond sampling error
-_SAME = 0.95
-_LOST, _LEAST_LOST = 10.0, 0.01  # 24 to 42 for spectrograms at low noise; up to 2.5 where the cone is right
-_APEX_SUPPORT, _APEX_ATOM = (
-    0.2,
-    0.1,
-)  # chromatogram peaks between silences have 0.05 to 0.2, but their discrepancy decides
-_LEAST_SUPPORT = 0.1
-_LEAST = 1e-8  # noise over the mean, where there is none
+_ROWS = 20_000  # samples on which the number and the method are chosen
+_CLEARLY = 0.5
+METHODS = {"batch": BatchNICA, "cone": MinimumVolumeCone, "streaming": StreamingNICA}
 
 
 class Choice(NamedTuple):
-    """The estimator that was kept, and why, as the end of the sentence "... was kept: ..."."""
+    """What `separate` decided, and why.
 
-    kept: Any
+    Attributes
+    ----------
+    n_sources : int
+        Number of sources.
+    candidates : tuple of int
+        Other numbers that the data allow.
+    angles : dict of int to float
+        Worst angle between the spectra of two halves, in degrees, for each number that was tried; empty if it was given.
+    method : str
+        Name of the estimator.
+    why : str
+        Why it was kept.
+    tried : dict of str to Diagnosis
+        What was said about each method that was tried.
+    """
+
+    n_sources: int
+    candidates: tuple[int, ...]
+    angles: dict[int, float]
+    method: str
     why: str
+    tried: dict[str, Diagnosis]
 
     def __str__(self) -> str:
-        return f"BatchNICA and MinimumVolumeCone were tried; {type(self.kept).__name__} was kept: {self.why}."
+        number = f"{self.n_sources} source{'s'[: self.n_sources != 1]}"
+        if self.candidates:
+            number += f" (or {', '.join(map(str, self.candidates))})"
+        return f"{number}, {self.method}: {self.why}."
 
 
-class _Seen(NamedTuple):
-    """What a fit shows: negative share of the output energy, discrepancy, correlations of the sources, residual of each mixture."""
-
-    negativity: float
-    discrepancy: float
-    correlations: Array
-    residual: Array
-
-
-def fit_better(
-    X: Array,
-    n_components: int,
+def separate(
+    X: ArrayLike,
+    n_sources: int | str = "auto",
+    *,
+    method: str = "auto",
     random_state: int | None = None,
-    advance: Callable[[int, str], None] = lambda n, status: None,
-) -> Choice:
-    """Fit both to X and keep the better one; only the warnings of that one are shown.
+    horizon: int | None = None,
+    nonnegative_mixing: bool | str = "auto",
+    known_mixing: ArrayLike | None = None,
+    noise: str | float = "estimate",
+    verbose: int = 0,
+) -> Any:
+    """Count the sources of mixtures, choose the method, fit it and say how far to believe the result.
 
-    Counts are fitted a second time, as counts, if the cone sees no facets.
+    Parameters
+    ----------
+    X : array-like or Dask array of shape (n_samples, n_features)
+        Mixtures, mean included. The number of sources and the method are chosen on 20,000 evenly spaced samples at most.
+    n_sources : int or "auto", default="auto"
+        Number of sources. "auto" takes the number that two halves of the samples agree on (at most 12; see `choice_`).
+    method : {"auto", "batch", "cone", "streaming"}, default="auto"
+        `BatchNICA`, `MinimumVolumeCone` or `StreamingNICA`. "auto" fits the first two and keeps the better.
+    random_state : int or None, default=None
+        Seed.
+    horizon : int, default=None
+        For a mixing that changes: about this many samples are remembered, by the stream of the chosen method.
+    nonnegative_mixing, known_mixing, noise
+        Of `MinimumVolumeCone`; `known_mixing` chooses it.
+    verbose : int, default=0
+        Whether to say on standard error what is done.
 
-    `advance(n, name)` is told how many fits have ended, and which one begins. The cone is told the share of
-    outliers that BatchNICA has left out.
+    Returns
+    -------
+    estimator
+        Fitted, with `diagnosis_` (`Diagnosis`) and `choice_` (`Choice`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bionica
+    >>> rng = np.random.default_rng(0)
+    >>> S = rng.dirichlet([0.5, 0.5, 0.5], size=2000)
+    >>> X = S @ rng.random((3, 20)) + 0.002 * rng.standard_normal((2000, 20))
+    >>> result = bionica.separate(X, random_state=0)
+    >>> result.choice_.n_sources, type(result).__name__, result.diagnosis_.ok
+    (3, 'MinimumVolumeCone', True)
     """
-    batch, cone = (
-        BatchNICA(n_components, random_state=random_state),
-        MinimumVolumeCone(n_components, random_state=random_state),
-    )
-    advance(0, "BatchNICA")
-    failure = refused = None
-    with warnings.catch_warnings(record=True) as of_batch:
-        warnings.simplefilter("always")
+    if method not in ("auto", *METHODS):
+        raise ValueError(f"method={method!r} is unknown: choose from 'auto', {', '.join(map(repr, METHODS))}")
+    data: Any = X if hasattr(X, "shape") else np.asarray(X)
+    if len(data.shape) != 2 or data.shape[0] < 2:
+        raise ValueError(f"X has shape {data.shape}: pass at least 2 samples, (n_samples, n_features)")
+    sample = evenly_spaced(data, _ROWS, 1 << 23)
+    count: Any = n_sources
+    candidates: tuple[int, ...] = ()
+    angles: dict[int, float] = {}
+    if isinstance(n_sources, str):
+        if n_sources != "auto":
+            raise ValueError(f"n_sources={n_sources!r} is neither a number nor 'auto'")
+        _say(verbose, "counting sources")
+        count, candidates, angles = count_sources(sample)
+    if known_mixing is not None:
+        method = "cone"
+    options = {
+        "random_state": random_state,
+        "horizon": horizon,
+        "nonnegative_mixing": nonnegative_mixing,
+        "known_mixing": known_mixing,
+        "noise": noise,
+    }
+    tried: dict[str, tuple[Any, Diagnosis]] = {}
+    failures = {}
+    for name in ("batch", "cone") if method == "auto" else ():
+        _say(verbose, f"trying {METHODS[name].__name__} with {count} sources")
         try:
-            batch.fit(X)
-            cone.set_params(outliers=batch.n_outliers_ / len(X))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                fitted = _new(name, count, {**options, "horizon": None}).fit(sample)
+                tried[name] = fitted, diagnose(fitted, sample)
         except (ValueError, DivergenceError) as error:
-            failure = error
-    advance(1, "MinimumVolumeCone")
-    with warnings.catch_warnings(record=True) as of_cone:
-        warnings.simplefilter("always")
-        try:
-            cone.fit(X)
-            if cone._solved().fit.fallback and _are_counts(X):
-                # The noise of counts differs between samples too, which may hide the facets.
-                of_cone.clear()
-                poisson = clone(cone).set_params(noise="poisson").fit(X)
-                cone = cone if poisson._solved().fit.fallback else poisson
-        except (ValueError, DivergenceError) as error:
-            if failure is not None:
-                raise failure from None
-            refused = error
-    advance(1, "")
-    if refused is not None:
-        choice = Choice(batch, f"MinimumVolumeCone cannot be fitted ({_reason(refused)})")
-    elif failure is None:
-        choice = choose(batch, cone, X)
+            failures[name] = error
+    if method == "auto":
+        if not tried:
+            raise next(iter(failures.values()))
+        method, why = _better(tried)
     else:
-        # The sources of closed data (that sum to a constant) vary in fewer directions than there are sources.
-        choice = Choice(cone, f"BatchNICA cannot be fitted ({_reason(failure)})")
-    for warning in of_cone if choice.kept is cone else of_batch:
-        warnings.warn(warning.message, warning.category, stacklevel=2)
-    return choice
+        why = "it was asked for" if known_mixing is None else "spectra are known"
+    if horizon is not None and method == "batch":
+        method = "streaming"
+    if method in tried and horizon is None and len(sample) == data.shape[0]:
+        estimator, diagnosis = tried[method]
+    else:
+        _say(verbose, f"fitting {METHODS[method].__name__}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the diagnosis says it
+            estimator = _new(method, count, options).fit(data if is_dask(data) else np.asarray(data))
+        diagnosis = diagnose(estimator, data)
+    estimator.diagnosis_ = diagnosis
+    names = {METHODS[name].__name__: verdict for name, (_, verdict) in tried.items()}
+    estimator.choice_ = Choice(len(estimator.components_), candidates, angles, type(estimator).__name__, why, names)
+    return estimator
 
 
-def _are_counts(X: Array) -> bool:
-    return bool(np.all(X >= 0) and np.all(X == np.floor(X)))
+def _new(name: str, count: Any, options: dict[str, Any]) -> Any:
+    """The estimator of a method, with those of the options that it has."""
+    estimator = METHODS[name](count)
+    return estimator.set_params(**{key: value for key, value in options.items() if key in estimator.get_params()})
 
 
-def _reason(error: Exception) -> str:
-    """What an error says before its remedy; a message may begin with the name of the estimator."""
-    return re.sub(r"^[A-Za-z]+: ", "", str(error)).split(":")[0]
-
-
-def choose(batch: Any, cone: Any, X: Array) -> Choice:
-    """Keep `batch` (a BatchNICA) or `cone` (a MinimumVolumeCone), both fitted to X with the same n_components.
-
-    At most 20,000 samples of X are used, evenly spaced, without the share of outliers that the cone was told (those of largest
-    norm).
-    """
-    X = np.asarray(X[:: -(-len(X) // _ROWS)], dtype=np.float64)
-    if cone.outliers:
-        norm = np.linalg.norm(X @ np.asarray(batch.components_, np.float64).T, axis=1)
-        X = X[norm <= np.quantile(norm, 1 - cone.outliers)]
-    fit = cone._solved().fit
-    if fit.fallback or not fit.has_mean:
-        return Choice(batch, "MinimumVolumeCone sees no facets of a cone in these data")
-    mine, other = (_seen(estimator, cone, X) for estimator in (cone, batch))
-    if np.abs(mine.correlations).max(initial=0.0) > _SAME:
-        return Choice(batch, "MinimumVolumeCone found the same source twice")
-    noisy = bool(fit.cone.wall.variance.any())
-    unexplained, by_batch = _unexplained(mine, other, X)
-    if noisy and unexplained > max(_LOST * by_batch, _LEAST_LOST):
-        return Choice(
-            batch,
-            f"it leaves {percent(by_batch)} of the energy of the mixtures unexplained, against "
-            f"{percent(unexplained)} with MinimumVolumeCone",
+def _better(tried: dict[str, tuple[Any, Diagnosis]]) -> tuple[str, str]:
+    """Which method is kept, and why."""
+    if len(tried) == 1:
+        return next(iter(tried)), "the other method cannot be fitted"
+    (_, batch), (_, cone) = tried["batch"], tried["cone"]
+    if batch.ok != cone.ok:
+        kept, other = ("batch", cone) if batch.ok else ("cone", batch)
+        return kept, f"nothing speaks against it, and {other.findings[0].name!r} against the other method"
+    disagreement = [
+        1.0 - float(d.uncertainty_.correlation.min()) if d.uncertainty_ is not None else 1.0 for d in (batch, cone)
+    ]
+    cannot = any(one.name == "negative" for one in batch.findings)
+    if disagreement[0] < _CLEARLY * disagreement[1] and not cannot:
+        return (
+            "batch",
+            f"halves of the samples agree better (disagreement {disagreement[0]:.2g} against {disagreement[1]:.2g})",
         )
-    size = float(np.sqrt(np.mean(mine.correlations**2))) if mine.correlations.size else 0.0
-    uncorrelated = size < _UNCORRELATED + 2 / np.sqrt(len(X))
-    least = _SMALL_NOISE if mine.discrepancy > _EXPLAINED else _LARGE_NOISE
-    if uncorrelated and not fit.coordinates.known and fit.cone.noise.max() > least:
-        return Choice(batch, f"the sources are uncorrelated (root mean square {size:.2g}), and the noise is not known")
-    doubt = _doubt(fit.cone, mine) if noisy else ""
-    if doubt and not _clearly_better(mine, other):
-        return Choice(batch, f"MinimumVolumeCone {doubt}, and BatchNICA is explained no worse")
-    if mine.negativity <= other.negativity:
-        share = f"{percent(mine.negativity)} of its output energy is negative"
-        return Choice(cone, f"{share}, against {percent(other.negativity)} with BatchNICA")
-    explained = ", as the noise explains" if noisy else ""
-    sources = "uncorrelated" if uncorrelated else f"correlated ({size:.2g}, root mean square), which BatchNICA excludes"
-    return Choice(
-        cone, f"{percent(mine.negativity)} of its output energy is negative{explained}, and its sources are {sources}"
-    )
+    return "cone", "it does not ask for uncorrelated sources, and halves of the samples agree on it as well"
 
 
-def _doubt(found: Cone, mine: _Seen) -> str:
-    """What speaks against the cone; nothing if nothing does."""
-    at_apex = (found.support < _APEX_SUPPORT) & (found.atom > _APEX_ATOM)
-    if np.any(at_apex | (found.support < _LEAST_SUPPORT)):
-        return "has facets that hardly any sample shows"
-    return "is more negative than the noise explains" if mine.discrepancy > _DOUBTFUL else ""
-
-
-def _clearly_better(mine: _Seen, other: _Seen) -> bool:
-    """Whether the noise explains the cone clearly better than BatchNICA."""
-    if mine.discrepancy > _HOPELESS:
-        return False
-    ours, theirs = (max(seen.discrepancy, _EXPLAINED) for seen in (mine, other))
-    return theirs > _CLEARLY * ours or other.discrepancy < _UNTOUCHED
-
-
-def _seen(estimator: Any, cone: Any, X: Array) -> _Seen:
-    W = np.asarray(estimator.components_, np.float64)
-    U = X @ W.T
-    N = _noise_covariance(W, cone)
-    mean = np.abs(U.mean(axis=0))
-    mean[mean == 0] = 1.0
-    noise = np.sqrt(np.diag(N))
-    leaks = leakages(np.ascontiguousarray((U / mean).T), np.maximum(noise / mean, _LEAST))
-    covariance = np.cov(U.T, bias=True).reshape(N.shape)
-    spread = np.sqrt(np.maximum(np.diag(covariance - N), 1e-300))
-    correlations = ((covariance - N) / spread / spread[:, None])[~np.eye(len(N), dtype=bool)]
-    return _Seen(
-        negativity=float(np.sum(np.minimum(U, 0) ** 2) / max(np.sum(U**2), 1e-300)),
-        discrepancy=max(k.rho / max(k.expected_rho, 1e-3) for k in leaks),
-        correlations=correlations,
-        residual=np.sum((X - U @ np.asarray(estimator.mixing_, np.float64).T) ** 2, axis=0),
-    )
-
-
-def _unexplained(mine: _Seen, other: _Seen, X: Array) -> tuple[float, float]:
-    """Shares of the energy of X that the cone and BatchNICA do not explain, without the mixture that the cone explains worst."""
-    kept = np.arange(X.shape[1]) != np.argmax(mine.residual)
-    energy = max(float(np.sum(X[:, kept] ** 2)), 1e-300)
-    return float(mine.residual[kept].sum()) / energy, float(other.residual[kept].sum()) / energy
-
-
-def _noise_covariance(W: Array, cone: Any) -> Array:
-    """Covariance of the noise of the outputs W x, with the noise that the cone has found.
-
-    If it was found from the outputs (k = d), each has its own variance; an output of W takes that of the most similar one.
-    """
-    state = cone._solved()
-    at, channels = state.fit.coordinates, state.channels
-    W = W * channels.scale
-    if channels.subspace is not None:
-        W = W @ channels.subspace.inverse
-    if at.channel_noise.any():
-        return np.asarray((W * at.channel_noise**2) @ W.T)
-    V, of_cone = W @ at.inverse, state.fit.cone.V
-    similar = np.argmax(np.abs(V @ of_cone.T) / np.linalg.norm(of_cone, axis=1), axis=1)
-    noise = np.sqrt(state.fit.cone.wall.variance[similar])
-    return np.asarray(np.outer(noise, noise) * (V @ V.T))
+def _say(verbose: int, text: str) -> None:
+    if verbose:
+        sys.stderr.write(f"bionica.separate: {text}\n")

@@ -11,15 +11,14 @@ from functools import partial
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from ..offline.cone.channels import eigenvalues, spectrum
+from ..offline.cone.channels import eigenvalues
 from ..offline.cone.readout import Readout, readout
 from ..offline.cone.stream import BLOCK, Settings, State, begin, first_block, learn, solve
 from ..offline.cone.wide_channels import WIDE
+from ..offline.source_count import Count, count_sources
 from ._base import check_number, rectified
-from ._cone_doubts import warn_of_new_doubts
 from ._input import Array, DivergenceError, cell, check_finite, finite_map, singular_as_divergence
 from ._online import Online, appended
-from ._source_count import MANY_OUTPUTS, kept_of_all, warn_of_count
 from .network import START_BYTES
 
 _BLOCK_BYTES = 2**25
@@ -97,11 +96,7 @@ class ConeStream(Online):
 
     @contextmanager
     def _warning_of_news(self) -> Iterator[None]:
-        before = vars(self).get("_stream")
         yield
-        now = self._stream
-        if now is not None and (before is None or before.fit is not now.fit):
-            warn_of_new_doubts(before, now, self.noise, self.horizon)
 
     def _settings(self) -> Settings:
         return Settings(float(self.outliers), float(self.horizon or np.inf))
@@ -135,12 +130,10 @@ class ConeStream(Online):
                     f"direction(s) only. Use n_components=None (keeps {rank}), a number up to {rank}, or more samples."
                 )
             return given
-        if self.n_components is None and rank < MANY_OUTPUTS:
+        if self.n_components is None:
             return rank
-        found = spectrum(X, values)
-        d = kept_of_all(found) if self.n_components is None else max(1, found.n_sources)
-        warn_of_count("MinimumVolumeCone", self.n_components, found, min(X.shape), kept=d)
-        return d
+        self.count_: Count = count_sources(X)
+        return self.count_.n_sources
 
     def _solved(self) -> State:
         """Return the last solution, or the one that would be found if the stream ended before its first."""

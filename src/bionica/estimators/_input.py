@@ -128,6 +128,8 @@ def in_own_precision(X: Any) -> Any:
                 "estimators: pass X.detach() (and .cpu() if it is on a GPU)"
             )
         X = np.asarray(X)
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):  # NaN, which is refused with its row and feature
+        X = np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan)
     if isinstance(X, np.ndarray) and X.dtype.kind == "f" and not X.dtype.isnative:
         return X.astype(X.dtype.newbyteorder("="))
     return X

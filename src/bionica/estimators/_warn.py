@@ -2,7 +2,6 @@
 
 import sys
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 
 from sklearn.exceptions import ConvergenceWarning
@@ -11,12 +10,6 @@ from sklearn.exceptions import ConvergenceWarning
 def warn(text: str, category: type[Warning] = ConvergenceWarning) -> None:
     """Warn at the first line outside of bionica, scikit-learn and joblib."""
     warnings.warn(text, category, stacklevel=frames_to_caller())
-
-
-def warn_of_doubts(name: str, doubts: Sequence[str]) -> None:
-    """Say all doubts about the result of the estimator `name`, sentences without their subject, in one warning."""
-    if doubts:
-        warn(f"{name} {'. It also '.join(doubts)}.")
 
 
 def frames_to_caller() -> int:

@@ -1,6 +1,5 @@
 """Offline nonnegative ICA: noncentered whitening, then the rotation into the nonnegative orthant."""
 
-from collections.abc import Iterator
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -10,20 +9,18 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, StrOptions, fit_context
-from ..offline.outliers import Inliers, is_inlier, without_outliers
-from ..offline.rotation import Rotation, rotate
-from ..offline.source_count import Spectrum, count_sources, representative
+from ..offline.outliers import Inliers, without_outliers
+from ..offline.rotation import rotate
+from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread, refine, row_space, unit_of, wider_than_long
 from ._base import Separator, rectified, set_parameters
 from ._dask import DaskRows, map_rows, mapped_inliers, moments_of, validated_rows
-from ._fit_doubts import Rows, fit_doubts, neighbours
+from ._findings import finding, row_sample
 from ._input import Array, singular_as_divergence, unchanged_on_error
-from ._model_file import Record
-from ._plots import plot_spectrum
-from ._source_count import warn_of_count
 from .noncentered_whitener import whitening_or_error
 
 _AMBIGUOUS = 0.02
+_COUNTED_ROWS = 4000  # samples in which sources are counted
 
 
 class BatchNICA(Separator):
@@ -36,8 +33,8 @@ class BatchNICA(Separator):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Number of sources. None takes the rank of the data; "auto" takes the directions that noise cannot explain
-        (`bionica.offline.source_count`; see `spectrum_`).
+        Number of sources. None takes the rank of the data; "auto" takes as many as two halves of the samples agree on, at most 12
+        (`bionica.offline.source_count`; see `count_`).
     n_init : int, default=10
         Largest number of random starts of the rotation. Starts are added until two end at the smallest negativity; if none of
         `n_init` starts does so, a ConvergenceWarning says that the result may be a local minimum.
@@ -69,10 +66,8 @@ class BatchNICA(Separator):
     ambiguity_ : float
         How far two starts that are equally nonnegative disagree about the sources, from 0 to 1. Above 0.02 a
         ConvergenceWarning says that nonnegativity does not determine the sources: they are not near zero often enough.
-    spectrum_ : Spectrum
-        Eigenvalues of the covariance, the evidence that each is a source (`excess` above 1), the decision of "auto"
-        (`n_sources`), and the second-best number (`alternative`). With a number as `n_components`, the evidence given that
-        number of sources.
+    count_ : Count
+        With "auto": `n_sources`, other `candidates`, and the angle between halves for each number that was tried.
     n_iter_ : int
         Iterations of the winning start and of the descents that continued it on more rows.
     n_restarts_ : int
@@ -129,16 +124,6 @@ class BatchNICA(Separator):
         "mixing_": "kd",
         "whitening_": "dk",
         "mean_": "k",
-        "spectrum_": Record(
-            Spectrum,
-            {
-                "eigenvalues": "r",
-                "excess": "r~",
-                "n_sources": int,
-                "alternative": int,
-                "noise_floor": float,
-            },
-        ),
         "negativity_": float,
         "ambiguity_": float,
         "n_iter_": int,
@@ -171,21 +156,6 @@ class BatchNICA(Separator):
     def _transform(self, X: npt.ArrayLike) -> Any:
         return map_rows(partial(rectified, W=self.components_), X, self._n_features_out, self)
 
-    def plot_spectrum(self, ax: Any = None) -> Any:
-        """Plot the eigenvalues of the covariance and the number of sources that "auto" takes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
-        self._check_is_fitted()
-        return plot_spectrum(self.spectrum_, ax)
-
     def _fit(self, X: npt.ArrayLike) -> tuple[Array | DaskRows, Any]:
         """Fit; return X as validated, and an array of the shape of the outputs or None, which the caller may overwrite."""
         with one_blas_thread():
@@ -193,6 +163,10 @@ class BatchNICA(Separator):
 
     def _fit_rows(self, rows: Array | DaskRows) -> tuple[Array | DaskRows, Any]:
         rng, d = check_random_state(self.random_state), self._given_number()
+        sample = np.asarray(rows[:: max(1, rows.shape[0] // _COUNTED_ROWS)])
+        if self.n_components == "auto":
+            self.count_: Count = count_sources(sample)
+            d = self.count_.n_sources
         data, basis, unit = rows, None, 1.0
         if isinstance(rows, np.ndarray):
             unit = unit_of(rows)
@@ -204,13 +178,6 @@ class BatchNICA(Separator):
         limit = inliers.limit if isinstance(inliers, Inliers) else None
         white = whitening_or_error(m, d, precision=rows.dtype, n_features=None if basis is None else rows.shape[1])
 
-        sample = representative(rows) / unit
-        sample = sample if limit is None else sample[is_inlier(representative(data), limit)]
-        spectrum = count_sources(sample, white.eigenvalues, m if basis is None else None, given=d)
-        warn_of_count("BatchNICA", self.n_components, spectrum, min(rows.shape))
-        if self.n_components == "auto":
-            auto = slice(spectrum.n_sources)
-            white = white._replace(matrix=white.matrix[auto], inverse=white.inverse[:, auto])
         white = refine(inliers, white)
 
         Z: Any  # whitened rows, 0 for outliers, which then have no effect on the rotation
@@ -230,31 +197,18 @@ class BatchNICA(Separator):
         self.mixing_ = (mixing[:, order] * unit).astype(rows.dtype)
         self.whitening_ = (F / unit).astype(rows.dtype)
         self.mean_ = mean * unit
-        self.spectrum_ = spectrum._replace(eigenvalues=spectrum.eigenvalues * unit * unit)
         self.negativity_ = 2 * rotation.objective * (rows.shape[0] / inliers.shape[0]) / energy
         self.ambiguity_ = rotation.ambiguity
         self.n_iter_ = rotation.n_iter
         self.n_restarts_ = rotation.n_starts - 1
         self.n_samples_seen_ = rows.shape[0]
         self.n_outliers_ = rows.shape[0] - inliers.shape[0]
-        part = neighbours(rows, len(rows)) if isinstance(rows, np.ndarray) else sample[:0]
-        judged = Rows(sample.astype(np.float64) * unit, rows.shape[0], part)
-        self._conclude(self._doubts(rotation, judged))
+        reasons = {
+            f"two rotations that disagree by {self.ambiguity_:.2g} are equally nonnegative": self.ambiguity_
+            > _AMBIGUOUS,
+            f"the best of {rotation.n_starts} starts was met only once: raise n_init={self.n_init}": not rotation.confirmed,
+            f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol": not rotation.converged,
+        }
+        own = [finding("converged", reason=reason) for reason, holds in reasons.items() if holds]
+        self._conclude(sample[row_sample(*sample.shape)], rows.shape[0], *own)
         return rows, None if Z.dtype != rows.dtype else Z
-
-    def _doubts(self, rotation: Rotation, rows: Rows) -> Iterator[str]:
-        """What speaks against the fit, the gravest first."""
-        ambiguous = self.ambiguity_ > _AMBIGUOUS
-        yield from fit_doubts(rows, self.components_, negativity=self.negativity_, grounding=False)
-        if ambiguous:
-            yield (
-                f"cannot tell some sources apart: two rotations that disagree by {self.ambiguity_:.2g} (ambiguity_) are equally "
-                "nonnegative. Sources must often be near zero: subtract a constant background, or bring more samples"
-            )
-        if not rotation.confirmed:
-            yield (
-                f"may sit in a local minimum: the best of {rotation.n_starts} starts was found only once and leaves "
-                f"{self.negativity_:.2g} of the energy negative; raise n_init={self.n_init}"
-            )
-        if not rotation.converged:
-            yield f"did not converge in max_iter={self.max_iter} iterations; raise max_iter or tol={self.tol}"

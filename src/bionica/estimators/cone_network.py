@@ -29,7 +29,7 @@ class ConeNetwork(FirstBlock):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Number of sources d; the number of mixtures if None. "auto" takes it from the spectrum of the first samples (`spectrum_`
+        Number of sources d; the number of mixtures if None. "auto" counts them in the first samples (`count_`
         has the evidence).
     kappa : float, default=None
         Hardness of the wall: about 1/n^2 if outputs, of mean 1, may fall below zero by n. It grows to this number, from 10. None:
@@ -89,7 +89,7 @@ class ConeNetwork(FirstBlock):
         Its pseudoinverse: the estimated mixing matrix.
     repairs_ : dict of str to int
         How often each guard acted, and how many samples did not settle.
-    spectrum_ : Spectrum
+    count_ : Count
         With n_components="auto": the evidence for the number of sources.
     n_components_, n_samples_seen_, n_features_in_ : int
         Number of sources, of samples learned from, of mixtures.

@@ -29,8 +29,8 @@ class InterneuronNICA(SingleLayerNICA):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Number of sources d; the number of mixtures if None. "auto" takes it from the spectrum of the first samples (`spectrum_`
-        has the evidence).
+        Number of sources d; the number of mixtures if None. "auto" counts them in the first samples (`count_` has the
+        evidence).
     n_interneurons : int, default=None
         Number of interneurons m >= d; d if None.
     decoupled : bool, default=False
@@ -42,7 +42,7 @@ class InterneuronNICA(SingleLayerNICA):
     ----------
     W_xy_, W_yn_, W_ny_ : ndarray
         Copies of the weights: mixtures to outputs, outputs to interneurons, interneurons to outputs.
-    spectrum_ : Spectrum
+    count_ : Count
         With n_components="auto": the evidence for the number of sources.
     {common_attributes}
 

@@ -1,6 +1,5 @@
 """The minimum-volume cone behind scikit-learn's interface: nonnegative sources that may be correlated."""
 
-from collections.abc import Iterator
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -11,12 +10,10 @@ import numpy.typing as npt
 from .._compat.sklearn import Interval, StrOptions
 from ..networks.rule import finite
 from ._base import rectified, set_parameters
-from ._cone_doubts import doubts
 from ._cone_record import STATE
 from ._cone_stream import ConeStream
 from ._dask import DaskRows, map_rows, validated_rows
-from ._diagnosis import Model
-from ._fit_doubts import RowCollector, Rows, poor_fit, transposition
+from ._findings import RowCollector
 from ._online import tracked
 
 Array = npt.NDArray[Any]
@@ -33,9 +30,8 @@ class MinimumVolumeCone(ConeStream):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Number of sources. "auto" takes the directions that noise cannot explain (`bionica.offline.source_count`). A UserWarning
-        says before the fit if the number is in doubt. None takes the rank of the data, mean included; if that is 20 or more and
-        most of it looks like noise, it takes what "auto" takes, and warns.
+        Number of sources. "auto" takes as many as two halves of the samples agree on, at most 12
+        (`bionica.offline.source_count`; see `count_`). None takes the rank of the data, mean included.
     noise : "estimate", "poisson" or float, default="estimate"
         The noise of the mixtures. "estimate" finds the noise of each mixture from the directions left out, if there are more
         mixtures than sources, and otherwise from the tails of the outputs; `fit` uses both if few directions are left out.
@@ -120,6 +116,7 @@ class MinimumVolumeCone(ConeStream):
     """
 
     online_, local_, nonnegative_ = True, False, True
+    _uncorrelated: ClassVar = False
 
     _preserved_dtypes: ClassVar = ("float64", "float32")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -179,19 +176,7 @@ class MinimumVolumeCone(ConeStream):
             self._waiting = rows[:0].copy()
             self.n_samples_seen_ = len(rows)
             self._adopt(self._begun(rows))
-        self._conclude(self._doubts(collector.rows))
-
-    def _known_doubts(self) -> tuple[str, ...] | None:
-        known = super()._known_doubts()
-        return tuple(doubts(self._solved(), self.noise, self.horizon).values()) if known is None else known
-
-    def _doubts(self, rows: Rows) -> Iterator[str]:
-        """What speaks against the fit, the gravest first."""
-        yield from transposition(rows)
-        own = doubts(self._solved(), self.noise, self.horizon)
-        yield from own.values()
-        if not own and self.horizon is None:
-            yield from poor_fit(self.negativity_ - 2 * self._diagnosis_model.negativity)  # beyond that of the noise
+        self._conclude(collector.rows, collector.n)
 
     @property
     def components_(self) -> Array:
@@ -239,18 +224,6 @@ class MinimumVolumeCone(ConeStream):
         """Samples that a stream must still bring before its first solution; 0 from then on."""
         self._check_is_fitted()
         return 0 if self._stream is not None else self._block_length(self.n_features_in_) - len(self._waiting)
-
-    @property
-    def _diagnosis_model(self) -> Model:
-        state = self._solved()
-        cone, scale = state.fit.cone, state.channels.scale
-        explained = cone.expected_rho / np.maximum(np.maximum(cone.rho, cone.expected_rho), 1e-300)
-        negativity = state.negativity * float(explained.min()) if cone.noise.any() else 0.0
-        noise = scale * state.fit.coordinates.channel_noise
-        if state.channels.subspace is not None:  # the noise of the directions of the subspace is not that of mixtures
-            noise = np.full(self.n_features_in_, noise.max())
-        own = tuple(doubts(state, self.noise, self.horizon).values())
-        return Model(False, self.normalize == "variance", negativity, noise if noise.any() else None, own)
 
     def _transform(self, X: npt.ArrayLike) -> Any:
         W = self._readout().components

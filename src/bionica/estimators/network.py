@@ -24,15 +24,13 @@ from ..networks.guards import Guards
 from ..networks.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
 from ..networks.schedules import learning_rates
 from ..networks.settling import Exact, ProjectedGradient
-from ..offline.outliers import inliers_of
-from ..offline.source_count import Spectrum, count_sources, representative, with_stretches
+from ..offline.source_count import Count, count_sources
 from ..offline.whitening import Whitening, largest, leading, linear_map, moments, whitening, wider_than_long
 from ._base import number_of_sources, set_parameters
 from ._dask import DaskRows, checked, is_dask, lazily
-from ._fit_doubts import RowCollector, Rows, fit_doubts
+from ._findings import RowCollector, finding
 from ._input import CHANGED, DivergenceError, check_finite
 from ._online import Online, appended, tracked
-from ._source_count import warn_of_count
 from ._warn import warn
 
 __all__ = ["OnlineNICA", "given_weights", "guard_seed", "orthonormal_rows", "positive_definite", "set_parameters"]
@@ -112,27 +110,6 @@ class Start(NamedTuple):
     V: Array
     u_bar: Array
     n: int
-
-
-def spectrum(block: Array, *, screened: bool = True) -> Spectrum:
-    """The evidence for the number of sources in a block of mixtures.
-
-    `screened`: without outliers, each of which may look like a source. Streams count in their first block as it comes.
-    """
-    if block.shape[1] >= 1000:  # the covariance of so many mixtures takes minutes
-        block = representative(block)
-    block = inliers_of(block) if screened else block
-    scale = largest(block)
-    if block.shape[1] >= 1000:
-        some = block / scale
-        return count_sources(some, leading(some).eigenvalues)
-    x = block / scale
-    return with_stretches(_spectrum(x), x, _spectrum)
-
-
-def _spectrum(x: Array) -> Spectrum:
-    seen = moments(x)
-    return count_sources(representative(x), whitening(seen, precision=x.dtype).eigenvalues, seen)
 
 
 def without_outliers(block: Array) -> Array:
@@ -422,18 +399,10 @@ class OnlineNICA(Streaming):
             order = rng.permutation(len(data)) if self.shuffle else None
             for block in collector.passing(data):
                 self._learn(block, keep=False, order=order)
-        self._conclude(self._doubts(collector.rows))
-
-    def _doubts(self, rows: Rows) -> Iterator[str]:
-        """What speaks against the fit, the gravest first."""
-        tracking = getattr(self, "horizon", None) is not None
-        settling = f"bring more samples, raise n_epochs (now {self.n_epochs}), or compare BatchNICA"
-        yield from fit_doubts(rows, self.components_, settling="" if tracking else settling, tracking=tracking)
         unsettled, n, changed = self._news()
-        if changed:
-            yield f"found that {self._change_message(self._state)}"
-        if unsettled:
-            yield f"found that {self._unsettled_message(unsettled, n)}"
+        own = [finding("converged", reason=self._change_message(self._state))] if changed else []
+        own += [finding("converged", reason=self._unsettled_message(unsettled, n))] if unsettled else []
+        self._conclude(collector.rows, collector.n, *own)
 
     def _transform(self, X: ArrayLike) -> Any:
         if not is_dask(X):
@@ -593,7 +562,7 @@ class FirstBlock(OnlineNICA):
             raise ValueError("samples wait for the start, but its seed is missing")
 
     def _forget(self) -> None:
-        for name in ("_state", "_waiting", "_preview", "_start_seed", "spectrum_"):
+        for name in ("_state", "_waiting", "_preview", "_start_seed", "count_"):
             self.__dict__.pop(name, None)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -609,14 +578,9 @@ class FirstBlock(OnlineNICA):
     def _count(self, block: Array) -> int:
         """Return the number of sources."""
         if self.n_components == "auto":
-            self.spectrum_: Spectrum = spectrum(np.asarray(block, dtype=np.float64), screened=False)
-            return max(1, int(self.spectrum_.n_sources))
+            self.count_: Count = count_sources(np.asarray(block, dtype=np.float64))
+            return self.count_.n_sources
         return super()._count(block)
-
-    def _warn_of_count(self, block: Array) -> None:
-        """Warn of a doubtful number of outputs, before the network learns."""
-        if "spectrum_" in vars(self):
-            warn_of_count(type(self).__name__, self.n_components, self.spectrum_, min(block.shape))
 
     def _begin(self, X: Array, rng: np.random.RandomState) -> None:
         if not self._waits():
@@ -626,7 +590,6 @@ class FirstBlock(OnlineNICA):
             check_finite(rows, 0, self)
             self._start_seed = self._new_seed()
             state = self._started(rows)
-            self._warn_of_count(rows)
             self._adopt(state)
 
     def _n_start(self, k: int) -> int:
@@ -659,7 +622,6 @@ class FirstBlock(OnlineNICA):
         if len(taken) < missing:
             return silent
         state = self._started(self._waiting)
-        self._warn_of_count(self._waiting)
         self._stream(state, self._waiting, learn=True, keep=False)
         del self._waiting
         self._adopt(state)

@@ -1,6 +1,5 @@
 """Algorithms 1 and 2 on all the data at once, behind scikit-learn's interface."""
 
-from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,7 +15,7 @@ from ..offline.outliers import without_outliers
 from ..offline.whitening import moments
 from ._base import Separator, number_of_sources, set_parameters
 from ._dask import is_dask
-from ._fit_doubts import Rows, collected, fit_doubts
+from ._findings import finding, row_sample
 from ._input import DivergenceError, validated
 from ._model_file import Record
 from .network import MOST_STEPS, orthonormal_rows
@@ -149,16 +148,9 @@ class OfflineNICA(Separator):
         self.objective_curve_ = found.objective
         self.n_iter_ = len(found.objective)
         self.n_outliers_ = n_samples - len(data)
-        self._conclude(self._doubts(found, collected(data)._replace(n=n_samples)))
-
-    def _doubts(self, found: Offline, rows: Rows) -> Iterator[str]:
-        if not found.converged:
-            yield (
-                f"did not converge in max_iter={self.max_iter} iterations (gradient {found.gradient:.1e}, tol={self.tol:g}): raise "
-                "max_iter or tol, or lower eta"
-            )
-        settling = f"raise max_iter={self.max_iter}, or compare BatchNICA"
-        yield from fit_doubts(rows, self.components_, settling=settling)
+        reason = f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol, or lower eta"
+        own = () if found.converged else (finding("converged", reason=reason),)
+        self._conclude(data[row_sample(*data.shape)], n_samples, *own)
 
     def _run(self, X: Array, W: Array, largest_eigenvalue: float) -> Offline:
         common: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "settling": self._settling()}

@@ -29,8 +29,8 @@ class StreamingNICA(FirstBlock):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Number of sources; the number of mixtures if None. "auto" takes it from the spectrum of the first samples (`spectrum_`
-        has the evidence). Until it is known (`n_samples_until_start_`) nothing is learned, `transform` reads out with random
+        Number of sources; the number of mixtures if None. "auto" counts them in the first samples (`count_` has the
+        evidence). Until it is known (`n_samples_until_start_`) nothing is learned, `transform` reads out with random
         weights, and `partial_fit_transform` asks for these first samples in one call.
     horizon : int, default=None
         For mixtures that change: about this many samples are remembered, 1,000 + 100 n_components or more, and many times the
@@ -56,7 +56,7 @@ class StreamingNICA(FirstBlock):
         Without a horizon: whether the mixing changed while it learned. Said in a warning and by `diagnose` too.
     repairs_ : dict of str to int
         "restart": how often it started again after an abrupt change.
-    spectrum_ : Spectrum
+    count_ : Count
         With n_components="auto": the evidence for the number of sources.
     n_components_ : int
         Number of sources.

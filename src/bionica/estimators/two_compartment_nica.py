@@ -36,8 +36,8 @@ class TwoCompartmentNICA(SingleLayerNICA):
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Number of sources d; the number of mixtures if None. "auto" takes it from the spectrum of the first samples (`spectrum_`
-        has the evidence).
+        Number of sources d; the number of mixtures if None. "auto" counts them in the first samples (`count_` has the
+        evidence).
     tau : float, default=None
         The lateral weights W_zz learn at the rate eta/tau. Every eta must be below tau. Natural steps have tau = 0.5, where the
         noise of the two kinds of weights cancels, and accept no other. None, for local networks: 0.8 if `eta0` or `decay` is
@@ -48,7 +48,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
     ----------
     W_xz_, W_zz_ : ndarray
         Copies of the weights: mixtures to outputs, and between outputs.
-    spectrum_ : Spectrum
+    count_ : Count
         With n_components="auto": the evidence for the number of sources.
     {common_attributes}
 

@@ -1,40 +1,21 @@
 """Mixtures in files of arrays: NumPy's .npy and .npz, HDF5, MATLAB's .mat, Zarr and Parquet."""
 
 import math
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryFile, gettempdir
+from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from .reader import (
-    Array,
-    Columns,
-    InputError,
-    Labels,
-    MatrixReader,
-    Reader,
-    block_rows,
-    check_declared_size,
-    check_size,
-    close_on_error,
-    explain_errors,
-    finite_floats,
-    import_optional,
-    is_label_name,
-    printable,
-)
+from . import reader as base
+from .reader import Array, Columns, InputError, Labels, MatrixReader, Reader, close_on_error, import_optional
 from .text import check_archive
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
-_MATLAB_NUMBERS = (
-    "double",
-    "single",
-    "logical",
-    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-)
+_MATLAB_NUMBER = re.compile("double|single|logical|u?int(8|16|32|64)")
 
 
 def open_npy(path: Path, axis: int, columns: Columns) -> MatrixReader:
@@ -75,16 +56,12 @@ def open_npz(path: Path, axis: int, dataset: str | None, columns: Columns) -> Ma
         members = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
         chosen = choose_array(str(path), members, dataset)
         member, name = archive.getinfo(f"{chosen}.npy"), f"{path}[{chosen}]"
-        check_declared_size(name, member.file_size, member.compress_size)
+        base.check_declared_size(name, member.file_size, member.compress_size)
         with archive.open(member) as packed:
             shape, _, dtype = _read_header(name, packed)
             declared = math.prod(shape) * dtype.itemsize + packed.tell()
         if declared != member.file_size:
             raise InputError(f"{name} has {member.file_size:,} bytes; its header says {declared:,}: is it complete?")
-        if declared > shutil.disk_usage(gettempdir()).free:
-            raise InputError(
-                f"{name} is {declared >> 20:,} MiB unpacked, more than the disk has: set TMPDIR, or save it as .npy"
-            )
         with archive.open(member) as packed:
             shutil.copyfileobj(packed, unpacked)
         unpacked.seek(0)
@@ -100,11 +77,11 @@ def open_mat(path: Path, axis: int, dataset: str | None, columns: Columns) -> Ma
         return open_hdf5(path, 1 - axis, dataset, columns, matlab=True)
     scipy_io = import_optional("scipy.io", "reading .mat")
     variables = {name: (shape, kind) for name, shape, kind in scipy_io.whosmat(path)}
-    numeric = [name for name, (_, kind) in variables.items() if kind in _MATLAB_NUMBERS]
+    numeric = [name for name, (_, kind) in variables.items() if _MATLAB_NUMBER.fullmatch(kind)]
     # To MATLAB scalars and vectors are matrices too.
     matrices = [name for name in numeric if len(variables[name][0]) == 2 and min(variables[name][0]) > 1]
     chosen = choose_array(str(path), numeric, dataset, matrices)
-    check_declared_size(str(path), 8 * math.prod(variables[chosen][0]), path.stat().st_size)
+    base.check_declared_size(str(path), 8 * math.prod(variables[chosen][0]), path.stat().st_size)
     matrix = scipy_io.loadmat(path, variable_names=[chosen])[chosen]
     return MatrixReader(str(path), ".mat data", matrix.shape, matrix.dtype, axis, matrix.__getitem__, columns=columns)
 
@@ -132,19 +109,15 @@ def _is_matlab_number(dataset: Any) -> bool:
     """Whether MATLAB calls an array a matrix of numbers; characters and parts of cells are stored as numbers too."""
     kind = dataset.attrs.get("MATLAB_class", b"double")
     inner = dataset.name.startswith(("/#refs#", "/#subsystem#"))
-    return not inner and isinstance(kind, bytes) and kind.decode("ascii", "replace") in _MATLAB_NUMBERS
+    return not inner and isinstance(kind, bytes) and bool(_MATLAB_NUMBER.fullmatch(kind.decode("ascii", "replace")))
 
 
 def open_zarr(path: Path, axis: int, dataset: str | None, columns: Columns) -> MatrixReader:
     """Open an array of a Zarr store, by default the only one."""
     zarr = import_optional("zarr", "reading Zarr")
-    if any((path / name).is_file() for name in (".zgroup", ".zarray", "zarr.json")):
-        root = zarr.open(str(path), mode="r", **({} if (path / ".zarray").is_file() else {"use_consolidated": False}))
-    else:
-        raise InputError(f"{path} is not a Zarr store: it has neither zarr.json nor .zarray nor .zgroup")
-    arrays = {"": root} if isinstance(root, zarr.Array) else {
-        name: item for name, item in root.members(max_depth=None) if isinstance(item, zarr.Array)
-    }  # fmt: skip
+    root = zarr.open(str(path), mode="r")
+    nodes = [("", root)] if isinstance(root, zarr.Array) else root.members(max_depth=None)
+    arrays = {name: node for name, node in nodes if isinstance(node, zarr.Array)}
     if "" in arrays and dataset is not None:
         raise InputError(f"{path} is one array: omit --dataset {dataset}")
     matrices = [name for name, array in arrays.items() if len(array.shape) == 2 and array.dtype.kind in "biuf"]
@@ -158,8 +131,8 @@ def _read_chunks(
 ) -> MatrixReader:
     """Read an array in blocks of whole chunks, if these are not too large."""
     shape, size = tuple(map(int, array.shape or ())), np.dtype(array.dtype).itemsize
-    check_size(name, math.prod(array.chunks or ()) * size, "write it again in smaller chunks")
-    check_declared_size(name, math.prod(shape) * size, stored)
+    base.check_size(name, math.prod(array.chunks or ()) * size, "write it again in smaller chunks")
+    base.check_declared_size(name, math.prod(shape) * size, stored)
     chunk = int(array.chunks[axis]) if array.chunks and len(shape) == 2 else 1
     return MatrixReader(
         name, kind, shape, array.dtype, axis, array.__getitem__, columns=columns, chunk=max(1, chunk), close=close
@@ -189,15 +162,17 @@ class ParquetReader(Reader):
         self._file = import_optional("pyarrow.parquet", "reading Parquet").ParquetFile(path)
         with close_on_error(self._file):
             schema = self._file.schema_arrow
-            self.header, kinds = [printable(name) for name in schema.names], [_kind(field) for field in schema]
+            self.header, kinds = [base.printable(name) for name in schema.names], [_kind(field) for field in schema]
             index = _pandas_index(schema)
-            labels = [j for j, n in enumerate(schema.names) if n in index or is_label_name(n) or kinds[j] in "UM"]
+            labels = [
+                j for j, n in enumerate(schema.names) if n in index or base.is_label_name(n) or kinds[j] == "label"
+            ]
             labels = [] if len(schema.names) == 1 else labels
             self.kept = columns.kept(self.name, len(self.header), self.header, labels)
             self._labels = sorted(set(labels) - set(self.kept))
             self.label_names, self.n_features = [self.header[j] for j in self._labels], len(self.kept)
             self.note_labels([f"column {j + 1} ({self.header[j] or 'no name'})" for j in self._labels])
-            if wrong := [j for j in self.kept if kinds[j] not in "biuf"]:
+            if wrong := [j for j in self.kept if kinds[j] != "number"]:
                 name, kind = self.header[wrong[0]], schema.field(wrong[0]).type
                 raise InputError(
                     f"{path}, column {name!r} holds {kind}, not real numbers: leave it out with --skip {name}"
@@ -205,15 +180,15 @@ class ParquetReader(Reader):
             self.n_samples = int(self._file.metadata.num_rows)
             if not self.n_samples:
                 raise InputError(f"{path} is empty: it has no row")
-            check_declared_size(self.name, 8 * self.n_samples * self.n_features, path.stat().st_size)
+            base.check_declared_size(self.name, 8 * self.n_samples * self.n_features, path.stat().st_size)
 
     def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples."""
         names, first = self._file.schema_arrow.names, 1
         columns = [*self.kept, *self._labels]
-        batches = self._file.iter_batches(block_rows(len(self.kept)), columns=[names[j] for j in sorted(columns)])
+        batches = self._file.iter_batches(base.block_rows(len(self.kept)), columns=[names[j] for j in sorted(columns)])
         while True:
-            with explain_errors(self.name, "Parquet"):
+            with base.explain_errors(self.name, "Parquet"):
                 batch = next(batches, None)
                 if batch is None:
                     return
@@ -225,7 +200,7 @@ class ParquetReader(Reader):
                             f"{self.name}, row {row}, column {names[j]!r} is empty: fill or drop such rows"
                         )
                 arrays = {j: part.to_numpy(zero_copy_only=False) for j, part in parts.items()}
-                block = finite_floats(np.stack([arrays[j] for j in self.kept], axis=1), self.name, first - 1)
+                block = base.finite_floats(np.stack([arrays[j] for j in self.kept], axis=1), self.name, first - 1)
             yield block, [arrays[j] for j in self._labels]
             first += len(block)
 
@@ -235,16 +210,13 @@ class ParquetReader(Reader):
 
 
 def _kind(field: Any) -> str:
-    """Return b, i, u or f for numbers, U for text, M for dates and times, and O for all else."""
-    name = str(field.type)
-    if name in ("string", "large_string", "string_view") or name.startswith("dictionary"):
-        return "U"
-    if name.startswith(("date", "time", "duration")):
-        return "M"
-    try:
-        return str(np.dtype(field.type.to_pandas_dtype()).kind)
-    except NotImplementedError:
-        return "O"
+    """Return "number", "label" for text, dates and times, or "other"."""
+    types = import_optional("pyarrow", "reading Parquet").types
+    kind = field.type
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        return "number"
+    is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind)
+    return "label" if is_text or types.is_temporal(kind) else "other"
 
 
 def _pandas_index(schema: Any) -> list[Any]:

@@ -6,9 +6,7 @@ symbolic link is followed: the file that it points to is replaced, the link stay
 """
 
 import errno
-import json
 import os
-import re
 import shutil
 import stat
 import tempfile
@@ -19,9 +17,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import BinaryIO
 
-#: Attributes of every Zarr store that `open_writer` writes.
-STORE_MARK = {"written_by": "bionica"}
-_CHUNK_FILE = re.compile(r"c(/\d+)*|zarr\.json")  # files of a Zarr store of one array, relative to it
 _LONGEST_PREFIX = 60  # characters of the target's name in that of the folder: a file name has 255 bytes at most
 
 
@@ -42,7 +37,7 @@ def complete_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
     """
     targets = [Path(os.path.realpath(path)) for path in paths]
     for target in targets:
-        if target.exists() and not target.is_file() and not is_our_store(target):
+        if target.exists() and not target.is_file():
             raise FileExistsError(errno.EEXIST, "not a regular file, and is not replaced", str(target))
     try:
         prefix = f".{targets[0].name[:_LONGEST_PREFIX]}."
@@ -53,29 +48,14 @@ def complete_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
         parts = [folder / f"{i}{target.suffix}" for i, target in enumerate(targets)]
         yield parts
         for part, target in zip(parts, targets, strict=True):
-            _put(part, target, folder)
+            if part.is_file():
+                with part.open("r+b") as file:
+                    os.fsync(file.fileno())
+                with suppress(FileNotFoundError):
+                    shutil.copymode(target, part)
+            part.replace(target)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _put(part: Path, target: Path, folder: Path) -> None:
-    """Give a complete file or folder its name. A folder of this name is first moved away: none can be renamed onto it."""
-    if part.is_file():
-        with part.open("r+b") as file:
-            os.fsync(file.fileno())
-        with suppress(FileNotFoundError):
-            shutil.copymode(target, part)
-        part.replace(target)
-        return
-    while True:
-        try:
-            part.rename(target)
-            return
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-            with suppress(FileNotFoundError):  # another process has moved it away meanwhile
-                target.rename(Path(tempfile.mkdtemp(dir=folder)) / "replaced")
 
 
 @contextmanager
@@ -93,7 +73,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """A file, or a Zarr store, that an option asks to write; `replace` says whether it may replace an earlier one."""
+    """A file that an option asks to write; `replace` says whether it may replace an earlier one."""
 
     option: str
     path: Path
@@ -160,13 +140,10 @@ def _check_target(target: Target) -> None:
         raise OutputError(f"{target}: there is no folder {real.parent}; make it first")
     if real.is_symlink():
         raise OutputError(f"{target} is a link to itself: remove it, or choose another name")
-    if real.is_dir() and not is_our_store(real):
+    if real.exists() and not real.is_file():
         raise OutputError(
-            f"{target} is a folder, and only files and Zarr stores that bionica wrote are replaced: choose another name, or "
-            "remove the folder yourself"
+            f"{target} is a folder, a device or a pipe, which is not replaced: choose another name, or remove it"
         )
-    if real.exists() and not real.is_dir() and (real.suffix.lower() == ".zarr" or not real.is_file()):
-        raise OutputError(f"{target} is a file, a device or a pipe, which is not replaced: choose another name")
     if real.exists() and not target.replace:
         remedy = target.remedy or f"choose another name with {target.option}, or replace it with --force"
         raise OutputError(f"{target.path} exists already: {remedy}")
@@ -182,15 +159,3 @@ def _check_writable(target: Target, folder: Path) -> None:
         raise OutputError(
             f"{target}: the folder {folder} cannot be written to ({error.strerror}): choose another"
         ) from error
-
-
-def is_our_store(path: Path) -> bool:
-    """Whether a folder is a Zarr store that `open_writer` wrote, with nothing else in it."""
-    try:
-        attributes = json.loads((path / "zarr.json").read_bytes())["attributes"]
-        files = [file for file in path.rglob("*") if file.is_symlink() or not file.is_dir()]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return False
-    return bool(attributes == STORE_MARK) and all(
-        _CHUNK_FILE.fullmatch(file.relative_to(path).as_posix()) for file in files
-    )

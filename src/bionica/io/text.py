@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from . import reader as base
-from .reader import Array, Columns, InputError, Labels, MatrixReader, Reader, is_monotonic, printable
+from .reader import Array, Columns, InputError, Labels, MatrixReader, Reader, is_monotonic, printable, wavelengths_in
 
 OpenInput = Callable[[], AbstractContextManager[Any]]  # of an object whose read(n) returns b"" at the end
 
@@ -45,6 +45,7 @@ _EVEN, _UNEVEN, _COUNTED = 5, 6, 3  # numbers at least of an axis in equal steps
 _APART = 10.0
 _MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?")
 _SEPARATOR_LINE = re.compile(r'"?sep=([\t;,|])"?\s*', re.IGNORECASE)  # a first line that Excel obeys
+_INTEGER = re.compile(r"[-+]?\d+")
 _MARKS = re.compile(r"^[^\w.+-]+|[^\w.]+$")
 _DAMAGED_NUMBER = re.compile(r"[-+−]?[\d.,'\s]*\d[\d.,'\s]*([eE][-+]?\d+)?")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?|\d+[\s|]+[-+]?\d+")  # the latter of 1,5 2,5 cut at its commas
@@ -66,18 +67,20 @@ def is_axis(
     others: Sequence[Sequence[float | None]],
     *,
     integers: bool = False,
+    alone: bool = False,
     streamed: bool = False,
 ) -> bool | None:
     """Whether the numbers of a first line (or column) are the axis of the columns, by the rule of this module.
 
-    None if they may be an axis or a sample. `integers` says that the numbers of the first line are written without a point, and
-    `streamed` that more lines will follow: that two samples of a stream differ in scale is no reason to ask.
+    None if they may be an axis or a sample. `integers` says that the numbers of the first line are written without a point,
+    `alone` that others are written with one, and `streamed` that more lines will follow: that two samples of a stream differ in
+    scale is no reason to ask.
 
     Examples
     --------
     >>> is_axis([400.0, 401.0, 402.0, 403.0, 404.0], [[0.2, 0.3, 0.5, 0.3, 0.1]])
     True
-    >>> is_axis([400.0, 500.0], [[0.2, 0.3], [0.4, 0.4]], integers=True) is None
+    >>> is_axis([400.0, 500.0], [[0.2, 0.3], [0.4, 0.4]], integers=True, alone=True) is None
     True
     >>> is_axis([0.1, 0.5], [[0.2, 0.3], [0.4, 0.4]])
     False
@@ -94,12 +97,8 @@ def is_axis(
     even = k >= _EVEN and _is_even(a) and not any(map(_is_even, rest))
     if even or (k >= _UNEVEN and apart and not monotonic) or (k >= _COUNTED and counts):
         return True
-    whole = integers and bool((rest != np.rint(rest)).any())
-    return (
-        None
-        if counts or whole or (apart and (len(rest) > 1 or not streamed)) or (k >= _UNEVEN and not monotonic)
-        else False
-    )
+    apart = apart and (len(rest) > 1 or not streamed)
+    return None if counts or (integers and alone) or apart or (k >= _UNEVEN and not monotonic) else False
 
 
 def _is_even(values: Array) -> bool:
@@ -151,7 +150,7 @@ class TextReader(Reader):
                     empty = False
                     yield block, labels
                 if fault:
-                    raise InputError(fault)
+                    raise fault
         if empty:
             raise InputError(f"{self.name} holds no sample: give one line of numbers for each")
 
@@ -164,9 +163,7 @@ class TextReader(Reader):
             try:
                 text = decoder.decode(data, final=not data)
             except UnicodeDecodeError as error:
-                raise InputError(
-                    f"{self.name} is not text in UTF-8 ({error.reason}): save it as CSV in UTF-8"
-                ) from error
+                raise InputError(f"{self.name} is not text in UTF-8 ({error.reason}): save it so") from error
             if "\0" in text:
                 raise InputError(f"{self.name} is not text: it contains NUL bytes")
             lines, newline, end = text.rpartition("\n")
@@ -187,21 +184,18 @@ class TextReader(Reader):
         n = next((i for i, (_, line) in enumerate(numbered) if not line.startswith("#")), len(numbered))
         comments, numbered = numbered[:n], numbered[n : n + (_HEAD if self.repeatable else 2)]
         needed = 3 if self.repeatable else 1 if self._given_header is False else 2
-        if (
-            match := re.fullmatch(r'"?sep=([\t;,|])"?\s*', numbered[0][1], re.IGNORECASE) if numbered else None
-        ) and not self._separator:
-            numbered, needed = numbered[1:], needed - 1  # what Excel reads as the separator
+        match = _SEPARATOR_LINE.fullmatch(numbered[0][1]) if numbered and not self._separator else None
+        if match:
+            numbered, needed = numbered[1:], max(1, needed - 1)
         if len(numbered) < needed and not last:
             return False
         if not numbered:
             raise InputError(f"{self.name} holds no sample: give one line of numbers for each")
         rows = self._split([line for _, line in numbered], self._separator or (match and match[1]))
         self._check_width(numbered, rows)
-        header = self._given_header if self._given_header is not None else self._is_header(rows[0], rows[1:])
+        header = self._given_header if self._given_header is not None else self._is_header(rows)
         if comments:
-            self.notes.append(
-                f"{self.name}: the first lines, which begin with # ({comments[0][1][:40]}), were left out"
-            )
+            self.note(f"the first lines, which begin with # ({comments[0][1][:40]}), were left out")
         self.header = [printable(self._point(cell)) for cell in rows[0]] if header else None
         self._first_line, samples = numbered[0][0] + bool(header), rows[bool(header) :]
         self.axis = self._find_axis(samples)
@@ -220,13 +214,10 @@ class TextReader(Reader):
         rows = tables[self._separator]
         if len(rows[0]) > 1 and len(rows) > 1 and all(len(row) == 1 for row in rows[1:]):
             rows[0] = [lines[0].strip().strip('"')]  # one column whose name has spaces
-        if not 1 <= len(rows[0]) <= _MOST_COLUMNS:
-            what = (
-                f"more than {_MOST_COLUMNS:,} columns: save it as .npy"
-                if rows[0]
-                else "a stray quote in its first line"
-            )
-            raise InputError(f"{self.name} has {what}")
+        if not rows[0]:
+            raise InputError(f"{self.name} has a stray quote in its first line: correct it")
+        if len(rows[0]) > _MOST_COLUMNS:
+            raise InputError(f"{self.name} has more than {_MOST_COLUMNS:,} columns: save it as .npy")
         return rows
 
     def _check_width(self, lines: Sequence[tuple[int, str]], rows: list[list[str]]) -> None:
@@ -239,23 +230,23 @@ class TextReader(Reader):
                 f"table begins there, pass --skip-lines {start - 1}"
             )
 
-    def _is_header(self, cells: list[str], others: list[list[str]]) -> bool:
-        values, below = self._numbers(cells), [self._numbers(row) for row in others if len(row) == len(cells)]
+    def _is_header(self, rows: list[list[str]]) -> bool:
+        """Whether the first of these rows of cells holds names; InputError if it cannot be known."""
+        values, *below = [[self._number(cell) for cell in row] for row in rows if len(row) == len(rows[0])]
+        cells = rows[0]
         numbers = [j for j, value in enumerate(values) if value is not None]
         if not numbers:
             return True
         first = [values[j] for j in numbers]
-        integers = all(re.fullmatch(r"[-+]?\d+", cells[j]) for j in numbers)
-        verdict = is_axis(
-            first, [[row[j] for j in numbers] for row in below], integers=integers, streamed=not self.repeatable
-        )
+        others = [[row[j] for j in numbers] for row in below]
+        integers = all(_INTEGER.fullmatch(cells[j]) for j in numbers)
+        alone = any(self._decimal in row[j] for row in rows[1:] for j in numbers if j < len(row))
+        verdict = is_axis(first, others, integers=integers, alone=alone, streamed=not self.repeatable)
         rises = len(first) > 1 and is_monotonic(np.array(first, float))
         above = [cell for j, cell in enumerate(cells) if values[j] is None and any(row[j] is not None for row in below)]
         if verdict is not True and any(map(self._is_word, above)):  # a word above numbers
             verdict = True if rises or len(first) == 1 else None
-        elif (
-            verdict is not True and "" in cells and rises
-        ):  # a corner without a name; above numbers it may be a missing one
+        elif verdict is not True and "" in cells and rises:  # a corner without a name, or a missing number
             verdict = True if "" not in above or first == [*range(len(first))] else None
         shown = ", ".join(cells[:4]) + (", ..." if len(cells) > 4 else "")
         if verdict is None:
@@ -264,9 +255,7 @@ class TextReader(Reader):
                 "or --no-header"
             )
         if verdict:
-            self.notes.append(
-                f"{self.name}: the first line ({shown}) was read as names of the columns (--no-header: a sample)"
-            )
+            self.note(f"the first line ({shown}) was read as names of the columns (--no-header: a sample)")
         return verdict
 
     def _find_axis(self, samples: list[list[str]]) -> int:
@@ -280,11 +269,8 @@ class TextReader(Reader):
             )
             return 1
         column = [self._point(row[0]) for row in samples if row]
-        if (
-            not self.header[0]
-            and base.wavelengths_in(column)[0] is not None
-            and base.wavelengths_in(self.header[1:])[0] is None
-        ):
+        may_be_channels = wavelengths_in(column)[0] is not None and wavelengths_in(self.header[1:])[0] is None
+        if not self.header[0] and may_be_channels:
             raise InputError(
                 f"{self.name}: the first column ({', '.join(column[:3])}, ...) has no name: pass --axis 1 if it holds the "
                 "wavelengths of the rows, --axis 0 if it holds the times of the samples"
@@ -325,9 +311,6 @@ class TextReader(Reader):
         except ValueError:
             return None
 
-    def _numbers(self, cells: Sequence[str]) -> list[float | None]:
-        return [self._number(cell) for cell in cells]
-
     def _is_word(self, cell: str) -> bool:
         """Whether a cell is neither a number, nor would be one without the marks around it and in it: <0.1, $10, 1.234,5."""
         if cell.lower() in _MISSING or self._number(cell) is not None:
@@ -338,18 +321,18 @@ class TextReader(Reader):
         """Return a cell with a decimal point if it is a number."""
         return cell if self._number(cell) is None else cell.replace(self._decimal, ".")
 
-    def _parse(self, lines: list[str], first: int) -> tuple[Array, Labels, str | None]:
+    def _parse(self, lines: list[str], first: int) -> tuple[Array, Labels, InputError | None]:
         """Return lines as samples and labels, and what is wrong with the first line that is no sample."""
         rows, fault = [line for line in lines if line and not line.isspace()], None
         block = self._parse_together(rows)
         if block is None:
             values: list[list[float]] = []
-            for i, line in enumerate(lines, first):
-                if line and not line.isspace():
-                    row, fault = self._parse_line(line, i)
-                    if fault:
-                        break
-                    values.append(row)
+            try:
+                for i, line in enumerate(lines, first):
+                    if line and not line.isspace():
+                        values.append(self._parse_line(line, i))
+            except InputError as error:
+                fault = error
             block, rows = np.array(values, float).reshape(-1, len(self.kept)), rows[: len(values)]
         cells = [cells_of(line, self._separator) for line in rows] if self._labels else []
         return block, [np.array([printable(self._point(row[j])) for row in cells], str) for j in self._labels], fault
@@ -369,24 +352,22 @@ class TextReader(Reader):
             return None
         return block if np.isfinite(block).all() else None
 
-    def _parse_line(self, line: str, i: int) -> tuple[list[float], str | None]:
-        """Return the mixtures of line number i, and what is wrong with it."""
+    def _parse_line(self, line: str, i: int) -> list[float]:
+        """Return the mixtures of line number i; InputError says what is wrong with it."""
         cells, where = cells_of(line, self._separator), f"{self.name}, line {i}"
         if len(cells) != self._width:
             what = f"{len(cells)} values where {self._width} are expected" if cells else "a stray quote"
-            return [], f"{where} has {what}: correct it, or remove the line"
+            raise InputError(f"{where} has {what}: correct it, or remove the line")
         values = {j: self._number(cells[j]) for j in self.kept}
         row = [value for value in values.values() if value is not None and math.isfinite(value)]
         if len(row) == len(self.kept):
-            return row, None
+            return row
         j = next(j for j, value in values.items() if value is None or not math.isfinite(value))
         cell, remedy = cells[j], f"correct it, remove the line, or leave the column out with --skip {j + 1}"
         where += f", column {j + 1}" + (f" ({self.header[j]})" if self.header else "")
         if cell.lower() in _MISSING or values[j] is not None:
-            return (
-                [],
-                f"{where} is {repr(cell) if cell else 'empty'}: drop or fill such samples, or pass --skip {j + 1}",
-            )
+            what = repr(cell[:40]) if cell else "empty"
+            raise InputError(f"{where} is {what}: drop or fill such samples, or pass --skip {j + 1}")
         if self._decimal == "," and "." in cell:
             remedy = "with --decimal , a point is no part of a number: remove thousands points, or omit --decimal"
         elif _DECIMAL_COMMA.fullmatch(cell):
@@ -394,7 +375,7 @@ class TextReader(Reader):
         elif i == self._first_line and not self.header:
             how = "omit --no-header" if self._given_header is False else "pass --header"
             remedy = f"if the first line holds names or wavelengths, {how}"
-        return [], f"{where}: {cell[:40]!r} is not a number: {remedy}"
+        raise InputError(f"{where}: {cell[:40]!r} is not a number: {remedy}")
 
 
 def open_lines(name: str, open_input: OpenInput, columns: Columns, **form: Any) -> Reader:
@@ -415,8 +396,9 @@ def _transposed(reader: TextReader, columns: Columns, header: bool | None) -> Ma
     table, samples = np.concatenate(tables), reader.names
     column = ", ".join(names[:3] or map(str, table[:3, 0]))
     if not names and header is not False and table.shape[1] > 1:
-        integers = bool((table[:, 0] == np.rint(table[:, 0])).all())
-        verdict = is_axis(table[:, 0].tolist(), table[:, 1 : _HEAD + 1].T.tolist(), integers=integers)
+        integers, *others_are = (table[:, : _HEAD + 1] == np.rint(table[:, : _HEAD + 1])).all(axis=0)
+        others = table[:, 1 : _HEAD + 1].T.tolist()
+        verdict = is_axis(table[:, 0].tolist(), others, integers=bool(integers), alone=not all(others_are))
         if verdict is None:
             raise InputError(
                 f"{reader.name}: the first column ({column}, ...) may hold the wavelengths of the rows, or a sample: pass --header "

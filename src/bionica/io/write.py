@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from .files import STORE_MARK, OutputError, complete_files
+from .files import OutputError, complete_files
 from .images import IMAGES, TIFF
 from .reader import Array, import_optional
 
@@ -31,11 +31,6 @@ class Layout(NamedTuple):
     labels: Sequence[str] = ()
     array: str = "sources"
     decimal: str = "."
-
-    @property
-    def chunk(self) -> tuple[int, int]:
-        """Rows and columns that are stored together."""
-        return max(1, min(_CHUNK_ROWS, 2**20 // len(self.columns))), len(self.columns)
 
 
 def source_names(n_sources: int) -> list[str]:
@@ -77,36 +72,6 @@ def _csv_file(path: Path, layout: Layout, dtype: Any) -> Iterator[Append]:
 
 
 @contextmanager
-def _npy_file(path: Path, layout: Layout, dtype: Any) -> Iterator[Append]:
-    n_rows = 0
-    with path.open("wb") as file:
-
-        def write_header() -> None:
-            header = {"descr": dtype.str, "fortran_order": False, "shape": (n_rows, len(layout.columns))}
-            np.lib.format.write_array_header_1_0(file, header)
-
-        def append(block: Array, labels: Sequence[Array]) -> None:
-            nonlocal n_rows
-            file.write(np.ascontiguousarray(block, dtype).data)
-            n_rows += len(block)
-
-        write_header()
-        yield append
-        file.seek(0)
-        write_header()  # now with the number of rows, for which NumPy leaves room
-
-
-@contextmanager
-def _npz_file(path: Path, layout: Layout, dtype: Any) -> Iterator[Append]:
-    """An .npz file of one array, which is packed when the number of rows is known."""
-    with _collected(path, len(layout.columns), dtype) as (append, rows):
-        yield append
-        member = zipfile.ZipInfo(f"{layout.array}.npy")  # without the time: the same numbers give the same bytes
-        with zipfile.ZipFile(path, "w") as archive, archive.open(member, "w", force_zip64=True) as file:
-            np.lib.format.write_array(file, rows(), allow_pickle=False)
-
-
-@contextmanager
 def _parquet_file(path: Path, layout: Layout, dtype: Any) -> Iterator[Append]:
     """A Parquet file, whose row groups are the blocks."""
     arrow, parquet = (import_optional(name, "writing Parquet") for name in ("pyarrow", "pyarrow.parquet"))
@@ -130,29 +95,11 @@ def _parquet_file(path: Path, layout: Layout, dtype: Any) -> Iterator[Append]:
 
 
 @contextmanager
-def _zarr_file(path: Path, layout: Layout, dtype: Any) -> Iterator[Append]:
-    """A Zarr store of one array, marked as ours: see `is_our_store`."""
-    data = import_optional("zarr", "writing Zarr").create_array(
-        str(path),
-        shape=(0, len(layout.columns)),
-        chunks=layout.chunk,
-        dtype=dtype,
-        attributes=STORE_MARK,
-        zarr_format=3,
-    )
-    yield lambda block, labels: data.append(block)
-
-
-@contextmanager
-def _hdf5_file(path: Path, layout: Layout, dtype: Any) -> Iterator[Append]:
-    """An HDF5 file of one dataset. The rows are collected on disk: HDF5 crashes the process if the disk is full while it writes."""
-    h5py = import_optional("h5py", "writing HDF5")
+def _array_file(path: Path, layout: Layout, dtype: Any) -> Iterator[Append]:
+    """A file of one array, which is written when the number of rows is known."""
     with _collected(path, len(layout.columns), dtype) as (append, rows):
         yield append
-        if rows().nbytes > shutil.disk_usage(path.parent).free:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        with h5py.File(path, "w") as file:
-            file.create_dataset(layout.array, data=rows())
+        _SAVE[path.suffix.lower()](path, rows(), layout.array)
 
 
 @contextmanager
@@ -167,10 +114,37 @@ def _collected(path: Path, width: int, dtype: Any) -> Iterator[tuple[Append, Cal
         yield lambda block, labels: file.write(np.ascontiguousarray(block, dtype).data), rows
 
 
+def _save_npy(path: Path, rows: Array, name: str) -> None:
+    with path.open("wb") as file:
+        np.lib.format.write_array(file, rows, allow_pickle=False)
+
+
+def _save_npz(path: Path, rows: Array, name: str) -> None:
+    member = zipfile.ZipInfo(f"{name}.npy")  # without the time: the same numbers give the same bytes
+    with zipfile.ZipFile(path, "w") as archive, archive.open(member, "w", force_zip64=True) as file:
+        np.lib.format.write_array(file, rows, allow_pickle=False)
+
+
+def _save_hdf5(path: Path, rows: Array, name: str) -> None:
+    if (
+        rows.nbytes > shutil.disk_usage(path.parent).free
+    ):  # HDF5 crashes the process if the disk is full while it writes
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    with import_optional("h5py", "writing HDF5").File(path, "w") as file:
+        file[name] = rows
+
+
+def _save_zarr(path: Path, rows: Array, name: str) -> None:
+    chunks = max(1, min(_CHUNK_ROWS, 2**20 // rows.shape[1])), rows.shape[1]
+    import_optional("zarr", "writing Zarr").create_array(str(path), data=rows, chunks=chunks, zarr_format=3)
+
+
+_SAVE = {".npy": _save_npy, ".npz": _save_npz, ".h5": _save_hdf5, ".hdf5": _save_hdf5, ".zarr": _save_zarr}
 _FORMATS: dict[str, Callable[[Path, Layout, Any], AbstractContextManager[Append]]] = {
-    ".npy": _npy_file, ".npz": _npz_file, ".csv": _csv_file, ".tsv": _csv_file, ".txt": _csv_file, ".dat": _csv_file,
-    ".parquet": _parquet_file, ".h5": _hdf5_file, ".hdf5": _hdf5_file, ".zarr": _zarr_file,
-}  # fmt: skip
+    **dict.fromkeys(_SAVE, _array_file),
+    **dict.fromkeys((".csv", ".tsv", ".txt", ".dat"), _csv_file),
+    ".parquet": _parquet_file,
+}
 
 
 @contextmanager

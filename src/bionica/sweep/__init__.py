@@ -4,8 +4,8 @@
 interrupted. On a CPU, every result has the bits of the estimator alone.
 """
 
-from .plan import Case, Network, Plan, PlanError
-from .run import Outcome, WorkerDiedError, prepare, run
+from .plan import Plan, PlanError
+from .run import WorkerDiedError, run
 from .table import Table
 
-__all__ = ["Case", "Network", "Outcome", "Plan", "PlanError", "Table", "WorkerDiedError", "prepare", "run"]
+__all__ = ["Plan", "PlanError", "Table", "WorkerDiedError", "run"]

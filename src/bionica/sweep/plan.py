@@ -100,27 +100,23 @@ def _errors_named(where: str) -> Iterator[None]:
 
 
 def find_estimator(name: Any, where: str = "network") -> Any:
-    """Return the class that a plan calls `name`: one of bionica's, module:Class, or a subclass of `OnlineNICA` that was defined.
+    """Return the class that a plan calls `name`: one of bionica's, or module:Class.
 
     Networks have `partial_fit_transform`: each output is compared as its sample arrives. Offline methods have
     `fit_transform(X, y)`: the outputs of the final solution are compared. `y` are the sources, for references that need them.
     """
-    known = {cls.__name__: cls for cls in _subclasses(OnlineNICA) if not inspect.isabstract(cls)} | _ours()
-    if isinstance(name, str) and name in known:
-        return known[name]
+    ours = [each for each in estimators.__all__ if hasattr(getattr(estimators, each), "fit_transform")]
+    if name in ours:
+        return getattr(estimators, name)
     if not isinstance(name, str) or ":" not in name:
-        raise PlanError(f"{where} = {name!r} is unknown: choose from {', '.join(sorted(known))}, or give module:Class")
+        raise PlanError(f"{where} = {name!r} is unknown: choose from {', '.join(ours)}, or give module:Class")
     module, _, path = name.partition(":")
     try:
         cls = attrgetter(path)(import_module(module))
     except Exception as error:  # whatever a module raises while it is imported
         remedy = "install its module, or put it on PYTHONPATH"
         raise PlanError(f"{where} = {name!r} cannot be imported ({error}): {remedy}") from error
-    if (
-        not isinstance(cls, type)
-        or not hasattr(cls, "get_params")
-        or not (is_online(cls) or hasattr(cls, "fit_transform"))
-    ):
+    if not (isinstance(cls, type) and hasattr(cls, "get_params") and (is_online(cls) or hasattr(cls, "fit_transform"))):
         needs = "give a class in the style of scikit-learn with partial_fit_transform or fit_transform"
         raise PlanError(f"{where} = {name!r} is not an estimator that can run: {needs}")
     return cls
@@ -131,29 +127,8 @@ def is_online(cls: Any) -> bool:
     return hasattr(cls, "partial_fit_transform")
 
 
-@cache
-def _ours() -> dict[str, Any]:
-    classes = {name: getattr(estimators, name) for name in estimators.__all__}
-    return {name: cls for name, cls in classes.items() if hasattr(cls, "fit_transform")}
-
-
-def _subclasses(cls: Any) -> list[Any]:
-    return [each for child in cls.__subclasses__() for each in (child, *_subclasses(child))]
-
-
-@cache
 def _defaults(cls: Any) -> dict[str, Any]:
     return {parameter.name: parameter.default for parameter in inspect.signature(cls).parameters.values()}
-
-
-def _importable_name(cls: Any) -> str:
-    """The name by which another process finds a class, if one can: with its module if it is not one of bionica's."""
-    try:
-        importable = attrgetter(cls.__qualname__)(sys.modules[cls.__module__]) is cls
-    except (KeyError, AttributeError):
-        importable = False
-    ours = _ours().get(cls.__name__) is cls
-    return cls.__name__ if ours or not importable else f"{cls.__module__}:{cls.__qualname__}"
 
 
 @cache
@@ -162,13 +137,10 @@ def _source_digest(cls: Any) -> str:
     package = cls.__module__.partition(".")[0]
     if package == "bionica":
         return ""
+    modules = {base.__module__ for base in cls.__mro__ if base.__module__.partition(".")[0] == package}
     try:
-        modules = {base.__module__ for base in cls.__mro__ if base.__module__.partition(".")[0] == package}
         text = "".join(inspect.getsource(sys.modules[module]) for module in sorted(modules))
-    except (
-        OSError,
-        TypeError,
-    ):  # cells of a notebook: a result of another definition must not be taken for one of this
+    except (OSError, TypeError):  # a notebook: a result of another definition must not be taken for one of this
         text = uuid4().hex
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -218,9 +190,8 @@ class Data:
     def from_dict(cls, given: Any, where: str, folder: Path) -> "Data":
         """Check an entry of `[[data]]`, last by making two of its samples; paths are relative to `folder`."""
         kind = _check_choice(given.get("kind") if isinstance(given, Mapping) else None, _KEYS, f"{where}.kind")
-        values = _check_keys(
-            given, ("name", "kind", "epochs", "shuffle", "seed", *_KEYS[kind]), f"{where} (kind {kind})"
-        )
+        keys = ("name", "kind", "epochs", "shuffle", "seed", *_KEYS[kind])
+        values = _check_keys(given, keys, f"{where} (kind {kind})")
         values = {key: value for key, value in values.items() if value is not None}
         for needed in {"d", "T", "rho", "mixtures"} & {*_KEYS[kind]} - {*values}:
             raise PlanError(f"{where}.{needed} is missing: {kind} needs the key {needed}")
@@ -240,13 +211,7 @@ class Data:
                 values["names"] = tuple(values["names"]) if "names" in values else None
                 values["T"], values["d"] = datasets.natural_images(values.get("path"), names=values["names"]).shape
                 values.setdefault("mixing", "images" if values["d"] == 3 else "random")
-            name = (
-                Path(values["mixtures"]).stem
-                if kind == "file"
-                else "images"
-                if kind == "images"
-                else f"{kind}-d{values['d']}"
-            )
+            name = f"{kind}-d{values['d']}" if "d" in _KEYS[kind] else Path(values.get("mixtures", "images")).stem
             data = cls(**{"name": name, **values})
             if kind == "file":
                 S, X = data._arrays()
@@ -342,13 +307,6 @@ class Network:
     """One entry of `[[network]]`: an estimator, the paper's setting it starts from, fixed parameters and a grid of others.
 
     `name` is a class of bionica, or module:Class; `label` is its name in the table.
-
-    Examples
-    --------
-    >>> from bionica.sweep import Network
-    >>> network = Network.from_dict({"name": "StreamingNICA", "grid": {"horizon": [2000, 5000]}}, "network")
-    >>> list(network.settings())
-    [(('horizon', 2000),), (('horizon', 5000),)]
     """
 
     name: str
@@ -394,7 +352,7 @@ class Network:
                 settings[part][key] = tuple(_value(estimator, base, key, entry, f"{inside}.{key}") for entry in entries)
         fixed = tuple((key, value) for key, (value,) in settings["params"].items())
         label = str(given.get("label", estimator.__name__))
-        return cls(_importable_name(estimator), label, setting, fixed, tuple(settings["grid"].items()))
+        return cls(given["name"], label, setting, fixed, tuple(settings["grid"].items()))
 
 
 def _value(estimator: Any, base: dict[str, Any], key: str, value: Any, where: str) -> Any:
@@ -417,16 +375,7 @@ def _hashable(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Case:
-    """One run: an estimator with its parameters and seed on one set of data; `source` is the digest of a user's estimator.
-
-    Examples
-    --------
-    >>> from bionica.sweep import Plan
-    >>> data = {"kind": "sparse_uniform", "d": 3, "T": 1000, "mixing": "d3"}
-    >>> plan = Plan.from_dict({"seeds": 2, "data": [data], "network": [{"name": "StreamingNICA"}]})
-    >>> [case.parameters() for case in plan.cases()]
-    [{'n_components': 3, 'random_state': 0}, {'n_components': 3, 'random_state': 1}]
-    """
+    """One run: an estimator with its parameters and seed on one set of data; `source` is the digest of a user's estimator."""
 
     network: str
     label: str

@@ -20,7 +20,6 @@ This equals `metrics.error_curve` to rounding.
 import json
 import os
 import platform
-import re
 import signal
 import sys
 import threading
@@ -54,8 +53,6 @@ PlanLike = Plan | Mapping[str, Any] | str | os.PathLike[str]
 FILE_NAMES = ("plan.json", "results.csv", "results.parquet")
 #: Without a number of processes, a sweep that costs less (see `Case.cost`), about 1 s, runs in this one.
 SMALL_SWEEP = 60_000_000
-#: Largest and smallest cost of a batch: about 2 s and 0.05 s. Results of a batch arrive together.
-LARGEST_BATCH, SMALLEST_BATCH = 120_000_000, 3_000_000
 #: Seconds to wait for the answer of a Dask scheduler, and for its first worker.
 SCHEDULER_TIMEOUT, WORKER_TIMEOUT = 10.0, 30.0
 #: Share of the work after which the time that is left can be told.
@@ -90,13 +87,7 @@ def versions() -> str:
 @lru_cache
 def machine() -> str:
     """The machine in words."""
-    from joblib import cpu_count
-
-    processor = platform.processor()
-    with suppress(OSError):
-        model = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
-        processor = model[1] if model else processor
-    return f"{platform.system()} {platform.machine()}, {processor}, {cpu_count()} cores"
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
 
 
 @dataclass(frozen=True)
@@ -106,12 +97,6 @@ class Outcome:
     `status` is "ok", "diverged at sample n", or why it could not run. `error` is that at the times `t`, and `last_tenth` that
     over the last tenth of the samples: None if the case failed or the sources are unknown. `repairs` counts how often guards
     acted, and samples were regularised or did not settle. `device`, `versions` and `machine` say what computed it.
-
-    Examples
-    --------
-    >>> from bionica.sweep import Outcome
-    >>> Outcome("0f3a", "ok", [100, 200], [0.2, 0.1], 0.05, 0, 1.5).device
-    'cpu'
     """
 
     case: str
@@ -146,7 +131,8 @@ def run_case(case: Case) -> Outcome:
 def outputs(case: Case) -> tuple[Any, Array, Array, Array]:
     """Return the estimator of a case after it has learned, the sources, the mixtures, and what it put out."""
     S, X = _load(*case.data_key)
-    with np.errstate(all="ignore"):  # the status tells that a setting diverged
+    # The table counts samples that did not settle, and the status tells that a setting diverged.
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         model, transformer = case.start()
         X = X if transformer is None else transformer.fit_transform(X)
         return model, S, X, model.partial_fit_transform(X) if is_online(model) else model.fit_transform(X, S)
@@ -225,18 +211,19 @@ def _run_here(cases: Sequence[Case]) -> Generator[Outcome]:
     yield from map(run_case, cases)
 
 
-def _run_batch(batch: Sequence[Case]) -> list[Outcome]:
-    """Run cases in a worker: with one BLAS thread, so that bits are the same everywhere."""
-    with warnings.catch_warnings(), threadpool_limits(1):
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the table counts samples that did not settle
-        return list(map(run_case, batch))
+def _run_on_cluster(case: Case) -> Outcome:
+    """Run a case with one BLAS thread, as processes do: the same bits everywhere."""
+    with threadpool_limits(1):
+        return run_case(case)
 
 
 def _run_parallel(cases: Sequence[Case], n_jobs: int, scheduler: str | None = None) -> Generator[Outcome]:
-    """Run batches of cases in processes, or on a Dask cluster; closing the generator stops them."""
+    """Run cases in processes, or on a Dask cluster, long ones first; closing the generator stops them."""
     from joblib import Parallel, delayed, parallel_config
 
-    _check_importable(cases)
+    if alone := [case.network for case in cases if find_estimator(case.network).__module__ == "__main__"]:
+        remedy = "put it into a module and name it as module:Class, or run in this process (n_jobs=1, --jobs 1)"
+        raise PlanError(f"network {alone[0]!r} is defined where worker processes cannot import it: {remedy}")
     client = None if scheduler is None else _dask_client(scheduler)
     config: dict[str, Any] = {"backend": "dask", "client": client, "wait_for_workers_timeout": WORKER_TIMEOUT}
     if client is None:
@@ -246,16 +233,16 @@ def _run_parallel(cases: Sequence[Case], n_jobs: int, scheduler: str | None = No
         config = {"backend": "loky", "inner_max_num_threads": 1, "initializer": _start_worker, "initargs": start}
     try:
         with parallel_config(**config):
-            parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")
-        n_workers = n_jobs if client is None else max(1, sum(client.ncores().values()))
-        results = parallel(delayed(_run_batch)(batch) for batch in batches(cases, n_workers))
+            parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+        order = sorted(cases, key=lambda case: (-case.cost, str(case.data_key)))  # neighbours share their data
+        run_one = run_case if client is None else _run_on_cluster
+        outcomes = parallel(delayed(run_one)(case) for case in order)
         try:
-            for outcomes in results:
-                yield from outcomes
+            for outcome in outcomes:  # noqa: UP028  (`yield from` would close it before its warning is ignored)
+                yield outcome
         finally:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # joblib counts the batches that an interruption cancels
-                results.close()
+            with warnings.catch_warnings(action="ignore"):  # joblib counts the cases that an interruption cancels
+                outcomes.close()
     except (BrokenExecutor, CancelledError, TimeoutError) as error:
         raise WorkerDiedError(f"{_DIED} ({error})") from error
     finally:
@@ -274,31 +261,6 @@ def _dask_client(scheduler: str) -> Any:
         raise ValueError(
             f"scheduler={scheduler!r} does not answer: start one with `dask scheduler` ({error})"
         ) from error
-
-
-def batches(cases: Sequence[Case], n_workers: int) -> list[list[Case]]:
-    """Cut cases into batches on the same data, each about a quarter of a worker's share of what is left; long cases first."""
-    left = sum(case.cost for case in cases)
-    cut: list[list[Case]] = []
-    room = 0.0
-    for case in sorted(cases, key=lambda case: (-case.cost, str(case.data_key))):
-        if not cut or cut[-1][0].data_key != case.data_key or room < case.cost / 2:
-            cut.append([])
-            room = min(LARGEST_BATCH, max(SMALLEST_BATCH, left / (4 * n_workers)))
-        cut[-1].append(case)
-        room -= case.cost
-        left -= case.cost
-    return cut
-
-
-def _check_importable(cases: Sequence[Case]) -> None:
-    """Refuse estimators that worker processes cannot import."""
-    for name in {case.network for case in cases}:
-        if find_estimator(name).__module__ == "__main__" or "<locals>" in find_estimator(name).__qualname__:
-            raise PlanError(
-                f"network {name!r} is defined in a script, notebook or function, where worker processes cannot import it: put "
-                "it into a module and name it as module:Class, or run in this process (n_jobs=1, --jobs 1)"
-            )
 
 
 def _compile_networks(cases: Sequence[Case]) -> None:
@@ -407,13 +369,17 @@ class Sweep:
             self.files.write("plan.json", (json.dumps(self.plan.body, indent=1, default=str) + "\n").encode())
         try:
             # One BLAS thread, here as in worker processes: the same bits, and no thread waits for another.
-            with _open_journal(self.files) as add, threadpool_limits(1), warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # the table counts samples that did not settle
-                with closing(self.engine.run(self.missing)) as outcomes:
-                    for outcome in outcomes:
-                        self.outcomes[outcome.case] = outcome
-                        add(cases[outcome.case], outcome)
-                        done(cases[outcome.case])
+            with (
+                _open_journal(self.files) as add,
+                threadpool_limits(1),
+                closing(self.engine.run(self.missing)) as outcomes,
+            ):
+                for outcome in outcomes:
+                    self.outcomes[outcome.case] = outcome
+                    add(cases[outcome.case], outcome)
+                    done(cases[outcome.case])
+            if cases.keys() - self.outcomes.keys():  # a cluster that is gone may end without an error
+                raise WorkerDiedError(_DIED)
         finally:  # after an interruption too
             table = self._table()
             if self.files and len(table):
@@ -438,17 +404,7 @@ class Sweep:
 def prepare(
     plan: PlanLike, output: str | os.PathLike[str] | None = None, *, force: bool = False, **options: Any
 ) -> Sweep:
-    """Read a plan and the results that are there, and choose an engine for the rest; see `run`.
-
-    Examples
-    --------
-    >>> from bionica import sweep
-    >>> data = {"kind": "sparse_uniform", "d": 2, "T": 500, "mixing": "random"}
-    >>> plan = {"seeds": 3, "data": [data], "network": [{"name": "StreamingNICA"}]}
-    >>> prepared = sweep.prepare(plan, n_jobs=1)
-    >>> len(prepared.missing), prepared.engine.name
-    (3, '1 process')
-    """
+    """Read a plan and the results that are there, and choose an engine for the rest; see `run`."""
     if not isinstance(plan, Plan):
         plan = Plan.from_dict(plan) if isinstance(plan, Mapping) else Plan.from_toml(Path(plan))
     cases = {case.key: case for case in plan.cases()}

@@ -13,9 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..outliers import inliers_of
-from ..source_count import Spectrum, count_sources, representative
-from ..whitening import moments
 from .channel_noise import poisson_variance, poisson_weights
 from .coordinates import second_moment_eigenvalues
 from .grid import on_a_grid
@@ -104,21 +101,6 @@ def eigenvalues(X: Array) -> Array:
         return gram_eigenvalues(x)
     x = x.astype(np.float64)
     return second_moment_eigenvalues(x.T @ x / len(x), single=X.dtype == np.float32)
-
-
-def spectrum(X: Array, values: Array | None = None) -> Spectrum:
-    """Evidence for the number of sources in X; `values` are its `eigenvalues`, if they are at hand.
-
-    The mean is not removed, because sources that sum to one vary in d - 1 directions only. Outliers are left out, each of which
-    may look like a source.
-    """
-    kept = inliers_of(X)
-    if len(kept) < len(X):
-        X, values = kept, None
-    seen = moments(X / _largest(X)) if X.shape[1] <= WIDE else None
-    return count_sources(
-        representative(X) / _largest(X), eigenvalues(X) if values is None else values, seen, centred=False
-    )
 
 
 def _largest(X: Array) -> float:

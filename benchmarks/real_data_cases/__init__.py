@@ -1,1 +1,0 @@
-"""Data as users bring them: how many sources they have."""
