@@ -76,7 +76,10 @@ def raw_inputs(arguments):
             network = ConeNetwork(3, precondition=precondition, random_state=seed).partial_fit(X)
             scores.append(score(S, network.transform(X[-20_000:])))
         good = sum(value > 12 for value in scores)
-        print(f"precondition={precondition!r}: {good} of {len(scores)} above 12 dB; {np.sort(np.round(scores, 1))}", flush=True)
+        print(
+            f"precondition={precondition!r}: {good} of {len(scores)} above 12 dB; {np.sort(np.round(scores, 1))}",
+            flush=True,
+        )
 
 
 def images(path, arguments):

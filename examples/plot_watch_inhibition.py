@@ -39,7 +39,7 @@ assert scores["ConeNetwork, one pass"] > scores["knows A"] - 3
 assert scores["BatchNICA"] < scores["knows A"] - 8
 
 # %%
-# Harder and softer walls than the network finds: too soft a wall lets the facets cut into the data, too hard a wall follows the noise.
+# Other walls than the network finds: too soft a wall lets the facets cut into the data, too hard a wall follows the noise.
 for kappa in (30.0, 1e3, 3e4, 1e6):
     soft = ConeNetwork(3, kappa=kappa, random_state=0).partial_fit(X)
     print(f"kappa={kappa:g}: {sinr(S, soft.transform(X)):.1f} dB")

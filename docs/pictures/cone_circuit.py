@@ -30,4 +30,5 @@ for x, symbol, color, title, count in (
     ax.text(x, 2.95, title, ha="center", color=color)
 ax.text(1.3, 2.75, "$W_{xz}$", ha="center")
 ax.text(6.6, 1.2, "$-W_{zz}$", ha="center", va="center", color=INHIBITION)
-ax.text(3.45, -0.75, "dotted: the membrane $v_i$ teaches its dendrite\nbars inhibit; each direction has its own weight", ha="center", va="center", fontsize=8)
+note = "dotted: the membrane $v_i$ teaches its dendrite\nbars inhibit; each direction has its own weight"
+ax.text(3.45, -0.75, note, ha="center", va="center", fontsize=8)
