@@ -14,7 +14,7 @@ import attack
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 seeds = st.integers(0, 2**32 - 1)
-few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @few

@@ -561,7 +561,7 @@ def test_samples_of_a_stream_do_not_depend_on_its_cuts(rng):
         for piece in np.split(X, np.sort(rng.integers(0, len(X), 50))):
             pieces.add(piece)
         assert np.array_equal(whole.rows(), pieces.rows())
-        assert whole.seen == pieces.seen == len(X)
+        assert whole.n_seen == pieces.n_seen == len(X)
     assert np.array_equal(pieces.rows(), X[-100:])
 
 

@@ -369,7 +369,7 @@ def test_columns_of_text_are_labels(read, first, cut):
     for data, reader in (read(content), ((pipe := open_pipe(Trickle(content, cut))).read(), pipe)):
         assert data.tolist() == [[i % 5, i % 3] for i in range(40)]
         assert len(reader.notes) == 1
-        assert reader.kept == [2, 3]
+        assert reader.columns == [2, 3]
 
 
 @pytest.mark.parametrize("cell", ["n/a", "", "1,5", "nan", "<0.1", "$10", "10%", "1.234,5", "1 000"])

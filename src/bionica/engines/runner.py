@@ -1,31 +1,26 @@
-"""Single samples: what `loop.run` makes for every call is made once, and the state learns in place.
+"""A network that learns in place, in blocks of samples or one by one.
 
 The compiled loop takes about 1 us for a sample at d = 3. Copying the state, allocating scratch arrays and looking up the compiled
-function take 50 us or more.
+function take 50 us or more. A runner does that once; its state lies in one buffer, of which a copy undoes a call that fails.
 """
 
+import threading
 from typing import Any
 
 import numpy as np
 
 from ..networks.guards import EVERY
-from ..networks.rule import UNSETTLED, in_one_buffer, leaves, precision, rule_of
-from .loop import Diverged, compiled_loop, largest_output, plain, scaled
+from ..networks.rule import in_one_buffer, precision, rule_of
+from . import blocks
+from .loop import Diverged, compiled_loop, largest_output, plain, run, scaled
 
-__all__ = ["SingleSamples", "is_small"]
+__all__ = ["Runner"]
 
-#: Bytes of a state. Larger ones are copied for every sample: beside the sample itself the copy then costs little.
-_SMALL = 2**18
 _NO_RATES = np.empty((0, 1))
 
 
-def is_small(state: Any) -> bool:
-    """Whether a state is small enough to keep a second copy of it between samples."""
-    return sum(a.nbytes for a in leaves(state)) <= _SMALL
-
-
-class SingleSamples:
-    """Takes one sample after the other through a network, with the bits of `loop.run`. Not for several threads at once.
+class Runner:
+    """Takes samples through a network, with the bits of `loop.run`.
 
     Parameters
     ----------
@@ -39,59 +34,60 @@ class SingleSamples:
     ----------
     state : State of a rule
         Learns in place.
-    sample : (k,) array
-        The caller writes a finite sample here before each call.
+    sample : ndarray of shape (1, k)
+        Room for one sample.
+    lock : threading.Lock
+        To be held by threads that may meet.
     """
 
     def __init__(self, state: Any, params: Any, k: int) -> None:
         self.state, self._buffer, self._floats = in_one_buffer(state)
-        self._backup = np.empty_like(self._buffer)
-        self._params = plain(params)
+        self.lock = threading.Lock()
+        self._rule, self._params = rule_of(state), plain(params)
         self._scaled = getattr(params, "scaled", False)
-        self._work = rule_of(state).workspace(self.state)
-        self._events = self._work.ws.events
+        self._work = self._rule.workspace(self.state)
         dtype = precision(state)
-        self._X, self._Y = np.zeros((1, k), dtype), np.empty((1, state.fired.size), dtype)
-        self._no_outputs = self._Y[:0]
+        self.sample, self._wide = np.zeros((1, k), dtype), blocks.suits(self._rule, state, blocks.SAMPLES, k)
+        self.no_outputs = np.empty((0, state.fired.size), dtype)
         self._limit = largest_output(dtype)
-        self._loop = compiled_loop(self.state, self._work, self._params, self._X, _NO_RATES, self._Y)
-        self.sample = self._X[0]
+        self._loop = compiled_loop(self.state, self._work, self._params, self.sample, _NO_RATES, self.no_outputs)
 
-    def learn(self, rates: np.ndarray) -> bool:
-        """Learn from `sample` at these rates, of shape (1, r); returns whether the neurons settled.
+    def backup(self) -> np.ndarray:
+        """A copy of the state, for `restore`."""
+        return self._buffer.copy()
+
+    def restore(self, backup: np.ndarray) -> None:
+        """Return to the state of a backup."""
+        np.copyto(self._buffer, backup)
+
+    def learn(self, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> None:
+        """Learn from the rows of X, finite, C-ordered and of the state's dtype; outputs go to Y, if it has rows.
 
         Raises
         ------
         Diverged
-            If an output or the state overflowed: call `undo` then.
+            If an output or the state overflowed: call `restore` then.
         """
-        self._events.fill(0)
-        X = scaled(self.state, self._params, self._X, learning=True) if self._scaled else self._X
+        state = self.state
+        if self._wide and len(X) >= blocks.SAMPLES:
+            run(state, self._params, X, rates, Y)
+        else:
+            events = self._work.ws.events
+            events.fill(0)
+            self._run(state, X, rates, Y)
+            state.repairs[:] += events
+        if not all(np.isfinite(numbers).all() for numbers in self._floats):
+            raise Diverged(len(X) - 1)
+
+    def settle(self, state: Any, X: np.ndarray, Y: np.ndarray) -> None:
+        """Write the outputs for the rows of X to Y, with the weights of `state`, which has the shapes of the own one."""
+        self._run(state, X, _NO_RATES, Y)
+
+    def _run(self, state: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> None:
+        if self._scaled:
+            X = scaled(state, self._params, X, learning=len(rates) > 0)
         with np.errstate(all="ignore"):  # with the JIT off, as it is without
-            done = self._loop(self.state, self._work, self._params, X, rates, self._no_outputs, self._limit, EVERY)
-        if not done or not all(np.isfinite(numbers).all() for numbers in self._floats):
-            raise Diverged(0)
-        self.state.repairs[:] += self._events
-        return not self._events[UNSETTLED]
-
-    def back_up(self) -> None:
-        """Keep the state for `undo`."""
-        np.copyto(self._backup, self._buffer)
-
-    def undo(self) -> None:
-        """Restore the state of the last `back_up`."""
-        np.copyto(self._buffer, self._backup)
-
-    def settle(self, state: Any) -> np.ndarray:
-        """Return the outputs for `sample`, of shape (d,), with the weights of `state`, which has the shapes of the own one.
-
-        Raises
-        ------
-        Diverged
-            If an output overflowed.
-        """
-        X = scaled(state, self._params, self._X, learning=False) if self._scaled else self._X
-        with np.errstate(all="ignore"):
-            if not self._loop(state, self._work, self._params, X, _NO_RATES, self._Y, self._limit, EVERY):
-                raise Diverged(0)
-        return np.array(self._Y[0])
+            done = self._loop(state, self._work, self._params, X, rates, Y, self._limit, EVERY)
+        if done < len(X):
+            Y[:] = np.nan
+            raise Diverged(int(done))

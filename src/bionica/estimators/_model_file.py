@@ -28,7 +28,7 @@ from ..networks import rule as states
 from ..networks.rule import RULES, Rule, rule_of
 from ._base import Estimator
 from ._input import check_finite
-from .network import FirstBlock, OnlineNICA
+from .network import OnlineNICA
 
 Array = NDArray[Any]
 
@@ -194,11 +194,10 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     special: dict[str, Any]
     if isinstance(estimator, OnlineNICA):
         state = estimator._fitted_state()
-        estimator._kept_state()
         estimator._check_params()
         attributes = vars(estimator)
         if "_state" in attributes:
-            arrays = {f"state/{name}": a for name, a in states.to_arrays(state).items()}
+            arrays = {f"state/{name}": a for name, a in states.to_arrays(states.copy_state(state)).items()}
         else:
             arrays = {"waiting": attributes["_waiting"]}
         start = {name: attributes[name] for name in START if name in attributes}
@@ -236,8 +235,8 @@ def _plain(name: str, value: Any) -> Any:
     """Return the parameter as JSON can hold it."""
     if callable(value):
         return CALLABLE
-    if isinstance(value, np.generic):
-        return value.item()
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
     if isinstance(value, set | frozenset):
         return sorted(value)
     if name == "random_state" and not isinstance(value, int | None):
@@ -380,7 +379,7 @@ def _check_declared(estimator: Any, header: dict[str, Any], declared: Mapping[st
             raise ValueError(f"start has {name} = {str(value)[:40]!r}")
     if "waiting" not in own:
         states.check_shapes(rule, {_state_name(name): a for name, a in own.items()}, k)
-    elif set(own) != {"waiting"} or not isinstance(estimator, FirstBlock):
+    elif set(own) != {"waiting"} or not estimator._waits():
         raise ValueError(f"a {type(estimator).__name__} does not wait for samples beside {sorted(own)[:5]}")
     else:
         a = own["waiting"]

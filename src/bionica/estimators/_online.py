@@ -1,6 +1,5 @@
 """The public methods of estimators that learn from a stream of samples: in chunks of any length, and one by one."""
 
-import threading
 from abc import abstractmethod
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
@@ -12,13 +11,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import parameter_ids, validate_params, wrap_output
-from ..engines.loop import Diverged
-from ..engines.runner import SingleSamples, is_small
-from ..networks import rule as states
 from ._base import Separator
 from ._dask import DaskRows, blocks_of, checked, is_dask
-from ._input import Array, Sample, check_finite, sample_names, unchanged_on_error, validated, validated_sample
-from ._warn import warn
+from ._input import Array, Sample, sample_names, unchanged_on_error, validated, validated_sample
 
 
 def tracked(blocks: Iterable[Any], estimator: Any, total: int) -> Iterable[Any]:
@@ -31,100 +26,16 @@ def tracked(blocks: Iterable[Any], estimator: Any, total: int) -> Iterable[Any]:
     return track(blocks, type(estimator).__name__, total=total, console=Console(stderr=True))
 
 
-#: Learning rates that are computed at once. A schedule that is a function is called for one sample at a time.
-_RATES_AHEAD = 64
-
-
-class OneByOne:
-    """A network for single samples.
-
-    `network._state` becomes the state of `samples`, which learns in place. Code that keeps a reference to the state gets it from
-    `network._kept_state`, so that the next `learn_one` learns in a copy.
-    """
-
-    def __init__(self, network: Any) -> None:
-        state = network._state
-        params = network._params_of(state, states.precision(state))
-        self.samples = SingleSamples(state, params, network.n_features_in_)
-        self.checked = network._checked
-        self.changed = network._changed(state)
-        self.lock = threading.Lock()
-        self._rates, self._next = np.empty((0, 1)), 0
-        self._readout: Any = None
-
-    def learn(self, network: Any, x: Array) -> None:
-        """Learn from one sample; if that fails, the network is as before."""
-        self._put(network, x)
-        if self._next == len(self._rates):
-            self._rates, self._next = self._rates_ahead(network), 0
-        samples = self.samples
-        samples.back_up()
-        try:
-            settled = samples.learn(self._rates[self._next : self._next + 1])
-            if not settled:
-                warn(network._unsettled_message(1, 1))
-            changed = network._changed(samples.state)
-            if changed and not self.changed:
-                warn(network._change_message(samples.state))
-        except BaseException as error:
-            samples.undo()
-            if not isinstance(error, Diverged):
-                raise
-            raise network._divergence(int(samples.state.t[0]), float(np.abs(x).max()), True) from None
-        self.changed, self._readout = changed, None
-        self._next += 1
-        network.n_samples_seen_ += 1
-
-    def outputs(self, network: Any, x: Array) -> Array:
-        """Return the outputs for one sample."""
-        self._put(network, x)
-        if self._readout is None:
-            self._readout = network._readout(self.samples.state)
-        try:
-            return self.samples.settle(self._readout)
-        except Diverged:
-            raise network._divergence(0, float(np.abs(x).max()), False) from None
-
-    def _put(self, network: Any, x: Array) -> None:
-        sample = self.samples.sample
-        sample[:] = x
-        if not np.isfinite(sample).all():
-            check_finite(sample[np.newaxis], 0, network)
-
-    def _rates_ahead(self, network: Any) -> Array:
-        state = self.samples.state
-        if not callable(getattr(network, "eta0", None)):
-            try:
-                return np.require(network._rates(state, _RATES_AHEAD), np.float64, ["C", "W", "A"])
-            except ValueError:  # some rate is too large, perhaps not the next one
-                pass
-        return np.require(network._rates(state, 1), np.float64, ["C", "W", "A"])
-
-
-def one_by_one(network: Any) -> OneByOne | None:
-    """Return the OneByOne of a network, with its lock acquired.
-
-    None if the estimator has no `_state` (a network that has not started, or MinimumVolumeCone), if the state is large, or if
-    another thread is in a call of the same network: the caller then takes the sample as an X of one row.
-    """
-    state = vars(network).get("_state")
-    if state is None:
-        return None
-    one: OneByOne | None = vars(network).get("_one")
-    if one is None or one.samples.state is not state or one.checked is not network._checked:
-        if not is_small(state):
-            return None
-        one = network._one = OneByOne(network)
-        network._state = one.samples.state
-    return one if one.lock.acquire(blocking=False) else None
-
-
 class Online(Separator):
     """Base of the networks and of MinimumVolumeCone; samples that wait for a first block or a full block are in `_waiting`."""
 
     @abstractmethod
     def _learn(self, X: Array, keep: bool) -> Array:
         """Learn from the rows of X, which may hold NaN; return the output for each row before it was learned if `keep`."""
+
+    def _learn_row(self, row: Array) -> bool:
+        """Learn from one sample by a faster way than `_learn`, if there is one; return whether it was used."""
+        return False
 
     @abstractmethod
     def _outputs(self, X: Array) -> Array:
@@ -196,16 +107,15 @@ class Online(Separator):
         """
         row = validated_sample(self, x)
         self._check_params()
-        one = one_by_one(self)
-        if one is None:
-            with unchanged_on_error(self), self._warning_of_news():
-                self._remember_features(x, row)
-                self._learn(row, keep=False)
+        if self._learn_row(row):
             return self
-        try:
-            one.learn(self, row[0])
-        finally:
-            one.lock.release()
+        with unchanged_on_error(self), self._warning_of_news():
+            if "n_features_in_" not in vars(self):
+                names = sample_names(x)
+                if names is not None and all(isinstance(name, str) for name in names):
+                    self.feature_names_in_ = np.array(names, dtype=object)
+                self.n_features_in_ = row.shape[1]
+            self._learn(row, keep=False)
         return self
 
     def transform_one(self, x: Sample) -> Array:
@@ -224,20 +134,7 @@ class Online(Separator):
         self._check_is_fitted()
         row = validated_sample(self, x)
         self._check_params()
-        one = one_by_one(self)
-        if one is None:
-            return np.asarray(self._outputs(row)[0])
-        try:
-            return one.outputs(self, row[0])
-        finally:
-            one.lock.release()
-
-    def _remember_features(self, x: Sample, row: Array) -> None:
-        """Store the number of features, and with the first sample their names if it has any."""
-        names = None if hasattr(self, "n_features_in_") else sample_names(x)
-        self.n_features_in_ = row.shape[1]
-        if names is not None and all(isinstance(name, str) for name in names):
-            self.feature_names_in_ = np.array(names, dtype=object)
+        return np.asarray(self._outputs(row)[0])
 
     def _check_params(self) -> None:
         """Validate the parameters, unless they are those that were validated last."""

@@ -12,13 +12,13 @@ from ..engines.loop import gain
 from ..networks import cone_network, running_whitening
 from ..networks.rule import rule_of
 from ..networks.schedules import Rate, learning_rates
-from .network import Array, FirstBlock, guard_seed, orthonormal_rows, project, set_parameters, without_outliers
+from .network import Array, OnlineNICA, guard_seed, orthonormal_rows, project, set_parameters, without_outliers
 
 #: Sweeps in which a sample settles, at most.
 _SWEEPS = 200
 
 
-class ConeNetwork(FirstBlock):
+class ConeNetwork(OnlineNICA):
     """Correlated nonnegative sources by a single layer of 2-compartmental neurons with local rules.
 
     Inhibition grows with the presynaptic rate until it pushes its target below zero, and each dendrite learns to predict its
@@ -123,7 +123,8 @@ class ConeNetwork(FirstBlock):
     mean_window = None  # it has no running means
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{name: value for name, value in FirstBlock._parameter_constraints.items() if name != "mean_window"},
+        **{name: value for name, value in OnlineNICA._parameter_constraints.items() if name != "mean_window"},
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "kappa": [Interval(Real, 0, None, closed="neither"), None],
         "precondition": [StrOptions({"natural", "scale"}), None],
         "average": ["boolean"],

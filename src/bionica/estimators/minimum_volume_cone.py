@@ -1,31 +1,115 @@
-"""The minimum-volume cone behind scikit-learn's interface: nonnegative sources that may be correlated."""
+"""The minimum-volume cone behind scikit-learn's interface: nonnegative sources that may be correlated.
 
+Samples wait in `_waiting` until their block is full, and blocks are counted from the first sample, not from the calls. Therefore
+the model has the same bits however a stream is cut into calls. `_stream` is the state after the last block
+(`bionica.offline.cone.stream`), and None before the first.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.exceptions import NotFittedError
 
 from .._compat.sklearn import Interval, StrOptions
 from ..networks.rule import finite
-from ._base import rectified, set_parameters
-from ._cone_record import STATE
-from ._cone_stream import ConeStream
+from ..offline.cone.fit import Cone, Fit, Settings, screened
+from ..offline.cone.noise import WIDE, Channels, Coordinates, eigenvalues
+from ..offline.cone.objective import Wall
+from ..offline.cone.stream import (
+    BLOCK,
+    Averages,
+    Readout,
+    Samples,
+    State,
+    begin,
+    first_block,
+    learn,
+    readout,
+    solve,
+)
+from ..offline.source_count import Count, count_sources
+from ..offline.whitening import one_blas_thread
+from ._base import check_number, rectified, set_parameters
 from ._dask import DaskRows, map_rows, validated_rows
 from ._findings import RowCollector
-from ._online import tracked
+from ._input import DivergenceError, cell, check_finite, finite_map, singular_as_divergence
+from ._model_file import Floats, Number, Record
+from ._online import Online, appended, tracked
+from .network import START_BYTES
 
 Array = npt.NDArray[Any]
 
+_BLOCK_BYTES = 2**25
+_RANK_ROWS = 20_000  # the rank is first determined from this number of rows
+_PADDED = 64  # rows of a product: its bits must not depend on how many rows there are
 
-class MinimumVolumeCone(ConeStream):
+_AVERAGES = Record(Averages, {"weight": float, "mean": "q", "second": "qq"})
+#: How the state of a stream is stored: q channels, m stored samples, s directions of a subspace.
+_STATE = Record(
+    State,
+    {
+        "n": int,
+        "channels": Record(
+            Channels,
+            {
+                "scale": float,
+                "estimate": bool,
+                "noise": "q",
+                "counts": bool,
+                "mean_total": float,
+                "projected": bool,
+                "subspace": "ks",
+            },
+        ),
+        "raw": _AVERAGES,
+        "weighted": _AVERAGES,
+        "fit": Record(
+            Fit,
+            {
+                "components": "dq",
+                "mixing": "qd",
+                "coordinates": Record(
+                    Coordinates,
+                    {"matrix": "dq", "inverse": "qd", "known": bool, "variance": float, "channel_noise": "q"},
+                ),
+                "cone": Record(
+                    Cone,
+                    {
+                        "V": "dd",
+                        "wall": Record(Wall, {"c": "d", "variance": "d", "e": "d", "kappa": float, "m": float}),
+                        **dict.fromkeys(("noise", "rho", "expected_rho"), "d"),
+                        "n_iter": int,
+                        "converged": bool,
+                    },
+                ),
+                **dict.fromkeys(("fallback", "has_mean", "nonnegative"), bool),
+                "ambiguity": float,
+            },
+        ),
+        "negativity": float,
+        "limit": Number(float, 0.0, finite=False),
+        "samples": Record(Samples, {"z": "mq", "number": "m", "importance": Floats("m", finite=False)}),
+        "rate": float,
+        "next_solve": int,
+        "next_start": int,
+    },
+    optional=True,
+)
+
+
+class MinimumVolumeCone(Online):
     """Nonnegative sources that may be correlated: concentrations, abundances, spectra, images.
 
     The model is x = A s + noise with nonnegative sources that are at times near zero, each in samples in which the others vary.
     They need not be independent and may sum to one. Such data fill a cone, and some of them lie on each of its facets. The
     estimator finds the smallest cone that holds the data, with a wall at each facet that is as soft as the noise
-    (`bionica.offline.cone`). The outputs max(W x, 0) are nonnegative and are ordered by their share of the data.
+    (`bionica.offline.cone`). If the mixing matrix is nonnegative too, as it is for spectra, a second wall keeps it so, and sources
+    need not reach zero everywhere. The outputs max(W x, 0) are nonnegative and are ordered by their share of the data.
 
     Parameters
     ----------
@@ -33,11 +117,17 @@ class MinimumVolumeCone(ConeStream):
         Number of sources. "auto" takes as many as two halves of the samples agree on, at most 12
         (`bionica.offline.source_count`; see `count_`). None takes the rank of the data, mean included.
     noise : "estimate", "poisson" or float, default="estimate"
-        The noise of the mixtures. "estimate" finds the noise of each mixture from the directions left out, if there are more
-        mixtures than sources, and otherwise from the tails of the outputs; `fit` uses both if few directions are left out.
-        "poisson" means that X holds counts. A number is the standard deviation of the noise of all mixtures.
+        The noise of the mixtures. "estimate" finds it from the directions left out, if there are more mixtures than sources, and
+        from the tails of the outputs, if these show more. "poisson" means that X holds counts. A number is the standard deviation
+        of the noise of all mixtures.
+    nonnegative_mixing : bool or "auto", default="auto"
+        Whether the mixing matrix has no negative entries. "auto": if X has none but for what noise explains.
+    known_mixing : array-like of shape (n_features, n_known), default=None
+        Columns of the mixing matrix that are known up to their scale: the spectrum of a solvent, a background, a standard. Their
+        sources come first, and the remaining ones are found.
     outliers : float, default=0.0
-        Share of the samples that may lie outside the cone, below 0.5. They are left out of the fit.
+        Share of the samples that may lie outside the cone, below 0.5. They are left out of the fit. Single samples far beyond the
+        tail of all others are always left out.
     normalize : {"variance", "mean", "sum"}, default="variance"
         Scale of the outputs: unit variance, unit mean, or such that they sum to one in each sample as nearly as possible (for
         abundances).
@@ -57,12 +147,17 @@ class MinimumVolumeCone(ConeStream):
         The estimated A; `components_ @ mixing_` is the identity.
     n_components_ : int
         Number of sources.
+    nonnegative_mixing_ : bool
+        Whether the mixing matrix was kept nonnegative.
+    ambiguity_ : float
+        If two starts end in different cones that explain the data equally well: the largest angle between their spectra in degrees.
+        0 if they agree.
     noise_ : ndarray of shape (n_components,)
         Standard deviation of the noise of each output; 0 if there is none. For Poisson counts that of a typical sample.
     negativity_ : float
         Share of the output energy that is negative before outputs are clipped at 0.
     wall_ : ndarray of shape (n_components,)
-        Hardness of the wall of each facet, eq. (1) of `bionica.offline.cone`; infinite if there is no noise.
+        Hardness of the wall of each facet, eq. (1) of `bionica.offline.cone.objective`; infinite if there is no noise.
     volume_ : float
         Volume of the cone: det(<y y'>)^(-1/2) for outputs y of unit mean. It does not depend on the scale of X.
     n_iter_ : int
@@ -83,16 +178,15 @@ class MinimumVolumeCone(ConeStream):
 
     Notes
     -----
-    A result that is probably wrong is reported by a ConvergenceWarning. The facets cannot be seen if the noise of an output exceeds
-    half its mean (its mean, if the noise is known; 0.3 of it, if the noise is not known and the sources are uncorrelated), or
-    if samples lie at a facet only where all sources are silent. Then the outputs are those of nonnegative ICA.
+    A result that is probably wrong is reported by a ConvergenceWarning. If mixtures may be negative and the noise of an output
+    exceeds its mean (half of it, if as many mixtures as sources are recorded), the facets cannot be seen, and the outputs are those
+    of nonnegative ICA.
 
     A stream (`partial_fit`, `learn_one`) starts after max(2000, 200 n_components) samples. It holds the moments of the mixtures
-    and at most 4500 samples for each source (30,000, if these are more). The cone is solved again each time the number of
-    samples has grown by half (without noise: by a tenth, if a sample lies outside), and every quarter of the horizon; in
-    between, `components_` changes in scale only, which follows the variance of the outputs. `fit` of a Dask array is one pass
-    of such a stream, block by block, and one more solution at the end: X is never gathered. If there are as many mixtures as
-    sources, noise lower than 50 dB is uncertain: a stream that misses it may end some dB below `fit`.
+    and at most 3000 samples for each source (20,000, if these are more). The cone is solved again each time the number of
+    samples has grown by half, and every quarter of the horizon; in between, `components_` changes in scale only, which follows
+    the variance of the outputs. `fit` of a Dask array is one pass of such a stream, block by block, and one more solution at the
+    end: X is never gathered.
 
     The best horizon is about the number of samples in which the mixtures change by 1 %: 1000 to 2000 samples, if A makes a full
     turn in 1e6. A longer one lags behind.
@@ -108,6 +202,8 @@ class MinimumVolumeCone(ConeStream):
     >>> S = rng.dirichlet([0.5, 0.5, 0.5], size=5000)   # sums to one: correlated by -0.5
     >>> X = S @ rng.random((3, 20)) + 0.002 * rng.standard_normal((5000, 20))
     >>> cone = MinimumVolumeCone(3, normalize="sum", random_state=0).fit(X)
+    >>> cone.nonnegative_mixing_
+    True
     >>> Y = cone.transform(X)
     >>> np.abs(np.corrcoef(S.T, Y.T)[:3, 3:]).max(axis=1).round(2)
     array([1., 1., 1.])
@@ -119,9 +215,12 @@ class MinimumVolumeCone(ConeStream):
     _uncorrelated: ClassVar = False
 
     _preserved_dtypes: ClassVar = ("float64", "float32")
+    _fixed: ClassVar[tuple[str, ...]] = ("n_components", "known_mixing")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "noise": [StrOptions({"estimate", "poisson"}), Interval(Real, 0, None, closed="neither")],
+        "nonnegative_mixing": ["boolean", StrOptions({"auto"})],
+        "known_mixing": ["array-like", None],
         "outliers": [Interval(Real, 0, 0.5, closed="left")],
         "normalize": [StrOptions({"variance", "mean", "sum"})],
         "horizon": [Interval(Integral, 2, None, closed="left"), None],
@@ -130,7 +229,7 @@ class MinimumVolumeCone(ConeStream):
     }
     _saved: ClassVar[dict[str, Any]] = {
         "_waiting": "wk",
-        "_stream": STATE,
+        "_stream": _STATE,
         "_start_seed": int,
         "_dtype": np.dtype,
         "n_samples_seen_": int,
@@ -141,6 +240,8 @@ class MinimumVolumeCone(ConeStream):
         n_components: int | str | None = None,
         *,
         noise: str | float = "estimate",
+        nonnegative_mixing: bool | str = "auto",
+        known_mixing: npt.ArrayLike | None = None,
         outliers: float = 0.0,
         normalize: str = "variance",
         horizon: int | None = None,
@@ -149,15 +250,7 @@ class MinimumVolumeCone(ConeStream):
     ) -> None:
         set_parameters(self, locals())
 
-    def _check_saved(self) -> None:
-        k, waiting, state = self.n_features_in_, self._waiting, self._stream
-        d, q = (self._given_number() or 1, k) if state is None else (len(state.fit.components), len(state.raw.mean))
-        self._check_number_saved(d)
-        if state is not None and state.channels.subspace is None and q != k:
-            raise ValueError(f"the stream has {q} channels, and there are {k} mixtures")
-        least = self._block_length(k)
-        if not (state is None) <= len(waiting) < least or waiting.dtype != self._dtype:
-            raise ValueError(f"{len(waiting)} samples of {waiting.dtype} wait for a block of {least} of {self._dtype}")
+    # --- learning
 
     def _fit(self, X: npt.ArrayLike) -> None:
         rows = validated_rows(self, X, min_samples=2)
@@ -169,14 +262,179 @@ class MinimumVolumeCone(ConeStream):
             shown = tracked(blocks, self, len(rows.array.chunks[0])) if isinstance(rows, DaskRows) else blocks
             for block in shown:
                 self._learn(block, keep=False)
-            self._end()
+            with one_blas_thread():
+                self._end()
         else:
             (rows,) = blocks
             self._prepare(rows)
             self._waiting = rows[:0].copy()
             self.n_samples_seen_ = len(rows)
-            self._adopt(self._begun(rows))
+            with one_blas_thread():
+                self._adopt(self._begun(rows))
         self._conclude(collector.rows, collector.n)
+
+    def _prepare(self, X: Array) -> None:
+        """Before the first sample: the precision, and the seed of the start."""
+        self._dtype = X.dtype
+        self._start_seed = self._new_seed()
+        self._stream: State | None = None
+
+    def _learn(self, X: Array, keep: bool) -> Array:
+        if "_stream" not in vars(self):
+            self._prepare(X)
+        self.__dict__.pop("_preview", None)
+        with np.errstate(over="ignore"):
+            X = X.astype(self._dtype, copy=False)
+        check_finite(X, 0, self)
+        waiting = self._waiting_rows(X)
+        Y, start = [], 0
+        while start < len(X):
+            length = self._block_length(X.shape[1])
+            part = X[start : start + length - len(waiting)]
+            if keep:
+                Y.append(finite_map(self._outputs_before, part, type(self).__name__, start))
+            waiting = self._waiting = appended(waiting, part, length)
+            self.n_samples_seen_ = vars(self).get("n_samples_seen_", 0) + len(part)
+            if len(waiting) == length:
+                self._waiting = waiting[:0].copy()
+                with singular_as_divergence(type(self).__name__, self.n_samples_seen_ - 1), one_blas_thread():
+                    self._take(waiting)
+                waiting = self._waiting
+            start += len(part)
+        return np.concatenate(Y) if keep else np.empty((0, 0))
+
+    def _block_length(self, k: int) -> int:
+        """Return the number of samples of the block that is being filled."""
+        if self._stream is not None:
+            return min(BLOCK, max(50, _BLOCK_BYTES // (8 * k)))
+        d = self._given_number() or k
+        return min(first_block(d), max(4 * d + 20, START_BYTES // (8 * k)))
+
+    def _take(self, block: Array) -> None:
+        """Learn from a full block."""
+        if self._stream is None:
+            self._adopt(self._begun(block))
+            return
+        with np.errstate(over="ignore", invalid="ignore"):
+            state = learn(self._stream, block, self._settings(block.shape[1]))
+        if not np.isfinite(state.weighted.second).all():
+            i = self._stream.n + int(np.argmax(np.abs(block).max(axis=1)))
+            raise DivergenceError(
+                f"MinimumVolumeCone: the second moment of the mixtures overflowed at sample {i}: rescale the mixtures (largest "
+                f"absolute value {np.abs(block).max():.2g}). The model is as it was before this call.",
+                i,
+            )
+        self._adopt(state)
+
+    def _end(self) -> None:
+        """Solve the cone with the samples that still wait for their block."""
+        waiting, self._waiting = self._waiting, self._waiting[:0].copy()
+        if self._stream is None:
+            self._adopt(self._begun(waiting))
+            return
+        settings = self._settings(waiting.shape[1])
+        state = learn(self._stream, waiting, settings) if len(waiting) else self._stream
+        self._adopt(solve(state, settings))
+
+    def _adopt(self, state: State) -> None:
+        self._stream = state
+        self._read = self.normalize, readout(state, self.normalize)  # the scale of the outputs follows the moments
+
+    @contextmanager
+    def _warning_of_news(self) -> Iterator[None]:
+        yield
+
+    def _settings(self, k: int) -> Settings:
+        known = np.empty((k, 0)) if self.known_mixing is None else np.asarray(self.known_mixing, np.float64)
+        if known.ndim != 2 or len(known) != k or not np.isfinite(known).all() or not np.abs(known).any(axis=0).all():
+            raise ValueError(
+                f"known_mixing has shape {known.shape}; it must hold finite columns of n_features={k} entries, not all of them zero"
+            )
+        if np.linalg.matrix_rank(known / np.maximum(np.linalg.norm(known, axis=0), 1e-300)) < known.shape[1]:
+            raise ValueError(f"the {known.shape[1]} columns of known_mixing are linearly dependent: drop one of them")
+        nonnegative = None if self.nonnegative_mixing == "auto" else bool(self.nonnegative_mixing)
+        return Settings(float(self.outliers), float(self.horizon or np.inf), nonnegative, known)
+
+    def _begun(self, X: Array) -> State:
+        """Return the state after a first block."""
+        settings = self._settings(X.shape[1])
+        if self.noise == "poisson" and X.min() < 0:
+            i, j = np.argwhere(X < 0)[0]
+            raise ValueError(
+                f"noise='poisson' takes X for counts, but {cell(self, i, j)} is {X[i, j]:.3g}: pass counts without subtracting a "
+                "background, or use noise='estimate'"
+            )
+        check_number(self._given_number(), X.shape[1])
+        sound = X[screened(X)]
+        d = self._count(sound)
+        if settings.known.shape[1] > d:
+            raise ValueError(
+                f"known_mixing has {settings.known.shape[1]} columns, more than the n_components={d} sources: give n_components a "
+                "larger number"
+            )
+        return begin(sound, d, self.noise, settings, self._start_seed)._replace(n=len(X))
+
+    def _count(self, X: Array) -> int:
+        """Return the number of sources in X."""
+        given, k = self._given_number(), X.shape[1]
+        rows = X if given is None else X[:: -(-len(X) // (_RANK_ROWS if k <= WIDE else max(500, 2 * given)))]
+        values = eigenvalues(rows)
+        if given is not None and len(values) < given:
+            values = eigenvalues(X)
+        rank = len(values)
+        if not rank:
+            raise ValueError(f"All {len(X)} sample(s) of X are zero (rank 0): pass mixtures that are not zero.")
+        if given is not None:
+            if given > rank:
+                raise ValueError(
+                    f"n_components={given} exceeds the rank of the data: {len(X)} samples of {k} features span {rank} "
+                    f"direction(s) only. Use n_components=None (keeps {rank}), a number up to {rank}, or more samples."
+                )
+            return given
+        if self.n_components is None:
+            return rank
+        self.count_: Count = count_sources(X)
+        return self.count_.n_sources
+
+    # --- what was learned
+
+    def _solved(self) -> State:
+        """Return the last solution, or the one that would be found if the stream ended before its first."""
+        self._check_is_fitted()
+        if self._stream is not None:
+            return self._stream
+        if "_preview" not in vars(self):
+            try:
+                with one_blas_thread():
+                    self._preview = self._begun(self._waiting)
+            except ValueError as error:
+                raise NotFittedError(str(error)) from error
+            self.__dict__.pop("_read", None)
+        return self._preview
+
+    def _readout(self) -> Readout:
+        state = self._solved()
+        if vars(self).get("_read", (None,))[0] != self.normalize:
+            self._read = self.normalize, readout(state, self.normalize)
+        result: Readout = self._read[1]
+        return result
+
+    def _outputs(self, X: Array) -> Array:
+        check_finite(X, 0, self)
+        return finite_map(partial(_padded_outputs, W=self._readout().components), X, type(self).__name__)
+
+    def _outputs_before(self, X: Array) -> Array:
+        """Return the outputs for X with what was learned from full blocks: zero before the first."""
+        if self._stream is not None:
+            return _padded_outputs(X, self._readout().components)
+        d = self._given_number()
+        if d is None and len(X) < self._block_length(X.shape[1]):
+            raise self._unknown_number(self._block_length(X.shape[1]))
+        return np.zeros((len(X), self._count(X[screened(X)]) if d is None else d), self._dtype)
+
+    def _transform(self, X: npt.ArrayLike) -> Any:
+        W = self._readout().components
+        return map_rows(partial(_padded_outputs, W=W), X, len(W), self)
 
     @property
     def components_(self) -> Array:
@@ -193,6 +451,16 @@ class MinimumVolumeCone(ConeStream):
     @property
     def _n_features_out(self) -> int:
         return len(self._readout().components)
+
+    @property
+    def nonnegative_mixing_(self) -> bool:
+        """Whether the mixing matrix was kept nonnegative."""
+        return self._solved().fit.nonnegative
+
+    @property
+    def ambiguity_(self) -> float:
+        """Largest angle in degrees between the spectra of two cones that explain the data equally well; 0 if there is one."""
+        return self._solved().fit.ambiguity
 
     @property
     def noise_(self) -> Array:
@@ -225,6 +493,41 @@ class MinimumVolumeCone(ConeStream):
         self._check_is_fitted()
         return 0 if self._stream is not None else self._block_length(self.n_features_in_) - len(self._waiting)
 
-    def _transform(self, X: npt.ArrayLike) -> Any:
-        W = self._readout().components
-        return map_rows(partial(rectified, W=W), X, len(W), self)
+    # --- saving
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_waiting" in vars(self)
+
+    def _check_saved(self) -> None:
+        k, waiting, state = self.n_features_in_, self._waiting, self._stream
+        d = self._given_number() or 1
+        if state is not None:
+            d, q = state.fit.components.shape
+            if state.channels.subspace.shape[1] != q * state.channels.projected or (
+                not state.channels.projected and q != k
+            ):
+                raise ValueError(f"the stream has {q} channels, and there are {k} mixtures")
+            positive = (
+                state.channels.scale,
+                state.channels.mean_total,
+                state.raw.weight,
+                state.weighted.weight,
+                state.rate,
+            )
+            if min(positive) < 1e-307 or not state.limit >= 0:
+                raise ValueError("scales, weights, rates and limits are positive")
+            number, importance = state.samples.number, state.samples.importance
+            if (number != np.floor(number)).any() or not (importance > 0).all():
+                raise ValueError("stored samples have whole numbers and a positive importance")
+        self._check_number_saved(d)
+        least = self._block_length(k)
+        if not (state is None) <= len(waiting) < least or waiting.dtype != self._dtype:
+            raise ValueError(f"{len(waiting)} samples of {waiting.dtype} wait for a block of {least} of {self._dtype}")
+
+
+def _padded_outputs(X: Array, W: Array) -> Array:
+    """Return max(W x, 0) for the rows x of X, with the same bits for a row in any X."""
+    n = len(X)
+    if n % _PADDED:
+        X = np.concatenate([X, np.zeros((-n % _PADDED, X.shape[1]), X.dtype)])
+    return rectified(X, W)[:n]

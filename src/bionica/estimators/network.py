@@ -1,7 +1,12 @@
-"""The base of the networks: where they start, how they take mixtures through their rule (`engines.loop.run`), what they report.
+"""The base of the networks: where they start, how they take mixtures through their rule (`engines`), what they report.
 
 A subclass says how its state starts (`_initial_state`), which parameters its rule has (`_rule_params`), at which rates it learns
 (`_rates`) and which guards it has (`_own_guards`). CONTRIBUTING.md shows a complete rule with its estimator.
+
+Some networks start from a first block of samples (`_waits`): its scale, its leading directions, the number of sources. Such a
+network collects `_n_start` samples. It is silent meanwhile (its outputs are zero), then starts and learns from them too. When it
+starts depends on the number of samples alone, not on how they are cut into calls. If `fit` has fewer samples than that, it starts
+from all of them.
 """
 
 from abc import abstractmethod
@@ -12,12 +17,13 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, Options, StrOptions
 from ..engines import blocks
 from ..engines.loop import Diverged, gain, run
+from ..engines.runner import Runner
 from ..networks import rule as states
 from ..networks import running_whitening
 from ..networks.guards import Guards
@@ -25,17 +31,70 @@ from ..networks.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
 from ..networks.schedules import learning_rates
 from ..networks.settling import Exact, ProjectedGradient
 from ..offline.source_count import Count, count_sources
-from ..offline.whitening import Whitening, largest, leading, linear_map, moments, whitening, wider_than_long
-from ._base import number_of_sources, set_parameters
+from ..offline.whitening import (
+    largest,
+    leading,
+    linear_map,
+    one_blas_thread,
+    wider_than_long,
+)
+from ._base import check_number, number_of_sources, set_parameters
 from ._dask import DaskRows, checked, is_dask, lazily
 from ._findings import RowCollector, finding
-from ._input import CHANGED, DivergenceError, check_finite
+from ._input import CHANGED, Array, DivergenceError, check_finite
 from ._online import Online, appended, tracked
 from ._warn import warn
 
-__all__ = ["OnlineNICA", "given_weights", "guard_seed", "orthonormal_rows", "positive_definite", "set_parameters"]
+__all__ = [
+    "Array",
+    "OnlineNICA",
+    "given_weights",
+    "guard_seed",
+    "orthonormal_rows",
+    "positive_definite",
+    "set_parameters",
+]
 
-Array = NDArray[Any]
+#: The number of sources of each of the paper's problems.
+SOURCES = {"d3": 3, "d10": 10, "images": 3}
+#: What all networks of the paper have in common.
+_PUBLISHED: dict[str, Any] = {
+    "power": 1.0,
+    "dynamics": "exact",
+    "mean_window": None,
+    "precondition": None,
+    "average": False,
+    "init": "random",
+}
+#: Largest size of a first block in bytes, unless 4 d + 20 samples are larger.
+START_BYTES = 2**28
+#: Largest `settle_steps`: with a safe gamma, only a singular network needs more steps.
+MOST_STEPS = 10**6
+_BLOCK_BYTES = 2**22
+_BLOCK_ROWS = 2**15
+#: Most products in a compiled call, which Ctrl-C cannot interrupt: about a second, if no sample settles.
+_CALL_PRODUCTS = 10**9
+#: Upper estimate of the steps in which a sample settles exactly.
+_MOST_PIVOTS = 20
+#: Learning rates that are computed at once for single samples.
+_RATES_AHEAD = 64
+_NO_RATES = np.empty((0, 1))
+
+
+def published(cls: Any, setting: str) -> dict[str, Any]:
+    """Every parameter of the paper's network of this class in this setting: its row of table 1 (appendix C), to the digit.
+
+    Where the authors' code differs from the table (Nonnegative PCA at d = 3 and on images, Algorithm 2 on images), the table is
+    meant.
+    """
+    if setting not in SOURCES:
+        raise ValueError(f"setting={setting!r} is not one of the paper's; choose from {sorted(SOURCES)}")
+    if not cls._published:
+        raise ValueError(f"{cls.__name__} is not in the paper: it has no published setting")
+    return {"n_components": SOURCES[setting], **_PUBLISHED, **cls._published["always"], **cls._published[setting]}
+
+
+# ---------------------------------------------------------------------------------------------- initial weights
 
 
 def given_weights(init: Any, shapes: dict[str, tuple[int, int]], dtype: Any, owner: str) -> dict[str, Array]:
@@ -76,34 +135,41 @@ def guard_seed(rng: np.random.RandomState) -> Array:
     return np.array([rng.randint(1, 2147483562), rng.randint(1, 2147483398)], dtype=np.int64)
 
 
-#: The number of sources of each of the paper's problems.
-SOURCES = {"d3": 3, "d10": 10, "images": 3}
-
-#: What all networks of the paper have in common.
-_COMMON: dict[str, Any] = {
-    "power": 1.0,
-    "dynamics": "exact",
-    "mean_window": None,
-    "precondition": None,
-    "average": False,
-    "init": "random",
-}
+# ---------------------------------------------------------------------------------------------- the first block
 
 
-def published(cls: Any, setting: str) -> dict[str, Any]:
-    """Every parameter of the paper's network of this class in this setting."""
-    if setting not in SOURCES:
-        raise ValueError(f"setting={setting!r} is not one of the paper's; choose from {sorted(SOURCES)}")
-    if not cls._published:
-        raise ValueError(f"{cls.__name__} is not in the paper: it has no published setting")
-    return {"n_components": SOURCES[setting], **_COMMON, **cls._published["always"], **cls._published[setting]}
+def without_outliers(block: Array) -> Array:
+    """The rows whose norm is at most 30 times the median norm; in units of the median of each mixture, unless it is wide."""
+    typical: Any = 1.0
+    with np.errstate(all="ignore"):
+        if not wider_than_long(block):  # medians of the nonzero absolute values
+            size = np.sort(np.abs(block), axis=0)
+            nonzero = np.count_nonzero(size, axis=0)
+            typical = size[len(block) - np.maximum((nonzero + 1) // 2, 1), np.arange(block.shape[1])]
+        norm = np.linalg.norm(block / np.where(typical, typical, 1.0), axis=1)
+        kept = ~(norm > 30 * np.median(norm[norm > 0])) if norm.any() else np.ones(len(norm), bool)
+    return block if kept.all() else block[kept]
 
 
-_COUNTED_ROWS = 4000
+def project(block: Array, d: int) -> tuple[Array, Array]:
+    """F, the whitening of a block on its d leading directions, and its right inverse.
+
+    Directions that the block does not show are scaled like the others.
+    """
+    scale = largest(block)
+    with one_blas_thread():
+        white = leading(block / scale, d)
+        F, inverse, rank = white.matrix, white.inverse, len(white.matrix)
+        if rank < d:
+            typical = float(np.sqrt(white.eigenvalues.mean())) if rank else 1.0
+            basis = np.linalg.qr(np.hstack([inverse, np.eye(block.shape[1], d)]))[0][:, rank:d]
+            F = np.vstack([F, basis.T / typical])
+            inverse = np.hstack([inverse, basis * typical])
+    return F / scale, inverse * scale
 
 
 class Start(NamedTuple):
-    """F (d, k), its right inverse (k, d), the rotation V (d, d), the mean of u = F x and the number of samples."""
+    """F (d, k), its right inverse (k, d), a random rotation V (d, d), the mean of u = F x and the number of samples."""
 
     F: Array
     inverse: Array
@@ -112,45 +178,14 @@ class Start(NamedTuple):
     n: int
 
 
-def without_outliers(block: Array) -> Array:
-    """The rows whose norm is at most 30 times the median norm; in units of the median of each mixture, unless it is wide."""
-    with np.errstate(all="ignore"):
-        if wider_than_long(block):
-            norm = np.sqrt(np.einsum("ij,ij->i", block, block))
-        else:
-            norm = np.linalg.norm(block / _typical(block), axis=1)
-        kept = ~(norm > 30 * np.median(norm[norm > 0])) if norm.any() else np.ones(len(norm), bool)
-    return block if kept.all() else block[kept]
-
-
-def _typical(block: Array) -> Array:
-    """The median of the nonzero absolute values of every mixture; 1 if there are none."""
-    ordered = np.sort(np.abs(block), axis=0)
-    nonzero = np.count_nonzero(ordered, axis=0)
-    middle = len(block) - np.maximum((nonzero + 1) // 2, 1)
-    return np.where(nonzero > 0, ordered[middle, np.arange(block.shape[1])], 1.0)
-
-
-def project(block: Array, d: int) -> tuple[Array, Array]:
-    """F and its right inverse; directions that the block does not show are scaled like the others."""
-    found, scale = _whiten(block, d)
-    F, inverse = found.matrix, found.inverse
-    rank = min(found.rank, d)
-    if rank < d:
-        typical = float(np.sqrt(found.eigenvalues.mean())) if found.rank else 1.0
-        basis = np.linalg.qr(np.hstack([inverse, np.eye(block.shape[1], d)]))[0][:, rank:d]
-        F = np.vstack([F, basis.T / typical])
-        inverse = np.hstack([inverse, basis * typical])
-    return (F, inverse) if scale == 1 else (F / scale, inverse * scale)
-
-
 def begin(block: Array, d: int, rng: np.random.RandomState) -> Start:
-    """Start from a block of mixtures, at a random rotation."""
+    """Start a natural network from a block of mixtures, at a random rotation."""
     if not wider_than_long(block):
         block = np.asarray(block, dtype=np.float64)
     block = without_outliers(block)
     F, inverse = project(block, d)
-    U = linear_map(block, F).astype(np.float64)
+    with one_blas_thread():
+        U = linear_map(block, F).astype(np.float64)
     if not np.isfinite(U).all():
         raise DivergenceError(
             f"the mixtures overflow: rescale them (largest absolute value {np.abs(block).max():.2g})", 0
@@ -160,29 +195,23 @@ def begin(block: Array, d: int, rng: np.random.RandomState) -> Start:
     return Start(F, inverse, V, U.mean(axis=0), len(block))
 
 
-def _whiten(block: Array, d: int | None) -> tuple[Whitening, float]:
-    """The whitening of block / scale, and scale."""
-    if wider_than_long(block):
-        return leading(block, d), 1.0
-    scale = largest(block)
-    return whitening(moments(block / scale), d, precision=block.dtype), scale
+# ---------------------------------------------------------------------------------------------- networks
 
 
-_BLOCK_BYTES = 2**22
-_BLOCK_ROWS = 2**15
-#: Most products in a compiled call, which Ctrl-C cannot interrupt: about a second, if no sample settles.
-_CALL_PRODUCTS = 10**9
-#: Largest `settle_steps`: with a safe gamma, only a singular network needs more steps.
-MOST_STEPS = 10**6
-#: Upper estimate of the steps in which a sample settles exactly.
-_MOST_PIVOTS = 20
-_NO_RATES = np.empty((0, 1))
+def weights(name: str, doc: str) -> Any:
+    """Return a property of a network: a copy of a weight matrix."""
+    return property(lambda network: network._weight(name), doc=doc)
 
 
-class Streaming(Online):
-    """Base of `OnlineNICA`."""
+class OnlineNICA(Online):
+    """Base of the networks; see the subclasses."""
 
     _own_guards: ClassVar[tuple[str, ...]] = ()
+    #: The paper's parameters in each setting, and in "always" those that all settings share; empty if it is not in the paper.
+    _published: ClassVar[dict[str, dict[str, Any]]] = {}
+    #: The parameters, as they were checked, that the runner was made for.
+    _runner_params: Any
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "eta0": [Interval(Real, 0, None, closed="neither"), callable],
@@ -216,36 +245,354 @@ class Streaming(Online):
         rates = learning_rates(self.eta0, self.decay, self.power, int(state.t[0]), n)
         return self._below(rates, state, 1.0, "1", "lower eta0")[:, np.newaxis]
 
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        self._guard_flags()
+    def _readout(self, state: Any) -> Any:
+        """Return the state with whose weights `transform` reads out."""
+        return state
 
-    def _stream(self, state: Any, X: Array, *, learn: bool, keep: bool, order: Array | None = None) -> Array:
-        """Take X through the network block by block; `state` learns in place."""
-        dtype = states.precision(state)
-        n, k = X.shape
-        Y = np.empty((n if keep else 0, state.fired.size), dtype)
-        params = self._params_of(state, dtype)
-        rule = rule_of(state)
-        least = blocks.rows(k, state.fired.size, dtype.itemsize) if blocks.suits(rule, state, n, k) else 1
-        for start, stop in self._blocks(n, k, least, self._most_rows(state)):
-            in_blocks = blocks.suits(rule, state, stop - start, k)
-            block = X[start:stop] if order is None else X[order[start:stop]]
-            # Arrays that are not writable or not aligned are copied: the loop is compiled for one type.
-            block = np.require(block, dtype, ["C"] if in_blocks else ["C", "W", "A"])
-            check_finite(block, start, self)
-            self._advance(state, params, block, Y[start:stop] if keep else Y, start, learn)
+    def _changed(self, state: Any) -> bool:
+        """Whether the network found that its mixtures changed, and could not follow."""
+        return False
+
+    def _waits(self) -> bool:
+        """Whether this network, with its parameters, starts from a first block of samples."""
+        return bool(self.n_components == "auto")
+
+    def _started(self, rows: Array) -> Any:
+        """Return the state that starts from this first block and has not learned from it; random numbers from `_start_seed`."""
+        rng = np.random.RandomState(self._start_seed)
+        return self._initial_state(rows.shape[1], self._count(rows), rows.dtype, rng, None)
+
+    def _offline_preprocessing(self) -> tuple[Any, Self]:
+        """Return a transformer to fit to all mixtures first, or None, and the network to stream its output through."""
+        return None, self
+
+    @classmethod
+    def as_published(cls, setting: str, **overrides: Any) -> Self:
+        """Return the paper's network with its hyperparameters for this setting.
+
+        Parameters
+        ----------
+        setting : {"d3", "d10", "images"}
+            The three or ten sparse uniform sources, or the three natural images.
+        **overrides
+            Parameters that differ from the paper's, for example `random_state`.
+
+        Returns
+        -------
+        estimator
+        """
+        return cls(**{**published(cls, setting), **overrides})
+
+    # ------------------------------------------------------------------------------------------ learning
+
+    def _fit(self, X: ArrayLike) -> None:
+        data = self._validated(X, reset=True)
+        if self.shuffle and isinstance(data, DaskRows):
+            raise ValueError(
+                "shuffle=True needs all rows of the Dask array X in memory: use shuffle=False, or X.compute()"
+            )
+        for name in ("_state", "_waiting", "_preview", "_start_seed", "_rank", "count_"):
+            self.__dict__.pop(name, None)
+        rng = check_random_state(self.random_state)
+        if self.n_components is None:
+            check_finite(data[:1], 0, self)
+            self._rank = number_of_sources(None, data)
+        self._start(data, rng)
+        collector = RowCollector(data.shape, getattr(self, "horizon", None))
+        for _ in range(self.n_epochs):
+            order = rng.permutation(len(data)) if self.shuffle else None
+            for block in collector.passing(data):
+                self._learn(block, keep=False, order=order)
+        unsettled, n, changed = self._news()
+        own = [finding("converged", reason=self._change_message(self._state))] if changed else []
+        own += [finding("converged", reason=self._unsettled_message(unsettled, n))] if unsettled else []
+        self._conclude(collector.rows, collector.n, *own)
+
+    def _start(self, X: Any, rng: np.random.RandomState) -> None:
+        """Start from all the data that `fit` has, unless it starts from its first block."""
+        if not self._waits():
+            self._adopt(self._initial_state(X.shape[1], self._count(X), X.dtype, rng, X))
+        elif len(X) < self._n_start(X.shape[1]):  # no more samples will come: start from these
+            rows = X[:]
+            check_finite(rows, 0, self)
+            self._start_seed = self._new_seed()
+            self._adopt(self._started(rows))
+
+    def _count(self, block: Any) -> int:
+        """Return the number of outputs: given, counted in this block, the rank of the X of `fit`, or one a mixture in a stream."""
+        if self.n_components == "auto":
+            self.count_: Count = count_sources(np.asarray(block, dtype=np.float64))
+            return self.count_.n_sources
+        check_number(self.n_components, block.shape[1])
+        return int(self.n_components or vars(self).get("_rank", block.shape[1]))
+
+    def _n_start(self, k: int) -> int:
+        """Return the length of the first block of k mixtures."""
+        d = self._given_number() or k
+        return min(100 + 20 * d, max(4 * d + 20, START_BYTES // (8 * k)))
+
+    @property
+    def n_samples_until_start_(self) -> int:
+        """Samples that a stream must still bring before the network starts; until then its outputs are zero. 0 from then on."""
+        if "_state" in vars(self) or "_waiting" not in vars(self):
+            self._fitted_state()
+            return 0
+        return self._n_start(self.n_features_in_) - len(self._waiting)
+
+    def _learn(self, X: Array, keep: bool, order: Array | None = None) -> Array:
+        if "_state" in vars(self):
+            return self._run(self._running(), X, keep, order)
+        if not self._waits():
+            rng = check_random_state(self.random_state)
+            self._adopt(self._initial_state(X.shape[1], self._count(X), X.dtype, rng, None))
+            return self._run(self._running(), X, keep, order)
+        X = X if order is None else X[order]
+        known = self._waiting_rows(X)
+        if "_start_seed" not in vars(self):
+            self._start_seed = self._new_seed()
+        missing = self._n_start(X.shape[1]) - len(known)
+        if keep and self.n_components == "auto" and (len(known) or len(X) < missing):
+            raise self._unknown_number(missing + len(known))
+        self.__dict__.pop("_preview", None)
+        part = np.asarray(X[:missing], dtype=known.dtype)
+        check_finite(part, 0, self)
+        self._waiting = appended(known, part, self._n_start(X.shape[1]))
+        if not len(known):  # fail now rather than after buffering
+            self._rates(self._started(self._waiting), 1)
+        self.n_samples_seen_ = len(self._waiting)
+        silent = np.zeros((len(part), self._count(self._waiting) if keep else 1), known.dtype)
+        if len(part) < missing:
+            return silent
+        rows = self._waiting
+        self._adopt(self._started(rows))
+        self._run(self._running(), rows, keep=False)
+        del self._waiting
+        rest = self._run(self._running(), X[missing:], keep)
+        return np.concatenate([silent, rest]) if keep else rest
+
+    def _adopt(self, state: Any) -> None:
+        self._state = state
+        self.n_samples_seen_ = int(state.t[0])
+
+    def _open(self, X: Array) -> tuple[Any, Array]:
+        """Start on X for a sweep, which runs the loop itself; return the state, and the outputs of samples already learned."""
+        if not self._waits():
+            rng = check_random_state(self.random_state)
+            state = self._initial_state(X.shape[1], self._count(X), X.dtype, rng, None)
+            return state, np.empty((0, state.fired.size), X.dtype)
+        Y = self._learn(X[: self._n_start(X.shape[1])], keep=True)
+        return self._fitted_state(), Y
+
+    def _running(self) -> Runner:
+        """Return the runner of the present state and parameters. Its state is `_state`, and learns in place."""
+        runner: Runner | None = vars(self).get("_runner")
+        if runner is None or runner.state is not self._state or self._runner_params is not self._checked:
+            self._runner = runner = Runner(self._state, self._params_of(self._state), self.n_features_in_)
+            self._state, self._runner_params, self._ahead = runner.state, self._checked, (0, _NO_RATES)
+            self._readout_state = None
+        return runner
+
+    def _run(self, runner: Runner, X: Array, keep: bool, order: Array | None = None) -> Array:
+        """Learn from the rows of X, block by block; if one fails, the network is as before."""
+        state, (n, k) = runner.state, X.shape
+        Y = np.empty((n if keep else 0, state.fired.size), states.precision(state))
+        with runner.lock:
+            backup = runner.backup()
+            try:
+                for start, stop in self._blocks(state, n, k):
+                    block = self._block(state, X[start:stop] if order is None else X[order[start:stop]], start)
+                    try:
+                        runner.learn(block, self._next_rates(state, len(block)), Y[start:stop] if keep else Y)
+                    except Diverged as error:
+                        sample = error.sample + int(self.n_samples_seen_) + start
+                        raise self._divergence(sample, float(np.abs(block).max()), True) from None
+            except BaseException:
+                runner.restore(backup)
+                raise
+            self._readout_state = None
+            self.n_samples_seen_ = int(state.t[0])
         return Y
 
-    def _params_of(self, state: Any, dtype: Any) -> Any:
+    def _learn_row(self, row: Array) -> bool:
+        """As `_run` does, for one sample, in a quarter of the time; False if the network has not started."""
+        if "_state" not in self.__dict__:
+            return False
+        runner = self._running()
+        state, x = runner.state, runner.sample
+        with runner.lock:
+            self._put(x, row)
+            backup, unsettled, changed = runner.backup(), state.repairs[UNSETTLED], self._changed(state)
+            try:
+                runner.learn(x, self._next_rates(state, 1), runner.no_outputs)
+                if state.repairs[UNSETTLED] > unsettled:
+                    warn(self._unsettled_message(1, 1))
+                if not changed and self._changed(state):
+                    warn(self._change_message(state))
+            except BaseException as error:
+                runner.restore(backup)
+                if isinstance(error, Diverged):
+                    raise self._divergence(int(state.t[0]), float(np.abs(x).max()), True) from None
+                raise
+            self._readout_state = None
+            self.n_samples_seen_ += 1
+        return True
+
+    def _put(self, x: Array, row: Array) -> None:
+        x[:] = row
+        if not np.isfinite(x).all():
+            check_finite(x, 0, self)
+
+    def _next_rates(self, state: Any, n: int) -> Array:
+        """Return the rates of the next n samples; those of single samples come from rates that were computed ahead."""
+        if n > 1 or callable(getattr(self, "eta0", None)):
+            return np.require(self._rates(state, n), np.float64, ["C", "W", "A"])
+        t = int(state.t[0])
+        first, rates = self._ahead
+        if not first <= t < first + len(rates):
+            try:
+                rates = self._rates(state, _RATES_AHEAD)
+            except ValueError:  # some rate is too large, perhaps not the next one
+                rates = self._rates(state, 1)
+            first, rates = self._ahead = t, np.require(rates, np.float64, ["C", "W", "A"])
+        return rates[t - first : t - first + 1]
+
+    def _block(self, state: Any, X: Array, first: int) -> Array:
+        """Return finite mixtures as the loop takes them; `first` is the number of the first row."""
+        in_blocks = blocks.suits(rule_of(state), state, *X.shape)
+        # Arrays that are not writable or not aligned are copied: the loop is compiled for one type.
+        block = np.require(X, states.precision(state), ["C"] if in_blocks else ["C", "W", "A"])
+        check_finite(block, first, self)
+        return block
+
+    def _blocks(self, state: Any, n: int, k: int) -> Iterable[tuple[int, int]]:
+        """Cut n samples into calls of the loop, which end soon even if no sample settles; Ctrl-C waits for one of them."""
+        d, rule = state.fired.size, rule_of(state)
+        steps = self.settle_steps if getattr(self, "dynamics", "exact") == "gradient" else _MOST_PIVOTS
+        rows = min(_BLOCK_ROWS, max(1, _CALL_PRODUCTS // (int(steps) * 2 * d**2)), _BLOCK_BYTES // (8 * k))
+        rows = max(rows, blocks.rows(k, d, states.precision(state).itemsize) if blocks.suits(rule, state, n, k) else 1)
+        if n <= rows:
+            return [(0, n)]
+        cuts = [(start, min(start + rows, n)) for start in range(0, n, rows)]
+        return tracked(cuts, self, len(cuts))
+
+    def _params_of(self, state: Any) -> Any:
         """Return the Params for the rule of this state; ValueError if the user's parameters belong to another rule."""
-        params, rule = self._rule_params(state, dtype), rule_of(state)
+        params, rule = self._rule_params(state, states.precision(state)), rule_of(state)
         if not isinstance(params, rule.Params):
             raise ValueError(
                 f"the parameters of this {type(self).__name__} belong to another learning rule than its state ({rule.name}): call "
                 "fit to start from scratch, or restore the parameters that were changed (precondition)"
             )
         return params
+
+    # ------------------------------------------------------------------------------------------ reading out
+
+    def _transform(self, X: ArrayLike) -> Any:
+        if not is_dask(X):
+            return self._outputs(self._validated(X, reset=False))
+        self._check_params()
+        dtype = states.precision(self._fitted_state())
+        # A copy, so that samples learned before the blocks are computed have no effect.
+        return lazily(
+            copy(self)._outputs, checked(X, self, known=False), self._n_features_out, type(self).__name__, dtype
+        )
+
+    def _outputs(self, X: Array) -> Array:
+        if len(X) == 1 and "_state" in vars(self):
+            return self._output_of_one(self._running(), X)
+        state = states.writable(self._readout(self._fitted_state()))
+        params, before, (n, k) = self._params_of(state), int(state.repairs[UNSETTLED]), X.shape
+        Y = np.empty((n, state.fired.size), states.precision(state))
+        for start, stop in self._blocks(state, n, k):
+            block = self._block(state, X[start:stop], start)
+            try:
+                run(state, params, block, _NO_RATES, Y[start:stop])
+            except Diverged as error:
+                raise self._divergence(error.sample + start, float(np.abs(block).max()), False) from None
+        if state.repairs[UNSETTLED] > before:
+            warn(self._unsettled_message(int(state.repairs[UNSETTLED]) - before, n))
+        return Y
+
+    def _output_of_one(self, runner: Runner, row: Array) -> Array:
+        x = runner.sample
+        Y = np.empty((1, runner.no_outputs.shape[1]), x.dtype)
+        with runner.lock:
+            self._put(x, row)
+            if self._readout_state is None:
+                self._readout_state = self._readout(runner.state)
+            try:
+                runner.settle(self._readout_state, x, Y)
+            except Diverged:
+                raise self._divergence(0, float(np.abs(x).max()), False) from None
+        return Y
+
+    @property
+    def components_(self) -> Array:
+        """The unmixing matrix, (n_components, n_features): what the network does to a mixture for which every output fires.
+
+        If some outputs are silent the others settle without them, so `transform` equals `max(components_ @ x, 0)` only up to the
+        residual negativity of the fit. Read from the averaged weights if `average` is set.
+        """
+        with np.errstate(all="ignore"):
+            return self._unmixing(self._readout(self._fitted_state()))
+
+    @property
+    def mixing_(self) -> Array:
+        """The mixing matrix, (n_features, n_components): pseudoinverse of `components_`."""
+        return pseudoinverse(self.components_)
+
+    @property
+    def change_detected_(self) -> bool:
+        """Whether the mixing changed while the network learned without a horizon. False for networks that do not detect changes."""
+        return self._changed(self._fitted_state())
+
+    @property
+    def repairs_(self) -> dict[str, int]:
+        """How often each guard acted, and how many samples were regularised or did not settle."""
+        return dict(zip(REPAIRS, map(int, self._fitted_state().repairs), strict=True))
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self._fitted_state().fired.size)
+
+    def _unmixing(self, state: Any) -> Array:
+        with np.errstate(all="ignore"):  # a collapsed network may overflow
+            return finite(np.asarray(rule_of(state).unmixing(state)))
+
+    def _weight(self, name: str) -> Array:
+        """Return a copy of a weight matrix, so that the user cannot change the network through it."""
+        return np.array(states.to_arrays(self._fitted_state())[name])
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_state" in vars(self) or "_waiting" in vars(self)
+
+    def _fitted_state(self) -> Any:
+        self._check_is_fitted()
+        if "_state" in vars(self):
+            return self._state
+        if "_preview" not in vars(self):  # the network that it would be if the stream ended here
+            self._preview = self._started(self._waiting)
+        return self._preview
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = super().__getstate__()
+        for name in ("_runner", "_runner_params", "_readout_state", "_ahead"):
+            own.pop(name, None)
+        return own | {"_state": states.copy_state(own["_state"])} if "_state" in own else own
+
+    def _check_saved(self) -> None:
+        if "_state" in vars(self):
+            state = self._state
+            if not isinstance(self._rule_params(state, states.precision(state)), rule_of(state).Params):
+                raise ValueError(f"the parameters do not belong to the rule {rule_of(state).name!r} of the weights")
+            self._check_number_saved(state.fired.size)
+            return
+        k, n = self.n_features_in_, len(self._waiting)
+        self._check_number_saved(self._given_number() or 1)
+        if not self._waits() or not 0 < n < self._n_start(k):
+            raise ValueError(f"{n} samples wait for the start of a network that begins with {self._n_start(k)} samples")
+
+    # ------------------------------------------------------------------------------------------ what is reported
 
     @contextmanager
     def _warning_of_news(self) -> Iterator[None]:
@@ -273,32 +620,6 @@ class Streaming(Online):
 
     def _change_message(self, state: Any) -> str:
         return f"the mixtures changed before sample {int(state.t[0])}: {CHANGED}"
-
-    def _changed(self, state: Any) -> bool:
-        """Whether the network found that its mixtures changed, and could not follow."""
-        return False
-
-    def _advance(self, state: Any, params: Any, block: Array, Y: Array, first: int, learn: bool = True) -> None:
-        """Take a block of finite mixtures, C-ordered and of the state's dtype, through the network; `first` is its place in X."""
-        t = int(state.t[0])
-        rates = self._rates(state, len(block)) if learn else _NO_RATES
-        try:
-            run(state, params, block, rates, Y)
-            if learn and not all(np.isfinite(a).all() for a in states.leaves(state) if a.dtype.kind == "f"):
-                raise Diverged(len(block) - 1)
-        except Diverged as error:
-            sample = error.sample + (t if learn else first)
-            raise self._divergence(sample, float(np.abs(block).max()), learn) from None
-
-    def _most_rows(self, state: Any) -> int:
-        """Return how many samples a call of the loop may take, so that it ends soon even if none of them settles."""
-        steps = self.settle_steps if getattr(self, "dynamics", "exact") == "gradient" else _MOST_PIVOTS
-        return max(1, int(_CALL_PRODUCTS // (int(steps) * 2 * state.fired.size**2)))
-
-    def _blocks(self, n: int, k: int, least: int, most: int) -> Iterable[tuple[int, int]]:
-        rows = max(least, min(_BLOCK_ROWS, most, _BLOCK_BYTES // (8 * k)))
-        blocks = [(start, min(start + rows, n)) for start in range(0, n, rows)]
-        return tracked(blocks, self, len(blocks)) if len(blocks) > 1 else blocks
 
     def _divergence(self, sample: int, largest: float, learning: bool) -> DivergenceError:
         name = type(self).__name__
@@ -336,6 +657,10 @@ class Streaming(Online):
                 )
         return Guards(*(name in chosen for name in Guards._fields))
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        self._guard_flags()
+
     def _common_params(self, dtype: Any) -> tuple[Any, Guards, int, float]:
         eps = float(np.finfo(dtype).eps)
         dynamics: Any = Exact(eps)
@@ -347,294 +672,6 @@ class Streaming(Online):
     def _given_weights(self, shapes: dict[str, tuple[int, int]], dtype: Any) -> dict[str, Array]:
         """Return copies of the arrays in `init`, checked against `shapes`."""
         return given_weights(self.init, shapes, dtype, type(self).__name__)
-
-
-def weights(name: str, doc: str) -> Any:
-    """Return a property of a network: a copy of a weight matrix."""
-    return property(lambda network: network._weight(name), doc=doc)
-
-
-class OnlineNICA(Streaming):
-    """Base of the online networks; see the subclasses."""
-
-    #: The paper's parameters in each setting, and in "always" those that all settings share; empty if it is not in the paper.
-    _published: ClassVar[dict[str, dict[str, Any]]] = {}
-
-    def _offline_preprocessing(self) -> tuple[Any, Self]:
-        """Return a transformer to fit to all mixtures first, or None, and the network to stream its output through."""
-        return None, self
-
-    def _readout(self, state: Any) -> Any:
-        """Return the state with whose weights `transform` reads out."""
-        return state
-
-    @classmethod
-    def as_published(cls, setting: str, **overrides: Any) -> Self:
-        """Return the paper's network with its hyperparameters for this setting.
-
-        Parameters
-        ----------
-        setting : {"d3", "d10", "images"}
-            The three or ten sparse uniform sources, or the three natural images.
-        **overrides
-            Parameters that differ from the paper's, for example `random_state`.
-
-        Returns
-        -------
-        estimator
-        """
-        return cls(**{**published(cls, setting), **overrides})
-
-    def _fit(self, X: ArrayLike) -> None:
-        data = self._validated(X, reset=True)
-        if self.shuffle and isinstance(data, DaskRows):
-            raise ValueError(
-                "shuffle=True needs all rows of the Dask array X in memory: use shuffle=False, or X.compute()"
-            )
-        self._forget()
-        rng = check_random_state(self.random_state)
-        self._begin(data, rng)
-        collector = RowCollector(data.shape, getattr(self, "horizon", None))
-        for _ in range(self.n_epochs):
-            order = rng.permutation(len(data)) if self.shuffle else None
-            for block in collector.passing(data):
-                self._learn(block, keep=False, order=order)
-        unsettled, n, changed = self._news()
-        own = [finding("converged", reason=self._change_message(self._state))] if changed else []
-        own += [finding("converged", reason=self._unsettled_message(unsettled, n))] if unsettled else []
-        self._conclude(collector.rows, collector.n, *own)
-
-    def _transform(self, X: ArrayLike) -> Any:
-        if not is_dask(X):
-            return self._outputs(self._validated(X, reset=False))
-        self._check_params()
-        dtype = states.precision(self._fitted_state())
-        # A copy, so that samples learned before the blocks are computed have no effect.
-        return lazily(
-            copy(self)._outputs, checked(X, self, known=False), self._n_features_out, type(self).__name__, dtype
-        )
-
-    def _outputs(self, block: Array) -> Array:
-        state = states.writable(self._readout(self._fitted_state()))
-        before = int(state.repairs[UNSETTLED])
-        Y = self._stream(state, block, learn=False, keep=True)
-        if state.repairs[UNSETTLED] > before:
-            warn(self._unsettled_message(int(state.repairs[UNSETTLED]) - before, len(block)))
-        return Y
-
-    @property
-    def components_(self) -> Array:
-        """The unmixing matrix, (n_components, n_features): what the network does to a mixture for which every output fires.
-
-        If some outputs are silent the others settle without them, so `transform` equals `max(components_ @ x, 0)` only up to the
-        residual negativity of the fit. Read from the averaged weights if `average` is set.
-        """
-        with np.errstate(all="ignore"):
-            return self._unmixing(self._readout(self._fitted_state()))
-
-    @property
-    def mixing_(self) -> Array:
-        """The mixing matrix, (n_features, n_components): pseudoinverse of `components_`."""
-        return pseudoinverse(self.components_)
-
-    @property
-    def change_detected_(self) -> bool:
-        """Whether the mixing changed while the network learned without a horizon. False for networks that do not detect changes."""
-        return self._changed(self._fitted_state())
-
-    @property
-    def repairs_(self) -> dict[str, int]:
-        """How often each guard acted, and how many samples were regularised or did not settle."""
-        return dict(zip(REPAIRS, map(int, self._fitted_state().repairs), strict=True))
-
-    def _check_saved(self) -> None:
-        state = self._state
-        rule, d = rule_of(state), state.fired.size
-        if not isinstance(self._rule_params(state, states.precision(state)), rule.Params):
-            raise ValueError(f"the parameters do not belong to the rule {rule.name!r} of the weights")
-        self._check_number_saved(d)
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self._fitted_state().fired.size)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "_state" in vars(self)
-
-    def _fitted_state(self) -> Any:
-        self._check_is_fitted()
-        return self._state
-
-    def _unmixing(self, state: Any) -> Array:
-        with np.errstate(all="ignore"):  # a collapsed network may overflow
-            return finite(np.asarray(rule_of(state).unmixing(state)))
-
-    def _weight(self, name: str) -> Array:
-        """Return a copy of a weight matrix, so that the user cannot change the network through it."""
-        return np.array(states.to_arrays(self._fitted_state())[name])
-
-    def __getstate__(self) -> dict[str, Any]:
-        self._kept_state()
-        return super().__getstate__()
-
-    def _kept_state(self) -> Any:
-        """Return the state, and make sure that it stays as it is: the next `learn_one` learns in a copy."""
-        self.__dict__.pop("_one", None)
-        return self.__dict__.get("_state")
-
-    def _forget(self) -> None:
-        self.__dict__.pop("_state", None)
-
-    def _begin(self, X: Array, rng: np.random.RandomState) -> None:
-        """Start from all the data that `fit` has."""
-        self._adopt(self._fresh_state(X, rng, whole=True))
-
-    def _learn(self, X: Array, keep: bool, order: Array | None = None) -> Array:
-        if "_state" in self.__dict__:
-            state = states.copy_state(self._state)
-        else:
-            state = self._fresh_state(X, check_random_state(self.random_state), whole=False)
-        Y = self._stream(state, X, learn=True, keep=keep, order=order)
-        self._adopt(state)
-        return Y
-
-    def _count(self, block: Array) -> int:
-        """Return the number of sources to look for in these mixtures."""
-        return number_of_sources(self.n_components, block)
-
-    def _fresh_state(self, X: Array, rng: np.random.RandomState, whole: bool) -> Any:
-        return self._initial_state(
-            X.shape[1],
-            self._count(X) if whole else self._given_number() or X.shape[1],
-            X.dtype,
-            rng,
-            X if whole else None,
-        )
-
-    def _adopt(self, state: Any) -> None:
-        self.__dict__.pop("_one", None)
-        self._state = state
-        self.n_samples_seen_ = int(state.t[0])
-
-    def _open(self, X: Array) -> tuple[Any, Array]:
-        """Start on X for a sweep, which runs the loop itself; return the state, and the outputs of samples already learned."""
-        state = self._fresh_state(X, check_random_state(self.random_state), whole=False)
-        return state, np.empty((0, state.fired.size), X.dtype)
-
-
-#: Largest size of a first block in bytes, unless 4 d + 20 samples are larger.
-START_BYTES = 2**28
-
-
-class FirstBlock(OnlineNICA):
-    """Base of networks that may need a first block of samples."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineNICA._parameter_constraints,
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-    }
-
-    @abstractmethod
-    def _waits(self) -> bool:
-        """Whether this network, with its parameters, needs a first block."""
-
-    @abstractmethod
-    def _started(self, rows: Array) -> Any:
-        """Return the state that starts from this first block and has not learned from it; random numbers from `_start_seed`."""
-
-    @property
-    def n_samples_until_start_(self) -> int:
-        """Samples that a stream must still bring before the network starts; until then its outputs are zero. 0 from then on."""
-        if "_state" in vars(self) or "_waiting" not in vars(self):
-            self._fitted_state()
-            return 0
-        return self._n_start(self.n_features_in_) - len(self._waiting)
-
-    def _check_saved(self) -> None:
-        if "_state" in vars(self):
-            super()._check_saved()
-            return
-        k, n = self.n_features_in_, len(self._waiting)
-        self._check_number_saved(self._given_number() or 1)
-        if not self._waits() or not 0 < n < self._n_start(k):
-            raise ValueError(f"{n} samples wait for the start of a network that begins with {self._n_start(k)} samples")
-        if "_start_seed" not in vars(self):
-            raise ValueError("samples wait for the start, but its seed is missing")
-
-    def _forget(self) -> None:
-        for name in ("_state", "_waiting", "_preview", "_start_seed", "count_"):
-            self.__dict__.pop(name, None)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "_state" in vars(self) or "_waiting" in vars(self)
-
-    def _fitted_state(self) -> Any:
-        if "_waiting" not in vars(self) or "_state" in vars(self):
-            return super()._fitted_state()
-        if "_preview" not in vars(self):  # the network that it would be if the stream ended here
-            self._preview = self._started(self._waiting)
-        return self._preview
-
-    def _count(self, block: Array) -> int:
-        """Return the number of sources."""
-        if self.n_components == "auto":
-            self.count_: Count = count_sources(np.asarray(block, dtype=np.float64))
-            return self.count_.n_sources
-        return super()._count(block)
-
-    def _begin(self, X: Array, rng: np.random.RandomState) -> None:
-        if not self._waits():
-            super()._begin(X, rng)
-        elif len(X) < self._n_start(X.shape[1]):  # no more samples will come: start from these
-            rows = X[:]
-            check_finite(rows, 0, self)
-            self._start_seed = self._new_seed()
-            state = self._started(rows)
-            self._adopt(state)
-
-    def _n_start(self, k: int) -> int:
-        """Return the length of the first block of k mixtures."""
-        d = self._given_number() or k
-        return min(100 + 20 * d, max(4 * d + 20, START_BYTES // (8 * k)))
-
-    def _learn(self, X: Array, keep: bool, order: Array | None = None) -> Array:
-        """As the base class does, after the first block."""
-        if not self._waits() or "_state" in vars(self):
-            return super()._learn(X, keep, order)
-        if order is not None:
-            X = X[order]
-        known = self._waiting_rows(X)
-        if "_start_seed" not in vars(self):
-            self._start_seed = self._new_seed()
-        missing = self._n_start(X.shape[1]) - len(known)
-        if keep and self.n_components == "auto" and (len(known) or len(X) < missing):
-            raise self._unknown_number(missing + len(known))
-        self.__dict__.pop("_preview", None)
-        taken = np.asarray(X[:missing], dtype=known.dtype)
-        check_finite(taken, 0, self)
-        self._waiting = appended(known, taken, self._n_start(X.shape[1]))
-        if not len(known):  # fail now rather than after buffering
-            self._rates(self._started(self._waiting), 1)
-        self.n_samples_seen_ = len(self._waiting)
-        if len(taken) < missing and not keep:
-            return known[:0]
-        silent = np.zeros((len(taken) if keep else 0, self._count(self._waiting)), known.dtype)
-        if len(taken) < missing:
-            return silent
-        state = self._started(self._waiting)
-        self._stream(state, self._waiting, learn=True, keep=False)
-        del self._waiting
-        self._adopt(state)
-        if len(taken) == len(X):
-            return silent
-        rest = super()._learn(X[missing:], keep)
-        return np.concatenate([silent, rest]) if keep else rest
-
-    def _open(self, X: Array) -> tuple[Any, Array]:
-        if not self._waits():
-            return super()._open(X)
-        Y = self._learn(X[: self._n_start(X.shape[1])], keep=True)
-        return self._fitted_state(), Y
 
 
 #: The longest memory of a natural network in single precision. A share of 1/n of a weight is lost to rounding when n is larger than
@@ -653,11 +690,12 @@ class LocalSetting(NamedTuple):
     mean_window: int = 0  # 0: the whole past
 
 
-class SingleLayerNICA(FirstBlock):
+class SingleLayerNICA(OnlineNICA):
     """Base of InterneuronNICA and TwoCompartmentNICA."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **FirstBlock._parameter_constraints,
+        **OnlineNICA._parameter_constraints,
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "eta0": [Interval(Real, 0, None, closed="neither"), callable, None],
         "decay": [Interval(Real, 0, None, closed="left"), None],
         "precondition": [StrOptions({"natural", "scale"}), None],

@@ -14,10 +14,10 @@ from ..networks.rule import rule_of
 from ..networks.settling import Exact
 from ._base import set_parameters
 from ._input import DivergenceError
-from .network import Array, FirstBlock, guard_seed, orthonormal_rows
+from .network import Array, OnlineNICA, guard_seed, orthonormal_rows
 
 
-class StreamingNICA(FirstBlock):
+class StreamingNICA(OnlineNICA):
     """Nonnegative ICA of a stream, one sample at a time, without a learning rate.
 
     Each sample updates the whitening of the mixtures, and turns it in the plane of its positive and negative outputs until the
@@ -118,13 +118,6 @@ class StreamingNICA(FirstBlock):
 
     def _changed(self, state: Any) -> bool:
         return self.horizon is None and bool(state.rot.clock[CHANGED])
-
-    def _waits(self) -> bool:
-        return bool(self.n_components == "auto")
-
-    def _started(self, rows: Array) -> Any:
-        rng = np.random.RandomState(self._start_seed)
-        return self._initial_state(rows.shape[1], self._count(rows), rows.dtype, rng, None)
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         if k == d:

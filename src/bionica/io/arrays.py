@@ -168,11 +168,10 @@ class ParquetReader(Reader):
                 j for j, n in enumerate(schema.names) if n in index or base.is_label_name(n) or kinds[j] == "label"
             ]
             labels = [] if len(schema.names) == 1 else labels
-            self.kept = columns.kept(self.name, len(self.header), self.header, labels)
-            self._labels = sorted(set(labels) - set(self.kept))
-            self.label_names, self.n_features = [self.header[j] for j in self._labels], len(self.kept)
+            self.columns, self._labels = columns.select(self.name, len(self.header), self.header, labels)
+            self.label_names, self.n_features = [self.header[j] for j in self._labels], len(self.columns)
             self.note_labels([f"column {j + 1} ({self.header[j] or 'no name'})" for j in self._labels])
-            if wrong := [j for j in self.kept if kinds[j] != "number"]:
+            if wrong := [j for j in self.columns if kinds[j] != "number"]:
                 name, kind = self.header[wrong[0]], schema.field(wrong[0]).type
                 raise InputError(
                     f"{path}, column {name!r} holds {kind}, not real numbers: leave it out with --skip {name}"
@@ -185,22 +184,22 @@ class ParquetReader(Reader):
     def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples."""
         names, first = self._file.schema_arrow.names, 1
-        columns = [*self.kept, *self._labels]
-        batches = self._file.iter_batches(base.block_rows(len(self.kept)), columns=[names[j] for j in sorted(columns)])
+        columns = sorted([*self.columns, *self._labels])
+        batches = self._file.iter_batches(base.block_rows(len(self.columns)), columns=[names[j] for j in columns])
         while True:
             with base.explain_errors(self.name, "Parquet"):
                 batch = next(batches, None)
                 if batch is None:
                     return
-                parts = dict(zip(sorted(columns), batch.columns, strict=True))
-                for j in self.kept:
+                parts = dict(zip(columns, batch.columns, strict=True))
+                for j in self.columns:
                     if parts[j].null_count:
                         row = first + int(np.argmax(parts[j].is_null().to_numpy(zero_copy_only=False)))
                         raise InputError(
                             f"{self.name}, row {row}, column {names[j]!r} is empty: fill or drop such rows"
                         )
                 arrays = {j: part.to_numpy(zero_copy_only=False) for j, part in parts.items()}
-                block = base.finite_floats(np.stack([arrays[j] for j in self.kept], axis=1), self.name, first - 1)
+                block = base.finite_floats(np.stack([arrays[j] for j in self.columns], axis=1), self.name, first - 1)
             yield block, [arrays[j] for j in self._labels]
             first += len(block)
 

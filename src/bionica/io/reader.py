@@ -121,22 +121,22 @@ class Columns:
 
     Examples
     --------
-    >>> Columns(skip="time").kept("x.csv", 3, ["time", "a", "b"])
-    [1, 2]
-    >>> Columns(use="1,3-4").kept("x.npy", 5)
-    [0, 2, 3]
+    >>> Columns(skip="b").select("x.csv", 4, ["time", "a", "b", "c"], labels=[0])
+    ([1, 3], [0])
     """
 
     use: str | None = None
     skip: str | None = None
 
-    def kept(self, name: str, width: int, header: Sequence[str] | None = None, labels: Sequence[int] = ()) -> list[int]:
-        """Return the indices of the columns to read, of `width` with these names; labels are read only if `use` says so."""
+    def select(
+        self, name: str, width: int, header: Sequence[str] | None = None, labels: Sequence[int] = ()
+    ) -> tuple[list[int], list[int]]:
+        """Return the indices of the mixtures, of `width` columns with these names, and of those that are left as labels."""
+        skip = self._numbers("--skip", self.skip, name, width, header) if self.skip else set()
         use = self._numbers("--use", self.use, name, width, header) if self.use else set(range(width)) - set(labels)
-        kept = use - (self._numbers("--skip", self.skip, name, width, header) if self.skip else set())
-        if not kept:
+        if not use - skip:
             raise InputError(f"{name}: no column is left of {width}: name more with --use, or fewer with --skip")
-        return sorted(kept)
+        return sorted(use - skip), sorted(set(labels) - use - skip)
 
     @staticmethod
     def _numbers(option: str, text: str, name: str, width: int, header: Sequence[str] | None) -> set[int]:
@@ -208,15 +208,15 @@ class EvenSample:
     """
 
     def __init__(self, limit: int) -> None:
-        self.limit, self.step, self.seen = limit, 1, 0
+        self.limit, self.step, self.n_seen = limit, 1, 0
         self._parts: list[list[Array]] = []
         self._n_rows = 0
 
     def add(self, block: Array, labels: Sequence[Array] = ()) -> None:
         """Add the next rows of the stream."""
-        self._parts.append([column[-self.seen % self.step :: self.step].copy() for column in (block, *labels)])
+        self._parts.append([column[-self.n_seen % self.step :: self.step].copy() for column in (block, *labels)])
         self._n_rows += len(self._parts[-1][0])
-        self.seen += len(block)
+        self.n_seen += len(block)
         while self._n_rows > self.limit:
             self._parts = [[column[::2].copy() for column in self._joined()]]
             self._n_rows, self.step = len(self._parts[0][0]), 2 * self.step
@@ -238,7 +238,7 @@ class LastSample:
     """The last `limit` rows of a stream."""
 
     def __init__(self, limit: int) -> None:
-        self.limit, self.seen = limit, 0
+        self.limit, self.n_seen = limit, 0
         self._blocks: deque[Array] = deque()
         self._n_rows = 0
 
@@ -246,7 +246,7 @@ class LastSample:
         """Add the next rows of the stream."""
         self._blocks.append(block[-self.limit :].copy())
         self._n_rows += len(self._blocks[-1])
-        self.seen += len(block)
+        self.n_seen += len(block)
         while self._n_rows - len(self._blocks[0]) >= self.limit:
             self._n_rows -= len(self._blocks.popleft())
 
@@ -270,7 +270,7 @@ class Reader(ABC):
     n_features: int | None = None  # known after the first block at the latest
     image_shape: tuple[int, ...] | None = None  # if the samples are pixels
     header: list[str] | None = None  # names of all columns of the file
-    kept: Sequence[int] = ()  # indices of the columns that are mixtures
+    columns: Sequence[int] = ()  # indices of the columns that are mixtures
     label_names: Sequence[str] = ()  # columns that are no mixtures, and are written beside the sources
 
     def __init__(self, name: str) -> None:
@@ -290,12 +290,12 @@ class Reader(ABC):
     def names(self) -> list[str]:
         """The names of the mixtures: those of the header, or else the numbers of their columns, counted from 1."""
         kind = "mixture" if self.image_shape else "column"
-        return [(self.header[j] if self.header else "") or f"{kind}_{j + 1}" for j in self.kept]
+        return [(self.header[j] if self.header else "") or f"{kind}_{j + 1}" for j in self.columns]
 
     def column(self, j: int) -> str:
         """Return how the user knows mixture j: the number of its column, counted from 1, and its name."""
-        number = f"column {self.kept[j] + 1}"
-        return f"{number} ({self.header[self.kept[j]]})" if self.header else number
+        number = f"column {self.columns[j] + 1}"
+        return f"{number} ({self.header[self.columns[j]]})" if self.header else number
 
     @property
     def wavelengths(self) -> Array | None:
@@ -321,7 +321,7 @@ class Reader(ABC):
         chosen = EvenSample(limit)
         for block, labels in self.labelled_blocks():
             chosen.add(block, labels)
-        self.n_samples = chosen.seen
+        self.n_samples = chosen.n_seen
         return chosen.sample()
 
     def read(self) -> Array:
@@ -367,8 +367,8 @@ class MatrixReader(Reader):
             raise InputError(f"{name} is empty: its shape is {shape}")
         self._kind, self._fetch, self._close, self.axis = kind, fetch, close, axis
         self.n_samples, width = int(shape[axis]), int(shape[1 - axis])
-        self.header, self.kept = header, (columns or Columns()).kept(name, width, header)
-        self.n_features, self._all = len(self.kept), len(self.kept) == width
+        self.header, self.columns = header, (columns or Columns()).select(name, width, header)[0]
+        self.n_features, self._all = len(self.columns), len(self.columns) == width
         rows, whole = block_rows(width), max(1, LARGEST // (8 * width))
         self._rows = -(-rows // chunk) * chunk if chunk <= whole else rows
         self.labels: Labels = []  # of all samples
@@ -377,7 +377,7 @@ class MatrixReader(Reader):
         """Return the samples of an index or a slice; errors count from sample `first`."""
         with explain_errors(self.name, self._kind):
             part = np.asarray(self._fetch(index) if self.axis == 0 else np.asarray(self._fetch((slice(None), index))).T)
-        return finite_floats(part if self._all else part[:, self.kept], self.name, first)
+        return finite_floats(part if self._all else part[:, self.columns], self.name, first)
 
     def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples in blocks of about 4 MiB, cut from what the file stores together."""
@@ -402,20 +402,20 @@ class RawPipe(Reader):
     def __init__(self, name: str, read: Callable[[int], bytes], width: int, dtype: str, columns: Columns) -> None:
         super().__init__(name)
         self._read, self._width, self._dtype = read, width, np.dtype(dtype)
-        self.kept = columns.kept(name, width)
-        self.n_features = len(self.kept)
+        self.columns = columns.select(name, width)[0]
+        self.n_features = len(self.columns)
 
     def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples as they arrive."""
-        size, rest, seen = self._width * self._dtype.itemsize, b"", 0
+        size, rest, n_seen = self._width * self._dtype.itemsize, b"", 0
         while data := self._read(2**20):
             rest += data
             if complete := len(rest) // size * size:
-                block = np.frombuffer(rest[:complete], self._dtype).reshape(-1, self._width)[:, self.kept]
+                block = np.frombuffer(rest[:complete], self._dtype).reshape(-1, self._width)[:, self.columns]
                 rest = rest[complete:]
-                yield finite_floats(block, self.name, seen), []
-                seen += len(block)
-        if rest or not seen:
+                yield finite_floats(block, self.name, n_seen), []
+                n_seen += len(block)
+        if rest or not n_seen:
             where = "in the middle of a" if rest else "before the first"
             raise InputError(
                 f"{self.name} ended {where} sample of {self._width} {self._dtype} numbers: check --columns and --dtype"

@@ -284,11 +284,9 @@ class TextReader(Reader):
             if reason := self._label_reason(j, [row[j] for row in samples if j < len(row)]):
                 reasons[j] = f"column {j + 1} ({reason})"
         columns = Columns() if self.axis else self._columns
-        self.kept, self._width = columns.kept(self.name, width, self.header, [*reasons]), width
-        asked_for = Columns(None, columns.skip).kept(self.name, width, self.header)
-        self._labels = [j for j in reasons if j in asked_for and j not in self.kept]
+        self.columns, self._labels = columns.select(self.name, width, self.header, [*reasons])
+        self._width, self.n_features = width, len(self.columns)
         self.label_names = [(self.header[j] if self.header else "") or f"label_{j + 1}" for j in self._labels]
-        self.n_features = len(self.kept)
         if not self.axis:
             self.note_labels([reasons[j] for j in self._labels])
 
@@ -333,7 +331,7 @@ class TextReader(Reader):
                         values.append(self._parse_line(line, i))
             except InputError as error:
                 fault = error
-            block, rows = np.array(values, float).reshape(-1, len(self.kept)), rows[: len(values)]
+            block, rows = np.array(values, float).reshape(-1, len(self.columns)), rows[: len(values)]
         cells = [cells_of(line, self._separator) for line in rows] if self._labels else []
         return block, [np.array([printable(self._point(row[j])) for row in cells], str) for j in self._labels], fault
 
@@ -347,7 +345,7 @@ class TextReader(Reader):
         if self._decimal == ",":  # a point is then no part of a number
             rows = [row.replace(".", "?").replace(",", ".") for row in rows]
         try:
-            block = np.loadtxt(rows, delimiter=separator, comments=None, usecols=self.kept, ndmin=2)
+            block = np.loadtxt(rows, delimiter=separator, comments=None, usecols=self.columns, ndmin=2)
         except ValueError:
             return None
         return block if np.isfinite(block).all() else None
@@ -358,9 +356,9 @@ class TextReader(Reader):
         if len(cells) != self._width:
             what = f"{len(cells)} values where {self._width} are expected" if cells else "a stray quote"
             raise InputError(f"{where} has {what}: correct it, or remove the line")
-        values = {j: self._number(cells[j]) for j in self.kept}
+        values = {j: self._number(cells[j]) for j in self.columns}
         row = [value for value in values.values() if value is not None and math.isfinite(value)]
-        if len(row) == len(self.kept):
+        if len(row) == len(self.columns):
             return row
         j = next(j for j, value in values.items() if value is None or not math.isfinite(value))
         cell, remedy = cells[j], f"correct it, remove the line, or leave the column out with --skip {j + 1}"
@@ -411,7 +409,7 @@ def _transposed(reader: TextReader, columns: Columns, header: bool | None) -> Ma
         reader.name, "text", table.shape, table.dtype, 1, table.__getitem__, columns=columns, header=names or None
     )
     matrix.notes = reader.notes
-    if names:
+    if names and not (reader.header and base.is_channel_name(reader.header[0])):
         matrix.note(f"the first column ({column}, ...) was read as names of the mixtures (--no-header: a sample)")
     if reader.header:
         matrix.label_names, matrix.labels = ["sample"], [np.array(samples, str)]

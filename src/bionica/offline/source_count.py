@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .cone.objective import Wall, minimise_on_all
-from .cone.starts import successive_projection
+from .cone.fit import successive_projection
+from .cone.objective import Wall, minimise_on_all, unweighted
 from .halves import match, splits
 from .outliers import inliers_of
 
@@ -106,11 +106,10 @@ def _cone(x: Array, q: int) -> Array:
     values, P = np.maximum(values[::-1], 0), vectors[:, ::-1][:, :q]
     if q == 1:
         return P
-    U = x @ P
-    V = successive_projection(U)
+    data = unweighted(x @ P)
     variance = max(values[q:].sum() / max(min(x.shape) - q, 1), _ROUNDING * values[:q].mean())
-    wall = Wall(np.ones(q), np.full(q, variance), np.full(q, 1e-3), 0.1)
-    return P @ np.linalg.inv(minimise_on_all(V, V @ U.T, wall, tol=1e-2).V)
+    wall = Wall(np.ones(q), np.full(q, variance), np.full(q, 1e-3), 0.1, 0.0)
+    return P @ np.linalg.inv(minimise_on_all(successive_projection(data), data, wall, tol=1e-2).V)
 
 
 def _coordinates(X: Array, most: int) -> Array:

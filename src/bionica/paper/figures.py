@@ -8,7 +8,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import datasets, estimators, metrics
+from .. import datasets, estimators, metrics, plot
 from ..sweep.run import outputs
 from ..sweep.table import Row
 from .plans import CORRELATED, Reproduction, plans_of
@@ -67,12 +67,6 @@ def plain(axis: Any) -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def _log_log(axis: Any, xlabel: str, ylabel: str) -> None:
-    axis.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
-    axis.grid(alpha=0.25, which="major", linewidth=0.6)
-    plain(axis)
-
-
 def _legend(figure: Any, axis: Any, columns: int) -> None:
     """Put the legend of an axis below a figure, in at most this many columns, filled evenly."""
     handles, labels = axis.get_legend_handles_labels()
@@ -109,8 +103,15 @@ def _draw_errors(axis: Any, rows: Sequence[Row]) -> None:
             continue
         axis.fill_between(t, low, high, color=style.color, alpha=0.18, linewidth=0)
         axis.plot(t, mean, style.line, color=style.color, label=style.label, linewidth=1.7, zorder=2)
-    _log_log(axis, "samples, t", "error(t), mean over runs and 90 % interval")
-    axis.set_xlim(1, end)
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="samples, t",
+        ylabel="error(t), mean over runs and 90 % interval",
+        xlim=(1, end),
+    )
+    axis.grid(alpha=0.25, which="major", linewidth=0.6)
+    plain(axis)
     tops = [row["high"] for row in rows if look(row["network"]).line == "-"]
     if tops:  # the paper's four networks fill the frame; curves far above them may leave it
         axis.set_ylim(top=min(axis.get_ylim()[1], 2 * max(tops)))
@@ -119,28 +120,17 @@ def _draw_errors(axis: Any, rows: Sequence[Row]) -> None:
 def images_figure(pictures: Sequence[tuple[str, Array]], shape: tuple[int, int], rows: Sequence[Row]) -> Any:
     """Draw rows of images with their titles on the left and error curves on the right (the paper's figure 5).
 
-    `pictures` are arrays of shape (n_pixels, n_images); `rows` are as for `error_figure`.
+    `pictures` are arrays of shape (n_pixels, 3); `rows` are as for `error_figure`.
     """
     figure = new_figure(12.5, 6.6)
     left, right = figure.subfigures(1, 2, width_ratios=(0.43, 0.57))
-    for axis, title in _draw_images(left, pictures, shape):
-        axis.set_ylabel(title, fontsize=10)
+    for axes, (title, images) in zip(left.subplots(len(pictures), 3), pictures, strict=True):
+        plot.images(images, shape, axes=axes)
+        axes[0].set_ylabel(title, fontsize=10)
     axis = right.subplots()
     _draw_errors(axis, rows)
     _legend(right, axis, 2)
     return figure
-
-
-def _draw_images(figure: Any, rows: Sequence[tuple[str, Array]], shape: tuple[int, int]) -> Sequence[tuple[Any, str]]:
-    """Draw the rows; return the first axes and the title of each."""
-    axes = figure.subplots(len(rows), max(images.shape[1] for _, images in rows), squeeze=False)
-    for line, (_, images) in zip(axes, rows, strict=True):
-        for axis, image in zip(line, images.T, strict=False):
-            axis.imshow(image.reshape(shape), cmap="gray", interpolation="nearest")
-        for axis in line:
-            axis.set(xticks=[], yticks=[])
-            axis.spines[:].set_visible(False)
-    return [(line[0], title) for line, (title, _) in zip(axes, rows, strict=True)]
 
 
 def check_images(images: str | None) -> Array:

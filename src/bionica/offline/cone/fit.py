@@ -1,55 +1,69 @@
-"""The minimum-volume cone of an array of coordinates: starts, rounds, and which start wins.
+"""The minimum-volume cone of mixtures: starts, rounds of wall and cone, which start wins, how soft the wall must be.
 
-Each start descends on a subset of 20,000 samples. A round finds the leakage at every facet, from it the wall (`leakage`), and the
-cone inside that wall (`objective`), until neither changes. The best start continues on all samples. If no noise is seen, the cone
-is tightened by linear programs (`linear_programs`).
+Two starts always descend on a subset of 20,000 samples: successive projection (Araujo et al. 2001; Gillis and Vavasis 2014) and
+nonnegative ICA, which does not exist for data with a constant sum. A round finds the leakage at every facet, from it the wall
+(`noise`), and the cone inside that wall (`objective`), until neither changes. The better cone continues on all samples. If no noise
+is seen, it is tightened by linear programs (Chan et al. 2009): det V is linear in each row, and with the other rows fixed the best
+row V_i solves
+
+    maximise det V    subject to    V_i u >= 0 for all samples u,   V_i u_bar = 1.                                        (7)
 
 From a start that is far (its negative part is larger than a tenth of the mean), walls are first as wide as what is negative, then
 a third of that. A near start goes without them, because wide walls would only push sparse sources into a wrong cone.
+
+If spectra are nonnegative too, their wall grows in stages m = 100 to 1e5: a hard wall on spectra that are far from nonnegative has
+many local minima. Real spectra vary more than noise explains; then a wall that follows the noise is too hard. See `soften`.
+
+If the noise of an output exceeds its mean (half of it, if the noise is not known), facets cannot be seen. Then the cone is that of
+nonnegative ICA (`Fit.fallback`), unless X is nonnegative.
 """
 
-from collections.abc import Callable
-from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment, linprog
 
-from .leakage import Leakage, leakages, next_wall, tail
-from .linear_programs import tighten
-from .objective import Minimum, Wall, minimise_on_all
+from ..outliers import find_limit, is_inlier
+from ..rotation import rotate
+from .noise import (
+    FIRST_C,
+    Channels,
+    Coordinates,
+    Leakage,
+    coordinates,
+    largest_entry,
+    leakages,
+    next_wall,
+    tail,
+)
+from .objective import Data, Wall, feasible, minimise_on_all, objective
 
 Array = npt.NDArray[Any]
-Start = Callable[[Array], "Array | None"]
 
 SOFT, FINAL = 0.5, 0.1  # kappa of the first two rounds, and after
-_FIRST_C = 3.0
+FIRST_M, LAST_M = 1e2, 1e5  # of the wall on spectra, tenfold from round to round
 _WIDEST = 0.3  # e of the first walls from a start, times the mean of the output, at most
 _NO_NOISE_WIDTHS = (0.1, 3e-2, 1e-2, 3e-3, 1e-3)
 _NEAR = 0.1  # of the mean of an output: a start whose negative part is smaller is near
-_VANISHING = 0.1  # noise over the negative part of a near start, as which it begins: other starts would not change it
 _LOST = 30.0  # noise of an output over its mean, or change of P: no facet holds the mean any more
-_LEAST_SUPPORT = {
-    False: 0.1,
-    True: 0.03,
-}  # of a facet, by whether the noise is known; 0.005 to 0.05 in wide cones around an apex
-_APEX = 0.1  # share of samples at zero; 0.65 to 0.77 in such cones, 0 if sources have a density at zero
 _SUBSET = 20_000
-_TOUCHING = 60  # samples per facet
-_TOUCHED = 0.31  # share of them in the nearer half of their range
-_SMALL = 0.1  # of the mean sum of outputs: samples near the apex
-_SHRINKS = 0.01  # logarithm of the volume that a few samples may add without noise
-MAX_ROUNDS = 25
+_MAX_ROUNDS, _SUBSET_ROUNDS = 25, 10
 _STILL = 0.05  # change of P
-_SUBSET_ROUNDS = 10
+_TOO_NOISY, _TOO_NOISY_UNKNOWN = 1.0, 0.5  # noise of an output over its mean, by whether it is known
+_LEAST_MEAN = 1e-6  # of the size of the data: with less, no cone holds the mean
+_LEAST_ALONG = 0.1  # of the mean: noise decides the direction of samples with less
+_TIE = 0.02  # of the objective, for each source
+_EXPLAINED = 0.5  # logarithm of the discrepancy over the expected one
+_GAP = 3.0  # ratio of distances: below 1.5 between samples of one distribution, 5 to 1000 between outliers and others
 
 
 class Cone(NamedTuple):
     """A cone in coordinates u, with V u_bar = 1.
 
     `wall` is the last wall; `noise` (d,) the standard deviation of the noise of each output (of mean 1); `rho` and `expected_rho`
-    (d,) the discrepancy, eq. (5); `support` (d,) that of the facets; `atom` (d,) the share of samples at zero; `n_iter` counts
-    iterations of L-BFGS and sweeps of linear programs; `converged` says whether the wall has settled.
+    (d,) the discrepancy, eq. (6); `n_iter` counts iterations of L-BFGS and sweeps of linear programs; `converged` says whether
+    the wall has settled.
     """
 
     V: Array
@@ -57,258 +71,482 @@ class Cone(NamedTuple):
     noise: Array
     rho: Array
     expected_rho: Array
-    support: Array
-    atom: Array
     n_iter: int
     converged: bool
 
 
 def cone_of(V: Array, wall: Wall, leaks: list[Leakage], n_iter: int, converged: bool) -> Cone:
     """The cone V with what was seen near its facets."""
-    return Cone(
-        V=V,
-        wall=wall,
-        noise=np.sqrt(wall.variance) * np.linalg.norm(V, axis=1),
-        rho=np.array([k.rho for k in leaks]),
-        expected_rho=np.array([k.expected_rho for k in leaks]),
-        support=np.array([k.support for k in leaks]),
-        atom=np.array([k.atom for k in leaks]),
-        n_iter=n_iter,
-        converged=converged,
-    )
+    noise = np.sqrt(wall.variance) * np.linalg.norm(V, axis=1)
+    rho, expected = np.array([k.rho for k in leaks]), np.array([k.expected_rho for k in leaks])
+    return Cone(V, wall, noise, rho, expected, n_iter, converged)
 
 
-def fit_cone(U: Array, variance: float | None, starts: list[Start]) -> Cone:
-    """The minimum-volume cone around U (n_samples, d), which is in coordinates.
+# --- starts
 
-    `variance` is that of the noise in every coordinate: 0 for none, None to find it. Each of `starts` takes samples (n, d) and
-    returns V (d, d) or None, the most trusted first. The first start whose wall settles with the discrepancy that the noise
-    explains is believed, and later starts are skipped.
+
+def successive_projection(data: Data) -> Array:
+    """V (d, d) such that d samples are the edges of the cone, with V u_bar = 1; the known spectra are the first edges."""
+    mean = data.mean
+    along = data.U @ mean / (mean @ mean)
+    edges = np.vstack([data.known.T, data.U[along > _LEAST_ALONG] / along[along > _LEAST_ALONG, None]])
+    rest = edges.copy()
+    chosen = []
+    for j in range(len(mean)):
+        size = np.einsum("ij,ij->i", rest, rest)
+        chosen.append(j if j < data.n_known else int(np.argmax(size)))
+        q = rest[chosen[-1]] / np.sqrt(max(size[chosen[-1]], 1e-300))
+        rest -= np.outer(rest @ q, q)
+    return hold_mean(np.linalg.pinv(edges[chosen].T), data)
+
+
+def hold_mean(V: Array, data: Data) -> Array:
+    """Turn facets until every output has a mean of at least 0.05 times its RMS; scale rows so that V u_bar = 1.
+
+    The row that is added is the linear function of u that is nearest to 1.
     """
-    if U.shape[1] == 1:
-        return _single_source(U, variance)
-    subset = np.ascontiguousarray(U[:: max(1, len(U) // _SUBSET)])
-    whole = len(subset) == len(U)
-    rounds = MAX_ROUNDS if whole else _SUBSET_ROUNDS
-    found: list[tuple[Cone, bool]] = []
-    for start in starts:
-        V = start(subset)
-        for cone, believed in () if V is None else _descents(subset, V, variance, rounds):
-            vanished = variance is None and not cone.wall.variance.any()
-            doubtful = False
-            if vanished and not believed:
-                doubtful = not touched(without_noise(subset, cone, subset.mean(axis=0), known=True).V @ subset.T)
-            found.append((cone, doubtful))
-            if believed:
-                break
-        else:
-            continue
-        break
-    rivals = [cone for cone, doubtful in found if not doubtful] or [cone for cone, _ in found]
-    best = reduce(partial(better, subset, variance is not None), rivals)
-    if not whole:
-        best = settle(U, best, variance, MAX_ROUNDS)
-    return best if best.wall.variance.any() else without_noise(U, best, U.mean(axis=0), known=variance == 0)
+    mean, second = data.mean, data.second_moment
+    energy = np.einsum("ij,jk,ik->i", V, second, V)
+    V = V / np.sqrt(np.maximum(energy, 1e-300))[:, None]
+    one = np.linalg.lstsq(second, mean, rcond=None)[0]
+    V = V + np.outer(np.maximum(0, 0.05 - V @ mean), one / (one @ mean))
+    return np.asarray(V / (V @ mean)[:, None])
 
 
-def _single_source(U: Array, variance: float | None) -> Cone:
-    """One source: its cone is a half-line."""
-    one = np.ones(1)
-    wall = Wall(np.full(1, _FIRST_C), one * (variance or 0.0), 0 * one, FINAL)
-    V = np.array([[1 / U.mean()]])
-    return Cone(V, wall, np.sqrt(wall.variance) * abs(V[0]), 0 * one, one, one, 0 * one, 0, True)
+def rotation(data: Data, variance: float, rng: np.random.RandomState, *, thorough: bool = True) -> Array | None:
+    """Nonnegative ICA's V, with outputs of unit variance; None if the covariance is singular, or nearly so beside the noise."""
+    covariance = data.second_moment - np.outer(data.mean, data.mean)
+    w, E = np.linalg.eigh(covariance)
+    if w[0] <= max(1e-10 * w[-1], 2 * variance):
+        return None
+    F = (E / np.sqrt(w)).T
+    effort: dict[str, Any] = {} if thorough else {"tol": 1e-3, "n_init": 5}
+    V = rotate(data.U @ F.T, rng=rng, **effort).R @ F
+    if not data.n_known:
+        return np.asarray(V)
+    edges = np.linalg.inv(V)
+    cosines = data.known.T @ edges / np.linalg.norm(edges, axis=0)
+    replaced = linear_sum_assignment(-cosines)[1]
+    return np.asarray(np.linalg.pinv(np.hstack([data.known, np.delete(edges, replaced, axis=1)])))
 
 
-def outputs(U: Array, V: Array, u_bar: Array | None = None) -> tuple[Array, Array]:
-    """V scaled so that V u_bar = 1, and the outputs V u as columns."""
-    V = V / (V @ (U.mean(axis=0) if u_bar is None else u_bar))[:, None]
-    return V, V @ U.T
+# --- the cone of coordinates
 
 
-def _descents(U: Array, V: Array, variance: float | None, rounds: int) -> Any:
-    """Yield the cones that a start leads to, and whether each is believed."""
-    V, Y = outputs(U, V)
-    negative = float(np.median(tail(Y)))
+def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState) -> tuple[Cone, float]:
+    """The minimum-volume cone of `data`, and its ambiguity in degrees (`better`).
+
+    `variance` is that of the noise in every coordinate: 0 for none, None to find it.
+    """
+    d = data.U.shape[1]
+    if d == 1:
+        one = np.ones(1)
+        wall = Wall(np.full(1, FIRST_C), one * (variance or 0.0), 0 * one, FINAL, LAST_M)
+        V = np.array([[1 / data.mean[0]]])
+        return Cone(V, wall, np.sqrt(wall.variance) * abs(V[0]), 0 * one, one, 0, True), 0.0
+    subset = data.thinned(_SUBSET)
+    rounds = _MAX_ROUNDS if subset is data else _SUBSET_ROUNDS
+    rotated = rotation(subset, variance or 0.0, rng, thorough=False)
+    starts = [] if rotated is None else [hold_mean(rotated, subset)]
+    starts.append(successive_projection(subset))
+    starts = [V for V in starts if feasible(V, subset)] or starts
+    cones = [cone for V in starts for cone in _descents(subset, V, variance, rounds)]
+    best, ambiguity = cones[0], 0.0
+    for cone in cones[1:]:
+        best, ambiguity = better(subset, best, cone, ambiguity)
+    if subset is not data:
+        best = settle(data, best, variance, _MAX_ROUNDS)
+    return (without_noise(data, best, known=variance == 0) if not variance else best), ambiguity
+
+
+def _descents(data: Data, V: Array, variance: float | None, rounds: int) -> list[Cone]:
+    """The cones that a start leads to: with wide walls first, if the start is far; both ways, if the noise is not known."""
+    V, Y = data.outputs(V)
+    negative = float(np.median(tail(Y, data.weights)))
     noise = float(np.median(np.linalg.norm(V, axis=1))) * np.sqrt(variance or 0.0)
-    if variance == 0:
-        ways = [True]
-    elif negative < max(_NEAR, 2 * noise):
-        ways = [False]
-    else:
-        ways = [True] if variance else [False, True]
-    for wide in ways:
-        cone = _descend(U, V, Y, variance, wide, rounds)
-        vanishing = not wide and variance is None and np.median(cone.noise) < _VANISHING * negative
-        yield (
-            cone,
-            (_believed(cone, negative) or (vanishing and negative < _NEAR)) and supported(cone, variance is not None),
-        )
+    far = variance == 0 or negative >= max(_NEAR, 2 * noise)
+    ways = [far] if variance is not None or not far else [False, True]
+    return [_descend(data, V, Y, variance, wide, rounds) for wide in ways]
 
 
-def _descend(U: Array, V: Array, Y: Array, variance: float | None, wide: bool, rounds: int) -> Cone:
+def _descend(data: Data, V: Array, Y: Array, variance: float | None, wide: bool, rounds: int) -> Cone:
     """From a start: if `wide`, walls as wide as what is negative there, then a third of that; then as the noise asks."""
     d = len(V)
-    e = np.minimum(tail(Y), _WIDEST)
+    e = np.minimum(tail(Y, data.weights), _WIDEST)
     known = np.full(d, variance or 0.0)
     n_iter = 0
     for width in (e, e / 3) if wide else ():
-        wall = Wall(np.full(d, _FIRST_C), known, np.maximum(width, 1e-8), SOFT)
-        found = minimise_on_all(V, Y, wall, tol=1e-2 * float(width.min()) + 1e-9)
-        V, Y = outputs(U, found.V)
-        n_iter += found.n_iter
+        wall = Wall(np.full(d, FIRST_C), known, np.maximum(width, 1e-8), SOFT, FIRST_M)
+        minimum = minimise_on_all(V, data, wall, tol=1e-2 * float(width.min()) + 1e-9)
+        n_iter += minimum.n_iter
+        V, Y = data.outputs(minimum.V)
     if variance is None:
-        known = np.full(d, np.median(np.maximum(tail(Y), 1e-8) ** 2 / np.sum(V**2, axis=1)))
-    wall = Wall(np.full(d, np.nan), known, np.zeros(d), SOFT)
-    cone = cone_of(V, wall, leakages(Y, np.full(d, 1e-8)), n_iter, False)
-    if variance == 0:
-        return _harden(U, cone._replace(wall=wall._replace(e=e / 3)))
-    return settle(U, cone, variance, rounds)
+        known = np.full(d, np.median(np.maximum(tail(Y, data.weights), 1e-8) ** 2 / np.sum(V**2, axis=1)))
+    wall = Wall(np.full(d, np.nan), known, e / 3, SOFT, FIRST_M)
+    cone = cone_of(V, wall, leakages(Y, np.full(d, 1e-8), data.weights), n_iter, False)
+    return _harden(data, cone) if variance == 0 else settle(data, cone, variance, rounds)
 
 
-def _believed(cone: Cone, negative: float) -> bool:
-    """Whether other starts may be skipped: the wall has settled, the discrepancy is as expected, the start was near.
+def better(data: Data, first: Cone, second: Cone, ambiguity: float) -> tuple[Cone, float]:
+    """The cone that has settled; then the one with the better objective; then the one that needs less noise
+    by 20 % or more; and the ambiguity.
 
-    `negative` is the size of the negative part at the start. It counts if no noise is found, because a cone that is too large
-    explains any data without noise.
+    Objectives are compared inside the softer of both walls: a wide cone with hard walls that few samples touch is a minimum inside
+    its own wall. In a tie the ambiguity is the largest angle between the spectra of both in degrees. Otherwise it is as it was, or
+    0 if `second` wins. The objectives of two cones that have not settled mean nothing.
     """
-    noisy = bool(cone.wall.variance.any())
-    return cone.converged and (noisy or negative < _NEAR) and (not noisy or explained(cone))
+    gain = float(second.converged) - float(first.converged)
+    if first.converged and second.converged:
+        wall = min(first, second, key=lambda cone: np.log(cone.wall.c / (cone.noise**2 + cone.wall.e**2)).mean()).wall
+        level = np.ones_like(wall.c)  # the same wall for all facets, whose order may differ
+        c, variance, e = np.exp(np.log(wall.c).mean()), np.median(wall.variance), np.median(wall.e)
+        wall = wall._replace(c=level * c, variance=level * variance, e=level * e)
+        gain = (objective(first.V, data, wall) - objective(second.V, data, wall)) / len(level)
+    if abs(gain) < _TIE:
+        ambiguity = max(ambiguity, float(spectral_angles(first.V, second.V).max()))
+        needed = [float(np.median(cone.wall.variance)) for cone in (first, second)]
+        return (second if needed[1] < needed[0] / 1.44 else first), ambiguity
+    return (second, 0.0) if gain > 0 else (first, ambiguity)
 
 
-def explained(cone: Cone) -> bool:
-    """Whether noise explains what lies outside the cone: rho is as expected within a factor of e^0.5 at every facet."""
-    ratio = np.maximum(cone.rho, 1e-3) / np.maximum(cone.expected_rho, 1e-3)
-    return bool(np.all(np.abs(np.log(ratio)) < 0.5))
+def spectral_angles(V: Array, W: Array) -> Array:
+    """Angles in degrees between the matched edges of two cones, in coordinates."""
+    A, B = (E / np.linalg.norm(E, axis=0) for E in (np.linalg.inv(V), np.linalg.inv(W)))
+    cosines = A.T @ B
+    return np.asarray(np.degrees(np.arccos(np.clip(cosines[linear_sum_assignment(-cosines)], -1, 1))))
 
 
-def supported(cone: Cone, known: bool) -> bool:
-    """Whether no facet is seen at the apex of the cone only. Without noise none is. `known` says whether the noise is known."""
-    return not (cone.wall.variance.any() and at_apex(known, cone.support, cone.atom))
-
-
-def at_apex(known: bool, support: Array, atom: Array) -> bool:
-    """Whether a facet has an atom without support (`leakage`).
-
-    Overlapping chromatogram peaks between long silences have a support of 0.05 to 0.2.
-    """
-    return bool(np.any((support < _LEAST_SUPPORT[known]) & (atom > _APEX)))
-
-
-def touched(Y: Array) -> bool:
-    """Whether the outputs Y (d, n_samples) of the smallest cone that holds all samples show no noise at its facets.
-
-    Without noise, a source that has a density at zero has half of its 60 nearest samples (in angle) in the nearer half of their
-    range (0.33 or more if correlated at 0.7), and more if it has an atom. Gaussian tails have 0.1 to 0.3 there. With few samples, a
-    noise that shrinks from round to round may vanish; the cone then follows the noise.
-    """
-    angle = np.sort(Y / np.maximum(np.abs(Y).sum(axis=0), 1e-300), axis=1)
-    nearest = angle[:, len(Y) - 1 : len(Y) - 1 + _TOUCHING]  # d - 1 samples lie on the facet of any cone
-    shares = np.mean(nearest <= 0.5 * np.maximum(nearest[:, -1:], 1e-9), axis=1)
-    return bool(shares.mean() > _TOUCHED)
-
-
-def better(U: Array, known: bool, first: Cone, second: Cone) -> Cone:
-    """The one whose facets are supported; then the one that needs less noise; then the one with the better objective.
-
-    Noise that agrees within 20 % does not decide. Objectives are compared inside the wall of either, and `first` wins a tie.
-    """
-    if supported(first, known) != supported(second, known):
-        return first if supported(first, known) else second
-    noise = [float(np.median(cone.wall.variance)) for cone in (first, second)]
-    if max(noise) > 1.44 * min(noise):
-        return first if noise[0] < noise[1] else second
-    gain = 0.0
-    for wall in (first.wall, second.wall):
-        values = [_minimum(U, cone.V, wall, 1e-3).value for cone in (first, second)]
-        gain += values[0] - values[1]
-    return second if gain > 1e-3 * len(first.V) else first
-
-
-def _minimum(U: Array, V: Array, wall: Wall, tol: float) -> Minimum:
-    return minimise_on_all(*outputs(U, V), wall, tol=tol)
-
-
-def settle(U: Array, cone: Cone, variance: float | None, max_rounds: int) -> Cone:
+def settle(data: Data, cone: Cone, variance: float | None, max_rounds: int) -> Cone:
     """Alternate between the wall that the leakage asks for and the cone inside that wall.
 
     It ends if no c and no noise variance changes by more than 5 %, or by what chance does to them in small samples, or if facets
     move by less than half the noise.
     """
-    tol = max(0.05, 15 / np.sqrt(len(U)))
+    tol = max(0.05, 15 / np.sqrt(len(data.U)))
     wall, n_iter = cone.wall, cone.n_iter
     if not wall.variance.any():
         return cone
     known = variance is not None
-    largest = np.inf if known else least_eigenvalue(U)
-    u_bar = U.mean(axis=0)
-    V, Y = outputs(U, cone.V, u_bar)
-    converged, haste = False, 1
-    for r in range(2 * cone.converged, max_rounds):
+    largest = np.inf if known else float(np.linalg.eigvalsh(data.second_moment)[0])
+    V, Y = data.outputs(cone.V)
+    converged, exponent = False, 1
+    for r in range(3 * cone.converged, max_rounds):
         size = np.linalg.norm(V, axis=1)
-        leaks = leakages(Y, np.sqrt(wall.variance) * size)
-        if r >= 4 and at_apex(known, np.array([k.support for k in leaks]), np.array([k.atom for k in leaks])):
-            break  # such a cone has nothing to hold on to, and would wander
-        last, kappa = wall, SOFT if r < 2 else FINAL
-        wall, moved = next_wall(last, leaks, size, known=known, largest=largest, kappa=kappa, haste=haste)
-        haste = min(haste + 1, 5) if np.median(wall.variance / last.variance) < 0.75 else 1
-        if r > 5 and not np.isnan(last.c).any():
-            wall = wall._replace(c=np.sqrt(wall.c * last.c))  # with few samples near a facet c may alternate
+        leaks = leakages(Y, np.sqrt(wall.variance) * size, data.weights)
+        last = wall._replace(kappa=SOFT if r < 2 else FINAL, m=min(FIRST_M * 10.0**r, LAST_M))
+        wall, change = next_wall(last, leaks, size, known=known, largest=largest, exponent=exponent)
+        # The noise keeps shrinking if there is none.
+        exponent = min(exponent + 1, 5) if np.median(wall.variance / last.variance) < 0.75 else 1
         if not wall.variance.any():
             converged = True
             break
-        found = minimise_on_all(V, Y, wall, tol=1e-2 * float(np.min(np.sqrt(wall.variance) * size)))
-        n_iter += found.n_iter
-        s = np.sqrt(wall.variance) * np.linalg.norm(found.V, axis=1)
-        if not np.all(s < _LOST) or found.change > _LOST:
+        if r > 5 and not np.isnan(last.c).any():
+            wall = wall._replace(c=np.sqrt(wall.c * last.c))  # with few samples near a facet c may alternate
+        minimum = minimise_on_all(V, data, wall, tol=1e-2 * float(np.min(np.sqrt(wall.variance) * size)))
+        n_iter += minimum.n_iter
+        s = np.sqrt(wall.variance) * np.linalg.norm(minimum.V, axis=1)
+        if not np.all(s < _LOST) or minimum.change > _LOST:
             break
-        V, Y = outputs(U, found.V, u_bar)
-        # With few samples near a facet c alternates, while the facet hardly moves.
-        still = found.change < _STILL and (moved < tol or (r >= 5 and found.change < 0.5 * s.min()))
-        converged = r >= 2 and still
+        V, Y = data.outputs(minimum.V)
+        still = minimum.change < _STILL and (change < tol or (r >= 5 and minimum.change < 0.5 * s.min()))
+        converged = r >= (3 if len(data.B) else 2) and still
         if converged:
             break
     return cone_of(V, wall, leaks, n_iter, converged)
 
 
-def least_eigenvalue(U: Array) -> float:
-    """The largest possible noise variance: white noise adds its variance to every eigenvalue of the second moment."""
-    return float(np.linalg.eigvalsh(U.T @ U / len(U))[0])
-
-
-def _harden(U: Array, cone: Cone) -> Cone:
+def _harden(data: Data, cone: Cone) -> Cone:
     """Without noise: narrow the wall in steps until its width is 1e-3 of the mean of an output."""
     V, n_iter, d = cone.V, cone.n_iter, len(cone.V)
     for e in [e for e in _NO_NOISE_WIDTHS if e < np.median(cone.wall.e)] or _NO_NOISE_WIDTHS[-1:]:
-        wall = Wall(np.full(d, _FIRST_C), np.zeros(d), np.full(d, e), 0.0)
-        found = _minimum(U, V, wall, 0.1 * e)
-        V, n_iter = found.V, n_iter + found.n_iter
-    V, Y = outputs(U, V)
-    return cone_of(V, wall, leakages(Y, wall.e), n_iter, True)
+        m = min(FIRST_M * (_NO_NOISE_WIDTHS[0] / e) ** 1.5, LAST_M)
+        wall = Wall(np.full(d, FIRST_C), np.zeros(d), np.full(d, e), 0.0, m)
+        minimum = minimise_on_all(V, data, wall, tol=0.1 * e)
+        V, n_iter = minimum.V, n_iter + minimum.n_iter
+    V, Y = data.outputs(V)
+    return cone_of(V, wall, leakages(Y, wall.e, data.weights), n_iter, True)
 
 
-def without_noise(U: Array, cone: Cone, u_bar: Array, *, known: bool = False) -> Cone:
-    """The smallest cone that holds all samples of U, from a cone near it.
+# --- the cone without noise, exactly
 
-    Unless it is `known` that there is no noise, samples near the apex may lie outside if they make the cone wider.
+_AT_ZERO = 1e-5  # share of an output in the sum of all: such samples lie on the facet
+_AT_ZERO_USED = 2000  # of these samples
+_NEAREST = 200  # samples per facet, and 20 for each source
+_MOST_CHANGE = (
+    0.5,
+    5.0,
+    50.0,
+)  # of a coefficient of a row in one sweep: the first with which the row holds all samples
+_MAX_SWEEPS = 30
+_LARGER = 0.01  # logarithm of the volume, for each source
+
+
+def without_noise(data: Data, cone: Cone, *, known: bool) -> Cone:
+    """The smallest cone that holds all samples, from a cone near it; as it was, if spectra would become negative.
+
+    Unless it is `known` that there is no noise, it is taken only if it is not larger: noise makes the cone that holds all samples
+    wider, by much if there are many.
     """
-    d = len(cone.V)
-    V, sweeps, converged = tighten(U, cone.V, u_bar)
-    smaller = None if known else _without_apex(U, V, u_bar)
-    if smaller is not None:
-        V, more, converged = smaller
-        sweeps += more
-    wall = cone.wall._replace(variance=np.zeros(d), e=np.zeros(d))
-    return cone._replace(V=V, wall=wall, noise=np.zeros(d), n_iter=cone.n_iter + sweeps, converged=converged)
+    V, sweeps, converged = tighten(data.U, cone.V, data.mean)
+    zero = np.zeros(len(V))
+    if not known:
+        Y = V @ data.U.T
+        holds_all = np.min(Y / np.maximum(np.abs(Y).sum(axis=0), _AT_ZERO)) > -10 * _AT_ZERO
+        if not holds_all or np.linalg.slogdet(V)[1] < np.linalg.slogdet(cone.V)[1] - _LARGER * len(V):
+            return cone
+    cone = cone._replace(wall=cone.wall._replace(variance=zero, e=zero), noise=zero)
+    A = data.B @ np.linalg.inv(V)
+    if data.n_known or (len(A) and np.any(np.minimum(A, 0).min(axis=0) < -1e-2 * np.abs(A).mean(axis=0))):
+        return cone
+    return cone._replace(V=V, n_iter=cone.n_iter + sweeps, converged=converged)
 
 
-def _without_apex(U: Array, V: Array, u_bar: Array) -> tuple[Array, int, bool] | None:
-    """`tighten` without the samples near the apex of V, which holds all samples; None if the cone is hardly smaller then.
+def tighten(U: Array, V: Array, mean: Array) -> tuple[Array, int, bool]:
+    """The smallest cone around U (n_samples, d), from V near it: V with V u_bar = 1, the sweeps, and whether rows have settled.
 
-    Noise that is too low to be seen elsewhere turns the directions of these samples by any angle, so that a cone that holds them is
-    wrong (60 dB, d = 3: 27 dB with them, 50 dB without). If there is no noise, a cone without them is the same but for chance.
+    Only the samples nearest to a facet, in angle, are given to its linear program (7); a sweep over all samples adds those that it
+    missed. If many samples lie on the facet (an atom at zero), the row is the one that vanishes on them, which a singular value
+    decomposition finds to rounding.
     """
-    large = np.abs(V @ U.T).sum(axis=0) > _SMALL * len(V)
-    if large.sum() < _TOUCHING * len(V):
-        return None
-    found = tighten(U[large], V, u_bar)
-    return found if np.linalg.slogdet(found[0])[1] > np.linalg.slogdet(V)[1] + _SHRINKS else None
+    d = len(V)
+    candidates: list[Array] = [np.empty(0, dtype=np.intp)] * d
+    for sweep in range(_MAX_SWEEPS):
+        V = V / (V @ mean)[:, None]
+        P = _sweep(V @ U.T, candidates)
+        V = P @ V
+        if np.abs(P - np.eye(d)).max() < 1e-9:
+            return V / (V @ mean)[:, None], sweep + 1, True
+    return V / (V @ mean)[:, None], _MAX_SWEEPS, False
+
+
+def _sweep(Y: Array, candidates: list[Array]) -> Array:
+    """The change P of all rows, one after the other; `candidates` gains the samples of each linear program."""
+    d, n = Y.shape
+    size = np.abs(Y).sum(axis=0)
+    angle = np.where(size > _AT_ZERO, Y / np.maximum(size, _AT_ZERO), 1.0)  # the apex has no angle
+    P = np.eye(d)
+    for i, row in enumerate(angle):
+        at_zero = np.flatnonzero(np.abs(row) < _AT_ZERO)
+        if len(at_zero) > max(3 * d, 0.5 * np.count_nonzero(row < 100 * _AT_ZERO)):
+            through = _row_through(Y[:, at_zero])
+            if np.min(through @ Y / np.maximum(size, _AT_ZERO)) > -_AT_ZERO:
+                P[i] = through
+                continue
+        nearest = min(_NEAREST + 20 * d, n - 1)
+        candidates[i] = np.union1d(candidates[i], np.argpartition(row, nearest)[: nearest + 1])
+        P[i] = _best_row(P, i, Y[:, candidates[i]])
+    return P
+
+
+def _row_through(Y: Array) -> Array:
+    """The row that vanishes on these samples, with sum 1; NaN if they do not determine it."""
+    Y = Y[:, :: -(-Y.shape[1] // _AT_ZERO_USED)]
+    scaled = Y / np.linalg.norm(Y, axis=0)
+    _, values, rows = np.linalg.svd(np.linalg.qr(scaled.T, mode="r"))
+    if len(values) > 1 and values[-2] < 1e-2 * values[0]:
+        return np.full(len(Y), np.nan)
+    return np.asarray(rows[-1] / rows[-1].sum())
+
+
+def _best_row(P: Array, i: int, near: Array) -> Array:
+    """Row i that maximises det P with near' p >= 0 and sum(p) = 1; as it was if there is no such row."""
+    size = np.maximum(np.linalg.norm(near, axis=0), 1e-300)
+    for change in _MOST_CHANGE:
+        solution = linprog(
+            -np.linalg.inv(P)[:, i],
+            A_ub=-(near / size).T,
+            b_ub=np.zeros(near.shape[1]),
+            A_eq=np.ones((1, len(P))),
+            b_eq=[1.0],
+            bounds=np.stack([P[i] - change, P[i] + change], axis=1),
+            method="highs",
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )
+        if solution.x is not None and -solution.fun > 1e-3:
+            return np.asarray(solution.x)
+    return np.asarray(P[i])
+
+
+# --- the cone of mixtures
+
+
+class Settings(NamedTuple):
+    """Share of outliers, the horizon (inf: none), whether spectra are nonnegative (None: as X shows), and the known ones (k, p)."""
+
+    outliers: float
+    horizon: float
+    nonnegative: bool | None
+    known: Array
+
+
+class Fit(NamedTuple):
+    """W (d, q) with outputs of mean 1, its right inverse (q, d), the coordinates, the cone in them.
+
+    `fallback` says that the cone is nonnegative ICA's because the noise hides the facets, `has_mean` whether the mean of x lies in
+    some cone at all (if the mean was removed from x, it does not), and `nonnegative` whether there was a wall on the spectra.
+    `ambiguity` is that of `fit_cone`.
+    """
+
+    components: Array
+    mixing: Array
+    coordinates: Coordinates
+    cone: Cone
+    fallback: bool
+    has_mean: bool
+    nonnegative: bool
+    ambiguity: float
+
+
+def screened(X: Array) -> Array:
+    """Which rows of X are no outliers (`bionica.offline.outliers`): samples far beyond the tail of all others are never used."""
+    Z = np.divide(X, largest_entry(X), dtype=np.float64)
+    limit = find_limit(Z)
+    return np.ones(len(X), dtype=bool) if limit is None else is_inlier(Z, limit)
+
+
+def largest_distance(distance: Array, outliers: float) -> float:
+    """Beyond which samples are outliers: a share `outliers` of them, give or take three standard errors of that number.
+
+    The limit lies in the widest gap there. If there is none, three standard errors more than the share are left out. Without noise,
+    samples at the facets decide where these are, and none of them should be lost.
+    """
+    n = len(distance)
+    error = 3 * np.sqrt(outliers / n)
+    fewest, most = int(n * max(outliers - error, 0)), int(np.ceil(n * min(outliers + error, 0.7)))
+    rounding = 1e-6 * distance.max()
+    ranked = np.sort(distance)[::-1][fewest : most + 1] + rounding
+    ratio = ranked[:-1] / np.maximum(ranked[1:], 1e-300)
+    if len(ratio) and ratio.max() > _GAP:
+        widest = int(np.argmax(ratio))
+        return float(np.sqrt(ranked[widest] * ranked[widest + 1]) - rounding)
+    return float(np.quantile(distance, max(1 - outliers - error, 0.3)))
+
+
+def distance_outside(Z: Array, fit: Fit) -> Array:
+    """How far samples lie outside the cone: off its subspace, and beyond its farthest facet, in units of the noise."""
+    at, V = fit.coordinates, fit.cone.V
+    U = Z @ at.matrix.T
+    scale = np.maximum(at.channel_noise, 1e-300) if at.channel_noise.any() else np.ones(Z.shape[1])
+    off = np.sum(((Z - U @ at.inverse.T) / scale) ** 2, axis=1)
+    beyond = np.minimum(np.min(V @ U.T / np.linalg.norm(V, axis=1)[:, None], axis=0), 0)
+    return np.asarray(np.sqrt(off + beyond**2))
+
+
+def is_nonnegative(Z: Array, noise: Array) -> bool:
+    """Whether noise explains all that is negative in Z (n, k): Gaussian noise around zero has half its variance below.
+
+    `noise` (q,) is that of the channels, which is the same for all mixtures if there are more of them.
+    """
+    negative = np.minimum(Z, 0)
+    noise = noise if len(noise) == Z.shape[1] else np.full(Z.shape[1], noise.max())
+    if not noise.any():
+        return bool(negative.min() > -1e-12 * Z.max())
+    return bool(np.mean((negative / np.maximum(noise, 1e-6 * noise.max())) ** 2) <= 0.5)
+
+
+def data_of(Z: Array, weights: Array, at: Coordinates, channels: Channels, known: Array, nonnegative: bool) -> Data:
+    """Samples Z (n, q) of the channels in coordinates, with B and the edges of the known spectra (k, p)."""
+    B = np.empty((0, len(at.matrix)))
+    if nonnegative:
+        B = at.inverse / (at.channel_noise[:, None] if at.variance and at.channel_noise.all() else 1.0)
+        B = channels.subspace @ B if channels.projected else B
+    U = Z @ at.matrix.T
+    edges = at.matrix @ channels.spectra(known)
+    return Data(U, weights, weights @ U, B, edges / np.linalg.norm(edges, axis=0))
+
+
+def fit_mixtures(
+    X: Array, Z: Array, channels: Channels, d: int, settings: Settings, rng: np.random.RandomState
+) -> tuple[Fit, Array]:
+    """The cone of samples whose mixtures are X (n, k) and whose channels are Z (n, q), and which samples were used.
+
+    A share `settings.outliers` of them is left out: those that lie farthest outside the cone and off its subspace, in units of the
+    noise, which is found three times.
+    """
+    used = np.ones(len(X), dtype=bool)
+    if not settings.outliers:
+        return _fit(X, Z, channels, d, settings, rng), used
+    typical = np.median(np.abs(Z), axis=0)
+    distance = np.linalg.norm(Z / np.maximum(typical, max(1e-3 * typical.max(), 1e-300)), axis=1)
+    for _ in range(4):
+        used = distance <= largest_distance(distance, settings.outliers)
+        fit = _fit(X[used], Z[used], channels, d, settings, rng)
+        distance = distance_outside(Z, fit)
+    return fit, used
+
+
+def _fit(X: Array, Z: Array, channels: Channels, d: int, settings: Settings, rng: np.random.RandomState) -> Fit:
+    n = len(Z)
+    known = channels.spectra(settings.known)
+    at = coordinates(
+        Z.T @ Z / n, d, n, None if channels.estimate else channels.noise, known, single=X.dtype == np.float32
+    )
+    nonnegative = settings.nonnegative
+    if nonnegative is None:
+        nonnegative = channels.counts or is_nonnegative(X / channels.scale, at.channel_noise)
+    data = data_of(Z, np.full(n, 1 / n), at, channels, settings.known, nonnegative)
+    if data.mean @ data.mean <= _LEAST_MEAN**2 * np.trace(data.second_moment):
+        return assemble(at, _without_mean(data, rng), nonnegative, has_mean=False)
+    return fit_data(data, at, channels, rng)
+
+
+def fit_data(
+    data: Data, at: Coordinates, channels: Channels, rng: np.random.RandomState, last: Cone | None = None
+) -> Fit:
+    """The cone of data in these coordinates: from new starts, or from the last cone."""
+    variance = at.variance if at.known else None
+    if len(data.B) and last is None and not feasible(successive_projection(data), data):
+        data = data._replace(B=data.B[:0])  # most samples are negative, and so are all spectra that could be meant
+    ambiguity = 0.0
+    if last is None or variance is None:
+        cone, ambiguity = fit_cone(data, variance, rng)
+    elif variance:
+        cone = settle(
+            data, last._replace(wall=last.wall._replace(variance=np.full(len(last.V), variance))), variance, _MAX_ROUNDS
+        )
+    else:
+        cone = without_noise(data, last, known=True)
+    q, d = at.inverse.shape
+    if channels.estimate and at.variance:
+        cone = with_noise_of_tails(data, cone, uncertain=(q - d) ** 2 < q + d)
+    fallback = False
+    if not len(data.B) and cone.noise.max() > (_TOO_NOISY if at.known else _TOO_NOISY_UNKNOWN):
+        rotated = rotation(data, at.variance, rng)
+        if rotated is not None:
+            fallback, cone = True, cone._replace(V=hold_mean(rotated, data))
+    return assemble(at, cone, bool(len(data.B)), fallback=fallback, ambiguity=ambiguity)
+
+
+def with_noise_of_tails(data: Data, cone: Cone, *, uncertain: bool) -> Cone:
+    """The cone whose noise is that of the tails of the outputs, eq. (6), if the noise of the channels does not explain them.
+
+    Real data differ from the model by more than noise (spectra vary, detectors saturate), which the directions left out do not
+    show. The wall must be as soft as what they show at the facets. `uncertain`: the noise of the channels is in doubt anyway.
+    """
+    ratio = np.maximum(cone.rho, 1e-3) / np.maximum(cone.expected_rho, 1e-3)
+    if not cone.wall.variance.any() or not (uncertain or np.abs(np.log(ratio)).max() > _EXPLAINED):
+        return cone
+    tails = settle(data, cone._replace(converged=True), None, _MAX_ROUNDS)
+    return tails if tails.converged and tails.wall.variance.any() else cone
+
+
+def _without_mean(data: Data, rng: np.random.RandomState) -> Cone:
+    """Nonnegative ICA of data whose mean was removed: no cone holds their mean, and the result is arbitrary."""
+    d = data.U.shape[1]
+    V = rotation(data, 0.0, rng)
+    zero = np.zeros(d)
+    return Cone(np.eye(d) if V is None else V, Wall(zero + 1, zero, zero, 0.0, LAST_M), zero, zero, zero + 1, 0, False)
+
+
+def assemble(
+    at: Coordinates,
+    cone: Cone,
+    nonnegative: bool,
+    *,
+    fallback: bool = False,
+    has_mean: bool = True,
+    ambiguity: float = 0.0,
+) -> Fit:
+    """The cone in coordinates as matrices for channels."""
+    mixing = at.inverse @ np.linalg.inv(cone.V)
+    return Fit(cone.V @ at.matrix, mixing, at, cone, fallback, has_mean, nonnegative, ambiguity)

@@ -1,0 +1,407 @@
+"""What the noise of the mixtures is, and how hard the wall of a facet must be for it.
+
+**Channels.** z = B' (w x / scale). `scale` is a power of two near the largest entry, so that no square overflows. w makes the noise
+of counts uniform and is 1 for other noise: a sample of Poisson counts, divided by the root of its total count, has noise of
+variance x_k / total in channel k (Keenan and Kotula 2004), and a cone does not change if samples are scaled. B are the 2 d + 10
+leading directions of more than 1000 channels, otherwise the identity.
+
+**Coordinates.** u = B' D^{-1/2} z, with D the noise variances of the channels and B the d leading eigenvectors of
+D^{-1/2} <z z'> D^{-1/2}. The second moment is not centred: sums to one make the covariance singular, but not the second moment.
+Noise of the coordinates is white with variance 1. If there is no noise, or if it is not yet known (k = d), D is the identity.
+Known spectra are among the directions B; the others are the leading ones beside them.
+
+With theta_j, b_j the eigenvalues and eigenvectors of D^{-1/2} <z z'> D^{-1/2}, n samples and psi = log D, D minimises
+
+    n/2 sum_{j > d} (theta_j - log theta_j - 1) + |psi - psi_0|^2 / 2                                                     (3)
+
+(factor analysis, maximum a posteriori) by Fisher scoring: the gradient of the first term is n/2 sum_{j > d} (1 - theta_j) b_j^2,
+and its expected Hessian is n/2 R * R with R = sum_{j > d} b_j b_j'. psi_0 is white noise of the mean variance that is left out. It
+is also the answer if there are fewer than 3 samples for each channel, if too few directions are left out to tell channels apart,
+(k - d)^2 < k + d, or if what is left out is more than independent noise: twice the first term is chi-squared with
+((k - d)^2 - (k + d)) / 2 degrees of freedom if the model holds.
+
+**Leakage.** At the right facet the gradient of (1) vanishes if, on average over j,
+
+    c_i <[-y_i]_+ y_j> / w_i^2 = y_bar_j / y_bar_i.                                                                       (4)
+
+The left-hand side is known without knowing where the facet is. If a source has, near zero, an atom a, a density p and a slope p'
+(in units of the noise: z = y_i / s_i), then Gaussian noise leaks across the facet
+
+    <[-z]_+> = a / sqrt(2 pi) + p / 4 + p' / (3 sqrt(2 pi)).                                                              (5)
+
+a, p and p' follow from the numbers of samples with z < 2, 2 <= z < 4 and 4 <= z < 6 by a 3 x 3 linear system. These numbers
+hardly depend on where exactly the facet is. (4) and (5) give c_i: 4 for an exponential source, 8 for a uniform one, about 20 for a
+uniform one correlated at 0.5, 0.3 to 1 for a sparse one. An atom below 0.3 p is ignored, because it cannot be told from a facet
+that is off by 0.3 s_i. The discrepancy
+
+    rho_i = <min(z, 0)^2> / P(z < 0),    expected: (a / 2 + 2 p / (3 sqrt(2 pi))) / (a / 2 + p / sqrt(2 pi)),             (6)
+
+is 1 for an atom and 2/3 for a density; it is larger if the cone cuts into the data. Where no direction is left out that would
+show the noise (k = d), it tells the noise.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial import KDTree
+from scipy.special import ndtr
+from sklearn.utils.extmath import randomized_svd
+
+from .objective import Wall
+
+Array = npt.NDArray[Any]
+
+WIDE = 1000  # channels; with more, <x x'> is not formed
+_MANY_CHANNELS = 512  # of factor analysis
+_MISFIT = 2.0  # over its expectation; 1.0 to 1.2 if the noise of channels is independent, 9 to 46 for interfering notes
+_LEAST_COUNT = 0.01  # of the mean total count of a sample
+_SAME_UNITS = 100.0  # channels whose sizes differ by more are scaled to unit size first
+_LEAST_NOISE = 1e-6  # of the largest noise variance of a channel
+_ROUNDING = 1e-13  # share of the energy that rounding of float64 can leave in the directions left out
+
+
+# --- channels
+
+
+class Channels(NamedTuple):
+    """How mixtures x become channels z.
+
+    `noise` (q,) is the standard deviation of the noise of z, unless `estimate` says that it must be estimated. `mean_total` is the
+    typical total count of a sample over the scale if `counts`. The leading directions are the columns of `subspace` (k, q), if
+    `projected`; otherwise it has no column.
+    """
+
+    scale: float
+    estimate: bool
+    noise: Array
+    counts: bool
+    mean_total: float
+    projected: bool
+    subspace: Array
+
+    def rows(self, X: Array, *, weighted: bool = True) -> Array:
+        """Rows z of the channels, (n_samples, q), float64; those of x / scale without the weights of counts if not `weighted`."""
+        Z = np.divide(X, self.scale, dtype=np.float64)
+        if weighted and self.counts:
+            Z *= _poisson_weights(Z, self.mean_total)[:, None]
+        return Z @ self.subspace if self.projected else Z
+
+    def mixtures(self, A: Array) -> Array:
+        """Columns A (q, d) of the channels as those of the mixtures, (k, d)."""
+        return self.scale * (self.subspace @ A if self.projected else A)
+
+    def spectra(self, A: Array) -> Array:
+        """Columns A (k, p) of the mixtures as those of the channels, (q, p)."""
+        return np.asarray(self.subspace.T @ A if self.projected else A)
+
+    def components(self, W: Array) -> Array:
+        """Rows W (d, q) that act on channels as rows that act on mixtures, (d, k)."""
+        return (W @ self.subspace.T if self.projected else W) / self.scale
+
+
+def find_channels(X: Array, d: int, noise: Any) -> Channels:
+    """The channels for X (n_samples, k), finite. `noise` is "estimate", "poisson" or a standard deviation."""
+    n, k = X.shape
+    scale = float(2.0 ** np.clip(np.round(np.log2(largest_entry(X))), -1000, 1000))
+    estimate, counts = noise == "estimate" and not (k == d and on_a_grid(X)), noise == "poisson"
+    level, total = np.full(k, 0.0 if isinstance(noise, str) else float(noise) / scale), 1.0
+    if counts:
+        total = max(float(X.sum(axis=1, dtype=np.float64).mean()) / scale, 1e-300)
+        # Counts x have noise of variance x; x / scale has x / scale^2. Sampling can make it zero in channels without counts.
+        variance = (_poisson_weights(X / scale, total) ** 2) @ X / scale**2 / n
+        level = np.sqrt(np.maximum(variance, 1e-3 * max(float(variance.mean()), 1e-300)))
+    channels = Channels(scale, estimate, level, counts, total, False, np.empty((k, 0)))
+    if k <= WIDE:
+        return channels
+    Z = channels.rows(X)
+    q = min(2 * d + 10, n, k)
+    values, directions = randomized_svd(Z, q, n_iter=4, random_state=0)[1:]
+    white = float(np.sqrt(np.mean(level**2)))
+    if estimate:
+        energy = float(np.vdot(Z, Z))
+        left_out = energy - float(np.sum(values[:d] ** 2))
+        rounding = _ROUNDING if X.dtype == np.float64 else 100 * _ROUNDING
+        white = np.sqrt(left_out / max((n - d) * (k - d), 1)) if left_out > rounding * energy else 0.0
+    return channels._replace(
+        estimate=False, noise=np.full(q, white), projected=True, subspace=np.ascontiguousarray(directions.T)
+    )
+
+
+def on_a_grid(X: Array) -> bool:
+    """Whether differences between neighbouring samples of X (n_samples, k) repeat although the mixtures are not digitised.
+
+    If as many mixtures as sources are recorded, noise must be told from the tails of the outputs, and the darkest pixels of an
+    image look like such tails (the paper's images: 35 dB with the noise that they seem to have, 44 dB without). But noise that has
+    a density makes no two differences of samples equal. A difference must occur in both halves of the samples, because
+    interpolation repeats differences too, between adjacent samples.
+    """
+    x = np.asarray(X[:: -(-len(X) // 4000)], np.float64)
+    x = x[np.sort(np.unique(x, axis=0, return_index=True)[1])]
+    if X.shape[1] > 5 or len(x) < 4 or min(len(np.unique(column)) for column in x.T) < 0.5 * len(x):
+        return False
+    x = x / np.exp2(np.frexp(np.abs(x).max())[1])  # exact, and squares do not overflow
+    rounding = 16 * float(np.finfo(X.dtype).eps) * float(np.abs(x).max())
+    halves = []
+    for half in np.array_split(x, 2):
+        difference = half[KDTree(half).query(half, 2)[1][:, 1]] - half
+        difference *= np.where(difference[:, :1] < 0, -1, 1)
+        halves.append(np.unique(np.round(difference / rounding), axis=0))
+    return sum(map(len, halves)) - len(np.unique(np.concatenate(halves), axis=0)) >= 5
+
+
+def _poisson_weights(X: Array, mean_total: float) -> Array:
+    return np.asarray(np.sqrt(mean_total / np.maximum(X.sum(axis=1), _LEAST_COUNT * mean_total)))
+
+
+def largest_entry(X: Array) -> float:
+    """The largest absolute value of X, or 1 if all are zero."""
+    return max(float(X.max()), -float(X.min())) or 1.0
+
+
+def eigenvalues(X: Array) -> Array:
+    """Eigenvalues of <x x'> that rounding cannot explain, over the square of the largest entry. Their number is the rank.
+
+    For at most 1000 channels they are counted with every channel scaled to unit size, so that the rank does not depend on units.
+    """
+    x = np.divide(X, largest_entry(X), dtype=np.float64)
+    n, k = x.shape
+    single = float(np.finfo(np.float32).eps ** 2) if X.dtype == np.float32 else 0.0
+    floor = 4 * float(np.finfo(np.float64).eps) + single
+    if k > WIDE:
+        x = x[:: -(-n // (2 * WIDE))]
+        values = np.linalg.eigvalsh(x @ x.T)[::-1] / len(x)
+        return np.asarray(values[values > len(x) * floor * max(values[0], 1e-300)])
+    second = x.T @ x / n
+    size = np.sqrt(np.diag(second))
+    alive = size > 0
+    if not alive.any():
+        return np.empty(0)
+    scaled = np.linalg.eigvalsh((second / np.outer(size, size).clip(1e-300))[np.ix_(alive, alive)])[::-1]
+    rank = int(np.sum(scaled > len(scaled) * floor * scaled[0]))
+    return np.asarray(np.maximum(np.linalg.eigvalsh(second)[::-1][:rank], 1e-300))
+
+
+# --- coordinates
+
+
+class Coordinates(NamedTuple):
+    """u = matrix z, z = inverse u + noise.
+
+    `variance` is the variance of the noise in every coordinate if `known`: 1, or 0 if there is none. If it is not known, it must
+    be found from the tails of the outputs. `channel_noise` (q,) is the standard deviation of the noise of each channel, or zeros.
+    """
+
+    matrix: Array
+    inverse: Array
+    known: bool
+    variance: float
+    channel_noise: Array
+
+
+def coordinates(
+    second_moment: Array, d: int, n: float, noise: Array | None, spectra: Array, *, single: bool = False
+) -> Coordinates:
+    """Coordinates for d sources from <z z'> (q, q) of n samples.
+
+    `noise` (q,) is the standard deviation of the noise of the channels (0: no noise), or None to estimate it: one for each channel
+    if the data tell, one for all otherwise; if no direction is left out, it remains unknown. `spectra` (q, p) are known. `single`
+    says that the mixtures were float32.
+    """
+    q = len(second_moment)
+    size = np.sqrt(np.diag(second_moment))
+    size[size == 0] = 1.0
+    # Few mixtures may have different units. Many channels have one, and small ones would distract if they were scaled up.
+    units = size if (q - d) ** 2 < q + d and size.max() > _SAME_UNITS * size.min() else np.ones(q)
+    second_moment = second_moment / units / units[:, None]
+    D, known = np.zeros(q), True
+    if noise is not None:
+        D = (noise / units) ** 2
+    elif q == d:
+        known = False
+    else:
+        values = np.linalg.eigvalsh(second_moment)[::-1]
+        if values[d:].mean() > (100 if single else 1) * _ROUNDING * values[0]:
+            D = channel_noise(second_moment, d, n)
+    scale = np.sqrt(np.maximum(D, _LEAST_NOISE * D.max())) if D.any() else np.ones(q)
+    B = np.linalg.qr(spectra / (scale * units)[:, None])[0]
+    beside = np.eye(q) - B @ B.T
+    rest = np.linalg.eigh(beside @ (second_moment / scale / scale[:, None]) @ beside)[1][:, ::-1]
+    B = np.hstack([B, rest[:, : d - B.shape[1]]])
+    matrix, inverse = B.T / (scale * units), (scale * units)[:, None] * B
+    return Coordinates(matrix, inverse, known, float(known and D.any()), np.sqrt(D) * units)
+
+
+def channel_noise(second_moment: Array, d: int, n: float) -> Array:
+    """Noise variance of every channel from <z z'> (k, k) of n samples with d sources, eq. (3)."""
+    k = len(second_moment)
+    left_out = np.linalg.eigvalsh(second_moment)[: k - d]
+    white = max(left_out.mean() / max(1 - d / n, 0.1), 1e-300)
+    freedom = ((k - d) ** 2 - (k + d)) / 2
+    if freedom >= 0 and n >= 3 * k and k <= _MANY_CHANNELS:
+        D, deviance = _factor_analysis(second_moment, d, n, float(np.log(white)))
+        if not freedom or deviance <= _MISFIT * freedom + 3 * np.sqrt(2 * freedom):
+            return D
+    return np.full(k, white)
+
+
+def _factor_analysis(second_moment: Array, d: int, n: float, prior: float) -> tuple[Array, float]:
+    """Minimise (3) by Fisher scoring, 4 to 7 steps: D, and twice the first term."""
+    k = len(second_moment)
+
+    def value(psi: Array) -> tuple[float, float, Array, Array]:
+        half = np.exp(-psi / 2)
+        theta, b = np.linalg.eigh(second_moment * half * half[:, None])
+        theta, b = np.maximum(theta[: k - d], 1e-300), b[:, : k - d]
+        deviance = n * float(np.sum(theta - np.log(theta) - 1))
+        return 0.5 * deviance + 0.5 * float(np.sum((psi - prior) ** 2)), deviance, theta, b
+
+    psi = np.full(k, prior)
+    f, deviance, theta, b = value(psi)
+    for _ in range(50):
+        gradient = 0.5 * n * (b**2 @ (1 - theta)) + psi - prior
+        H = 0.5 * n * (b @ b.T) ** 2 + np.eye(k)
+        step = -np.linalg.solve(H, gradient)
+        step *= min(1.0, 1.5 / np.abs(step).max())
+        for _ in range(10):
+            trial = value(psi + step)
+            if trial[0] < f:
+                break
+            step *= 0.5
+        else:
+            break
+        psi, (f, deviance, theta, b) = psi + step, trial
+        if np.abs(step).max() < 1e-3:
+            break
+    return np.asarray(np.exp(psi)), deviance
+
+
+# --- leakage
+
+EDGES = np.array([2.0, 4.0, 6.0])  # of the windows of z
+_SQRT_2PI = float(np.sqrt(2 * np.pi))
+_LEAST_ATOM = 0.3  # in units of p
+_LEAST_SUPPORT = 0.3  # mean of the other outputs at an atom: wide cones around very sparse sources have 0.005 to 0.05
+_NO_NOISE = 1e-6  # of the mean of an output
+_FEW = 20  # samples in the windows: too few to fit anything
+_FEW_FOR_NOISE = 30
+_POOLED = 100  # samples below zero that the noise of all outputs together counts for
+_HARDEST = 1e3
+FIRST_C = 3.0
+
+
+def _window_shares() -> Array:
+    """Share of an atom, a unit density and a unit slope, blurred by unit noise, in each window of z: (3, 3)."""
+    b = EDGES
+    phi, Phi = np.exp(-(b**2) / 2) / _SQRT_2PI, ndtr(b)
+    below = np.stack([Phi, b * Phi + phi, 0.5 * ((b**2 + 1) * Phi + b * phi)], axis=1)
+    return np.diff(np.vstack([np.zeros(3), below]), axis=0)
+
+
+_FROM_WINDOWS = np.linalg.inv(_window_shares())
+_FIRST = np.array([1 / _SQRT_2PI, 0.25, 1 / (3 * _SQRT_2PI)])  # <[-z]_+> of atom, density, slope: eq. (5)
+_SECOND = np.array([0.5, 2 / (3 * _SQRT_2PI)])  # <[-z]_+^2> of atom and density
+_BELOW = np.array([0.5, 1 / _SQRT_2PI])  # P(z < 0)
+
+
+class Leakage(NamedTuple):
+    """What is seen near one facet.
+
+    `force` is <[-z_i]_+ y_j>, averaged over j, that noise causes at the right facet; `rho` and `expected_rho` are the
+    discrepancy, eq. (6); `n_near` and `n_below` are the numbers of samples in the windows and below zero.
+    """
+
+    force: float
+    rho: float
+    expected_rho: float
+    n_near: int
+    n_below: int
+
+
+def leakage(z: Array, others: Array, weights: Array) -> Leakage:
+    """Fit atom, density and slope to the samples near a facet.
+
+    z (n_near,) is the output over its noise; samples with z >= 6 are ignored and need not be given. `others` (n_near,) is the
+    mean of the other outputs, and `weights` (n_near,) are those in an average over all samples.
+    """
+    inside = z < EDGES[-1]
+    z, others, w = z[inside], others[inside], weights[inside]
+    window = (z >= EDGES[0]).astype(np.intp) + (z >= EDGES[1])
+    counts = np.bincount(window, w, minlength=3)
+    sums = np.bincount(window, w * others, minlength=3)
+    atom, density, _ = _FROM_WINDOWS @ counts
+    density = max(density, 0.15 * counts[1])  # counts[1] / 2 is the density itself where it is flat
+    share = max(0.0, 1 - _LEAST_ATOM * density / atom) if atom > 0 else 0.0
+    parts = _FROM_WINDOWS @ sums * _FIRST
+    flat = sums[1] / 8
+    force = max(share * parts[0] + parts[1] + parts[2], 0.4 * flat)
+    if not share:
+        force = min(force, 2.5 * flat)
+    force = max(force, _LEAST_SUPPORT * share * atom * _FIRST[0])
+    below = z < 0
+    shares = np.array([share * max(atom, 0.0), density])
+    weight_below = float(w[below].sum())
+    return Leakage(
+        force=float(force),
+        rho=float(w[below] @ z[below] ** 2) / weight_below if weight_below else 0.0,
+        expected_rho=float(shares @ _SECOND / max(shares @ _BELOW, 1e-300)),
+        n_near=len(z),
+        n_below=int(np.count_nonzero(below)),
+    )
+
+
+def leakages(Y: Array, noise: Array, weights: Array) -> list[Leakage]:
+    """`leakage` of every output of Y (d, n_samples) with this noise (d,)."""
+    d = len(Y)
+    leaks = []
+    for i, s in enumerate(noise):
+        near = np.flatnonzero(Y[i] < EDGES[-1] * s)
+        y = Y[i, near]
+        others = (Y[:, near].sum(axis=0) - y) / (d - 1) if d > 1 else np.ones(len(y))
+        leaks.append(leakage(y / s, others, weights[near]))
+    return leaks
+
+
+def tail(Y: Array, weights: Array) -> Array:
+    """Noise of every output as its negative part shows it: (3/2 <min(y, 0)^2> / P(y < 0))^{1/2}, eq. (6) for a density."""
+    return np.asarray(np.sqrt(1.5 * (np.minimum(Y, 0) ** 2 @ weights) / np.maximum((Y < 0) @ weights, 1e-300)))
+
+
+def next_wall(
+    wall: Wall, leaks: list[Leakage], size: Array, *, known: bool, largest: float, exponent: int
+) -> tuple[Wall, float]:
+    """The wall that the leakage asks for, eq. (4), and the largest change of a logarithm.
+
+    `size` is |V_i|; `known` says whether the noise variance is known; `largest` bounds it otherwise, and `exponent` speeds up its
+    change. If no noise is seen, or if fewer than 30 samples lie near the facets, then the variances are zero.
+    """
+    v = wall.variance
+    if not known:
+        few = np.median([k.n_near for k in leaks]) < _FEW_FOR_NOISE
+        v = np.zeros_like(v) if few else _noise_from_tails(v, leaks, largest, exponent)
+        if np.median(np.sqrt(v) * size) < _NO_NOISE:
+            c = np.where(np.isnan(wall.c), FIRST_C, wall.c)
+            return wall._replace(c=c, variance=np.zeros_like(v), e=np.sqrt(wall.variance) * size), 0.0
+    s = np.sqrt(v) * size
+    c = np.array([s_i / max(k.force, 1e-300) if k.n_near >= _FEW else 10.0 for s_i, k in zip(s, leaks, strict=True)])
+    if not np.isnan(wall.c).any():
+        c = np.clip(c, wall.c / 4, wall.c * 4)
+    c = np.clip(c, np.minimum(2 * s, 1), _HARDEST)
+    change = max(np.abs(np.log(c / wall.c)).max(), np.abs(np.log(v / wall.variance)).max())
+    return wall._replace(c=c, variance=v, e=np.zeros(len(v))), float(change)
+
+
+def _noise_from_tails(v: Array, leaks: list[Leakage], largest: float, exponent: int) -> Array:
+    """Next estimate of the noise variances from the discrepancy, eq. (6).
+
+    A wall too wide by 1 + h makes rho too large by 1 + 0.8 h, not 1 + 2 h: the power 1.5 makes up for most of it. At an atom
+    rho tells the noise directly, and the power is 1. Outputs with few samples below zero take the noise of all outputs together.
+    """
+    below = np.array([k.n_below for k in leaks])
+    expected = np.array([k.expected_rho for k in leaks])
+    ratio = np.array([k.rho for k in leaks]) / np.maximum(expected, 1e-300)
+    power = 1.5 - 1.5 * np.clip(expected - 2 / 3, 0, 1 / 3)
+    own = np.log(np.clip(ratio, 0.1, 4.0)) * power * exponent + np.log(v)
+    pooled = float(np.median(own))
+    own = np.clip((below * own + _POOLED * pooled) / (below + _POOLED), pooled - 1, pooled + 1)
+    return np.asarray(np.minimum(np.exp(own), largest))
