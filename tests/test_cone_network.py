@@ -197,13 +197,13 @@ def test_zeros_change_little(precondition, horizon):
     assert sinr(S, network.transform(X)) > before - 1
 
 
-def test_an_abrupt_change_with_a_horizon():
-    X = correlated(60_000, 3, 3, seed=8)[1]
-    T, Z = correlated(150_000, 3, 3, seed=9)
-    network = learned(X, horizon=20_000)
-    network.partial_fit(Z)
-    assert network.repairs_["restart"] == 1
-    assert sinr(T[-20_000:], network.transform(Z[-20_000:])) > 20
+@pytest.mark.parametrize("seed", [1, 8])
+def test_an_abrupt_change_with_a_horizon(seed):
+    """It follows, whether it restarts (seed 1) or moves there (seed 8)."""
+    X = correlated(60_000, 3, 3, seed=seed)[1]
+    T, Z = correlated(150_000, 3, 3, seed=seed + 1)
+    network = learned(X, horizon=20_000).partial_fit(Z)
+    assert sinr(T[-20_000:], network.transform(Z[-20_000:])) > 30
 
 
 def test_one_mixture_one_source_and_a_constant_channel():
