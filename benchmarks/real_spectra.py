@@ -127,7 +127,7 @@ def score(name, data, Y, A):
     C = data["C"].astype(float)
     if name != "samson":
         return worst(C, Y), np.nan
-    A = np.maximum(A, 0) / np.linalg.norm(np.maximum(A, 0), axis=0)
+    A = np.maximum(A, 0) / np.maximum(np.linalg.norm(np.maximum(A, 0), axis=0), 1e-300)
     S = data["S"].astype(float).T
     cosines = (S / np.linalg.norm(S, axis=0)).T @ A
     angles = np.degrees(np.arccos(np.clip(cosines[linear_sum_assignment(-cosines)], -1, 1)))
