@@ -49,6 +49,7 @@ autodoc_mock_imports = ["river"]  # the base of one class
 numpydoc_show_class_members = False  # docs/_templates/autosummary/class.rst lists the methods
 numpydoc_attributes_as_param_list = True
 autodoc_typehints = "none"  # the docstrings have the types
+toc_object_entries_show_parents = "hide"  # fit(), not MinimumVolumeCone.fit(): the contents on the right are narrow
 
 plot_include_source = False
 plot_html_show_source_link = False

@@ -287,236 +287,11 @@ def nonnegative_pca(X, weights, rates, zetas=None, *, F=None, guards=(), seed=(1
     return np.array(outputs), learned, guard.repairs
 
 
-# --------------------------------------------------------------------------------------------- natural-gradient steps
-
-
-class NaturalInput:
-    """u = F x, its running mean and covariance (not inverted by updates, but anew for each sample)."""
-
-    def __init__(self, F, u_bar, C, n, horizon, bounded):
-        self.F, self.u_bar, self.C, self.n, self.horizon = F, np.array(u_bar), np.array(C), n, horizon
-        self.bounded = bounded
-        self.tails = np.full(2, 10.0 * len(u_bar))  # the 98 % and 99.5 % quantiles of q
-        self.turned = 0.0
-
-    def memory(self):
-        return self.n if self.horizon is None else min(self.n, self.horizon)
-
-    def averaging(self):
-        if self.horizon is not None and self.n > self.horizon:
-            return min(1, 11 / self.horizon)
-        return 11 / (self.n + 10)
-
-    def observe(self, u):
-        """Return R (u - u_bar), R u and the weight of the sample."""
-        self.n += 1
-        w = 1 / self.memory()
-        du = u - self.u_bar
-        q = du @ np.linalg.inv(self.C) @ du
-        share = 1.0
-        if self.bounded:
-            tau = 1.5 * self.tails[1] * np.clip(self.tails[1] / self.tails[0], 1, 4) ** 2
-            share = min(1, tau / q) ** 2 if q > 0 else 1.0
-            step = max(0.05, 1 / (1 + self.n / (30 * len(u))))
-            self.tails = self.tails * np.where(q > self.tails, 1 + step, 1 - step * np.array([0.02, 0.005]))
-        w *= share
-        self.C = (1 - w) * (self.C + w * np.outer(du, du))
-        self.u_bar = self.u_bar + w * du
-        R = np.linalg.inv(self.C)
-        return R @ (u - self.u_bar), R @ u, share
-
-    def turn(self, v, y, share):
-        """The rotation, less the identity, that a sample with some v_i < 0 turns V by."""
-        d = len(v)
-        if (v >= 0).all():
-            return np.zeros((d, d))
-        if self.horizon is not None:
-            self.turned -= self.turned / self.horizon
-        self.turned += 1
-        if not y.any():
-            return np.zeros((d, d))
-        a = y / np.linalg.norm(y)
-        e = v - (a @ v) * a
-        b = e / np.linalg.norm(e)
-        theta = np.arctan2(np.linalg.norm(e), a @ v)
-        f = share * 1.8 / np.sqrt(1 + self.turned / (1000 * d))
-        f *= y @ y / (1 + y @ y) / (1 + 10 * (e @ e) / (y @ y))
-        phi = 2 * np.arctan(f * np.tan(theta / 2))
-        inside, between = np.outer(a, a) + np.outer(b, b), np.outer(a, b) - np.outer(b, a)
-        return (np.cos(phi) - 1) * inside + np.sin(phi) * between
-
-    def floor(self):
-        """The covariance gets a floor, to first order in its inverse."""
-        R = np.linalg.inv(self.C)
-        f = min(100 * 1e-6 / self.memory(), 0.5 / np.trace(R))
-        self.C = np.linalg.inv(R - f * R @ R)
-
-
-def step_of(eta, share, s, M):
-    q = s @ np.linalg.solve(M, s)
-    return q, share * eta * q / (1 + q) ** 2
-
-
-def flips(V, u_bar):
-    """Signs that make the mean outputs nonnegative."""
-    return np.where(V @ u_bar < 0, -1.0, 1.0)
-
-
-def natural_two_compartment(X, inp, W_xz, W_zz, rates, *, guards=(), seen=0, q_sum=0.0):
-    """Algorithm 2 with natural-gradient steps; returns outputs, weights and averaged weights."""
-    mean_xz, mean_zz = W_xz, W_zz
-    outputs = []
-    for t, (x, eta) in enumerate(zip(X, rates, strict=True), seen + 1):
-        u = inp.F @ x
-        z = settle_polished(W_zz, W_xz @ u)
-        V = np.linalg.solve(W_zz, W_xz)
-        _, p, share = inp.observe(u)
-        T = inp.turn(V @ u, z, share)
-        q, a = step_of(eta, share, z, W_zz)
-        W_xz = (1 - a) * W_xz + a * np.outer(z, p)
-        W_zz = (1 - a) * W_zz + a * np.outer(z, z)
-        W_xz = W_xz + W_zz @ T @ V
-        c = inp.averaging()
-        mean_xz, mean_zz = mean_xz + c * (W_xz - mean_xz), mean_zz + c * (W_zz - mean_zz)
-        outputs.append(z)
-        q_sum += q
-        if t % 100 == 0:
-            size, q_sum = q_sum / (100 * len(u)), 0
-            if "spectrum" in guards:
-                scale = max(size, 0.01) if 0 < size < 0.05 else 1
-                W_xz, W_zz = scale * W_xz, scale * W_zz
-                inp.floor()
-                V = np.linalg.solve(W_zz, W_xz)
-                W_zz, _ = lifted(W_zz)
-                W_xz = W_zz @ V
-            if "silent" in guards:
-                sign = flips(np.linalg.solve(W_zz, W_xz), inp.u_bar)
-                W_xz, W_zz = sign[:, None] * W_xz, np.outer(sign, sign) * W_zz
-                if (sign < 0).any():
-                    mean_xz, mean_zz = W_xz, W_zz
-    return np.array(outputs), {"W_xz": W_xz, "W_zz": W_zz, "W_xz_mean": mean_xz, "W_zz_mean": mean_zz}
-
-
-def natural_interneuron(X, inp, W_xy, W_yn, rates, *, guards=(), seen=0, q_sum=0.0):
-    """Algorithm 1 with natural-gradient steps; returns outputs, weights and averaged weights."""
-    M = W_yn.T @ W_yn
-    mean_xy, mean_M = W_xy, M
-    outputs = []
-    for t, (x, eta) in enumerate(zip(X, rates, strict=True), seen + 1):
-        u = inp.F @ x
-        y = settle_polished(M, W_xy @ u)
-        V = np.linalg.solve(M, W_xy)
-        r, _, share = inp.observe(u)
-        T = inp.turn(V @ u, y, share)
-        dy = y - V @ inp.u_bar
-        q, a = step_of(eta, share, dy, M)
-        W_xy = (1 - a) * W_xy + a * np.outer(dy, r)
-        b = (np.sqrt(1 + a / (1 - a) * q) - 1) / q if q > 0 else 0.0
-        W_yn = np.sqrt(1 - a) * (W_yn + b * np.outer(W_yn @ np.linalg.solve(M, dy), dy))
-        M = W_yn.T @ W_yn
-        W_xy = W_xy + M @ T @ V
-        c = inp.averaging()
-        mean_xy, mean_M = mean_xy + c * (W_xy - mean_xy), mean_M + c * (M - mean_M)
-        outputs.append(y)
-        q_sum += q
-        if t % 100 == 0:
-            size, q_sum = q_sum / (100 * len(u)), 0
-            if "spectrum" in guards:
-                scale = max(size, 0.01) if 0 < size < 0.05 else 1
-                W_xy, W_yn = scale * W_xy, np.sqrt(scale) * W_yn
-                M = W_yn.T @ W_yn
-                inp.floor()
-                V = np.linalg.solve(M, W_xy)
-                M, root = lifted(M)
-                if root is not None:
-                    W_yn = np.vstack([root, np.zeros((len(W_yn) - len(M), len(M)))])
-                W_xy = M @ V
-            if "silent" in guards:
-                sign = flips(np.linalg.solve(M, W_xy), inp.u_bar)
-                W_xy, W_yn, M = sign[:, None] * W_xy, sign * W_yn, np.outer(sign, sign) * M
-                if (sign < 0).any():
-                    mean_xy, mean_M = W_xy, M
-    return np.array(outputs), {"W_xy": W_xy, "W_yn": W_yn, "W_xy_mean": mean_xy, "M_mean": mean_M}
-
-
-def cone_network(
-    X, W_xz, W_zz, rates, *, kappa=10.0, hardens=True, inp=None, size=None, horizon=None, guards=(), gradient=None
-):
-    """The network for correlated sources: natural steps with a NaturalInput `inp`, else local with the mean `size` of x'x/d.
-
-    Returns outputs, weights and averaged weights, and the hardness of each wall.
-    """
-    W_xz, Q = np.array(W_xz, float), W_zz - np.eye(len(W_zz))
-    d, k = W_xz.shape
-    log_kappa, p, m, q = np.full(d, np.log(kappa)), np.ones(d), np.ones(d), np.full(d, 1 / 0.75)
-    mean_xz, mean_Q = W_xz, Q
-    outputs = []
-    for t, (x, eta) in enumerate(zip(X, rates, strict=True), 1):
-        u = x if inp is None else inp.F @ x
-        c = W_xz @ u
-        z = settle_lcp(np.eye(d) + Q, c) if gradient is None else settle_lateral(np.eye(d) + Q, c, *gradient)
-        v = c - Q @ z
-        if inp is None:
-            w_mean = 1 / (t + k if horizon is None else min(t + k, horizon))
-            size = size + w_mean * (min(u @ u / d, 25 * size) - size)
-            P = np.eye(k) / size
-        else:
-            _, _, share = inp.observe(u)
-            P = np.linalg.inv(inp.C + np.outer(inp.u_bar, inp.u_bar))
-            eta = share * eta
-        w = 1 / max(1, np.abs(v).mean())
-        top = -0.75 * np.log(np.finfo(float).eps)
-        if horizon is not None:
-            top = min(top, 2 * np.log(max(eta * horizon / d, 1)))
-        new_Q, dendrite = Q.copy(), W_xz.copy()
-        for i in range(d):
-            hard = np.exp(log_kappa[i])
-            s = 0.0
-            if v[i] < 0:
-                s = min(np.sqrt(hard) * w * -v[i], 5 * np.sqrt(q[i] / (p[i] + 0.01)))
-                z_bar = w * (z.sum() - z[i]) / max(d - 1, 1)
-                if z_bar > 0:
-                    p[i] += 0.01 * (z_bar**2 - p[i])
-                    m[i] += 0.01 * (z_bar**2 * s - m[i])
-                    q[i] += 0.01 * ((z_bar**2 + 0.01) * s**2 - q[i])
-                    if hardens:
-                        log_kappa[i] += eta / (5 * d) * (1 if m[i] ** 2 > 0.57 * p[i] * q[i] else -1)
-                        log_kappa[i] = np.clip(log_kappa[i], np.log(10), max(top, np.log(10)))
-            a, b = eta / (hard * d), eta / (np.sqrt(hard) * d) * (3 if inp is None else 1)
-            for j in range(d):
-                if j != i:
-                    new_Q[i, j] = Q[i, j] + a * (w * z[j] * (1 - np.sqrt(hard) * s) - Q[i, j])
-            dendrite[i] = W_xz[i] * (1 + b * w * np.abs(v).mean() * (1 - min(abs(v[i]), 5)))
-            dendrite[i] += b * (v[i] - c[i]) * (P @ u) / (1 + b * (u @ P @ u))
-        W_xz, Q = dendrite, new_Q
-        if inp is None:
-            far = horizon is not None and t > horizon
-            weight = min(1, 11 / horizon) if far else 11 / (t + 10)
-        else:
-            weight = inp.averaging()
-        mean_xz, mean_Q = mean_xz + weight * (W_xz - mean_xz), mean_Q + weight * (Q - mean_Q)
-        outputs.append(z)
-        if inp is not None and t % 100 == 0 and "spectrum" in guards:
-            inp.floor()
-    W_zz, mean_zz = np.eye(d) + Q, np.eye(d) + mean_Q
-    weights = {"W_xz": W_xz, "W_zz": W_zz, "W_xz_mean": mean_xz, "W_zz_mean": mean_zz, "wall.log_kappa": log_kappa}
-    return np.array(outputs), weights
-
-
-def lifted(M):
-    """M with eigenvalues of at least 1 % of the largest, and its root, if some are far smaller; else M and None."""
-    if np.linalg.inv(M).diagonal().max() * M.diagonal().mean() < 1e3:
-        return M, None
-    lam, Q = np.linalg.eigh(M)
-    lam = np.maximum(lam, 0.01 * lam.max())
-    return (Q * lam) @ Q.T, (Q * np.sqrt(lam)) @ Q.T
-
-
-# ---------------------------------------------------------------------------------------------- StreamingNICA
+# --------------------------------------------------------------------------------------------- running whitening
 
 
 def log_inverse_correlation(C):
-    """log tr(K^-1)/d of the correlation matrix K of outputs with the covariance C, after 0.01 is added to each variance."""
+    """log tr(R^-1)/d of the correlation matrix R of outputs with the covariance C, after 0.01 is added to each variance."""
     C = C + 0.01 * np.eye(len(C))
     return np.log(np.trace(np.linalg.inv(C / np.sqrt(np.outer(np.diag(C), np.diag(C))))) / len(C))
 
@@ -538,191 +313,408 @@ class Blocks:
         return bool(unusual)
 
 
-class OrthantRotation:
-    """The rule of StreamingNICA, one sample at a time: running whitening V C V' = I and the rotation into the orthant.
+class RunningWhitening:
+    """K with K C K' = I for the running covariance C, one sample at a time: weight, start, unusual blocks, restart."""
+
+    def __init__(self, K, horizon=0, v_bar=None, n=0):
+        self.d, self.h, self.K = len(K), horizon, K.copy()
+        self.last, self.run, self.share = 0.0, 0, 0.0
+        self.changed, self.restarts = False, 0
+        self.begin()
+        if n:
+            self.v_bar, self.n, self.age, self.power, self.due = v_bar.copy(), float(n), float(n), 1.0, 1.25 * n
+
+    def begin(self):
+        d = self.d
+        self.v_bar = np.zeros(d)
+        self.age = self.n = self.turned = self.power = self.prior = self.due = 0.0
+        self.block, self.negatives, self.past = [], [], Blocks()
+        self.level, self.r = 1.0, np.array([10.0 * d, 10.0 * d])
+
+    def energy(self):
+        return self.d + self.v_bar @ self.v_bar
+
+    def learns_from(self, x, v):
+        """Whether to learn from x; the first nonzero sample sets the scale."""
+        self.run = self.run + 1 if np.array_equal(x, self.last) else 0
+        self.last = x
+        if self.run * (1 - self.share) > 30:
+            return False
+        if self.power == 0:
+            if v @ v > 0:
+                self.power, self.prior, self.n, self.due = v @ v / self.d, 1.0, self.d + 6.0, 3.0 * self.d
+                self.K = self.K / np.sqrt(self.power)
+            return False
+        if self.age < self.d + 6 and v @ v > 30 * self.energy():  # the first sample was too small
+            self.restart()
+            return False
+        return True
+
+    def weigh(self, v, bounded=True):
+        """dv and the weight g."""
+        dv = v - self.v_bar
+        q = dv @ dv
+        if self.run == 0 and v @ v > 0 and self.age < 200 * self.d:
+            step = max(1 / (100 + 10 * self.d), 3 / (self.age + 3))
+            self.level += step * (min(v @ v / self.energy(), 1) - self.level)
+        g = 1.0
+        if bounded:
+            tau = 1.5 * self.r[1] * np.clip(self.r[1] / self.r[0], 1, 4) ** 2
+            g = min(1, tau / q) ** 2 if q > 0 else 1.0
+            s = self.quantile_step()
+            self.r = self.r * np.where(q > self.r, 1 + s, 1 - s * np.array([0.02, 0.005]))
+        return dv, g
+
+    def quantile_step(self):
+        return max(0.05, 1 / (1 + self.age / (30 * self.d)))
+
+    def count(self, g):
+        """The weights of a sample in C and in the mean."""
+        self.age += g
+        self.n = min(self.n + g, self.h or np.inf)
+        w, m = g / self.n, g / min(self.age, self.h or np.inf)
+        self.prior *= 1 - w
+        self.share += w * ((self.run > 0) - self.share)
+        return w, m
+
+    def whiten(self, dv, w, m):
+        """Returns what K was multiplied with."""
+        q = dv @ dv
+        w2 = w * (1 - m) / (1 - w)
+        B = np.eye(self.d) + ((1 / np.sqrt(1 + w2 * q) - 1) / q if q > 0 else 0) * np.outer(dv, dv)
+        B /= np.sqrt(1 - w)
+        self.K, self.v_bar = B @ self.K, B @ (self.v_bar + m * dv)
+        return B
+
+    def rotation(self, v, g):
+        """The rotation towards the orthant for the outputs v."""
+        d = self.d
+        p, e = np.maximum(v, 0), np.minimum(v, 0)
+        R, negative = np.eye(d), 0.0
+        if e @ e > (64 * np.finfo(float).eps) ** 2 * (v @ v):
+            negative = g * (e @ e)
+            self.turned = min(self.turned + 1, self.h or np.inf)
+            if p.any():
+                a, b = p / np.linalg.norm(p), e / np.linalg.norm(e)
+                tan = np.linalg.norm(e) / (np.linalg.norm(v) + np.linalg.norm(p))
+                tan *= g / np.sqrt(1 + self.turned / (500 * max(d, 20))) * (1 + 0.8 / (1 + 10 * (e @ e) / (p @ p)))
+                tan *= 1.3 * (v @ v) / (v @ v + 0.3 * self.energy())
+                phi = 2 * np.arctan(tan)
+                R += (np.cos(phi) - 1) * (np.outer(a, a) + np.outer(b, b))
+                R += np.sin(phi) * (np.outer(a, b) - np.outer(b, a))
+        self.negatives.append(min(negative / self.energy(), 1))
+        return R
+
+    def must_restart(self, V=None):
+        """Whether the outputs lost their size, or a block that ends here shows a change; V turns v into outputs."""
+        d, h = self.d, self.h
+        if self.level < 3e-4 and self.age > 10:
+            return True
+        if len(self.block) < min(max(300 + 30 * d, h / 4), 10 * (300 + 30 * d)):
+            return False
+        v, weight = np.array([v for v, _ in self.block]), np.array([weight for _, weight in self.block])
+        v = v if V is None else v @ V.T
+        C, mean, share = (v.T * weight) @ v / len(v), weight @ v / len(v), sum(self.negatives) / len(v)
+        variance = np.trace(C) - mean @ mean
+        self.block, self.negatives, different = [], [], False
+        if np.trace(C) > 0 and self.prior * self.power * (self.K**2).sum(axis=0).max() <= 0.1:
+            different = self.past.is_unusual(log_inverse_correlation(C - np.outer(mean, mean)), share, h)
+            if h and self.past.n > 1:
+                different |= variance > 10 * d or variance < 3e-4 * d
+        self.changed |= different and not h
+        return bool(different and h)
+
+    def restart(self):
+        L = np.linalg.cholesky(self.K @ self.K.T)
+        self.K = np.linalg.solve(L, self.K)  # the rows of K, orthonormal
+        self.restarts += self.age >= self.d + 6
+        blocks = min(self.past.n, 1)
+        self.begin()
+        self.past.n = blocks
+
+    def end_start(self):
+        self.prior = 0.0
+        if self.age < self.n:
+            self.K, self.v_bar = (np.sqrt(self.age / self.n) * a for a in (self.K, self.v_bar))
+            self.n = self.age
+
+    def tend(self):
+        if self.prior > 0:
+            small = self.prior * self.power * (self.K**2).sum(axis=0).max() <= 0.5
+            share = 0.99 if self.age > 100 * self.d and small else 0.5
+            self.add(-share * self.prior * self.power)
+            self.prior *= 1 - share
+            if self.prior < 1e-16:
+                self.end_start()
+        self.add(0.25 * (1e-10 if self.h else 1e-16) * self.power)
+        self.due = self.age + max(self.d, 0.2 * self.age if self.prior > 0 else 0.25 * self.n)
+
+    def add(self, w):
+        """C <- C + w I."""
+        for j in range(self.d):
+            dv = self.K[:, j].copy()
+            q = dv @ dv
+            if abs(w * q) >= 1e-12:
+                B = np.eye(self.d) + (1 / np.sqrt(1 + w * q) - 1) / q * np.outer(dv, dv)
+                self.K, self.v_bar = B @ self.K, B @ self.v_bar
+
+
+# --------------------------------------------------------------------------------------------- natural-gradient steps
+
+
+class Natural:
+    """What both natural networks share; V = M^-1 W."""
+
+    def __init__(self, F, white, W, M, guards):
+        self.F, self.white, self.W, self.M, self.guards = F, white, W, M, guards
+        self.W_mean, self.M_mean, self.flipped = W, M, 0
+
+    def step(self, x, eta, t):
+        """Learn from x, the sample number t (from 1); returns the output that was made before learning."""
+        white = self.white
+        u = self.F @ x
+        v = white.K @ u
+        y = settle_polished(self.M, self.W @ v)
+        if white.learns_from(u, v):
+            V = np.linalg.solve(self.M, self.W)
+            dv, g = white.weigh(v, "rate" in self.guards)
+            if "restart" in self.guards:
+                white.block.append((v, np.sqrt(g)))
+            T = white.rotation(V @ v, g) - np.eye(white.d)
+            s, p = self.vectors(y, v, V)
+            q = s @ np.linalg.solve(self.M, s)
+            a = g * eta * (s @ s) / (1 + s @ s) ** 2
+            self.W = (1 - a) * self.W + a * np.outer(s, p)
+            self.learn_lateral(s, a, q)
+            self.W = self.W + self.M @ T @ V
+            white.whiten(dv, *white.count(g))
+            c = 11 / (white.n + 10)
+            self.W_mean, self.M_mean = (
+                self.W_mean + c * (self.W - self.W_mean),
+                self.M_mean + c * (self.M - self.M_mean),
+            )
+        if white.power > 0:
+            self.look_after()
+        if t % 100 == 0 and "silent" in self.guards:
+            sign = np.where(np.linalg.solve(self.M, self.W) @ white.v_bar < 0, -1.0, 1.0)
+            self.flipped += (sign < 0).sum()
+            if (sign < 0).any():
+                self.flip(sign)
+                self.W_mean, self.M_mean = self.W, self.M
+        return y
+
+    def look_after(self):
+        white = self.white
+        V = np.linalg.solve(self.M, self.W)
+        if "restart" in self.guards and white.must_restart(V):
+            white.K = V @ white.K
+            white.restart()
+            self.set_identity()
+            self.W_mean, self.M_mean = self.W, self.M
+        elif white.age >= white.due:
+            white.tend()
+
+
+class NaturalTwoCompartment(Natural):
+    """Algorithm 2 with natural-gradient steps; W is W_xz and M is W_zz."""
+
+    def vectors(self, z, v, V):
+        return z, v
+
+    def learn_lateral(self, z, a, q):
+        self.M = (1 - a) * self.M + a * np.outer(z, z)
+
+    def flip(self, sign):
+        self.W, self.M = sign[:, None] * self.W, np.outer(sign, sign) * self.M
+
+    def set_identity(self):
+        self.W = self.M = np.eye(self.white.d)
+
+
+class NaturalInterneuron(Natural):
+    """Algorithm 1 with natural-gradient steps; W is W_xy and M is W_yn'W_yn."""
+
+    def __init__(self, F, white, W_xy, W_yn, guards):
+        super().__init__(F, white, W_xy, W_yn.T @ W_yn, guards)
+        self.W_yn = W_yn
+
+    def vectors(self, y, v, V):
+        return y - V @ self.white.v_bar, v - self.white.v_bar
+
+    def learn_lateral(self, dy, a, q):
+        b = (np.sqrt(1 + a / (1 - a) * q) - 1) / q if q > 0 else 0.0
+        self.W_yn = np.sqrt(1 - a) * (self.W_yn + b * np.outer(self.W_yn @ np.linalg.solve(self.M, dy), dy))
+        self.M = self.W_yn.T @ self.W_yn
+
+    def flip(self, sign):
+        self.W, self.W_yn, self.M = sign[:, None] * self.W, sign * self.W_yn, np.outer(sign, sign) * self.M
+
+    def set_identity(self):
+        self.W, self.W_yn = np.eye(self.white.d), np.eye(*self.W_yn.shape)
+        self.M = self.W_yn.T @ self.W_yn
+
+
+def cone_network(
+    X,
+    W_xz,
+    W_zz,
+    rates,
+    *,
+    kappa=10.0,
+    hardens=True,
+    F=None,
+    white=None,
+    size=None,
+    horizon=None,
+    guards=(),
+    gradient=None,
+):
+    """The network for correlated sources: natural steps with a RunningWhitening, else local with the mean `size` of x'x/d.
+
+    W_xz are weights from F x, or from x.
+
+    Returns outputs, weights and averaged weights, and the hardness of each wall.
+    """
+    W_xz, Q = np.array(W_xz, float), W_zz - np.eye(len(W_zz))
+    d, k = W_xz.shape
+    log_kappa, p, m, q = np.full(d, np.log(kappa)), np.ones(d), np.ones(d), np.full(d, 1 / 0.75)
+    mean_xz, mean_Q = W_xz, Q
+    outputs = []
+    for t, (x, eta) in enumerate(zip(X, rates, strict=True), 1):
+        u = x if white is None else F @ x
+        c = W_xz @ u
+        z = settle_lcp(np.eye(d) + Q, c) if gradient is None else settle_lateral(np.eye(d) + Q, c, *gradient)
+        v = c - Q @ z
+        if white is None:
+            w_mean = 1 / (t + k if horizon is None else min(t + k, horizon))
+            size = size + w_mean * (min(u @ u / d, 25 * size) - size)
+            P = np.eye(k) / size
+        else:
+            assert white.learns_from(u, white.K @ u)
+            dv, share = white.weigh(white.K @ u, "rate" in guards)
+            P = white.K.T @ np.linalg.inv(np.eye(d) + np.outer(white.v_bar, white.v_bar)) @ white.K
+            eta = share * eta
+        w = 1 / max(1, np.abs(v).mean())
+        top = -0.75 * np.log(np.finfo(float).eps)
+        if horizon is not None:
+            top = min(top, 2 * np.log(max(eta * horizon / d, 1)))
+        new_Q, dendrite = Q.copy(), W_xz.copy()
+        for i in range(d):
+            hard = np.exp(log_kappa[i])
+            s = 0.0
+            if v[i] < 0:
+                s = min(np.sqrt(hard) * w * -v[i], 5 * np.sqrt(q[i] / (p[i] + 0.01)))
+                z_bar = w * (z.sum() - z[i]) / max(d - 1, 1)
+                if z_bar > 0:
+                    p[i] += 0.01 * (z_bar**2 - p[i])
+                    m[i] += 0.01 * (z_bar**2 * s - m[i])
+                    q[i] += 0.01 * ((z_bar**2 + 0.01) * s**2 - q[i])
+                    if hardens:
+                        log_kappa[i] += eta / (5 * d) * (1 if m[i] ** 2 > 0.57 * p[i] * q[i] else -1)
+                        log_kappa[i] = np.clip(log_kappa[i], np.log(10), max(top, np.log(10)))
+            a, b = eta / (hard * d), eta / (np.sqrt(hard) * d) * (3 if white is None else 1)
+            for j in range(d):
+                if j != i:
+                    new_Q[i, j] = Q[i, j] + a * (w * z[j] * (1 - np.sqrt(hard) * s) - Q[i, j])
+            dendrite[i] = W_xz[i] * (1 + b * w * np.abs(v).mean() * (1 - min(abs(v[i]), 5)))
+            dendrite[i] += b * (v[i] - c[i]) * (P @ u) / (1 + b * (u @ P @ u))
+        W_xz, Q = dendrite, new_Q
+        if white is None:
+            far = horizon is not None and t > horizon
+            weight = min(1, 11 / horizon) if far else 11 / (t + 10)
+        else:
+            white.whiten(dv, *white.count(share))
+            weight = 11 / (white.n + 10)
+        mean_xz, mean_Q = mean_xz + weight * (W_xz - mean_xz), mean_Q + weight * (Q - mean_Q)
+        outputs.append(z)
+        if white is not None and white.age >= white.due:
+            white.tend()
+    W_zz, mean_zz = np.eye(d) + Q, np.eye(d) + mean_Q
+    weights = {"W_xz": W_xz, "W_zz": W_zz, "W_xz_mean": mean_xz, "W_zz_mean": mean_zz, "wall.log_kappa": log_kappa}
+    return np.array(outputs), weights
+
+
+# ---------------------------------------------------------------------------------------------- StreamingNICA
+
+
+class OrthantRotation(RunningWhitening):
+    """The rule of StreamingNICA: the running whitening, turned into the orthant.
 
     `F` is None where there are as many mixtures as sources.
     """
 
-    def __init__(self, V, F=None, horizon=0):
-        self.d = len(V)
-        self.V, self.F, self.h = V.copy(), F, horizon
-        self.k = self.d if F is None else F.shape[1]
-        self.x_last, self.run, self.share = np.zeros(self.k), 0, 0.0
-        self.changed, self.restarts = False, 0
-        self.begin()
+    def __init__(self, K, F=None, horizon=0):
+        self.F, self.k = F, len(K) if F is None else F.shape[1]
+        super().__init__(K, horizon)
 
     def begin(self):
-        d = self.d
-        self.D, self.v_bar, self.x_bar, self.P = np.eye(d), np.zeros(d), np.zeros(self.k), np.zeros((self.k, d))
-        self.age = self.n = self.m = self.power = self.prior = self.removed = self.due = 0.0
-        self.outside = 0.0
-        self.block, self.negatives, self.past = [], [], Blocks()
-        self.level, self.r = 1.0, np.array([10.0 * d, 10.0 * d])
+        super().begin()
+        self.D, self.x_bar, self.P, self.outside = np.eye(self.d), np.zeros(self.k), np.zeros((self.k, self.d)), 0.0
 
     def step(self, x):
         """Learn from x; returns the output that was made before learning."""
-        d, h = self.d, self.h
+        d = self.d
         u = x if self.F is None else self.F @ x
-        v = self.V @ u
+        v = self.K @ u
         y = np.maximum(self.D @ v, 0) if self.power > 0 else np.zeros(d)
-        energy = d + self.v_bar @ self.v_bar
         if 0 < v @ v and self.age < 100 * d:
-            y *= min(1, np.sqrt((2 + self.age / d) * energy / (v @ v)))
+            y *= min(1, np.sqrt((2 + self.age / d) * self.energy() / (v @ v)))
+        if self.learns_from(x, v):
+            self.learn(x, v)
+        if self.power > 0:
+            self.look_after()
+        return y
 
-        self.run = self.run + 1 if np.array_equal(x, self.x_last) else 0
-        self.x_last = x
-        if self.run * (1 - self.share) > 30:
-            return y
-        if self.power == 0:  # the first sample sets the scale
-            if not v @ v > 0:
-                return y
-            self.scale(u)
-            return y
-
-        if self.age < d + 6 and v @ v > 30 * energy:  # the first sample was too small
+    def look_after(self):
+        d = self.d
+        turns = self.F is not None and self.age >= self.due and self.age >= 20 * d
+        if turns and self.prior > 0:
+            for _ in range(6):
+                self.add(-0.99 * self.prior * self.power)
+                self.prior *= 0.01
+            self.end_start()
+        if self.must_restart():
             self.restart()
-            self.scale(u)
-            return y
+        elif self.age >= self.due:
+            if self.v_bar.sum() < 0:
+                self.K, self.v_bar, self.D = -self.K, -self.v_bar, np.eye(d)
+            self.tend()
+            if turns:
+                self.turn_projection()
 
-        # the weight of the sample
-        dv = v - self.v_bar
-        q = dv @ dv
-        window = 100 + 10 * d
-        if self.run == 0 and v @ v > 0 and self.age < 200 * d:
-            self.level += max(1 / window, 3 / (self.age + 3)) * (min(v @ v / energy, 1) - self.level)
-        tau = 1.5 * self.r[1] * np.clip(self.r[1] / self.r[0], 1, 4) ** 2
-        g = min(1, tau / q) ** 2 if q > 0 else 1.0
-        s = max(0.05, 1 / (1 + self.age / (30 * d)))
-        self.r *= np.where(q > self.r, 1 + s, 1 - s * np.array([0.02, 0.005]))
-        self.block.append((dv, np.sqrt(g)))
+    def learn(self, x, v):
+        dv, g = self.weigh(v)
+        self.block.append((v, np.sqrt(g)))
         if self.F is not None:
+            s = self.quantile_step()
             dx = x - self.x_bar
             du = self.F @ dx
             rest = max(dx @ dx - du @ du, 1e-13 * (dx @ dx))
             self.outside = self.outside or rest
             g = min(g, min(1, 12 * self.outside / rest) ** 2 if rest > 0 else 1)
             self.outside *= 1 + s if rest > self.outside else 1 - s * 0.005
-        self.age += g
-        self.n = min(self.n + g, h or np.inf)
-        w, m = g / self.n, g / min(self.age, h or np.inf)
-        self.prior *= 1 - w
-        self.share += w * ((self.run > 0) - self.share)
+        w, m = self.count(g)
         if self.F is not None:
             self.P += g * np.outer(dx, du)
             self.x_bar = self.x_bar + m * dx
+        v = self.whiten(dv, w, m) @ v
+        c = max(6 / (self.age + 5), min(1, 6 / self.h) if self.h else 0)
+        self.D = (1 - c) * self.D + c * np.eye(self.d)
+        R = self.rotation(v, g)
+        self.K, self.v_bar, self.D = R @ self.K, R @ self.v_bar, self.D @ R.T
 
-        # whitening
-        w2 = w * (1 - m) / (1 - w)
-        B = np.eye(d) + ((1 / np.sqrt(1 + w2 * q) - 1) / q if q > 0 else 0) * np.outer(dv, dv)
-        B /= np.sqrt(1 - w)
-        self.V, v, self.v_bar = B @ self.V, B @ v, B @ (self.v_bar + m * dv)
-
-        # average and turn
-        c = max(6 / (self.age + 5), min(1, 6 / h) if h else 0)
-        self.D = (1 - c) * self.D + c * np.eye(d)
-        p, e = np.maximum(v, 0), np.minimum(v, 0)
-        energy = d + self.v_bar @ self.v_bar
-        negative, flip = 0.0, False
-        if e @ e > (64 * np.finfo(float).eps) ** 2 * (v @ v) and p @ p > 0:
-            negative = min(g * (e @ e) / energy, 1)
-            self.m = min(self.m + 1, h or np.inf)
-            a, b = p / np.linalg.norm(p), e / np.linalg.norm(e)
-            tan = np.linalg.norm(e) / (np.linalg.norm(v) + np.linalg.norm(p))
-            tan *= (
-                (1 + (1 + d / (d + 20)) * self.age / (self.age + 1000) / (1 + (2 * tan / 0.3) ** 2))
-                * 1.3 * (v @ v) / (v @ v + 0.3 * energy)
-                * g / np.sqrt(1 + self.m / (500 * max(d, 20)))
-            )  # fmt: skip
-            phi = 2 * np.arctan(tan)
-            R = np.eye(d) + (np.cos(phi) - 1) * (np.outer(a, a) + np.outer(b, b))
-            R += np.sin(phi) * (np.outer(a, b) - np.outer(b, a))
-            self.V, self.v_bar, self.D = R @ self.V, R @ self.v_bar, self.D @ R.T
-        elif not p @ p > 0 and v @ v > 0:
-            negative, flip = 1.0, True
-
-        # watch
-        self.negatives.append(negative)
-        lost, different = self.level < 1e-4 and self.age > 10, False
-        if not lost and len(self.block) >= min(max(300 + 30 * d, h / 4), 10 * (300 + 30 * d)):
-            dv, weight = np.array([dv for dv, _ in self.block]), np.array([weight for _, weight in self.block])
-            C, mean, share = (dv.T * weight) @ dv / len(dv), weight @ dv / len(dv), sum(self.negatives) / len(dv)
-            self.block, self.negatives = [], []
-            variances = np.diag(C) - mean**2
-            if np.trace(C) > 0 and self.prior * self.power * (self.V**2).sum(axis=0).max() <= 0.1:
-                different = self.past.is_unusual(log_inverse_correlation(C - np.outer(mean, mean)), share, h)
-                if h and self.past.n > 1:
-                    different |= np.trace(C) > 10 * d or variances.sum() < 1e-4 * d
-        if lost or (different and h):
-            self.restart()
-        else:
-            self.changed |= different
-            if self.age >= self.due:
-                self.upkeep()
-            elif flip and self.v_bar.sum() < 0:
-                self.V, self.v_bar, self.D = -self.V, -self.v_bar, np.eye(d)
-        return y
-
-    def restart(self):
-        L = np.linalg.cholesky(self.V @ self.V.T)
-        self.V = np.linalg.solve(L, self.V)  # the rows of V, orthonormal
-        self.restarts += self.age >= self.d + 6
-        blocks = min(self.past.n, 1)
-        self.begin()
-        self.past.n = blocks
-
-    def scale(self, u):
-        d = self.d
-        self.power, self.prior, self.n, self.due = u @ u / d, 1.0, d + 6.0, 3.0 * d
-        self.V = self.V / np.sqrt(self.power)
-
-    def end_start(self):
-        self.prior = 0.0
-        if self.age < self.n:
-            self.V, self.v_bar = (np.sqrt(self.age / self.n) * a for a in (self.V, self.v_bar))
-            self.n = self.age
-
-    def upkeep(self):
-        d = self.d
-        turns = self.F is not None and self.age >= 20 * d
-        if turns and self.prior > 0:
-            for _ in range(6):
-                self.add(-0.99 * self.prior * self.power)
-                self.prior *= 0.01
-            self.end_start()
-        if self.prior > 0:
-            share = 0.5 if self.removed == 0 else 1 - (self.removed / self.age) ** 3
-            share = 0.99 if self.age > 100 * d else share
-            if self.prior * self.power * (self.V**2).sum(axis=0).max() > 0.5:
-                share = min(share, 0.5)
-            self.removed = self.age
-            self.add(-share * self.prior * self.power)
-            self.prior *= 1 - share
-            if self.prior < 1e-16:
-                self.end_start()
-        self.add(0.25 * (1e-10 if self.h else 1e-16) * self.power)
-        self.due = self.age + max(d, 0.2 * self.age if self.prior > 0 else 0.25 * self.n)
-        if turns:
-            A = self.P @ self.V.T
-            U, T = np.linalg.qr(A)
-            U, T = U * np.sign(np.diag(T)), T * np.sign(np.diag(T))[:, np.newaxis]
-            self.P[:] = 0
-            if (np.diag(T) ** 2 > 1e-26 * (A**2).sum(axis=0)).all():
-                self.V, self.F = self.V @ self.F @ A @ np.linalg.inv(T), U.T
-                self.v_bar = self.V @ (self.F @ self.x_bar)
-
-    def add(self, w):
-        """C <- C + w I."""
-        for j in range(self.d):
-            dv = self.V[:, j].copy()
-            q = dv @ dv
-            if abs(w * q) >= 1e-12:
-                B = np.eye(self.d) + (1 / np.sqrt(1 + w * q) - 1) / q * np.outer(dv, dv)
-                self.V, self.v_bar = B @ self.V, B @ self.v_bar
+    def turn_projection(self):
+        A = self.P @ self.K.T
+        U, T = np.linalg.qr(A)
+        U, T = U * np.sign(np.diag(T)), T * np.sign(np.diag(T))[:, np.newaxis]
+        self.P[:] = 0
+        if (np.diag(T) ** 2 > 1e-26 * (A**2).sum(axis=0)).all():
+            self.K, self.F = self.K @ self.F @ A @ np.linalg.inv(T), U.T
+            self.v_bar = self.K @ (self.F @ self.x_bar)
 
     @property
     def components(self):
-        """polar(D) V F."""
+        """polar(D) K F."""
         U, _, W = np.linalg.svd(self.D)
-        V = U @ W @ self.V
-        return V if self.F is None else V @ self.F
+        K = U @ W @ self.K
+        return K if self.F is None else K @ self.F

@@ -57,6 +57,7 @@ def test_spectra_mix_the_sources(kind):
     assert residual < (0.5 if kind == "four notes" else 1e-12)  # powers of simultaneous notes do not add exactly
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_peers_recover_independent_sources():
     S = problems.sources("sparse_uniform", 3000, 3, np.random.default_rng(0))
     for method in ("BatchNICA", "FastICA", "NMF", methods.KNOWS_A):

@@ -34,6 +34,10 @@ def test_import_brings_nothing_heavy_and_nothing_optional():
     assert not optional & (ours - theirs)
 
 
+def test_dir_shows_public_names_only():
+    assert set(dir(bionica)) == {*bionica.__all__, "__version__"}
+
+
 @pytest.mark.parametrize(
     "arguments", [["nosuch.csv"], ["nosuch.csv", "--method", "cone"], ["nosuch.csv", "--model", "m"], ["--help"]]
 )
@@ -72,15 +76,6 @@ def test_the_first_screen_of_help_has_what_a_newcomer_needs():
     screen = run.stdout.splitlines()[:30]
     for option in ("--output", "--sources", "--mixing", "--report"):
         assert any(option in line for line in screen), option
-
-
-@pytest.mark.parametrize("arguments", [["separate", "--help"], ["separate", "x.npy", "--horizon", "0"]])
-def test_colours_can_be_turned_off_and_forced(arguments):
-    for environment in ({}, {"NO_COLOR": "1"}):
-        plain = command(*arguments, **environment)
-        assert "\x1b" not in plain.stdout + plain.stderr
-    forced = command(*arguments, FORCE_COLOR="1", NO_COLOR="")
-    assert "\x1b" in forced.stdout + forced.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")

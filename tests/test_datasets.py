@@ -84,12 +84,6 @@ def test_seeds_and_types(draw):
     assert np.array_equal(single, S.astype(np.float32))
 
 
-def test_no_draw_touches_the_global_random_state():
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
-    sparse_uniform(10, 2), odors(10), copula_uniform(10, 2, 0.1), mix(np.ones((3, 2)), snr_db=3)
-    assert np.array_equal(np.random.get_state()[1], before)  # noqa: NPY002
-
-
 # ---------------------------------------------------------------- odors
 
 
@@ -132,15 +126,6 @@ def test_copula_has_uniform_margins_and_the_rank_correlation_of_its_rho(rho, df)
         assert stats.kendalltau(S[:, i], S[:, j]).statistic == pytest.approx(tau, abs=5 * 0.7 / np.sqrt(n))
 
 
-def test_few_degrees_of_freedom_make_extremes_coincide():
-    def both_extreme(df):
-        S = copula_uniform(100_000, 2, 0.0, df=df, rng=5) / np.sqrt(12)
-        return np.mean((S > 0.99).all(axis=1)) / 1e-4
-
-    assert both_extreme(2) > 5
-    assert both_extreme(np.inf) == pytest.approx(1, abs=1.6)
-
-
 # ---------------------------------------------------------------- mixing
 
 
@@ -174,13 +159,6 @@ def test_noise_has_the_asked_ratio_in_every_mixture(snr_db):
     np.testing.assert_allclose(measured, snr_db, atol=0.1)
     assert np.abs(np.corrcoef(noise.T) - np.eye(3)).max() < 0.03
     assert np.array_equal(mix(S, A, snr_db=np.inf)[0], clean)
-
-
-def test_mixtures_keep_single_precision():
-    S = sparse_uniform(1000, 3, rng=7, dtype=np.float32)
-    X, A = mix(S, snr_db=20, rng=8)
-    assert X.dtype == A.dtype == np.float32
-    np.testing.assert_allclose(X, mix(S.astype(float), snr_db=20, rng=8)[0], atol=1e-4)
 
 
 # ---------------------------------------------------------------- the paper's matrices
@@ -287,15 +265,6 @@ def test_arrays_on_disk_need_no_scikit_image(tmp_path, pictures, monkeypatch):
     np.testing.assert_array_equal(natural_images(tmp_path / "folder"), S)
 
 
-def test_a_folder_with_sources_npy_is_read_like_the_papers(tmp_path, pictures):
-    flat = np.stack([pictures[0].ravel(), pictures[0].ravel()[::-1]])
-    np.save(tmp_path / "sources.npy", flat)
-    np.save(tmp_path / "other.npy", pictures[1])
-    S = natural_images(tmp_path)
-    assert S.shape == (120, 2)
-    np.testing.assert_array_equal(natural_images(tmp_path / "sources.npy"), S)
-
-
 @pytest.mark.skipif(not (PAPER_IMAGES / "sources.npy").exists(), reason="the paper's images are not here")
 def test_the_papers_images():
     S = natural_images(PAPER_IMAGES)
@@ -330,25 +299,18 @@ def test_without_scikit_image_the_error_says_what_to_install(tmp_path, monkeypat
     ("call", "message"),
     [
         (lambda: sparse_uniform(0, 3), r"n_samples=0: pass a positive integer"),
-        (lambda: sparse_uniform(10, 2.5), r"n_sources=2.5: pass a positive integer"),
         (lambda: sparse_uniform(10, 3, rng=-1), r"rng=-1: pass None, an integer"),
-        (lambda: sparse_uniform(10, 3, rng="0"), r"rng='0'"),
         (lambda: sparse_uniform(10, 3, dtype=int), r"dtype=.*: use numpy.float64"),
         (lambda: random_sources("laplace", 10, 3), r"kind='laplace' is unknown.*'half_normal'"),
         (lambda: odors(10, 5, 4), r"n_receptors=4 is less than n_odorants=5"),
-        (lambda: odors(10, p_silent=1), r"p_silent=1 "),
         (lambda: copula_uniform(10, 3, 1.0), r"rho=1.0 .*-0.5 <= rho < 1"),
-        (lambda: copula_uniform(10, 3, -0.6), r"rho=-0.6"),
         (lambda: copula_uniform(10, 3, float("nan")), r"rho=nan"),
-        (lambda: copula_uniform(10, 3, 0.1, df=0), r"df=0 must be positive"),
         (lambda: mix(np.ones(3)), r"S has shape \(3,\)"),
         (lambda: mix(np.ones((4, 3)), np.ones((3, 4))), r"A has shape \(3, 4\) and S has 3 columns"),
         (lambda: mix(np.ones((4, 3)), np.ones((5, 3)), n_mixtures=4), r"n_mixtures=4 but A has 5 rows"),
-        (lambda: mix(np.ones((4, 3)), n_mixtures=0), r"n_mixtures=0"),
         (lambda: mix(np.ones((4, 3)), snr_db=float("nan")), r"snr_db=nan"),
         (lambda: paper_mixing("d4"), r"setting='d4' is unknown: use one of 'd3', 'd10', 'images'"),
         (lambda: natural_images(names=["lena"]), r"names holds 'lena'.*'camera'"),
-        (lambda: natural_images(dtype="int"), r"dtype='int'"),
     ],
 )
 def test_errors_name_the_parameter_and_the_remedy(call, message):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_limits
 
 import bionica
 from bionica.networks.rule import to_arrays
@@ -523,3 +524,38 @@ def test_the_compiled_loop_is_called_directly(Network):
         other.start()
         other.join(60)
         assert not other.is_alive()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", ["BatchNICA", "StreamingNICA", "TwoCompartmentNICA", "TwoLayerNSM", "OfflineNICA"])
+def test_none_is_the_rank_of_the_data(name):
+    rng = np.random.default_rng(0)
+    X = rng.exponential(size=(400, 3)) @ rng.random((3, 5))
+    assert getattr(bionica, name)(random_state=0).fit(X).n_components_ == 3
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", ["BatchNICA", "StreamingNICA", "NoncenteredWhitener", "TwoCompartmentNICA"])
+def test_big_endian_floats_keep_their_precision(name):
+    X = mixtures(300, 3)[1].astype(np.float32)
+    swapped = X.astype(">f4")
+    seed = {} if name == "NoncenteredWhitener" else {"random_state": 0}
+    here, there = (getattr(bionica, name)(3, **seed) for _ in range(2))
+    Y, Z = here.fit(X).transform(X), there.fit(swapped).transform(swapped)
+    assert Z.dtype == np.float32
+    np.testing.assert_array_equal(Y, Z)
+    if hasattr(there, "learn_one"):
+        np.testing.assert_array_equal(here.learn_one(X[0]).components_, there.learn_one(swapped[0]).components_)
+
+
+@pytest.mark.parametrize("name", ["BatchNICA", "TwoCompartmentNICA", "NonnegativePCA", "NoncenteredWhitener"])
+def test_the_number_of_blas_threads_does_not_matter(name):
+    rng = np.random.default_rng(0)
+    X = rng.exponential(size=(400, 60)) @ rng.random((60, 300))
+    seed = {} if name == "NoncenteredWhitener" else {"random_state": 0}
+    bits = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            bits.append(getattr(bionica, name)(4, **seed).fit(X).components_)
+    np.testing.assert_array_equal(*bits)

@@ -46,6 +46,12 @@ def test_healthy_matrices_are_not_touched():
         assert ws.events[SPECTRUM] == 0
 
 
+def test_opposite_eigenvalues():
+    W = np.array([[0.0, 1.0], [1.0, 0.0]])
+    lift_eigenvalues(W, EPS, scratch(2, float))
+    np.testing.assert_allclose(np.linalg.eigvalsh(W), [1, 1])
+
+
 @pytest.mark.parametrize("values", [(2.0, 1.0, 1e-3), (5.0, -0.1, 0.5), (1.0, 1e-4, 1e-4)])
 def test_small_eigenvalues_become_one(values):
     Q = np.linalg.qr(np.random.default_rng(2).standard_normal((3, 3)))[0]

@@ -312,6 +312,35 @@ def test_a_record_that_does_not_describe_its_state_is_refused(change, message):
         register(dataclasses.replace(RULES["mylab"], **change))
 
 
+def test_a_rule_needs_a_state_of_its_own():
+    """Rules are found by the class of a state: a second rule of ours would change the library's networks."""
+    ours = RULES["two_compartment"]
+    with pytest.raises(ValueError, match="a State class of its own"):
+        register(dataclasses.replace(ours, name="mine"))
+    assert register(ours) is ours
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_strided_mixtures_are_learned_as_their_copy_is(wide, monkeypatch):
+    if wide:
+        monkeypatch.setattr(blocks, "INPUTS", 1)
+        monkeypatch.setattr(blocks, "SYNAPSES", 1)
+    _, X = mixtures(200, 3, 4)
+    network = HebbNetwork(3, random_state=0)
+    rates, weights = np.full((100, 2), 0.01)[:, :1], []
+    for block in (X[::2], X[::2].copy(), np.asfortranarray(X[::2])):
+        state = network._initial_state(4, 3, X.dtype, np.random.RandomState(0), None)
+        loop.run(state, network._rule_params(state, X.dtype), block, rates, np.empty((100, 3)))
+        weights.append(state.W)
+    np.testing.assert_array_equal(weights[0], weights[1])
+    np.testing.assert_array_equal(weights[0], weights[2])
+    for bad in (X.astype(np.float32), X[0]):
+        with pytest.raises(ValueError, match="needs 2 of float64"):
+            loop.run(state, network._rule_params(state, X.dtype), bad, rates[:0], np.empty((200, 3)))
+    with pytest.raises(ValueError, match="C order"):
+        loop.run(state, network._rule_params(state, X.dtype), X, rates[:0], np.empty((3, 200)).T)
+
+
 def test_the_example_of_contributing_runs(tmp_path, monkeypatch, restore):
     text = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
     monkeypatch.syspath_prepend(str(tmp_path))

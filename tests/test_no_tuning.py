@@ -7,80 +7,13 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica.datasets import mix, odors, random_sources, sparse_uniform
+from bionica.datasets import mix, sparse_uniform
 from bionica.metrics import permutation_error
 from conftest import mixtures
 from test_estimators import SINGLE_LAYER, same_bits
 
 single_layer = pytest.mark.parametrize("Single", SINGLE_LAYER, ids=lambda cls: cls.__name__)
-T, HELD_OUT = 50_000, 5000
-
-
-def ill_conditioned(rng, k, d, condition):
-    U, _, Vt = np.linalg.svd(rng.standard_normal((k, d)), full_matrices=False)
-    return (U * np.geomspace(1, 1 / condition, d)) @ Vt
-
-
-@pytest.mark.parametrize("kind", ["sparse_uniform", "exponential", "half_normal", "gamma", "odor"])
-@single_layer
-def test_defaults_reach_the_offline_error(Single, kind):
-    """One pass; square and tall, condition 1 to 1000, any scale: held-out error at most 3 times that of BatchNICA."""
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        d = (3, 6)[seed % 2]
-        S = random_sources(kind, T + HELD_OUT, d, rng=rng)
-        A = ill_conditioned(rng, d * (1 + seed // 2), d, 10 ** rng.uniform(0, 3)) * 10 ** rng.uniform(-3, 3)
-        X = S @ A.T
-        errors = [
-            permutation_error(S[T:], estimator.fit(X[:T]).transform(X[T:]))
-            for estimator in (Single(d, random_state=seed), bionica.BatchNICA(d, random_state=seed))
-        ]
-        assert errors[0] <= 3 * errors[1]
-        assert errors[0] <= 0.01
-
-
-@single_layer
-def test_pure_stream(Single):
-    """From random weights, sample by sample: sparse sources are separated without any setting."""
-    for seed in range(3):
-        S = sparse_uniform(30_000, 5, rng=seed)
-        X, _ = mix(S, n_mixtures=5 + 3 * seed, rng=seed)
-        network = Single(5, random_state=seed).fit(X)
-        assert permutation_error(S[-5000:], network.transform(X[-5000:])) < 2e-3
-        assert network.online_
-        S, A = odors(60_000, rng=seed)
-        network = Single(5, random_state=seed).fit(S @ A.T)
-        assert permutation_error(S[-5000:], network.transform(S[-5000:] @ A.T)) < 1e-2
-
-
-@single_layer
-def test_scale_and_condition_do_not_matter(Single):
-    S = sparse_uniform(10_000, 4, rng=0)
-
-    def error(A):
-        X = S @ A.T
-        return permutation_error(S, Single(4, random_state=0).fit(X).transform(X))
-
-    A = ill_conditioned(np.random.default_rng(0), 4, 4, 30.0)
-    reference = error(A)
-    for scale in (1e-6, 1e6):
-        assert error(scale * A) == pytest.approx(reference, rel=1e-6)
-    plain, hard = (error(ill_conditioned(np.random.default_rng(1), 4, 4, c)) for c in (1.0, 1000.0))
-    assert 0.5 < plain / hard < 2
-
-
-@single_layer
-def test_more_mixtures_than_sources_with_noise(Single):
-    S = sparse_uniform(T, 4, rng=0)
-    X, A = mix(S, n_mixtures=12, snr_db=30, rng=0)
-    network = Single(4, random_state=0).fit(X)
-    assert network.components_.shape == (4, 12)
-    known = np.maximum(X @ np.linalg.pinv(A).T, 0)
-    assert permutation_error(S, network.transform(X)) < 1.5 * permutation_error(S, known)
-    X = S @ A.T + 0.05 * np.random.default_rng(1).standard_normal(X.shape)
-    auto = Single("auto", random_state=0).fit(X)
-    assert auto.components_.shape == (4, 12)
-    assert auto.count_.n_sources == 4
+HELD_OUT = 5000
 
 
 @single_layer
@@ -148,26 +81,27 @@ def test_local_defaults_apply_where_neither_eta0_nor_decay_is_named(Single, prec
 @pytest.mark.parametrize("precondition", [None, "scale"])
 @single_layer
 def test_local_networks_separate_most_random_matrices(Single, precondition, d):
-    """Five matrices beyond those that the setting was chosen on; the benchmark local_networks.py has the rates of success."""
+    """Three matrices beyond those that the setting was chosen on; the benchmark local_networks.py has the rates of success."""
     separated = 0
-    for seed in range(100, 105):
+    for seed in range(100, 103):
         rng = np.random.default_rng([d, seed])
         A = rng.standard_normal((d, d))
         S = sparse_uniform(100_000 + HELD_OUT, d, rng=rng)
         X = S @ A.T
         network = Single(d, precondition=precondition, random_state=seed).partial_fit(X[:-HELD_OUT])
         separated += permutation_error(S[-HELD_OUT:], network.transform(X[-HELD_OUT:])) < 0.05
-    assert separated >= 3
+    assert separated >= 2
 
 
-def test_float32_stays_positive_definite():
+def test_float32_stays_white():
     _, X = mixtures(200_000, 3, dtype=np.float32)
     network = bionica.TwoCompartmentNICA(3, random_state=0)
     for _ in range(10):
         network.partial_fit(X)
-    eigenvalues = np.linalg.eigvalsh(network._state.inp.R.astype(float))
+    white = network._state.white
+    X = X.astype(float) @ network._state.F.T
+    np.testing.assert_allclose(white.K @ np.cov(X.T, bias=True) @ white.K.T, np.eye(3), atol=0.02)
     assert network._state.W_xz.dtype == np.float32
-    assert 0.5 < eigenvalues[0] <= eigenvalues[-1] < 2
 
 
 def test_what_the_network_is():
@@ -209,13 +143,6 @@ def test_given_weights_of_a_natural_network(Single):
         init = {"W_zz": W_zz, "W_xz": W_zz @ np.linalg.inv(A)}
     network = Single(3, init=init, random_state=0).fit(X)
     assert permutation_error(S, network.transform(X)) < 1e-3
-
-
-def test_diagnosis_of_a_network():
-    S = sparse_uniform(20_000, 3, rng=0)
-    X, _ = mix(S, n_mixtures=6, snr_db=40, rng=0)
-    assert bionica.TwoCompartmentNICA(3, random_state=0).fit(X).diagnose(X).ok
-    assert not bionica.TwoCompartmentNICA(5, random_state=0).fit(X).diagnose(X).ok
 
 
 def test_parameters_are_checked_at_every_call(tmp_path):

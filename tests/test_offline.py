@@ -192,3 +192,16 @@ def test_an_estimator_declares_what_it_saves_in_its_own_file():
         check_declared(second._saved, 5, arrays, numbers)
     with pytest.raises(ValueError, match="n_ is missing"):
         check_declared(second._saved, 3, arrays, {})
+
+
+@pytest.mark.parametrize("network", ["interneuron", "two_compartment"])
+def test_transform_settles_as_the_dynamics_say(network):
+    """One step of gamma from zero is max(gamma W x, 0), and not the exact solution."""
+    X = np.random.default_rng(0).exponential(size=(500, 2)) @ np.array([[1.0, 0.3], [0.2, 1.0]])
+    offline = OfflineNICA(2, network=network, random_state=0).fit(X)
+    exact = offline.transform(X)
+    offline.set_params(dynamics="gradient", gamma=0.1, settle_steps=1)
+    W = offline.weights_["W_xy" if network == "interneuron" else "W_xz"]
+    np.testing.assert_allclose(offline.transform(X), np.maximum(0.1 * X @ W.T, 0), rtol=1e-12)
+    offline.set_params(gamma=None, settle_steps=100_000, settle_tol=1e-12)
+    np.testing.assert_allclose(offline.transform(X), exact, atol=1e-6)

@@ -2,15 +2,17 @@
 
 import json
 import re
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bionica import plot
+from bionica import MinimumVolumeCone, plot
 from bionica.cli import app
 from bionica.io import open_reader
+from bionica.metrics import match_sources
 
 
 def separate(*arguments, fed=None, code=0):
@@ -134,6 +136,50 @@ def test_the_report_draws_each_spectrum_over_the_header(tmp_path, problem, drawn
     assert np.array_equal(axis, wavelengths if numbers else np.arange(1, 61))
     assert unit in options["label"]
     assert not re.search(r"(src|href)=\"(?!data:)", (tmp_path / "page.html").read_text())
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_times_are_the_axis_of_the_report_and_stand_beside_the_sources(tmp_path, problem, drawn, decimal):
+    _, wavelengths, X = problem
+    t = 0.25 * np.arange(len(X))
+    lines = [";".join(["Zeit [min]", *(f"{w:g}" for w in wavelengths)])]
+    lines += [";".join(map(repr, row)) for row in np.column_stack([t, X]).tolist()]
+    (tmp_path / "x.csv").write_text("\n".join(lines).replace(".", decimal) + "\n")
+    separate(tmp_path / "x.csv", *METHOD, "--decimal", decimal, "--report", tmp_path / "page.html")
+    (_, times), options = drawn["sources"]
+    assert np.array_equal(times, t[:: len(t) // 500])
+    assert options["label"] == "Zeit [min]"
+    assert (tmp_path / "x-sources.csv").read_text().startswith("Zeit [min]")
+
+
+def test_the_report_draws_the_uncertainty_of_the_spectra(tmp_path, problem, drawn):
+    x = write_csv(tmp_path / "x.csv", [f"{w:g}" for w in problem[1]], problem[2] + 0.01 * np.sin(1e4 * problem[2]))
+    result = separate(x, *METHOD, "--report", tmp_path / "page.html", "--json")
+    error = drawn["spectra"][1]["error"]
+    assert error.shape == (60, 3)
+    assert (error >= 0).all() and error.max() > 0
+    uncertainty = json.loads(result.stdout)["uncertainty"]
+    assert len(uncertainty["correlation"]) == len(uncertainty["sources"]) == 3
+
+
+@pytest.mark.skipif("known_mixing" not in signature(MinimumVolumeCone).parameters, reason="not there yet")
+def test_a_known_spectrum_is_kept_and_its_source_comes_first_with_its_name(tmp_path, problem):
+    S, wavelengths, X = problem
+    rng = np.random.default_rng(1)
+    solvent = 2 + np.cos(wavelengths / 40)  # everywhere in the sample, never absent
+    amount = 5 + rng.random(len(X))
+    header = [f"{w:g}" for w in wavelengths]
+    x = write_csv(tmp_path / "x.csv", header, X + np.outer(amount, solvent) + 0.001 * rng.standard_normal(X.shape))
+    line = ",".join(map(repr, solvent.tolist()))
+    (tmp_path / "known.csv").write_text(",".join(["", *header]) + f"\nsolvent,{line}\n")
+    a = tmp_path / "a.csv"
+    separate(x, "--sources", 4, "--known", tmp_path / "known.csv", "--mixing", a)
+    assert (tmp_path / "x-sources.csv").read_text().startswith("solvent,source_2,source_3,source_4\n")
+    with open_reader(a) as reader:
+        spectra = reader.read()
+    assert np.corrcoef(spectra[0], solvent)[0, 1] > 1 - 1e-9
+    with open_reader(tmp_path / "x-sources.csv") as reader:
+        assert match_sources(S, reader.read()[:, 1:]).correlation.min() > 0.98
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])

@@ -20,6 +20,10 @@ PAGES = sorted(page for page in SITE.rglob("*.html") if "_static" not in page.pa
 #: A laptop's window and a telephone's.
 WIDTHS = (1280, 390)
 
+#: Entries of the contents on the right that end outside of the window.
+CUT_OFF = """[...document.querySelectorAll('.bd-sidebar-secondary .bd-toc-item a')]
+.filter(a => a.offsetParent && a.getBoundingClientRect().right > innerWidth).map(a => a.textContent)"""
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not (SITE / "index.html").exists(), reason="the site is not built: make docs"),
@@ -68,6 +72,11 @@ def test_the_reference_documents_every_public_name_and_method():
             assert [method for method in methods(value) if f'id="{name}.{method}"' not in page] == [], name
 
 
+def test_signatures_have_no_types_of_other_libraries():
+    pages = (SITE / "reference" / "generated").glob("*.html")
+    assert [page.name for page in pages if "numpy._typing" in page.read_text()] == []
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_page_is_whole_in_a_browser(width):
     with open_page(SITE / "index.html", width) as (page, complaints):
@@ -75,6 +84,7 @@ def test_every_page_is_whole_in_a_browser(width):
             before = len(complaints)
             page.goto(path.resolve().as_uri(), wait_until="load")
             complaints += [f"no picture: {name}" for name in page.evaluate(BROKEN_IMAGES)]
+            complaints += [f"cut off: {name}" for name in page.evaluate(CUT_OFF)]
             wanted, shown = page.evaluate(SIZES)
             if wanted > shown:
                 complaints.append(f"{wanted} pixels wide in a window of {shown}")

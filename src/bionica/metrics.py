@@ -19,7 +19,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
+__all__ = [
+    "Matching",
+    "amari_distance",
+    "correlation_floor",
+    "error_curve",
+    "match_sources",
+    "permutation_error",
+    "sinr",
+]
+
 from .offline.whitening import moments
+
+__all__ = [
+    "Matching", "amari_distance", "correlation_floor", "error_curve", "match_sources", "permutation_error", "sinr",
+]  # fmt: skip
 
 BLOCK_NUMBERS = 1 << 19  # 4 MiB of float64
 _LARGEST = 1e140  # beyond this a sum of squares may overflow

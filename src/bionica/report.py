@@ -200,89 +200,71 @@ MOST_SOURCES = 12  # that are drawn
 _FEW_MIXTURES = 8  # fewer are shown as a matrix, not as curves
 
 
-class Separation(NamedTuple):
-    """What the page about a separation shows.
+def write_separation(
+    path: Path,
+    network: Any,
+    X: Array,
+    *,
+    lines: Sequence[str],
+    facts: Sequence[tuple[str, str]],
+    t: Array,
+    t_label: str,
+    names: Sequence[str],
+    mixtures: Sequence[str],
+    axis: Array | None,
+    axis_label: str,
+    images: tuple[Array, Array] | None = None,
+) -> None:
+    """Write the page about a fitted estimator with `diagnosis_`; the file is replaced only when the new one is complete.
 
-    `lines` are the result in words and `ok` the verdict; `facts` are names and values for a table. Y are sources and U linear
-    outputs of some samples, t their times or numbers, and `t_label` what t is. `mixing` is how the sources enter the mixtures
-    and `error` its standard error, if it is known; `names` are those of the mixtures, `axis` their wavelengths or the like.
-    `sure` has a row for each source: name, correlation and angle between halves, standard error. `images` are mixtures and
-    sources as small pictures, drawn in place of Y.
+    X are some samples, t their times or numbers, and `t_label` says what t is. `lines` are the result in words and `facts` names
+    and values for a table. `names` are those of the sources, `mixtures` those of the mixtures, and `axis` the wavelengths of
+    the mixtures or the like. `images` are mixtures and sources as small pictures, drawn in place of curves.
     """
-
-    lines: Sequence[str]
-    ok: bool
-    facts: Sequence[tuple[str, str]]
-    Y: Array
-    U: Array
-    t: Array
-    t_label: str
-    mixing: Array
-    error: Array | None
-    names: Sequence[str]
-    axis: Array | None
-    axis_label: str
-    sure: Sequence[Sequence[object]] = ()
-    images: tuple[Array, Array] | None = None
-
-
-def write_separation(path: Path, s: Separation) -> None:
-    """Write the page about a separation; the file is replaced only when the new one is complete."""
-    d = min(s.mixing.shape[1], MOST_SOURCES)
-    more = f" The first {d} of {s.mixing.shape[1]} sources." if d < s.mixing.shape[1] else ""
-    sections = [Section("", [Verdict(s.ok, s.lines), PageTable((), s.facts)])]
-    if s.sure:
-        text = "Each half of the samples was fitted by itself. If the two fits agree, the source does not depend on chance."
+    A, uncertainty = np.asarray(network.mixing_), network.diagnosis_.uncertainty_
+    d = min(len(names), MOST_SOURCES)
+    shown, more = names[:d], f" The first {d} of {len(names)} sources." * (d < len(names))
+    sections = [Section("", [Verdict(network.diagnosis_.ok, lines), PageTable((), facts)])]
+    if uncertainty is not None:
+        text = "Halves of the samples were fitted by themselves. If they agree, the source does not depend on chance."
         columns = ("source", "correlation of the halves", "angle of the spectra, degrees", "standard error of a value")
-        sections.append(Section("How sure each source is", [text, PageTable(columns, s.sure)]))
-    if s.images is not None:
-        sections.append(Section("Sources", [_gallery(s.images[1][:d], "source")]))
-        sections.append(Section("Mixtures", [_gallery(s.images[0][:d], "mixture")]))
+        numbers = zip(names, uncertainty.correlation, uncertainty.angle, uncertainty.sources, strict=True)
+        rows = [(name, f"{correlation:.4f}", float(angle), float(error)) for name, correlation, angle, error in numbers]
+        sections.append(Section("How sure each source is", [text, PageTable(columns, rows)]))
+    if images is not None:
+        sections.append(Section("Sources", [_gallery(images[1][:d], shown)]))
+        sections.append(Section("Mixtures", [_gallery(images[0][:MOST_SOURCES], mixtures)]))
     else:
-        sections.append(
-            Section(
-                "Sources",
-                [
-                    drawing(
-                        lambda ax: plot.sources(s.Y[:, :d], s.t, label=s.t_label, ax=ax),
-                        "Sources of samples spread evenly over the input, each on its own scale." + more,
-                        height=0.8 + 0.7 * d,
-                    )
-                ],
-            )
+        Y = network.transform(X)[:, :d]
+        caption = "Sources of samples spread evenly over the input, each on its own scale." + more
+        curves = drawing(
+            lambda ax: plot.sources(Y, t, names=shown, label=t_label, ax=ax), caption, height=0.8 + 0.7 * d
         )
-    sections.append(_mixing(s, d, more))
+        sections.append(Section("Sources", [curves]))
+    if len(A) < _FEW_MIXTURES:
+        caption, size = (
+            "How strongly each source enters each mixture; orange is negative.",
+            (1.5 + 0.9 * d, 0.6 + 0.35 * len(A)),
+        )
+        matrix = drawing(lambda ax: plot.weights(A[:, :d], rows=mixtures, columns=shown, ax=ax), caption + more, *size)
+        sections.append(Section("Mixing matrix", [matrix]))
+    else:
+        error = None if uncertainty is None else uncertainty.mixing[:, :d]
+        caption = "Each spectrum is divided by its largest value." + more
+        if error is not None:
+            caption += " The band is two standard errors wide on either side, from fits to halves of the samples."
+        form: dict[str, Any] = {"error": error, "names": shown, "label": axis_label}
+        x = np.arange(1, len(A) + 1) if axis is None else axis
+        curves = drawing(lambda ax: plot.spectra(A[:, :d], x, ax=ax, **form), caption, height=4.2)
+        sections.append(Section("Spectra of the sources", [curves]))
+    U = X @ np.asarray(network.components_)[:d].T
     caption = "Before values below zero are cut off. A good fit has almost nothing left of 0." + more
-    shown = drawing(lambda ax: plot.distributions(s.U[:, :d], ax=ax), caption, height=0.8 + 0.5 * d)
-    sections.append(Section("Distribution of each source", [shown]))
+    bars = drawing(lambda ax: plot.distributions(U, names=shown, ax=ax), caption, height=0.8 + 0.5 * d)
+    sections.append(Section("Distribution of each source", [bars]))
     write_atomically(path, page("What bionica separate found", "", sections).encode())
 
 
-def _mixing(s: Separation, d: int, more: str) -> Section:
-    """How the sources enter the mixtures: curves over the mixtures, or a matrix if these are few."""
-    names = [f"source {i + 1}" for i in range(d)]
-    if len(s.mixing) < _FEW_MIXTURES:
-        caption = "How strongly each source enters each mixture; orange is negative." + more
-        shown = drawing(
-            lambda ax: plot.weights(s.mixing[:, :d], rows=s.names, columns=names, ax=ax),
-            caption,
-            1.5 + 0.9 * d,
-            0.6 + 0.35 * len(s.mixing),
-        )
-        return Section("Mixing matrix", [shown])
-    axis = np.arange(1, len(s.mixing) + 1) if s.axis is None else s.axis
-    error = None if s.error is None else s.error[:, :d]
-    caption = "Each spectrum is divided by its largest value." + more
-    caption += " The band is two standard errors wide on either side, from fits to halves of the samples." * (
-        error is not None
-    )
-    shown = drawing(
-        lambda ax: plot.spectra(s.mixing[:, :d], axis, error=error, label=s.axis_label, ax=ax), caption, height=4.2
-    )
-    return Section("Spectra of the sources", [shown])
-
-
-def _gallery(images: Array, caption: str) -> Picture:
+def _gallery(images: Array, names: Sequence[str]) -> Picture:
     """Small pictures side by side, each from its smallest value (or 0) in black to its largest in white."""
     from matplotlib.figure import Figure
 
@@ -291,7 +273,6 @@ def _gallery(images: Array, caption: str) -> Picture:
     rows = -(-n // columns)
     figure = Figure(figsize=(2.4 * columns, rows * (2.4 * height / width + 0.3)), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    names = [f"{caption} {i + 1}" for i in range(n)]
     scaled = images / np.maximum(np.abs(images).max(axis=tuple(range(1, images.ndim)), keepdims=True), 1e-300)
     for ax in axes[n:]:
         ax.set_axis_off()
@@ -299,4 +280,4 @@ def _gallery(images: Array, caption: str) -> Picture:
         ax.imshow(image, cmap="gray", vmin=min(0.0, float(image.min())))
         ax.set(xticks=[], yticks=[])
         ax.set_title(name, fontsize=10)
-    return Picture(figure_bytes(figure, "png"), "", "png", ", ".join(names))
+    return Picture(figure_bytes(figure, "png"), "", "png", ", ".join(names[:n]))

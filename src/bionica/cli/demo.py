@@ -72,7 +72,7 @@ def _run(output: Path, seed: int, console: Console) -> dict[str, Any]:
 
     started = time.perf_counter()
     S = datasets.natural_images(names=NAMES, size=None)
-    X, A = datasets.mix(S, datasets.paper_mixing("images"))
+    X, _ = datasets.mix(S, datasets.paper_mixing("images"))
     rng = np.random.default_rng(seed)
     orders = [rng.permutation(len(X)) for _ in range(RUNS)]
     watched = rng.choice(len(X), WATCHED, replace=False)
@@ -94,17 +94,13 @@ def _run(output: Path, seed: int, console: Console) -> dict[str, Any]:
         with console.progress(name, len(X), transient=False) as advance:
             learned[name] = _learn(_new(name, seed + run), stream, X, error, advance)
     Y = {name: it.outputs[len(X)] for name, it in learned.items()}
-    W = {}
-    for name, it in learned.items():
-        W[name] = it.network.components_[metrics.match_sources(S, Y[name]).permutation]
     match = metrics.match_sources(S, Y[METHOD])
     batch = BatchNICA(len(NAMES), random_state=seed).fit(X)
     findings = {
         "images": list(NAMES), "pixels": len(X), "watched": WATCHED, "seed": seed, "method": METHOD, "run": run,
         "error": metrics.permutation_error(S, Y[METHOD]), "errors": sorted(errors), "network": NETWORK,
         "network_error": metrics.permutation_error(S, Y[NETWORK]), "floor": metrics.correlation_floor(S),
-        "batch_error": metrics.permutation_error(S, batch.transform(X)), "amari": metrics.amari_distance(W[METHOD] @ A),
-        "correlation": match.correlation.tolist(),
+        "batch_error": metrics.permutation_error(S, batch.transform(X)), "correlation": match.correlation.tolist(),
         "sinr_db": metrics.sinr(S, Y[METHOD][:, match.permutation], per_source=True).tolist(),
         "pixels_per_second": round(learned[METHOD].pixels_per_second),
         "network_pixels_per_second": round(learned[NETWORK].pixels_per_second),
@@ -113,7 +109,7 @@ def _run(output: Path, seed: int, console: Console) -> dict[str, Any]:
     frames = {
         t: outputs[:, metrics.match_sources(S, outputs).permutation] for t, outputs in learned[METHOD].outputs.items()
     }
-    picture, page = _page(findings, (S, X), frames, (W[METHOD], W[METHOD] @ A, W[NETWORK] @ A), started)
+    picture, page = _page(findings, (S, X), frames, started)
     output.mkdir(parents=True, exist_ok=True)
     for name, file, content in (("figure", PICTURE, picture), ("page", PAGE, page)):
         io.write_atomically(output / file, content)
@@ -147,7 +143,7 @@ def _learn(network: Any, stream: Any, X: Any, error: Callable[[Any], float], adv
 
 
 def _page(
-    findings: dict[str, Any], arrays: tuple[Any, Any], frames: dict[int, Any], matrices: tuple[Any, ...], started: float
+    findings: dict[str, Any], arrays: tuple[Any, Any], frames: dict[int, Any], started: float
 ) -> tuple[bytes, bytes]:
     """Return the picture and the page. `frames` are the recovered sources by the number of pixels, the last ones at the end."""
     from matplotlib.figure import Figure
@@ -175,16 +171,6 @@ def _page(
         ax.legend(frameon=False)
         return figure_bytes(figure, "svg")
 
-    def weights() -> bytes:
-        figure = Figure(figsize=(10.0, 3.1), layout="constrained")
-        titles = (f"$W$, {METHOD}", f"$W A$, {METHOD}", f"$W A$, {NETWORK}")
-        for ax, title, W in zip(figure.subplots(1, 3), titles, matrices, strict=True):
-            plot.weights(
-                W, rows=NAMES, columns=["mixture 1", "mixture 2", "mixture 3"] if W is matrices[0] else NAMES, ax=ax
-            )
-            ax.set_title(title, fontsize=11)
-        return figure_bytes(figure, "svg")
-
     picture = images(("Sources", arrays[0]), ("Mixtures", arrays[1]), ("Recovered", frames[findings["pixels"]]))
     errors, falls = findings["errors"], dict(findings["curves"][METHOD])
     slides = [
@@ -200,7 +186,6 @@ def _page(
     correlations = [f"{value:.4f}" for value in findings["correlation"]]
     facts = [
         ("error of a method whose outputs are exactly uncorrelated (the images are not)", findings["floor"]),
-        ("Amari distance (0: a permutation, 1: nothing separated)", findings["amari"]),
         ("seed, run", f"{findings['seed']}, {findings['run'] + 1} of {RUNS}"),
         ("seconds in all, compilation included", findings["seconds"]),
     ]
@@ -221,10 +206,6 @@ def _page(
             f"{RUNS} runs end at {errors[0]:.2g} to {errors[-1]:.2g}, and this page shows the median one.",
             PageTable(("source", "correlation", "SINR, dB"), list(zip(NAMES, correlations, findings["sinr_db"], strict=True))),
             PageTable((), facts)]),
-        Section("What was learned", [
-            "The unmixing matrix W computes the outputs from the mixtures. A is the mixing matrix, which no method is given. If "
-            "W A is the identity, the sources are separated.",
-            Picture(weights(), "Matrices at the end of the stream.")]),
         Section("Your own mixtures", ["`bionica separate mixed-1.png mixed-2.png mixed-3.png -o recovered.png`"]),
     ]  # fmt: skip
     lead = "Three photographs were mixed, and recovered from the mixtures alone, one pixel at a time."

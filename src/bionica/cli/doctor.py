@@ -28,7 +28,6 @@ def doctor(
     compile_loops: Annotated[
         bool, typer.Option("--compile", help="Compile the loop of every network now, so that later fits need not wait.")
     ] = False,
-    float32: Annotated[bool, typer.Option("--float32", help="With --compile: for float32 too.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Say which versions, threads, cache, GPU and optional packages there are, and run a short self test.
@@ -37,11 +36,9 @@ def doctor(
 
     Exit status: 0 if the self test passes, 1 if not, 2 wrong usage, 130 interrupted.
     """
-    if float32 and not compile_loops:
-        raise typer.BadParameter("--float32 says for which numbers to compile: give --compile too")
     console = Console(json=json)
     with console.session(interrupted="Interrupted: what is compiled already is kept"):
-        compiled = dict(compile_networks(console, ["float64"] * compile_loops + ["float32"] * float32))
+        compiled = dict(compile_networks(console)) if compile_loops else {}
         findings = examine()
         lines = [
             f"{name:16} " + (", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value)
@@ -52,24 +49,22 @@ def doctor(
         raise typer.Exit(1)
 
 
-def compile_networks(console: Console, dtypes: list[str]) -> Iterator[tuple[str, float | str]]:
+def compile_networks(console: Console) -> Iterator[tuple[str, float | str]]:
     """Fit every network to a few samples, in all variants; yield its name and the seconds, or why not."""
     import numpy as np
 
     X = np.random.default_rng(0).exponential(size=(400, 3))
-    for dtype in dtypes:
-        for name, network in _networks():
-            name += "" if dtype == "float64" else f", {dtype}"
-            started = time.perf_counter()
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    network.fit(X.astype(dtype)).transform(X[:1].astype(dtype))
-                result: float | str = round(time.perf_counter() - started, 1)
-            except Exception as error:  # one network that does not compile must not hide the others
-                result = f"FAILED: {one_line(str(error))[:200]}"
-            console.say(f"{name}: {result if isinstance(result, str) else f'{result} s'}")
-            yield name, result
+    for name, network in _networks():
+        started = time.perf_counter()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                network.fit(X).transform(X[:1])
+            result: float | str = round(time.perf_counter() - started, 1)
+        except Exception as error:  # one network that does not compile must not hide the others
+            result = f"FAILED: {one_line(str(error))[:200]}"
+        console.say(f"{name}: {result if isinstance(result, str) else f'{result} s'}")
+        yield name, result
 
 
 def _networks() -> Iterator[tuple[str, Any]]:

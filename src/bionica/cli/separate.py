@@ -7,15 +7,15 @@ A pipe, and a file with --horizon, is a stream: each sample is answered with wha
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from functools import partial
 from inspect import signature
 from itertools import chain, islice
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -23,19 +23,27 @@ import bionica
 
 from .console import Console, deferred_interrupts, ignore_broken_pipe, require
 
-if TYPE_CHECKING:
-    from ..io import Reader
-
 AUTO = "auto"
 IN_MEMORY = 2**28  # bytes of float64 that are fitted; of a larger file, evenly spaced samples
 FIRST = 1000  # samples of a pipe in which the method is chosen and sources are counted, at least
 SAVE_EVERY = 30.0  # seconds between saves of the network of a pipe
 _JUDGED = 2**25  # bytes of float64 by which a stream is judged at its end
+_DRAWN = 500  # samples of the report
+_NAMED = 8  # sources whose uncertainty is printed: the least sure ones
 
 #: --method names that do not follow from the name of the class.
 _SHORT_NAMES = {"NonnegativePCA": "npca", "TwoLayerNSM": "nsm", "MinimumVolumeCone": "cone"}
 #: Suffixes of inputs whose sources are written in another format by default.
 _WRITTEN_AS = {".jpg": ".png", ".jpeg": ".png", ".mat": ".csv", ".xlsx": ".csv"}
+#: What to do about a finding, in the words of the command; in Python see `estimators._findings.REMEDIES`.
+_REMEDIES = {
+    "natural": "choose --method streaming", "rescale": "rescale the mixtures", "fewer": "lower --sources",
+    "more samples": "bring more samples", "transpose": "pass --axis 1", "same scale": "", "count": "try another --sources",
+    "average": "average samples, or bring more mixtures", "cone": "give --method cone if sources are correlated",
+    "mean": "do not subtract the mean", "background": "subtract a constant background, or bring samples without some sources",
+    "walls": "give --method cone, without --signed-mixing", "saturated": "leave these mixtures out with --skip",
+    "horizon": "give --horizon N if the mixing changes", "outliers": "remove them",
+}  # fmt: skip
 
 
 def _method_name(class_name: str) -> str:
@@ -58,13 +66,10 @@ def estimator_class(method: str) -> Any:
     return getattr(bionica, METHODS[method])
 
 
-def _known_method(method: str) -> str:
-    if method not in (AUTO, *METHODS):
-        raise typer.BadParameter(f"{method!r} is not one of {AUTO}, {', '.join(METHODS)}")
-    return method
-
-
+Method = StrEnum("Method", {name: name for name in (AUTO, *METHODS)})  # type: ignore[misc]
+_AUTO = Method(AUTO)
 RawType = StrEnum("RawType", ["float64", "float32"])
+Scale = StrEnum("Scale", ["variance", "sum"])
 
 
 class Decimal(StrEnum):
@@ -86,33 +91,24 @@ _METHOD_HELP = f"""auto: the better of batch (uncorrelated sources) and cone (so
 
 def separate(
     inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help=_INPUT_HELP, show_default=False)],
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="OUT", help="File for the sources; - is stdout.")
-    ] = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="File for the sources.")] = None,
     sources: Annotated[str, typer.Option(metavar="N|auto", help="Number of sources.")] = AUTO,
-    mixing: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File for the spectra, a row for each source.")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Page of numbers and pictures: page.html.")
-    ] = None,
-    axis: Annotated[
-        int | None, _Read(min=0, max=1, metavar="0|1", help="Axis of the samples: 0 rows, 1 columns.")
-    ] = None,
+    mixing: Annotated[Path | None, typer.Option(metavar="FILE", help="File for the spectra, a row each.")] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Page of pictures: page.html.")] = None,
+    axis: Annotated[int | None, _Read(min=0, max=1, metavar="0|1", help="Axis of the samples: 0 is rows.")] = None,
     use: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are mixtures: red,blue or 2-4,7.")] = None,
     skip: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are no mixtures.")] = None,
-    header: Annotated[
-        bool | None, _Read("--header/--no-header", help="Whether the first line holds names or wavelengths.")
-    ] = None,
+    skip_lines: Annotated[int, _Read(min=0, metavar="N", help="Lines of text before the table.")] = 0,
+    header: Annotated[bool | None, _Read("--header/--no-header", help="Whether the first line holds names.")] = None,
     decimal: Annotated[Decimal, _Read(help="Decimal point of text, read and written.")] = Decimal.point,
     dataset: Annotated[str | None, _Read(metavar="NAME", help="Array or sheet, if a file holds several.")] = None,
-    columns: Annotated[
-        int | None, _Read(min=1, metavar="N", help="Standard input is raw numbers, N to a sample.")
-    ] = None,
+    optical_density: Annotated[bool, _Read("--optical-density", help="Images of light to absorbance.")] = False,
+    columns: Annotated[int | None, _Read(min=1, metavar="N", help="The pipe is raw numbers, N to a sample.")] = None,
     dtype: Annotated[RawType, _Read(help="Type of raw numbers.")] = RawType.float64,
-    method: Annotated[
-        str, _Model(callback=_known_method, autocompletion=lambda: [AUTO, *METHODS], metavar="NAME", help=_METHOD_HELP)
-    ] = AUTO,
+    method: Annotated[Method, _Model(metavar="NAME", help=_METHOD_HELP)] = _AUTO,
+    known: Annotated[Path | None, _Model(metavar="FILE", help="Known spectra, a row each, as of --mixing.")] = None,
+    signed_mixing: Annotated[bool, _Model("--signed-mixing", help="Spectra may be negative.")] = False,
+    normalize: Annotated[Scale | None, _Model(help="Scale of the sources; sum: they sum to one.")] = None,
     seed: Annotated[int, _Model(min=0, max=2**32 - 1, metavar="N", help="Same seed, same bits.")] = 0,
     horizon: Annotated[int | None, _Stream(min=2, metavar="N", help="Remember about N samples; default: all.")] = None,
     model: Annotated[Path | None, _Stream(metavar="FILE", help="File for the fitted estimator (bionica.load).")] = None,
@@ -132,6 +128,7 @@ def separate(
     Nothing needs to be tuned. Three lines say what was done, how sure each source is, and what to look at.
     """
     o = SimpleNamespace(**locals())  # the options, by their names above
+    o.method = str(method)
     o.n_sources = None if sources == AUTO else int(sources) if sources.isdecimal() else 0
     o.from_pipe = inputs == ["-"]
     o.to_stdout = output == "-" or (o.from_pipe and output is None)
@@ -142,9 +139,9 @@ def separate(
         disk_full="free some space; no partial output was left",
         out_of_memory="has the input very many mixtures (--axis), or are there very many --sources?",
     ):
-        _check_files(o)
-        with _open_input(o) as reader:
-            (_separate_stream if o.from_pipe or horizon else _separate_file)(o, console, reader)
+        run = Separation(o, console)
+        with run.reader:
+            run.stream() if o.from_pipe or horizon else run.file()
 
 
 def _check_usage(o: Any) -> None:
@@ -152,12 +149,13 @@ def _check_usage(o: Any) -> None:
     cls = None
     if o.method != AUTO and (o.from_pipe or o.horizon):  # importing the classes takes a second
         cls = estimator_class(o.method)
+    of_cone = o.known is not None or o.signed_mixing or o.normalize == "sum"
     contradictions = {
         f"--sources {o.sources!r} is neither a number of sources (1 or more) nor auto": o.n_sources == 0,
         "- stands alone: give one standard input, or files": "-" in o.inputs and not o.from_pipe,
         "--columns is for raw numbers from standard input: give - as INPUT": bool(o.columns) and not o.from_pipe,
-        "--header and --decimal are for text, not for raw numbers: omit --columns": (
-            bool(o.columns) and (o.header is not None or o.decimal != ".")
+        "--header, --skip-lines and --decimal are for text, not for raw numbers: omit --columns": (
+            bool(o.columns) and (o.header is not None or o.decimal != "." or o.skip_lines > 0)
         ),
         "--axis 1 needs a file: every line of a pipe is a sample": o.from_pipe and o.axis == 1,
         "--resume continues a pipe from a saved network: give - as INPUT, and --model": (
@@ -169,275 +167,429 @@ def _check_usage(o: Any) -> None:
         f"--method {o.method} has no horizon: omit --horizon, or choose another": (
             cls is not None and bool(o.horizon) and "horizon" not in signature(cls).parameters
         ),
+        f"--known, --signed-mixing and --normalize sum are for --method cone, not {o.method}": (
+            of_cone and o.method not in (AUTO, "cone")
+        ),
     }
     for message, applies in contradictions.items():
         if applies:
             raise typer.BadParameter(message)
+    if of_cone:
+        o.method = "cone"
 
 
-def _check_files(o: Any) -> None:
-    """Raise if an output cannot be written, or is an input or another output, before anything is read."""
-    from .. import io
+class Separation:
+    """One run of the command: `o` are the options, `reader` is the input and `path` the file for the sources, if any."""
 
-    if not o.from_pipe:
-        io.check_inputs(o.inputs)
-    o.path = None if o.to_stdout else _output_path(o)
-    targets = []
-    if o.path is None and sys.stdout is None:
-        raise io.OutputError("-o -: standard output is closed; give a file with -o")
-    if o.path is not None:
-        io.check_format(o.path, images=all(Path(name).suffix.lower() in io.IMAGES for name in o.inputs))
-        targets += [io.Target("-o", file, o.force or o.resume) for file in io.output_files(o.path, o.n_sources)]
-    if o.model is not None:
-        targets.append(
-            io.Target("--model", o.model, o.force or o.resume, "continue with --resume, or replace it with --force")
-        )
-    if o.report is not None:
-        require("--report", "matplotlib")
-        targets.append(io.Target("--report", o.report, o.force))
-    if o.mixing is not None:
-        io.check_format(o.mixing, "--mixing")
-        targets.append(io.Target("--mixing", o.mixing, o.force))
-    inputs: list[Path | int] = [0] if o.from_pipe else [Path(name) for name in o.inputs]
-    io.check_targets(targets, [*inputs, 1] if o.to_stdout else inputs)
-    if o.report is not None and o.report.suffix.lower() not in (".html", ".htm", ""):
-        raise io.OutputError(f"--report {o.report}: the report is a page of HTML; give it the suffix .html")
+    def __init__(self, o: Any, console: Console) -> None:
+        self.o, self.console = o, console
+        self.started = time.monotonic()
+        self.path = None if o.to_stdout else self._output_path()
+        self._check_files()
+        self.reader: Any = self._open_input()
+        self.network: Any = None
+        self.known_names: list[str] = []
 
+    def _output_path(self) -> Path:
+        if self.o.output is not None:
+            return Path(self.o.output)
+        first = Path(self.o.inputs[0])
+        suffix = _WRITTEN_AS.get(first.suffix.lower(), first.suffix)
+        return first.with_name(f"{'' if len(self.o.inputs) > 1 else f'{first.stem}-'}sources{suffix}")
 
-def _output_path(o: Any) -> Path:
-    if o.output is not None:
-        return Path(o.output)
-    first = Path(o.inputs[0])
-    suffix = _WRITTEN_AS.get(first.suffix.lower(), first.suffix)
-    return first.with_name(f"{'' if len(o.inputs) > 1 else f'{first.stem}-'}sources{suffix}")
+    def _check_files(self) -> None:
+        """Raise if an output cannot be written, or is an input or another output, before anything is read."""
+        from .. import io
 
+        o = self.o
+        inputs: list[Path | int] = [0] if o.from_pipe else [*io.check_inputs(o.inputs)]
+        if o.known is not None:
+            inputs += io.check_inputs([o.known])
+        targets = []
+        if self.path is not None:
+            io.check_format(self.path, images=all(Path(name).suffix.lower() in io.IMAGES for name in o.inputs))
+            targets += [io.Target("-o", file, o.force or o.resume) for file in io.output_files(self.path, o.n_sources)]
+        elif sys.stdout is None:
+            raise io.OutputError("-o -: standard output is closed; give a file with -o")
+        if o.model is not None:
+            remedy = "continue with --resume, or replace it with --force"
+            targets.append(io.Target("--model", o.model, o.force or o.resume, remedy))
+        if o.report is not None:
+            require("--report", "matplotlib")
+            if o.report.suffix.lower() not in (".html", ".htm"):
+                raise io.OutputError(f"--report {o.report}: the report is a page of HTML; give it the suffix .html")
+            targets.append(io.Target("--report", o.report, o.force))
+        if o.mixing is not None:
+            io.check_format(o.mixing, "--mixing")
+            targets.append(io.Target("--mixing", o.mixing, o.force))
+        io.check_targets(targets, [*inputs, 1] if o.to_stdout else inputs)
 
-def _open_input(o: Any) -> "Reader":
-    from .. import io
+    def _open_input(self) -> Any:
+        from .. import io
 
-    columns = io.Columns(o.use, o.skip)
-    if not o.from_pipe:
-        return io.open_reader(
-            o.inputs, axis=o.axis, dataset=o.dataset, columns=columns, header=o.header, decimal=o.decimal
-        )
-    if sys.stdin is None:
-        raise io.InputError("standard input is closed: pipe the mixtures into it, or give a file in place of -")
-    raw = (o.columns, str(o.dtype)) if o.columns else None
-    return io.open_pipe(typer.get_binary_stream("stdin"), columns=columns, header=o.header, decimal=o.decimal, raw=raw)
+        o = self.o
+        form: dict[str, Any] = {
+            "columns": io.Columns(o.use, o.skip), "header": o.header, "decimal": o.decimal, "skip_lines": o.skip_lines
+        }  # fmt: skip
+        if not o.from_pipe:
+            return io.open_reader(o.inputs, axis=o.axis, dataset=o.dataset, optical_density=o.optical_density, **form)
+        if sys.stdin is None:
+            raise io.InputError("standard input is closed: pipe the mixtures into it, or give a file in place of -")
+        raw = (o.columns, str(o.dtype)) if o.columns else None
+        return io.open_pipe(typer.get_binary_stream("stdin"), raw=raw, **form)
 
+    # ------------------------------------------------------------------------------------------ files
 
-# ---------------------------------------------------------------------------------------------- files
+    def file(self) -> None:
+        """Fit the input, or evenly spaced samples of a large one, and transform it block by block."""
+        o, reader = self.o, self.reader
+        sample = self._sample()
+        X, n = sample.X, reader.n_samples
+        online = o.method not in (AUTO, "batch", "cone")
+        if online and len(X) < n:
+            network = self._new(o.n_sources or self._count(X))
+            for block in self.console.track(reader.blocks(), "Learning", n):
+                network.partial_fit(block)
+            network.diagnosis_ = network.diagnose(X)
+        else:
+            network = self._fit(X)
+        self.network = network
+        if o.model is not None:
+            network.save(o.model)
+        self._write((network.transform(block), labels) for block, labels in reader.labelled_blocks())
+        self._finish(X, sample.labels, n)
 
+    def _sample(self) -> Any:
+        """Return the samples of a file that are fitted: all, or evenly spaced ones of a large file."""
+        from .. import io
 
-def _separate_file(o: Any, console: Console, reader: "Reader") -> None:
-    started = time.monotonic()
-    X = _sample(o, console, reader)
-    n = reader.n_samples or 0
-    online = o.method != AUTO and hasattr(estimator_class(o.method), "partial_fit") and o.method != "cone"
-    if online and len(X) < n:
-        network = _new_network(o, estimator_class(o.method), o.n_sources or _n_outputs(_fit(o, console, X)))
-        for block in console.track(reader.blocks(), "Learning", n):
-            network.partial_fit(block)
-        network.diagnosis_ = network.diagnose(X)
-    else:
-        network = _fit(o, console, X)
-    if o.model is not None:
-        network.save(o.model)
-    answers = map(network.transform, reader.blocks())
-    files = _write(o, console, reader, network, answers)
-    _finish(o, console, reader, network, X, files, n, started)
-
-
-def _sample(o: Any, console: Console, reader: "Reader") -> Any:
-    """Return the samples of a file that are fitted: all, or evenly spaced ones of a large file."""
-    from .. import io
-
-    if reader.n_features is None:
-        next(reader.blocks())
-    X = reader.sample(max(1000, IN_MEMORY // (8 * (reader.n_features or 1)))).X
-    for note in reader.notes:
-        console.note(note)
-    n, k = reader.n_samples or 0, X.shape[1]
-    if n < k and o.axis is None and reader.image_shape is None and reader.wavelengths is None:
-        raise io.InputError(
-            f"{reader.name} has {n} samples of {k} mixtures: if it is the other way round, pass --axis 1; if not, --axis 0"
-        )
-    if (d := o.n_sources or 1) > min(n, k) or n < 2:
-        raise io.InputError(f"{reader.name} has {n} samples of {k} mixtures, too few for {_counted(d, 'sources')}")
-    if len(X) < n:
-        console.note(
-            f"{len(X):,} evenly spaced samples of {n:,} are fitted (256 MB); sources are written for all of them"
-        )
-    return X
-
-
-def _fit(o: Any, console: Console, X: Any) -> Any:
-    """Count the sources, choose the method, fit and judge."""
-    from ..offline.source_count import count_sources
-
-    if len(X) < 2:
-        raise bionica.io.InputError("one sample is too few to choose a method by: give --sources and --method")
-    if o.method == AUTO:
-        return bionica.separate(X, o.n_sources or "auto", random_state=o.seed)
-    network = estimator_class(o.method)(o.n_sources or count_sources(X).n_sources, random_state=o.seed).fit(X)
-    network.choice_ = SimpleNamespace(why="")
-    network.diagnosis_ = network.diagnose(X)
-    return network
-
-
-def _write(o: Any, console: Console, reader: "Reader", network: Any, answers: Iterator[Any]) -> list[Path]:
-    """Write the sources of all samples."""
-    from .. import io
-
-    d = len(network.components_)
-    first = next(answers)
-    if o.path is not None:
-        io.check_targets([io.Target("-o", file, o.force) for file in io.output_files(o.path, d)])
-    with _open_output(o, reader, d, first.dtype) as writer, ignore_broken_pipe():
-        for block in console.track(chain([first], answers), "Writing", reader.n_samples):
-            writer.write(block)
-    return [] if o.path is None else io.output_files(o.path, d)
-
-
-@contextmanager
-def _open_output(o: Any, reader: "Reader", d: int, dtype: Any) -> Iterator[Any]:
-    """Open what the sources are written to; with --resume, after those that are there."""
-    from .. import io
-
-    if o.path is None:
-        yield io.PipeWriter(typer.get_binary_stream("stdout"), header=bool(reader.header))
-        return
-    with io.open_writer(o.path, d, dtype, reader.image_shape, decimal=o.decimal) as writer:
-        if o.resume and o.path.exists():
-            with io.open_reader([str(o.path)], decimal=o.decimal) as before:
-                for block in before.blocks():
-                    if block.shape[1] != d:
-                        raise io.OutputError(
-                            f"{o.path} has {block.shape[1]} columns, not {d} sources: choose another name"
-                        )
-                    writer.write(block)
-        yield writer
-
-
-# ---------------------------------------------------------------------------------------------- streams
-
-
-def _separate_stream(o: Any, console: Console, reader: "Reader") -> None:
-    """Answer each sample with what was learned before it."""
-    from .. import io
-
-    started, stopped = time.monotonic(), False
-    network = _saved_network(o, console)
-    console.say(f"Reading {reader.name}")
-    at_once = network is not None or (o.from_pipe and o.n_sources is not None and o.method != AUTO)
-    first, blocks = _first_samples(o, console, reader, at_once)
-    if network is None:
-        new = _new_network(o, estimator_class(o.method), o.n_sources) if at_once else None
-        network = new or _fitted_network(o, console, first)
-    rows = max(FIRST, min(o.horizon or 2**62, _JUDGED // (8 * first.shape[1])))
-    sample = io.LastSample(rows) if o.horizon else io.EvenSample(rows)
-    saved = started
-    with _open_output(o, reader, _n_outputs(network), first.dtype) as writer, ignore_broken_pipe():
-        try:
-            for i, block in enumerate(chain([first], blocks)):
-                with deferred_interrupts():  # every sample that the network learns from is answered
-                    learned = i == 0 and not at_once
-                    writer.write((network.transform if learned else network.partial_fit_transform)(block))
-                    sample.add(block)
-                    if o.model is not None and time.monotonic() - saved > SAVE_EVERY:
-                        network.save(o.model)
-                        saved = time.monotonic()
-        except KeyboardInterrupt:  # the samples of a pipe come once: keep what was made of them
-            stopped = True
-        finally:
-            if o.model is not None and sample.n_seen:
-                network.save(o.model)
-        missing = getattr(network, "n_samples_until_start_", 0)
-        if missing and o.model is None and not stopped:
-            seen = network.n_samples_seen_
+        o, reader = self.o, self.reader
+        if reader.n_features is None:
+            next(reader.blocks())
+        sample = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
+        for note in reader.notes:
+            self.console.note(note)
+        n, k = reader.n_samples, sample.X.shape[1]
+        if n < k and o.axis is None and reader.image_shape is None and reader.wavelengths is None:
             raise io.InputError(
-                f"{reader.name} ended after {seen} samples, and {type(network).__name__} starts with {seen + missing}: give "
-                "more samples, continue later with --model FILE, or use --method streaming, which starts at once"
+                f"{reader.name} has {n} samples of {k} mixtures: if it is the other way round, pass --axis 1; if not, --axis 0"
             )
-    X = sample.rows()
-    network.diagnosis_ = network.diagnose(X) if len(X) > 1 and not missing else None
-    files = [] if o.path is None else [o.path]
-    _finish(o, console, reader, network, X, files, sample.n_seen, started, interrupted=stopped)
-    if stopped:
-        remedy = f"the network is in {o.model}; the same command with --resume continues with the samples that follow"
-        console.interrupted(
-            f"Interrupted: {remedy if o.model else 'with --model FILE the network would have been saved'}"
+        if (d := o.n_sources or 1) > min(n, k) or n < 2:
+            raise io.InputError(f"{reader.name} has {n} samples of {k} mixtures, too few for {_counted(d, 'sources')}")
+        if len(sample.X) < n:
+            self.console.note(f"{len(sample.X):,} evenly spaced samples of {n:,} are fitted (256 MB)")
+        return sample
+
+    def _fit(self, X: Any) -> Any:
+        """Count the sources, choose the method, fit and judge."""
+        o = self.o
+        if o.method not in (AUTO, "batch", "cone", "streaming"):
+            network = self._new(o.n_sources or self._count(X)).fit(X)
+            network.diagnosis_ = network.diagnose(X)
+            return network
+        network = bionica.separate(
+            X,
+            o.n_sources or AUTO,
+            method=o.method,
+            random_state=o.seed,
+            horizon=o.horizon,
+            nonnegative_mixing=False if o.signed_mixing else AUTO,
+            known_mixing=self._known(X.shape[1]),
+        )
+        if o.normalize == "sum":
+            network.diagnosis_ = network.set_params(normalize="sum").diagnose(X)
+        return network
+
+    def _known(self, k: int) -> Any:
+        """Return the spectra of --known, a column each; their names are those of the first sources."""
+        from .. import io
+
+        if self.o.known is None:
+            return None
+        with io.open_reader(self.o.known, axis=0, decimal=self.o.decimal) as reader:
+            spectra = reader.sample(2**20)
+        if spectra.X.shape[1] != k:
+            raise io.InputError(
+                f"--known {self.o.known} has {spectra.X.shape[1]} columns, and the input has {k} mixtures"
+            )
+        if spectra.labels:
+            self.known_names = [str(name) for name in spectra.labels[0]]
+        return spectra.X.T
+
+    def _count(self, X: Any) -> int:
+        from ..offline.source_count import count_sources
+
+        return int(count_sources(X)[0])
+
+    def _new(self, d: int) -> Any:
+        """Return an unfitted estimator of --method."""
+        horizon = {} if self.o.horizon is None else {"horizon": self.o.horizon}
+        return estimator_class(self.o.method)(d, random_state=self.o.seed, **horizon)
+
+    @property
+    def _names(self) -> list[str]:
+        """The names of the sources, known ones first."""
+        d = _n_outputs(self.network)
+        return [*self.known_names, *(f"source_{i + 1}" for i in range(len(self.known_names), d))]
+
+    def _write(self, answers: Iterator[tuple[Any, Any]]) -> None:
+        """Write the sources of all samples."""
+        from .. import io
+
+        first = next(answers)
+        if self.path is not None:
+            d = first[0].shape[1]
+            io.check_targets([io.Target("-o", file, self.o.force) for file in io.output_files(self.path, d)])
+        with (
+            self._open_output(first[0].dtype) as writer,
+            self.console.progress("Writing", self.reader.n_samples) as advance,
+        ):
+            for block, labels in chain([first], answers):
+                writer.write(block, labels)
+                advance(len(block))
+
+    @contextmanager
+    def _open_output(self, dtype: Any) -> Iterator[Any]:
+        """Open what the sources are written to; with --resume, after those that are there."""
+        from .. import io
+
+        o, reader, path, d = self.o, self.reader, self.path, _n_outputs(self.network)
+        if path is None:
+            header = bool(reader.header)
+            with ignore_broken_pipe():
+                yield io.PipeWriter(typer.get_binary_stream("stdout"), header=header, label_names=reader.label_names)
+            return
+        form: dict[str, Any] = {"label_names": reader.label_names, "names": self._names, "decimal": o.decimal}
+        with io.open_writer(path, d, dtype, reader.image_shape, **form) as writer:
+            if o.resume and path.exists():
+                with io.open_reader(path, decimal=o.decimal) as before:
+                    for block, labels in before.labelled_blocks():
+                        if block.shape[1] != d:
+                            raise io.OutputError(f"{path} has {block.shape[1]} sources, not {d}: choose another name")
+                        writer.write(block, labels)
+            yield writer
+
+    # ------------------------------------------------------------------------------------------ streams
+
+    def stream(self) -> None:
+        """Answer each sample with what was learned before it."""
+        from .. import io
+
+        o = self.o
+        network = self._saved()
+        self.console.say(f"Reading {self.reader.name}")
+        blocks = self.reader.labelled_blocks()
+        online = o.method not in (AUTO, "batch", "cone")
+        at_once = network is not None or (o.from_pipe and o.n_sources is not None and online)
+        first = self._first_blocks(blocks, at_once)
+        if network is None:
+            network = self._new(o.n_sources) if at_once else self._fitted(first)
+        self.network = network
+        k, dtype = first[0][0].shape[1], first[0][0].dtype
+        rows = max(FIRST, min(o.horizon or 2**62, _JUDGED // (8 * k)))
+        sample = io.LastSample(rows) if o.horizon else io.EvenSample(rows)
+        stopped, saved = False, self.started
+        with self._open_output(dtype) as writer:
+            try:
+                for block, labels in chain(first, blocks):
+                    with deferred_interrupts():  # every sample that the network learns from is answered
+                        writer.write(network.partial_fit_transform(block), labels)
+                        sample.add(block)
+                        if o.model is not None and time.monotonic() - saved > SAVE_EVERY:
+                            network.save(o.model)
+                            saved = time.monotonic()
+            except KeyboardInterrupt:  # the samples of a pipe come once: keep what was made of them
+                stopped = True
+            finally:
+                if o.model is not None and sample.n_seen:
+                    network.save(o.model)
+            missing, seen = _samples_until_start(network), network.n_samples_seen_
+            if missing and o.model is None and not stopped:
+                raise io.InputError(
+                    f"{self.reader.name} ended after {seen} samples, and {type(network).__name__} starts with {seen + missing}: "
+                    "give more samples, continue later with --model FILE, or use --method streaming, which starts at once"
+                )
+        X = sample.rows()
+        network.diagnosis_ = network.diagnose(X) if len(X) > 1 and not missing else None
+        self._finish(X, (), sample.n_seen, interrupted=stopped)
+        if stopped:
+            remedy = "with --model FILE the network would be saved"
+            if o.model:
+                remedy = f"the network is in {o.model}; the same command with --resume continues with the samples that follow"
+            self.console.interrupted(f"Interrupted: {remedy}")
+
+    def _first_blocks(self, blocks: Iterator[Any], at_once: bool) -> list[Any]:
+        """Return the first blocks of a stream: enough to choose the method by, unless it starts at once."""
+        from .. import io
+
+        o, reader = self.o, self.reader
+        first = list(islice(blocks, 1))
+        if not first:
+            raise io.InputError(f"{reader.name} holds no sample")
+        for note in reader.notes:
+            self.console.note(note)
+        k = first[0][0].shape[1]
+        if o.n_sources is not None and o.n_sources > k:
+            raise io.InputError(
+                f"--sources {o.n_sources} is more than the {k} mixtures: sources can be as many at most"
+            )
+        self.wanted = max(FIRST, 100 + 20 * k, o.horizon or 0)
+        if o.from_pipe and not at_once:
+            self.console.say(
+                f"Choosing by the first {self.wanted} samples; --sources N --method streaming answers at once"
+            )
+        while not at_once and sum(len(X) for X, _ in first) < self.wanted and (more := next(blocks, None)):
+            first.append(more)
+        return first
+
+    def _fitted(self, first: list[Any]) -> Any:
+        """Return an estimator that can learn on, of the method that suits the first samples, and has learned from them.
+
+        It will learn from them once more, so that its first answers are good too.
+        """
+        import numpy as np
+
+        from .. import io
+
+        X = np.concatenate([block for block, _ in first])[: self.wanted]
+        if len(X) < 2:
+            raise io.InputError("one sample is too few to choose a method by: give --sources and --method")
+        network = self._fit(X)
+        if hasattr(network, "partial_fit"):
+            return network
+        stream = bionica.StreamingNICA(len(network.components_), random_state=self.o.seed).fit(X)
+        stream.choice_ = network.choice_
+        return stream
+
+    def _saved(self) -> Any:
+        """Return the network of an earlier run, if --resume asks for it and it exists."""
+        from .. import io
+
+        o = self.o
+        if not o.resume:
+            return None
+        if not o.model.exists():
+            self.console.say(f"There is no {o.model} yet: starting from the beginning")
+            return None
+        network = bionica.load(o.model)
+        name, d, horizon = type(network).__name__, _n_outputs(network), getattr(network, "horizon", None)
+        if not hasattr(network, "partial_fit_transform"):
+            raise io.InputError(
+                f"{o.model} holds a {name}, which cannot learn on: start from the beginning with --force"
+            )
+        for option, now, before in (
+            ("--method", METHODS.get(o.method, name), name),
+            ("--sources", o.n_sources or d, d),
+            ("--horizon", o.horizon or horizon, horizon),
+        ):
+            if now != before:
+                raise io.InputError(f"{o.model} learned with {option} {before}: omit {option}")
+        seen = _counted(network.n_samples_seen_, "samples")
+        self.console.note(f"{o.model} has learned from {seen}: the input has to begin behind them")
+        return network
+
+    # ------------------------------------------------------------------------------------------ what was found
+
+    def _finish(self, X: Any, labels: Any, n: int, interrupted: bool = False) -> None:
+        """Write the spectra and the report, and say in three lines what was done, how sure it is, and what to look at."""
+        import numpy as np
+
+        from .. import io
+
+        o, network = self.o, self.network
+        d, method, diagnosis = _n_outputs(network), type(network).__name__, network.diagnosis_
+        files = [] if self.path is None else [str(file) for file in io.output_files(self.path, d)]
+        written = dict.fromkeys(files, "")
+        if o.model is not None:
+            written[str(o.model)] = " (model)"
+        has_started = not _samples_until_start(network)
+        if o.mixing is not None and has_started:
+            spectra = np.ascontiguousarray(np.asarray(network.mixing_).T)
+            io.write_spectra(o.mixing, spectra, self.reader.names, names=self._names, decimal=o.decimal)
+            written[str(o.mixing)] = " (spectra)"
+        choice = getattr(network, "choice_", None)
+        sure, findings = self._judgement(X, diagnosis, has_started)
+        counts = [_counted(d, "sources"), _counted(n, "samples"), _counted(X.shape[1], "mixtures")]
+        if choice is not None and choice.candidates:
+            counts[0] += f" (or {', '.join(map(str, choice.candidates))})"
+        lines = ["{} in {} of {} by ".format(*counts) + method + (f": {choice.why}." if choice else ".")]
+        lines += [f"How sure: {sure}."] if sure else []
+        lines += [f"Look at: {' '.join(findings)}"]
+        summary = {
+            "input": o.inputs, "sources": d, "mixtures": X.shape[1], "samples": n, "method": method,
+            "choice": choice and choice.why, "candidates": list(choice.candidates) if choice else [],
+            "seconds": round(time.monotonic() - self.started, 3), "ok": bool(diagnosis and diagnosis.ok),
+            "uncertainty": _numbers(diagnosis), "diagnosis": findings, "notes": self.console.notes,
+            "change_detected": bool(getattr(network, "change_detected_", False)), "interrupted": interrupted, "output": files,
+            "model": o.model and str(o.model), "mixing": str(o.mixing) if str(o.mixing) in written else None,
+            "report": str(o.report) if o.report and has_started else None,
+        }  # fmt: skip
+        if summary["report"]:
+            self._report(X, labels, n, lines, summary)
+            written[str(o.report)] = " (report)"
+        names = [file + kind for file, kind in written.items()]
+        self.console.result([*lines, *([f"Wrote {', '.join(names)}"] if names else [])], summary)
+
+    def _judgement(self, X: Any, diagnosis: Any, has_started: bool) -> tuple[str, list[str]]:
+        """Return how sure each source is, and what speaks against the fit, in words."""
+        if not has_started:
+            return "", ["the network has not started, and every answer was zero. More samples with --resume continue."]
+        if diagnosis is None:
+            return "", ["one sample is too few to judge by."]
+        names = [name.replace("_", " ") for name in self._names]
+        sure, uncertainty = "", diagnosis.uncertainty_
+        if uncertainty is not None:
+            error = uncertainty.sources / self.network.transform(X).std(axis=0)
+            least = sorted(range(len(names)), key=lambda i: -float(error[i]))[:_NAMED]
+            sure = ", ".join(f"{names[i]} {100 * error[i]:.2g} %" for i in sorted(least))
+            sure += (
+                " (standard error of a value, in standard deviations of the source; from fits to halves of the samples)"
+            )
+            sure += "; the others are smaller" * (len(names) > _NAMED)
+        mixtures = [self.reader.column(j) for j in range(self.network.n_features_in_)]
+        sentences = [finding.text(names, mixtures, _REMEDIES) for finding in diagnosis.findings[:3]]
+        return sure, [sentence[:1].upper() + sentence[1:] for sentence in sentences] or [
+            "nothing speaks against the fit."
+        ]
+
+    def _report(self, X: Any, labels: Any, n: int, lines: list[str], summary: dict[str, Any]) -> None:
+        import numpy as np
+
+        from ..io.images import thumbnails
+        from ..report import write_separation
+
+        o, reader = self.o, self.reader
+        step = max(1, len(X) // _DRAWN)
+        t, t_label = np.linspace(n - len(X) + 1 if o.horizon else 1, n, len(X[::step])), "sample"
+        for name, column in zip(reader.label_names, labels, strict=False):
+            with suppress(ValueError):  # text: names of the samples
+                t, t_label = (
+                    np.array([float(str(cell).replace(o.decimal, ".")) for cell in column[::step]]),
+                    name or "row",
+                )
+        unit = f" ({reader.wavelength_unit})" if reader.wavelength_unit else ""
+        facts = {"input": ", ".join(o.inputs)} | {
+            key: summary[key] for key in ("samples", "mixtures", "method", "seconds")
+        }
+        write_separation(
+            o.report,
+            self.network,
+            X[::step],
+            lines=[*lines, *summary["notes"]],
+            facts=[(name, f"{value:,}" if isinstance(value, int) else str(value)) for name, value in facts.items()],
+            t=t,
+            t_label=t_label,
+            names=[name.replace("_", " ") for name in self._names],
+            mixtures=reader.names,
+            axis=reader.wavelengths,
+            axis_label="number of the mixture" if reader.wavelengths is None else f"wavelength or channel{unit}",
+            images=thumbnails(reader, self.network.transform) if reader.image_shape else None,
         )
 
 
-def _first_samples(o: Any, console: Console, reader: "Reader", at_once: bool) -> tuple[Any, Iterator[Any]]:
-    """Return the first samples of a stream, enough to choose by unless it starts at once, and the blocks that follow."""
-    import numpy as np
-
-    from .. import io
-
-    blocks = reader.blocks()
-    first = list(islice(blocks, 1))
-    if not first:
-        raise io.InputError(f"{reader.name} holds no sample")
-    for note in reader.notes:
-        console.note(note)
-    k = first[0].shape[1]
-    if o.n_sources is not None and o.n_sources > k:
-        raise io.InputError(f"--sources {o.n_sources} is more than the {k} mixtures: sources can be as many at most")
-    if at_once:
-        return first[0], blocks
-    wanted = max(FIRST, 100 + 20 * k, o.horizon or 0)
-    if o.from_pipe:
-        console.say(
-            f"Choosing by the first {wanted} samples before answering; --sources N --method streaming answers at once"
-        )
-    while sum(map(len, first)) < wanted and (block := next(blocks, None)) is not None:
-        first.append(block)
-    X = np.concatenate(first)
-    return X[:wanted], chain([X[wanted:]] if len(X) > wanted else [], blocks)
-
-
-def _new_network(o: Any, cls: Any, d: int) -> Any:
-    horizon = {} if o.horizon is None else {"horizon": o.horizon}
-    return cls(d, random_state=o.seed, **horizon)
-
-
-def _fitted_network(o: Any, console: Console, X: Any) -> Any:
-    """Return an estimator that has learned from these samples and can learn on, of the method that suits them."""
-    if o.method == AUTO or o.n_sources is None:
-        chosen = _fit(o, console, X)
-        if o.horizon is None and hasattr(chosen, "partial_fit"):
-            return chosen
-        cls, d = type(chosen), len(chosen.components_)
-    else:
-        cls, d = estimator_class(o.method), o.n_sources
-    return _new_network(o, cls if hasattr(cls, "partial_fit") else bionica.StreamingNICA, d).fit(X)
-
-
-def _saved_network(o: Any, console: Console) -> Any:
-    """Return the network of an earlier run, if --resume asks for it and it exists."""
-    from .. import io
-
-    if not o.resume:
-        return None
-    if not o.model.exists():
-        console.say(f"There is no {o.model} yet: starting from the beginning")
-        return None
-    network = bionica.load(o.model)
-    name, d, horizon = type(network).__name__, _n_outputs(network), getattr(network, "horizon", None)
-    if not hasattr(network, "partial_fit_transform"):
-        raise io.InputError(f"{o.model} holds a {name}, which cannot learn on: start from the beginning with --force")
-    for option, now, before in (
-        ("--method", METHODS.get(o.method, name), name), ("--sources", o.n_sources or d, d),
-        ("--horizon", o.horizon or horizon, horizon),
-    ):  # fmt: skip
-        if now != before:
-            raise io.InputError(f"{o.model} learned with {option} {before}: omit {option}")
-    console.note(
-        f"{o.model} has learned from {_counted(network.n_samples_seen_, 'samples')}: the input has to begin behind them"
-    )
-    return network
+def _counted(n: int, noun: str) -> str:
+    """Return a number and its noun, which is given in the plural."""
+    return f"{n:,} {noun.removesuffix('s') if n == 1 else noun}"
 
 
 def _n_outputs(network: Any) -> int:
@@ -446,102 +598,14 @@ def _n_outputs(network: Any) -> int:
     return given if isinstance(given, int) else int(network.n_components_)
 
 
-# ---------------------------------------------------------------------------------------------- what was found
+def _samples_until_start(network: Any) -> int:
+    """Return how many samples a network still needs before it starts."""
+    return int(getattr(network, "n_samples_until_start_", 0))
 
 
-def _counted(n: int, noun: str) -> str:
-    """Return a number and its noun, which is given in the plural."""
-    return f"{n:,} {noun.removesuffix('s') if n == 1 else noun}"
-
-
-def _finish(
-    o: Any,
-    console: Console,
-    reader: "Reader",
-    network: Any,
-    X: Any,
-    files: Sequence[Path],
-    n: int,
-    started: float,
-    interrupted: bool = False,
-) -> None:
-    """Write the spectra and the report, and say in three lines what was done, how sure it is, and what to look at."""
-    import numpy as np
-
-    from .. import io
-
-    diagnosis, has_started = network.diagnosis_, not getattr(network, "n_samples_until_start_", 0)
-    names = reader.names
-    written = [str(file) for file in files]
-    if o.model is not None:
-        written.append(f"{o.model} (model)")
-    if o.mixing is not None and has_started:
-        spectra = np.ascontiguousarray(np.asarray(network.mixing_).T)
-        io.write_spectra(o.mixing, spectra, names, decimal=o.decimal)
-        written.append(f"{o.mixing} (spectra)")
-    d, method = _n_outputs(network), type(network).__name__
-    why = getattr(getattr(network, "choice_", None), "why", "")
-    sure, look = _judgement(diagnosis, d, has_started)
-    summary = {
-        "input": o.inputs, "sources": d, "mixtures": X.shape[1], "samples": n, "method": method, "choice": why,
-        "seconds": round(time.monotonic() - started, 3), "ok": bool(diagnosis and diagnosis.ok), "diagnosis": look,
-        "change_detected": bool(getattr(network, "change_detected_", False)), "notes": console.notes,
-        "interrupted": interrupted, "output": [str(file) for file in files], "model": o.model and str(o.model),
-        "mixing": str(o.mixing) if o.mixing and has_started else None, "report": o.report and str(o.report),
-    }  # fmt: skip
-    lines = [
-        f"{_counted(d, 'sources')} in {_counted(n, 'samples')} of {_counted(X.shape[1], 'mixtures')} by {method}"
-        + (f": {why}." if why else "."),
-        *([f"How sure: {sure}"] if sure else []),
-        f"Look at: {' '.join(look)}",
-    ]
-    if o.report is not None and has_started:
-        _report(o, reader, network, X, n, lines, summary, names)
-        written.append(f"{o.report} (report)")
-    console.result([*lines, *([f"Wrote {', '.join(written)}"] if written else [])], summary)
-
-
-def _judgement(diagnosis: Any, d: int, has_started: bool) -> tuple[str, list[str]]:
-    """Return how sure each source is, and what speaks against the fit, in words."""
-    if not has_started:
-        return "", ["the network has not started, and every answer was zero; more samples with --resume continue."]
-    if diagnosis is None:
-        return "", ["one sample is too few to judge by."]
-    return "", list(diagnosis.sentences)[:3]
-
-
-def _report(
-    o: Any,
-    reader: "Reader",
-    network: Any,
-    X: Any,
-    n: int,
-    lines: Sequence[str],
-    summary: dict[str, Any],
-    names: list[str],
-) -> None:
-    import numpy as np
-
-    from ..io.images import thumbnails
-    from ..report import Separation, write_separation
-
-    rows = X[:: max(1, len(X) // 500)]
-    values = reader.wavelengths
-    unit = f" ({reader.wavelength_unit})" if reader.wavelength_unit else ""
-    facts = {"input": ", ".join(o.inputs)} | {key: summary[key] for key in ("samples", "mixtures", "method", "seconds")}
-    page = Separation(
-        lines=[*lines, *summary["notes"]],
-        ok=summary["ok"],
-        facts=[(name, f"{value:,}" if isinstance(value, int) else str(value)) for name, value in facts.items()],
-        Y=network.transform(rows),
-        U=rows @ np.asarray(network.components_).T,
-        t=np.linspace(n - len(X) + 1 if o.horizon else 1, n, len(rows)),
-        t_label="sample",
-        mixing=np.asarray(network.mixing_),
-        error=None,
-        names=names,
-        axis=values,
-        axis_label="number of the mixture" if values is None else f"wavelength or channel{unit}",
-        images=thumbnails(reader, network.transform) if reader.image_shape else None,
-    )
-    write_separation(o.report, page)
+def _numbers(diagnosis: Any) -> dict[str, list[float]] | None:
+    """Return the uncertainty of each source, for --json."""
+    if diagnosis is None or diagnosis.uncertainty_ is None:
+        return None
+    uncertainty = diagnosis.uncertainty_
+    return {name: getattr(uncertainty, name).tolist() for name in ("correlation", "angle", "sources")}

@@ -14,6 +14,7 @@ import hashlib
 import importlib
 import logging
 import re
+import sys
 import threading
 import types
 from collections.abc import Iterable
@@ -110,8 +111,8 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
     state : State of a rule
         Changed in place if `rates` has rows, else left alone.
     params : Params of the same rule
-    X : (n, k) C-ordered array of the state's dtype, writable and aligned
-        Read-only and unaligned arrays are accepted where `blocks.suits` them.
+    X : (n, k) array of the state's dtype
+        Copied if it is not C-ordered, writable and aligned, unless `blocks.suits` it.
     rates : (n, r) float64 array, or (0, r) for frozen weights
     Y : (n, d) array for the outputs, or (0, d) if they are not needed
 
@@ -122,6 +123,15 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
     """
     rule = rule_of(state)
     params = plain(params)
+    dtype = precision(state)
+    for name, array, expected in (("X", X, dtype), ("rates", rates, np.dtype(np.float64)), ("Y", Y, dtype)):
+        if array.ndim != 2 or array.dtype != expected:
+            raise ValueError(
+                f"{name} has {array.ndim} axes of {array.dtype}; a network of {dtype} needs 2 of {expected}"
+            )
+    if not Y.flags.c_contiguous:
+        raise ValueError("Y is written in place: allocate it in C order, for example with np.empty")
+    rates = np.ascontiguousarray(rates)
     if getattr(params, "scaled", False):
         X = scaled(state, params, X, learning=len(rates) > 0)
     done = 0
@@ -129,7 +139,7 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
         if blocks.suits(rule, state, *X.shape):
             done = blocks.run(rule, state, params, X, rates, Y, _run_rows, inspect_alone)
         else:
-            done = _run_rows(state, params, X, rates, Y)
+            done = _run_rows(state, params, np.require(X, None, ["C", "W", "A"]), rates, Y)
     finally:
         if done < len(X):
             Y[:] = np.nan  # outputs after the failure were not computed
@@ -183,13 +193,21 @@ def _entry(kind: str, rule: Rule, params: Any, dtype: Any, arguments: tuple[Any,
     return entry
 
 
+def _announce(text):
+    """Log, and write to standard error in an interactive session where nobody listens to the log."""
+    _LOG.info(text)
+    if hasattr(sys, "ps1") and not (_LOG.hasHandlers() and _LOG.isEnabledFor(logging.INFO)):
+        sys.stderr.write(f"bionica: {text}\n")
+        sys.stderr.flush()
+
+
 def _compile(kind, rule, params, dtype, arguments):
     function = bound(rule)[kind]
     name = _name(kind, rule, params, dtype, arguments)
     own = types.FunctionType(function.__code__, function.__globals__, name)
     own.__qualname__ = name
     own.__module__ = __name__
-    said = threading.Timer(_PATIENCE, _LOG.info, [f"compiling {rule.name}, once ..."])
+    said = threading.Timer(_PATIENCE, _announce, [f"compiling {rule.name}, once ..."])
     said.daemon = True
     said.start()
     try:

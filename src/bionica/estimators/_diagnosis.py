@@ -41,6 +41,16 @@ class Diagnosis:
         Numbers about the outputs.
     names : list of str
         Names of the outputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica import MinimumVolumeCone
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.exponential(size=(2000, 3)) @ rng.random((3, 8)) + 0.001 * rng.standard_normal((2000, 8))
+    >>> diagnosis = MinimumVolumeCone(3, random_state=0).fit(X).diagnose(X)
+    >>> diagnosis.ok, diagnosis.uncertainty_.correlation.round(2)
+    (True, array([1., 1., 1.]))
     """
 
     findings: tuple[Finding, ...]

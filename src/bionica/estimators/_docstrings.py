@@ -17,7 +17,7 @@ power : float, default=1.0
 _SELF_SCALING_RATES = """\
 eta0 : float or callable, default=None
     Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule. None: 0.05 with
-    natural steps (the eta of `bionica.networks.running_whitening`; from 0.2 on it may diverge). Local networks: see Notes if
+    natural steps (the eta of `bionica.networks.natural`; from 0.2 on it may diverge). Local networks: see Notes if
     `decay` is None too, else {eta0}.
 decay : float, default=None
     The rate at sample t is ``eta0 / (1 + decay * t) ** power``. None: 0 with natural steps. Local networks: see Notes if `eta0`

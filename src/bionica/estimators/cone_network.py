@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from .._compat.sklearn import Interval, StrOptions
 from ..engines.loop import gain
-from ..networks import cone_network, running_whitening
+from ..networks import cone_network, natural
 from ..networks.rule import rule_of
 from ..networks.schedules import Rate, learning_rates
 from .network import Array, OnlineNICA, guard_seed, orthonormal_rows, project, set_parameters, without_outliers
@@ -65,7 +65,7 @@ class ConeNetwork(OnlineNICA):
         For mixtures that change: about this many samples are remembered. With natural steps the network restarts after an abrupt
         change. None: all samples weigh the same.
     guards : bool or collection of str, default=True
-        With natural steps: all, none, or some of "spectrum", "rate", "frozen" and "restart"; see `bionica.networks.guards`.
+        With natural steps: all, none, or some of "rate" and "restart"; see `bionica.networks.guards`.
     n_epochs : int, default=1
         How often `fit` presents the data.
     shuffle : bool, default=False
@@ -117,7 +117,7 @@ class ConeNetwork(OnlineNICA):
     True
     """
 
-    _own_guards: ClassVar = ("spectrum", "rate", "frozen", "restart")
+    _own_guards: ClassVar = ("rate", "restart")
     _fixed: ClassVar[tuple[str, ...]] = ("n_components", "precondition")
     online_ = nonnegative_ = True
     mean_window = None  # it has no running means
@@ -165,7 +165,7 @@ class ConeNetwork(OnlineNICA):
         """Weights from mixtures to dendrites, (n_components, n_features)."""
         state = self._fitted_state()
         if isinstance(state, cone_network.State):
-            return np.asarray(state.W_xz @ state.inp.F)
+            return np.asarray(state.W_xz @ natural.whitening_matrix(state))
         return self._unscaled(state, state.W_xz)
 
     @property
@@ -206,8 +206,8 @@ class ConeNetwork(OnlineNICA):
             W_xz = (
                 given["W_xz"] @ inverse if "W_xz" in given else _towards(u_bar, orthonormal_rows(rng, d, d, np.float64))
             )
-            inp = running_whitening.start(F.astype(dtype), u_bar.astype(dtype), len(rows))
-            return cone_network.init(inp, W_xz.astype(dtype), W_zz, kappa, guard_seed(rng))
+            F, W_xz = F.astype(dtype), W_xz.astype(dtype)
+            return cone_network.init(F, u_bar, len(rows), W_xz, W_zz, kappa, guard_seed(rng))
         if self.precondition == "scale":
             rows = rows * gain((rows**2).mean(axis=0))
         size = float((rows**2).sum(axis=1).mean() / d) or 1.0
@@ -228,7 +228,7 @@ class ConeNetwork(OnlineNICA):
         return self._below(rates, state, 1.0, "1", "lower eta0")[:, np.newaxis]
 
     def _changed(self, state: Any) -> bool:
-        return self.horizon is None and isinstance(state, cone_network.State) and bool(state.inp.changed[0])
+        return self.horizon is None and isinstance(state, cone_network.State) and bool(state.white.changed[0])
 
     def _readout(self, state: Any) -> Any:
         return rule_of(state).averaged(state) if self.average else state

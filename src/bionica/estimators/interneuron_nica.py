@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._compat.sklearn import Interval
-from ..networks import interneuron, natural, running_whitening
+from ..networks import interneuron, natural
 from ..networks.schedules import Rate
 from ..networks.settling import ExactAsymmetric
 from ._base import set_parameters
@@ -62,7 +62,7 @@ class InterneuronNICA(SingleLayerNICA):
     {examples}
     """
 
-    _own_guards: ClassVar = ("silent", "row", "spectrum", "rate", "frozen", "restart")
+    _own_guards: ClassVar = ("silent", "row", "spectrum", "rate", "restart")
     _published: ClassVar = {
         "always": {"guards": ("silent", "row", "spectrum")},
         "d3": {"eta0": 1e-2, "decay": 1e-3},
@@ -169,8 +169,8 @@ class InterneuronNICA(SingleLayerNICA):
                 "natural steps need W_ny = W_yn': use decoupled=False and give one of the two in init, or precondition=None "
                 "for the paper's rule"
             )
-        inp = running_whitening.start(start.F.astype(dtype), start.u_bar.astype(dtype), start.n)
-        return natural.init_interneuron(inp, W_xy.astype(dtype), W_yn, guard_seed(rng))
+        F, W_xy = start.F.astype(dtype), W_xy.astype(dtype)
+        return natural.init_interneuron(F, start.u_bar, start.n, W_xy, W_yn, guard_seed(rng))
 
     def _local_setting(self, d: int) -> LocalSetting:
         return LocalSetting(eta0=0.02, decay=2e-4, mean_window=300)
@@ -179,7 +179,7 @@ class InterneuronNICA(SingleLayerNICA):
         dynamics, guards, _, eps = self._common_params(dtype)
         average = bool(self.average)
         if self.precondition == "natural":
-            return natural.Params(dynamics, guards, self._memory(dtype), eps, average)
+            return natural.Params(dynamics, guards, int(self.horizon or 0), eps, average)
         if self.dynamics == "exact" and not state.coupled[0]:
             dynamics = ExactAsymmetric(eps)
         scaled, window = self.precondition == "scale", self._window(state.fired.size)

@@ -24,8 +24,8 @@ from .._compat.sklearn import Interval, Options, StrOptions
 from ..engines import blocks
 from ..engines.loop import Diverged, gain, run
 from ..engines.runner import Runner
+from ..networks import natural
 from ..networks import rule as states
-from ..networks import running_whitening
 from ..networks.guards import Guards
 from ..networks.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
 from ..networks.schedules import learning_rates
@@ -674,9 +674,6 @@ class OnlineNICA(Online):
         return given_weights(self.init, shapes, dtype, type(self).__name__)
 
 
-#: The longest memory of a natural network in single precision. A share of 1/n of a weight is lost to rounding when n is larger than
-#: this, except for large samples, which biases what is learned: 0.02 of error after 10^8 samples.
-SINGLE_PRECISION_HORIZON = 2**20
 #: gamma of the averaged weights of the paper's rules (see `networks.plasticity`).
 AVERAGING = 5.0
 
@@ -735,8 +732,7 @@ class SingleLayerNICA(OnlineNICA):
         return bool(self.precondition == "natural")
 
     def _changed(self, state: Any) -> bool:
-        is_natural = isinstance(getattr(state, "inp", None), running_whitening.Input)
-        return self.horizon is None and is_natural and bool(state.inp.changed[0])
+        return self.horizon is None and hasattr(state, "white") and bool(state.white.changed[0])
 
     def _started(self, rows: Array) -> Any:
         rng = np.random.RandomState(self._start_seed)
@@ -744,18 +740,12 @@ class SingleLayerNICA(OnlineNICA):
 
     def _rates(self, state: Any, n: int) -> Array:
         if self.precondition == "natural":
-            default = running_whitening.ETA, 0.0
+            default = natural.ETA, 0.0
         else:
             default = self._setting(state.fired.size)[:2]
         eta0 = default[0] if self.eta0 is None else self.eta0
         decay = default[1] if self.decay is None else self.decay
         return self._bounded(learning_rates(eta0, decay, self.power, int(state.t[0]), n, self.horizon), state)
-
-    def _memory(self, dtype: Any) -> int:
-        """Return the horizon of a natural network of this precision; 0 for none."""
-        if dtype == np.float32:
-            return min(int(self.horizon or SINGLE_PRECISION_HORIZON), SINGLE_PRECISION_HORIZON)
-        return int(self.horizon or 0)
 
     def _bounded(self, rates: Array, state: Any) -> Array:
         return self._below(rates, state, 1.0, "1", "lower eta0")[:, np.newaxis]
@@ -765,8 +755,8 @@ class SingleLayerNICA(OnlineNICA):
 
     def _from_mixtures(self, state: Any, W: Array) -> Array:
         """Return weights from what the network sees as weights from the mixtures."""
-        if isinstance(getattr(state, "inp", None), running_whitening.Input):
-            return np.asarray(W @ state.inp.F)
+        if hasattr(state, "white"):
+            return np.asarray(W @ natural.whitening_matrix(state))
         return (W * gain(state.x_power)).astype(W.dtype) if self.precondition == "scale" else np.array(W)
 
     def _unmixing(self, state: Any) -> Array:

@@ -12,7 +12,7 @@ from .._compat.sklearn import Interval, Options, StrOptions
 from ..networks import nonnegative_pca, whitening_layer
 from ..networks.schedules import Rate, learning_rates
 from ..offline.outliers import inliers_of, without_outliers
-from ..offline.whitening import leading, unit_of, whitening
+from ..offline.whitening import leading, one_blas_thread, unit_of, whitening
 from ._base import set_parameters
 from ._dask import DaskRows, moments_of
 from ._docstrings import documented
@@ -140,7 +140,8 @@ class NonnegativePCA(OnlineNICA):
         if self.whiten is False:
             layer = whitening_layer.Absent(np.array([k]))
         elif self.whiten == "offline" and X is not None:
-            layer = whitening_layer.Fixed(self._offline_whitening(X, d).astype(dtype))
+            with one_blas_thread():
+                layer = whitening_layer.Fixed(self._offline_whitening(X, d).astype(dtype))
         else:
             W_xh = given.get("W_xh", orthonormal_rows(rng, d, k, dtype))
             layer = whitening_layer.init(W_xh, given.get("W_hg", np.eye(d, dtype=dtype)))

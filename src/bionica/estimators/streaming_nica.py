@@ -9,7 +9,6 @@ from .._compat.sklearn import Interval, StrOptions
 from ..networks import orthant_rotation
 from ..networks import rule as states
 from ..networks.guards import Guards
-from ..networks.orthant_rotation import CHANGED, averaged
 from ..networks.rule import rule_of
 from ..networks.settling import Exact
 from ._base import set_parameters
@@ -117,7 +116,7 @@ class StreamingNICA(OnlineNICA):
         set_parameters(self, locals())
 
     def _changed(self, state: Any) -> bool:
-        return self.horizon is None and bool(state.rot.clock[CHANGED])
+        return self.horizon is None and bool(state.white.changed[0])
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         if k == d:
@@ -144,7 +143,7 @@ class StreamingNICA(OnlineNICA):
             raise ValueError(f"{d} outputs of {k} mixtures do not belong to the rule {rule_of(self._state).name!r}")
 
     def _readout(self, state: Any) -> Any:
-        return state._replace(rot=averaged(state.rot))
+        return orthant_rotation.averaged(state)
 
     def _unmixing(self, state: Any) -> Array:
         return super()._unmixing(state).astype(states.precision(state))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._compat.sklearn import Interval
-from ..networks import natural, running_whitening, two_compartment
+from ..networks import natural, two_compartment
 from ..networks.schedules import Rate
 from ._base import set_parameters
 from ._docstrings import documented
@@ -71,7 +71,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
     {examples}
     """
 
-    _own_guards: ClassVar = ("silent", "spectrum", "rate", "frozen", "restart")
+    _own_guards: ClassVar = ("silent", "spectrum", "rate", "restart")
     _published: ClassVar = {
         "always": {"guards": ("silent", "spectrum")},
         "d3": {"eta0": 1e-1, "decay": 1e-2, "tau": 0.8},
@@ -134,10 +134,8 @@ class TwoCompartmentNICA(SingleLayerNICA):
         m = start.V @ start.u_bar
         W_zz = given.get("W_zz", np.eye(d) + np.outer(m, m))
         W_xz = given["W_xz"] @ start.inverse if "W_xz" in given else W_zz @ start.V
-        inp = running_whitening.start(start.F.astype(dtype), start.u_bar.astype(dtype), start.n)
-        return natural.init_two_compartment(
-            inp, W_xz.astype(dtype), positive_definite(W_zz.astype(dtype), "W_zz"), guard_seed(rng)
-        )
+        F, W_xz, W_zz = start.F.astype(dtype), W_xz.astype(dtype), positive_definite(W_zz.astype(dtype), "W_zz")
+        return natural.init_two_compartment(F, start.u_bar, start.n, W_xz, W_zz, guard_seed(rng))
 
     def _local_setting(self, d: int) -> LocalSetting:
         decay = 1e-5 * max(10, d)
@@ -159,7 +157,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
         d = state.fired.size
         average, tau = bool(self.average), self._tau(d)
         if self.precondition == "natural":
-            return natural.Params(dynamics, guards, self._memory(dtype), eps, average)
+            return natural.Params(dynamics, guards, int(self.horizon or 0), eps, average)
         scaled, horizon, window = self.precondition == "scale", int(self.horizon or 0), self._window(d)
         return two_compartment.Params(dynamics, guards, window, eps, AVERAGING, horizon, tau, average, scaled)
 

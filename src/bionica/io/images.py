@@ -2,6 +2,7 @@
 
 import logging
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -95,14 +96,16 @@ def _only_image(path: Path, notes: list[str]) -> Named:
 def _picture(path: Path, notes: list[str]) -> Named:
     """Decode a PNG, JPEG or BMP, without transparency. Other formats, for some of which Pillow starts programs, are refused."""
     pillow = import_optional("PIL.Image", "reading images")
-    with explain_errors(str(path), "an image"):
+    with explain_errors(str(path), "an image"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Pillow, about sizes: they are checked here
         with path.open("rb") as file:
             start = file.read(26)
         if start.startswith(b"\x89PNG") and start[24:25] == b"\x10" and start[25:26] != b"\0":
             raise InputError(f"{path} is a colour PNG of 16 bits, which is read as 8 bits: save it as TIFF")
-        pillow.MAX_IMAGE_PIXELS = None  # sizes are checked here
         with pillow.open(path, formats=("PNG", "JPEG", "BMP")) as image:
-            check_size(str(path), 8 * math.prod(image.size), "crop it, or save the mixtures as .npy or .h5")
+            check_size(
+                str(path), math.prod(image.size) * len(image.getbands()), "crop it, or save the mixtures as .npy or .h5"
+            )
             if getattr(image, "n_frames", 1) > 1 or image.mode in ("CMYK", "LAB", "HSV"):
                 raise InputError(f"{path} holds several images, or colours as {image.mode}: save it as RGB or TIFF")
             array = np.asarray(image.convert("RGB") if image.mode.startswith("P") else image)

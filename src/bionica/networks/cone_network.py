@@ -15,8 +15,9 @@ and with w = 1/max(1, mean |v|), the divisive normalisation of the layer, for i 
     a_i = eta / (kappa_i d)           b_i = eta / (kappa_i^1/2 d)                                                                (5)
 
 Each synapse uses what its two neurons have; w and z_bar (below) are sums over the layer. P = I/<x'x/d> is the strictly local rule
-(`LocalState`, three times b_i). Natural steps (`State`, the default) project x on its d leading directions and take P = <x x'>^-1:
-they work whatever the mixing matrix (`running_whitening`; not local).
+(`LocalState`, three times b_i). Natural steps (`State`, the default) take v = K F x (`running_whitening`) for x and
+P = <v v'>^-1 = I - v_bar v_bar'/(1 + |v_bar|^2): they work whatever the mixing matrix (not local). Cones are not tied to
+the whitening, so that W_xz K stays as it is when K moves, but in the first samples after a restart.
 
 **Why.** For outputs y = V x of mean 1 the objective log|det V| - sum_i log<y_i> - sum_i kappa_i <[-y_i]_+^2>/2 has the relative
 gradient G_ij = kappa_i <n_i y_j> - <y_j>, i != j (V <- (I + e G) V ascends). W - I is a leaky average of -G by (2), and (3) moves
@@ -43,23 +44,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .natural import is_frozen
-from .plasticity import apply, average, averaging_weight, dot, project
-from .rule import UNSETTLED, Rule, bookkeeping, hot, register, shapes, solve_lateral
-from .running_whitening import (
+from . import running_whitening
+from .natural import (
     AVERAGING,
-    SHAPES,
-    Input,
     InputWork,
     copy_matrix,
-    floor_covariance,
-    forgetting,
-    has_changed,
+    flip_negative,
     input_workspace,
-    is_due,
-    observe,
-    restart,
+    look_after,
+    move_whitening,
+    set_identity,
+    weigh,
+    white_input,
+    whitening_matrix,
 )
+from .plasticity import apply, average, averaging_weight, dot, project
+from .rule import UNSETTLED, Rule, bookkeeping, hot, register, shapes, solve_lateral
+from .running_whitening import SHAPES, START, Whitening, is_called_for, is_scaled, is_stuck
 from .settling import scratch, settle_lateral
 
 #: The first and smallest kappa. A softer wall does not hold the neurons apart: on raw inputs they all learn the same.
@@ -110,9 +111,10 @@ class Wall(NamedTuple):
 class State(NamedTuple):
     """What a network with natural steps remembers."""
 
-    inp: Input
+    white: Whitening
+    F: np.ndarray
     wall: Wall
-    W_xz: np.ndarray  # from u = F x, the leading directions
+    W_xz: np.ndarray  # from K F x
     W_zz: np.ndarray
     W_xz_mean: np.ndarray  # averages of the weights, kept where `Params.average` is set
     W_zz_mean: np.ndarray
@@ -165,21 +167,22 @@ class Work(NamedTuple):
     """Scratch arrays."""
 
     first: InputWork
+    v: np.ndarray  # K F x in the precision of the network
     c: np.ndarray
-    v: np.ndarray
+    membrane: np.ndarray
     y: np.ndarray  # z; the loop knows every rule's output by this name
     b: np.ndarray
-    p: np.ndarray  # P u
-    V: np.ndarray  # matrices
-    M: np.ndarray
+    p: np.ndarray  # P v
+    M: np.ndarray  # matrices
     H: np.ndarray
     ws: Any
 
 
-def init(inp: Input, W_xz: np.ndarray, W_zz: np.ndarray, kappa: float, rng: np.ndarray) -> State:
-    """Return a network with this input side and these initial weights (copied)."""
+def init(F: np.ndarray, u_bar: np.ndarray, n: int, W_xz: Any, W_zz: Any, kappa: float, rng: Any) -> State:
+    """Return a network that starts from n samples, which F whitens and whose mean is then u_bar, with these weights (copied)."""
     rest = _averaged(W_xz, W_zz) | bookkeeping(len(W_zz), rng)
-    return State(inp=inp, wall=_wall(kappa, W_zz), **rest)
+    white = running_whitening.start(np.eye(len(F)), np.zeros(len(F), F.dtype), u_bar, n)
+    return State(white=white, F=F.copy(), wall=_wall(kappa, W_zz), **rest)
 
 
 def init_local(W_xz: np.ndarray, W_zz: np.ndarray, kappa: float, size: float, rng: np.ndarray) -> LocalState:
@@ -200,14 +203,14 @@ def _wall(kappa: float, W_zz: np.ndarray) -> Wall:
 def workspace(state):
     """Allocate scratch arrays."""
     d, dtype = len(state.W_zz), state.W_zz.dtype
-    V, M = np.zeros((2, d, d), dtype)
-    return Work(input_workspace(d, dtype), *np.zeros((5, d), dtype), V, M, np.eye(d, dtype=dtype), scratch(d, dtype))
+    M, H = np.zeros((d, d), dtype), np.eye(d, dtype=dtype)
+    return Work(input_workspace(d, dtype), *np.zeros((6, d), dtype), M, H, scratch(d, dtype))
 
 
 def settle(state, work, params, X, t):
-    """Eq. 1 for u = F x."""
-    project(state.inp.F, X, t, work.first.u)
-    apply(state.W_xz, work.first.u, work.c)
+    """Eq. 1 for v = K F x."""
+    white_input(state, work, X, t)
+    apply(state.W_xz, work.v, work.c)
     settle_lateral(params.dynamics, state.W_zz, state.W_zz, work.c, work.y, work.ws)
 
 
@@ -219,8 +222,8 @@ def settle_local(state, work, params, X, t):
 
 @hot
 def inhibit(state, work, params, eta):
-    """Eqs. 2, 5, 6 and 7; work.v and work.b become v and b. Returns w mean |v| and the sum of n^2."""
-    W_zz, wall, c, z, v = state.W_zz, state.wall, work.c, work.y, work.v
+    """Eqs. 2, 5, 6 and 7; work.membrane and work.b become v and b. Returns w mean |v| and the sum of n^2."""
+    W_zz, wall, c, z, v = state.W_zz, state.wall, work.c, work.y, work.membrane
     d = z.shape[0]
     real = W_zz.dtype.type
     one, zero = real(1), real(0)
@@ -273,36 +276,56 @@ def learn_averages(state, weight):
 def gains(work, i, b, size, activity):
     """What row i of W_xz is multiplied with (eq. 4), and what P x is added with (eq. 3); size = x'P x."""
     one = b.dtype.type(1)
-    homeostasis = one + b[i] * activity * (one - min(abs(work.v[i]), b.dtype.type(BOUND)))
-    return homeostasis, b[i] / (one + b[i] * size) * (work.v[i] - work.c[i])
+    homeostasis = one + b[i] * activity * (one - min(abs(work.membrane[i]), b.dtype.type(BOUND)))
+    return homeostasis, b[i] / (one + b[i] * size) * (work.membrane[i] - work.c[i])
 
 
 def learn(state, work, params, X, t, rates):
-    """The input side, then eqs. 2 to 7; P u from the inverse covariance R and v = R u_bar of `running_whitening`."""
-    inp, W_xz, u, p = state.inp, state.W_xz, work.first.u, work.p
-    d = u.shape[0]
+    """Eqs. 2 to 7, then the whitening."""
+    white, first, W_xz, v, p = state.white, work.first, state.W_xz, work.v, work.p
+    d = v.shape[0]
     state.t[0] += 1
-    if params.guards.frozen and is_frozen(inp, u, X, t, params.horizon, work.ws.events):
+    if is_stuck(white.last, white.run, white.repeated, first.u, 0) or not is_scaled(white, first.v):
         return
-    share = observe(inp, work.first, params, work.ws.events)
-    activity, negative = inhibit(state, work, params, share * rates[t, 0])
-    inp.negative[0] += share * negative
-    inp.recent[1] += 1
-    one = p.dtype.type(1)
-    along = whole = one - one
+    distance_2, weight = weigh(white, first, params, work.ws.events)
+    activity, negative = inhibit(state, work, params, weight * rates[t, 0])
+    white.negative[0] += min(weight * negative / d, 1.0)
+    along = 0.0
+    whole = 1.0
     for j in range(d):
-        along += inp.v[j] * u[j]
-        whole += inp.v[j] * inp.u_bar[j]
-    size = one - one
+        along += white.v_bar[j] * first.v[j]
+        whole += white.v_bar[j] * white.v_bar[j]
+    along /= whole
     for j in range(d):
-        p[j] = work.first.r[j] + inp.v[j] * (one - along / (one + whole))
-        size += p[j] * u[j]
+        p[j] = first.v[j] - along * white.v_bar[j]
+    size = p.dtype.type(0)
+    for j in range(d):
+        size += p[j] * v[j]
     for i in range(d):
         homeostasis, f = gains(work, i, work.b, size, activity)
         for j in range(d):
             W_xz[i, j] = homeostasis * W_xz[i, j] + f * p[j]
+    f, beta = move_whitening(white, first, distance_2, weight, params.horizon)
+    if white.age[0] > START * d or white.prior[0] == 0:
+        keep_product(W_xz, first.dv, f, beta, distance_2)
+        if params.average:
+            keep_product(state.W_xz_mean, first.dv, f, beta, distance_2)
     if params.average:
-        learn_averages(state, averaging_weight(inp.n[0], AVERAGING, params.horizon))
+        learn_averages(state, averaging_weight(white.n[0], AVERAGING, params.horizon))
+
+
+@hot
+def keep_product(W, dv, f, beta, q):
+    """W <- W (I + beta dv dv')^-1 / f, so that W K stays as it is when K <- f (I + beta dv dv') K."""
+    shrink = beta / (1 + beta * q)
+    over_f = 1 / f
+    for i in range(W.shape[0]):
+        s = 0.0
+        for j in range(dv.shape[0]):
+            s += W[i, j] * dv[j]
+        s *= shrink
+        for j in range(dv.shape[0]):
+            W[i, j] = over_f * (W[i, j] - s * dv[j])
 
 
 def learn_local(state, work, params, X, t, rates):
@@ -315,7 +338,9 @@ def learn_local(state, work, params, X, t, rates):
     for j in range(k):
         xx += X[t, j] * X[t, j]
     limit = BOUND * BOUND * state.size[0]  # of an outlier
-    state.size[0] += (min(xx / d, limit) - state.size[0]) * forgetting(state.t[0] + k, params.horizon)
+    state.size[0] += (min(xx / d, limit) - state.size[0]) / (
+        min(state.t[0] + k, params.horizon) if params.horizon > 0 else state.t[0] + k
+    )
     scale = W_xz.dtype.type(1 / state.size[0])
     size = W_xz.dtype.type(xx) * scale
     for i in range(d):
@@ -328,39 +353,33 @@ def learn_local(state, work, params, X, t, rates):
         learn_averages(state, averaging_weight(state.t[0], AVERAGING, params.horizon))
 
 
+def repair(state, work, params):
+    """What is rarely needed; after an abrupt change the network starts again: see `natural.look_after`."""
+    white, W_zz, wall = state.white, state.W_zz, state.wall
+    if is_called_for(white.age, white.due, white.power, white.length, white.level, work.v.shape[0], params.horizon):
+        if look_after(white, state.W_xz, work.M, work.H, work.first, work.ws, params):
+            set_identity(W_zz)
+            for i in range(W_zz.shape[0]):
+                wall.p[i] = 1
+                wall.m[i] = 1
+                wall.q[i] = 1 / SQUARES
+                if params.hardens:
+                    wall.log_kappa[i] = math.log(KAPPA)
+            copy_matrix(state.W_xz, state.W_xz_mean)
+            copy_matrix(W_zz, state.W_zz_mean)
+
+
 def inspect(state, work, params):
-    """The guards `spectrum` and `restart`: after an abrupt change the network starts from the last block of samples."""
-    inp, W_xz, W_zz, wall = state.inp, state.W_xz, state.W_zz, state.wall
-    if not is_due(inp):
-        return
-    inp.recent[1] = 0
-    d = W_zz.shape[0]
-    if params.guards.spectrum:
-        floor_covariance(inp, params.horizon, work.V)
-    if not params.guards.restart or not has_changed(inp, W_xz, work.H, work.V, work.c, work.b, params, work.ws):
-        return
-    if params.horizon == 0:
-        inp.changed[0] = True
-        inp.n_block[0] = 0
-        return
-    restart(inp, W_xz, work.M, work.H, work.V, work.c, work.b, False, work.ws)
-    for i in range(d):
-        rate = dot(W_xz, i, inp.u_bar)
-        for j in range(d):
-            W_xz[i, j] /= max(rate, W_xz.dtype.type(0.1))
-            W_zz[i, j] = 1 if i == j else 0
-        wall.p[i] = 1
-        wall.m[i] = 1
-        wall.q[i] = 1 / SQUARES
-        if params.hardens:
-            wall.log_kappa[i] = math.log(KAPPA)
-    copy_matrix(W_xz, state.W_xz_mean)
-    copy_matrix(W_zz, state.W_zz_mean)
+    """While the network starts again: a neuron whose dendrite has a negative mean has its sign flipped."""
+    white = state.white
+    if params.guards.restart and white.prior[0] > 0:
+        if flip_negative(state.W_xz, work.M, work.H, white.v_bar, work.c, work.b, work.ws.events):
+            copy_matrix(state.W_xz, state.W_xz_mean)
 
 
 def unmixing(state: State) -> np.ndarray:
-    """W_zz^-1 W_xz F."""
-    return np.asarray(solve_lateral(state.W_zz, state.W_xz) @ state.inp.F)
+    """W_zz^-1 W_xz K F."""
+    return np.asarray(solve_lateral(state.W_zz, state.W_xz) @ whitening_matrix(state))
 
 
 def unmixing_local(state: LocalState) -> np.ndarray:
@@ -373,9 +392,10 @@ _AVERAGES = {"W_xz": "W_xz_mean", "W_zz": "W_zz_mean"}
 
 RULE = register(
     Rule(
-        "cone_network", State, Params, SHAPES | _WALL | shapes(dd="W_xz W_zz W_xz_mean W_zz_mean"),
-        workspace, settle, learn, unmixing, inspect=inspect,
-        parts={"inp": Input, "wall": Wall}, averages=_AVERAGES, projection="inp.F",
+        "cone_network", State, Params,
+        SHAPES | _WALL | shapes(d="white.last", dk="F", dd="W_xz W_zz W_xz_mean W_zz_mean"),
+        workspace, settle, learn, unmixing, repair, inspect,
+        parts={"white": Whitening, "wall": Wall}, averages=_AVERAGES, projection="F",
     )
 )  # fmt: skip
 

@@ -12,11 +12,9 @@ Appendix C of the paper:
                I - 2 eta (x - x_bar)(x - x_bar)', in Nonnegative PCA W by I - eta y y'; past 1/|x - x_bar|^2 and
                2/|y|^2 these overshoot and the weights grow without bound. The guard caps eta at half of that. Published
                settings run without it.
-    frozen     natural networks: samples of a frozen sensor are not learned from (see `frozen`)
-    restart    natural networks with a horizon restart where the input changes abruptly (see `natural_guards`)
+    restart    natural networks with a horizon restart where the mixing changes abruptly (see `running_whitening`)
 
-In natural networks `silent` and `spectrum` do what `natural_guards` says, and `rate` bounds the weight of a sample (see
-`natural_input`).
+In natural networks `silent`, `rate` and `restart` do what `natural` says, and the others nothing.
 
 Counted with them: samples whose dynamics were `regularised` or did not settle (`unsettled`).
 """
@@ -40,7 +38,6 @@ class Guards(NamedTuple):
     row: bool
     spectrum: bool
     rate: bool
-    frozen: bool = False
     restart: bool = False
 
 
@@ -186,12 +183,19 @@ def lift_eigenvalues(W, eps, ws):
         return False
     before = ws.events[SPECTRUM]
     A, U = ws.M, ws.L
+    shift = 0.0
     for i in range(d):
+        size = 0.0
         for j in range(d):
             A[i, j] = W[i, j]
-    orthogonalise_rows(A, U)  # U W = A with orthogonal rows: the rows of U are eigenvectors
+            size += abs(W[i, j])
+        shift = max(shift, size)
+    # Rows of U A with orthogonal rows are eigenvectors only if no two eigenvalues of A are opposite: shift all above zero.
     for i in range(d):
-        value = 0.0
+        A[i, i] += shift
+    orthogonalise_rows(A, U)
+    for i in range(d):
+        value = -shift
         for p in range(d):
             value += A[i, p] * U[i, p]
         if value < SPECTRUM_FLOOR:

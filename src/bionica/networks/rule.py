@@ -28,8 +28,8 @@ import numpy as np
 from numba.extending import overload, register_jitable
 
 #: How often each repair acted is counted in this order; see `guards`.
-SILENT, ROW, SPECTRUM, RATE, REGULARISED, UNSETTLED, FROZEN, RESTART = range(8)
-REPAIRS = ("silent", "row", "spectrum", "rate", "regularised", "unsettled", "frozen", "restart")
+SILENT, ROW, SPECTRUM, RATE, REGULARISED, UNSETTLED, RESTART = range(7)
+REPAIRS = ("silent", "row", "spectrum", "rate", "regularised", "unsettled", "restart")
 n_repairs = len(REPAIRS)
 
 #: Shapes of the arrays that every State ends with.
@@ -111,7 +111,10 @@ class Rule:
 
     def averaged(self, state: Any) -> Any:
         """Return the network that reads out with its averaged weights; shares memory with `state`."""
-        state = state._replace(**{name: getattr(state, mean) for name, mean in self.averages.items()})
+        means = {
+            W: getattr(state, mean).astype(getattr(state, W).dtype, copy=False) for W, mean in self.averages.items()
+        }
+        state = state._replace(**means)
         state = state._replace(
             **{name: getattr(state, a) @ getattr(state, b) for name, (a, b) in self.products.items()}
         )
@@ -151,7 +154,11 @@ def register(rule: Rule) -> Rule:
     named += [*rule.averages, *rule.averages.values(), *rule.products, *rule.roots, *rule.inverses, *rule.symmetric]
     if unknown := {*named} - fields:
         raise ValueError(f"rule {rule.name!r}: State has no field {sorted(unknown)}, which the record names")
-    _BY_STATE[rule.State] = rule
+    if _BY_STATE.setdefault(rule.State, rule) is not rule:
+        raise ValueError(
+            f"rule {rule.name!r}: {rule.State.__module__}.{rule.State.__qualname__} is the State of the rule "
+            f"{_BY_STATE[rule.State].name!r}; give the new rule a State class of its own"
+        )
     RULES[rule.name] = rule
     return rule
 

@@ -1,70 +1,55 @@
-"""What the natural networks share: a fixed projection of the input, its running inverse covariance, the size of a step.
+"""The running whitening of a stream, for the natural rules and the orthant rotation: weight of a sample, start, change, restart.
 
-*Beyond the paper.* With the paper's settings on a random mixing matrix most runs fail (Algorithm 2 at d = 3 in 17 of 20): the
-covariance of the mixtures sets the step that each direction can bear. A natural-gradient step takes the covariance out. It is
-not a local rule; the strictly local networks are beside it (`interneuron`, `two_compartment`).
+K whitens, K C K' = I for the running covariance C of the input u. For each sample, with v = K u, v_bar = K u_bar, dv = v - v_bar,
+q = |dv|^2 and g <= 1 the weight of the sample,
 
-    u = F x                                     F (d x k): noncentered whitening of a first block of mixtures, onto the
-                                                d leading directions; fixed. It takes care of k > d, scale and condition
-    u_bar <- u_bar + w (u - u_bar)              w = 1/n, n counts the samples that F and R were started from too;
-    R <- inverse of the covariance of u         never below 1/horizon. Sherman and Morrison: with q = du' R du,
-                                                R <- (R - R du du' R w/(1 + w q)) / (1 - w), du = u - u_bar before its update
-    r = R (u - u_bar)                           the presynaptic vector of the Hebbian updates, and p = R u = r + R u_bar
+    age <- age + g,  n <- n + g,  w = g/n,  m = g/age                neither n nor age is above the horizon here
+    C <- (1-w)(C + w' dv dv')   which is   K <- f (I + beta dv dv') K       w' = w (1-m)/(1-w)
+    v_bar <- f (I + beta dv dv')(v_bar + m dv)
+    f = (1-w)^-1/2,    beta = ((1 + w' q)^-1/2 - 1)/q
 
-Guard `rate`: a sample that is far out counts less, w <- g w and a <- g a with the weight g(q) of `disturbances`, and it turns V by
-less. Without it one sample 1e6 times too large left an error of 0.5. If one sample in 1000 is 10 to 1e6 times too large, the error
-is 0.8 to 1.4 times the clean one (exponential, half-normal and sparse-uniform sources, d = 3 to 10); with a weight that is only
-bounded, w <- w min(1, (400 + 4 d)/q), it was up to 2000 times.
+C is not stored. An error of K C K' = I shrinks by 1 - w with every sample.
 
-Both networks learn weights W from u and lateral weights M (W_zz, or W_yn'W_yn); V = M^-1 W is what they do while every neuron
-fires. With a postsynaptic vector s and a presynaptic vector p they take the step
+*Weight.* One sample 10^6 times too large among 10^5 spoils every covariance (error 0.52 where 5e-6 is possible). So
 
-    W <- (1 - a) W + a s p'        M <- (1 - a) M + a s s'        a = eta q_s/(1 + q_s)^2,  q_s = s' M^-1 s,  eta = 0.05
-    hence V <- V + a M_new^-1 s (p - V's)'
+    g = min(1, tau/q)^2        tau = SPARE r_2 min(r_2/r_1, 4)^2, the tail of q extrapolated
+    r_i <- r_i (1 + s) if q > r_i, else r_i (1 - s p_i)            the running 98 % and 99.5 % quantiles of q
 
-which is zero, whatever a, where s = V u (or V (u - u_bar)), p = R u (or r) and V'V = R: at the solution the noise of the two
-updates cancels exactly, not only to first order. So eta need not fall. With V = (I + E) V_0, V_0'V_0 = R and small E, the step
-is E <- E - b M^-1 s s'(E + E') for some b > 0: it makes V'V = R, and leaves the rotation to samples that are rectified and to
-`turn`. The factor q_s/(1 + q_s) keeps samples of silent sources from making M vanish. With eta = 0.2 the step diverges at d = 3,
-0.1 was stable.
+tau follows the tails of the data, so that large samples of sparse sources keep their weight. g falls faster than 1/q: with
+g = tau/q one outlier in 1000 cost a factor of 20 to 200. A sample that equals the one before it is omitted once the run of equal
+samples is longer than PATIENCE/(1 - f), where f is the usual share of such samples (half of all where sparse sources are often all
+silent): a sensor that repeats itself for a thousand horizons would make C vanish.
 
-Averaged weights: mean <- mean + c (W - mean) with c = (gamma + 1)/(n + gamma), gamma = 10, never below (gamma + 1)/horizon.
-`transform` reads out with the means.
+*Start.* The first nonzero sample sets the scale and nothing else (it may be an outlier): K = Q / sqrt(power), Q orthonormal,
+counted as d + 6 samples with the covariance power I. What is left of them is removed as samples come, C <- C - share I, by rank-1
+steps at growing intervals, so that after 100 d samples nothing is left of it, for any condition number. If one of the first samples
+is far larger (the first was too small), or if the outputs lose their size (it was an outlier), everything starts again.
 
-Measured (`benchmarks/streaming.py`), one pass over 1e5 samples of 100 random problems for each d (five kinds of sources, condition
-1 to 1000, scale 1e-3 to 1e3): held-out error over that of BatchNICA on the same data, median / 95 %: Algorithm 1 1.06 / 1.93 at
-d = 3, 1.16 / 1.74 at d = 10; Algorithm 2 1.05 / 1.82 and 1.16 / 1.78. With rates of 1/t exponential sources at d = 3 ended at 50
-to 80 times the error of BatchNICA, half-normal ones at d = 10 at 200 to 3000 times.
+*Change.* Sources that come and go (spikes, speech, the peaks of a chromatogram) change the variances of the outputs. The outputs
+stay uncorrelated inside of a block, and nonnegative. After a change of the mixing each output is a sum of several sources, so
+that the outputs of a block are correlated, and some are negative. Two numbers for each block:
+
+    c = log tr(R^-1)/d       R the correlation matrix of the outputs, each with SILENT added to its variance, so that the rounding
+                             or the noise of a silent source does not count; c = 0 where they are uncorrelated
+    s                        the share of the energy that is negative
+
+A block is unusual if c > CORRELATED + mean + FAR spreads, or if c > mean and s > NEGATIVE + 3 means + FAR spreads. Means and
+spreads are those of about 50 past blocks. With a horizon a block far from its usual size is unusual too, and the whitening starts
+again: after 5 horizons 0.7 % of an old covariance is left, more than all of a new one in its thin directions. Without a horizon a
+change is only reported. Measured: twelve kinds of sources whose mixing stays, d = 3 and 10, 50,000 samples: no change is reported.
+
+Every n/4 samples C gets 1e-16 power I (1e-10 with a horizon), so that K stays finite if a channel freezes.
+
+Loops that sum store nothing, and divisions are outside of loops: otherwise the compiler chooses between code of different rounding
+by where the arrays lie in memory, and results would not be the same bits.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .guards import EVERY, orthogonalise_rows
-from .plasticity import apply, dot, dot_rows, multiply
-from .rule import RATE, RESTART, SILENT, SPECTRUM, cold, hot, shapes
-from .settling import invert
-
-# ---------------------------------------------------------------------------------------------- weight of a sample
-#
-# Samples that a stream should not learn from, or less: outliers and frozen sensors.
-#
-# *Beyond the paper.* One sample 10^6 times too large among 10^5 spoiled every estimate of a covariance (error 0.52 where 5e-6 is
-# possible), and a sensor that repeats itself for a thousand horizons made it vanish.
-#
-# Weight of a sample at the squared Mahalanobis distance q:
-#
-#     g = min(1, tau/q)^2        tau = SPARE r_2 min(r_2/r_1, 4)^2, the tail of q extrapolated
-#     r_i <- r_i (1 + s) if q > r_i, else r_i (1 - s p_i)            the running 98 % and 99.5 % quantiles of q
-#
-# tau follows the tails of the data, so that large samples of sparse sources keep their weight. g falls faster than 1/q, so
-# that one
-# outlier in 1000 leaves no trace: with g = tau/q it cost a factor of 20 to 200.
-#
-# A sample that equals the one before it is left out once the run of equal samples is longer than PATIENCE/(1 - f), where f is the
-# usual share of such samples (half of all where sparse sources are often all silent). No threshold on q is involved.
+from .rule import cold, hot
 
 #: The quantiles r_1 and r_2 are exceeded by these shares of the samples.
 P_1, P_2 = 0.02, 0.005
@@ -72,70 +57,394 @@ P_1, P_2 = 0.02, 0.005
 STEP, SPARE = 0.05, 1.5
 #: So many equal samples in a row pass where equal samples are not usual.
 PATIENCE = 30.0
+#: The first scale counts as d + PRIOR_SAMPLES samples, and nothing is left of it after START d samples.
+PRIOR_SAMPLES, START = 6.0, 100.0
+#: If one of the first d + PRIOR_SAMPLES samples has this many times the mean energy, the scale was wrong.
+LARGER = 30.0
+#: Share of the first sample's power that C never falls below, and with a horizon.
+FLOOR, FLOOR_HORIZON = 1e-16, 1e-10
+#: Outputs below this share of their usual energy have lost their size, and a block of outputs above this mean variance is a change.
+LOST, FAR_LARGER = 3e-4, 10.0
+#: A block has between 1 and 10 times this many samples for each source, and 10 more.
+BLOCK = 30.0
+#: What is added to the variance of each output of a block.
+SILENT = 0.01
+#: See above; and the past blocks that are needed with a horizon and without, and that are remembered.
+CORRELATED, NEGATIVE, FAR = 0.05, 0.01, 15.0
+LEAST, LEAST_WITHOUT, REMEMBERED = 8.0, 16.0, 50.0
+
+
+class Whitening(NamedTuple):
+    """What the whitening remembers; counters are arrays of one float64."""
+
+    K: np.ndarray
+    v_bar: np.ndarray
+    n: np.ndarray  # samples behind C
+    age: np.ndarray  # samples since the start
+    tails: np.ndarray  # r_1 and r_2
+    last: np.ndarray  # the last sample
+    run: np.ndarray  # how often it was repeated
+    repeated: np.ndarray  # the usual share of repeated samples
+    power: np.ndarray  # of the first sample; 0 before it
+    prior: np.ndarray  # what is left of the covariance of the start
+    due: np.ndarray  # the age at which `tend` is next called
+    level: np.ndarray  # running size of the first outputs
+    products: np.ndarray  # sum of v v' over a block of samples; the upper triangle is not used
+    sums: np.ndarray  # sum of v
+    length: np.ndarray  # of the block so far
+    negative: np.ndarray  # sum of the negative shares of the energy
+    blocks: np.ndarray  # number of past blocks
+    usual: np.ndarray  # mean and spread of c, mean and spread of s over past blocks
+    changed: np.ndarray  # whether the mixing has changed
+
+
+#: Shapes of these arrays, for rules that have them as their part `white`. K is float64 for inputs of any dtype: in float32 rounding
+#: left an error of 1e-3 after 10^7 samples. The rule declares `white.last`.
+SHAPES = {
+    "white.K": "dd:float64", "white.v_bar": "d:float64", "white.tails": "2:float64", "white.products": "dd:float64",
+    "white.sums": "d:float64", "white.usual": "4:float64", "white.changed": "1:bool",
+    **{f"white.{name}": "1:float64" for name in (
+        "n", "age", "run", "repeated", "power", "prior", "due", "level", "length", "negative", "blocks",
+    )},
+}  # fmt: skip
+
+
+def start(K: np.ndarray, last: np.ndarray, v_bar: Any = None, n: int = 0) -> Whitening:
+    """Return a whitening before its first sample; or, with n samples behind it, one that K whitens and v_bar is the mean of."""
+    d = len(K)
+    one = {name: np.zeros(1) for name in ("run", "repeated", "prior", "length", "negative", "blocks")}
+    return Whitening(
+        K=K.astype(np.float64), v_bar=np.zeros(d) if v_bar is None else v_bar.astype(np.float64),
+        n=np.full(1, float(n)), age=np.full(1, float(n)), tails=np.full(2, 10.0 * d), last=last.copy(),
+        power=np.full(1, float(n > 0)), due=np.full(1, 1.25 * n), level=np.ones(1),
+        products=np.zeros((d, d)), sums=np.zeros(d), usual=np.zeros(4), changed=np.zeros(1, np.bool_), **one,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------- one sample
 
 
 @hot
-def repeats_too_long(x_last, repeats, X, t):
-    """Whether X[t] continues a run of equal samples that is too long. `repeats` holds the length of the run and f."""
-    k = x_last.shape[0]
+def energy_of(v):
+    """|v|^2."""
+    s = 0.0
+    for i in range(v.shape[0]):
+        s += v[i] * v[i]
+    return s
+
+
+@hot
+def mean_energy(v_bar):
+    """d + |v_bar|^2."""
+    return v_bar.shape[0] + energy_of(v_bar)
+
+
+@hot
+def is_stuck(last, run, repeated, X, t):
+    """Whether X[t] continues a run of equal samples that is too long."""
+    k = last.shape[0]
     j = 0
-    while j < k and X[t, j] == x_last[j]:
+    while j < k and X[t, j] == last[j]:
         j += 1
     if j == k:
-        repeats[0] += 1
-        return repeats[0] * (1 - repeats[1]) > PATIENCE
+        run[0] += 1
+        return run[0] * (1 - repeated[0]) > PATIENCE
     while j < k:
-        x_last[j] = X[t, j]
+        last[j] = X[t, j]
         j += 1
-    repeats[0] = 0
+    run[0] = 0
     return False
 
 
 @hot
-def sample_weight(tails, q, least):
-    """The weight g of a sample at the squared distance q; `tails` holds r_1 and r_2, which move by steps of `least` or STEP."""
+def is_scaled(white, v):
+    """Whether to learn from the sample; otherwise it sets the scale, or shows that the scale was set by a sample too small."""
+    size = energy_of(v)
+    if white.power[0] > 0:
+        if white.age[0] >= v.shape[0] + PRIOR_SAMPLES or size <= LARGER * mean_energy(white.v_bar):
+            return True
+        restart(white)
+    elif size > 0:  # the rows of K are orthonormal
+        set_scale(white, size)
+    return False
+
+
+@hot
+def distance(v_bar, run, age, level, v, dv):
+    """dv <- v - v_bar; returns |dv|^2. The running size of the first outputs follows."""
+    d = v.shape[0]
+    for i in range(d):
+        dv[i] = v[i] - v_bar[i]
+    if run[0] == 0 and age[0] < 2 * START * d:
+        size = min(energy_of(v) / mean_energy(v_bar), 1.0)
+        if size > 0:
+            level[0] += max(1 / (100.0 + 10 * d), 3 / (age[0] + 3)) * (size - level[0])
+    return energy_of(dv)
+
+
+@hot
+def sample_weight(tails, q, s):
+    """The weight g of a sample at the squared distance q; the quantiles of q follow by steps of s."""
     ratio = min(max(tails[1] / tails[0], 1.0), 4.0)
     tau = SPARE * tails[1] * ratio * ratio
     g = 1.0
     if q > tau:
         g = tau / q
         g *= g
-    s = max(STEP, least)
     tails[0] *= 1 + s if q > tails[0] else 1 - s * P_1
     tails[1] *= 1 + s if q > tails[1] else 1 - s * P_2
     return g
 
 
-# ---------------------------------------------------------------------------------------------- unusual blocks
-#
-# Whether the mixing has changed, from blocks of outputs.
-#
-# Sources that come and go (spikes, speech, the peaks of a chromatogram) change the variances of the outputs. The outputs stay
-# uncorrelated inside of a block, and nonnegative. After a change of the mixing each output is a sum of several sources, so
-# that the
-# outputs of a block are correlated, and some are negative. Two numbers for each block:
-#
-#     c = log tr(K^-1)/d       K the correlation matrix of the outputs, each with SILENT added to its variance, so that the
-# rounding
-#                              or the noise of a silent source does not count; c = 0 where they are uncorrelated
-#     s                        the share of the energy that is negative
-#
-# A block is unusual if c > CORRELATED + mean + FAR spreads, or if c > mean and s > NEGATIVE + 3 means + FAR spreads. These means
-# and spreads are of some 50 past blocks (at least 8 with a horizon, 16 without). If sources are on and off, blocks are
-# correlated now
-# and then, and the spreads are large.
-#
-# Measured: twelve kinds of sources whose mixing stays, d = 3 and 10, 50,000 samples. A comparison of tr C and tr C^-1, for the
-# covariance C of a block, with the past found a change in 55 of 144 streams without a horizon.
+@hot
+def quantile_step(age, d):
+    """The step of a quantile, larger at the beginning."""
+    return max(STEP, 1 / (1 + age[0] / (30.0 * d)))
 
-#: What is added to the variance of each output.
-FLOOR_OF_VARIANCE = 0.01
-#: See above.
-CORRELATED, NEGATIVE, FAR = 0.05, 0.01, 15.0
-#: Past blocks that are needed with a horizon and without, and that are remembered.
-LEAST, LEAST_WITHOUT, REMEMBERED = 8.0, 16.0, 50.0
-#: A record of the past: the number of blocks, mean and spread of c, mean and spread of s.
-n_past = 5
+
+@hot
+def add_to_block(products, sums, length, v, g):
+    """Add a sample to the covariance of its block, less if its weight is below 1."""
+    bounded = math.sqrt(g)
+    for i in range(v.shape[0]):
+        x = bounded * v[i]
+        sums[i] += x
+        for j in range(i + 1):
+            products[i, j] += x * v[j]
+    length[0] += 1
+
+
+@hot
+def count(n, age, prior, run, repeated, g, horizon):
+    """Count a sample of weight g; returns w and m."""
+    age[0] += g
+    n[0] += g
+    if horizon > 0:
+        n[0] = min(n[0], float(horizon))
+    w = g / n[0]
+    m = g / min(age[0], float(horizon)) if horizon > 0 else g / age[0]
+    prior[0] *= 1 - w
+    repeated[0] += w * ((1.0 if run[0] > 0 else 0.0) - repeated[0])
+    return w, m
+
+
+@hot
+def factors(w, m, q):
+    """f and beta."""
+    beta = (1 / math.sqrt(1 + w * (1 - m) / (1 - w) * q) - 1) / q if q > 0 else 0.0
+    return 1 / math.sqrt(1 - w), beta
+
+
+@hot
+def move_mean(v_bar, dv, f, beta, m):
+    """v_bar <- f (I + beta dv dv')(v_bar + m dv)."""
+    along = 0.0
+    for i in range(dv.shape[0]):
+        along += dv[i] * (v_bar[i] + m * dv[i])
+    for i in range(dv.shape[0]):
+        v_bar[i] = f * (v_bar[i] + (m + beta * along) * dv[i])
+
+
+@hot
+def whiten(K, G, dv, f, beta):
+    """K <- f (I + beta dv dv') K; G is a scratch matrix."""
+    d = K.shape[0]
+    for j in range(d):
+        G[0, j] = 0
+    for i in range(d):
+        for j in range(d):
+            G[0, j] += dv[i] * K[i, j]
+    for i in range(d):
+        z = f * beta * dv[i]
+        for j in range(d):
+            K[i, j] = f * K[i, j] + z * G[0, j]
+
+
+@hot
+def is_block_full(length, d, horizon):
+    """Whether the block has its length."""
+    size = BLOCK * (10.0 + d)
+    return length[0] >= min(max(size, 0.25 * horizon), 10 * size)
+
+
+@hot
+def has_lost_size(level, age):
+    """Whether the outputs have lost their size: the first sample was an outlier."""
+    return level[0] < LOST and age[0] > 10
+
+
+@hot
+def is_called_for(age, due, power, length, level, d, horizon):
+    """Whether something is to be done that is rarely needed: `tend`, the test of a block, a restart."""
+    call = age[0] >= due[0] or is_block_full(length, d, horizon) or has_lost_size(level, age)
+    return call and power[0] > 0
+
+
+# ---------------------------------------------------------------------------------------------- rarely
+
+
+@cold
+def set_scale(white, energy):
+    """K <- K / sqrt(energy/d), for a first sample of this energy. Until then outputs are zero."""
+    K, d = white.K, white.K.shape[0]
+    f = math.sqrt(d / energy)
+    for i in range(d):
+        for j in range(d):
+            K[i, j] *= f
+    white.power[0] = 1 / (f * f)
+    white.prior[0] = 1.0
+    white.n[0] = d + PRIOR_SAMPLES
+    white.due[0] = 3.0 * d
+
+
+@cold
+def restart(white):
+    """Start again with the rows of K made orthonormal (Gram-Schmidt, twice); the next sample sets the scale."""
+    K, d = white.K, white.K.shape[0]
+    for i in range(d):
+        for _ in range(2):
+            for h in range(i):
+                s = 0.0
+                for j in range(d):
+                    s += K[i, j] * K[h, j]
+                for j in range(d):
+                    K[i, j] -= s * K[h, j]
+        s = 0.0
+        for j in range(d):
+            s += K[i, j] * K[i, j]
+        s = 1 / math.sqrt(s)
+        for j in range(d):
+            K[i, j] *= s
+        white.v_bar[i] = 0
+    clear_block(white.products, white.sums, white.length, white.negative)
+    white.tails[0] = 10.0 * d
+    white.tails[1] = 10.0 * d
+    white.n[0] = 0
+    white.age[0] = 0
+    white.power[0] = 0
+    white.prior[0] = 0
+    white.due[0] = 0
+    white.level[0] = 1
+    white.blocks[0] = min(white.blocks[0], 1.0)
+    for i in range(4):
+        white.usual[i] = 0
+
+
+@cold
+def tend(white, horizon, dv, G):
+    """Remove what is due of the covariance that the start counted as samples, and add the floor; overwrites dv and G.
+
+    No more than half of it before START d samples, or while the samples have less variance than that in some direction: they may
+    not have shown it yet.
+    """
+    age, prior, d = white.age[0], white.prior, white.K.shape[0]
+    if prior[0] > 0:
+        share = 0.99 if age > START * d and prior_share(white.K, prior, white.power) <= 0.5 else 0.5
+        add_to_covariance(white.K, white.v_bar, -share * prior[0] * white.power[0], dv, G)
+        prior[0] *= 1 - share
+        if prior[0] < FLOOR:
+            end_start(white.K, white.v_bar, white.n, white.age, prior)
+    add_to_covariance(white.K, white.v_bar, 0.25 * (FLOOR_HORIZON if horizon > 0 else FLOOR) * white.power[0], dv, G)
+    white.due[0] = age + max(float(d), 0.2 * age if prior[0] > 0 else 0.25 * white.n[0])
+
+
+@cold
+def prior_share(K, prior, power):
+    """The largest share of the variance along a coordinate that is left from the start."""
+    largest = 0.0
+    for j in range(K.shape[0]):
+        q = 0.0
+        for i in range(K.shape[0]):
+            q += K[i, j] * K[i, j]
+        largest = max(largest, q)
+    return prior[0] * power[0] * largest
+
+
+@cold
+def end_start(K, v_bar, n, age, prior):
+    """Nothing is left of the start: C is the covariance of `age` samples, and no longer counts those of the start."""
+    prior[0] = 0.0
+    if age[0] < n[0]:
+        f = math.sqrt(age[0] / n[0])
+        for i in range(K.shape[0]):
+            v_bar[i] *= f
+            for j in range(K.shape[0]):
+                K[i, j] *= f
+        n[0] = age[0]
+
+
+@cold
+def add_to_covariance(K, v_bar, w, dv, G):
+    """C <- C + w I, one coordinate after the other; overwrites dv and G."""
+    d = K.shape[0]
+    for j in range(d):
+        q = 0.0
+        mean = 0.0
+        for i in range(d):
+            dv[i] = K[i, j]
+        for i in range(d):
+            q += dv[i] * dv[i]
+            mean += dv[i] * v_bar[i]
+        if abs(w * q) < 1e-12:
+            continue
+        beta = (1 / math.sqrt(max(1 + w * q, 0.005)) - 1) / q
+        whiten(K, G, dv, 1.0, beta)
+        for i in range(d):
+            v_bar[i] += beta * mean * dv[i]
+
+
+@cold
+def is_block_unusual(white, z, horizon):
+    """Whether the block that ends here shows a change of the mixing; the next block begins. Overwrites the vector z.
+
+    The block's products and sums are those of the outputs.
+    """
+    C, mean, d = white.products, white.sums, white.sums.shape[0]
+    share = 1 / white.length[0]
+    energy = 0.0
+    for i in range(d):
+        energy += C[i, i]
+    for i in range(d):
+        mean[i] *= share
+        for j in range(i + 1):
+            C[i, j] = share * C[i, j] - mean[i] * mean[j]
+    variance = 0.0
+    for i in range(d):
+        variance += C[i, i]
+    c = correlation(C, z)
+    s = share * white.negative[0]
+    clear_block(white.products, white.sums, white.length, white.negative)
+    if not energy > 0 or prior_share(white.K, white.prior, white.power) > 0.1:
+        return False
+    usual, blocks = white.usual, white.blocks[0]
+    unusual = c > CORRELATED + usual[0] + FAR * usual[1]
+    unusual |= c > usual[0] and s > NEGATIVE + 3 * usual[2] + FAR * usual[3]
+    unusual &= blocks >= (LEAST if horizon > 0 else LEAST_WITHOUT)
+    # Not in the first block of a stream, where sources appear that were silent until then.
+    unusual |= horizon > 0 and blocks > 0 and (variance > FAR_LARGER * d or variance < LOST * d)
+    white.blocks[0] += 1
+    follow_usual(usual, 0, c, 1 / min(white.blocks[0], REMEMBERED))
+    follow_usual(usual, 2, s, 1 / min(white.blocks[0], REMEMBERED))
+    return unusual
+
+
+@cold
+def follow_usual(usual, i, value, share):
+    """Mean and mean deviation of a number."""
+    off = value - usual[i]
+    usual[i] += share * off
+    usual[i + 1] += share * (abs(off) - usual[i + 1])
+
+
+@cold
+def clear_block(products, sums, length, negative):
+    """Begin a block of samples."""
+    for i in range(sums.shape[0]):
+        sums[i] = 0
+        for j in range(sums.shape[0]):
+            products[i, j] = 0
+    length[0] = 0
+    negative[0] = 0
 
 
 @cold
@@ -143,7 +452,7 @@ def correlation(C, z):
     """c of outputs with the covariance C, of which only the lower triangle is read; overwrites C and the vector z."""
     d = C.shape[0]
     for i in range(d):
-        z[i] = 1 / math.sqrt(max(C[i, i], 0.0) + FLOOR_OF_VARIANCE)
+        z[i] = 1 / math.sqrt(max(C[i, i], 0.0) + SILENT)
     for i in range(d):
         for j in range(i):
             C[i, j] *= z[i] * z[j]
@@ -165,451 +474,3 @@ def correlation(C, z):
             z[i] = s / C[i, i]
             trace += z[i] * z[i]
     return math.log(trace / d)
-
-
-@cold
-def is_unusual(past, at, c, s, horizon):
-    """Whether a block with these numbers is unusual; it joins the past, whose record begins at `at`."""
-    unusual = c > CORRELATED + past[at + 1] + FAR * past[at + 2]
-    unusual |= c > past[at + 1] and s > NEGATIVE + 3 * past[at + 3] + FAR * past[at + 4]
-    unusual &= past[at] >= (LEAST if horizon > 0 else LEAST_WITHOUT)
-    past[at] += 1
-    _follow(past, at + 1, c, 1 / min(past[at], REMEMBERED))
-    _follow(past, at + 3, s, 1 / min(past[at], REMEMBERED))
-    return unusual
-
-
-@cold
-def _follow(past, at, value, share):
-    """Mean and mean deviation of a number."""
-    off = value - past[at]
-    past[at] += share * off
-    past[at + 1] += share * (abs(off) - past[at + 1])
-
-
-# ---------------------------------------------------------------------------------------------- input
-
-#: eta of the natural steps.
-ETA = 0.05
-#: gamma of the averaged weights.
-AVERAGING = 10.0
-#: The quantiles of q move by 1/(1 + n/(SLOW d)) at least: faster at the beginning.
-SLOW = 30.0
-#: v = R u_bar is recomputed every so many samples, and updated in between.
-REFRESH_MEAN = 64
-
-
-class Input(NamedTuple):
-    """The input side of a natural network."""
-
-    F: np.ndarray
-    R: np.ndarray  # float64 always: in float32 the rounding of many small changes adds up
-    u_bar: np.ndarray
-    v: np.ndarray  # R u_bar
-    n: np.ndarray  # (1,) samples behind F, R and u_bar, those of the first block included
-    tails: np.ndarray  # (2,) running quantiles of q: see `disturbances`
-    turned: np.ndarray  # (1,) samples that turned V: see `turn`
-    recent: np.ndarray  # (2,) sum of q_s and number of samples since `natural_guards` last looked
-    C_block: np.ndarray  # covariance and mean of u over the last n_block samples: see `natural_guards`
-    u_block: np.ndarray
-    n_block: np.ndarray
-    negative: np.ndarray  # (1,) sum of the negative energy of the outputs over these samples
-    past: np.ndarray  # what past blocks were like: see `changes`
-    last: np.ndarray  # the last mixture, how often each channel has repeated it, and its longest run: see `frozen`
-    run: np.ndarray
-    longest: np.ndarray
-    changed: np.ndarray  # (1,) whether the mixing changed: ever without a horizon, in the last block with one
-
-
-#: Shapes of these arrays, for the rules that have them as their part `inp`.
-SHAPES = {
-    **shapes(dk="inp.F", dd="inp.C_block", d="inp.u_bar inp.v inp.u_block", k="inp.last"),
-    "inp.R": "dd:float64",
-    "inp.n": "1:int64",
-    "inp.tails": "2:float64",
-    "inp.turned": "1:float64",
-    "inp.recent": "2:float64",
-    "inp.n_block": "1:int64",
-    "inp.negative": "1:float64",
-    "inp.past": f"{n_past}:float64",
-    "inp.run": "k:int64",
-    "inp.longest": "k:int64",
-    "inp.changed": "1:bool",
-}
-
-
-class InputWork(NamedTuple):
-    """Scratch arrays of the input side."""
-
-    u: np.ndarray
-    r: np.ndarray  # R (u - u_bar)
-    du: np.ndarray
-
-
-def start(F: np.ndarray, u_bar: np.ndarray, n: int) -> Input:
-    """Return the input side that starts from a block of n samples, which F whitens (arrays are copied)."""
-    d, k = F.shape
-    never = np.full(k, -1, np.int64)
-    return Input(
-        F=F.copy(), R=np.eye(d), u_bar=u_bar.copy(), v=u_bar.copy(), n=np.array([n], np.int64),
-        tails=np.full(2, 10.0 * d), turned=np.zeros(1), recent=np.zeros(2),
-        C_block=np.zeros((d, d), F.dtype), u_block=np.zeros_like(u_bar), n_block=np.zeros(1, np.int64),
-        negative=np.zeros(1), past=np.zeros(n_past),
-        last=np.zeros(k, F.dtype), run=never, longest=never.copy(), changed=np.zeros(1, np.bool_),
-    )  # fmt: skip
-
-
-def input_workspace(d, dtype):
-    """Allocate scratch arrays."""
-    return InputWork(np.zeros(d, dtype), np.zeros(d, dtype), np.zeros(d, dtype))
-
-
-@hot
-def observe(inp, work, params, events):
-    """Take the sample work.u in: R, u_bar, v and n move; work.r <- R (u - u_bar). Returns the weight of the sample, 1 or less."""
-    R, u_bar, v, u, r, du = inp.R, inp.u_bar, inp.v, work.u, work.r, work.du
-    d = u.shape[0]
-    one = R.dtype.type(1)
-    inp.n[0] += 1
-    w = R.dtype.type(forgetting(inp.n[0], params.horizon))
-    for i in range(d):
-        du[i] = u[i] - u_bar[i]
-    q = R.dtype.type(0)
-    along = R.dtype.type(0)
-    for i in range(d):
-        r[i] = dot(R, i, du)
-        q += r[i] * du[i]
-        along += v[i] * du[i]
-    share = u.dtype.type(1)
-    if params.guards.rate:
-        share = u.dtype.type(sample_weight(inp.tails, q, 1.0 / (1.0 + inp.n[0] / (SLOW * d))))
-        events[RATE] += share < 1
-    if params.guards.restart:
-        observe_block(inp, u, share)
-    w *= share
-    shrink = one / (one + w * q)
-    grow = one / (one - w)
-    f = math.sqrt(w * shrink * grow)
-    for i in range(d):
-        u_bar[i] += w * du[i]
-        v[i] = (v[i] + w * shrink * (one - along) * r[i]) * grow
-        du[i] = f * r[i]
-    # Exactly symmetric: an antisymmetric part would grow by 1/(1 - w) a sample.
-    for i in range(d):
-        for j in range(d):
-            R[i, j] = grow * R[i, j] - du[i] * du[j]
-    for i in range(d):
-        r[i] *= shrink
-    if inp.n[0] % REFRESH_MEAN == 0:  # rounding errors of v would accumulate
-        apply(R, u_bar, v)
-    return share
-
-
-@hot
-def observe_block(inp, u, share):
-    """Take u into the mean and the covariance of the block, with this share of the weight of a sample."""
-    C, u_block = inp.C_block, inp.u_block
-    one = C.dtype.type(1)
-    inp.n_block[0] += 1
-    if inp.n_block[0] == 1:
-        inp.negative[0] = 0
-        for i in range(u.shape[0]):
-            u_block[i] = inp.u_bar[i]
-            for j in range(u.shape[0]):
-                C[i, j] = 0
-    w = share / C.dtype.type(inp.n_block[0])
-    for i in range(u.shape[0]):
-        a = u[i] - u_block[i]
-        for j in range(u.shape[0]):
-            C[i, j] = (one - w) * (C[i, j] + w * (a * (u[j] - u_block[j])))
-    for i in range(u.shape[0]):
-        u_block[i] += w * (u[i] - u_block[i])
-
-
-@hot
-def forgetting(n, horizon):
-    """1/n, and never below 1/horizon where one is set (> 0)."""
-    if horizon > 0 and n > horizon:
-        return 1.0 / horizon
-    return 1.0 / n
-
-
-@hot
-def step_size(inp, H, s, g, eta, share):
-    """g <- H s and q_s = s'g; returns q_s and a = eta q_s/(1 + q_s)^2, times the weight of the sample."""
-    q = H.dtype.type(0)
-    one = H.dtype.type(1)
-    for i in range(s.shape[0]):
-        g[i] = dot(H, i, s)
-        q += g[i] * s[i]
-    inp.recent[0] += q
-    inp.recent[1] += 1
-    return q, H.dtype.type(eta) * share * (q / (one + q)) / (one + q)
-
-
-# ---------------------------------------------------------------------------------------------- guards
-#
-# Guards of the natural networks, every 100 samples that were learned from; W, M, H = M^-1 and V = H W as in above.
-#
-#     silent     an output with a negative mean, V_i u_bar < 0, has its sign flipped: row i of W, row and column i of M and H
-#                (and column i of W_yn). V'V and the dynamics of the others stay. The averages restart
-#     spectrum   if the mean of q_s over the samples is below d/20, M and W are scaled down together; if an eigenvalue of M is
-#                about 1000 times smaller than their mean, eigenvalues below 1 % of the largest are lifted, and W <- M V: V stays.
-#                The covariance of u gets a floor: R <- R - f R R is (R^-1 + f I)^-1 to first order, f is 1e-6 of the weight that
-#                the samples had
-#     restart    with a horizon: the mixing has changed abruptly if the outputs of the last max(100 + 20 d, horizon/5) samples are
-#                unusually correlated or negative (see `changes`), or if their covariance C_s has tr(R C_s) above 10 d or below
-#                3e-4 d, or full rank for the first time. At the end of the next block, C_s and u_s being those of that block, the
-#                network keeps its rotation, and nothing else:
-#                R <- C_s^-1, u_bar <- u_s, V <- (V C_s V')^-1/2 V, M <- I (+ m m', m = V u_bar: Algorithm 2), n <- the length of
-#                the block. Blocks that do not have full rank are left out. Without a horizon the change is only reported
-#
-# *Beyond the paper.* An exponential memory alone cannot follow an abrupt change: after 5 horizons 0.7 % of the old covariance is
-# left, and a new mixing matrix is thin by 1e3 where the old one was not (without `restart` 12 of 16 problems ended at 57 to 9270
-# times the clean error, with it at 0.6 to 1.1 times).
-
-#: tr(R C_s)/d of a change, above or below.
-FAR_LARGER, LOST = 10.0, 3e-4
-#: Floor of the covariance of u, which was white in the first block.
-COVARIANCE_FLOOR = 1e-6
-#: Largest tr(M)/d times the largest diagonal element of M^-1, and what smaller eigenvalues are lifted to as a share of the largest.
-SPREAD, LIFTED = 1e3, 1e-2
-#: Range of tr(M)/d.
-SMALLEST, LARGEST = 1e-6, 1e6
-#: The least mean of q_s/d.
-QUIET = 0.05
-
-
-@cold
-def is_due(inp):
-    """Whether 100 samples were learned from since the guards last looked."""
-    return inp.recent[1] >= EVERY
-
-
-@cold
-def quiet_scale(inp, d):
-    """What M is to be multiplied with; 1 if it is not too large for the outputs. The count of samples restarts."""
-    size = inp.recent[0] / (inp.recent[1] * d)
-    inp.recent[0] = 0
-    inp.recent[1] = 0
-    return max(size, 0.01) if 0 < size < QUIET else 1.0
-
-
-@cold
-def scale_matrix(W, factor):
-    """W <- factor W."""
-    for i in range(W.shape[0]):
-        for j in range(W.shape[1]):
-            W[i, j] *= factor
-
-
-@cold
-def copy_matrix(W, mean):
-    """mean <- W."""
-    for i in range(W.shape[0]):
-        for j in range(W.shape[1]):
-            mean[i, j] = W[i, j]
-
-
-@cold
-def floor_covariance(inp, horizon, A):
-    """R <- R - f R R; A is a scratch matrix."""
-    R = inp.R
-    trace = 0.0
-    for i in range(R.shape[0]):
-        trace += R[i, i]
-    f = COVARIANCE_FLOOR * EVERY * forgetting(inp.n[0], horizon)
-    f = min(f, 0.5 / trace) if trace > 0 else 0.0
-    for i in range(R.shape[0]):
-        for j in range(i + 1):
-            A[i, j] = dot_rows(R, i, R, j, R.shape[0])
-    for i in range(R.shape[0]):
-        for j in range(i + 1):
-            R[i, j] -= f * A[i, j]
-            R[j, i] = R[i, j]
-    apply(R, inp.u_bar, inp.v)
-
-
-@cold
-def lift_spectrum(W, M, H, V, ws):
-    """Lift small eigenvalues of M and keep V = H W; True if there were any; ws.u then has the eigenvalues, ws.L the vectors."""
-    d = M.shape[0]
-    top = 0.0
-    mean = 0.0
-    for i in range(d):
-        top = max(top, H[i, i])
-        mean += M[i, i] / d
-    if 0 < top and top * mean < SPREAD and SMALLEST < mean < LARGEST:
-        return False
-    multiply(H, W, V)
-    for i in range(d):
-        for j in range(d):
-            if not math.isfinite(V[i, j]) or not math.isfinite(M[i, j]):
-                return False
-    values, U = ws.u, ws.L
-    copy_matrix(M, ws.M)
-    orthogonalise_rows(ws.M, U)
-    largest = 0.0
-    for i in range(d):
-        values[i] = dot_rows(ws.M, i, U, i, d)
-        largest = max(largest, values[i])
-    unit = largest if largest > 0 and not SMALLEST < largest < LARGEST else 1.0
-    for i in range(d):
-        values[i] = max(values[i], LIFTED * largest) / unit if largest > 0 else 1.0
-    symmetric_function(values, U, 1.0, M)
-    symmetric_function(values, U, -1.0, H)
-    if top > 0:
-        multiply(M, V, W)
-    ws.events[SPECTRUM] += 1
-    return True
-
-
-@cold
-def symmetric_function(values, U, power, A):
-    """A <- sum_p values_p^power U_p U_p', in the first rows of A; others become 0."""
-    d = U.shape[0]
-    for i in range(A.shape[0]):
-        for j in range(d):
-            A[i, j] = 0
-    for p in range(d):
-        f = values[p] ** power
-        for i in range(d):
-            for j in range(i + 1):
-                A[i, j] += f * (U[p, i] * U[p, j])
-    for i in range(d):
-        for j in range(i):
-            A[j, i] = A[i, j]
-
-
-@cold
-def flip_negative(W, M, H, u_bar, c, m, events):
-    """Flip the sign of every output with a negative mean m_i; True if there were any."""
-    d = M.shape[0]
-    apply(W, u_bar, c)
-    apply(H, c, m)
-    flipped = False
-    for i in range(d):
-        if m[i] < 0:
-            flipped = True
-            events[SILENT] += 1
-            for j in range(d):
-                W[i, j] = -W[i, j]
-            for j in range(d):
-                if j != i:
-                    M[i, j] = -M[i, j]
-                    M[j, i] = -M[j, i]
-                    H[i, j] = -H[i, j]
-                    H[j, i] = -H[j, i]
-    return flipped
-
-
-@cold
-def has_changed(inp, W, H, V, c, m, params, ws):
-    """Whether the mixing has changed: without a horizon in the block that ends here, with one in the block before it.
-
-    So that the block that the network restarts from has no samples of before the change. Otherwise the next block begins.
-    """
-    d, horizon = inp.R.shape[0], params.horizon
-    if not inp.n_block[0] >= (max(100 + 20 * d, horizon // 5) if horizon > 0 else 300 + 30 * d):
-        return False
-    changed = False
-    if 2 * inp.n[0] > horizon and (horizon > 0 or inp.n[0] > 200 + 100 * d):
-        if horizon == 0:
-            changed = outputs_changed(inp, W, H, V, c, m, horizon, ws)
-        elif has_full_rank(inp.C_block, params.eps, ws):
-            changed = inp.changed[0]
-            inp.changed[0] |= inp.past[0] == 0 and inp.n[0] > horizon  # no block had full rank until now
-            inp.changed[0] |= outputs_changed(inp, W, H, V, c, m, horizon, ws)
-            size = 0.0
-            for i in range(d):
-                for j in range(d):
-                    size += inp.R[i, j] * inp.C_block[i, j]
-            inp.changed[0] |= size > FAR_LARGER * d or size < LOST * d
-    if not changed:
-        inp.n_block[0] = 0
-    return changed
-
-
-@cold
-def outputs_changed(inp, W, H, V, c, m, horizon, ws):
-    """Whether the outputs of the block are unusual; V, c and m are scratch arrays."""
-    d = inp.R.shape[0]
-    multiply(H, W, V)
-    output_covariance(inp.C_block, V, c, ws.M)
-    apply(V, inp.u_bar, m)
-    energy = float(d)
-    for i in range(d):
-        energy += m[i] * m[i]
-    return is_unusual(inp.past, 0, correlation(ws.M, c), inp.negative[0] / (inp.n_block[0] * energy), horizon)
-
-
-@cold
-def output_covariance(C, V, c, A):
-    """A <- V C V'; c is a scratch vector."""
-    d = C.shape[0]
-    for i in range(d):
-        for j in range(d):
-            c[j] = dot_rows(C, j, V, i, d)
-        for j in range(d):
-            A[i, j] = dot(V, j, c)
-
-
-@cold
-def has_full_rank(C, eps, ws):
-    """Whether a block with the covariance C can be started from."""
-    invert(C, ws.M)
-    size = 0.0
-    inverse = 0.0
-    for i in range(C.shape[0]):
-        size += C[i, i]
-        inverse += ws.M[i, i]
-    return inverse > 0 and size * inverse < C.shape[0] * min(1e10, 0.1 / eps)
-
-
-@cold
-def restart(inp, W, M, H, V, c, m, uncentred, ws):
-    """Start from the moments of the block: V keeps its rotation; M <- I, or I + m m' if `uncentred`."""
-    d = M.shape[0]
-    C, U, values = inp.C_block, ws.L, ws.u
-    multiply(H, W, V)
-    output_covariance(C, V, c, ws.M)
-    orthogonalise_rows(ws.M, U)
-    largest = 0.0
-    for i in range(d):
-        values[i] = dot_rows(ws.M, i, U, i, d)
-        largest = max(largest, values[i])
-    if not largest > 0:
-        return
-    for i in range(d):
-        values[i] = max(values[i], 1e-14 * largest)
-    symmetric_function(values, U, -0.5, ws.M)
-    multiply(ws.M, V, W)
-    invert(C, inp.R)
-    for i in range(d):
-        inp.u_bar[i] = inp.u_block[i]
-    apply(inp.R, inp.u_bar, inp.v)
-    apply(W, inp.u_bar, m)
-    mm = 0.0
-    for i in range(d):
-        if m[i] < 0:
-            m[i] = -m[i]
-            for j in range(d):
-                W[i, j] = -W[i, j]
-        mm += m[i] * m[i]
-    if not uncentred:
-        mm = 0.0
-    for i in range(d):
-        for j in range(d):
-            V[i, j] = W[i, j]
-            M[i, j] = m[i] * m[j] if uncentred else 0.0
-            H[i, j] = -M[i, j] / (1 + mm)
-        M[i, i] += 1
-        H[i, i] += 1
-    multiply(M, V, W)
-    inp.n[0] = inp.n_block[0]
-    inp.n_block[0] = 0
-    inp.turned[0] = 0
-    inp.changed[0] = False
-    for i in range(n_past):
-        inp.past[i] = 0
-    ws.events[RESTART] += 1

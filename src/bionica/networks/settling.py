@@ -1,8 +1,36 @@
 """How neurons settle, given their weights and their feedforward input c; and how the inverse follows as the weights learn.
 
-The first argument says how: `Exact` solves for the fixed point (see `exact`), `ProjectedGradient` runs the paper's iteration (see
-`gradient`). `ExactAsymmetric` is for networks that started with W_ny != W_yn' (appendix B): their M = W_ny W_yn is not symmetric,
-and the solver pivots on M.
+The first argument of `settle_lateral` and `settle_interneurons` says how.
+
+*`ProjectedGradient`*, the paper's iterations, from rest until convergence. Direct lateral connections (Algorithm 2, eq. 15; the NSM
+layer), and connections through interneurons (Algorithm 1, eq. 9; without the [.]_+ the whitening layer):
+
+    z <- [z + gamma (c - W_zz z)]_+
+    y <- [y + gamma (c - W_ny n)]_+,  n <- n + gamma (W_yn y - n)
+
+A gamma of 0 stands for the largest step that is safe by the trace: 1/tr(W_zz), or 1/(2 |W_ny| |W_yn|) with Frobenius norms.
+
+*`Exact`*, the fixed point itself, M = W_zz or W_ny W_yn:
+
+    z >= 0,  w = M z - c >= 0,  z_i w_i = 0
+
+which for symmetric M is the optimum of min_{z >= 0} z'Mz/2 - c'z. With H = M^-1 and G the silent neurons
+
+    z = H c + H_{:,G} w_G      H_GG w_G = -(H c)_G
+
+What has to be factorised is H_GG or, if fewer neurons fire than are silent, M over the firing neurons. The first guess of G are
+the neurons with (H c)_i < 0; neurons that violate their condition are exchanged. A solution with H is checked against M.
+
+A network keeps H from sample to sample by rank-one and rank-two updates (Sherman, Morrison and Woodbury), and recomputes it every
+1000 samples. The updates are symmetric in i and j: an antisymmetric part would grow with every sample.
+
+*Block principal pivoting* on M takes over if H has lost digits. The set of firing neurons is found by exchanging every neuron that
+violates its condition (Judice and Pires 1994; Kim and Park 2011); when that stops helping, one neuron at a time (Murty's rule),
+which is finite for every positive definite M. Each set costs a fresh factorisation of M over it: LDL' for symmetric M, LU for
+`ExactAsymmetric`, networks that started with W_ny != W_yn' (appendix B).
+
+*Beyond the paper.* A nearly singular M (a pivot lost to rounding) gets a multiple of the identity added: first 1e3 eps, then 100
+times more at each try, times the mean of M's diagonal. Each such sample is counted in `repairs_["regularised"]`.
 """
 
 import math
@@ -14,18 +42,6 @@ from .plasticity import absolute_sum, apply, dot
 from .rule import REGULARISED, UNSETTLED, cold, generic, hot, n_repairs
 
 # ---------------------------------------------------------------------------------------------- gradient
-#
-# The paper's iterations, from rest until convergence.
-#
-# Direct lateral connections (Algorithm 2, eq. 15; the NSM layer):
-#
-#     z <- [z + gamma (c - W_zz z)]_+
-#
-# Connections through interneurons (Algorithm 1, eq. 9; without the [.]_+ the whitening layer):
-#
-#     y <- [y + gamma (c - W_ny n)]_+,  n <- n + gamma (W_yn y - n)
-#
-# A gamma of 0 stands for the largest step that is safe by the trace: 1/tr(W_zz), or 1/(2 |W_ny| |W_yn|) with Frobenius norms.
 
 
 class ProjectedGradient(NamedTuple):
@@ -103,16 +119,6 @@ def iterate_interneurons(dynamics, W_yn, W_ny, c, y, n, ws, rectify):
 
 
 # ---------------------------------------------------------------------------------------------- pivoting
-#
-# Block principal pivoting: z >= 0 with M z - c >= 0 and complementary, whatever the start.
-#
-# The set of firing neurons is found by exchanging every neuron that violates its condition (Judice and Pires 1994; Kim and
-# Park 2011); when that stops helping, one neuron at a time (Murty's rule), which is finite for every positive definite M. Each
-# set costs a fresh factorisation of M over it: LDL' for symmetric M, LU while W_ny and W_yn' still differ (appendix B).
-#
-# *Beyond the paper.* A nearly singular M (a pivot lost to rounding) gets a multiple of the identity added: first 1e3
-# eps, then 100 times more at each try, times the mean of M's diagonal. Each such sample is counted in
-# `repairs_["regularised"]`.
 
 #: From so many firing neurons on, the elimination goes by whole rows, which the compiler vectorises.
 LARGE = 12
@@ -161,7 +167,7 @@ def scratch(d, dtype, events=None):
     )
 
 
-# ---------------------------------------------------------------------------------------------- linear algebra
+# ---------------------------------------------------------------------------------------------- factorisations
 
 
 @generic
@@ -348,14 +354,14 @@ def complementary(dynamics, M, c, z, ws):
             # Rounding can make the exchange cycle on an ill-conditioned M: ask for less before changing M.
             tol *= 64
         else:
-            shift = _more(M, shift, dynamics.eps, ws)
+            shift = next_regularisation(M, shift, dynamics.eps, ws)
             for i in range(d):
                 ws.firing[i] = False
     overflow(z)
 
 
 @cold
-def _more(M, shift, eps, ws):
+def next_regularisation(M, shift, eps, ws):
     """The next regularisation to try."""
     d = M.shape[0]
     if shift > 0:
@@ -379,29 +385,11 @@ def linear(dynamics, M, c, y, ws):
             for i in range(d):
                 y[i] = ws.u[i]
             return
-        shift = _more(M, shift, dynamics.eps, ws)
+        shift = next_regularisation(M, shift, dynamics.eps, ws)
     overflow(y)
 
 
-# ---------------------------------------------------------------------------------------------- exact
-#
-# The exact fixed point of the neural dynamics, with the inverse of the lateral weights at hand.
-#
-#     z >= 0,  w = M z - c >= 0,  z_i w_i = 0
-#
-# which for symmetric M is the optimum of min_{z >= 0} z'Mz/2 - c'z. With H = M^-1 and G the silent neurons
-#
-#     z = H c + H_{:,G} w_G      H_GG w_G = -(H c)_G
-#
-# What has to be factorised is H_GG or, if fewer neurons fire than are silent, M over the firing neurons. The first guess of G
-# are the
-# neurons with (H c)_i < 0; neurons that violate their condition are exchanged. A solution found with H is checked against M
-# and, if H
-# has lost digits, refined; if that does not help, block principal pivoting on M takes over (see `pivoting`).
-#
-# A network keeps H from sample to sample by rank-one and rank-two updates (Sherman, Morrison and Woodbury), and recomputes it
-# every
-# 1000 samples. The updates are symmetric in i and j: an antisymmetric part would grow with every sample.
+# ---------------------------------------------------------------------------------------------- with the inverse
 
 #: H is recomputed every so many samples.
 REFRESH = 1000
@@ -410,9 +398,6 @@ EXCHANGES = 12
 #: Accepted residual of M z = c over the size of its terms, in rounding units: 1e-12 in float64, 3e-5 in float32.
 ACCEPTED = 4096
 ACCEPTED_SINGLE = 256
-
-
-# ---------------------------------------------------------------------------------------------- the inverse
 
 
 @cold
@@ -524,9 +509,6 @@ def follow_symmetric(H, s, b, a, ws):
             H[i, j] = grow * H[i, j] + (f * Hb[j] - e * Ha[j])
 
 
-# ---------------------------------------------------------------------------------------------- the fixed point
-
-
 @hot
 def _rectify(dynamics, M, H, c, c_sum, z, ws):
     """z >= 0 by exchanges from ws.free = H c. Returns 1 if z was found with M, 2 if with H, 0 if exchanges do not end soon."""
@@ -605,37 +587,6 @@ def _settled(eps, M, c, c_sum, z, ws):
     return accepted(eps, worst, c_sum, largest * absolute_sum(z))
 
 
-@cold
-def _refine(dynamics, M, H, c, c_sum, z, ws):
-    """Two corrections of z with the residual in ws.w and the firing neurons as they are; False if that is not enough."""
-    d = c.shape[0]
-    index, free, u, w = ws.chosen, ws.free, ws.u, ws.w
-    for _ in range(2):
-        g = 0
-        for i in range(d):
-            if not z[i] > 0:
-                index[g] = i
-                g += 1
-                w[i] = 0
-        for i in range(d):
-            free[i] = dot(H, i, w)
-        for i in range(d):
-            w[i] = -free[i]
-        if not solve_firing(dynamics, H, 0.0, w, index, g, ws):
-            return False
-        for a in range(g):
-            i = index[a]
-            for j in range(d):
-                free[j] += u[a] * H[i, j]
-        for a in range(g):
-            free[index[a]] = 0
-        for i in range(d):
-            z[i] = max(z[i] + free[i], 0.0)
-        if _settled(dynamics.eps, M, c, c_sum, z, ws):
-            return True
-    return False
-
-
 @hot
 def settle_exactly(dynamics, M, H, c, z, ws):
     """z >= 0 with M z - c >= 0 and complementary; infinite if c is not finite."""
@@ -646,15 +597,13 @@ def settle_exactly(dynamics, M, H, c, z, ws):
     if not c_sum < np.inf:
         overflow(z)
         return
-    found = _rectify(dynamics, M, H, c, c_sum, z, ws)
-    if found == 1:
+    with_inverse = _rectify(dynamics, M, H, c, c_sum, z, ws)
+    if with_inverse == 1:
         return
-    if found == 2 and (_settled(dynamics.eps, M, c, c_sum, z, ws) or _refine(dynamics, M, H, c, c_sum, z, ws)):
+    if with_inverse == 2 and _settled(dynamics.eps, M, c, c_sum, z, ws):
         return
     complementary(dynamics, M, c, z, ws)
 
-
-# ---------------------------------------------------------------------------------------------- one interface
 
 # ---------------------------------------------------------------------------------------------- direct connections
 
@@ -686,7 +635,7 @@ def _follow_lateral_exact(dynamics, H, rate, z, ws):
 
 @follow_lateral.register(ProjectedGradient)
 def _follow_lateral_gradient(dynamics, H, rate, z, ws):
-    pass  # nobody reads H
+    pass  # the iteration does not use H
 
 
 # ---------------------------------------------------------------------------------------------- interneurons

@@ -10,8 +10,7 @@ This is Algorithm 1 without the rectification: h is noncentered-whitened over th
 Nonnegative PCA can use it, a fixed matrix (whitening offline, as the paper does), or nothing.
 
 The layer keeps B = W_hg^-1: h = B B' W_xh x. B is updated by Sherman and Morrison's formula as W_hg learns, and recomputed every
-1000 samples. Every h is checked against W_hg itself; if B has lost digits, h is refined, and if that does not help, W_hg' W_hg is
-factorised.
+1000 samples. Every h is checked against W_hg itself; if B has lost digits, W_hg' W_hg is factorised.
 """
 
 from typing import Any, NamedTuple
@@ -204,7 +203,7 @@ def _settle_exact(dynamics, W_hg, B, c, h, g, ws):
         return
     solve(B, c, h, g)
     if not solved(dynamics.eps, W_hg, c, c_sum, h, g, ws):
-        _refine(dynamics, W_hg, B, c, c_sum, h, g, ws)
+        solve_without_inverse(dynamics.eps, W_hg, c, h, g, ws)
 
 
 @hot
@@ -248,18 +247,6 @@ def _largest_square(W):
             s += W[p, i] * W[p, i]
         largest = max(largest, s)
     return largest
-
-
-@cold
-def _refine(dynamics, W_hg, B, c, c_sum, h, g, ws):
-    """Two corrections of h with the residual in ws.w; where they are not enough, a factorisation."""
-    for _ in range(2):
-        solve(B, ws.w, ws.free, g)
-        for i in range(h.shape[0]):
-            h[i] += ws.free[i]
-        if solved(dynamics.eps, W_hg, c, c_sum, h, g, ws):
-            return
-    solve_without_inverse(dynamics.eps, W_hg, c, h, g, ws)
 
 
 @cold

@@ -1,0 +1,341 @@
+"""Streams that need no tuning: StreamingNICA and the natural networks, which share one running whitening.
+
+The rule against its transcription, its mathematics, recovery, and streams as instruments make them.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
+
+import bionica
+import naive
+from bionica import BatchNICA, StreamingNICA
+from bionica.datasets import mix, random_sources
+from bionica.estimators.network import orthonormal_rows
+from bionica.metrics import permutation_error
+from bionica.networks.rule import to_arrays
+from test_estimators import SINGLE_LAYER
+
+STREAMS = [*SINGLE_LAYER, StreamingNICA]
+KINDS = ["sparse_uniform", "exponential", "half_normal", "gamma", "odor"]
+D, HORIZON, BEFORE, AFTER = 3, 1000, 20_000, 5000
+every_stream = pytest.mark.parametrize("Stream", STREAMS, ids=lambda cls: cls.__name__)
+
+
+def mixed(kind, T, d, k, seed=0, snr_db=None):
+    rng = np.random.default_rng(seed)
+    S = random_sources(kind, T, d, rng=rng)
+    return S, mix(S, n_mixtures=k, snr_db=snr_db, rng=rng)[0]
+
+
+def square(seed=0, n=BEFORE + AFTER, kind="sparse_uniform"):
+    """Sources, mixtures and the mixing matrix."""
+    rng = np.random.default_rng(seed)
+    S, A = random_sources(kind, n, D, rng=rng), rng.standard_normal((D, D))
+    return S, S @ A.T, A
+
+
+def error(network, A, kind="sparse_uniform"):
+    S = random_sources(kind, 5000, D, rng=np.random.default_rng(99))
+    return permutation_error(S, network.transform(S @ A.T))
+
+
+def disturbed(kind, T, d, k, seed=0):
+    """Outliers (the first sample too), a silence, noise, and an abrupt change of the mixing."""
+    X = mixed(kind, T, d, k, seed)[1]
+    X[T // 2 :] = mixed(kind, T - T // 2, d, k, seed + 1)[1]
+    X += 0.01 * np.random.default_rng(seed).standard_normal(X.shape)
+    X[0] *= 1e9
+    X[T // 10] *= 1e6
+    X[T // 4 : T // 4 + 200] = 0
+    return X
+
+
+# ---------------------------------------------------------------------------------------------- the rule of StreamingNICA
+
+
+def compared(X, d, horizon, atol):
+    """StreamingNICA and its transcription after X, which went the same way."""
+    rng, k = np.random.RandomState(0), X.shape[1]
+    first = orthonormal_rows(rng, d, k, np.float64)
+    matrices = (first, None) if k == d else (orthonormal_rows(rng, d, d, np.float64), first)
+    ours, rule = StreamingNICA(d, horizon=horizon, random_state=0), naive.OrthantRotation(*matrices, horizon or 0)
+    assert_allclose(ours.partial_fit_transform(X), [rule.step(x) for x in X], atol=atol)
+    assert ours.repairs_["restart"] == rule.restarts
+    return ours, rule
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize(
+    ("kind", "d", "k", "horizon"),
+    [("sparse_uniform", 3, 3, None), ("odor", 3, 6, 500), ("half_normal", 5, 10, None), ("gamma", 1, 3, None)],
+)
+def test_it_is_the_transcribed_rule(kind, d, k, horizon):
+    ours, rule = compared(mixed(kind, 2000, d, k)[1], d, horizon, 1e-10)
+    assert_allclose(ours.components_, rule.components, rtol=1e-9, atol=1e-10 * np.abs(rule.components).max())
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("k", [3, 7])
+def test_it_is_the_transcribed_rule_when_disturbed(k):
+    _, rule = compared(disturbed("sparse_uniform", 7000, 3, k), 3, 500, 1e-8)
+    assert rule.restarts >= 2  # the outlier at first, and the change
+
+
+@pytest.mark.parametrize("k", [3, 6])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_any_chunking_gives_the_same_bits(k, dtype, tmp_path):
+    X = disturbed("odor", 3000, 3, k).astype(dtype)
+    X[0] /= 1e6
+    whole = StreamingNICA(3, horizon=400, random_state=0).fit(X)
+    cut = StreamingNICA(3, horizon=400, random_state=0)
+    for block in np.split(X, [1, 2, 10, 100, 1500, 1501]):
+        cut.partial_fit(block)
+        cut.save(tmp_path / "model")
+        cut = bionica.load(tmp_path / "model")
+    single = StreamingNICA(3, horizon=400, random_state=0)
+    for x in X[:300]:
+        single.learn_one(x)
+    single.partial_fit(X[300:])
+    for other in (cut, single):
+        assert_array_equal(whole.components_, other.components_)
+        assert_array_equal(whole.transform(X[:50]), other.transform(X[:50]))
+    assert whole.components_.dtype == dtype
+
+
+@pytest.mark.parametrize(("d", "k"), [(3, 5), (8, 8)])
+def test_bits_do_not_depend_on_where_the_arrays_lie(d, k):
+    X = disturbed("exponential", 1500, d, k)
+    first = StreamingNICA(d, horizon=300, random_state=0).fit(X)
+    memory = []
+    for n in range(1, 30):
+        memory.append(np.empty(8 * n + 1))  # moves what is allocated next
+        again = StreamingNICA(d, horizon=300, random_state=0)
+        again.partial_fit(X[: 10 * n]).partial_fit(X[10 * n :])
+        assert_array_equal(first.components_, again.components_)
+
+
+def test_outputs_are_white_whatever_the_condition_number():
+    """K C K' = I for the covariance C of all samples but the first, which only sets the scale."""
+    rng = np.random.default_rng(0)
+    S = rng.uniform(size=(5000, 4))
+    U, _, W = np.linalg.svd(rng.standard_normal((4, 4)))
+    for condition in (1, 1e3, 1e6):
+        X = S @ ((U * np.geomspace(1, 1 / condition, 4)) @ W)
+        stream = StreamingNICA(4, random_state=0).partial_fit(X[:1])
+        stream._state.white.tails[:] = 1e9  # every sample has weight 1
+        white = stream.partial_fit(X[1:])._state.white
+        assert white.prior[0] == 0
+        assert white.age[0] == white.n[0] == len(X) - 1
+        assert_allclose(white.K @ np.cov(X[1:].T, bias=True) @ white.K.T, np.eye(4), atol=1e-11 + 1e-16 * condition**2)
+        assert_allclose(white.v_bar, white.K @ X[1:].mean(axis=0), rtol=1e-11 + 1e-14 * condition)
+
+
+def test_outputs_do_not_depend_on_scale_and_exist_from_the_second_sample_on():
+    X = mixed("sparse_uniform", 2000, 3, 3)[1]
+    Y = [StreamingNICA(3, random_state=0).partial_fit_transform(scale * X) for scale in (1.0, 2.0**-40, 2.0**40)]
+    assert_allclose(Y[1], Y[0], rtol=1e-9, atol=1e-12)
+    assert_allclose(Y[2], Y[0], rtol=1e-9, atol=1e-12)
+    assert (Y[0][1:20].sum(axis=1) > 0).sum() > 10
+
+
+def test_a_drift_out_of_the_first_directions_is_followed():
+    rng = np.random.default_rng(1)
+    S = random_sources("exponential", 60_000, 3, rng=rng)
+    A, B = rng.standard_normal((2, 3, 8))
+    turn = np.linspace(0, np.pi / 2, len(S))[:, np.newaxis]
+    X = np.cos(turn) * (S @ A) + np.sin(turn) * (S @ B)
+    Y = StreamingNICA(3, horizon=1000, random_state=0).partial_fit_transform(X)
+    assert permutation_error(S[-6000:], Y[-6000:]) < 0.02
+
+
+def test_the_number_of_sources_is_counted_in_the_first_samples():
+    S, X = mixed("sparse_uniform", 5000, 3, 8)
+    found = StreamingNICA("auto", random_state=0).partial_fit(X[:100])
+    assert found.n_samples_until_start_ > 0
+    found.partial_fit(X[100:])
+    assert found.components_.shape == (3, 8)
+    assert permutation_error(S[-500:], found.transform(X[-500:])) < 0.01
+
+
+# ---------------------------------------------------------------------------------------------- recovery
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@every_stream
+def test_one_pass_reaches_the_offline_error(Stream, kind):
+    """Square and tall, condition 1 to 1000, any scale: held-out error at most 3 times that of BatchNICA."""
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        d = (3, 6)[seed]
+        S = random_sources(kind, 35_000, d, rng=rng)
+        U, _, Vt = np.linalg.svd(rng.standard_normal((d * (1 + seed), d)), full_matrices=False)
+        X = S @ ((U * np.geomspace(1, 10 ** -rng.uniform(0, 3), d)) @ Vt * 10 ** rng.uniform(-3, 3)).T
+        errors = [
+            permutation_error(S[-5000:], estimator.fit(X[:-5000]).transform(X[-5000:]))
+            for estimator in (Stream(d, random_state=seed), BatchNICA(d, random_state=seed))
+        ]
+        assert errors[0] <= 3 * errors[1]
+
+
+@every_stream
+def test_noise_costs_nothing(Stream):
+    S, X = mixed("exponential", 22_000, 5, 10, snr_db=20)
+    errors = [
+        permutation_error(S[-2000:], method.fit(X[:-2000]).transform(X[-2000:]))
+        for method in (Stream(5, random_state=0), BatchNICA(5, random_state=0))
+    ]
+    assert errors[0] < 1.1 * errors[1]
+
+
+# ---------------------------------------------------------------------------------------------- disturbances
+
+
+@every_stream
+@pytest.mark.parametrize("factor", [10.0, 1e2, 1e6, 1e12])
+@pytest.mark.parametrize("where", ["first", "early", "one", "one in 1000", "any direction"])
+def test_outliers_leave_no_trace(Stream, where, factor):
+    if where == "first" and Stream is not StreamingNICA:
+        pytest.skip("the natural networks start from a block of samples")
+    _, X, A = square()
+    clean = error(Stream(D, random_state=0).fit(X), A)
+    rows = {"first": [0], "early": [5], "one": [15_000]}.get(where, np.arange(300, len(X), 1000))
+    if where == "any direction":
+        X[rows] = factor * np.random.default_rng(1).standard_normal((len(rows), D))
+    X[rows] *= factor
+    assert error(Stream(D, random_state=0).fit(X), A) < 2 * clean
+
+
+@pytest.mark.parametrize("Single", SINGLE_LAYER, ids=lambda cls: cls.__name__)
+def test_without_guards_outliers_do_harm(Single):
+    """What the test above shows is the work of the guards."""
+    _, X, A = square()
+    X[15_000] *= 1e6
+    assert error(Single(D, guards=False, random_state=0).fit(X), A) > 1e-2
+
+
+@every_stream
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("horizon", [None, HORIZON])
+@pytest.mark.parametrize("value", ["zeros", "last"])
+def test_a_stuck_sensor_changes_nothing(Stream, value, horizon, dtype):
+    """Whether 200 or 20,000 times: from some repetition on, every weight stays as it is to the last bit."""
+    X = square()[1].astype(dtype)
+    stuck = np.tile(np.zeros_like(X[0]) if value == "zeros" else X[BEFORE - 1], (200, 1))
+    short, long = (Stream(D, horizon=horizon, random_state=0).partial_fit(X[:BEFORE]).partial_fit(stuck) for _ in "ab")
+    for _ in range(100):
+        long.partial_fit(stuck)
+    for name, array in to_arrays(short._state).items():
+        if name.startswith(("W_", "white.K", "white.v_bar")):  # others are recomputed from these
+            assert_array_equal(array, to_arrays(long._state)[name], err_msg=name)
+
+
+@every_stream
+@pytest.mark.parametrize("length", [30, 1000, 20_000])
+def test_a_frozen_channel(Stream, length):
+    _, X, A = square()
+    middle = square(seed=7, n=length)[0] @ A.T
+    middle[:, 0] = X[BEFORE - 1, 0]
+    clean = error(Stream(D, horizon=HORIZON, random_state=0).fit(X), A)
+    network = Stream(D, horizon=HORIZON, random_state=0).partial_fit(X[:BEFORE]).partial_fit(middle)
+    assert error(network.partial_fit(X[BEFORE:]), A) < 3 * clean
+
+
+@every_stream
+def test_a_channel_that_starts_late(Stream):
+    _, X, A = square()
+    clean = error(Stream(D, horizon=HORIZON, random_state=0).fit(X), A)
+    X[: 2 * HORIZON, 0] = 0
+    assert error(Stream(D, horizon=HORIZON, random_state=0).fit(X), A) < 3 * clean
+
+
+@every_stream
+@pytest.mark.parametrize("horizon", [None, 2000])
+def test_dark_channels_are_learned_from(Stream, horizon):
+    """Counts of few photons: most samples of a channel repeat its last value."""
+    rng = np.random.default_rng(0)
+    S = rng.exponential(size=(BEFORE, D)) * (rng.random((BEFORE, D)) < 0.1)
+    X = rng.poisson(S @ rng.uniform(size=(D, 6)) * 3.0).astype(float)
+    white = Stream(D, horizon=horizon, random_state=0).fit(X)._state.white
+    assert white.age[0] > 0.9 * BEFORE
+
+
+# ---------------------------------------------------------------------------------------------- changes
+
+
+@every_stream
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("change", ["mixing", "gain up", "gain down"])
+def test_abrupt_changes_with_a_horizon(Stream, change, seed):
+    """Five horizons later the error is that of a stream without a change."""
+    S, X, A = square(seed)
+    B = np.random.default_rng(100 + seed).standard_normal((D, D))
+    B = {"mixing": B, "gain up": 100 * A, "gain down": 0.01 * A}[change]
+    clean = error(Stream(D, horizon=HORIZON, random_state=0).fit(X), A)
+    X[BEFORE:] = S[BEFORE:] @ B.T
+    assert error(Stream(D, horizon=HORIZON, random_state=0).fit(X), B) < 3 * clean
+
+
+@every_stream
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_change_without_a_horizon_is_reported_once(Stream, dtype):
+    rng = np.random.default_rng(3)
+    S = random_sources("exponential", 16_000, 3, rng=rng).astype(dtype)
+    A, B = rng.standard_normal((2, 3, 3)).astype(dtype)
+    network = Stream(3, random_state=0).fit(S[:12_000] @ A)
+    assert not network.change_detected_
+    with pytest.warns(ConvergenceWarning, match="set horizon="):
+        network.partial_fit(S[12_000:] @ B)
+    assert network.change_detected_
+    network.partial_fit(S[12_000:] @ B)  # warns no more
+    assert network.repairs_["restart"] == 0
+
+
+@pytest.mark.parametrize("change", ["swapped sensors", "gain of a sensor"])
+@every_stream
+def test_changes_of_few_sensors_are_reported(Stream, change):
+    X = mixed("exponential", 30_000, 3, 3, seed=3, snr_db=20)[1]
+    if change == "swapped sensors":
+        X[15_000:, :2] = X[15_000:, 1::-1]
+    else:
+        X[15_000:, 0] *= 5
+    network = Stream(3, random_state=0).partial_fit(X[:15_000])
+    with pytest.warns(ConvergenceWarning, match="the mixtures changed"):
+        network.partial_fit(X[15_000:])
+
+
+@every_stream
+def test_sound_streams_are_not_reported(Stream):
+    for kind in KINDS:
+        for d, k, snr_db in ((3, 3, None), (5, 10, 20)):
+            _, X = mixed(kind, 30_000, d, k, snr_db=snr_db)
+            assert not Stream(d, random_state=0).fit(X).change_detected_
+            assert Stream(d, horizon=3000, random_state=0).fit(X).repairs_["restart"] == 0
+
+
+def on_and_off(n, d, dwell, rng):
+    """Exponential sources, each on and off for random times of this mean, on at first."""
+    on = [np.repeat(np.arange(1, n + 1) % 2, rng.exponential(dwell, n).astype(int) + 1)[:n] for _ in range(d)]
+    S = rng.exponential(size=(n, d)) * np.transpose(on)
+    return S / S.std(axis=0)
+
+
+@pytest.mark.parametrize(("dwell", "noise"), [(100, 0.0), (1000, 0.05)])
+def test_sources_that_come_and_go_are_rarely_a_change_of_the_mixing(dwell, noise):
+    reported, restarted = 0, 0
+    for Stream in STREAMS:
+        for seed in range(4):
+            rng = np.random.default_rng(seed)
+            X = on_and_off(50_000, D, dwell, rng) @ rng.standard_normal((D, 6)) + noise * rng.standard_normal(
+                (50_000, 6)
+            )
+            network = Stream(D, random_state=0)
+            with warnings.catch_warnings(action="ignore"):  # of what is counted here
+                network.partial_fit(X)
+            reported += network.change_detected_
+            restarted += Stream(D, horizon=10_000, random_state=0).fit(X).repairs_["restart"]
+    assert reported <= 3
+    assert restarted <= 6
