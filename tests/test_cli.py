@@ -78,31 +78,6 @@ def test_the_first_screen_of_help_has_what_a_newcomer_needs():
         assert any(option in line for line in screen), option
 
 
-@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
-@pytest.mark.parametrize("no_color", ["", "1"])
-def test_on_a_terminal_there_is_progress_and_no_color_is_obeyed(tmp_path, no_color):
-    X = np.random.default_rng(0).exponential(size=(300_000, 3)) @ np.ones((3, 4)).cumsum(axis=1)
-    np.save(tmp_path / "x.npy", X)
-    main, terminal = os.openpty()
-    environment = os.environ | {"TERM": "xterm-256color", "NO_COLOR": no_color, "COLUMNS": "100"}
-    with subprocess.Popen(
-        [sys.executable, "-m", "bionica", "separate", "x.npy", "--sources", "1", "--method", "batch"],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal, env=environment,
-    ) as process:  # fmt: skip
-        os.close(terminal)
-        shown = b""
-        try:
-            while piece := os.read(main, 65536):
-                shown += piece
-        except OSError:  # Linux: the other end is closed
-            pass
-        process.stdout.read()
-    os.close(main)
-    assert process.returncode == 0, shown
-    assert b"Writing" in shown
-    assert (b"\x1b[38" in shown or b"\x1b[1;3" in shown or b"\x1b[3" in shown) == (no_color == "")
-
-
 # ---------------------------------------------------------------------------------------------- the console
 
 
@@ -171,11 +146,6 @@ def test_an_error_that_the_library_raises_about_a_parameter_is_the_users(monkeyp
     wrong = lambda: bionica.datasets.paper_mixing("d4")  # noqa: E731
     monkeypatch.setattr(sys.modules["bionica.cli.doctor"], "examine", wrong)
     assert CliRunner().invoke(app, ["doctor"]).exit_code == 1
-
-
-def test_debug_shows_the_traceback_of_a_users_error():
-    assert "Traceback" in CliRunner().invoke(app, ["--debug", "separate", "there/is/no.npy"]).stderr
-    assert "Traceback" not in CliRunner().invoke(app, ["separate", "there/is/no.npy"]).stderr
 
 
 def test_an_interrupt_outside_a_session_is_one_line(monkeypatch):

@@ -217,17 +217,6 @@ def test_xarray(X, estimator):
     assert np.array_equal(named, Y)
 
 
-def test_xarray_image(X):
-    xr = pytest.importorskip("xarray")
-    cube = xr.DataArray(X.reshape(20, 50, 5), dims=("y", "x", "channel"), coords={"channel": NAMES})
-    pixels = cube.stack(pixel=("y", "x")).transpose("pixel", "channel")
-    fitted = BatchNICA(3, random_state=0).fit(pixels)
-    maps = xr.apply_ufunc(fitted.transform, pixels, input_core_dims=[["channel"]], output_core_dims=[["source"]])
-    maps = maps.unstack("pixel")
-    assert dict(maps.sizes) == {"source": 3, "y": 20, "x": 50}
-    assert np.array_equal(maps.transpose("y", "x", "source").to_numpy().reshape(1000, 3), fitted.transform(X))
-
-
 def test_xarray_of_dask(X):
     xr = pytest.importorskip("xarray")
     da = pytest.importorskip("dask.array")

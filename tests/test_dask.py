@@ -7,15 +7,12 @@ import threading
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 dask = pytest.importorskip("dask", reason="dask is not installed (the extra bionica[dask])")
 da = pytest.importorskip("dask.array", reason="dask is not installed (the extra bionica[dask])")
 
 import bionica  # noqa: E402
 from bionica import BatchNICA, NoncenteredWhitener  # noqa: E402
-from bionica.estimators._dask import DaskRows, checked  # noqa: E402
-from bionica.offline.whitening import moments  # noqa: E402
 
 NETWORKS = ["InterneuronNICA", "TwoCompartmentNICA", "TwoLayerNSM", "NonnegativePCA"]
 
@@ -83,56 +80,12 @@ def test_the_fit_is_that_of_the_array_in_memory(n_components, X):
         assert there.components_.dtype == X.dtype
 
 
-def test_sums_over_blocks_are_those_of_the_array():
-    X = mixed(100_000, 5)
-    for chunks in ((100_000, 5), (ragged(100_000), (5,)), (10, 5)):
-        lazy = da.from_array(X[: 100 * chunks[0]] if chunks[0] == 10 else X, chunks=chunks)
-        here, there = moments(np.asarray(lazy)), moments(DaskRows(checked(lazy), "the test"))
-        assert there.n == here.n
-        np.testing.assert_allclose(there.mean, here.mean, rtol=1e-13)
-        np.testing.assert_allclose(there.scatter, here.scatter, rtol=0, atol=1e-13 * here.scatter.max())
-
-
 def test_the_same_chunks_give_the_same_bits():
     """Blocks are joined in their order, whichever thread is done first."""
     X = da.from_array(mixed(100_000, 5), chunks=(ragged(100_000), (5,)))
     first, second = (BatchNICA(random_state=0).fit(X) for _ in range(2))
     for a, b in zip(fitted(first), fitted(second), strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-def test_ill_conditioned_mixtures_are_refined_the_same():
-    X = mixed(100_000, 3) @ np.diag([1.0, 1.0, 1e-5]) @ np.array([[1.0, 0, 1], [0, 1, 1], [0, 0, 1]])
-    here = BatchNICA(random_state=0).fit(X)
-    there = BatchNICA(random_state=0).fit(da.from_array(X, chunks=(ragged(len(X)), (3,))))
-    scale = np.linalg.norm(here.components_, axis=1, keepdims=True)
-    np.testing.assert_allclose(there.components_ / scale, here.components_ / scale, rtol=0, atol=1e-8)
-    np.testing.assert_allclose(there.mixing_, here.mixing_, rtol=0, atol=1e-8)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_data_that_do_not_fit_end_at_the_same_negativity():
-    """The minimum is flat, and rounding grows on the way through many starts: the rotation agrees to its tolerance only."""
-    X = np.random.default_rng(0).standard_normal((30_000, 6)) + 1
-    here = BatchNICA(random_state=0).fit(X)
-    there = BatchNICA(random_state=0).fit(da.from_array(X, chunks=(ragged(30_000), (6,))))
-    assert here.n_restarts_ > 0
-    assert there.n_restarts_ == here.n_restarts_
-    np.testing.assert_allclose(there.whitening_, here.whitening_, rtol=0, atol=1e-10)
-    assert there.negativity_ == pytest.approx(here.negativity_, rel=1e-6)
-
-
-def test_warnings_point_at_the_caller():
-    X = da.from_array(np.random.default_rng(0).standard_normal((3000, 4)) + 1, chunks=(1000, 4))
-    with pytest.warns(ConvergenceWarning, match="fits poorly") as caught:
-        BatchNICA(random_state=0).fit(X)
-    assert all(w.filename == __file__ for w in caught)
-
-
-def test_other_numbers_become_float64_as_in_memory():
-    X = (100 * mixed(20_000, 3)).astype(np.int32)
-    here, there = (BatchNICA(random_state=0).fit(data) for data in (X, da.from_array(X, chunks=(3000, 3))))
-    assert_same(here, there)
 
 
 def test_blocks_of_unknown_length_are_counted():
@@ -293,31 +246,6 @@ def test_what_cannot_be_fitted_says_so(X, error, message):
         BatchNICA().fit(X)
 
 
-def test_another_number_of_columns_is_refused():
-    X = mixed(2000, 3)
-    nica = BatchNICA(random_state=0).fit(X)
-    other = da.zeros((10, 4), chunks=(5, 4))
-    for call in (nica.transform, NoncenteredWhitener().fit(X).transform):
-        with pytest.raises(ValueError, match="X has 4 features"):
-            call(other)
-    with pytest.raises(ValueError, match="4 columns, but this BatchNICA has 3"):
-        nica.inverse_transform(other)
-    with pytest.raises(ValueError, match="n_components=4 exceeds the rank"):
-        BatchNICA(4).fit(da.from_array(X, chunks=(500, 3)))
-
-
-def test_what_needs_all_of_x_says_so():
-    X = da.from_array(mixed(1000, 2), chunks=(300, 2))
-    with pytest.raises(TypeError, match=r"OfflineNICA needs all of it in memory: pass X.compute\(\)"):
-        bionica.OfflineNICA().fit(X)
-    with pytest.raises(ValueError, match="shuffle=True needs all rows"):
-        bionica.TwoCompartmentNICA(shuffle=True).fit(X)
-    with pytest.raises(TypeError, match="one block after the other"):
-        bionica.TwoCompartmentNICA().partial_fit_transform(X)
-    with pytest.raises(TypeError, match="give n_components a number"):
-        bionica.TwoCompartmentNICA("auto", precondition=None, init="random").fit(X)
-
-
 def test_dask_is_not_imported_by_us():
     code = (
         "import sys, numpy, bionica; bionica.BatchNICA().fit(numpy.random.rand(99, 2)); sys.exit('dask' in sys.modules)"
@@ -364,26 +292,7 @@ def test_networks_read_blocks_in_their_order(name, dtype):
     np.testing.assert_allclose(back.compute(), here.inverse_transform(expected), rtol=1e-5, atol=1e-5)
 
 
-def test_diagnose_reads_some_rows():
-    X = mixed(30_000, 3, 6)
-    lazy = da.from_array(X, chunks=(7000, 6))
-    nica = BatchNICA(3, random_state=0).fit(X)
-    assert str(nica.diagnose(lazy)) == str(nica.diagnose(X))
-    assert nica.diagnose(lazy).residual == nica.diagnose(X).residual
-
-
 # --- the rows themselves
-
-
-def test_indices_and_slices_give_their_rows():
-    X = mixed(100_000, 3)
-    rows = DaskRows(checked(da.from_array(X, chunks=(ragged(100_000), (3,)))), "the test")
-    chosen = np.sort(np.random.default_rng(0).choice(100_000, 500, replace=False))
-    np.testing.assert_array_equal(rows[chosen], X[chosen])
-    np.testing.assert_array_equal(rows[:], X)
-    np.testing.assert_array_equal(rows[7:54_321], X[7:54_321])
-    F = np.array([[1.0, 2.0, 3.0]])
-    np.testing.assert_allclose(rows.image(F)[chosen], X[chosen] @ F.T, rtol=0, atol=1e-13)
 
 
 # --- a cluster

@@ -60,17 +60,6 @@ def test_sklearn_contract(estimator, check):
         check(estimator)
 
 
-def test_the_networks_are_found():
-    assert {cls.__name__ for cls in NETWORKS} == {
-        "ConeNetwork",
-        "InterneuronNICA",
-        "StreamingNICA",
-        "TwoCompartmentNICA",
-        "TwoLayerNSM",
-        "NonnegativePCA",
-    }
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("kwargs", SETTINGS, ids=str)
 def test_any_chunking_gives_the_same_bits(Neural, kwargs, dtype):
@@ -228,22 +217,6 @@ def test_bad_initial_weights(Network):
                     Network(init={name: W}).fit(X)
 
 
-def test_parameters_of_single_networks():
-    _, X = mixtures(20, 3)
-    with pytest.raises(ValueError, match="n_interneurons=2"):
-        bionica.InterneuronNICA(n_interneurons=2).fit(X)
-    with pytest.raises(ValueError, match="tau"):
-        bionica.TwoCompartmentNICA(tau=-1).fit(X)
-    with pytest.raises(ValueError, match=r"not below tau=0\.05.*lower eta0"):
-        bionica.TwoCompartmentNICA(tau=0.05, eta0=0.1, precondition=None).fit(X)
-    with pytest.raises(ValueError, match=r"tau=0\.3: natural steps"):
-        bionica.TwoCompartmentNICA(tau=0.3).fit(X)
-    with pytest.raises(ValueError, match="natural steps need W_ny"):
-        bionica.InterneuronNICA(decoupled=True).fit(X)
-    with pytest.raises(ValueError, match="whiten"):
-        bionica.NonnegativePCA(whiten="always").fit(X)
-
-
 def test_inputs_and_initial_weights_are_neither_changed_nor_kept(Neural):
     _, X = mixtures(400, 3)
     start = online(Neural, random_state=0).partial_fit(X[:1])
@@ -392,17 +365,6 @@ def test_difference_of_the_interneuron_weights_decays():
     np.testing.assert_allclose(network.W_ny_ - network.W_yn_.T, first * (1 - 0.02) ** 299, rtol=1e-9, atol=1e-14)
 
 
-def test_rates_constant_and_callable():
-    _, X = mixtures(100, 3)
-    options = {"precondition": None, "init": "random", "random_state": 0}
-    constant = bionica.InterneuronNICA(eta0=0.01, decay=0.0, **options).fit(X)
-    called = bionica.InterneuronNICA(eta0=lambda t: 0.01, **options).fit(X)
-    assert same_bits(constant, called)
-    seen = []
-    bionica.InterneuronNICA(eta0=lambda t: seen.append(t) or 0.01, **options).partial_fit(X[:3]).partial_fit(X[3:5])
-    assert seen == [0, 1, 2, 3, 4]
-
-
 TABLE = {
     "InterneuronNICA": {"d3": (1e-2, 1e-3), "d10": (1e-2, 1e-3), "images": (1e-3, 1e-6)},
     "TwoCompartmentNICA": {"d3": (1e-1, 1e-2, 0.8), "d10": (1e-3, 1e-4, 0.03), "images": (1e-2, 1e-4, 0.5)},
@@ -444,19 +406,6 @@ def test_the_papers_claim_on_three_sources(Neural):
     assert good >= 9
 
 
-def test_recovered_mixing_matrix(Neural):
-    S = bionica.datasets.sparse_uniform(100_000, 3, rng=0)
-    X, A = bionica.datasets.mix(S, bionica.datasets.paper_mixing("d3"))
-    network = Neural.as_published("d3", random_state=0).fit(X)
-    assert bionica.metrics.amari_distance(network.components_ @ A) < 0.02
-    np.testing.assert_allclose(network.components_ @ network.mixing_, np.eye(3), atol=1e-8)
-    Y = network.transform(X)
-    assert np.mean((network.inverse_transform(Y) - X) ** 2) < 1e-3
-    np.testing.assert_allclose(network.transform_one(X[7]), Y[7], atol=1e-10)
-    with pytest.raises(ValueError, match=r"needs \(n_samples, 3\)"):
-        network.inverse_transform(Y[:, :2])
-
-
 def test_pandas_in_and_out(Network):
     pandas = pytest.importorskip("pandas")
     _, X = mixtures(50, 3)
@@ -468,16 +417,6 @@ def test_pandas_in_and_out(Network):
     assert list(network.partial_fit_transform(frame).columns) == names
     with pytest.raises(ValueError, match="feature names"):
         network.partial_fit(frame[["b", "a", "c"]])
-
-
-def test_progress_bar(Network, capsys, monkeypatch):
-    _, X = mixtures(300, 3)
-    monkeypatch.setattr("bionica.estimators.network._BLOCK_BYTES", 8 * 3 * 50)
-    quiet = online(Network, random_state=0).fit(X)
-    assert capsys.readouterr().err == ""
-    loud = online(Network, random_state=0, verbose=1).fit(X)
-    assert Network.__name__ in capsys.readouterr().err
-    assert same_bits(quiet, loud)
 
 
 def test_two_threads_on_two_estimators(Network):

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import cdist
 
 from bionica.metrics import amari_distance, correlation_floor, error_curve, match_sources, permutation_error, sinr
 
@@ -46,14 +44,6 @@ def test_permutation_error_is_the_minimum_over_all_permutations(seed, d, n_sampl
     assert permutation_error(S, Y) == pytest.approx(brute_force_error(S, Y), rel=1e-10, abs=1e-300)
 
 
-def test_permutation_error_is_the_minimum_at_d_500():
-    rng = np.random.default_rng(0)
-    S, Y = rng.random((40, 500)), rng.random((40, 500))  # nothing in common: every assignment is a close call
-    cost = cdist(S.T, Y.T, "sqeuclidean")
-    best = cost[linear_sum_assignment(cost)].sum() / S.size
-    assert permutation_error(S, Y) == pytest.approx(best, rel=1e-12)
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
 def test_exact_recovery_is_exactly_zero(dtype):
     rng = np.random.default_rng(1)
@@ -61,14 +51,6 @@ def test_exact_recovery_is_exactly_zero(dtype):
     Y = S[:, rng.permutation(7)]
     assert permutation_error(S, Y) == 0.0
     assert not error_curve(S, Y).any()
-
-
-def test_tiny_errors_are_not_drowned_by_large_sources():
-    rng = np.random.default_rng(2)
-    S = 1e6 + rng.random((500, 4))
-    delta = 1e-6 * rng.standard_normal(S.shape)
-    expected = np.mean(((S + delta) - S) ** 2)
-    assert permutation_error(S, (S + delta)[:, [3, 1, 0, 2]]) == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_permutation_is_found_under_offsets_far_larger_than_the_signal():
@@ -97,23 +79,6 @@ def test_curve_ends_at_the_error_to_the_bit_and_blocks_do_not_matter(monkeypatch
     assert curve[-1] == pytest.approx(expected, rel=1e-12)
 
 
-@unhurried
-@given(seed=seeds, d=few)
-def test_error_does_not_know_the_order_of_sources_outputs_or_samples(seed, d):
-    rng = np.random.default_rng(seed)
-    S, Y, _ = noisy_copy(rng, 50, d)
-    error = permutation_error(S, Y)
-    shuffle = rng.permutation(50)
-    assert permutation_error(S[:, rng.permutation(d)], Y[:, rng.permutation(d)]) == pytest.approx(error)
-    assert permutation_error(S[shuffle], Y[shuffle]) == pytest.approx(error)
-    assert permutation_error(Y, S) == pytest.approx(error)
-
-
-def test_scale_is_not_corrected():
-    S = np.random.default_rng(5).exponential(size=(1000, 3))
-    assert permutation_error(S, 1.5 * S) == pytest.approx(0.25 * np.mean(S**2))
-
-
 @pytest.mark.parametrize("score", [permutation_error, sinr, lambda S, Y: correlation_floor(S)])
 def test_memory_does_not_grow_with_the_number_of_samples(score):
     S = np.random.default_rng(6).random((1_000_000, 6), dtype=np.float32)  # 48 MB as float64
@@ -126,18 +91,6 @@ def test_memory_does_not_grow_with_the_number_of_samples(score):
 
 
 # ---------------------------------------------------------------- match_sources
-
-
-@pytest.mark.parametrize("by", ["error", "correlation"])
-@pytest.mark.parametrize("d", [1, 2, 30, 500])
-def test_match_finds_a_planted_permutation(by, d):
-    S, Y, order = noisy_copy(np.random.default_rng(d), 600, d, noise=0.2)
-    match = match_sources(S, Y, by=by)
-    assert np.array_equal(match.permutation, order)
-    r = [np.corrcoef(S[:, i], Y[:, order[i]])[0, 1] for i in range(min(d, 30))]
-    c = [S[:, i] @ Y[:, order[i]] / (Y[:, order[i]] @ Y[:, order[i]]) for i in range(min(d, 30))]
-    np.testing.assert_allclose(match.correlation[:30], r, rtol=1e-10)
-    np.testing.assert_allclose(match.scale[:30], c, rtol=1e-10)
 
 
 @unhurried
@@ -174,19 +127,6 @@ def test_one_output_is_never_given_to_two_sources():
     assert sorted(match_sources(S, Y, by="correlation").permutation) == [0, 1]
 
 
-def test_silent_and_constant_outputs_have_no_correlation():
-    rng = np.random.default_rng(8)
-    S = rng.random((100, 3))
-    Y = np.column_stack([np.full(100, 0.1), np.zeros(100), S[:, 0]])
-    match = match_sources(S, Y, by="correlation")
-    assert match.permutation[0] == 2
-    assert sorted(match.correlation)[:2] == [0, 0]
-    silent = int(np.flatnonzero(match.permutation == 1)[0])
-    assert match.scale[silent] == 0
-    flat = np.column_stack([np.full(100, 0.1), S[:, 0]])
-    assert match_sources(flat, S[:, :2], by="correlation").correlation[0] == 0
-
-
 # ---------------------------------------------------------------- sinr
 
 
@@ -219,15 +159,6 @@ def test_sinr_is_blind_to_scale_order_and_surplus_outputs(seed, surplus):
     assert sinr(S, changed[:, rng.permutation(3 + surplus)]) == pytest.approx(sinr(S, Y), rel=1e-9)
 
 
-@pytest.mark.parametrize("level", [0, 10, 20, 40])
-def test_sinr_reads_the_level_of_added_noise(level):
-    rng = np.random.default_rng(10)
-    S = rng.exponential(size=(100_000, 2))
-    noise = rng.standard_normal(S.shape) * np.sqrt(np.mean(S**2, axis=0) / 10 ** (level / 10))
-    # A fitted scale gains a little on loud noise: 1 + SNR in place of SNR.
-    assert sinr(S, S + noise) == pytest.approx(dB(1 + 10 ** (level / 10)), abs=0.1)
-
-
 def test_sinr_of_perfect_and_of_silent_outputs():
     rng = np.random.default_rng(11)
     S = rng.exponential(size=(1000, 3))
@@ -241,17 +172,6 @@ def test_sinr_of_perfect_and_of_silent_outputs():
     assert ratios[[0, 2]].min() > 280
     assert sinr(S, Y) == pytest.approx(dB((S**2).sum() / (S[:, 1] ** 2).sum()))
     assert sinr(S, np.zeros_like(S)) == 0
-
-
-@unhurried
-@given(seed=seeds, center=st.booleans())
-def test_sinr_is_never_negative(seed, center):
-    rng = np.random.default_rng(seed)
-    S, Y = rng.random((50, 3)), rng.standard_normal((50, 3))
-    assert sinr(S, Y, center=center) > 0
-    # Outputs orthogonal to every source, to rounding: here rounding alone decides on which side of 0 dB.
-    Y -= S @ np.linalg.lstsq(S, Y, rcond=None)[0]
-    assert (sinr(S, Y, center=center, per_source=True) >= 0).all()
 
 
 def test_centering_makes_sinr_blind_to_offsets_and_costs_the_mean():
@@ -281,19 +201,6 @@ def test_sinr_agrees_with_mir_eval_at_one_tap(separation):
         parts = separation._bss_decomp_mtifilt(S.T, Y[:, order[i]], i, 1)
         si_sdr = separation._bss_source_crit(*parts)[0]
         assert 10 ** (ours[i] / 10) == pytest.approx(1 + 10 ** (si_sdr / 10), rel=1e-9)
-
-
-def test_sinr_and_order_stand_beside_bss_eval(separation):
-    rng = np.random.default_rng(14)
-    S, Y, order = noisy_copy(rng, 6000, 2, noise=0.1)
-    S, Y = S - S.mean(axis=0), Y - Y.mean(axis=0)
-    sdr, _, _, permutation = separation.bss_eval_sources(S.T, Y.T)
-    si_sdr = dB(10 ** (sinr(S, Y, per_source=True) / 10) - 1)
-    assert np.array_equal(permutation, order)
-    assert np.array_equal(permutation, match_sources(S, Y, by="correlation").permutation)
-    # 512 taps can only explain more, and with white sources explain little more.
-    assert (sdr >= si_sdr - 1e-9).all()
-    np.testing.assert_allclose(sdr, si_sdr, atol=0.6)
 
 
 # ---------------------------------------------------------------- amari_distance
@@ -388,71 +295,10 @@ def test_floor_of_two_correlated_sources(r):
     assert correlation_floor(S + 2) == pytest.approx(expected + (2 - 2 / np.sqrt(1 + r)) ** 2, rel=1e-9, abs=1e-25)
 
 
-def test_no_other_whitening_is_closer():
-    rng = np.random.default_rng(16)
-    C = np.array([[1, 0.4, -0.2], [0.4, 1, 0.3], [-0.2, 0.3, 1]])
-    S = colored(rng, 400, C)
-    for _ in range(50):
-        rotation = np.linalg.qr(np.eye(3) + 0.1 * rng.standard_normal((3, 3)))[0]
-        assert np.mean((S - S @ whiten(C) @ rotation) ** 2) > correlation_floor(S)
-
-
-def test_floor_does_not_depend_on_order():
-    S = np.random.default_rng(17).exponential(size=(200, 4))
-    assert correlation_floor(S[::-1, [2, 0, 3, 1]]) == pytest.approx(correlation_floor(S))
-
-
-def test_floor_of_the_synthetic_sources():
-    rng = np.random.default_rng(18)
-    floors = [correlation_floor(np.maximum(0, rng.uniform(-1, 1, (100_000, 3))) * np.sqrt(48 / 5)) for _ in range(5)]
-    assert 2e-6 < np.mean(floors) < 5e-5
-
-
-@pytest.mark.skipif(not PAPER_IMAGES.exists(), reason=f"{PAPER_IMAGES.name} of the paper is not here")
-def test_floor_of_the_papers_images():
-    assert correlation_floor(np.load(PAPER_IMAGES).T) == pytest.approx(0.0326, abs=5e-5)
-
-
 # ---------------------------------------------------------------- what is refused, and what is left alone
 
 S3 = np.arange(12.0).reshape(4, 3) ** 2 % 7
 NAN = np.where(np.arange(12).reshape(4, 3) == 7, np.nan, S3)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: permutation_error(S3, S3[:, :2]),
-            r"Y has 2 columns and S has 3: some sources have no output",
-        ),
-        (lambda: permutation_error(S3[:, :2], S3), r"Y has 3 columns and S has 2: .*match_sources"),
-        (lambda: error_curve(S3[:, :2], S3), r"Y has 3 columns and S has 2"),
-        (lambda: match_sources(S3[:, :2], S3), r"Y has 3 columns and S has 2"),
-        (lambda: match_sources(S3, S3[:, :2], by="correlation"), r"Y has 2 columns and S has 3"),
-        (lambda: sinr(S3, S3[:, :2]), r"Y has 2 columns and S has 3"),
-        (lambda: permutation_error(S3, S3.T), r"Y has 3 rows and S has 4: rows are samples: transpose"),
-        (lambda: permutation_error(S3, S3[:2]), r"Y has 2 rows and S has 4: compare"),
-        (lambda: permutation_error(S3[:, 0], S3), r"S has shape \(4,\).*reshape\(-1, 1\)"),
-        (lambda: permutation_error(S3[:0], S3[:0]), r"S has shape \(0, 3\) and is empty"),
-        (lambda: permutation_error(S3, NAN), r"Y\[2\] holds nan"),
-        (lambda: permutation_error(S3, S3 * 1e200), r"Y\[0\] holds .*diverges"),
-        (lambda: permutation_error(S3 + 1j, S3), r"S has dtype complex128"),
-        (lambda: match_sources(S3, S3, by="scale"), r"by='scale' is unknown"),
-        (lambda: sinr(S3 * [1, 0, 1], S3), r"S\[:, 1\] is zero throughout"),
-        (lambda: sinr(S3 * [1, 0, 1] + 0.1, S3, center=True), r"S\[:, 1\] is constant"),
-        (lambda: amari_distance(S3), r"P has shape \(4, 3\) and must be square"),
-        (lambda: amari_distance([[np.inf]]), r"P\[0\] holds inf"),
-        (
-            lambda: correlation_floor(S3[:, [0, 1, 1]]),
-            r"S has a singular covariance \(4 samples, 3 sources\)",
-        ),
-        (lambda: correlation_floor(S3[:1]), r"singular covariance"),
-    ],
-)
-def test_errors_name_the_parameter_and_the_remedy(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
 
 
 @unhurried

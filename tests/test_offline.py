@@ -1,7 +1,5 @@
 """The networks on all the data at once: where they end, what they minimise, the scikit-learn contract."""
 
-from typing import NamedTuple
-
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
@@ -11,7 +9,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import bionica
 from bionica import OfflineNICA
 from bionica.datasets import mix, paper_mixing, sparse_uniform
-from bionica.estimators._model_file import Record, check_declared, restored, stored
 from bionica.metrics import permutation_error
 from bionica.offline import objectives
 from bionica.offline.descent_ascent import Settling, offline_interneuron, offline_two_compartment
@@ -160,38 +157,6 @@ def test_a_step_that_diverges_raises(papers_problem, network):
     _, X = papers_problem
     with pytest.raises(bionica.DivergenceError, match=r"lower gamma \(now 100.0\)"):
         OfflineNICA(3, network=network, dynamics="gradient", gamma=100.0, random_state=0).fit(X[:200])
-
-
-class Pair(NamedTuple):
-    values: np.ndarray
-    total: float
-
-
-class Declared:
-    _saved = {  # noqa: RUF012
-        "A_": "dk",
-        "n_": int,
-        "pair_": Record(Pair, {"values": "r", "total": float}),
-        "absent_": Record(Pair, {"values": "r", "total": float}, optional=True),
-        "dtype_": np.dtype,
-    }
-
-
-def test_an_estimator_declares_what_it_saves_in_its_own_file():
-    first, second = Declared(), Declared()
-    first.A_, first.n_, first.pair_, first.absent_ = np.ones((2, 3)), np.int64(4), Pair(np.arange(5.0), 10.0), None
-    first.dtype_ = np.dtype(np.float32)
-    arrays, numbers = stored(first)
-    assert numbers == {"n_": 4, "pair_/total": 10.0, "dtype_": "float32"}
-    check_declared(second._saved, 3, arrays, numbers)
-    vars(second).update(restored(second._saved, arrays, numbers))
-    np.testing.assert_array_equal(second.A_, first.A_)
-    np.testing.assert_array_equal(second.pair_.values, first.pair_.values)
-    assert (second.n_, second.pair_.total, second.absent_, second.dtype_) == (4, 10.0, None, np.float32)
-    with pytest.raises(ValueError, match=r"A_ is an array of float64 with shape \(2, 3\)"):
-        check_declared(second._saved, 5, arrays, numbers)
-    with pytest.raises(ValueError, match="n_ is missing"):
-        check_declared(second._saved, 3, arrays, {})
 
 
 @pytest.mark.parametrize("network", ["interneuron", "two_compartment"])

@@ -12,7 +12,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 import bionica
 from bionica.io import ModelFileError
@@ -121,12 +120,6 @@ def saved(tmp_path):
     return path
 
 
-def test_saving_twice_gives_the_same_bytes(saved):
-    bytes_ = saved.read_bytes()
-    bionica.load(saved).save(saved)
-    assert saved.read_bytes() == bytes_
-
-
 def test_too_little_memory_is_not_blamed_on_the_file(saved, monkeypatch):
     def allocate(*_):
         raise MemoryError
@@ -204,12 +197,6 @@ def test_foreign_files_are_refused(saved):
         bionica.load(saved.with_name("model.npz"))
 
 
-def test_newer_format_says_what_to_install(saved):
-    rewrite(saved, change_header=lambda h: h.update(format=99, versions={"bionica": "7.1"}))
-    with pytest.raises(ModelFileError, match=r"format 99.*install bionica 7\.1"):
-        bionica.load(saved)
-
-
 def test_loading_runs_no_code(saved):
     """A pickle inside an array is refused, not opened."""
     buffer = io.BytesIO()
@@ -279,25 +266,6 @@ def test_offline_estimators_come_back_bit_by_bit(kind, dtype, tmp_path):
     written = (tmp_path / "model").read_bytes()
     bionica.load(tmp_path / "model").save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == written
-
-
-@pytest.mark.parametrize("Offline", [bionica.BatchNICA, bionica.NoncenteredWhitener, bionica.OfflineNICA])
-def test_offline_estimators_that_saw_nothing(Offline, tmp_path):
-    with pytest.raises(NotFittedError):
-        Offline().save(tmp_path / "model")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_feature_names_of_an_offline_estimator_travel(tmp_path):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(mixtures(200, 2)[1], columns=["left", "right"])
-    bionica.BatchNICA(random_state=0).fit(frame).save(tmp_path / "model")
-    loaded = bionica.load(tmp_path / "model", tol=0.1)
-    assert list(loaded.feature_names_in_) == ["left", "right"]
-    assert loaded.tol == 0.1
-    loaded.transform(frame)
-    with pytest.raises(ValueError, match="tol"):
-        bionica.load(tmp_path / "model", tol=-1)
 
 
 @pytest.mark.parametrize(

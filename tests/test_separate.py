@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import os
 import re
 import resource
 import signal
@@ -179,10 +178,6 @@ def test_a_fit_is_saved_and_gives_the_same_sources(tmp_path, problem):
     _, X = problem
     separate(write(tmp_path / "x.npy", X), "--sources", 3, "--model", tmp_path / "m")
     assert np.array_equal(bionica.load(tmp_path / "m").transform(X), np.load(tmp_path / "x-sources.npy"))
-
-
-def test_quiet_says_nothing(tmp_path, problem):
-    assert separate(write(tmp_path / "x.npy", problem[1]), "--sources", 3, "-q").output == ""
 
 
 # ---------------------------------------------------------------------------------------------- errors
@@ -380,19 +375,6 @@ def test_ctrl_c_ends_a_recording_from_a_pipe(tmp_path, problem, how):
     assert all(answer.count(b",") == 2 for answer in answers)
     assert bionica.load(tmp_path / "m").n_samples_seen_ == 1000
     assert names_in(tmp_path) == ["a.csv", "m"]
-
-
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_a_block_that_is_learned_is_answered_before_an_interrupt(how):
-    from bionica.cli.console import deferred_interrupts, sigterm_as_interrupt
-
-    answered = False
-    with pytest.raises(KeyboardInterrupt), sigterm_as_interrupt():
-        with deferred_interrupts():
-            os.kill(os.getpid(), how)
-            answered = True
-        raise AssertionError("the interrupt comes first")
-    assert answered
 
 
 @pytest.mark.parametrize("redirected", ["- <&-", "x.npy -o - >&-", "x.npy -o - <&- >/dev/full"])

@@ -2,14 +2,13 @@
 
 import json
 import re
-from inspect import signature
 from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bionica import MinimumVolumeCone, plot
+from bionica import plot
 from bionica.cli import app
 from bionica.io import open_reader
 from bionica.metrics import match_sources
@@ -162,7 +161,6 @@ def test_the_report_draws_the_uncertainty_of_the_spectra(tmp_path, problem, draw
     assert len(uncertainty["correlation"]) == len(uncertainty["sources"]) == 3
 
 
-@pytest.mark.skipif("known_mixing" not in signature(MinimumVolumeCone).parameters, reason="not there yet")
 def test_a_known_spectrum_is_kept_and_its_source_comes_first_with_its_name(tmp_path, problem):
     S, wavelengths, X = problem
     rng = np.random.default_rng(1)

@@ -60,11 +60,6 @@ def test_a_large_mean_does_not_cost_the_variance():
     np.testing.assert_allclose(moments(far).covariance, np.cov(X.T, bias=True), atol=1e-7)
 
 
-def test_float32_input_is_summed_in_float64():
-    X = mixtures(50_000).astype(np.float32)
-    np.testing.assert_allclose(moments(X).scatter, moments(X.astype(np.float64)).scatter, rtol=1e-12)
-
-
 def test_blocks_cover_every_row_once():
     rows = np.concatenate([np.arange(s.start, s.stop) for s in row_blocks(100_003, 7)])
     np.testing.assert_array_equal(rows, np.arange(100_003))
@@ -147,12 +142,6 @@ def test_ill_conditioned_mixtures_are_still_whitened(condition):
     assert off_identity(whitener.transform(X)) < 1e-10
 
 
-def test_a_large_mean_is_no_obstacle():
-    X = mixtures(3000, 4) + 1e6
-    assert NoncenteredWhitener().fit(X).rank_ == 4
-    assert off_identity(NoncenteredWhitener().fit_transform(X)) < 1e-8  # F x itself rounds at 1e6 * 2e-16
-
-
 # --- rank
 
 
@@ -179,11 +168,6 @@ def test_a_constant_feature_is_left_out_and_comes_back():
 def test_more_components_than_rank_is_an_error_that_says_what_to_do():
     with pytest.raises(ValueError, match=r"n_components=4 exceeds the rank.*n_components=None \(keeps 3\)"):
         NoncenteredWhitener(4).fit(mixtures(100, 3, 8))
-
-
-def test_data_that_do_not_vary_are_an_error():
-    with pytest.raises(ValueError, match="do not vary"):
-        NoncenteredWhitener().fit(np.full((10, 3), 0.1))
 
 
 def test_overflow_is_an_error_that_says_what_to_do():

@@ -231,6 +231,11 @@ def write_separation(
         numbers = zip(names, uncertainty.correlation, uncertainty.angle, uncertainty.sources, strict=True)
         rows = [(name, f"{correlation:.4f}", float(angle), float(error)) for name, correlation, angle, error in numbers]
         sections.append(Section("How sure each source is", [text, PageTable(columns, rows)]))
+    choice = getattr(network, "choice_", None)
+    if choice is not None and choice.angles:
+        caption = "How far the spectra of two halves of the samples differ, for each number of sources that was tried."
+        tried = drawing(lambda ax: plot.number_of_sources(choice, ax=ax), caption, 6.0, 3.2)
+        sections.append(Section("Number of sources", [tried]))
     if images is not None:
         sections.append(Section("Sources", [_gallery(images[1][:d], shown)]))
         sections.append(Section("Mixtures", [_gallery(images[0][:MOST_SOURCES], mixtures)]))

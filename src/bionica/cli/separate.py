@@ -547,7 +547,9 @@ class Separation:
             )
             sure += "; the others are smaller" * (len(names) > _NAMED)
         mixtures = [self.reader.column(j) for j in range(self.network.n_features_in_)]
-        sentences = [finding.text(names, mixtures, _REMEDIES) for finding in diagnosis.findings[:3]]
+        tried = {"MinimumVolumeCone": "cone", "StreamingNICA": "natural"}.get(type(self.network).__name__)
+        remedies = {key: remedy for key, remedy in _REMEDIES.items() if key != tried}
+        sentences = [finding.text(names, mixtures, remedies) for finding in diagnosis.findings[:3]]
         return sure, [sentence[:1].upper() + sentence[1:] for sentence in sentences] or [
             "nothing speaks against the fit."
         ]
