@@ -560,8 +560,7 @@ def cone_network(
     W_zz,
     rates,
     *,
-    kappa=10.0,
-    hardens=True,
+    kappa=None,
     F=None,
     white=None,
     size=None,
@@ -577,7 +576,7 @@ def cone_network(
     """
     W_xz, Q = np.array(W_xz, float), W_zz - np.eye(len(W_zz))
     d, k = W_xz.shape
-    log_kappa, p, m, q = np.full(d, np.log(kappa)), np.ones(d), np.ones(d), np.full(d, 1 / 0.75)
+    log_kappa, p, m, q = np.full(d, np.log(10.0)), np.ones(d), np.ones(d), np.full(d, 1 / 0.75)
     mean_xz, mean_Q = W_xz, Q
     outputs = []
     for t, (x, eta) in enumerate(zip(X, rates, strict=True), 1):
@@ -595,7 +594,7 @@ def cone_network(
             P = white.K.T @ np.linalg.inv(np.eye(d) + np.outer(white.v_bar, white.v_bar)) @ white.K
             eta = share * eta
         w = 1 / max(1, np.abs(v).mean())
-        top = -0.75 * np.log(np.finfo(float).eps)
+        top = -0.75 * np.log(np.finfo(float).eps) if kappa is None else np.log(kappa)
         if horizon is not None:
             top = min(top, 2 * np.log(max(eta * horizon / d, 1)))
         new_Q, dendrite = Q.copy(), W_xz.copy()
@@ -606,12 +605,12 @@ def cone_network(
                 s = min(np.sqrt(hard) * w * -v[i], 5 * np.sqrt(q[i] / (p[i] + 0.01)))
                 z_bar = w * (z.sum() - z[i]) / max(d - 1, 1)
                 if z_bar > 0:
-                    p[i] += 0.01 * (z_bar**2 - p[i])
-                    m[i] += 0.01 * (z_bar**2 * s - m[i])
-                    q[i] += 0.01 * ((z_bar**2 + 0.01) * s**2 - q[i])
-                    if hardens:
-                        log_kappa[i] += eta / (5 * d) * (1 if m[i] ** 2 > 0.57 * p[i] * q[i] else -1)
-                        log_kappa[i] = np.clip(log_kappa[i], np.log(10), max(top, np.log(10)))
+                    p[i] += 0.01 * (z_bar**3 - p[i])
+                    m[i] += 0.01 * (z_bar**3 * s - m[i])
+                    q[i] += 0.01 * ((z_bar**3 + 0.01) * s**2 - q[i])
+                    harder = kappa is not None or m[i] ** 2 > 0.57 * p[i] * q[i]
+                    log_kappa[i] += eta / (5 * d) * (1 if harder else -1)
+                    log_kappa[i] = np.clip(log_kappa[i], np.log(10), max(top, np.log(10)))
             a, b = eta / (hard * d), eta / (np.sqrt(hard) * d) * (3 if white is None else 1)
             for j in range(d):
                 if j != i:

@@ -23,6 +23,8 @@ plan = {
         {"name": "NonnegativePCA", "published": "d3"},
         {"name": "TwoCompartmentNICA", "label": "default"},
         {"name": "TwoCompartmentNICA", "label": "scaled", "params": {"precondition": "scale"}},
+        {"name": "ConeNetwork"},
+        {"name": "ConeNetwork", "label": "local cone", "params": {"precondition": None, "horizon": 60}},
         {"name": "StreamingNICA"},
         {"name": "StreamingNICA", "label": "with a horizon", "params": {"horizon": 50}},
         {"name": "TwoCompartmentNICA", "label": "wild", "published": "d3",
@@ -63,7 +65,7 @@ def table(script, *arguments, folder=None):
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-9), ("float32", 2e-3)])
 def test_the_same_errors_as_on_the_cpu(dtype, tolerance):
     on_gpu, on_cpu = table(SCRIPT, dtype, "cuda"), table(SCRIPT, dtype, "cpu")
-    assert len(on_gpu) == len(on_cpu) == 3 * 2 * 12
+    assert len(on_gpu) == len(on_cpu) == 3 * 2 * 14
     for mine, theirs in zip(on_gpu, on_cpu, strict=True):
         same = ("network", "seed", "t", "eta0", "tau")
         assert [mine[name] for name in same] == [theirs[name] for name in same]

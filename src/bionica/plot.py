@@ -11,7 +11,17 @@ from numpy.typing import ArrayLike
 
 from .metrics import error_curve as errors_over_time
 
-__all__ = ["diagnosis", "distributions", "error_curve", "images", "number_of_sources", "sources", "spectra", "weights"]
+__all__ = [
+    "diagnosis",
+    "distributions",
+    "error_curve",
+    "images",
+    "number_of_sources",
+    "record_weights",
+    "sources",
+    "spectra",
+    "weights",
+]
 
 _NUMBERS = 12  # rows and columns of the largest matrix whose numbers are written
 
@@ -259,15 +269,61 @@ def error_curve(S: ArrayLike, outputs: Mapping[str, ArrayLike], *, ax: Any = Non
     return ax
 
 
-def weights(
-    W: ArrayLike, *, rows: Sequence[str] | None = None, columns: Sequence[str] | None = None, ax: Any = None
-) -> Any:
-    """Draw a matrix of weights as an image, with zero white; a small one with its numbers.
+def record_weights(network: Any, X: ArrayLike, every: int = 100) -> dict[str, np.ndarray]:
+    """Learn from X with a network, and record its weights after every so many samples.
 
     Parameters
     ----------
-    W : array-like of shape (n_outputs, n_inputs)
-        Weights, for example `network.W_xy_`.
+    network : estimator with `partial_fit` and weights (attributes `W...._`)
+        It learns as `partial_fit` does, from where it is.
+    X : array-like of shape (n_samples, n_features)
+        Mixtures.
+    every : int, default=100
+        Samples between two records.
+
+    Returns
+    -------
+    dict of str to ndarray
+        "n_samples" : how many samples the network had learned from; and each kind of weights, and of `kappa_` of a `ConeNetwork`,
+        by its attribute, (n_records, n_outputs, n_inputs). `weights` draws them.
+
+    Examples
+    --------
+    >>> from bionica import TwoCompartmentNICA, plot
+    >>> from bionica.datasets import mix, sparse_uniform
+    >>> X, A = mix(sparse_uniform(1000, 3, rng=0), rng=0)
+    >>> record = plot.record_weights(TwoCompartmentNICA(3, random_state=0), X)
+    >>> list(record), record["W_zz_"].shape
+    (['n_samples', 'W_xz_', 'W_zz_'], (10, 3, 3))
+    """
+    if every < 1:
+        raise ValueError(f"every={every} must be at least 1")
+    names = sorted(name for name in dir(type(network)) if name == "kappa_" or (name[0] == "W" and name[-1] == "_"))
+    if not names:
+        raise ValueError(f"{type(network).__name__} has no weights: pass a network, for example TwoCompartmentNICA")
+    rows = np.asarray(X)
+    records: dict[str, list[Any]] = {name: [] for name in ("n_samples", *names)}
+    for start in range(0, len(rows), every):
+        network.partial_fit(rows[start : start + every])
+        records["n_samples"].append(network.n_samples_seen_)
+        for name in names:
+            records[name].append(getattr(network, name))
+    return {name: np.array(values) for name, values in records.items()}
+
+
+def weights(
+    W: ArrayLike | Mapping[str, np.ndarray],
+    *,
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    ax: Any = None,
+) -> Any:
+    """Draw a matrix of weights as an image, with zero white; a small one with its numbers. Or recorded weights over time.
+
+    Parameters
+    ----------
+    W : array-like of shape (n_outputs, n_inputs), or what `record_weights` returned
+        Weights, for example `network.W_xy_`. Records are drawn as lines, each kind of weights in axes of its own.
     rows, columns : sequence of str, optional
         Names of the rows and columns; their numbers by default.
     ax : matplotlib Axes, optional
@@ -285,6 +341,8 @@ def weights(
     >>> len(ax.images), ax.texts[1].get_text()
     (1, '0')
     """
+    if isinstance(W, Mapping):
+        return _weights_over_time(W, ax)
     W = _matrix(W, "W")
     ax = _axes(ax, 3.4, 3.0)
     largest = float(np.abs(W).max(initial=0.0)) or 1.0
@@ -304,6 +362,23 @@ def weights(
         else:
             axis.set_ticks(range(len(names)), names)
     return ax
+
+
+def _weights_over_time(record: Mapping[str, np.ndarray], axes: Any) -> Any:
+    """Draw each kind of recorded weights in axes of its own, and return these; a color for each output."""
+    import matplotlib.pyplot as plt
+
+    names = [name for name in record if name != "n_samples"]
+    if axes is None:
+        axes = plt.subplots(1, len(names), figsize=(3.6 * len(names), 3.0), layout="constrained", squeeze=False)[1][0]
+    for axis, name in zip(np.atleast_1d(axes), names, strict=True):
+        values = record[name].reshape(len(record[name]), record[name].shape[1], -1)
+        for i in range(values.shape[1]):
+            axis.plot(record["n_samples"], values[:, i], color=f"C{i}", linewidth=1, alpha=0.8)
+        axis.set(xlabel="samples", title=name.rstrip("_"))
+        if name == "kappa_":
+            axis.set_yscale("log")
+    return axes
 
 
 def number_of_sources(found: Any, *, ax: Any = None) -> Any:

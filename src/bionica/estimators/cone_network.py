@@ -32,8 +32,8 @@ class ConeNetwork(OnlineNICA):
         Number of sources d; the number of mixtures if None. "auto" counts them in the first samples (`count_`
         has the evidence).
     kappa : float, default=None
-        Hardness of the wall: about 1/n^2 if outputs, of mean 1, may fall below zero by n. None: each neuron finds its own, from
-        how far it is pushed below zero.
+        Hardness of the wall: about 1/n^2 if outputs, of mean 1, may fall below zero by n. It grows to this number, from 10. None:
+        each neuron finds its own, from how far it is pushed below zero.
     eta0 : float or callable, default=0.15
         Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule. Inhibition learns
         at the rate eta/(kappa d), dendrites at eta/(kappa^1/2 d).
@@ -197,7 +197,7 @@ class ConeNetwork(OnlineNICA):
         given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, np.float64)
         W_zz = given.get("W_zz", np.eye(d))
         np.fill_diagonal(W_zz, 1)
-        W_zz, kappa = W_zz.astype(dtype), float(self.kappa or cone_network.KAPPA)
+        W_zz, kappa = W_zz.astype(dtype), min(float(self.kappa or cone_network.KAPPA), cone_network.KAPPA)
         rows = without_outliers(np.asarray(rows, dtype=np.float64))
         rows = rows * (np.ptp(rows, axis=0) > 0)  # an offset is no source
         if self.precondition == "natural":
@@ -218,7 +218,9 @@ class ConeNetwork(OnlineNICA):
         dynamics, guards, _, eps = self._common_params(dtype)
         if self.dynamics == "exact":
             dynamics = cone_network.Sweeps(4 * eps, _SWEEPS)
-        common = dynamics, guards, int(self.horizon or 0), eps, bool(self.average), self.kappa is None
+        # The default is the hardest wall that rounding resolves.
+        wall = self.kappa is None, float(self.kappa or eps**-0.75)
+        common = dynamics, guards, int(self.horizon or 0), eps, bool(self.average), *wall
         if self.precondition == "natural":
             return cone_network.Params(*common)
         return cone_network.LocalParams(*common, self.precondition == "scale")

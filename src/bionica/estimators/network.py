@@ -380,7 +380,7 @@ class OnlineNICA(Online):
             rng = check_random_state(self.random_state)
             state = self._initial_state(X.shape[1], self._count(X), X.dtype, rng, None)
             return state, np.empty((0, state.fired.size), X.dtype)
-        Y = self._learn(X[: self._n_start(X.shape[1])], keep=True)
+        Y = np.asarray(self.partial_fit_transform(X[: self._n_start(X.shape[1])]))
         return self._fitted_state(), Y
 
     def _running(self) -> Runner:

@@ -27,15 +27,16 @@ Where learning ends the inhibition has moved into the dendrites, W = I and <n_i 
 **How hard the wall is.** kappa_i = 1/n^2 for a wall of width n. Each neuron finds kappa_i from the samples that push it below zero.
 With s = kappa_i^1/2 w n_i > 0 and z_bar the mean of w z_j over j != i, averages over the last 100 such samples,
 
-    p_i = <z_bar^2>     m_i = <z_bar^2 s>     q_i = <(z_bar^2 + .01) s^2>                                                        (6)
+    p_i = <z_bar^3>     m_i = <z_bar^3 s>     q_i = <(z_bar^3 + .01) s^2>                                                        (6)
     log kappa_i <- log kappa_i + eta/(5 d) if m_i^2 > .57 p_i q_i, - eta/(5 d) otherwise; never below log 10                     (7)
 
 m^2/(p q) is .75 if the facet cuts into the data, .64 for noise around an atom at zero, .59 for noise around a density, .5 if the
-facet follows the tails of the noise. Weights z_bar^2 are needed where sources are correlated: without them it is below .57 long
+facet follows the tails of the noise. Weights z_bar^3 are needed where sources are correlated: without them it is below .57 long
 before the facet is right (15 dB at a correlation of .5). The .01 adds samples that are below zero while the others are silent:
 too hard a wall leaves only those (without it kappa drifts upwards at a correlation of .5 and loses 2 dB). Rates (5) fall as the
 wall hardens: a sample below zero then moves its facet by at most eta z'z/d times its distance, whatever kappa. s and |v_i| count
-as 5 times their usual size at most, so that one outlier does no harm. With a horizon kappa_i is at most (eta horizon/d)^2, the
+as 5 times their usual size at most, so that one outlier does no harm. A given kappa is reached from 10 by the first case of (7)
+alone: a network that starts with a hard wall does not move. With a horizon kappa_i is at most (eta horizon/d)^2, the
 wall that (2) can still move by its own width in that time.
 """
 
@@ -148,7 +149,8 @@ class Params(NamedTuple):
     horizon: int  # 0: none
     eps: float
     average: bool
-    hardens: bool  # whether kappa moves
+    adapts: bool  # whether each neuron finds its kappa; otherwise it grows to the largest
+    kappa: float  # the largest
 
 
 class LocalParams(NamedTuple):
@@ -159,7 +161,8 @@ class LocalParams(NamedTuple):
     horizon: int
     eps: float
     average: bool
-    hardens: bool
+    adapts: bool
+    kappa: float
     scaled: bool  # whether mixtures are divided by their running root mean square
 
 
@@ -235,10 +238,10 @@ def inhibit(state, work, params, eta):
         negative += min(v[i], zero) ** 2
     w = one / max(one, total / d)
     step = real(eta / d)
-    top = -0.75 * math.log(params.eps)  # a wall that rounding still resolves
+    bottom = math.log(min(KAPPA, params.kappa))
+    top = math.log(params.kappa)
     if params.horizon > 0:
-        top = min(top, 2 * math.log(max(eta * params.horizon / d, 1.0)))
-    top = real(max(top, math.log(KAPPA)))
+        top = max(bottom, min(top, 2 * math.log(max(eta * params.horizon / d, 1.0))))
     for i in range(d):
         kappa = math.exp(wall.log_kappa[i])
         root = math.sqrt(kappa)
@@ -249,14 +252,13 @@ def inhibit(state, work, params, eta):
             s = min(-w * root * v[i], real(BOUND) * usual)
             push = one - root * s
             if others > 0:
-                f = (w * others / (d - 1)) ** 2
+                f = (w * others / (d - 1)) ** 3
                 wall.p[i] += real(MEMORY) * (f - wall.p[i])
                 wall.m[i] += real(MEMORY) * (f * s - wall.m[i])
                 wall.q[i] += real(MEMORY) * ((f + real(EVEN)) * (s * s) - wall.q[i])
-                if params.hardens:
-                    harder = wall.m[i] * wall.m[i] > real(SHAPE) * (wall.p[i] * wall.q[i])
-                    log_kappa = wall.log_kappa[i] + (real(HARDENING) * step if harder else -real(HARDENING) * step)
-                    wall.log_kappa[i] = min(max(log_kappa, real(math.log(KAPPA))), top)
+                harder = wall.m[i] * wall.m[i] > real(SHAPE) * (wall.p[i] * wall.q[i])
+                change = real(HARDENING) * step if harder or not params.adapts else -real(HARDENING) * step
+                wall.log_kappa[i] = min(max(wall.log_kappa[i] + change, real(bottom)), real(top))
         a = step / kappa
         for j in range(d):
             if j != i:
@@ -363,8 +365,7 @@ def repair(state, work, params):
                 wall.p[i] = 1
                 wall.m[i] = 1
                 wall.q[i] = 1 / SQUARES
-                if params.hardens:
-                    wall.log_kappa[i] = math.log(KAPPA)
+                wall.log_kappa[i] = math.log(min(KAPPA, params.kappa))
             copy_matrix(state.W_xz, state.W_xz_mean)
             copy_matrix(W_zz, state.W_zz_mean)
 

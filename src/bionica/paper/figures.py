@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .. import datasets, estimators, metrics, plot
 from ..sweep.run import outputs
 from ..sweep.table import Row
-from .plans import Reproduction, plans_of
+from .plans import CORRELATED, Reproduction, plans_of
 
 Array = NDArray[Any]
 Point = tuple[float, float]
@@ -39,12 +39,15 @@ LOOKS = {
     "TwoCompartmentNICA untuned": Look("Algorithm 2, ours untuned", "#D55E00", "--"),
     "InterneuronNICA as coded": Look("Algorithm 1, settings of the authors' code", "#0072B2", ":"),
     "TwoCompartmentNICA as coded": Look("Algorithm 2, settings of the authors' code", "#D55E00", ":"),
+    "ConeNetwork": Look("ConeNetwork", "#009E73", "-"),
+    "MinimumVolumeCone": Look("MinimumVolumeCone (stream)", "#CC79A7", "-"),
     "BatchNICA": Look("BatchNICA (offline)", "#000000", "-."),
     "FastICA": Look("FastICA (offline, best sign and scale)", "#7F7F7F", "-."),
     "correlation floor": Look("correlation floor", "#7F7F7F", ":"),
 }
 
 TITLES = {"d3": "3 sparse uniform sources", "d10": "10 sparse uniform sources", "images": "3 images"}
+TITLES |= {setting: f"{d} uniform sources, correlation {rho:g}" for setting, (d, rho) in CORRELATED.items()}
 
 
 def look(network: str) -> Look:
@@ -77,12 +80,14 @@ def error_figure(rows: Sequence[Row], settings: Sequence[str]) -> Any:
 
     Rows have `setting`, `network`, `t`, `mean`, `low` and `high`; a network with a single time is a horizontal line.
     """
-    figure = new_figure(5.6 * len(settings), 4.8)
-    axes = figure.subplots(1, len(settings), squeeze=False)[0]
+    n_rows = -(-len(settings) // 3)
+    n_columns = -(-len(settings) // n_rows)
+    figure = new_figure(5.6 * n_columns, 4.8 * n_rows)
+    axes = figure.subplots(n_rows, n_columns, squeeze=False).flat
     for axis, setting in zip(axes, settings, strict=True):
         _draw_errors(axis, [row for row in rows if row["setting"] == setting])
         axis.set_title(TITLES.get(setting, setting), fontsize=11)
-    _legend(figure, axes[0], 2 * len(settings))
+    _legend(figure, axes[0], 2 * n_columns)
     return figure
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from .. import metrics
+from ..estimators import ConeNetwork, MinimumVolumeCone
 from ..estimators.network import SOURCES
 from ..sweep import Plan
 
@@ -34,6 +35,9 @@ OFFLINE = {
 
 #: The experiments that `bionica reproduce` knows.
 EXPERIMENTS = ("figure1", "figure4", "figure5", "table1")
+#: Not in the paper: correlated sources. Number of sources and correlation of every setting.
+CONE_NETWORK = "cone-network"
+CORRELATED = {f"d{d}-rho{rho:g}": (d, rho) for d, rho in ((3, 0.0), (3, 0.3), (3, 0.5), (3, 0.7), (5, 0.5), (10, 0.5))}
 #: Most runs of a setting in the grid search, which ranks settings and does not measure one.
 GRID_RUNS = 5
 #: Times of an error curve.
@@ -83,6 +87,7 @@ def plans_of(config: Reproduction) -> dict[tuple[str, str], Plan]:
     """
     grids = ("images", "d10", "d3") if config.full else ("d3",)
     settings = {"figure1": ("d2",), "figure4": ("d10", "d3"), "figure5": ("images",), "table1": grids}
+    settings[CONE_NETWORK] = tuple(CORRELATED)
     return {(name, setting): _plan(config, name, setting) for name in config.experiments for setting in settings[name]}
 
 
@@ -91,6 +96,10 @@ def _plan(config: Reproduction, experiment: str, setting: str) -> Plan:
     body = {"seeds": list(range(config.seed, config.seed + runs)), "times": 1 if experiment == "table1" else N_TIMES}
     if setting == "images":
         data: dict[str, Any] = {"kind": "images", "epochs": config.epochs, "path": config.images}
+    elif experiment == CONE_NETWORK:
+        d, rho = CORRELATED[setting]
+        data = {"kind": "copula_uniform", "d": d, "rho": rho, "df": float("inf"), "n_mixtures": 2 * d, "snr_db": 36}
+        data["T"] = config.n_samples
     elif setting == "d2":
         data = {"kind": "sparse_uniform", "d": 2, "T": 20_000, "mixing": FIGURE1_MIXING}
     else:
@@ -103,6 +112,12 @@ def _plan(config: Reproduction, experiment: str, setting: str) -> Plan:
 def _networks(config: Reproduction, experiment: str, setting: str) -> list[dict[str, Any]]:
     if experiment == "figure1":
         return [{"name": "BatchNICA"}]
+    if experiment == CONE_NETWORK:
+        ours = [
+            {"name": f"bionica.paper.plans:Scaled{name}", "label": name}
+            for name in ("ConeNetwork", "MinimumVolumeCone")
+        ]
+        return [*ours, *({"name": name} for name in ("InterneuronNICA", "TwoCompartmentNICA", STREAM))]
     networks: list[dict[str, Any]] = [{"name": name, "published": setting} for name in NETWORKS]
     if experiment == "table1":
         return [network | {"grid": grid_of(network["name"])} for network in networks]
@@ -119,6 +134,23 @@ def _networks(config: Reproduction, experiment: str, setting: str) -> list[dict[
 def paper_grid() -> str:
     """Return the plan of the paper's grid search at d = 3, with comments on what a plan can hold (`bionica sweep --example`)."""
     return (files(__package__) / "grid.toml").read_text(encoding="utf-8")
+
+
+class UnitVariance:
+    """Outputs of variance 1 over the second half of the samples, as those of nonnegative ICA."""
+
+    def partial_fit_transform(self, X: Array, y: None = None) -> Array:
+        """Learn, and return the outputs as each sample arrived, scaled."""
+        Y: Array = super().partial_fit_transform(X)  # type: ignore[misc]
+        return np.asarray(Y / np.maximum(Y[len(Y) // 2 :].std(axis=0), 1e-12))
+
+
+class ScaledConeNetwork(UnitVariance, ConeNetwork):  # type: ignore[misc]
+    """ConeNetwork with outputs of variance 1."""
+
+
+class ScaledMinimumVolumeCone(UnitVariance, MinimumVolumeCone):  # type: ignore[misc]
+    """MinimumVolumeCone with outputs of variance 1."""
 
 
 class ScaledFastICA(BaseEstimator):  # type: ignore[misc]

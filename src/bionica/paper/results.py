@@ -8,12 +8,13 @@ import numpy as np
 from .. import datasets, estimators
 from ..sweep import Table
 from ..sweep.table import Row
-from .plans import AS_CODED, NETWORKS
+from .plans import AS_CODED, CORRELATED, NETWORKS
 
 #: The table of each experiment and setting.
 Tables = Mapping[tuple[str, str], Table]
 
 SETTINGS = {"d3": "d = 3", "d10": "d = 10", "images": "images"}
+SETTINGS |= {setting: f"d = {d}, correlation {rho:g}" for setting, (d, rho) in CORRELATED.items()}
 
 SHORT = {
     "InterneuronNICA": "Algorithm 1",
