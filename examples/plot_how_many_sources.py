@@ -2,8 +2,8 @@
 How many sources?
 =================
 
-Five sources in twelve noisy mixtures: the spectrum of the mixtures has five values above the noise, and
-`n_components="auto"` finds them.
+Five sources in twelve noisy mixtures: two halves of the samples agree on the spectra of five sources and not on six, and
+`n_components="auto"` takes that number.
 """
 
 import warnings
@@ -21,7 +21,7 @@ print("sources found:", len(nica.components_))
 assert len(nica.components_) == 5
 
 # %%
-plot.spectrum(nica)
+plot.number_of_sources(nica)
 
 # %%
 # One output too few or too many shows in the diagnosis. `fit` warns of it too; the warnings are left out here.

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from .._compat.sklearn import safe_indexing
+from ..offline.ambiguity import Bands, bands
 from ..offline.halves import Uncertainty, uncertainty
 from ._dask import is_dask
 from ._findings import LIMITS, Finding, Measures, finding, measure_of, row_sample
@@ -37,6 +38,8 @@ class Diagnosis:
         What does, the gravest first.
     uncertainty_ : Uncertainty or None
         How far each source and spectrum moves if it is learned from another half of the samples; None without refits.
+    band_ : Bands or None
+        Where X is nonnegative: the range of shares and spectra that nonnegativity leaves open; None otherwise or without refits.
     measures : Measures
         Numbers about the outputs.
     names : list of str
@@ -55,6 +58,7 @@ class Diagnosis:
 
     findings: tuple[Finding, ...]
     uncertainty_: Uncertainty | None
+    band_: Bands | None
     measures: Measures
     names: list[str] = field(default_factory=list)
 
@@ -182,13 +186,17 @@ def diagnose(estimator: Any, X: ArrayLike, *, refit: bool = True) -> Diagnosis:
     rows = evenly_spaced(data, _REFIT_ROWS, _REFIT_NUMBERS, horizon)
     names = [str(name) for name in estimator.get_feature_names_out()]
     measures = measure_of(estimator, rows[row_sample(len(rows), k)], n)
-    found, moved = list(measures.findings), None
+    found, moved, band = list(measures.findings), None, None
     if refit and not any(one.name in ("collapsed", "scale") for one in found):
         moved = refitted(estimator, rows, measures.noise)
         found += _of_halves(moved, tracking=horizon is not None, others=bool(found))
+        if measures.is_nonnegative:
+            some = rows[row_sample(len(rows), k)] @ np.asarray(estimator.components_, np.float64).T
+            band = bands(some, np.asarray(estimator.mixing_, np.float64), np.sqrt(measures.noise), moved.mixing)
+            found += _of_bands(band)
     order = {name: i for i, name in enumerate(("collapsed", "transposed", "few", "scale", "unsettled", "halves"))}
     found.sort(key=lambda one: order.get(one.name, len(order)))
-    return Diagnosis(tuple(found), moved, measures, names)
+    return Diagnosis(tuple(found), moved, band, measures, names)
 
 
 def refitted(estimator: Any, rows: Array, noise: Array, n_splits: int = 2) -> Uncertainty:
@@ -220,6 +228,13 @@ def _of_halves(moved: Uncertainty, *, tracking: bool, others: bool) -> list[Find
     if others and not tracking and not len(unsure) and moved.contiguous.min() < limit:
         found.append(finding("changed", np.flatnonzero(moved.contiguous < limit), moved.contiguous.min()))
     return found
+
+
+def _of_bands(band: Bands) -> list[Finding]:
+    """Spectra that nonnegativity leaves open, where no facet tells them apart."""
+    width = (band.mixing_high - band.mixing_low).max(axis=0) / np.maximum(band.mixing_high.max(axis=0), 1e-300)
+    wide = np.flatnonzero(width > LIMITS["ambiguous"])
+    return [finding("ambiguous", wide, width.max())] if len(wide) and band.support.min() < LIMITS["support"] else []
 
 
 def evenly_spaced(data: Any, most: int, numbers: int, horizon: int | None = None) -> Array:

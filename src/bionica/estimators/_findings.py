@@ -25,18 +25,23 @@ LIMITS = {
     "scale": 4.0,  # factor by which the variance of an output of nonnegative ICA differs from 1 (right: up to 1.4)
     "transposed": 0.05,  # roughness of neighbouring rows over that of neighbouring columns (transposed spectra: 0.01)
     "few": 5,  # samples for each source: halves of fewer say nothing
-    "directions": 0.25,  # energy of a direction of the residual over that of the weakest source (right: 0.01; missing: 0.27)
+    "directions": 0.1,  # energy of a direction of the residual over that of the weakest source (right: 0.01; missing: 0.1 to 5)
     "noise": 0.15,  # noise in the variance of an output (right: 0.02 and less)
     "negative": 1e-4,  # negative energy that grows with the other outputs (right: 1e-5; correlated, two signs: 5e-4)
+    "energy": 0.05,  # share of the energy of an output that is negative beyond its noise (mean removed: 0.5)
     "unsettled": 0.2,  # sin^2 by which a descent turns an output of nonnegative ICA (right: 0.02; streams that stopped: 0.3)
     "untouched": 0.2,  # tenth lowest value of an output over its standard deviation (right: 0.16; with an offset: 0.5)
     "spectra": 0.1,  # negative energy of a spectrum where X is nonnegative (right: 0.01)
+    "ambiguous": 0.7,  # width of the band of a spectrum over its largest value (kinetics: right up to 0.3, wrong 1.0)
+    "support": 0.1,  # of a facet, below which a wide band is a finding (2 % of random nonnegative mixtures; kinetics: 0.08)
     "duplicate": 0.98,  # correlation of two outputs
+    "huge": 1e3,  # typical largest output of a sample while a network learns (right: 1 to 10; rates that fail: 1e5 and more)
     "ceiling": 0.01,  # samples in which a mixture has its largest value
 }
 #: Statement and remedies of each finding, the gravest first. Outputs are {sources}, mixtures {mixtures}.
 _STATEMENTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "collapsed": ("{sources}: overflow or constant, the weights have collapsed", ("natural", "rescale", "fewer")),
+    "huge": ("outputs are {value:.2g} where 1 is right, because the weights have diverged", ("natural", "rescale")),
     "transposed": (
         "X may be transposed, because neighbouring rows are alike and neighbouring columns are not",
         ("transpose",),
@@ -61,6 +66,10 @@ _STATEMENTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "spectra": (
         "{sources}: {value:.0%} of the energy of the spectrum is negative, although X is nonnegative",
         ("walls", "count"),
+    ),
+    "ambiguous": (
+        "{sources}: other spectra and sources are as nonnegative (up to {value:.0%} of the largest channel)",
+        ("known", "background"),
     ),
     "duplicate": ("{sources}: nearly alike (correlation {value:.2f})", ("fewer",)),
     "ceiling": (
@@ -90,6 +99,7 @@ REMEDIES = {
     "background": "subtract a constant background, or bring samples in which sources are absent",
     "walls": "use MinimumVolumeCone(nonnegative_mixing=True)",
     "saturated": "leave these mixtures or samples out",
+    "known": "give spectra that you know as known_mixing",
     "horizon": "set horizon= if the mixing changes",
     "outliers": "remove them",
 }
@@ -190,6 +200,7 @@ class Measures(NamedTuple):
     noise: Floats  # variance of the noise of each output; 0 if it is not known
     negativity: Floats  # share of the energy of each linear output that is negative
     correlations: Floats
+    is_nonnegative: bool  # X, but for noise
     residual: float  # share of the variance of X that the outputs leave unexplained
     findings: tuple[Finding, ...]
 
@@ -219,7 +230,7 @@ def measure(
     bad = np.flatnonzero(~(np.isfinite(U).all(axis=0) & (std > 0) & (std < 1e100)))
     if len(bad):
         empty = np.zeros(d)
-        return Measures(given, 0, empty, empty, empty, np.eye(d), 1.0, (finding("collapsed", bad),))
+        return Measures(given, 0, empty, empty, empty, np.eye(d), False, 1.0, (finding("collapsed", bad),))
     transposed = _smoothness(X)
     inliers = inliers_of(X)
     n_outliers = given - len(inliers)
@@ -231,6 +242,7 @@ def measure(
     output_noise = (W**2) @ (np.mean(E**2, axis=0) / np.maximum(1 - leverage, 0.05)) if k > d else np.zeros(d)
     if noise is not None:
         output_noise = np.maximum(output_noise if k > d + 1 else 0.0, np.asarray(noise, np.float64) ** 2)
+    is_nonnegative = bool(np.sum(np.minimum(X, 0) ** 2) < 1e-4 * np.sum(X**2))
     correlations = np.nan_to_num(np.corrcoef(Y.T)).reshape(d, d) if d > 1 else np.eye(1)
     total = float(np.sum((X - X.mean(axis=0)) ** 2))
 
@@ -253,19 +265,22 @@ def measure(
         if share.max() > LIMITS["noise"]:
             yield finding("noise", np.flatnonzero(share > LIMITS["noise"]), min(share.max(), 1.0))
         dependent = _dependent(N, Y) / energy
-        if d > 1 and dependent.max() > LIMITS["negative"] and not tracking:
-            yield finding("negative", np.flatnonzero(dependent > LIMITS["negative"]), np.max(N.mean(axis=0) / energy))
+        # Nonnegative ICA makes chance correlations exactly zero, which turns right outputs by about 1 / sqrt(n).
+        limit = LIMITS["negative"] + (d - 1) / (4 * n) * uncorrelated
+        negative = (dependent > limit) | (N.mean(axis=0) > output_noise + LIMITS["energy"] * energy)
+        if negative.any() and not tracking:
+            yield finding("negative", np.flatnonzero(negative), np.max(N.mean(axis=0) / energy))
         lowest = np.sort(U, axis=0)[min(9, len(U) // 50)] / std
         if lowest.max() > LIMITS["untouched"]:
             yield finding("untouched", np.flatnonzero(lowest > LIMITS["untouched"]), lowest.max())
-        if np.sum(np.minimum(X, 0) ** 2) < 1e-4 * np.sum(X**2):
+        if is_nonnegative:
             below = np.sum(np.minimum(A, 0) ** 2, axis=0) / np.maximum(np.sum(A**2, axis=0), 1e-300)
             if below.max() > LIMITS["spectra"]:
                 yield finding("spectra", np.flatnonzero(below > LIMITS["spectra"]), below.max())
         alike = np.triu(correlations, 1)
         if d > 1 and alike.max() > LIMITS["duplicate"]:
             yield finding("duplicate", np.unravel_index(np.argmax(alike), alike.shape), alike.max())
-        top = np.mean((X == X.max(axis=0)) & (X.max(axis=0) > X.min(axis=0)), axis=0)
+        top = np.mean((X == X.max(axis=0)) & (X.max(axis=0) > 0), axis=0)  # 0: all sources are silent
         if len(X) >= 200 and top.max() > LIMITS["ceiling"]:
             yield finding("ceiling", value=top.max(), mixtures=np.flatnonzero(top > LIMITS["ceiling"]))
 
@@ -279,6 +294,7 @@ def measure(
         noise=output_noise,
         negativity=N.mean(axis=0) / energy,
         correlations=correlations,
+        is_nonnegative=is_nonnegative,
         residual=float(np.sum((E - E.mean(axis=0)) ** 2)) / total if total else 0.0,
         findings=tuple(listed),
     )
@@ -326,6 +342,8 @@ def _dependent(N: Array, Y: Array) -> Array:
     Noise makes outputs negative whatever the others do. Samples outside of the cone are more negative the larger they are.
     """
     others = Y.sum(axis=1)[:, np.newaxis] - Y
+    if not others.any():
+        return np.zeros(N.shape[1])
     each = N * (others / np.maximum(others.mean(axis=0), 1e-300) - 1)
     return np.asarray(each.mean(axis=0) - 3 * each.std(axis=0) / np.sqrt(len(each)))
 
@@ -337,6 +355,12 @@ def conclude(estimator: Any, rows: Array, n: int, *own: Finding) -> None:
     if told:
         name = type(estimator).__name__
         warn(f"{name}: {' '.join(sentence[:1].upper() + sentence[1:] for sentence in (one.text() for one in told))}")
+
+
+def warn_of_huge_outputs(estimator: Any, Y: Array) -> None:
+    """Warn if the outputs of a network, whose variance should be 1, are typically huge while it learns."""
+    if estimator._uncorrelated and len(Y) and (size := float(np.median(Y.max(axis=1)))) > LIMITS["huge"]:
+        warn(f"{type(estimator).__name__}: {finding('huge', value=size).text()}")
 
 
 def measure_of(estimator: Any, rows: Array, n: int) -> Measures:

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from .._compat.sklearn import parameter_ids, validate_params, wrap_output
 from ._base import Separator
 from ._dask import DaskRows, blocks_of, checked, is_dask
+from ._findings import warn_of_huge_outputs
 from ._input import Array, Sample, sample_names, unchanged_on_error, validated, validated_sample
 
 
@@ -91,6 +92,7 @@ class Online(Separator):
             )
         with unchanged_on_error(self), self._warning_of_news():
             Y = self._learn(self._next_rows(X), keep=True)
+            warn_of_huge_outputs(self, Y)
         return wrap_output(Y, X, self)
 
     def learn_one(self, x: Sample) -> Self:

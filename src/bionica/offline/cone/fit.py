@@ -248,7 +248,7 @@ def settle(data: Data, cone: Cone, variance: float | None, max_rounds: int) -> C
         if not np.all(s < _LOST) or minimum.change > _LOST:
             break
         V, Y = data.outputs(minimum.V)
-        still = minimum.change < _STILL and (change < tol or (r >= 5 and minimum.change < 0.5 * s.min()))
+        still = minimum.change < _STILL and (change < tol or (known and r >= 5 and minimum.change < 0.5 * s.min()))
         converged = r >= (3 if len(data.B) else 2) and still
         if converged:
             break
