@@ -46,7 +46,6 @@ Array = npt.NDArray[Any]
 
 _BLOCK_BYTES = 2**25
 _RANK_ROWS = 20_000  # the rank is first determined from this number of rows
-_PADDED = 64  # rows of a product: its bits must not depend on how many rows there are
 
 _AVERAGES = Record(Averages, {"weight": float, "mean": "q", "second": "qq"})
 #: How the state of a stream is stored: q channels, m stored samples, s directions of a subspace.
@@ -421,12 +420,12 @@ class MinimumVolumeCone(Online):
 
     def _outputs(self, X: Array) -> Array:
         check_finite(X, 0, self)
-        return finite_map(partial(_padded_outputs, W=self._readout().components), X, type(self).__name__)
+        return finite_map(partial(rectified, W=self._readout().components), X, type(self).__name__)
 
     def _outputs_before(self, X: Array) -> Array:
         """Return the outputs for X with what was learned from full blocks: zero before the first."""
         if self._stream is not None:
-            return _padded_outputs(X, self._readout().components)
+            return rectified(X, self._readout().components)
         d = self._given_number()
         if d is None and len(X) < self._block_length(X.shape[1]):
             raise self._unknown_number(self._block_length(X.shape[1]))
@@ -434,7 +433,7 @@ class MinimumVolumeCone(Online):
 
     def _transform(self, X: npt.ArrayLike) -> Any:
         W = self._readout().components
-        return map_rows(partial(_padded_outputs, W=W), X, len(W), self)
+        return map_rows(partial(rectified, W=W), X, len(W), self)
 
     @property
     def components_(self) -> Array:
@@ -523,11 +522,3 @@ class MinimumVolumeCone(Online):
         least = self._block_length(k)
         if not (state is None) <= len(waiting) < least or waiting.dtype != self._dtype:
             raise ValueError(f"{len(waiting)} samples of {waiting.dtype} wait for a block of {least} of {self._dtype}")
-
-
-def _padded_outputs(X: Array, W: Array) -> Array:
-    """Return max(W x, 0) for the rows x of X, with the same bits for a row in any X."""
-    n = len(X)
-    if n % _PADDED:
-        X = np.concatenate([X, np.zeros((-n % _PADDED, X.shape[1]), X.dtype)])
-    return rectified(X, W)[:n]
