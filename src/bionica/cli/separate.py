@@ -24,7 +24,9 @@ import bionica
 from .console import Console, deferred_interrupts, ignore_broken_pipe, require
 
 AUTO = "auto"
-IN_MEMORY = 2**25  # bytes of float64 that are fitted, which takes 8 times the memory; of a larger file, evenly spaced samples
+IN_MEMORY = (
+    2**25
+)  # bytes of float64 that are fitted, which takes 8 times the memory; of a larger file, evenly spaced samples
 FIRST = 1000  # samples of a pipe in which the method is chosen and sources are counted, at least
 SAVE_EVERY = 30.0  # seconds between saves of the network of a pipe
 _JUDGED = 2**25  # bytes of float64 by which a stream is judged at its end
