@@ -60,13 +60,13 @@ def nothing_runs(done, total):
 def test_a_case_is_the_estimator_alone(name):
     """70,000 samples are more than two blocks. Sums over all outputs: another bit of any of them would be another sum."""
     T = 70_000
-    published = {} if name == "StreamingNICA" else {"published": "d3", "params": {"eta0": 0.02}}
+    published = {"published": "d3", "params": {"eta0": 0.02}} if find_estimator(name)._published else {}
     rows = sweep.run(body(data=[{**DATA, "T": T}], seeds=[3], network=[{"name": name, **published}]), n_jobs=1)
     S, X = mixtures(T, 3)
     cls, params = find_estimator(name), {"eta0": 0.02, "random_state": 3}
     if name == "NonnegativePCA":  # the paper whitens all the mixtures first
         X, params = NoncenteredWhitener(3).fit_transform(X), params | {"whiten": False}
-    model = cls(random_state=3) if name == "StreamingNICA" else cls.as_published("d3", **params)
+    model = cls.as_published("d3", **params) if cls._published else cls(random_state=3)
     Y = model.partial_fit_transform(X)
     times = error_times(5, T)
     errors, last_tenth = engine.errors(engine.squared_sums(S, Y, engine.sum_times(times)), times)

@@ -45,7 +45,7 @@ def reproduce(
         bool,
         typer.Option(
             "--with-defaults",
-            help="Add our untuned networks, BatchNICA, FastICA, the correlation floor; on images, the authors' code's settings.",
+            help="Add our untuned networks, BatchNICA, the correlation floor; on images, the authors' code's settings.",
         ),
     ] = False,
     images: Annotated[

@@ -1,6 +1,6 @@
 """`bionica separate`: the sources of the user's own mixtures.
 
-A file is fitted by `bionica.separate`, if it is large on evenly spaced samples of 256 MB, and then transformed block by block.
+A file is fitted by `bionica.separate`, if it is large on evenly spaced samples of 32 MiB, and then transformed block by block.
 A pipe, and a file with --horizon, is a stream: each sample is answered with what was learned before it.
 """
 
@@ -24,7 +24,9 @@ import bionica
 from .console import Console, deferred_interrupts, ignore_broken_pipe, require
 
 AUTO = "auto"
-IN_MEMORY = 2**28  # bytes of float64 that are fitted; of a larger file, evenly spaced samples
+IN_MEMORY = (
+    2**25
+)  # bytes of float64 that are fitted, which takes 8 times the memory; of a larger file, evenly spaced samples
 FIRST = 1000  # samples of a pipe in which the method is chosen and sources are counted, at least
 SAVE_EVERY = 30.0  # seconds between saves of the network of a pipe
 _JUDGED = 2**25  # bytes of float64 by which a stream is judged at its end
@@ -277,7 +279,7 @@ class Separation:
         if (d := o.n_sources or 1) > min(n, k) or n < 2:
             raise io.InputError(f"{reader.name} has {n} samples of {k} mixtures, too few for {_counted(d, 'sources')}")
         if len(sample.X) < n:
-            self.console.note(f"{len(sample.X):,} evenly spaced samples of {n:,} are fitted (256 MB)")
+            self.console.note(f"{len(sample.X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
         return sample
 
     def _fit(self, X: Any) -> Any:

@@ -9,19 +9,8 @@ from typing import Any
 from ..report import PageTable, Picture, Section, figure_bytes, page
 from ..sweep.table import OwnFiles, Row, write_table
 from . import figures
-from .plans import CONE_NETWORK, CORRELATED, EXPERIMENTS, Reproduction
-from .results import (
-    NOTES,
-    SETTINGS,
-    SHORT,
-    Tables,
-    best_settings,
-    claims_of,
-    curve_rows,
-    final_rows,
-    grid_means,
-    run_rows,
-)
+from .plans import CONE_NETWORK, CORRELATED, EXPERIMENTS, SETTINGS, Reproduction
+from .results import SHORT, Tables, best_settings, claims_of, curve_rows, final_rows, grid_means, run_rows
 
 #: Every file that `write_reproduction` may write.
 _ALL = (*EXPERIMENTS, CONE_NETWORK)
@@ -127,7 +116,6 @@ def write_reproduction(config: Reproduction, tables: Tables, own: OwnFiles, targ
             caption = f"Figure {name[-1]}. The network of {SHORT[network]}."
             parts.append(written.figure(name, figures.network_diagram(network), caption))
         sections.append(Section("Figures 1 to 3: the problem and the networks", parts))
-    sections.append(Section("How we read the paper", [PageTable(("the paper", "what we found, and do"), NOTES)]))
     sections.append(Section("Where the numbers come from", [PageTable((), _provenance(config, tables))]))
     lead = "Online nonnegative ICA with single-layer networks: runs by the paper's protocol, beside its statements."
     written.files.append(own.write(written.page.name, page("The paper, reproduced", lead, sections).encode()))
