@@ -123,7 +123,7 @@ class BatchNICA(Separator):
         "components_": "dk",
         "mixing_": "kd",
         "whitening_": "dk",
-        "mean_": "k",
+        "mean_": "k:float64",
         "negativity_": float,
         "ambiguity_": float,
         "n_iter_": int,
