@@ -386,9 +386,10 @@ class OnlineNICA(Online):
     def _running(self) -> Runner:
         """Return the runner of the present state and parameters. Its state is `_state`, and learns in place."""
         runner: Runner | None = vars(self).get("_runner")
-        if runner is None or runner.state is not self._state or self._runner_params is not self._checked:
+        checked = vars(self).get("_checked")  # a copy has none
+        if runner is None or runner.state is not self._state or self._runner_params is not checked:
             self._runner = runner = Runner(self._state, self._params_of(self._state), self.n_features_in_)
-            self._state, self._runner_params, self._ahead = runner.state, self._checked, (0, _NO_RATES)
+            self._state, self._runner_params, self._ahead = runner.state, checked, (0, _NO_RATES)
             self._readout_state = None
         return runner
 
