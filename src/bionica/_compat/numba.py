@@ -3,8 +3,8 @@
 `entry_point` of a compiled function: calling it directly saves the look-up of the types of every argument, 30 us for a network.
 `_nrt=False`: without it Numba counts references to every array of a state at every call, 1.5 us a sample at d = 3.
 `one_module`: Numba optimises and assembles every function that the loop calls, and gives it a wrapper for C, although only the
-    loop is ever called from Python. Here the called functions are linked into the loop, each once, and the loop alone is
-    optimised: a first fit takes a third of the time. If a future Numba lacks one of the names, it compiles as it always does.
+    loop is ever called from Python. Here the called functions are linked into the loop, and the loop alone is optimised: a first
+    fit takes a third of the time. If a future Numba lacks one of the names, it compiles as it always does.
 `global_compiler_lock` and llvmlite's lock: a child of `os.fork` has the locks as they were, but not the threads that would release
     them, and a child that compiles would wait for ever. So `os.fork` waits until nobody compiles, holds the locks while the process
     is copied, and releases them on both sides (as the logging module does).
@@ -109,32 +109,19 @@ def _one_module(name: str) -> Iterator[None]:
     here = threading.get_ident()
 
     class Linked(Library):  # type: ignore[misc]
-        """A called function: its own code only."""
-
         def finalize(self) -> None:
+            for library in dict.fromkeys(self._linking_libraries):
+                self._reload_init.update(library._reload_init)
+                self._final_module.link_in(library._get_module_for_linking(), preserve=True)
             self._finalized = True
 
-    class Whole(Library):  # type: ignore[misc]
-        """The function `name`, with everything that it reaches."""
-
-        def finalize(self) -> None:
-            reached: dict[Any, None] = {}
-            waiting = [*self._linking_libraries]
-            while waiting:
-                library = waiting.pop()
-                if library not in reached:
-                    reached[library] = None
-                    waiting += library._linking_libraries if isinstance(library, Linked) else []
-            self._linking_libraries = [*reached]
-            super().finalize()
-
     def create_library(self: Any, library: str, **options: Any) -> Any:
-        if threading.get_ident() != here:
+        if library == name or threading.get_ident() != here:
             return create(self, library, **options)
-        return (Whole if library == name else Linked)(self, library, **options)
+        return Linked(self, library, **options)
 
     def create_cfunc_wrapper(self: Any, library: Any, *rest: Any) -> None:
-        if not isinstance(library, (Linked, Whole)):
+        if not isinstance(library, Linked):
             wrap(self, library, *rest)
 
     def get_executable(self: Any, library: Any, description: Any, env: Any) -> Any:
