@@ -52,6 +52,8 @@ autodoc_typehints = "none"  # the docstrings have the types
 toc_object_entries_show_parents = "hide"  # fit(), not MinimumVolumeCone.fit(): the contents on the right are narrow
 
 plot_include_source = False
+# Pictures show fits that are wrong on purpose; their warnings are not those of the build.
+plot_pre_code = "import warnings\nfrom sklearn.exceptions import ConvergenceWarning\nwarnings.simplefilter('ignore', ConvergenceWarning)"
 plot_html_show_source_link = False
 plot_html_show_formats = False
 plot_formats = [("png", 110)]
