@@ -17,11 +17,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 import bionica
 
-from .console import Console, deferred_interrupts, ignore_broken_pipe, require
+from .. import io
+from .console import Console, counted, deferred_interrupts, ignore_broken_pipe, require
 
 AUTO = "auto"
 IN_MEMORY = (
@@ -201,8 +203,6 @@ class Separation:
 
     def _check_files(self) -> None:
         """Raise if an output cannot be written, or is an input or another output, before anything is read."""
-        from .. import io
-
         o = self.o
         inputs: list[Path | int] = [0] if o.from_pipe else [*io.check_inputs(o.inputs)]
         if o.known is not None:
@@ -227,8 +227,6 @@ class Separation:
         io.check_targets(targets, [*inputs, 1] if o.to_stdout else inputs)
 
     def _open_input(self) -> Any:
-        from .. import io
-
         o = self.o
         form: dict[str, Any] = {
             "columns": io.Columns(o.use, o.skip), "header": o.header, "decimal": o.decimal, "skip_lines": o.skip_lines
@@ -250,8 +248,10 @@ class Separation:
         online = o.method not in (AUTO, "batch", "cone")
         if online and len(X) < n:
             network = self._new(o.n_sources or self._count(X))
-            for block in self.console.track(reader.blocks(), "Learning", n):
-                network.partial_fit(block)
+            with self.console.progress("Learning", n) as advance:
+                for block in reader.blocks():
+                    network.partial_fit(block)
+                    advance(len(block))
             network.diagnosis_ = network.diagnose(X)
         else:
             network = self._fit(X)
@@ -263,8 +263,6 @@ class Separation:
 
     def _sample(self) -> Any:
         """Return the samples of a file that are fitted: all, or evenly spaced ones of a large file."""
-        from .. import io
-
         o, reader = self.o, self.reader
         if reader.n_features is None:
             next(reader.blocks())
@@ -277,7 +275,7 @@ class Separation:
                 f"{reader.name} has {n} samples of {k} mixtures: if it is the other way round, pass --axis 1; if not, --axis 0"
             )
         if (d := o.n_sources or 1) > min(n, k) or n < 2:
-            raise io.InputError(f"{reader.name} has {n} samples of {k} mixtures, too few for {_counted(d, 'sources')}")
+            raise io.InputError(f"{reader.name} has {n} samples of {k} mixtures, too few for {counted(d, 'sources')}")
         if len(sample.X) < n:
             self.console.note(f"{len(sample.X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
         return sample
@@ -304,8 +302,6 @@ class Separation:
 
     def _known(self, k: int) -> Any:
         """Return the spectra of --known, a column each; their names are those of the first sources."""
-        from .. import io
-
         if self.o.known is None:
             return None
         with io.open_reader(self.o.known, axis=0, decimal=self.o.decimal) as reader:
@@ -336,8 +332,6 @@ class Separation:
 
     def _write(self, answers: Iterator[tuple[Any, Any]]) -> None:
         """Write the sources of all samples."""
-        from .. import io
-
         first = next(answers)
         if self.path is not None:
             d = first[0].shape[1]
@@ -353,8 +347,6 @@ class Separation:
     @contextmanager
     def _open_output(self, dtype: Any) -> Iterator[Any]:
         """Open what the sources are written to; with --resume, after those that are there."""
-        from .. import io
-
         o, reader, path, d = self.o, self.reader, self.path, _n_outputs(self.network)
         if path is None:
             header = bool(reader.header)
@@ -375,8 +367,6 @@ class Separation:
 
     def stream(self) -> None:
         """Answer each sample with what was learned before it."""
-        from .. import io
-
         o = self.o
         network = self._saved()
         self.console.say(f"Reading {self.reader.name}")
@@ -422,8 +412,6 @@ class Separation:
 
     def _first_blocks(self, blocks: Iterator[Any], at_once: bool) -> list[Any]:
         """Return the first blocks of a stream: enough to choose the method by, unless it starts at once."""
-        from .. import io
-
         o, reader = self.o, self.reader
         first = list(islice(blocks, 1))
         if not first:
@@ -449,10 +437,6 @@ class Separation:
 
         It will learn from them once more, so that its first answers are good too.
         """
-        import numpy as np
-
-        from .. import io
-
         X = np.concatenate([block for block, _ in first])[: self.wanted]
         if len(X) < 2:
             raise io.InputError("one sample is too few to choose a method by: give --sources and --method")
@@ -465,8 +449,6 @@ class Separation:
 
     def _saved(self) -> Any:
         """Return the network of an earlier run, if --resume asks for it and it exists."""
-        from .. import io
-
         o = self.o
         if not o.resume:
             return None
@@ -486,7 +468,7 @@ class Separation:
         ):
             if now != before:
                 raise io.InputError(f"{o.model} learned with {option} {before}: omit {option}")
-        seen = _counted(network.n_samples_seen_, "samples")
+        seen = counted(network.n_samples_seen_, "samples")
         self.console.note(f"{o.model} has learned from {seen}: the input has to begin behind them")
         return network
 
@@ -494,10 +476,6 @@ class Separation:
 
     def _finish(self, X: Any, labels: Any, n: int, interrupted: bool = False) -> None:
         """Write the spectra and the report, and say in three lines what was done, how sure it is, and what to look at."""
-        import numpy as np
-
-        from .. import io
-
         o, network = self.o, self.network
         d, method, diagnosis = _n_outputs(network), type(network).__name__, network.diagnosis_
         files = [] if self.path is None else [str(file) for file in io.output_files(self.path, d)]
@@ -511,7 +489,7 @@ class Separation:
             written[str(o.mixing)] = " (spectra)"
         choice = getattr(network, "choice_", None)
         sure, findings = self._judgement(X, diagnosis, has_started)
-        counts = [_counted(d, "sources"), _counted(n, "samples"), _counted(X.shape[1], "mixtures")]
+        counts = [counted(d, "sources"), counted(n, "samples"), counted(X.shape[1], "mixtures")]
         if choice is not None and choice.candidates:
             counts[0] += f" (or {', '.join(map(str, choice.candidates))})"
         lines = ["{} in {} of {} by ".format(*counts) + method + (f": {choice.why}." if choice else ".")]
@@ -557,8 +535,6 @@ class Separation:
         ]
 
     def _report(self, X: Any, labels: Any, n: int, lines: list[str], summary: dict[str, Any]) -> None:
-        import numpy as np
-
         from ..io.images import thumbnails
         from ..report import write_separation
 
@@ -589,11 +565,6 @@ class Separation:
             axis_label="number of the mixture" if reader.wavelengths is None else f"wavelength or channel{unit}",
             images=thumbnails(reader, self.network.transform) if reader.image_shape else None,
         )
-
-
-def _counted(n: int, noun: str) -> str:
-    """Return a number and its noun, which is given in the plural."""
-    return f"{n:,} {noun.removesuffix('s') if n == 1 else noun}"
 
 
 def _n_outputs(network: Any) -> int:

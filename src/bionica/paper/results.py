@@ -8,17 +8,11 @@ import numpy as np
 from .. import estimators
 from ..sweep import Table
 from ..sweep.table import Row
+from .figures import look
 from .plans import AS_CODED, NETWORKS, SETTINGS
 
 #: The table of each experiment and setting.
 Tables = Mapping[tuple[str, str], Table]
-
-SHORT = {
-    "InterneuronNICA": "Algorithm 1",
-    "TwoCompartmentNICA": "Algorithm 2",
-    "TwoLayerNSM": "2-layer NSM",
-    "NonnegativePCA": "Nonnegative PCA",
-}
 
 #: Least and largest cumulative error at T = 1e5 of the authors' code on the printed mixing matrices, four seeds.
 AUTHORS_CODE = {
@@ -75,7 +69,7 @@ def grid_means(tables: Tables) -> list[Row]:
             printed = getattr(estimators, row["network"])._published[setting]
             values = _only(row, _HYPERPARAMETERS)
             paper = all(np.isclose(v, printed[n], rtol=1e-9) for n, v in values.items() if v is not None)
-            numbers = {**values, **_only(row, ("error", "failed")), "runs": row["seeds"], "paper": paper}
+            numbers = {**values, **_only(row, ("error", "failed")), "runs": row["runs"], "paper": paper}
             means.append({"setting": setting, "network": row["network"], **numbers})
     return means
 
@@ -139,7 +133,9 @@ def _claim(where: str, paper: str, ours: str, exceptions: int, most: int = 1) ->
 
 
 def _ranked(errors: dict[str, float]) -> str:
-    return ", ".join(f"{SHORT[network]} {errors[network]:.2g}" for network in sorted(errors, key=lambda n: errors[n]))
+    return ", ".join(
+        f"{look(network).label} {errors[network]:.2g}" for network in sorted(errors, key=lambda n: errors[n])
+    )
 
 
 def _order(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
@@ -163,7 +159,7 @@ def _size(setting: str, mine: dict[str, Row]) -> Row:
         low, high = AUTHORS_CODE[setting, network]
         least, largest = mine[network]["least"], mine[network]["largest"]
         apart += largest < low or least > high
-        parts.append(f"{SHORT[network]} {least:.2g} to {largest:.2g} (theirs {low:g} to {high:g})")
+        parts.append(f"{look(network).label} {least:.2g} to {largest:.2g} (theirs {low:g} to {high:g})")
     paper = "No number is printed. The authors' code, run on four seeds, gives the ranges in brackets."
     where = f"Figure 4, {SETTINGS[setting]}: size of the error"
     return _claim(where, paper, "; ".join(parts) + ".", apart, len(NETWORKS))
@@ -172,7 +168,7 @@ def _size(setting: str, mine: dict[str, Row]) -> Row:
 def _recovered(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
     """Figure 5 shows the images that the two networks recover: their error after learning, of a variance of 1."""
     tails = {network: mine[network]["last_tenth"] for network in _SINGLE}
-    each = ", ".join(f"{SHORT[network]} {tails[network]:.2g} ({_separated(network, ends)})" for network in _SINGLE)
+    each = ", ".join(f"{look(network).label} {tails[network]:.2g} ({_separated(network, ends)})" for network in _SINGLE)
     text = f"Error over the last tenth of the samples, of sources with variance 1: {each}. "
     text += "`bionica reproduce table1 --full` searches the grid for other settings."
     bad = sum(tail >= _RECOVERED for tail in tails.values())
@@ -194,7 +190,9 @@ def _as_coded(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
         ours, coded = mine[network]["last_tenth"], mine[name]["last_tenth"]
         better += coded is not None and (ours is None or 2 * coded < ours)
         table, code = ("none (diverged)" if error is None else f"{error:.2g}" for error in (ours, coded))
-        parts.append(f"{SHORT[network]} {table} with the table's, {code} with the code's ({_separated(name, ends)})")
+        parts.append(
+            f"{look(network).label} {table} with the table's, {code} with the code's ({_separated(name, ends)})"
+        )
     paper = "The best hyperparameters were (0.001, 1e-06) for Algorithm 1 and (0.01, 0.0001, 0.5) for Algorithm 2."
     text = "The authors' code has the two pairs (η₀, γ) the other way round, τ = 0.5 or 0.1 (here 0.1) and running means over "
     text += f"100 samples. Error over the last tenth, with these settings: {'; '.join(parts)}."
@@ -206,7 +204,7 @@ def _hyperparameters(row: Row) -> Row:
     best, paper = ("(" + ", ".join(f"{value:g}" for value in row[name]) + ")" for name in ("best", "paper"))
     text = f"Best of {row['settings']} settings: {best}, error {row['error']:.2g} (mean of {row['runs']} runs). The paper's is "
     text += f"number {row['paper_rank']}, error {row['paper_error']:.2g}. Settings that diverge or are forbidden: {row['failed']}."
-    where = f"Table 1, {SETTINGS[row['setting']]}, {SHORT[row['network']]}"
+    where = f"Table 1, {SETTINGS[row['setting']]}, {look(row['network']).label}"
     names = "(η₀, γ, τ)" if len(row["paper"]) == 3 else "(η₀, γ)"
     ratio = row["paper_error"] / row["error"]
     return _claim(where, f"Best {names} = {paper}", text, (ratio > 1.05) + (ratio >= 2), 2)
