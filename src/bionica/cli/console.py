@@ -17,7 +17,6 @@ import json as jsons
 import logging
 import math
 import os
-import re
 import signal
 import sys
 import traceback
@@ -32,19 +31,18 @@ import typer
 from typer.core import TyperGroup
 
 from ..io import InputError, OutputError, is_disk_full
+from ..io.reader import printable
 
 UNFORESEEN = 70
 #: ClickException: typer has no name of its own for it, and may or may not bring its own click.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
-#: What a terminal would obey, in names of files and columns.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]+")
 
 _debugging = ContextVar("debugging", default=False)
 
 
 def one_line(text: str) -> str:
     """Return text in one line, without control characters."""
-    return " ".join(_CONTROL.sub(" ", text).split())
+    return " ".join(printable(text).split())
 
 
 def fail(message: str, status: int = 1) -> NoReturn:

@@ -26,12 +26,10 @@ from .. import io
 from .console import Console, counted, deferred_interrupts, ignore_broken_pipe, require
 
 AUTO = "auto"
-IN_MEMORY = (
-    2**25
-)  # bytes of float64 that are fitted, which takes 8 times the memory; of a larger file, evenly spaced samples
+#: Bytes of float64 that are fitted, in about 8 times the memory, and by which a stream is judged at its end.
+IN_MEMORY = 2**25
 FIRST = 1000  # samples of a pipe in which the method is chosen and sources are counted, at least
 SAVE_EVERY = 30.0  # seconds between saves of the network of a pipe
-_JUDGED = 2**25  # bytes of float64 by which a stream is judged at its end
 _DRAWN = 500  # samples of the report
 _NAMED = 8  # sources whose uncertainty is printed: the least sure ones
 
@@ -378,7 +376,7 @@ class Separation:
             network = self._new(o.n_sources) if at_once else self._fitted(first)
         self.network = network
         k, dtype = first[0][0].shape[1], first[0][0].dtype
-        rows = max(FIRST, min(o.horizon or 2**62, _JUDGED // (8 * k)))
+        rows = max(FIRST, min(o.horizon or 2**62, IN_MEMORY // (8 * k)))
         sample = io.LastSample(rows) if o.horizon else io.EvenSample(rows)
         stopped, saved = False, self.started
         with self._open_output(dtype) as writer:
