@@ -45,6 +45,7 @@ _REMEDIES = {
     "mean": "do not subtract the mean", "background": "subtract a constant background, or bring samples without some sources",
     "walls": "give --method cone, without --signed-mixing", "saturated": "leave these mixtures out with --skip",
     "horizon": "give --horizon N if the mixing changes", "outliers": "remove them",
+    "known": "give spectra that you know with --known",
 }  # fmt: skip
 
 
@@ -378,7 +379,7 @@ class Separation:
         k, dtype = first[0][0].shape[1], first[0][0].dtype
         rows = max(FIRST, min(o.horizon or 2**62, IN_MEMORY // (8 * k)))
         sample = io.LastSample(rows) if o.horizon else io.EvenSample(rows)
-        stopped, saved = False, self.started
+        stopped, saved, missing = False, self.started, 0
         with self._open_output(dtype) as writer:
             try:
                 for block, labels in chain(first, blocks):

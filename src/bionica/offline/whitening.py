@@ -74,7 +74,7 @@ def row_blocks(n_rows: int, n_columns: int, itemsize: int = 8) -> Iterator[slice
 def linear_map(X: Array, matrix: Array, out: Array | None = None) -> Array:
     """X @ matrix.T in the precision of X. Whatever the strides of X, at most one block of rows is copied.
 
-    A row has the same bits however X is cut into calls, up to 4096 features: incomplete tiles are padded with rows of zeros.
+    A row has the same bits however X is cut into calls, up to 256 features: incomplete tiles are padded with rows of zeros.
     """
     right = np.ascontiguousarray(matrix.T, dtype=X.dtype)
     if out is None:
