@@ -52,6 +52,12 @@ autodoc_typehints = "none"  # the docstrings have the types
 toc_object_entries_show_parents = "hide"  # fit(), not MinimumVolumeCone.fit(): the contents on the right are narrow
 
 plot_include_source = False
+# Pictures show fits that are wrong on purpose; their warnings are not those of the build.
+plot_pre_code = """
+import warnings
+from sklearn.exceptions import ConvergenceWarning
+warnings.simplefilter("ignore", ConvergenceWarning)
+"""
 plot_html_show_source_link = False
 plot_html_show_formats = False
 plot_formats = [("png", 110)]
@@ -89,7 +95,7 @@ html_context = {"default_mode": "auto"}
 html_theme_options = {
     "navbar_align": "left",
     "show_prev_next": False,
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 6,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -101,6 +107,7 @@ _ALONE = (
     "start",
     "which-estimator",
     "how-it-works",
+    "cone-network",
     "write-your-own-rule",
     "promises",
     "clients",

@@ -244,7 +244,7 @@ def test_good_fits_are_silent(kind, seed):
 
 
 def test_memory_is_two_copies_of_the_data():
-    _, X = mixed("sparse_uniform", 60_000, 30)
+    _, X = mixed("sparse_uniform", 120_000, 30)  # judging the fit takes 9 MB, whatever the number of samples
     tracemalloc.start()
     BatchNICA(random_state=0).fit_transform(X)
     peak = tracemalloc.get_traced_memory()[1]

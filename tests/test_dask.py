@@ -152,11 +152,11 @@ def test_few_blocks_are_in_memory_at_a_time(rows):
 
 def test_the_networks_hold_one_block_at_a_time():
     X = Watch(12, 5000, 3)
-    bionica.TwoCompartmentNICA(random_state=0, init="random").fit(X.array)
+    bionica.TwoCompartmentNICA(3, random_state=0, init="random").fit(X.array)
     assert X.made == 12
     assert X.most <= 2
     X = Watch(6, 50_000, 3)
-    bionica.NonnegativePCA(random_state=0, eta0=0.01, whiten="offline").fit(X.array)
+    bionica.NonnegativePCA(3, random_state=0, eta0=0.01, whiten="offline").fit(X.array)
     assert X.made == 24  # moments, some samples for the metric, distances, learning
     assert X.most <= 3  # a part may reach from one block into the next
 

@@ -51,7 +51,7 @@ def test_a_right_fit_is_called_right(estimator):
         (lambda S, X, rng: X - X.mean(axis=0), {"negative", "unsettled", "halves"}),
         (lambda S, X, rng: X + 5 * rng.random(X.shape[1]), {"directions", "noise", "untouched"}),
         (lambda S, X, rng: mixed(np.column_stack([S, rng.exponential(size=(len(S), 1))]), 8), {"directions"}),
-        (lambda S, X, rng: mixed(S - [0.4, 0, 0], 8), {"negative"}),
+        (lambda S, X, rng: mixed(S - [0.4, 0, 0], 8), {"negative", "halves"}),
         (lambda S, X, rng: X + 1.5 * X.std() * rng.standard_normal(X.shape), {"noise", "halves"}),
         (lambda S, X, rng: np.minimum(X, np.quantile(X, 0.95, axis=0)), {"ceiling"}),
         (lambda S, X, rng: X[:12], {"few", "halves"}),

@@ -88,6 +88,7 @@ def test_pages_link_to_files_that_exist():
         "README.md",
         "docs/index.md",
         "docs/start.md",
+        "docs/cone-network.md",
         *(f"docs/guides/{name}.md" for name in ("spectra", "images", "streams")),
     ],
 )

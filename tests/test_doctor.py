@@ -2,7 +2,6 @@
 
 import importlib
 import json
-from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -31,7 +30,8 @@ def test_doctor_passes_and_names_what_is_there(monkeypatch):
 def test_missing_packages_name_their_extra(monkeypatch, visible):
     """That for a GPU only where there is one."""
     monkeypatch.setattr(module, "installed", lambda name: "missing")
-    monkeypatch.setattr(module, "gpu_is_visible", lambda: visible)
+    monkeypatch.setattr("bionica.engines.cuda.gpu_is_visible", lambda: visible)
+    monkeypatch.setattr("bionica.sweep.cuda.cuda", lambda: importlib.import_module("nosuchmodule"))
     findings = module.examine()
     assert "bionica[io]" in findings["to install"]
     assert ("bionica[cuda]" in findings["to install"]) == visible
@@ -51,22 +51,9 @@ def test_a_cache_that_cannot_be_written_is_a_finding(monkeypatch, tmp_path):
     assert "NUMBA_CACHE_DIR" in findings["compiled code"]
 
 
-def test_one_network_that_does_not_compile_does_not_hide_the_others(monkeypatch):
-    fitted = []
-
-    def network(fit):
-        return SimpleNamespace(fit=lambda X: (fit(X), SimpleNamespace(transform=lambda X: X))[1])
-
-    networks = [("One", network(refuse)), ("Two", network(lambda X: fitted.append(X.dtype.name)))]
-    monkeypatch.setattr(module, "_networks", lambda: iter(networks))
-    result = CliRunner().invoke(app, ["doctor", "--compile", "--json"])
-    assert result.exit_code == 1
-    assert list(json.loads(result.output)["seconds of compiling"]) == ["One", "Two"]
-    assert fitted == ["float64"]
-
-
-def test_every_network_is_compiled_at_its_defaults_and_as_published():
-    names = [name for name, _ in module._networks()]
-    for name in ("InterneuronNICA", "NonnegativePCA", "TwoCompartmentNICA", "TwoLayerNSM"):
-        assert {name, f"{name} as published"} <= set(names)
-    assert "BatchNICA" not in names
+def test_networks_are_compiled(monkeypatch):
+    monkeypatch.setattr(module, "METHODS", {"npca": "NonnegativePCA", "batch": "BatchNICA"})
+    result = CliRunner().invoke(app, ["doctor", "--compile"])
+    assert result.exit_code == 0, result.output
+    assert "NonnegativePCA: " in result.stderr
+    assert "BatchNICA" not in result.stderr

@@ -216,7 +216,7 @@ def test_a_model_loaded_with_the_wrong_rule_is_refused_and_harms_nobody(tmp_path
     _, X = mixtures(600, 2)
     network = bionica.TwoCompartmentNICA(2, random_state=0).fit(X)
     network.save(tmp_path / "m")
-    with pytest.raises(bionica.ModelFileError, match=r"natural_two_compartment.*precondition=None"):
+    with pytest.raises(bionica.ModelFileError, match="precondition=None"):
         bionica.load(tmp_path / "m", precondition=None)
     with pytest.raises(ValueError, match="another learning rule"):
         network.set_params(precondition=None).partial_fit(X)

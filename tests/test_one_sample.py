@@ -19,8 +19,6 @@ NAMES = ["a", "b", "c"]
 
 online = pytest.mark.parametrize("Online", ONLINE, ids=lambda cls: cls.__name__)
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few samples
-
 
 def made(cls, d=3, **kwargs):
     return cls(d) if cls is bionica.NoncenteredWhitener else cls(d, random_state=0, **kwargs)

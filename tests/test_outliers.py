@@ -105,6 +105,7 @@ def test_a_wide_array_is_projected():
     np.testing.assert_array_equal(np.flatnonzero(~is_inlier(X, find_limit(X, 3))), [123])
 
 
+@pytest.mark.filterwarnings("ignore:BatchNICA. Output 3. variance:sklearn.exceptions.ConvergenceWarning")
 def test_samples_that_alone_show_a_source_are_kept():
     X = mixed("sparse_uniform")[1]
     X[:, 3] = 0

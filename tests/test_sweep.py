@@ -60,13 +60,13 @@ def nothing_runs(done, total):
 def test_a_case_is_the_estimator_alone(name):
     """70,000 samples are more than two blocks. Sums over all outputs: another bit of any of them would be another sum."""
     T = 70_000
-    published = {} if name == "StreamingNICA" else {"published": "d3", "params": {"eta0": 0.02}}
+    cls, params = find_estimator(name), {"eta0": 0.02, "random_state": 3}
+    published = {"published": "d3", "params": {"eta0": 0.02}} if cls._published else {}
     rows = sweep.run(body(data=[{**DATA, "T": T}], seeds=[3], network=[{"name": name, **published}]), n_jobs=1)
     S, X = mixtures(T, 3)
-    cls, params = find_estimator(name), {"eta0": 0.02, "random_state": 3}
     if name == "NonnegativePCA":  # the paper whitens all the mixtures first
         X, params = NoncenteredWhitener(3).fit_transform(X), params | {"whiten": False}
-    model = cls(random_state=3) if name == "StreamingNICA" else cls.as_published("d3", **params)
+    model = cls.as_published("d3", **params) if cls._published else cls(3, random_state=3)
     Y = model.partial_fit_transform(X)
     times = error_times(5, T)
     errors, last_tenth = engine.errors(engine.squared_sums(S, Y, engine.sum_times(times)), times)
@@ -257,7 +257,7 @@ def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
         ({"network": [{**GRID, "params": {"eta0": 0.1}}]}, ["grid.eta0", "network[0].params"]),
         ({"network": [{**GRID, "params": {"random_state": 1}}]}, ["random_state", "seeds"]),
         ({"network": [{**GRID, "published": "d10"}]}, ["n_components = 10", "n_components = 3"]),
-        ({"network": [GRID, GRID]}, ["network[1].label", "network[0]"]),
+        ({"network": [GRID, GRID]}, ["network.label", "differ"]),
         ({"seeds": [1, 1]}, ["seeds = [1, 1]", "differ"]),
         ({"seeds": 10**9}, ["seeds = 1000000000"]),
         ({"seed": 1}, ["'seed'", "seeds"]),
@@ -397,8 +397,6 @@ def test_what_is_finished_is_not_run_again(tmp_path):
     with (tmp_path / "results.csv").open(newline="") as file:
         rows = [(row["case"], int(row["t"]), float(row["error"])) for row in csv.DictReader(file)]
     assert rows == [(row["case"], row["t"], row["error"]) for row in first]
-    pandas = pytest.importorskip("pandas")
-    pandas.testing.assert_frame_equal(pandas.read_parquet(tmp_path / "results.parquet"), first.to_pandas())
     assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
@@ -492,7 +490,7 @@ def test_best_is_the_least_mean_over_seeds():
     (row,) = table.best()
     assert (row["eta0"], row["tau"]) == best
     assert row["error"] == pytest.approx(np.mean(means[best]))
-    assert (row["seeds"], row["settings"], row["failed"]) == (3, 4, 0)
+    assert (row["runs"], row["settings"], row["failed"]) == (3, 4, 0)
     assert len(table) == len(table.columns()["error"]) == 3 * 4 * 5
 
 

@@ -11,8 +11,7 @@ import zlib
 import numpy as np
 import pytest
 
-from bionica.io import InputError, open_reader
-from test_io import changed, workbook
+from test_io import changed, read, refused, workbook
 
 h5py = pytest.importorskip("h5py")
 zarr = pytest.importorskip("zarr")
@@ -28,18 +27,6 @@ class Touch:
 
     def __reduce__(self):
         return os.mkdir, (self.path,)
-
-
-def read(*paths, **how):
-    with open_reader(paths, **how) as reader:
-        return reader.read()
-
-
-def refused(*paths, **how):
-    with pytest.raises(InputError) as error:
-        read(*paths, **how)
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 # ---------------------------------------------------------------------------------------------- code

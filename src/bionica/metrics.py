@@ -19,16 +19,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-__all__ = [
-    "Matching",
-    "amari_distance",
-    "correlation_floor",
-    "error_curve",
-    "match_sources",
-    "permutation_error",
-    "sinr",
-]
-
 from .offline.whitening import moments
 
 __all__ = [

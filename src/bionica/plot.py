@@ -4,6 +4,7 @@ Every function draws on `ax` (new axes by default), returns the axes and never c
 """
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -192,15 +193,15 @@ def distributions(U: ArrayLike, *, names: Sequence[str] | None = None, ax: Any =
     return ax
 
 
-def images(Y: ArrayLike, shape: tuple[int, int], *, names: Sequence[str] | None = None, axes: Any = None) -> Any:
-    """Draw sources as grey images side by side, from 0 (black) to their 99.9 % quantile.
+def images(Y: ArrayLike, shape: tuple[int, ...], *, names: Sequence[str] | None = None, axes: Any = None) -> Any:
+    """Draw sources as images side by side, from 0 (black) to their 99.9 % quantile.
 
     Parameters
     ----------
     Y : array-like of shape (n_pixels, n_sources)
-        Sources, one row per pixel.
-    shape : (int, int)
-        Height and width.
+        Sources, one row per pixel, or per colour of a pixel.
+    shape : (int, int) or (int, int, 3)
+        Height and width, and 3 for colours.
     names : sequence of str, optional
         Titles.
     axes : sequence of matplotlib Axes, optional
@@ -218,8 +219,8 @@ def images(Y: ArrayLike, shape: tuple[int, int], *, names: Sequence[str] | None 
     (3,)
     """
     Y = _matrix(Y, "Y")
-    if shape[0] * shape[1] != len(Y):
-        raise ValueError(f"shape={shape} has {shape[0] * shape[1]} pixels, but Y has {len(Y)} rows")
+    if prod(shape) != len(Y):
+        raise ValueError(f"shape={shape} has {prod(shape)} pixels, but Y has {len(Y)} rows")
     if axes is None:
         import matplotlib.pyplot as plt
 
@@ -227,7 +228,11 @@ def images(Y: ArrayLike, shape: tuple[int, int], *, names: Sequence[str] | None 
         axes = figure.subplots(1, Y.shape[1], squeeze=False)[0]
     axes = np.ravel(axes)
     for i, (ax, y) in enumerate(zip(axes, Y.T, strict=True)):
-        ax.imshow(y.reshape(shape), cmap="gray", vmin=min(0.0, y.min()), vmax=np.quantile(y, 0.999) or None)
+        scaled = y / max(np.abs(y).max(), np.finfo(float).tiny)  # before matplotlib makes float32 of it
+        limits = {"vmin": min(0.0, scaled.min()), "vmax": np.quantile(scaled, 0.999) or None}
+        ax.imshow(
+            np.clip(scaled, 0, 1).reshape(shape) if len(shape) == 3 else scaled.reshape(shape), cmap="gray", **limits
+        )
         ax.set(xticks=[], yticks=[])
         if names:
             ax.set_title(names[i], fontsize=10)

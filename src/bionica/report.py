@@ -270,19 +270,14 @@ def write_separation(
 
 
 def _gallery(images: Array, names: Sequence[str]) -> Picture:
-    """Small pictures side by side, each from its smallest value (or 0) in black to its largest in white."""
+    """Small pictures in rows of four."""
     from matplotlib.figure import Figure
 
     n, height, width = images.shape[:3]
-    columns = min(n, 4)
-    rows = -(-n // columns)
+    rows, columns = -(-n // 4), min(n, 4)
     figure = Figure(figsize=(2.4 * columns, rows * (2.4 * height / width + 0.3)), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    scaled = images / np.maximum(np.abs(images).max(axis=tuple(range(1, images.ndim)), keepdims=True), 1e-300)
+    plot.images(images.reshape(n, -1).T, images.shape[1:], names=names[:n], axes=axes[:n])
     for ax in axes[n:]:
         ax.set_axis_off()
-    for ax, image, name in zip(axes, scaled, names, strict=False):
-        ax.imshow(image, cmap="gray", vmin=min(0.0, float(image.min())))
-        ax.set(xticks=[], yticks=[])
-        ax.set_title(name, fontsize=10)
     return Picture(figure_bytes(figure, "png"), "", "png", ", ".join(names[:n]))

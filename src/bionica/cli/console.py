@@ -17,7 +17,6 @@ import json as jsons
 import logging
 import math
 import os
-import re
 import signal
 import sys
 import traceback
@@ -31,18 +30,19 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from ..io import InputError, OutputError, is_disk_full
+from ..io.reader import printable
+
 UNFORESEEN = 70
 #: ClickException: typer has no name of its own for it, and may or may not bring its own click.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
-#: What a terminal would obey, in names of files and columns.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]+")
 
 _debugging = ContextVar("debugging", default=False)
 
 
 def one_line(text: str) -> str:
     """Return text in one line, without control characters."""
-    return " ".join(_CONTROL.sub(" ", text).split())
+    return " ".join(printable(text).split())
 
 
 def fail(message: str, status: int = 1) -> NoReturn:
@@ -52,6 +52,11 @@ def fail(message: str, status: int = 1) -> NoReturn:
             typer.echo(traceback.format_exc(), err=True, nl=False)
         typer.echo(f"Error: {one_line(message)}", err=True)
     raise typer.Exit(status) from None
+
+
+def counted(n: int, noun: str) -> str:
+    """Return a number and its noun, which is given in the plural."""
+    return f"{n:,} {noun.removesuffix('s') if n == 1 else noun}"
 
 
 def raised_by_bionica(error: BaseException) -> bool:
@@ -156,13 +161,6 @@ class Console:
 
             yield advance
 
-    def track(self, blocks: Iterable[Any], title: str, total: int | None) -> Iterator[Any]:
-        """Yield blocks of samples while a progress bar counts them."""
-        with self.progress(title, total) as advance:
-            for block in blocks:
-                yield block
-                advance(len(block))
-
     @contextmanager
     def session(
         self,
@@ -177,10 +175,8 @@ class Console:
         `interrupted` is said after Ctrl-C or SIGTERM, `disk_full` and `out_of_memory` are the remedies, and `expected` are
         more exceptions whose message is meant for the user.
         """
-        from ..io import InputError, OutputError, is_disk_full
-
         try:
-            with sigterm_as_interrupt(), warnings.catch_warnings(), self._show_log():
+            with _handlers(_interrupt, signal.SIGTERM), warnings.catch_warnings(), self._show_log():
                 warnings.simplefilter("always", UserWarning)
                 warnings.showwarning = lambda message, *_, **__: self.note(str(message))
                 yield
@@ -242,15 +238,8 @@ def _handlers(handler: Callable[..., None], *signals: int) -> Iterator[None]:
             signal.signal(number, old)
 
 
-@contextmanager
-def sigterm_as_interrupt() -> Iterator[None]:
-    """Raise KeyboardInterrupt on SIGTERM, as on Ctrl-C."""
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    with _handlers(interrupt, signal.SIGTERM):
-        yield
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
 
 
 @contextmanager

@@ -5,8 +5,8 @@ import platform
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
-from importlib import import_module, metadata
+from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,53 +38,33 @@ def doctor(
     """
     console = Console(json=json)
     with console.session(interrupted="Interrupted: what is compiled already is kept"):
-        compiled = dict(compile_networks(console)) if compile_loops else {}
+        if compile_loops:
+            compile_networks(console)
         findings = examine()
         lines = [
             f"{name:16} " + (", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value)
             for name, value in findings.items()
         ]
-        console.result(lines, findings | ({"seconds of compiling": compiled} if compiled else {}))
-    if not findings["self test"].startswith("passed") or any(isinstance(result, str) for result in compiled.values()):
+        console.result(lines, findings)
+    if not findings["self test"].startswith("passed"):
         raise typer.Exit(1)
 
 
-def compile_networks(console: Console) -> Iterator[tuple[str, float | str]]:
-    """Fit every network to a few samples, in all variants; yield its name and the seconds, or why not."""
+def compile_networks(console: Console) -> None:
+    """Fit every network that learns online to a few samples, also with the paper's settings if it is in the paper."""
     import numpy as np
 
     X = np.random.default_rng(0).exponential(size=(400, 3))
-    for name, network in _networks():
-        started = time.perf_counter()
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                network.fit(X).transform(X[:1])
-            result: float | str = round(time.perf_counter() - started, 1)
-        except Exception as error:  # one network that does not compile must not hide the others
-            result = f"FAILED: {one_line(str(error))[:200]}"
-        console.say(f"{name}: {result if isinstance(result, str) else f'{result} s'}")
-        yield name, result
-
-
-def _networks() -> Iterator[tuple[str, Any]]:
-    """Yield every network that learns online, by name: at its defaults, and with the paper's settings if it is in the paper."""
     for method, class_name in METHODS.items():
         cls = estimator_class(method)
         if not hasattr(cls, "as_published"):  # nothing of it is compiled
             continue
-        yield class_name, cls(3, random_state=0)
-        if cls._published:
-            yield f"{class_name} as published", cls.as_published("d3")
-        else:  # another loop
-            yield f"{class_name}, more mixtures than sources", cls(2, random_state=0)
-
-
-def gpu_is_visible() -> bool:
-    """Whether there is a GPU. What answers is imported when it is asked."""
-    from ..engines import cuda
-
-    return bool(cuda.gpu_is_visible())
+        started = time.perf_counter()
+        # With more mixtures than sources another loop is compiled.
+        for network in (cls(3, random_state=0), cls.as_published("d3") if cls._published else cls(2, random_state=0)):
+            with warnings.catch_warnings(action="ignore"):
+                network.fit(X).transform(X[:1])
+        console.say(f"{class_name}: {time.perf_counter() - started:.1f} s")
 
 
 def examine() -> dict[str, Any]:
@@ -92,6 +72,7 @@ def examine() -> dict[str, Any]:
     import numba
 
     from .. import __version__
+    from ..engines.cuda import gpu_is_visible
 
     config: Any = numba.config
     missing = [extra for extra, names in OPTIONAL.items() if "missing" in map(installed, names)]
@@ -127,31 +108,20 @@ def cache() -> str:
         return "the JIT is off (NUMBA_DISABLE_JIT): everything runs interpreted, hundreds of times slower"
     home = os.path.expanduser(os.environ.get("XDG_CACHE_HOME", "~/.cache"))  # noqa: PTH111 - a user may have no home
     folders = [config.CACHE_DIR, Path(engines.__file__).parent / "__pycache__", Path(home) / "numba"]
-    obstacles = []
     for folder in map(Path, filter(None, folders)):  # Numba tries them in this order
-        try:
+        with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder) as file:
-                file.write(bytes(2**20))
-                file.flush()
-        except OSError as error:
-            obstacles.append(f"{folder}: {error.strerror}")
-        else:
+            tempfile.TemporaryFile(dir=folder).close()
             return f"{sum(1 for _ in folder.rglob('*.nbc'))} loops in {folder}"
-    reasons = "; ".join(obstacles)
-    return f"nothing can be kept ({reasons}), so every process compiles again: set NUMBA_CACHE_DIR to a writable folder"
+    return "nothing can be kept, so every process compiles again: set NUMBA_CACHE_DIR to a writable folder"
 
 
 def gpu() -> str:
     """Say which GPU Numba sees."""
-    if installed("numba-cuda") == "missing":
-        missing = "there is one, but numba-cuda is not installed (pip install 'bionica[cuda]')"
-        return missing if gpu_is_visible() else "no NVIDIA GPU or no driver was found"
-    try:
-        cuda: Any = import_module("numba.cuda")
-        return str(cuda.get_current_device().name) if cuda.is_available() else "none that numba-cuda can use"
-    except Exception as error:  # a driver can fail in any way, and the other findings must be printed
-        return f"none ({error})"
+    from .._compat.numba_cuda import cuda
+    from ..sweep.cuda import unavailable
+
+    return unavailable() or str(cuda().get_current_device().name)
 
 
 def self_test() -> str:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import Console
+from ..io import check_folder
+from .console import Console, require
 
 if TYPE_CHECKING:
     from ..paper import Reproduction
@@ -45,7 +46,7 @@ def reproduce(
         bool,
         typer.Option(
             "--with-defaults",
-            help="Add our untuned networks, BatchNICA, FastICA, the correlation floor; on images, the authors' code's settings.",
+            help="Add our untuned networks, BatchNICA, the correlation floor; on images, the authors' code's settings.",
         ),
     ] = False,
     images: Annotated[
@@ -58,7 +59,7 @@ def reproduce(
     force: Annotated[
         bool, typer.Option("--force", help="Run again what is finished already, and replace files of others.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print files, errors, claims and failures as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print files, errors and claims as JSON.")] = False,
 ) -> None:
     """Run the paper's experiments, draw its figures and set the results beside its statements.
 
@@ -83,7 +84,6 @@ def reproduce(
         expected=(WorkerDiedError,),
     ):
         from .. import paper
-        from ..io import check_folder
         from ..paper.page import FILE_NAMES
         from ..sweep.table import OwnFiles
 
@@ -100,21 +100,16 @@ def reproduce(
         lines = [f"{ran:,} of {total:,} runs in {seconds:.1f} s{rest}", f"Look at {written.page}"]
         summary: dict[str, Any] = {"target": target.value, "runs": total, "ran": ran, "seconds": round(seconds, 3)}
         summary |= {"report": str(written.page), "files": list(map(str, written.files)), "errors": written.finals}
-        summary |= {"grid": written.best, "claims": written.claims, "failures": _failures(tables)}
+        summary |= {"grid": written.best, "claims": written.claims}
         console.result(lines, summary)
 
 
 def _configuration(target: Target, options: dict[str, Any], images: Path | None) -> Reproduction:
     """What to run; everything that can be wrong is found before the first run."""
-    from importlib.util import find_spec
-
     from .. import paper
     from ..paper.figures import check_images
 
-    if find_spec("matplotlib") is None:
-        raise ImportError("the figures take matplotlib, which is not installed: pip install 'bionica[plot]'")
-    if find_spec("pyarrow") is None:
-        typer.echo("Note: tables are written as .csv alone; .parquet takes pip install 'bionica[io]'", err=True)
+    require("reproduce", "matplotlib")
     names = paper.EXPERIMENTS if target is Target.all else (target.value,)
     pictured = "figure5" in names or ("table1" in names and options["full"])
     if images is not None and not pictured:
@@ -137,13 +132,3 @@ def _results(config: Reproduction, output: Path, jobs: int, force: bool) -> tupl
     missing = [case for sweep in sweeps.values() for case in sweep.missing]
     with show_progress(missing, line_every=LINE_EVERY) as done:
         return {key: sweep.run(done) for key, sweep in sweeps.items()}, len(missing)
-
-
-def _failures(tables: dict[tuple[str, str], Table]) -> list[dict[str, Any]]:
-    """Runs that failed, without the settings of the grid search, of which failures are expected."""
-    failed = {}
-    for (experiment, setting), table in tables.items():
-        for row in (row for row in table if row["error"] is None and experiment != "table1"):
-            which = {name: row[name] for name in ("network", "seed", "status")}
-            failed[row["case"]] = {"experiment": experiment, "setting": setting, **which}
-    return list(failed.values())

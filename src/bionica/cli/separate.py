@@ -1,6 +1,6 @@
 """`bionica separate`: the sources of the user's own mixtures.
 
-A file is fitted by `bionica.separate`, if it is large on evenly spaced samples of 256 MB, and then transformed block by block.
+A file is fitted by `bionica.separate`, if it is large on evenly spaced samples of 32 MiB, and then transformed block by block.
 A pipe, and a file with --horizon, is a stream: each sample is answered with what was learned before it.
 """
 
@@ -17,17 +17,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 import bionica
 
-from .console import Console, deferred_interrupts, ignore_broken_pipe, require
+from .. import io
+from .console import Console, counted, deferred_interrupts, ignore_broken_pipe, require
 
 AUTO = "auto"
-IN_MEMORY = 2**28  # bytes of float64 that are fitted; of a larger file, evenly spaced samples
+#: Bytes of float64 that are fitted, in about 8 times the memory, and by which a stream is judged at its end.
+IN_MEMORY = 2**25
 FIRST = 1000  # samples of a pipe in which the method is chosen and sources are counted, at least
 SAVE_EVERY = 30.0  # seconds between saves of the network of a pipe
-_JUDGED = 2**25  # bytes of float64 by which a stream is judged at its end
 _DRAWN = 500  # samples of the report
 _NAMED = 8  # sources whose uncertainty is printed: the least sure ones
 
@@ -199,8 +201,6 @@ class Separation:
 
     def _check_files(self) -> None:
         """Raise if an output cannot be written, or is an input or another output, before anything is read."""
-        from .. import io
-
         o = self.o
         inputs: list[Path | int] = [0] if o.from_pipe else [*io.check_inputs(o.inputs)]
         if o.known is not None:
@@ -225,8 +225,6 @@ class Separation:
         io.check_targets(targets, [*inputs, 1] if o.to_stdout else inputs)
 
     def _open_input(self) -> Any:
-        from .. import io
-
         o = self.o
         form: dict[str, Any] = {
             "columns": io.Columns(o.use, o.skip), "header": o.header, "decimal": o.decimal, "skip_lines": o.skip_lines
@@ -248,8 +246,10 @@ class Separation:
         online = o.method not in (AUTO, "batch", "cone")
         if online and len(X) < n:
             network = self._new(o.n_sources or self._count(X))
-            for block in self.console.track(reader.blocks(), "Learning", n):
-                network.partial_fit(block)
+            with self.console.progress("Learning", n) as advance:
+                for block in reader.blocks():
+                    network.partial_fit(block)
+                    advance(len(block))
             network.diagnosis_ = network.diagnose(X)
         else:
             network = self._fit(X)
@@ -261,8 +261,6 @@ class Separation:
 
     def _sample(self) -> Any:
         """Return the samples of a file that are fitted: all, or evenly spaced ones of a large file."""
-        from .. import io
-
         o, reader = self.o, self.reader
         if reader.n_features is None:
             next(reader.blocks())
@@ -275,9 +273,9 @@ class Separation:
                 f"{reader.name} has {n} samples of {k} mixtures: if it is the other way round, pass --axis 1; if not, --axis 0"
             )
         if (d := o.n_sources or 1) > min(n, k) or n < 2:
-            raise io.InputError(f"{reader.name} has {n} samples of {k} mixtures, too few for {_counted(d, 'sources')}")
+            raise io.InputError(f"{reader.name} has {n} samples of {k} mixtures, too few for {counted(d, 'sources')}")
         if len(sample.X) < n:
-            self.console.note(f"{len(sample.X):,} evenly spaced samples of {n:,} are fitted (256 MB)")
+            self.console.note(f"{len(sample.X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
         return sample
 
     def _fit(self, X: Any) -> Any:
@@ -302,8 +300,6 @@ class Separation:
 
     def _known(self, k: int) -> Any:
         """Return the spectra of --known, a column each; their names are those of the first sources."""
-        from .. import io
-
         if self.o.known is None:
             return None
         with io.open_reader(self.o.known, axis=0, decimal=self.o.decimal) as reader:
@@ -334,8 +330,6 @@ class Separation:
 
     def _write(self, answers: Iterator[tuple[Any, Any]]) -> None:
         """Write the sources of all samples."""
-        from .. import io
-
         first = next(answers)
         if self.path is not None:
             d = first[0].shape[1]
@@ -351,8 +345,6 @@ class Separation:
     @contextmanager
     def _open_output(self, dtype: Any) -> Iterator[Any]:
         """Open what the sources are written to; with --resume, after those that are there."""
-        from .. import io
-
         o, reader, path, d = self.o, self.reader, self.path, _n_outputs(self.network)
         if path is None:
             header = bool(reader.header)
@@ -373,8 +365,6 @@ class Separation:
 
     def stream(self) -> None:
         """Answer each sample with what was learned before it."""
-        from .. import io
-
         o = self.o
         network = self._saved()
         self.console.say(f"Reading {self.reader.name}")
@@ -386,7 +376,7 @@ class Separation:
             network = self._new(o.n_sources) if at_once else self._fitted(first)
         self.network = network
         k, dtype = first[0][0].shape[1], first[0][0].dtype
-        rows = max(FIRST, min(o.horizon or 2**62, _JUDGED // (8 * k)))
+        rows = max(FIRST, min(o.horizon or 2**62, IN_MEMORY // (8 * k)))
         sample = io.LastSample(rows) if o.horizon else io.EvenSample(rows)
         stopped, saved = False, self.started
         with self._open_output(dtype) as writer:
@@ -420,8 +410,6 @@ class Separation:
 
     def _first_blocks(self, blocks: Iterator[Any], at_once: bool) -> list[Any]:
         """Return the first blocks of a stream: enough to choose the method by, unless it starts at once."""
-        from .. import io
-
         o, reader = self.o, self.reader
         first = list(islice(blocks, 1))
         if not first:
@@ -447,10 +435,6 @@ class Separation:
 
         It will learn from them once more, so that its first answers are good too.
         """
-        import numpy as np
-
-        from .. import io
-
         X = np.concatenate([block for block, _ in first])[: self.wanted]
         if len(X) < 2:
             raise io.InputError("one sample is too few to choose a method by: give --sources and --method")
@@ -463,8 +447,6 @@ class Separation:
 
     def _saved(self) -> Any:
         """Return the network of an earlier run, if --resume asks for it and it exists."""
-        from .. import io
-
         o = self.o
         if not o.resume:
             return None
@@ -484,7 +466,7 @@ class Separation:
         ):
             if now != before:
                 raise io.InputError(f"{o.model} learned with {option} {before}: omit {option}")
-        seen = _counted(network.n_samples_seen_, "samples")
+        seen = counted(network.n_samples_seen_, "samples")
         self.console.note(f"{o.model} has learned from {seen}: the input has to begin behind them")
         return network
 
@@ -492,10 +474,6 @@ class Separation:
 
     def _finish(self, X: Any, labels: Any, n: int, interrupted: bool = False) -> None:
         """Write the spectra and the report, and say in three lines what was done, how sure it is, and what to look at."""
-        import numpy as np
-
-        from .. import io
-
         o, network = self.o, self.network
         d, method, diagnosis = _n_outputs(network), type(network).__name__, network.diagnosis_
         files = [] if self.path is None else [str(file) for file in io.output_files(self.path, d)]
@@ -509,7 +487,7 @@ class Separation:
             written[str(o.mixing)] = " (spectra)"
         choice = getattr(network, "choice_", None)
         sure, findings = self._judgement(X, diagnosis, has_started)
-        counts = [_counted(d, "sources"), _counted(n, "samples"), _counted(X.shape[1], "mixtures")]
+        counts = [counted(d, "sources"), counted(n, "samples"), counted(X.shape[1], "mixtures")]
         if choice is not None and choice.candidates:
             counts[0] += f" (or {', '.join(map(str, choice.candidates))})"
         lines = ["{} in {} of {} by ".format(*counts) + method + (f": {choice.why}." if choice else ".")]
@@ -555,8 +533,6 @@ class Separation:
         ]
 
     def _report(self, X: Any, labels: Any, n: int, lines: list[str], summary: dict[str, Any]) -> None:
-        import numpy as np
-
         from ..io.images import thumbnails
         from ..report import write_separation
 
@@ -587,11 +563,6 @@ class Separation:
             axis_label="number of the mixture" if reader.wavelengths is None else f"wavelength or channel{unit}",
             images=thumbnails(reader, self.network.transform) if reader.image_shape else None,
         )
-
-
-def _counted(n: int, noun: str) -> str:
-    """Return a number and its noun, which is given in the plural."""
-    return f"{n:,} {noun.removesuffix('s') if n == 1 else noun}"
 
 
 def _n_outputs(network: Any) -> int:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import Console
+from ..io import check_folder
+from .console import Console, counted
 
 if TYPE_CHECKING:
     from ..sweep import Plan
@@ -43,7 +44,7 @@ def sweep(
     """Run many networks at once: every setting of a plan, on every data, from every seed.
 
     Each result is stored as it finishes: after an interruption the same command continues, and after a change of the plan it runs
-    what is new. The table is OUTPUT/results.csv (and .parquet), a row for each case and time. A plan can name your own classes,
+    what is new. The table is OUTPUT/results.csv, a row for each case and time. A plan can name your own classes,
     module:Class; modules are also searched in the folder of the plan.
 
     For example:
@@ -76,7 +77,6 @@ def sweep(
 
 def _sweep(path: Path, folder: Path, options: Any, dry_run: bool, show: bool) -> tuple[list[str], dict[str, Any]]:
     """Run what is missing; return what to say, in lines and as an object."""
-    from ..io import check_folder
     from ..sweep.run import FILE_NAMES, prepare, show_progress
 
     if (own := str(path.resolve().parent)) not in sys.path:
@@ -86,7 +86,7 @@ def _sweep(path: Path, folder: Path, options: Any, dry_run: bool, show: bool) ->
     check_folder(folder, [*FILE_NAMES, "journal.jsonl"], [path, *inputs], replace=True)
     total, missing, engine = len(sweep.missing) + len(sweep.outcomes), len(sweep.missing), sweep.engine.name
     there = total - missing
-    summary: dict[str, Any] = {"plan": sweep.plan.digest, "cases": total, "finished before": there, "engine": engine}
+    summary: dict[str, Any] = {"cases": total, "finished before": there, "engine": engine}
     if dry_run:
         lines = [_words(sweep.plan), f"{there} of {total:,} cases are in {folder}; the others would run on {engine}"]
         return lines, summary
@@ -95,7 +95,6 @@ def _sweep(path: Path, folder: Path, options: Any, dry_run: bool, show: bool) ->
         table = sweep.run(done)
     seconds = time.perf_counter() - started
     failed = len({row["case"] for row in table if row["status"] != "ok"})
-    files = sorted(str(file) for file in folder.glob("results.*"))
     if missing:
         lines = [f"{missing:,} of {total:,} cases in {seconds:.1f} s on {engine}, {missing / seconds:.1f} a second"]
         lines[0] += "; the others were there already" if there else ""
@@ -104,19 +103,20 @@ def _sweep(path: Path, folder: Path, options: Any, dry_run: bool, show: bool) ->
     best = table.best()
     lines += [_best(row, table.swept) for row in best]
     lines += [f"{failed:,} cases failed: see the column status"] if failed else []
-    lines.append(f"Wrote {', '.join(files)}")
-    return lines, summary | {"seconds": round(seconds, 3), "failed": failed, "best": best, "output": files}
+    lines.append(f"Wrote {folder / 'results.csv'}")
+    return lines, summary | {
+        "seconds": round(seconds, 3),
+        "failed": failed,
+        "best": best,
+        "output": str(folder / "results.csv"),
+    }
 
 
 def _words(plan: Plan) -> str:
     """The plan in a sentence."""
-    networks = ", ".join(f"{n.label} ({n.n_settings} {_s('setting', n.n_settings)})" for n in plan.networks)
+    networks = ", ".join(f"{n.label} ({counted(n.n_settings, 'settings')})" for n in plan.networks)
     data = ", ".join(f"{d.name} ({d.n_samples:,} samples)" for d in plan.data)
-    return f"{networks} on {data}, {len(plan.seeds)} {_s('seed', len(plan.seeds))} of each"
-
-
-def _s(word: str, n: int) -> str:
-    return word if n == 1 else f"{word}s"
+    return f"{networks} on {data}, {counted(len(plan.seeds), 'seeds')} of each"
 
 
 def _best(row: dict[str, Any], swept: list[str]) -> str:
@@ -125,5 +125,5 @@ def _best(row: dict[str, Any], swept: list[str]) -> str:
     if not isfinite(row["error"]):
         return start + f"no setting of {row['settings']} has an error for all its seeds"
     where = ", ".join(f"{name} {row[name]}" for name in swept if row[name] is not None)
-    best = f"error {row['error']:.3g} (last tenth {row['last_tenth']:.3g}), mean of {row['seeds']} {_s('seed', row['seeds'])}"
+    best = f"error {row['error']:.3g} (last tenth {row['last_tenth']:.3g}), mean of {counted(row['runs'], 'seeds')}"
     return start + best + (f", best of {row['settings']} settings: {where}" if row["settings"] > 1 else "")

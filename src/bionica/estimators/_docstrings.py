@@ -68,6 +68,9 @@ horizon : int, default=None
 _REST = """\
 guards : bool or collection of str, default=True
     Repairs to switch on: all, none, or some of {guards}; see `bionica.networks.guards`.
+"""
+
+_FIT = """\
 n_epochs : int, default=1
     How often `fit` presents the data.
 shuffle : bool, default=False
@@ -109,17 +112,23 @@ True"""
 
 
 def documented(names: str, *, only: str = "", means: str = "") -> Callable[[type[T]], type[T]]:
-    """Fill in ``{common_parameters}``, ``{common_attributes}`` and ``{examples}`` of the docstring of a network.
+    """Fill in ``{common_parameters}``, ``{fit_parameters}``, ``{common_attributes}`` and ``{examples}`` of a docstring.
 
-    `names` are its weights; `only` and `means` say what `dynamics` and `mean_window` are for.
+    `names` are the weights of the network; `only` and `means` say what `dynamics` and `mean_window` are for.
     """
 
     def fill(cls: Any) -> Any:
         defaults = {name: parameter.default for name, parameter in inspect.signature(cls).parameters.items()}
         beyond = defaults["eta0"] is None  # goes beyond the paper
         eta0, decay = cls._plain_rates if beyond else (defaults["eta0"], defaults["decay"])
-        parts = [_SELF_SCALING_RATES if beyond else _RATES, _DYNAMICS, _BEYOND if beyond else _AS_PUBLISHED, _REST]
-        texts = {"common_parameters": "\n".join(parts), "common_attributes": _ATTRIBUTES, "examples": _EXAMPLES}
+        parts = [
+            _SELF_SCALING_RATES if beyond else _RATES,
+            _DYNAMICS,
+            _BEYOND if beyond else _AS_PUBLISHED,
+            _REST + _FIT,
+        ]
+        texts = {"common_parameters": "\n".join(parts), "fit_parameters": _FIT}
+        texts |= {"common_attributes": _ATTRIBUTES, "examples": _EXAMPLES}
         values = {"eta0": eta0, "decay": decay, "guards": cls._own_guards, "names": names, "name": cls.__name__}
         cls.__doc__ = inspect.cleandoc(cls.__doc__)
         for place, text in texts.items():

@@ -243,7 +243,8 @@ def measure(
     if noise is not None:
         output_noise = np.maximum(output_noise if k > d + 1 else 0.0, np.asarray(noise, np.float64) ** 2)
     is_nonnegative = bool(np.sum(np.minimum(X, 0) ** 2) < 1e-4 * np.sum(X**2))
-    correlations = np.nan_to_num(np.corrcoef(Y.T)).reshape(d, d) if d > 1 else np.eye(1)
+    with np.errstate(invalid="ignore"):  # an output that is zero everywhere
+        correlations = np.nan_to_num(np.corrcoef(Y.T)).reshape(d, d) if d > 1 else np.eye(1)
     total = float(np.sum((X - X.mean(axis=0)) ** 2))
 
     def found() -> Iterator[Finding]:
@@ -351,7 +352,7 @@ def _dependent(N: Array, Y: Array) -> Array:
 def conclude(estimator: Any, rows: Array, n: int, *own: Finding) -> None:
     """Warn once of what speaks against the fit of an estimator to n samples, of which `rows` are some; `own` is what it knows."""
     found = measure_of(estimator, rows, n).findings
-    told = [*found, *own][:3]
+    told = [*own, *found][:3]
     if told:
         name = type(estimator).__name__
         warn(f"{name}: {' '.join(sentence[:1].upper() + sentence[1:] for sentence in (one.text() for one in told))}")
@@ -364,8 +365,8 @@ def warn_of_huge_outputs(estimator: Any, Y: Array) -> None:
 
 
 def measure_of(estimator: Any, rows: Array, n: int) -> Measures:
-    """`measure` for the weights of an estimator."""
-    return measure(
+    """`measure` for the weights of an estimator, with the remedies that it has not tried."""
+    measures = measure(
         rows,
         estimator.components_,
         estimator.mixing_,
@@ -374,3 +375,10 @@ def measure_of(estimator: Any, rows: Array, n: int) -> Measures:
         noise=getattr(estimator, "noise_", None),
         tracking=getattr(estimator, "horizon", None) is not None,
     )
+    tried = {"natural"} if getattr(estimator, "precondition", "natural") == "natural" else set()
+    tried |= set() if estimator._uncorrelated else {"cone"}
+    tried |= {"walls"} if getattr(estimator, "nonnegative_mixing_", False) else set()
+    untried = (
+        one._replace(remedies=tuple(key for key in one.remedies if key not in tried)) for one in measures.findings
+    )
+    return measures._replace(findings=tuple(untried))

@@ -1,21 +1,19 @@
 """Fitted estimators as model files (`io.model_file`), and back.
 
-A network stores its state, whose arrays its rule declares (`networks.rule`). An offline estimator declares its fitted attributes
-as `_saved`: a string is an array of floats by its shape (k features, d components, any other letter any length), all of them
-finite; `Floats` also bounds its values. `int` is a count, `float` a finite number, `np.dtype` float32 or float64; `Number` also
-bounds it. A `Record` has fields of these.
+`_saved` declares the attributes that make up a fitted estimator: a string is an array by its schema, `int`, `float` and `bool` are
+numbers, `np.dtype` is a precision, and a `Record` is a named tuple or a dict of these. For a network these are its state, whose
+arrays its rule declares (`networks.rule`), or the samples that wait for its start. All of them become arrays with dotted names.
 
-A file may come from anybody, and nothing in it is trusted. Class, parameters, names, shapes and dtypes are checked before the
-arrays are read, then their values, then that all of them agree (`Estimator._check_saved`). Every refusal is a ModelFileError.
+Nothing in a file is trusted: class, parameters and the schema are checked first, then the values, then that all of them agree
+(`Estimator._check_saved`). Every refusal is a ModelFileError.
 """
 
 import inspect
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 import sklearn
@@ -24,160 +22,90 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import io
 from .._compat.sklearn import output_container, validate_params
-from ..networks import rule as states
-from ..networks.rule import RULES, Rule, rule_of
+from ..io.model_file import refused
+from ..networks.rule import BOOKKEEPING, RULES, copy_state, rule_of
 from ._base import Estimator
-from ._input import check_finite
 from .network import OnlineNICA
 
 Array = NDArray[Any]
 
-_MOST = 2**52  # counts stay where float64 counts exactly
-
-
-class Floats(NamedTuple):
-    """An array: its shape, bounds of its values, and whether they may be NaN or infinite."""
-
-    shape: str
-    low: float = -np.inf
-    high: float = np.inf
-    finite: bool = True
-
-
-class Number(NamedTuple):
-    """A number: its type, its bounds, and whether it may be infinite."""
-
-    type: Any
-    low: float = -np.inf
-    high: float = np.inf
-    finite: bool = True
+_SPECS = {int: ":count", float: ":float64", bool: ":bool", np.dtype: "0:float"}
+_CALLABLE = {"callable": True}
+_LARGEST = 2**62  # of an integer parameter
 
 
 class Record(NamedTuple):
-    """A named tuple or a dict: how to make it, its fields, whether it may be None, and a check that raises ValueError."""
+    """A named tuple class, or dict; the schemas of its arrays by their dotted names; named tuples inside it that have no type hint;
+    and whether it may be None. Numbers are known by their type hints.
+    """
 
     make: Any
-    fields: dict[str, Any]
+    schemas: Mapping[str, str]
+    parts: Mapping[str, Any] = {}
     optional: bool = False
-    check: Callable[[Any], None] | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """What each field is, in the form of `_saved`."""
+        hints = get_type_hints(self.make) if hasattr(self.make, "_fields") else dict.fromkeys(self.schemas)
+        fields: dict[str, Any] = {}
+        for name, hint in {**hints, **self.parts}.items():
+            inside = {
+                key.removeprefix(f"{name}."): spec for key, spec in self.schemas.items() if key.startswith(f"{name}.")
+            }
+            fields[name] = Record(hint, inside) if hasattr(hint, "_fields") else self.schemas.get(name, hint)
+        return fields
 
 
-def stored(estimator: Any) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Return the arrays and the numbers of a fitted estimator, by name."""
-    arrays: dict[str, Array] = {}
-    numbers: dict[str, Any] = {}
-
-    def put(name: str, kind: Any, value: Any) -> None:
-        if isinstance(kind, Record):
-            fields = value if isinstance(value, dict) else {} if value is None else value._asdict()
-            for field, content in fields.items():
-                put(f"{name}/{field}", kind.fields[field], content)
-        elif isinstance(kind := _kind(kind), Floats):
-            arrays[name] = np.asarray(value)
-        else:
-            numbers[name] = np.dtype(value).name if kind.type is np.dtype else kind.type(value)
-
-    for name, kind in estimator._saved.items():
-        put(name, kind, getattr(estimator, name))
-    return arrays, numbers
+def _schema(name: str, kind: Any) -> Iterator[tuple[str, str]]:
+    """The schema of every array of an attribute."""
+    if isinstance(kind, Record):
+        for field, content in kind.fields().items():
+            yield from _schema(f"{name}.{field}", content)
+    else:
+        yield name, kind if isinstance(kind, str) else _SPECS[kind]
 
 
-def check_declared(saved: Mapping[str, Any], k: int, declared: Mapping[str, Any], numbers: Mapping[str, Any]) -> None:
-    """Raise ValueError unless the arrays, of which only shape and dtype are known, and numbers are those that `saved` declares."""
-    lengths = {"k": k}
-    for name, kind in _leaves(saved, {*declared, *numbers}):
-        if isinstance(kind, Number):
-            _number(name, kind, numbers)
-            continue
-        if name not in declared:
-            raise ValueError(f"the array {name} is missing")
-        a = declared[name]
-        expected = tuple(lengths.setdefault(letter, n) for letter, n in zip(kind.shape, a.shape, strict=False))
-        if len(a.shape) != len(kind.shape) or a.shape != expected or a.dtype not in (np.float32, np.float64):
-            raise ValueError(f"{name} is an array of {a.dtype} with shape {a.shape}, not {kind.shape} with {lengths}")
-    if not min(lengths.get(letter, 1) for letter in "kd") > 0:
-        raise ValueError(f"there is at least one feature and one component, not {lengths}")
-    known = {name for name, _ in _leaves(saved, {*declared, *numbers})}
-    if unknown := sorted({*declared, *numbers} - known):
-        raise ValueError(f"{unknown[0][:80]!r} belongs to no attribute")
+def _to_arrays(name: str, kind: Any, value: Any) -> Iterator[tuple[str, Array]]:
+    """Every array of the value of an attribute."""
+    if isinstance(kind, Record):
+        for field, content in kind.fields().items():
+            yield from _to_arrays(
+                f"{name}.{field}", content, value[field] if isinstance(value, dict) else getattr(value, field)
+            )
+    elif kind is np.dtype:
+        yield name, np.empty(0, value)
+    else:
+        yield name, np.asarray(kind(value) if isinstance(kind, type) else value)
 
 
-def restored(saved: Mapping[str, Any], arrays: Mapping[str, Array], numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that `stored` took apart, after `check_declared`; raise ValueError for a value out of its bounds."""
-
-    def take(name: str, kind: Any) -> Any:
-        if isinstance(kind, Record):
-            if kind.optional and not _present(name, {*arrays, *numbers}):
-                return None
-            record = kind.make(**{field: take(f"{name}/{field}", content) for field, content in kind.fields.items()})
-            if kind.check is not None:
-                kind.check(record)
-            return record
-        kind = _kind(kind)
-        return _array(name, kind, arrays[name]) if isinstance(kind, Floats) else _number(name, kind, numbers)
-
-    return {name: take(name, kind) for name, kind in saved.items()}
+def _from_arrays(name: str, kind: Any, arrays: Mapping[str, Array]) -> Any:
+    """The value of an attribute from its arrays."""
+    if isinstance(kind, Record):
+        return kind.make(**{field: _from_arrays(f"{name}.{field}", k, arrays) for field, k in kind.fields().items()})
+    a = arrays[name]
+    return a.dtype if kind is np.dtype else kind(a[()]) if isinstance(kind, type) else a
 
 
-def _kind(kind: Any) -> Floats | Number:
-    if isinstance(kind, Floats | Number):
-        return kind
-    if isinstance(kind, str):
-        return Floats(kind.rstrip("~"), finite=not kind.endswith("~"))
-    return Number(int, 0, _MOST) if kind is int else Number(kind)
+def _attributes(estimator: Any, rule: Any, present: set[str]) -> dict[str, Any]:
+    """What a file of this estimator holds, of which the attributes `present` are there."""
+    if not isinstance(estimator, OnlineNICA):
+        saved = estimator._saved
+        return {name: kind for name, kind in saved.items() if name in present or not getattr(kind, "optional", False)}
+    if rule not in RULES:
+        raise ValueError(f"no network has the rule {str(rule)[:80]!r}")
+    state = Record(RULES[rule].State, {**RULES[rule].shapes, **BOOKKEEPING}, RULES[rule].parts)
+    return {"_waiting": "wk", "_start_seed": int} if "_waiting" in present else {"_state": state}
 
 
-def _leaves(saved: Mapping[str, Any], names: set[str]) -> Iterator[tuple[str, Any]]:
-    """The arrays and numbers of `saved` by their full names, without the optional records of which nothing is in `names`."""
-    for name, kind in saved.items():
-        if not isinstance(kind, Record):
-            yield name, _kind(kind)
-        elif not kind.optional or _present(name, names):
-            yield from _leaves({f"{name}/{field}": content for field, content in kind.fields.items()}, names)
-
-
-def _present(record: str, names: set[str]) -> bool:
-    return any(name.startswith(f"{record}/") for name in names)
-
-
-def _array(name: str, kind: Floats, a: Array) -> Array:
-    with np.errstate(invalid="ignore"):
-        outside = (a < kind.low) | (a > kind.high)
-    if outside.any() or (kind.finite and not np.isfinite(a).all()):
-        raise ValueError(f"{name} holds NaN, infinity or a number outside of {kind.low} to {kind.high}")
-    return a
-
-
-def _number(name: str, kind: Number, numbers: Mapping[str, Any]) -> Any:
-    if name not in numbers:
-        raise ValueError(f"the number {name} is missing")
-    value = numbers[name]
-    if kind.type is np.dtype:
-        if value not in ("float32", "float64"):
-            raise ValueError(f"{name} is {str(value)[:40]!r}, neither float32 nor float64")
-        return np.dtype(value)
-    allowed = (int, float) if kind.type is float else (kind.type,)
-    if type(value) not in allowed:
-        raise ValueError(f"{name} is {str(value)[:40]!r}, no {kind.type.__name__}")
-    if not kind.low <= value <= kind.high or (kind.finite and not abs(value) < np.inf):
-        raise ValueError(f"{name} is {str(value)[:40]}, not in {kind.low} to {kind.high}")
-    return kind.type(value)
-
-
-#: How a network started that waits for its first block.
-START = ("_start_seed",)
-CALLABLE = {"callable": True}
-
-
-def classes() -> dict[str, Any]:
+def _classes() -> dict[str, Any]:
     """The only classes that a file can name: every estimator that is imported, those of the user included."""
-    found: dict[str, Any] = {}
+    classes: dict[str, Any] = {}
     waiting: list[Any] = [Estimator]
     for cls in waiting:
         waiting += cls.__subclasses__()
         if not inspect.isabstract(cls):
-            found[cls.__name__] = cls
-    return found
+            classes[cls.__name__] = cls
+    return classes
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
@@ -186,38 +114,22 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
 
 
 def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return what a file of this estimator holds, header and arrays; the arrays are its own, which never change."""
-    if classes().get(type(estimator).__name__) is not type(estimator):
-        raise TypeError(
-            f"{type(estimator).__name__} is none of {sorted(classes())}, and load could not make one again; use pickle"
-        )
-    special: dict[str, Any]
+    """Return what a file of this estimator holds, header and arrays, which never change."""
+    name = type(estimator).__name__
+    if _classes().get(name) is not type(estimator):
+        raise TypeError(f"{name} is none of {sorted(_classes())}, and load could not make one again; use pickle")
     if isinstance(estimator, OnlineNICA):
-        state = estimator._fitted_state()
-        estimator._check_params()
-        attributes = vars(estimator)
-        if "_state" in attributes:
-            arrays = {f"state/{name}": a for name, a in states.to_arrays(states.copy_state(state)).items()}
-        else:
-            arrays = {"waiting": attributes["_waiting"]}
-        start = {name: attributes[name] for name in START if name in attributes}
-        special = {"rule": rule_of(state).name, "start": start}
+        rule = rule_of(estimator._fitted_state()).name
     else:
         check_is_fitted(estimator)
-        validate_params(estimator)
-        arrays, numbers = stored(estimator)
-        special = {"numbers": numbers}
-    parameters: dict[str, Any] = {}
-    for name, value in estimator.get_params(deep=False).items():
-        if name == "init" and isinstance(value, dict):
-            arrays |= {f"init/{weight}": np.asarray(a, dtype=np.float64) for weight, a in value.items()}
-            parameters[name] = sorted(value)
-        else:
-            parameters[name] = _plain(name, value)
-    header: dict[str, Any] = {
-        "class": type(estimator).__name__,
-        "parameters": parameters,
-        **special,
+        rule = None
+    validate_params(estimator)
+    own = vars(estimator) | ({"_state": copy_state(estimator._state)} if "_state" in vars(estimator) else {})
+    saved = _attributes(estimator, rule, {name for name, value in own.items() if value is not None})
+    header = {
+        "class": name,
+        "parameters": {name: _plain(name, value) for name, value in estimator.get_params(deep=False).items()},
+        "rule": rule,
         "n_features": estimator.n_features_in_,
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
         "set_output": output_container(estimator),
@@ -228,13 +140,15 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
             "python": platform.python_version(),
         },
     }
-    return header, arrays
+    return header, {key: a for name, kind in saved.items() for key, a in _to_arrays(name, kind, own[name])}
 
 
 def _plain(name: str, value: Any) -> Any:
     """Return the parameter as JSON can hold it."""
     if callable(value):
-        return CALLABLE
+        return _CALLABLE
+    if isinstance(value, dict):
+        return {key: np.asarray(content, dtype=np.float64).tolist() for key, content in value.items()}
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     if isinstance(value, set | frozenset):
@@ -242,9 +156,6 @@ def _plain(name: str, value: Any) -> Any:
     if name == "random_state" and not isinstance(value, int | None):
         return None  # spent: what is still random comes from the state
     return value
-
-
-_LARGEST = 2**62  # of an integer parameter
 
 
 def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
@@ -268,7 +179,7 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is truncated, altered or no bionica model, or if the overrides contradict what was learned.
+        If the file is truncated, damaged or no bionica model, or if the overrides contradict what was learned.
 
     Examples
     --------
@@ -282,145 +193,68 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     >>> bool(np.array_equal(again.transform(X), network.transform(X)))
     True
     """
+    estimator: Any = None
+    saved: dict[str, Any] = {}
 
-    def check(header: dict[str, Any], declared: Mapping[str, Any]) -> None:
-        with _refused(path, header):
-            _check_declared(_unfitted(path, header), header, declared)
+    def schema_of(header: dict[str, Any], names: set[str]) -> tuple[int, dict[str, str]]:
+        nonlocal estimator, saved
+        estimator = _unfitted(header)
+        saved = _attributes(estimator, header.get("rule"), {name.partition(".")[0] for name in names})
+        return estimator.n_features_in_, dict(pair for item in saved.items() for pair in _schema(*item))
 
-    header, arrays = io.read_model(path, check)
-    with _refused(path, header):
-        estimator = _unfitted(path, header)
-        _fill(estimator, header, arrays)
-    saved = header["parameters"]
-    functions = [name for name, value in saved.items() if value == CALLABLE and name not in overrides]
+    header, arrays = io.read_model(path, schema_of)
+    with refused(path):
+        vars(estimator).update(dict.fromkeys(getattr(estimator, "_saved", {})))
+        vars(estimator).update({name: _from_arrays(name, kind, arrays) for name, kind in saved.items()})
+        if vars(estimator).get("_start_seed", 0) >= 2**31:
+            raise ValueError(f"the seed of the start is {estimator._start_seed}")
+        if isinstance(estimator, OnlineNICA):
+            estimator.n_samples_seen_ = int(estimator._state.t[0]) if "_state" in saved else len(estimator._waiting)
+        estimator._check_saved()
+    functions = [name for name, value in header["parameters"].items() if value == _CALLABLE and name not in overrides]
     if functions:
         raise io.ModelFileError(
-            f"{functions[0]} was a function when this model was saved, and a file holds no code: "
-            f"give it again, load(path, {functions[0]}=...)"
+            f"{functions[0]} was a function when {path} was saved, and a file holds no code: give it again, "
+            f"load(path, {functions[0]}=...)"
         )
     if overrides:
         _override(path, estimator, overrides)
     return estimator
 
 
-@contextmanager
-def _refused(path: Any, header: dict[str, Any]) -> Iterator[None]:
-    """Turn whatever wrong content raises into a ModelFileError that says what is wrong."""
-    try:
-        yield
-    except (io.ModelFileError, MemoryError):
-        raise
-    except Exception as error:
-        reason = (str(error) or type(error).__name__)[:500]
-        name = str(header.get("class"))[:80]
-        raise io.ModelFileError(f"{path} does not describe a {name}: {reason}") from error
-
-
-def _unfitted(path: Any, header: dict[str, Any]) -> Any:
-    """Return the estimator that the header describes, its parameters checked; `init` is not yet known."""
-    cls = classes().get(str(header.get("class")))
+def _unfitted(header: dict[str, Any]) -> Any:
+    """Return the estimator that the header describes, its parameters checked."""
+    cls = _classes().get(str(header.get("class")))
     if cls is None:
-        raise io.ModelFileError(
-            f"{path} holds a {str(header.get('class'))[:80]!r}, which is none of {sorted(classes())}; if it is "
-            "yours, import it first"
+        raise ValueError(
+            f"it holds a {str(header.get('class'))[:80]!r}, which is none of {sorted(_classes())}; if it is yours, import it first"
         )
-    saved = _of_type(header, "parameters", dict)
-    parameters = {
-        name: value for name, value in saved.items() if value != CALLABLE and not _is_array_names(name, value)
-    }
+    parameters = {name: value for name, value in _of_type(header, "parameters", dict).items() if value != _CALLABLE}
     for name, value in parameters.items():
         if isinstance(value, int) and abs(value) > _LARGEST:
             raise ValueError(f"the parameter {name} is {str(value)[:40]}, beyond what a network can count")
     if isinstance(parameters.get("guards"), list):
         parameters["guards"] = tuple(parameters["guards"])
+    if isinstance(parameters.get("init"), dict):
+        parameters["init"] = {name: np.array(W, dtype=np.float64) for name, W in parameters["init"].items()}
     estimator = cls(**parameters)
     validate_params(estimator)
-    k = _of_type(header, "n_features", int)
+    estimator.n_features_in_ = k = _of_type(header, "n_features", int)
     names = header.get("feature_names")
     if names is not None:
         if not isinstance(names, list) or len(names) != k or not all(isinstance(name, str) for name in names):
             raise ValueError(f"feature_names are not the names of {k} features")
         estimator.feature_names_in_ = np.array(names, dtype=object)
-    estimator.n_features_in_ = k
     if header.get("set_output") not in (None, "default", "pandas", "polars"):
         raise ValueError(f"set_output is {str(header['set_output'])[:40]!r}, which is no container of scikit-learn")
     estimator.set_output(transform=header.get("set_output"))
     return estimator
 
 
-def _is_array_names(name: str, value: Any) -> bool:
-    """Whether a parameter is `init` as the names of its arrays."""
-    return name == "init" and isinstance(value, list)
-
-
 def _of_type(header: dict[str, Any], name: str, kind: type) -> Any:
     if type(header.get(name)) is not kind:
         raise ValueError(f"{name} is {str(header.get(name))[:40]!r}, no {kind.__name__}")
     return header[name]
-
-
-def _check_declared(estimator: Any, header: dict[str, Any], declared: Mapping[str, Any]) -> None:
-    """Check the names, shapes and dtypes of the arrays of a file before they are read."""
-    k = estimator.n_features_in_
-    own = {name: a for name, a in declared.items() if not name.startswith("init/")}
-    init = header["parameters"].get("init")
-    names = {f"init/{name}" for name in init} if isinstance(init, list) else set()
-    if names != set(declared) - set(own) or any(declared[name].dtype != np.float64 for name in names):
-        raise ValueError(f"the arrays of init are not {sorted(names)} in float64")
-    if not isinstance(estimator, OnlineNICA):
-        check_declared(estimator._saved, k, own, _of_type(header, "numbers", dict))
-        return
-    rule = _rule(header)
-    start: Any = header.get("start") or {}
-    if not isinstance(start, dict) or not set(start) <= set(START):
-        raise ValueError(f"start is {str(start)[:40]!r}")
-    for name, value in start.items():
-        if type(value) is not int or not 0 <= value < 2**31:
-            raise ValueError(f"start has {name} = {str(value)[:40]!r}")
-    if "waiting" not in own:
-        states.check_shapes(rule, {_state_name(name): a for name, a in own.items()}, k)
-    elif set(own) != {"waiting"} or not estimator._waits():
-        raise ValueError(f"a {type(estimator).__name__} does not wait for samples beside {sorted(own)[:5]}")
-    else:
-        a = own["waiting"]
-        if len(a.shape) != 2 or a.shape[1] != k or a.dtype not in (np.float32, np.float64):
-            raise ValueError(f"waiting has {a.dtype} of shape {a.shape}, not (n, {k})")
-
-
-def _rule(header: dict[str, Any]) -> Rule:
-    rule = RULES.get(str(header.get("rule")))
-    if rule is None:
-        raise ValueError(f"no network has the rule {str(header.get('rule'))[:80]!r}")
-    return rule
-
-
-def _state_name(name: str) -> str:
-    if not name.startswith("state/"):
-        raise ValueError(f"{name[:80]!r} is no array of a state")
-    return name.removeprefix("state/")
-
-
-def _fill(estimator: Any, header: dict[str, Any], arrays: dict[str, Array]) -> None:
-    """Set what was learned, after `_check_declared`, and check that all of it agrees."""
-    init = header["parameters"].get("init")
-    if isinstance(init, list):
-        estimator.init = {name: arrays[f"init/{name}"] for name in init}
-        if not all(np.isfinite(a).all() for a in estimator.init.values()):
-            raise ValueError("init holds NaN or infinity")
-    if not isinstance(estimator, OnlineNICA):
-        vars(estimator).update(restored(estimator._saved, arrays, header["numbers"]))
-    else:
-        estimator._check_params()
-        for name, value in (header.get("start") or {}).items():
-            setattr(estimator, name, value)
-        if "waiting" in arrays:
-            check_finite(arrays["waiting"], 0, "waiting")
-            estimator._waiting = arrays["waiting"]
-            estimator.n_samples_seen_ = len(arrays["waiting"])
-        else:
-            own = {_state_name(name): a for name, a in arrays.items() if not name.startswith("init/")}
-            estimator._adopt(states.from_arrays(_rule(header), own, estimator.n_features_in_))
-    estimator._check_saved()
 
 
 def _override(path: Any, estimator: Any, overrides: dict[str, Any]) -> None:
@@ -436,9 +270,6 @@ def _override(path: Any, estimator: Any, overrides: dict[str, Any]) -> None:
             return
         except ValueError as error:
             reason = str(error)
-    of = f" of the rule {rule_of(estimator._state).name!r}" if "_state" in vars(estimator) else ""
     given = ", ".join(f"{name}={value!r}" for name, value in overrides.items())
     free = sorted(set(estimator.get_params(deep=False)) - set(estimator._fixed))
-    raise io.ModelFileError(
-        f"{path} holds weights{of} ({reason}), which {given} contradicts. What can be changed: {', '.join(free)}"
-    )
+    raise io.ModelFileError(f"{path} ({reason}) contradicts {given}. What can be changed: {', '.join(free)}")

@@ -65,7 +65,7 @@ class Online(Separator):
         self
         """
         with unchanged_on_error(self), self._warning_of_news():
-            for block in blocks_of(self._next_rows(X)):
+            for block in blocks_of(self._validated(X, reset=not self.__sklearn_is_fitted__())):
                 self._learn(block, keep=False)
         return self
 
@@ -91,7 +91,7 @@ class Online(Separator):
                 "block after the other, (block.compute() for block in X.blocks), or partial_fit and then transform"
             )
         with unchanged_on_error(self), self._warning_of_news():
-            Y = self._learn(self._next_rows(X), keep=True)
+            Y = self._learn(self._validated(X, reset=not self.__sklearn_is_fitted__()), keep=True)
             warn_of_huge_outputs(self, Y)
         return wrap_output(Y, X, self)
 
@@ -144,9 +144,6 @@ class Online(Separator):
         if now != self.__dict__.get("_checked"):
             validate_params(self)
             self._checked = now
-
-    def _next_rows(self, X: ArrayLike) -> Any:
-        return self._validated(X, reset=not self.__sklearn_is_fitted__())
 
     def _validated(self, X: ArrayLike, reset: bool) -> Any:
         """Return X as an array that may hold NaN, or a Dask array as `DaskRows`, which checks each block when it is read."""

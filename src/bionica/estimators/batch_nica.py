@@ -123,7 +123,7 @@ class BatchNICA(Separator):
         "components_": "dk",
         "mixing_": "kd",
         "whitening_": "dk",
-        "mean_": "k",
+        "mean_": "k:float64",
         "negativity_": float,
         "ambiguity_": float,
         "n_iter_": int,
@@ -199,7 +199,7 @@ class BatchNICA(Separator):
         self.mean_ = mean * unit
         self.negativity_ = 2 * rotation.objective * (rows.shape[0] / inliers.shape[0]) / energy
         self.ambiguity_ = rotation.ambiguity
-        self.n_iter_ = rotation.n_iter
+        self.n_iter_ = max(1, rotation.n_iter)  # one source needs no rotation
         self.n_restarts_ = rotation.n_starts - 1
         self.n_samples_seen_ = rows.shape[0]
         self.n_outliers_ = rows.shape[0] - inliers.shape[0]

@@ -1,24 +1,25 @@
 """The network for correlated sources behind scikit-learn's interface."""
 
 from collections.abc import Iterable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compat.sklearn import Interval, StrOptions
+from .._compat.sklearn import Interval
 from ..engines.loop import gain
-from ..networks import cone_network, natural
-from ..networks.rule import rule_of
+from ..networks import cone_network
 from ..networks.schedules import Rate, learning_rates
-from .network import Array, OnlineNICA, guard_seed, orthonormal_rows, project, set_parameters, without_outliers
+from ._docstrings import documented
+from .network import Array, Preconditioned, guard_seed, orthonormal_rows, project, set_parameters, without_outliers
 
 #: Sweeps in which a sample settles, at most.
 _SWEEPS = 200
 
 
-class ConeNetwork(OnlineNICA):
+@documented("W_xz, W_zz")
+class ConeNetwork(Preconditioned):
     """Correlated nonnegative sources by a single layer of 2-compartmental neurons with local rules.
 
     Inhibition grows with the presynaptic rate until it pushes its target below zero, and each dendrite learns to predict its
@@ -66,14 +67,7 @@ class ConeNetwork(OnlineNICA):
         change. None: all samples weigh the same.
     guards : bool or collection of str, default=True
         With natural steps: all, none, or some of "rate" and "restart"; see `bionica.networks.guards`.
-    n_epochs : int, default=1
-        How often `fit` presents the data.
-    shuffle : bool, default=False
-        Whether `fit` presents the data in random order, another in each epoch.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights and the order. A saved model keeps it if it is an int.
-    verbose : int, default=0
-        Whether long work shows a progress bar on standard error.
+    {fit_parameters}
 
     Attributes
     ----------
@@ -83,22 +77,9 @@ class ConeNetwork(OnlineNICA):
         Inhibition of neuron i by neuron j (not averaged); zero on the diagonal.
     kappa_ : ndarray of shape (n_components,)
         Hardness of the wall of each neuron.
-    components_ : ndarray of shape (n_components, n_features)
-        The unmixing matrix (I + W_zz)^-1 W_xz, of the averaged weights if `average` is set. Outputs have a mean of about 1.
-    mixing_ : ndarray of shape (n_features, n_components)
-        Its pseudoinverse: the estimated mixing matrix.
-    repairs_ : dict of str to int
-        How often each guard acted, and how many samples did not settle.
     count_ : Count
         With n_components="auto": the evidence for the number of sources.
-    n_components_, n_samples_seen_, n_features_in_ : int
-        Number of sources, of samples learned from, of mixtures.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the mixtures, if X had string column names.
-    online_, local_, nonnegative_ : bool
-        Which of the paper's three requirements the network meets as it is configured.
-    n_neurons_ : int
-        Neurons beside the inputs.
+    {common_attributes}
 
     See Also
     --------
@@ -118,17 +99,11 @@ class ConeNetwork(OnlineNICA):
     """
 
     _own_guards: ClassVar = ("rate", "restart")
-    _fixed: ClassVar[tuple[str, ...]] = ("n_components", "precondition")
-    online_ = nonnegative_ = True
     mean_window = None  # it has no running means
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{name: value for name, value in OnlineNICA._parameter_constraints.items() if name != "mean_window"},
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+        **{name: value for name, value in Preconditioned._parameter_constraints.items() if name != "mean_window"},
         "kappa": [Interval(Real, 0, None, closed="neither"), None],
-        "precondition": [StrOptions({"natural", "scale"}), None],
-        "average": ["boolean"],
-        "horizon": [Interval(Integral, 2, None, closed="left"), None],
     }
 
     def __init__(
@@ -156,17 +131,9 @@ class ConeNetwork(OnlineNICA):
         set_parameters(self, locals())
 
     @property
-    def local_(self) -> bool:
-        """Whether every synapse sees only its two neurons (the paper's second requirement); False with natural steps."""
-        return bool(self.precondition != "natural")
-
-    @property
     def W_xz_(self) -> Array:
         """Weights from mixtures to dendrites, (n_components, n_features)."""
-        state = self._fitted_state()
-        if isinstance(state, cone_network.State):
-            return np.asarray(state.W_xz @ natural.whitening_matrix(state))
-        return self._unscaled(state, state.W_xz)
+        return self._from_mixtures(self._fitted_state(), self._weight("W_xz"))
 
     @property
     def W_zz_(self) -> Array:
@@ -226,21 +193,7 @@ class ConeNetwork(OnlineNICA):
         return cone_network.LocalParams(*common, self.precondition == "scale")
 
     def _rates(self, state: Any, n: int) -> Array:
-        rates = learning_rates(self.eta0, self.decay, self.power, int(state.t[0]), n, self.horizon)
-        return self._below(rates, state, 1.0, "1", "lower eta0")[:, np.newaxis]
-
-    def _changed(self, state: Any) -> bool:
-        return self.horizon is None and isinstance(state, cone_network.State) and bool(state.white.changed[0])
-
-    def _readout(self, state: Any) -> Any:
-        return rule_of(state).averaged(state) if self.average else state
-
-    def _unmixing(self, state: Any) -> Array:
-        return self._unscaled(state, super()._unmixing(state))
-
-    def _unscaled(self, state: Any, W: Array) -> Array:
-        """Return weights from what the network sees as weights from the mixtures."""
-        return (W * gain(state.x_power)).astype(W.dtype) if self.precondition == "scale" else np.array(W)
+        return self._below(learning_rates(self.eta0, self.decay, self.power, int(state.t[0]), n, self.horizon), state)
 
 
 def _towards(u_bar: Array, W: Array) -> Array:

@@ -16,15 +16,12 @@ import numpy.typing as npt
 from sklearn.exceptions import NotFittedError
 
 from .._compat.sklearn import Interval, StrOptions
-from ..networks.rule import finite
-from ..offline.cone.fit import Cone, Fit, Settings, screened
-from ..offline.cone.noise import WIDE, Channels, Coordinates, eigenvalues
-from ..offline.cone.objective import Wall
+from ..networks.rule import finite, shapes
+from ..offline.cone.fit import Settings, screened
+from ..offline.cone.noise import WIDE, eigenvalues
 from ..offline.cone.stream import (
     BLOCK,
-    Averages,
     Readout,
-    Samples,
     State,
     begin,
     first_block,
@@ -38,7 +35,7 @@ from ._base import check_number, rectified, set_parameters
 from ._dask import DaskRows, map_rows, validated_rows
 from ._findings import RowCollector
 from ._input import DivergenceError, cell, check_finite, finite_map, singular_as_divergence
-from ._model_file import Floats, Number, Record
+from ._model_file import Record
 from ._online import Online, appended, tracked
 from .network import START_BYTES
 
@@ -47,58 +44,20 @@ Array = npt.NDArray[Any]
 _BLOCK_BYTES = 2**25
 _RANK_ROWS = 20_000  # the rank is first determined from this number of rows
 
-_AVERAGES = Record(Averages, {"weight": float, "mean": "q", "second": "qq"})
-#: How the state of a stream is stored: q channels, m stored samples, s directions of a subspace.
-_STATE = Record(
-    State,
-    {
-        "n": int,
-        "channels": Record(
-            Channels,
-            {
-                "scale": float,
-                "estimate": bool,
-                "noise": "q",
-                "counts": bool,
-                "mean_total": float,
-                "projected": bool,
-                "subspace": "ks",
-            },
-        ),
-        "raw": _AVERAGES,
-        "weighted": _AVERAGES,
-        "fit": Record(
-            Fit,
-            {
-                "components": "dq",
-                "mixing": "qd",
-                "coordinates": Record(
-                    Coordinates,
-                    {"matrix": "dq", "inverse": "qd", "known": bool, "variance": float, "channel_noise": "q"},
-                ),
-                "cone": Record(
-                    Cone,
-                    {
-                        "V": "dd",
-                        "wall": Record(Wall, {"c": "d", "variance": "d", "e": "d", "kappa": float, "m": float}),
-                        **dict.fromkeys(("noise", "rho", "expected_rho"), "d"),
-                        "n_iter": int,
-                        "converged": bool,
-                    },
-                ),
-                **dict.fromkeys(("fallback", "has_mean", "nonnegative"), bool),
-                "ambiguity": float,
-            },
-        ),
-        "negativity": float,
-        "limit": Number(float, 0.0, finite=False),
-        "samples": Record(Samples, {"z": "mq", "number": "m", "importance": Floats("m", finite=False)}),
-        "rate": float,
-        "next_solve": int,
-        "next_start": int,
-    },
-    optional=True,
+#: The arrays of the state of a stream: q channels, m stored samples, s directions of a subspace.
+_STREAM = shapes(
+    q="channels.noise raw.mean weighted.mean fit.coordinates.channel_noise",
+    ks="channels.subspace",
+    qq="raw.second weighted.second",
+    dq="fit.components fit.coordinates.matrix",
+    qd="fit.mixing fit.coordinates.inverse",
+    dd="fit.cone.V",
+    d="fit.cone.wall.c fit.cone.wall.variance fit.cone.wall.e fit.cone.noise fit.cone.rho fit.cone.expected_rho",
+    mq="samples.z",
+    m="samples.number",
 )
+# Without outliers there is no limit, and extremes are of infinite importance.
+_STREAM |= {"limit": ":float64~", "samples.importance": "m~"}
 
 
 class MinimumVolumeCone(Online):
@@ -227,8 +186,8 @@ class MinimumVolumeCone(Online):
         "verbose": ["verbose"],
     }
     _saved: ClassVar[dict[str, Any]] = {
-        "_waiting": "wk",
-        "_stream": _STATE,
+        "_waiting": "wk:float",
+        "_stream": Record(State, _STREAM, optional=True),
         "_start_seed": int,
         "_dtype": np.dtype,
         "n_samples_seen_": int,
@@ -516,7 +475,7 @@ class MinimumVolumeCone(Online):
             if min(positive) < 1e-307 or not state.limit >= 0:
                 raise ValueError("scales, weights, rates and limits are positive")
             number, importance = state.samples.number, state.samples.importance
-            if (number != np.floor(number)).any() or not (importance > 0).all():
+            if (number != np.floor(np.abs(number))).any() or not (importance > 0).all():
                 raise ValueError("stored samples have whole numbers and a positive importance")
         self._check_number_saved(d)
         least = self._block_length(k)

@@ -48,7 +48,6 @@ from ._warn import warn
 __all__ = [
     "Array",
     "OnlineNICA",
-    "given_weights",
     "guard_seed",
     "orthonormal_rows",
     "positive_definite",
@@ -95,26 +94,6 @@ def published(cls: Any, setting: str) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------------------------------------- initial weights
-
-
-def given_weights(init: Any, shapes: dict[str, tuple[int, int]], dtype: Any, owner: str) -> dict[str, Array]:
-    """Return copies of the arrays in `init`, checked against `shapes`; nothing if `init` is no dict."""
-    if not isinstance(init, dict):
-        return {}
-    given = {}
-    for name, value in init.items():
-        if name not in shapes:
-            raise ValueError(f"init has no weights {name!r} to set; {owner} has {sorted(shapes)}")
-        try:
-            W = np.array(value, dtype=dtype, order="C")
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"init[{name!r}] must be an array of numbers: {error}") from error
-        if W.shape != shapes[name]:
-            raise ValueError(f"init[{name!r}] has shape {W.shape}; for these mixtures it must be {shapes[name]}")
-        if not np.isfinite(W).all():
-            raise ValueError(f"init[{name!r}] holds NaN or infinity; give finite weights")
-        given[name] = W
-    return given
 
 
 def positive_definite(W: Array, name: str) -> Array:
@@ -242,8 +221,7 @@ class OnlineNICA(Online):
 
     def _rates(self, state: Any, n: int) -> Array:
         """Return the learning rates of the next n samples, a column for each kind of rate."""
-        rates = learning_rates(self.eta0, self.decay, self.power, int(state.t[0]), n)
-        return self._below(rates, state, 1.0, "1", "lower eta0")[:, np.newaxis]
+        return self._below(learning_rates(self.eta0, self.decay, self.power, int(state.t[0]), n), state)
 
     def _readout(self, state: Any) -> Any:
         """Return the state with whose weights `transform` reads out."""
@@ -357,7 +335,7 @@ class OnlineNICA(Online):
         part = np.asarray(X[:missing], dtype=known.dtype)
         check_finite(part, 0, self)
         self._waiting = appended(known, part, self._n_start(X.shape[1]))
-        if not len(known):  # fail now rather than after buffering
+        if len(part) < missing and not len(known):  # fail now rather than after buffering
             self._rates(self._started(self._waiting), 1)
         self.n_samples_seen_ = len(self._waiting)
         silent = np.zeros((len(part), self._count(self._waiting) if keep else 1), known.dtype)
@@ -386,9 +364,10 @@ class OnlineNICA(Online):
     def _running(self) -> Runner:
         """Return the runner of the present state and parameters. Its state is `_state`, and learns in place."""
         runner: Runner | None = vars(self).get("_runner")
-        if runner is None or runner.state is not self._state or self._runner_params is not self._checked:
+        checked = vars(self).get("_checked")  # a copy has none
+        if runner is None or runner.state is not self._state or self._runner_params is not checked:
             self._runner = runner = Runner(self._state, self._params_of(self._state), self.n_features_in_)
-            self._state, self._runner_params, self._ahead = runner.state, self._checked, (0, _NO_RATES)
+            self._state, self._runner_params, self._ahead = runner.state, checked, (0, _NO_RATES)
             self._readout_state = None
         return runner
 
@@ -582,10 +561,8 @@ class OnlineNICA(Online):
 
     def _check_saved(self) -> None:
         if "_state" in vars(self):
-            state = self._state
-            if not isinstance(self._rule_params(state, states.precision(state)), rule_of(state).Params):
-                raise ValueError(f"the parameters do not belong to the rule {rule_of(state).name!r} of the weights")
-            self._check_number_saved(state.fired.size)
+            self._params_of(self._state)
+            self._check_number_saved(self._state.fired.size)
             return
         k, n = self.n_features_in_, len(self._waiting)
         self._check_number_saved(self._given_number() or 1)
@@ -638,12 +615,12 @@ class OnlineNICA(Online):
             sample,
         )
 
-    def _below(self, rates: Array, state: Any, below: float, bound: str, remedy: str) -> Array:
-        """Return the rates if all are below a bound."""
-        if rates.size and rates.max() >= below:
-            at = int(state.t[0]) + int(rates.argmax())
-            raise ValueError(f"the learning rate {rates.max():g} at sample {at} is not below {bound}: {remedy}")
-        return rates
+    def _below(self, rates: Array, state: Any, bound: float = 1.0, name: str = "1") -> Array:
+        """Return the rates as a column if all are below a bound."""
+        if rates.size and rates.max() >= bound:
+            sample = int(state.t[0]) + int(rates.argmax())
+            raise ValueError(f"the learning rate {rates.max():g} at sample {sample} is not below {name}: lower eta0")
+        return rates[:, np.newaxis]
 
     def _guard_flags(self) -> Guards:
         if isinstance(self.guards, bool | np.bool_):
@@ -671,7 +648,20 @@ class OnlineNICA(Online):
 
     def _given_weights(self, shapes: dict[str, tuple[int, int]], dtype: Any) -> dict[str, Array]:
         """Return copies of the arrays in `init`, checked against `shapes`."""
-        return given_weights(self.init, shapes, dtype, type(self).__name__)
+        given = {}
+        for name, value in self.init.items() if isinstance(self.init, dict) else ():
+            if name not in shapes:
+                raise ValueError(f"init has no weights {name!r} to set; {type(self).__name__} has {sorted(shapes)}")
+            try:
+                W = np.array(value, dtype=dtype, order="C")
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"init[{name!r}] must be an array of numbers: {error}") from error
+            if W.shape != shapes[name]:
+                raise ValueError(f"init[{name!r}] has shape {W.shape}; for these mixtures it must be {shapes[name]}")
+            if not np.isfinite(W).all():
+                raise ValueError(f"init[{name!r}] holds NaN or infinity; give finite weights")
+            given[name] = W
+        return given
 
 
 #: gamma of the averaged weights of the paper's rules (see `networks.plasticity`).
@@ -687,20 +677,64 @@ class LocalSetting(NamedTuple):
     mean_window: int = 0  # 0: the whole past
 
 
-class SingleLayerNICA(OnlineNICA):
-    """Base of InterneuronNICA and TwoCompartmentNICA."""
+class WhiteningLayerNICA(OnlineNICA):
+    """Base of the networks with an online whitening layer, which learns at the rate zeta: NonnegativePCA and TwoLayerNSM."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineNICA._parameter_constraints,
+        "whitening_eta0": [Interval(Real, 0, 1, closed="neither")],
+        "whitening_decay": [Interval(Real, 0, None, closed="left")],
+        "whitening_power": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def _rates(self, state: Any, n: int) -> Array:
+        zeta = learning_rates(self.whitening_eta0, self.whitening_decay, self.whitening_power, int(state.t[0]), n)
+        return np.column_stack([super()._rates(state, n), zeta])
+
+
+class Preconditioned(OnlineNICA):
+    """Base of the networks with natural steps, which also have strictly local rules: SingleLayerNICA and ConeNetwork."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineNICA._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-        "eta0": [Interval(Real, 0, None, closed="neither"), callable, None],
-        "decay": [Interval(Real, 0, None, closed="left"), None],
         "precondition": [StrOptions({"natural", "scale"}), None],
         "average": ["boolean"],
         "horizon": [Interval(Integral, 2, None, closed="left"), None],
     }
-
     _fixed: ClassVar[tuple[str, ...]] = ("n_components", "precondition")
+    online_ = nonnegative_ = True
+
+    @property
+    def local_(self) -> bool:
+        """Whether every synapse sees only its two neurons (the paper's second requirement); False with natural steps."""
+        return bool(self.precondition != "natural")
+
+    def _changed(self, state: Any) -> bool:
+        return self.horizon is None and hasattr(state, "white") and bool(state.white.changed[0])
+
+    def _readout(self, state: Any) -> Any:
+        return rule_of(state).averaged(state) if self.average else state
+
+    def _from_mixtures(self, state: Any, W: Array) -> Array:
+        """Return weights from what the network sees as weights from the mixtures."""
+        return np.asarray(W @ natural.whitening_matrix(state)) if hasattr(state, "white") else self._scaled(state, W)
+
+    def _unmixing(self, state: Any) -> Array:
+        return self._scaled(state, super()._unmixing(state))
+
+    def _scaled(self, state: Any, W: Array) -> Array:
+        return (W * gain(state.x_power)).astype(W.dtype) if self.precondition == "scale" else W
+
+
+class SingleLayerNICA(Preconditioned):
+    """Base of InterneuronNICA and TwoCompartmentNICA."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Preconditioned._parameter_constraints,
+        "eta0": [Interval(Real, 0, None, closed="neither"), callable, None],
+        "decay": [Interval(Real, 0, None, closed="left"), None],
+    }
     #: eta0 and decay of the paper's network where the user names only the other.
     _plain_rates: ClassVar[tuple[float, float]]
 
@@ -721,44 +755,15 @@ class SingleLayerNICA(OnlineNICA):
     def _window(self, d: int) -> int:
         return int(self.mean_window or self._setting(d).mean_window)
 
-    @property
-    def local_(self) -> bool:
-        """Whether every synapse sees only its two neurons (the paper's second requirement); False with natural steps."""
-        return bool(self.precondition != "natural")
-
-    online_ = nonnegative_ = True
-
     def _waits(self) -> bool:
         return bool(self.precondition == "natural")
-
-    def _changed(self, state: Any) -> bool:
-        return self.horizon is None and hasattr(state, "white") and bool(state.white.changed[0])
 
     def _started(self, rows: Array) -> Any:
         rng = np.random.RandomState(self._start_seed)
         return self._natural_state(begin(rows, self._count(rows), rng), rows.dtype, rng)
 
     def _rates(self, state: Any, n: int) -> Array:
-        if self.precondition == "natural":
-            default = natural.ETA, 0.0
-        else:
-            default = self._setting(state.fired.size)[:2]
+        default = (natural.ETA, 0.0) if self.precondition == "natural" else self._setting(state.fired.size)[:2]
         eta0 = default[0] if self.eta0 is None else self.eta0
         decay = default[1] if self.decay is None else self.decay
-        return self._bounded(learning_rates(eta0, decay, self.power, int(state.t[0]), n, self.horizon), state)
-
-    def _bounded(self, rates: Array, state: Any) -> Array:
-        return self._below(rates, state, 1.0, "1", "lower eta0")[:, np.newaxis]
-
-    def _readout(self, state: Any) -> Any:
-        return rule_of(state).averaged(state) if self.average else state
-
-    def _from_mixtures(self, state: Any, W: Array) -> Array:
-        """Return weights from what the network sees as weights from the mixtures."""
-        if hasattr(state, "white"):
-            return np.asarray(W @ natural.whitening_matrix(state))
-        return (W * gain(state.x_power)).astype(W.dtype) if self.precondition == "scale" else np.array(W)
-
-    def _unmixing(self, state: Any) -> Array:
-        V = super()._unmixing(state)
-        return (V * gain(state.x_power)).astype(V.dtype) if self.precondition == "scale" else V
+        return self._below(learning_rates(eta0, decay, self.power, int(state.t[0]), n, self.horizon), state)

@@ -130,12 +130,8 @@ class NoncenteredWhitener(Estimator):
     }
 
     _saved: ClassVar[dict[str, Any]] = {
-        "_moments": Record(Moments, {"n": int, "mean": "k", "scatter": "kk"}),
-        "_whitening": Record(
-            Whitening,
-            {"matrix": "dk", "inverse": "kd", "eigenvalues": "r", "rank": int, "condition": float},
-            optional=True,
-        ),
+        "_moments": Record(Moments, {"mean": "k", "scatter": "kk"}),
+        "_whitening": Record(Whitening, {"matrix": "dk", "inverse": "kd", "eigenvalues": "r"}, optional=True),
         "_precision": np.dtype,
     }
 

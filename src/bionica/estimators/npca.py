@@ -1,16 +1,15 @@
 """Nonnegative PCA behind scikit-learn's interface."""
 
 from collections.abc import Iterable
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from .._compat.sklearn import Interval, Options, StrOptions
+from .._compat.sklearn import Options, StrOptions
 from ..networks import nonnegative_pca, whitening_layer
-from ..networks.schedules import Rate, learning_rates
+from ..networks.schedules import Rate
 from ..offline.outliers import inliers_of, without_outliers
 from ..offline.whitening import leading, one_blas_thread, unit_of, whitening
 from ._base import set_parameters
@@ -18,7 +17,7 @@ from ._dask import DaskRows, moments_of
 from ._docstrings import documented
 from ._input import check_finite
 from ._warn import warn
-from .network import Array, OnlineNICA, guard_seed, orthonormal_rows, weights
+from .network import Array, WhiteningLayerNICA, guard_seed, orthonormal_rows, weights
 from .noncentered_whitener import NoncenteredWhitener
 
 
@@ -27,7 +26,7 @@ from .noncentered_whitener import NoncenteredWhitener
     only=" Here that is the\n    online whitening layer; nothing else has dynamics.",
     means=" Of the online whitening layer.",
 )
-class NonnegativePCA(OnlineNICA):
+class NonnegativePCA(WhiteningLayerNICA):
     """Nonnegative ICA by noncentered whitening and online nonnegative PCA (Plumbley and Oja 2004).
 
     Its learning rule is not local. See `bionica.networks.nonnegative_pca` for the equations.
@@ -68,11 +67,8 @@ class NonnegativePCA(OnlineNICA):
     }
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineNICA._parameter_constraints,
+        **WhiteningLayerNICA._parameter_constraints,
         "whiten": [StrOptions({"offline", "online"}), Options(bool, {False})],
-        "whitening_eta0": [Interval(Real, 0, 1, closed="neither")],
-        "whitening_decay": [Interval(Real, 0, None, closed="left")],
-        "whitening_power": [Interval(Real, 0, None, closed="left")],
     }
 
     def __init__(
@@ -183,7 +179,3 @@ class NonnegativePCA(OnlineNICA):
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         return nonnegative_pca.Params(*self._common_params(dtype))
-
-    def _rates(self, state: Any, n: int) -> Array:
-        zeta = learning_rates(self.whitening_eta0, self.whitening_decay, self.whitening_power, int(state.t[0]), n)
-        return np.column_stack([super()._rates(state, n), zeta])

@@ -1,22 +1,20 @@
 """2-layer NSM behind scikit-learn's interface."""
 
 from collections.abc import Iterable
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._compat.sklearn import Interval
 from ..networks import two_layer_nsm
-from ..networks.schedules import Rate, learning_rates
+from ..networks.schedules import Rate
 from ._base import set_parameters
 from ._docstrings import documented
-from .network import Array, OnlineNICA, guard_seed, orthonormal_rows, positive_definite, weights
+from .network import Array, WhiteningLayerNICA, guard_seed, orthonormal_rows, positive_definite, weights
 
 
 @documented("W_xh, W_hg, W_hy, W_yy")
-class TwoLayerNSM(OnlineNICA):
+class TwoLayerNSM(WhiteningLayerNICA):
     """Nonnegative ICA by whitening and nonnegative similarity matching in two layers (Pehlevan et al. 2017).
 
     Online and local, with nonnegative outputs; it needs three times the neurons of `TwoCompartmentNICA`. See
@@ -47,13 +45,6 @@ class TwoLayerNSM(OnlineNICA):
         "d3": {"eta0": 1e-1, "decay": 1e-7},
         "d10": {"eta0": 1e-1, "decay": 1e-6},
         "images": {"eta0": 1e-1, "decay": 1e-6},
-    }
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineNICA._parameter_constraints,
-        "whitening_eta0": [Interval(Real, 0, 1, closed="neither")],
-        "whitening_decay": [Interval(Real, 0, None, closed="left")],
-        "whitening_power": [Interval(Real, 0, None, closed="left")],
     }
 
     def __init__(
@@ -106,7 +97,3 @@ class TwoLayerNSM(OnlineNICA):
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         return two_layer_nsm.Params(*self._common_params(dtype))
-
-    def _rates(self, state: Any, n: int) -> Array:
-        zeta = learning_rates(self.whitening_eta0, self.whitening_decay, self.whitening_power, int(state.t[0]), n)
-        return np.column_stack([super()._rates(state, n), zeta])

@@ -145,24 +145,24 @@ class TwoCompartmentNICA(SingleLayerNICA):
         return LocalSetting(eta0=0.0375 / d, decay=decay, tau=0.19 / d, mean_window=300)
 
     def _tau(self, d: int) -> float:
-        if self.precondition == "natural" and self.tau not in (None, 0.5):
+        if self.precondition != "natural":
+            return self._setting(d).tau if self.tau is None else float(self.tau)
+        if self.tau not in (None, 0.5):
             raise ValueError(
                 f"tau={self.tau}: natural steps change W_xz and W_zz at the same rate, which is tau=0.5; use tau=None, or "
                 "precondition=None for the paper's rule"
             )
-        return self._setting(d).tau if self.tau is None else float(self.tau)
+        return 1.0  # both at the rate eta
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, _, eps = self._common_params(dtype)
-        d = state.fired.size
-        average, tau = bool(self.average), self._tau(d)
+        d, average, horizon = state.fired.size, bool(self.average), int(self.horizon or 0)
+        tau = self._tau(d)
         if self.precondition == "natural":
-            return natural.Params(dynamics, guards, int(self.horizon or 0), eps, average)
-        scaled, horizon, window = self.precondition == "scale", int(self.horizon or 0), self._window(d)
+            return natural.Params(dynamics, guards, horizon, eps, average)
+        scaled, window = self.precondition == "scale", self._window(d)
         return two_compartment.Params(dynamics, guards, window, eps, AVERAGING, horizon, tau, average, scaled)
 
-    def _bounded(self, rates: Array, state: Any) -> Array:
+    def _below(self, rates: Array, state: Any, bound: float = 1.0, name: str = "1") -> Array:
         tau = self._tau(state.fired.size)
-        if self.precondition == "natural":
-            return super()._bounded(rates, state)
-        return self._below(rates, state, tau, f"tau={tau:g}", "lower eta0 or raise tau")[:, np.newaxis]
+        return super()._below(rates, state, tau, "1" if self.precondition == "natural" else f"tau={tau:g}")

@@ -126,9 +126,8 @@ def _save_npz(path: Path, rows: Array, name: str) -> None:
 
 
 def _save_hdf5(path: Path, rows: Array, name: str) -> None:
-    if (
-        rows.nbytes > shutil.disk_usage(path.parent).free
-    ):  # HDF5 crashes the process if the disk is full while it writes
+    # HDF5 crashes the process if the disk is full while it writes.
+    if rows.nbytes > shutil.disk_usage(path.parent).free:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
     with import_optional("h5py", "writing HDF5").File(path, "w") as file:
         file[name] = rows

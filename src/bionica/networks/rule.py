@@ -32,8 +32,8 @@ SILENT, ROW, SPECTRUM, RATE, REGULARISED, UNSETTLED, RESTART = range(7)
 REPAIRS = ("silent", "row", "spectrum", "rate", "regularised", "unsettled", "restart")
 n_repairs = len(REPAIRS)
 
-#: Shapes of the arrays that every State ends with.
-BOOKKEEPING = {"t": "1:int64", "fired": "d:bool", "rng": "2:int64", "repairs": f"{n_repairs}:int64"}
+#: Schemas (`io.model_file`) of the arrays that every State ends with.
+BOOKKEEPING = {"t": "1:count", "fired": "d:bool", "rng": "2:seed", "repairs": f"{n_repairs}:count"}
 
 
 def shapes(**fields: str) -> dict[str, str]:
@@ -223,11 +223,6 @@ def generic(stub):
 # ---------------------------------------------------------------------------------------------- states as named arrays
 
 
-#: Counters stay where float64 counts exactly and one more never overflows; -1 means never. The seeds are those of `guards.uniform`.
-_MOST = 2**52
-_COUNTERS = {"t": (0, _MOST), "repairs": (0, _MOST), "rng": (1, 2147483562)}
-
-
 def to_arrays(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
     """Name every array of a state; those of a part as 'part.name'."""
     arrays: dict[str, np.ndarray] = {}
@@ -237,64 +232,6 @@ def to_arrays(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
         else:
             arrays.update(to_arrays(value, f"{prefix}{name}."))
     return arrays
-
-
-def check_shapes(rule: Rule, arrays: Mapping[str, Any], k: int) -> None:
-    """Raise ValueError if the shapes and dtypes of `arrays` are not those of a state of this rule for k mixtures.
-
-    `arrays` needs to have shapes and dtypes only: a file declares them before it is read.
-    """
-    sizes, dtype = {"k": k}, None
-    shapes = {**rule.shapes, **BOOKKEEPING}
-    if unknown := sorted(set(arrays) - set(shapes)):
-        raise ValueError(f"{unknown[0][:80]!r} is no array of the rule {rule.name!r}")
-    for name, spec in shapes.items():
-        if name not in arrays:
-            raise ValueError(f"{name} is missing")
-        array = arrays[name]
-        letters, _, wanted = spec.partition(":")
-        dims = [int(letters)] if letters.isdigit() else [sizes.setdefault(s, n) for s, n in zip(letters, array.shape)]  # noqa: B905
-        dtype = dtype if wanted or dtype is not None else array.dtype
-        expected = np.dtype(wanted) if wanted else dtype
-        if (
-            array.shape != tuple(dims)
-            or len(dims) != (1 if letters.isdigit() else len(letters))
-            or array.dtype != expected
-        ):
-            raise ValueError(
-                f"{name}: {expected} of shape {spec} with {sizes} was expected, found {array.dtype} {array.shape}"
-            )
-    if dtype not in (np.float32, np.float64):
-        raise ValueError(f"weights must be float32 or float64, not {dtype}")
-    if not min(sizes.values()) > 0:
-        raise ValueError(f"a network has at least one of everything, not {sizes}")
-
-
-def from_arrays(rule: Rule, arrays: Mapping[str, np.ndarray], k: int) -> Any:
-    """Build a state of this rule for k mixtures from copies of `arrays`.
-
-    Raises
-    ------
-    ValueError
-        If an array is missing, or its shape, dtype or byte order is not what the rule declares, or it holds NaN, infinity or a
-        counter out of range.
-    """
-    check_shapes(rule, arrays, k)
-    for name, array in arrays.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError(f"{name} holds NaN or infinity")
-        low, high = _COUNTERS.get(name, (-1, _MOST))
-        if array.dtype.kind == "i" and not (low <= array.min() and array.max() <= high):
-            raise ValueError(f"{name} holds {array.min()} to {array.max()}, not {low} to {high}")
-    return _build(rule.State, rule, arrays, "")
-
-
-def _build(cls, rule, arrays, prefix):
-    return cls(*(
-        _build(rule.parts[name], rule, arrays, f"{name}.") if name in rule.parts and not prefix
-        else np.array(arrays[prefix + name], order="C")
-        for name in cls._fields
-    ))  # fmt: skip
 
 
 def leaves(value: Any) -> list[np.ndarray]:

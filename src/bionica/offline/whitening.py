@@ -130,6 +130,11 @@ def moments(X: Array | ChunkedRows, F: Array | None = None) -> Moments:
 
 
 def _moments_of_block(X: Array, F: Array | None) -> Moments:
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller checks that the moments are finite
+        return _sum_moments(X, F)
+
+
+def _sum_moments(X: Array, F: Array | None) -> Moments:
     k = X.shape[1] if F is None else len(F)
     total = Moments(0, np.zeros(k), np.zeros((k, k)))
     for rows in row_blocks(*X.shape):

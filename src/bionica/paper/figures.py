@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .. import datasets, estimators, metrics, plot
 from ..sweep.run import outputs
 from ..sweep.table import Row
-from .plans import CORRELATED, Reproduction, plans_of
+from .plans import SETTINGS, Reproduction, plans_of
 
 Array = NDArray[Any]
 Point = tuple[float, float]
@@ -42,12 +42,8 @@ LOOKS = {
     "ConeNetwork": Look("ConeNetwork", "#009E73", "-"),
     "MinimumVolumeCone": Look("MinimumVolumeCone (stream)", "#CC79A7", "-"),
     "BatchNICA": Look("BatchNICA (offline)", "#000000", "-."),
-    "FastICA": Look("FastICA (offline, best sign and scale)", "#7F7F7F", "-."),
     "correlation floor": Look("correlation floor", "#7F7F7F", ":"),
 }
-
-TITLES = {"d3": "3 sparse uniform sources", "d10": "10 sparse uniform sources", "images": "3 images"}
-TITLES |= {setting: f"{d} uniform sources, correlation {rho:g}" for setting, (d, rho) in CORRELATED.items()}
 
 
 def look(network: str) -> Look:
@@ -86,7 +82,7 @@ def error_figure(rows: Sequence[Row], settings: Sequence[str]) -> Any:
     axes = figure.subplots(n_rows, n_columns, squeeze=False).flat
     for axis, setting in zip(axes, settings, strict=True):
         _draw_errors(axis, [row for row in rows if row["setting"] == setting])
-        axis.set_title(TITLES.get(setting, setting), fontsize=11)
+        axis.set_title(SETTINGS.get(setting, setting), fontsize=11)
     _legend(figure, axes[0], 2 * n_columns)
     return figure
 
@@ -191,7 +187,6 @@ _PANELS = (
     ("whitened", "Whitened mixtures", ("$h_1$", "$h_2$")),
     ("recovered", "Recovered sources", ("$y_1$", "$y_2$")),
 )
-_STEPS = ("mix", "whiten", "rotate")
 _TRACKED = ("#D62728", "#1F77B4", "#FF7F0E")  # red, blue and orange, as the paper's
 _ROWS = (2.4, 1.2, 0.0)
 _INPUT, _OUTPUT, _INTER = "#7F7F7F", "#0072B2", "#E69F00"
@@ -199,8 +194,7 @@ _INPUT, _OUTPUT, _INTER = "#7F7F7F", "#0072B2", "#E69F00"
 
 def scatter_figure(clouds: Mapping[str, NDArray[Any]]) -> Any:
     """Draw the clouds "sources", "mixtures", "whitened" and "recovered", (n_points, 2) each, and the three points "tracked"."""
-    figure = new_figure(13.0, 4.1)
-    figure.get_layout_engine().set(w_pad=0.12, rect=(0, 0, 1, 0.95))
+    figure = new_figure(13.0, 3.6)
     axes = figure.subplots(1, 4)
     for axis, (name, title, labels) in zip(axes, _PANELS, strict=True):
         points = clouds[name]
@@ -215,30 +209,7 @@ def scatter_figure(clouds: Mapping[str, NDArray[Any]]) -> Any:
         axis.set_aspect("equal", adjustable="datalim")
         axis.locator_params(nbins=5)
         plain(axis)
-    for left, right, step in zip(axes, axes[1:], _STEPS, strict=False):
-        _arrow(figure, (left, 0.62), (right, 0.38), 1.13, color="#444444")
-        _label(right, -0.12, 1.16, step, "#444444")
-    _arrow(figure, (axes[1], 0.5), (axes[3], 0.5), 1.2, connectionstyle="arc3,rad=-0.09", color="#0072B2")
-    _label(axes[2], 0.5, 1.35, "Algorithms 1 and 2: in one step", "#0072B2")
     return figure
-
-
-def _arrow(figure: Any, start: tuple[Any, float], stop: tuple[Any, float], height: float, **style: Any) -> None:
-    """Draw an arrow above the axes, between places in two of them."""
-    from matplotlib.patches import ConnectionPatch
-
-    places = {"xyA": (start[1], height), "xyB": (stop[1], height), "axesA": start[0], "axesB": stop[0]}
-    style |= places | {
-        "coordsA": "axes fraction",
-        "coordsB": "axes fraction",
-        "arrowstyle": "-|>",
-        "mutation_scale": 12,
-    }
-    figure.add_artist(ConnectionPatch(**style))
-
-
-def _label(axis: Any, x: float, y: float, text: str, color: str) -> None:
-    axis.text(x, y, text, transform=axis.transAxes, ha="center", va="bottom", fontsize=9, color=color)
 
 
 def network_diagram(network: str) -> Any:
@@ -320,7 +291,7 @@ def grid_figure(rows: Sequence[Row]) -> Any:
     for axis, (setting, network) in zip(axes.flat, panels, strict=False):
         mine = [row for row in rows if (row["setting"], row["network"]) == (setting, network)]
         image = _map(axis, mine, limits)
-        axis.set_title(f"{look(network).label}, {TITLES.get(setting, setting)}", fontsize=10)
+        axis.set_title(f"{look(network).label}, {SETTINGS.get(setting, setting)}", fontsize=10)
     for axis in axes.flat[len(panels) :]:
         axis.set_axis_off()
     bar = figure.colorbar(image, ax=axes, shrink=0.6, pad=0.02)

@@ -9,28 +9,17 @@ from typing import Any
 from ..report import PageTable, Picture, Section, figure_bytes, page
 from ..sweep.table import OwnFiles, Row, write_table
 from . import figures
-from .plans import CONE_NETWORK, CORRELATED, EXPERIMENTS, Reproduction
-from .results import (
-    NOTES,
-    SETTINGS,
-    SHORT,
-    Tables,
-    best_settings,
-    claims_of,
-    curve_rows,
-    final_rows,
-    grid_means,
-    run_rows,
-)
+from .plans import CONE_NETWORK, CORRELATED, EXPERIMENTS, SETTINGS, Reproduction
+from .results import Tables, best_settings, claims_of, curve_rows, final_rows, grid_means, run_rows
 
 #: Every file that `write_reproduction` may write.
 _ALL = (*EXPERIMENTS, CONE_NETWORK)
 _STEMS = [*_ALL, "figure2", "figure3", "summary", *(f"{name}-summary" for name in _ALL), "report"]
-FILE_NAMES = [f"{stem}.{kind}" for stem in _STEMS for kind in ("csv", "parquet", "svg", "png", "html")]
+FILE_NAMES = [f"{stem}.{kind}" for stem in _STEMS for kind in ("csv", "svg", "png", "html")]
 
 #: Columns of the tables of the page: key of a row -> heading.
 _ERRORS = {
-    "setting": "", "network": "method", "runs": "runs", "diverged": "diverged", "mean": "mean error", "low": "90 % from",
+    "setting": "", "network": "method", "runs": "runs", "failed": "failed", "mean": "mean error", "low": "90 % from",
     "high": "to", "median": "median", "least": "least", "largest": "largest", "last_tenth": "last tenth",
 }  # fmt: skip
 _GRID = {
@@ -94,9 +83,9 @@ def write_reproduction(config: Reproduction, tables: Tables, own: OwnFiles, targ
     claims = claims_of(runs, finals, best, own_images=config.images is not None)
     written = Written(own, own.folder / (f"{target}.html" if target else "report.html"), claims, finals, best)
     for experiment, mine in rows.items():
-        written.files += write_table(own, experiment, mine)
+        written.files.append(write_table(own, experiment, mine))
     if finals:
-        written.files += write_table(own, f"{target}-summary" if target else "summary", finals)
+        written.files.append(write_table(own, f"{target}-summary" if target else "summary", finals))
     sections = [Section("The paper's statements and our runs", [_table(_CLAIMS, claims)])] if claims else []
     if CONE_NETWORK in rows:
         ends = final_rows({key: table for key, table in tables.items() if key[0] == CONE_NETWORK})
@@ -124,10 +113,9 @@ def write_reproduction(config: Reproduction, tables: Tables, own: OwnFiles, targ
         caption += f"{rows['figure1'][0]['error']:.2g}."
         parts = [written.figure("figure1", figures.scatter_figure(figures.figure1_points(config)), caption)]
         for name, network in (("figure2", "InterneuronNICA"), ("figure3", "TwoCompartmentNICA")):
-            caption = f"Figure {name[-1]}. The network of {SHORT[network]}."
+            caption = f"Figure {name[-1]}. The network of {figures.look(network).label}."
             parts.append(written.figure(name, figures.network_diagram(network), caption))
         sections.append(Section("Figures 1 to 3: the problem and the networks", parts))
-    sections.append(Section("How we read the paper", [PageTable(("the paper", "what we found, and do"), NOTES)]))
     sections.append(Section("Where the numbers come from", [PageTable((), _provenance(config, tables))]))
     lead = "Online nonnegative ICA with single-layer networks: runs by the paper's protocol, beside its statements."
     written.files.append(own.write(written.page.name, page("The paper, reproduced", lead, sections).encode()))

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .. import metrics
 from ..estimators import ConeNetwork, MinimumVolumeCone
 from ..estimators.network import SOURCES
 from ..sweep import Plan
@@ -29,7 +28,6 @@ AS_CODED: dict[str, dict[str, float]] = {
 #: Methods that see all the data at once, and the error that remains because sources are correlated: label -> estimator.
 OFFLINE = {
     "BatchNICA": "BatchNICA",
-    "FastICA": "bionica.paper.plans:ScaledFastICA",
     "correlation floor": "bionica.paper.plans:CorrelationFloor",
 }
 
@@ -38,6 +36,9 @@ EXPERIMENTS = ("figure1", "figure4", "figure5", "table1")
 #: Not in the paper: correlated sources. Number of sources and correlation of every setting.
 CONE_NETWORK = "cone-network"
 CORRELATED = {f"d{d}-rho{rho:g}": (d, rho) for d, rho in ((3, 0.0), (3, 0.3), (3, 0.5), (3, 0.7), (5, 0.5), (10, 0.5))}
+#: The settings in words.
+SETTINGS = {"d3": "d = 3", "d10": "d = 10", "images": "images"}
+SETTINGS |= {setting: f"d = {d}, correlation {rho:g}" for setting, (d, rho) in CORRELATED.items()}
 #: Most runs of a setting in the grid search, which ranks settings and does not measure one.
 GRID_RUNS = 5
 #: Times of an error curve.
@@ -151,23 +152,6 @@ class ScaledConeNetwork(UnitVariance, ConeNetwork):  # type: ignore[misc]
 
 class ScaledMinimumVolumeCone(UnitVariance, MinimumVolumeCone):  # type: ignore[misc]
     """MinimumVolumeCone with outputs of variance 1."""
-
-
-class ScaledFastICA(BaseEstimator):  # type: ignore[misc]
-    """FastICA with the mean left in, and each output in the sign and scale that are closest to its source."""
-
-    def __init__(self, n_components: int | None = None, *, random_state: Any = None):
-        self.n_components = n_components
-        self.random_state = random_state
-
-    def fit_transform(self, X: Array, S: Array) -> Array:
-        """Return the outputs in the order, sign and scale of the sources S."""
-        from sklearn.decomposition import FastICA
-
-        options = {"whiten": "unit-variance", "max_iter": 500, "random_state": self.random_state}
-        Y = X @ FastICA(self.n_components, **options).fit(X).components_.T
-        match = metrics.match_sources(S, Y, by="correlation")
-        return np.asarray(Y[:, match.permutation] * match.scale)
 
 
 class CorrelationFloor(BaseEstimator):  # type: ignore[misc]

@@ -5,23 +5,14 @@ from itertools import product
 
 import numpy as np
 
-from .. import datasets, estimators
+from .. import estimators
 from ..sweep import Table
 from ..sweep.table import Row
-from .plans import AS_CODED, CORRELATED, NETWORKS
+from .figures import look
+from .plans import AS_CODED, NETWORKS, SETTINGS
 
 #: The table of each experiment and setting.
 Tables = Mapping[tuple[str, str], Table]
-
-SETTINGS = {"d3": "d = 3", "d10": "d = 10", "images": "images"}
-SETTINGS |= {setting: f"d = {d}, correlation {rho:g}" for setting, (d, rho) in CORRELATED.items()}
-
-SHORT = {
-    "InterneuronNICA": "Algorithm 1",
-    "TwoCompartmentNICA": "Algorithm 2",
-    "TwoLayerNSM": "2-layer NSM",
-    "NonnegativePCA": "Nonnegative PCA",
-}
 
 #: Least and largest cumulative error at T = 1e5 of the authors' code on the printed mixing matrices, four seeds.
 AUTHORS_CODE = {
@@ -34,53 +25,6 @@ AUTHORS_CODE = {
     ("d10", "TwoLayerNSM"): (0.01, 0.02),
     ("d10", "NonnegativePCA"): (0.01, 0.02),
 }
-
-#: Where the paper, its code and this package differ: what the paper says, and what we found.
-NOTES = (
-    (
-        "error(t) is the cumulative mean with the permutation that is best at the end.",
-        "Versions of the authors' code differ: a running mean without the first sample, or an exponential average. Here it is "
-        "the formula, so the first samples, before anything is learned, remain in the error; the column “last tenth” leaves "
-        "them out.",
-    ),
-    (
-        "Lines and shades are means and 90 % confidence intervals over 10 runs.",
-        "The authors' code draws the mean of the logarithm and one standard deviation to each side, so that a rare bad run "
-        "hardly shows. Here: the mean, and a bootstrap interval of the mean; the tables have the median too.",
-    ),
-    (
-        "Running means are over all samples, with weight 1/t.",
-        "The authors' code gives outputs a weight of 1/100, or 1/min(t, 100), which at d = 10 is better for Algorithm 2 (0.11 "
-        "against 0.17 on one problem). Here: 1/t, as printed.",
-    ),
-    (
-        "The text on Algorithm 2 speaks of centred outer products.",
-        "The algorithm box and the objective have z x' uncentred. The box is right, and is what runs here.",
-    ),
-    (
-        "Table 1 lists the hyperparameters that were used.",
-        "The authors' code has η₀ = 0.1 for Nonnegative PCA at d = 3. On images it has (0.01, 0.0001) for Algorithm 1 and (0.001, "
-        "1e-06) with τ = 0.5 or 0.1 for Algorithm 2: the table has the two pairs the other way round. Here: the table.",
-    ),
-    (
-        "Initial weights are not printed.",
-        "They matter for the 2-layer NSM at d = 10: with independent normal W_xh (variance 1/d) in place of orthonormal rows, four "
-        "seeds give errors of 0.005 to 0.04.",
-    ),
-    (
-        "Figure 5 shows the images recovered by Algorithms 1 and 2.",
-        "Measured on the paper's own patches (`bionica reproduce figure5 --with-defaults --images FOLDER`, 10 runs, error over the "
-        "last tenth, correlation floor 0.033): with the table's settings Algorithm 1 0.45, below 0.1 in 6 runs, and Algorithm 2 "
-        "3.3, in none; with the pairs of the authors' code, τ = 0.1 and running means over 100 samples 0.38, in 7 runs, and 0.074, "
-        "in all 10 (over all samples 0.085). The running means are part of it: with 1/t the code's pair leaves Algorithm 2 at 0.95 "
-        "to 1.2 over all samples (3 runs); with τ = 0.5 and the window it ends at 2.7. 2-layer NSM 0.040, Nonnegative PCA 0.035.",
-    ),
-    (
-        "A failed step is not mentioned.",
-        "In the authors' code one of four runs of Algorithm 2 at d = 10 stopped on complex eigenvalues. The exact solver "
-        "here has no such case; runs that diverge are counted in the tables.",
-    ),
-)
 
 _HYPERPARAMETERS = ("eta0", "decay", "tau")
 
@@ -125,7 +69,7 @@ def grid_means(tables: Tables) -> list[Row]:
             printed = getattr(estimators, row["network"])._published[setting]
             values = _only(row, _HYPERPARAMETERS)
             paper = all(np.isclose(v, printed[n], rtol=1e-9) for n, v in values.items() if v is not None)
-            numbers = {**values, **_only(row, ("error", "failed")), "runs": row["seeds"], "paper": paper}
+            numbers = {**values, **_only(row, ("error", "failed")), "runs": row["runs"], "paper": paper}
             means.append({"setting": setting, "network": row["network"], **numbers})
     return means
 
@@ -180,11 +124,7 @@ def claims_of(runs: list[Row], finals: list[Row], best: list[Row], *, own_images
                 rows.append(_recovered(f"Figure 5, left{images}", mine, ends))
                 if all(network in mine for network in AS_CODED):
                     rows.append(_as_coded(f"Table 1, images{images}", mine, ends))
-    if any(row["experiment"] == "figure4" for row in finals):
-        rows.append(_mixing())
-    rows += [_hyperparameters(row) for row in best]
-    rows.append(_neurons())
-    return rows
+    return rows + [_hyperparameters(row) for row in best]
 
 
 def _claim(where: str, paper: str, ours: str, exceptions: int, most: int = 1) -> Row:
@@ -193,7 +133,9 @@ def _claim(where: str, paper: str, ours: str, exceptions: int, most: int = 1) ->
 
 
 def _ranked(errors: dict[str, float]) -> str:
-    return ", ".join(f"{SHORT[network]} {errors[network]:.2g}" for network in sorted(errors, key=lambda n: errors[n]))
+    return ", ".join(
+        f"{look(network).label} {errors[network]:.2g}" for network in sorted(errors, key=lambda n: errors[n])
+    )
 
 
 def _order(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
@@ -217,7 +159,7 @@ def _size(setting: str, mine: dict[str, Row]) -> Row:
         low, high = AUTHORS_CODE[setting, network]
         least, largest = mine[network]["least"], mine[network]["largest"]
         apart += largest < low or least > high
-        parts.append(f"{SHORT[network]} {least:.2g} to {largest:.2g} (theirs {low:g} to {high:g})")
+        parts.append(f"{look(network).label} {least:.2g} to {largest:.2g} (theirs {low:g} to {high:g})")
     paper = "No number is printed. The authors' code, run on four seeds, gives the ranges in brackets."
     where = f"Figure 4, {SETTINGS[setting]}: size of the error"
     return _claim(where, paper, "; ".join(parts) + ".", apart, len(NETWORKS))
@@ -226,7 +168,7 @@ def _size(setting: str, mine: dict[str, Row]) -> Row:
 def _recovered(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
     """Figure 5 shows the images that the two networks recover: their error after learning, of a variance of 1."""
     tails = {network: mine[network]["last_tenth"] for network in _SINGLE}
-    each = ", ".join(f"{SHORT[network]} {tails[network]:.2g} ({_separated(network, ends)})" for network in _SINGLE)
+    each = ", ".join(f"{look(network).label} {tails[network]:.2g} ({_separated(network, ends)})" for network in _SINGLE)
     text = f"Error over the last tenth of the samples, of sources with variance 1: {each}. "
     text += "`bionica reproduce table1 --full` searches the grid for other settings."
     bad = sum(tail >= _RECOVERED for tail in tails.values())
@@ -248,19 +190,13 @@ def _as_coded(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
         ours, coded = mine[network]["last_tenth"], mine[name]["last_tenth"]
         better += coded is not None and (ours is None or 2 * coded < ours)
         table, code = ("none (diverged)" if error is None else f"{error:.2g}" for error in (ours, coded))
-        parts.append(f"{SHORT[network]} {table} with the table's, {code} with the code's ({_separated(name, ends)})")
+        parts.append(
+            f"{look(network).label} {table} with the table's, {code} with the code's ({_separated(name, ends)})"
+        )
     paper = "The best hyperparameters were (0.001, 1e-06) for Algorithm 1 and (0.01, 0.0001, 0.5) for Algorithm 2."
     text = "The authors' code has the two pairs (η₀, γ) the other way round, τ = 0.5 or 0.1 (here 0.1) and running means over "
     text += f"100 samples. Error over the last tenth, with these settings: {'; '.join(parts)}."
     return _claim(where, paper, text, better, len(AS_CODED))
-
-
-def _mixing() -> Row:
-    sizes = [float(np.sqrt((datasets.paper_mixing(setting) ** 2).mean())) for setting in ("d3", "d10")]
-    text = "The printed entries have a root mean square of {:.2f} at d = 3 (a matrix taken over from Pehlevan et al. 2017) and "
-    text += "{:.2f} at d = 10. Hyperparameters were tuned to these two matrices."
-    paper = "Mixing matrices have independent standard normal entries."
-    return _claim("Section 5.1", paper, text.format(*sizes), sum(not 0.75 < size < 1.25 for size in sizes), 3)
 
 
 def _hyperparameters(row: Row) -> Row:
@@ -268,17 +204,7 @@ def _hyperparameters(row: Row) -> Row:
     best, paper = ("(" + ", ".join(f"{value:g}" for value in row[name]) + ")" for name in ("best", "paper"))
     text = f"Best of {row['settings']} settings: {best}, error {row['error']:.2g} (mean of {row['runs']} runs). The paper's is "
     text += f"number {row['paper_rank']}, error {row['paper_error']:.2g}. Settings that diverge or are forbidden: {row['failed']}."
-    where = f"Table 1, {SETTINGS[row['setting']]}, {SHORT[row['network']]}"
+    where = f"Table 1, {SETTINGS[row['setting']]}, {look(row['network']).label}"
     names = "(η₀, γ, τ)" if len(row["paper"]) == 3 else "(η₀, γ)"
     ratio = row["paper_error"] / row["error"]
     return _claim(where, f"Best {names} = {paper}", text, (ratio > 1.05) + (ratio >= 2), 2)
-
-
-def _neurons() -> Row:
-    """Count the neurons of the fitted networks."""
-    X = datasets.mix(datasets.sparse_uniform(20, 3, rng=0), datasets.paper_mixing("d3"))[0]
-    networks = [getattr(estimators, name).as_published("d3", random_state=0).partial_fit(X) for name in NETWORKS[:3]]
-    one, two, nsm = (network.n_neurons_ for network in networks)
-    paper = "The networks use two-thirds and one-third as many neurons as the 2-layer NSM."
-    text = f"{one} and {two} neurons against {nsm} at d = 3."
-    return _claim("Summary", paper, text, (3 * one, 3 * two) != (2 * nsm, nsm))

@@ -11,7 +11,7 @@ import inspect
 import json
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -157,7 +157,6 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "images": ("path", "names", *_MIXED),
     "file": ("mixtures", "sources"),
 }
-_PAPER = ("d3", "d10", "images")
 
 
 @dataclass(frozen=True)
@@ -492,12 +491,11 @@ class Plan:
                 raise PlanError(f"{key} = {body.get(key)!r}: the plan needs at least one [[{key}]]")
         data = tuple(Data.from_dict(d, f"data[{i}]", Path(folder)) for i, d in enumerate(body["data"]))
         networks = tuple(Network.from_dict(n, f"network[{i}]") for i, n in enumerate(body["network"]))
-        _differ([d.name for d in data], "data", "name")
-        _differ([n.label for n in networks], "network", "label")
+        _differ([d.name for d in data], "data.name")
+        _differ([n.label for n in networks], "network.label")
         seeds = _integers(body.get("seeds", 1), "seeds", 0)
         seeds = tuple(range(seeds)) if isinstance(seeds, int) else seeds
-        if len(set(seeds)) < len(seeds):
-            raise PlanError(f"seeds = {body['seeds']!r}: give seeds that differ")
+        _differ(seeds, "seeds")
         times = _integers(body.get("times", 1), "times", 1)
         dtype = _check_choice(body.get("dtype", "float64"), ("float64", "float32"), "dtype")
         plan = cls(data, networks, seeds, times, dtype, body)
@@ -510,11 +508,6 @@ class Plan:
                 start = f"network {case.label!r} has n_components = {count!r} and data {case.data.name!r}"
                 raise PlanError(f"{start} {case.data.d} sources: {remedy}")
         return plan
-
-    @property
-    def digest(self) -> str:
-        """Digest of the cases: it does not depend on where files are."""
-        return hashlib.sha256(" ".join(case.key for case in self.cases()).encode()).hexdigest()[:16]
 
     @property
     def size(self) -> int:
@@ -556,13 +549,10 @@ def error_times(times: int | tuple[int, ...], n: int) -> tuple[int, ...]:
     return tuple(sorted({*wanted, n}))
 
 
-def _differ(names: list[str], entries: str, key: str) -> None:
+def _differ(names: Sequence[Any], where: str) -> None:
     """Refuse two entries of one name: the table could not distinguish them."""
-    for i, name in enumerate(names):
-        if (first := names.index(name)) < i:
-            raise PlanError(
-                f"{entries}[{i}].{key} = {name!r} is {entries}[{first}]'s too: give them {key}s that differ"
-            )
+    if len(set(names)) < len(names):
+        raise PlanError(f"{where} = {list(names)!r}: give values that differ")
 
 
 def _integers(value: Any, where: str, least: int) -> int | tuple[int, ...]:

@@ -5,7 +5,6 @@ The folder of a sweep holds
     plan.json         the plan that ran last
     journal.jsonl     a line for each finished case, appended as it finishes
     results.csv       the table: a row for each case and time
-    results.parquet   the same, where pyarrow is installed
 
 A line that a kill has torn is skipped, and its case runs again. Nothing is ever removed from the journal.
 
@@ -44,13 +43,13 @@ from threadpoolctl import threadpool_limits
 from .. import __version__
 from ..estimators._input import DivergenceError
 from .plan import Case, Data, Plan, PlanError, find_estimator, is_online
-from .table import OwnFiles, Row, Table
+from .table import OwnFiles, Row, Table, write_table
 
 Array = NDArray[Any]
 PlanLike = Plan | Mapping[str, Any] | str | os.PathLike[str]
 
 #: Files of the folder that are replaced by a later run.
-FILE_NAMES = ("plan.json", "results.csv", "results.parquet")
+FILE_NAMES = ("plan.json", "results.csv")
 #: Without a number of processes, a sweep that costs less (see `Case.cost`), about 1 s, runs in this one.
 SMALL_SWEEP = 60_000_000
 #: Seconds to wait for the answer of a Dask scheduler, and for its first worker.
@@ -383,17 +382,17 @@ class Sweep:
         finally:  # after an interruption too
             table = self._table()
             if self.files and len(table):
-                table.write(self.files, "results")
+                write_table(self.files, "results", table.rows)
         return table
 
     def _table(self) -> Table:
         """Join the cases with their outcomes; a case that has not run has no row."""
         rows: list[Row] = []
-        digest, swept = self.plan.digest, self.plan.swept
+        swept = self.plan.swept
         names = ("last_tenth", "status", "repairs", "seconds", "device", "versions", "machine")
         for case in self.plan.cases():
             if (outcome := self.outcomes.get(case.key)) is not None:
-                head: Row = {"plan": digest, "case": case.key, "data": case.data.name, "network": case.label}
+                head: Row = {"case": case.key, "data": case.data.name, "network": case.label}
                 head |= {**case.values(swept), "seed": case.seed, "dtype": case.dtype}
                 tail = {name: getattr(outcome, name) for name in names}
                 errors: Sequence[float | None] = outcome.error or [None] * len(outcome.t)

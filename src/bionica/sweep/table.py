@@ -8,8 +8,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
-from math import inf, isfinite
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -64,19 +63,16 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def write_table(files: OwnFiles, name: str, rows: Sequence[Row]) -> list[Path]:
-    """Write rows, all with the same keys, as `name`.csv, and as `name`.parquet if pyarrow is installed; return the files."""
+def write_table(files: OwnFiles, name: str, rows: Sequence[Row]) -> Path:
+    """Write rows, all with the same keys, as `name`.csv. Lists and truth values are written as JSON."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
-    paths = [files.write(f"{name}.csv", text.getvalue().encode())]
-    if find_spec("pyarrow") is not None:
-        arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-        buffer = io.BytesIO()
-        parquet.write_table(arrow.Table.from_pylist(list(rows)), buffer)
-        paths.append(files.write(f"{name}.parquet", buffer.getvalue()))
-    return paths
+    for row in rows:
+        writer.writerow(
+            {key: json.dumps(value) if isinstance(value, bool | tuple) else value for key, value in row.items()}
+        )
+    return files.write(f"{name}.csv", text.getvalue().encode())
 
 
 @dataclass(frozen=True)
@@ -86,7 +82,7 @@ class Table(Sequence[Row]):
     Attributes
     ----------
     rows : list of dict
-        Columns are `plan`, `case`, `data`, `network` (the label), the parameters that the plan names, `seed`, `dtype`, `t`,
+        Columns are `case`, `data`, `network` (the label), the parameters that the plan names, `seed`, `dtype`, `t`,
         `error` (the paper's, up to time t), and for the whole run `last_tenth`, `status`, `repairs`, `seconds`, `device`,
         `versions`, `machine`.
     swept : list of str
@@ -116,35 +112,13 @@ class Table(Sequence[Row]):
 
     def to_pandas(self) -> Any:
         """The table as a pandas DataFrame."""
-        try:
-            pandas = import_module("pandas")
-        except ImportError as error:
-            raise ImportError("pandas is not installed: pip install pandas, or use columns()") from error
-        return pandas.DataFrame(self.rows)
-
-    def write(self, files: OwnFiles, name: str) -> list[Path]:
-        """Write `name`.csv, and `name`.parquet where pyarrow is installed."""
-        rows = [dict(row) for row in self.rows]
-        for name_, values in self.columns().items():
-            # Integers and floats can share a column of Parquet. Lists, and values of other different kinds, are JSON.
-            numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values if v is not None)
-            kinds = {type(v) for v in values if v is not None}
-            if not numbers and (len(kinds) > 1 or tuple in kinds):
-                for row in rows:
-                    row[name_] = None if row[name_] is None else json.dumps(row[name_])
-        return write_table(files, name, rows)
+        return import_module("pandas").DataFrame(self.rows)
 
     def settings(self) -> list[Row]:
-        """Mean final error of every setting over its seeds, infinite if a seed failed; the best of each network first."""
-        means = []
-        for head, rows in self._groups(self._last()):
-            errors, tails = (
-                [inf if row[name] is None else row[name] for row in rows] for name in ("error", "last_tenth")
-            )
-            numbers = {"error": sum(errors) / len(rows), "last_tenth": sum(tails) / len(rows)}
-            means.append({**head, **numbers, "seeds": len(rows), "failed": sum(not isfinite(e) for e in errors)})
-        order = {key: i for i, key in enumerate(dict.fromkeys((m["data"], m["network"]) for m in means))}
-        return sorted(means, key=lambda m: (order[m["data"], m["network"]], m["error"]))
+        """`final_errors`, with `error` the mean over the seeds, infinite if a seed failed; the best of each network first."""
+        rows = [row | {"error": inf if row["failed"] else row["mean"]} for row in self.final_errors()]
+        order = {key: i for i, key in enumerate(dict.fromkeys((row["data"], row["network"]) for row in rows))}
+        return sorted(rows, key=lambda row: (order[row["data"], row["network"]], row["error"]))
 
     def best(self) -> list[Row]:
         """The best setting of every network on every data: the one with the smallest `error` at the end, mean over seeds.
@@ -167,7 +141,7 @@ class Table(Sequence[Row]):
             if len(errors):
                 numbers = (errors.mean(), *interval(errors), np.median(errors), errors.min(), errors.max())
                 summary = dict(zip(summary, map(float, numbers), strict=True))
-            counts = {"runs": len(rows), "n_samples": rows[0]["t"], "diverged": len(rows) - len(errors)}
+            counts = {"runs": len(rows), "n_samples": rows[0]["t"], "failed": len(rows) - len(errors)}
             last_tenth = float(np.mean(tails)) if tails else None
             seconds = float(np.mean([row["seconds"] for row in rows]))
             finals.append({**head, **counts, **summary, "last_tenth": last_tenth, "seconds": seconds})
