@@ -81,7 +81,7 @@ def test_directions_that_are_no_sources_are_not_counted(nonnegative):
     rng = np.random.default_rng(3)
     S = rng.dirichlet(np.full(3, 0.5), 1500)
     A = rng.random((3, 30)) if nonnegative else rng.standard_normal((3, 30))
-    weak = 0.01 * rng.standard_normal((1500, 8)) @ rng.standard_normal((8, 30))
+    weak = 0.01 * rng.standard_normal((1500, 12)) @ rng.standard_normal((12, 30))
     X = S @ A + weak + 1e-4 * rng.standard_normal((1500, 30))
     counted = count_sources(X)
     assert 3 in (counted.n_sources, *counted.candidates)
