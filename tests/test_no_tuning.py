@@ -81,16 +81,16 @@ def test_local_defaults_apply_where_neither_eta0_nor_decay_is_named(Single, prec
 @pytest.mark.parametrize("precondition", [None, "scale"])
 @single_layer
 def test_local_networks_separate_most_random_matrices(Single, precondition, d):
-    """Three matrices beyond those that the setting was chosen on; the benchmark local_networks.py has the rates of success."""
+    """Five matrices beyond those that the setting was chosen on; the benchmark local_networks.py has the rates of success."""
     separated = 0
-    for seed in range(100, 103):
+    for seed in range(100, 105):
         rng = np.random.default_rng([d, seed])
         A = rng.standard_normal((d, d))
         S = sparse_uniform(100_000 + HELD_OUT, d, rng=rng)
         X = S @ A.T
         network = Single(d, precondition=precondition, random_state=seed).partial_fit(X[:-HELD_OUT])
         separated += permutation_error(S[-HELD_OUT:], network.transform(X[-HELD_OUT:])) < 0.05
-    assert separated >= 2
+    assert separated >= 3
 
 
 def test_float32_stays_white():

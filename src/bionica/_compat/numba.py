@@ -2,15 +2,16 @@
 
 `entry_point` of a compiled function: calling it directly saves the look-up of the types of every argument, 30 us for a network.
 `_nrt=False`: without it Numba counts references to every array of a state at every call, 1.5 us a sample at d = 3.
-`one_module`: Numba optimises and assembles every function that the loop calls, although only the loop is ever called from
-    Python. Here the called functions are linked into the loop, and the loop alone is optimised: a first fit takes a third of the
-    time. If a future Numba lacks one of the names, it compiles as it always does.
+`one_module`: Numba optimises and assembles every function that the loop calls, and gives it a wrapper for C, although only the
+    loop is ever called from Python. Here the called functions are linked into the loop, and the loop alone is optimised: a first
+    fit takes a third of the time. If a future Numba lacks one of the names, it compiles as it always does.
 `global_compiler_lock` and llvmlite's lock: a child of `os.fork` has the locks as they were, but not the threads that would release
     them, and a child that compiles would wait for ever. So `os.fork` waits until nobody compiles, holds the locks while the process
     is copied, and releases them on both sides (as the logging module does).
 """
 
 import contextlib
+import gc
 import importlib
 import logging
 import os
@@ -46,8 +47,20 @@ def compile_entry(function: Callable[..., Any], arguments: tuple[Any, ...], cach
     """
     if jit_is_off():
         return function
-    with COMPILING:
+    with COMPILING, _no_collection():
         return _compile(function, arguments, cache)
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without the garbage collector, which takes an eighth of the time of a compilation, for 100 MB that it would free."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _compile(function: Callable[..., Any], arguments: tuple[Any, ...], cache: bool) -> Any:
@@ -89,7 +102,7 @@ def _one_module(name: str) -> Iterator[None]:
         Library: Any = codegen.JITCodeLibrary
         Codegen: Any = codegen.JITCPUCodegen
         Context: Any = cpu.CPUContext
-        create, execute = Codegen.create_library, Context.get_executable
+        create, execute, wrap = Codegen.create_library, Context.get_executable, Context.create_cfunc_wrapper
     except (ImportError, AttributeError):
         yield
         return
@@ -107,6 +120,10 @@ def _one_module(name: str) -> Iterator[None]:
             return create(self, library, **options)
         return Linked(self, library, **options)
 
+    def create_cfunc_wrapper(self: Any, library: Any, *rest: Any) -> None:
+        if not isinstance(library, Linked):
+            wrap(self, library, *rest)
+
     def get_executable(self: Any, library: Any, description: Any, env: Any) -> Any:
         if not isinstance(library, Linked):
             return execute(self, library, description, env)
@@ -115,10 +132,11 @@ def _one_module(name: str) -> Iterator[None]:
         return numba_functions.make_function(description.lookup_module(), description.qualname, "", 0, env, (library,))
 
     Codegen.create_library, Context.get_executable = create_library, get_executable
+    Context.create_cfunc_wrapper = create_cfunc_wrapper
     try:
         yield
     finally:
-        Codegen.create_library, Context.get_executable = create, execute
+        Codegen.create_library, Context.get_executable, Context.create_cfunc_wrapper = create, execute, wrap
 
 
 def _fork_locks() -> list[Any]:

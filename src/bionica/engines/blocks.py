@@ -81,7 +81,8 @@ def run(
     every = _NEVER if rule.inspects_input else EVERY
     for part in _cut(int(state.t[0]), len(X), X.shape[1], state.fired.size, X.itemsize):
         with np.errstate(all="ignore"):  # the status tells what overflows
-            small = _shrink(rule, state, params, X[part], learning) or Small(state, np.array(X[part]), lambda: None)
+            block = np.ascontiguousarray(X[part])  # products have other bits for other strides
+            small = _shrink(rule, state, params, block, learning) or Small(state, np.array(block), lambda: None)
             part_rates, part_Y = rates[part] if learning else rates, Y[part] if keeping else Y
             done = run_rows(small.state, params, small.X, part_rates, part_Y, every)
             if done < len(small.X):

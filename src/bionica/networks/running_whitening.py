@@ -159,14 +159,7 @@ def is_stuck(last, run, repeated, X, t):
 @hot
 def is_scaled(white, v):
     """Whether to learn from the sample; otherwise it sets the scale, or shows that the scale was set by a sample too small."""
-    size = energy_of(v)
-    if white.power[0] > 0:
-        if white.age[0] >= v.shape[0] + PRIOR_SAMPLES or size <= LARGER * mean_energy(white.v_bar):
-            return True
-        restart(white)
-    elif size > 0:  # the rows of K are orthonormal
-        set_scale(white, size)
-    return False
+    return (white.power[0] > 0 and white.age[0] >= v.shape[0] + PRIOR_SAMPLES) or is_scaled_early(white, v)
 
 
 @hot
@@ -281,6 +274,19 @@ def is_called_for(age, due, power, length, level, d, horizon):
 
 
 # ---------------------------------------------------------------------------------------------- rarely
+
+
+@cold
+def is_scaled_early(white, v):
+    """`is_scaled` for the first samples."""
+    size = energy_of(v)
+    if white.power[0] > 0:
+        if size <= LARGER * mean_energy(white.v_bar):
+            return True
+        restart(white)
+    elif size > 0:  # the rows of K are orthonormal
+        set_scale(white, size)
+    return False
 
 
 @cold
