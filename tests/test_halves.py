@@ -1,12 +1,10 @@
-"""Agreement between halves of the samples: matching, standard errors, and the number of sources."""
+"""Agreement between halves of the samples: matching and standard errors."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bionica import BatchNICA
 from bionica.offline.halves import agreement, match, splits, uncertainty
-from bionica.offline.source_count import count_sources
 
 
 def test_matching_undoes_permutation_sign_and_scale():
@@ -56,59 +54,3 @@ def test_standard_errors_of_spectra_are_those_of_least_squares(n):
         assert moved.split == ("jackknife" if n < 20 else "random")
         estimates.append(moved.mixing[1:, 0])
     assert np.sqrt(np.mean(np.square(estimates))) == pytest.approx(true, rel=0.35)
-
-
-def mixtures(kind, T, d, k, snr_db, seed):
-    rng = np.random.default_rng(seed)
-    draw = {
-        "exponential": lambda: rng.exponential(size=(T, d)),
-        "sparse": lambda: rng.random((T, d)) * (rng.random((T, d)) < 0.5),
-        "abundances": lambda: rng.dirichlet(np.full(d, 0.5), T),
-    }
-    X = draw[kind]() @ rng.random((d, k))
-    return X + rng.standard_normal(X.shape) * np.sqrt(np.mean(X**2)) * 10 ** (-snr_db / 20)
-
-
-@pytest.mark.parametrize(
-    ("kind", "T", "d", "k", "snr_db"),
-    [
-        ("exponential", 2000, 3, 10, 30),
-        ("sparse", 3000, 5, 12, 25),
-        ("abundances", 2000, 4, 30, 25),
-        ("sparse", 300, 2, 6, 30),
-    ],
-)
-def test_sources_are_counted(kind, T, d, k, snr_db):
-    assert count_sources(mixtures(kind, T, d, k, snr_db, seed=1)).n_sources == d
-
-
-def test_without_noise_the_rank_ends_the_count():
-    rng = np.random.default_rng(0)
-    S = rng.random((1000, 4)) * (rng.random((1000, 4)) < 0.5)
-    found = count_sources(S @ rng.standard_normal((4, 9)))
-    assert found.n_sources == 4
-    assert found.angles[5] == 90.0
-
-
-def test_a_single_source_and_none():
-    rng = np.random.default_rng(0)
-    X = rng.exponential(size=(1000, 1)) @ rng.random((1, 6))
-    assert count_sources(X).n_sources == 1
-    assert count_sources(X + 0.01 * rng.standard_normal(X.shape)).n_sources == 1
-    assert count_sources(np.zeros((10, 3))).n_sources == 1
-
-
-def test_the_count_does_not_depend_on_units_or_order():
-    X = mixtures("sparse", 1000, 3, 8, 30, seed=2)
-    assert count_sources(1e-150 * X).n_sources == count_sources(1e100 * X[:, ::-1]).n_sources == 3
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_clipped_heavy_tails_in_four_mixtures_are_counted(seed):
-    rng = np.random.default_rng(seed)
-    X = rng.pareto(2.2, (500, 3)) @ rng.standard_normal((3, 4))
-    X = np.minimum(X, np.quantile(X, 0.98))
-    with pytest.warns():
-        nica = BatchNICA("auto", random_state=0).fit(X)
-    assert nica.n_components_ == nica.count_.n_sources
-    nica.diagnose(X)

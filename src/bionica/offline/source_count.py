@@ -1,13 +1,24 @@
 """The number of sources: as many as two halves of the samples agree on.
 
-For q = 1, 2, ... a minimum-volume cone is fitted to two random halves of the samples. The spectra of the sources agree between
-halves. If one more is asked for than there are, it is noise, or a source is cut in two at random, so that the worst angle between
-matched spectra jumps (`halves`). The number before the largest jump of log(angle) is taken. Numbers whose jump is at least half as
-large are named as candidates. A single source shows in no jump, because its angle is that of the mean: it is taken in place of two
-sources if all other directions look like white noise, and if no other number agrees.
+For q = 2, 3, ... a minimum-volume cone is fitted to two random halves of the samples. The spectra of the sources agree between
+halves. If one more is asked for than there are, it is noise, or a source is cut in two at random: then the worst angle between
+matched spectra is large (`halves`), also for the next numbers. With angle_q its median over splits, the number with the largest
 
-The cones are rough: one start by successive projection, walls as wide as the residual of q directions. Mixtures of more than 12
-sources are counted only if their number is given (`most`). Beyond the rank of X no number agrees: its angle is 90 degrees.
+    jump_q = min_{q < p <= q + 3} log(angle_p) - log(angle_q)                                                             (1)
+
+is taken. Numbers whose jump is at least a third as large are named as candidates.
+
+Directions that white noise explains are not tried: of n samples of k mixtures, without the first q directions, noise of variance v
+has no direction whose energy exceeds (Johnstone 2001), with a = sqrt(n - q) and b = sqrt(k - q),
+
+    v [(a + b)^2 + 3 (a + b) (1/a + 1/b)^{1/3}].                                                                          (2)
+
+Beyond these, and beyond the rank of X, the angle is 90 degrees. There is one source if nothing else exceeds (2), or if no number
+agrees. Real instruments leave more than noise, so that (2) is only a bound. If it is beyond `most`, counting ends three numbers
+after a clear jump.
+
+The cones are rough: one start by successive projection, walls as wide as the residual of q directions, and the better of two
+hardnesses. If X is nonnegative, there is a wall on the spectra too, and that on the sources is softer.
 """
 
 from typing import Any, NamedTuple
@@ -15,24 +26,26 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .cone.fit import successive_projection
-from .cone.objective import Wall, minimise_on_all, unweighted
+from .cone.fit import is_nonnegative, successive_projection
+from .cone.objective import Wall, feasible, minimise_on_all, unweighted
 from .halves import match, splits
 from .outliers import inliers_of
 
 Array = npt.NDArray[Any]
 
 MOST = 12
-_ROWS = 1000  # of each half
-_SPLITS = 3
-_FEW = 200  # samples: of fewer, two subsets of 80 % that overlap are compared in place of halves
+_ROWS = 300  # samples of each half, and channels of the wall on spectra
+_SPLITS = 5
+_FEW = 200  # samples: of fewer, two subsets of 65 % that overlap are compared in place of halves
+_BEYOND = 3  # numbers after q, eq. (1)
+_CLEAR = 2.0  # factor of a jump
 _FLOOR = 0.3  # degrees: smaller angles are equally good
-_CLEAR = 5.0  # factor of a jump after which `_BEYOND` more numbers are tried, and no more
-_BEYOND = 3
-_ALONE = 20.0  # degrees: if no number of two or more is better, there is one source
-_WHITE = 1.5
+_ALONE = 45.0  # degrees: if no number is better, there is one source
+_FLUCTUATION = 3.0  # of the largest energy of noise, eq. (2)
+_ONE_WALL = ((10.0, 0.0), (1.0, 0.0))  # c and m of the walls, one after the other
+_BOTH_WALLS = ((0.1, 1e2), (0.1, 1e3), (0.1, 1e4), (1.0, 1e4))  # the last two are compared
+_WIDTH = 1e-3  # of the mean of an output: of a wall without noise
 _EMPTY = 1e-7  # of the largest singular value: rounding of float32, and of a Gram matrix
-_ROUNDING = 1e-5  # of the mean energy of a direction: the narrowest wall
 
 
 class Count(NamedTuple):
@@ -41,6 +54,15 @@ class Count(NamedTuple):
     n_sources: int
     candidates: tuple[int, ...]
     angles: dict[int, float]
+
+
+class _Samples(NamedTuple):
+    """Samples Z (n, r) in their leading directions B (k, r), the energy of the others, and how many exceed noise, eq. (2)."""
+
+    Z: Array
+    B: Array
+    left: float
+    bound: int
 
 
 def count_sources(X: Array, *, most: int = MOST, seed: int = 0) -> Count:
@@ -54,73 +76,88 @@ def count_sources(X: Array, *, most: int = MOST, seed: int = 0) -> Count:
     >>> count_sources(S @ A + 0.01 * rng.standard_normal((2000, 8))).n_sources
     3
     """
-    X = _coordinates(inliers_of(np.asarray(X, np.float64)[:: max(1, len(X) // (4 * _ROWS))]), 4 * most)
-    n, rank = X.shape
-    if n < 4 or rank < 2:
+    X = inliers_of(np.asarray(X, np.float64)[:: max(1, len(X) // 4000)])
+    size = float(np.abs(X).max(initial=0.0))
+    if len(X) < 4 or not size:
         return Count(1, (), {})
-    pairs = [tuple(X[rows] for rows in pair) for pair in _subsets(n, np.random.RandomState(seed))]
-    last = min(rank, most, n // 4)
+    samples = _directions(X / size, most)
+    last = min(samples.bound, most, len(X) // 4)
+    if last < 2:
+        return Count(1, (), {})
+    rest = samples.Z[:, last:]
+    noise = np.sqrt((np.mean(rest**2, axis=0).sum() + samples.left / len(X)) / X.shape[1])
+    nonnegative = is_nonnegative(X / size, np.full(X.shape[1], noise))
+    pairs = _subsets(len(X), np.random.RandomState(seed))
     angles: dict[int, float] = {}
-    for q in range(1, last + 2):
-        angles[q] = 90.0 if q > rank else float(np.median([_angle(pair, q) for pair in pairs]))
+    for q in range(2, last + 2):
+        angles[q] = 90.0 if q > samples.bound else _angle(samples, pairs, q, nonnegative)
         best, jumps = _largest_jump(angles)
-        if q - best > _BEYOND and jumps.get(best, 0.0) > np.log(_CLEAR):
+        if samples.bound > last and q >= best + _BEYOND and jumps[best] > np.log(_CLEAR):
             break
-    alone = min(angle for q, angle in angles.items() if q > 1) > _ALONE and angles[1] < _ALONE
-    if alone or (best == 2 and _is_single(X)):
-        best = 1
-    others = tuple(q for q, jump in jumps.items() if q != best and jump > 0.5 * jumps.get(best, np.inf))
-    return Count(best, others, angles)
+    if min(angles.values()) > _ALONE:
+        return Count(1, (best,), angles)
+    return Count(best, tuple(q for q in jumps if q != best and jumps[q] > jumps[best] / 3), angles)
 
 
 def _largest_jump(angles: dict[int, float]) -> tuple[int, dict[int, float]]:
-    """The number before the largest jump, and the jump of log(angle) after each number of two or more."""
+    """The number with the largest jump, eq. (1), and all jumps."""
     log = {q: float(np.log(max(angle, _FLOOR))) for q, angle in angles.items()}
-    jumps = {q: log[q + 1] - log[q] for q in log if q > 1 and q + 1 in log}
-    return max(jumps, key=lambda q: jumps[q], default=1), jumps
+    jumps = {q: min(log[p] for p in log if q < p <= q + _BEYOND) - log[q] for q in log if q + 1 in log}
+    return max(jumps, key=lambda q: jumps[q], default=2), jumps
 
 
 def _subsets(n: int, rng: np.random.RandomState) -> list[tuple[Array, Array]]:
     if n >= _FEW:
         return [(a[:: max(1, len(a) // _ROWS)], b[:: max(1, len(b) // _ROWS)]) for a, b in splits(n, _SPLITS, rng)]
     orders = [rng.permutation(n) for _ in range(_SPLITS)]
-    return [(order[: 4 * n // 5], order[n // 5 :]) for order in orders]
+    return [(order[: 13 * n // 20], order[7 * n // 20 :]) for order in orders]
 
 
-def _is_single(X: Array) -> bool:
-    """Whether no direction but the first exceeds the largest eigenvalue of white noise (Marchenko and Pastur) by half."""
-    energy = np.sum(X**2, axis=0)
-    return X.shape[1] > 2 and bool(energy[1] < _WHITE * energy[2:].mean() * (1 + np.sqrt(X.shape[1] / len(X))) ** 2)
+def _angle(samples: _Samples, pairs: Any, q: int, nonnegative: bool) -> float:
+    """The worst angle between subsets, of the better hardness; geometric mean over the splits."""
+    angles = []
+    for pair in pairs:
+        try:
+            cones = [_cones(samples, rows, q, nonnegative) for rows in pair]
+            angles.append(min(float(match(A, B)[1].max()) for A, B in zip(*cones, strict=True)))
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError):
+            angles.append(90.0)
+    return float(np.median(angles))
 
 
-def _angle(pair: Any, q: int) -> float:
-    try:
-        return float(match(*(_cone(x, q) for x in pair))[1].max())
-    except (ValueError, ArithmeticError, np.linalg.LinAlgError):
-        return 90.0
-
-
-def _cone(x: Array, q: int) -> Array:
-    """Spectra of a rough minimum-volume cone of q sources."""
-    values, vectors = np.linalg.eigh(x.T @ x / len(x))
-    values, P = np.maximum(values[::-1], 0), vectors[:, ::-1][:, :q]
-    if q == 1:
-        return P
+def _cones(samples: _Samples, rows: Array, q: int, nonnegative: bool) -> list[Array]:
+    """Spectra of rough minimum-volume cones of q sources, one for each hardness."""
+    x, n, k = samples.Z[rows], len(rows), len(samples.B)
+    values, vectors = np.linalg.eigh(x.T @ x)
+    values, P = values[::-1], vectors[:, ::-1][:, :q]
     data = unweighted(x @ P)
-    variance = max(values[q:].sum() / max(min(x.shape) - q, 1), _ROUNDING * values[:q].mean())
-    wall = Wall(np.ones(q), np.full(q, variance), np.full(q, 1e-3), 0.1, 0.0)
-    return P @ np.linalg.inv(minimise_on_all(successive_projection(data), data, wall, tol=1e-2).V)
+    left = max(values[q:].sum(), 0.0) + samples.left * n / len(samples.Z)
+    variance = max(left / max((n - q) * (k - q), 1), 1e-12 * values.sum() / (n * k))
+    V = successive_projection(data)
+    if nonnegative:
+        walled = data._replace(B=samples.B[:: max(1, k // _ROWS)] @ P)
+        data = walled if feasible(V, walled) else data
+    cones = []
+    for c, m in _BOTH_WALLS if len(data.B) else _ONE_WALL:
+        wall = Wall(np.full(q, c), np.full(q, variance), np.full(q, _WIDTH), 0.1, m)
+        V = minimise_on_all(V, data, wall, tol=_WIDTH).V
+        cones.append(P @ np.linalg.inv(V))
+    return cones[-2:]
 
 
-def _coordinates(X: Array, most: int) -> Array:
-    """X in its leading directions, at most `most`, mean included and without those that rounding explains."""
-    size = float(np.abs(X).max(initial=0.0))
-    if not size:
-        return X[:, :0]
-    if X.shape[1] > len(X):
-        values, vectors = np.linalg.eigh((X / size) @ (X / size).T)
-        U, sigma = vectors[:, ::-1], np.sqrt(np.maximum(values[::-1], 0))
-    else:
-        U, sigma = np.linalg.svd(X / size, full_matrices=False)[:2]
-    rank = min(int(np.sum(sigma > _EMPTY * sigma[0])), most)
-    return np.asarray(U[:, :rank] * sigma[:rank])
+def _directions(X: Array, most: int) -> _Samples:
+    """X in at most 4 `most` leading directions, mean included and without those that rounding explains."""
+    n, k = X.shape
+    values, vectors = np.linalg.eigh(X @ X.T if k > n else X.T @ X)
+    values, vectors = np.maximum(values[::-1], 0), vectors[:, ::-1]
+    rank = int(np.sum(values > _EMPTY**2 * values[0]))
+    r = min(rank, 4 * most)
+    B = np.linalg.qr(X.T @ vectors[:, :r])[0] if k > n else vectors[:, :r]
+    bound = 0
+    for q in range(min(rank - 1, most + 1)):
+        a, b = np.sqrt(n - q), np.sqrt(k - q)
+        noise = values[q:].sum() / (a * b) ** 2
+        if values[q] > noise * ((a + b) ** 2 + _FLUCTUATION * (a + b) * (1 / a + 1 / b) ** (1 / 3)):
+            bound = q + 1
+    bound = rank if bound > rank - 2 else bound  # a single direction always looks like noise
+    return _Samples(X @ B, B, float(values[r:].sum()), bound)

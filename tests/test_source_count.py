@@ -1,0 +1,94 @@
+"""The number of sources on which halves of the samples agree."""
+
+import numpy as np
+import pytest
+
+from bionica import BatchNICA
+from bionica.offline.source_count import count_sources
+
+
+def mixtures(kind, T, d, k, snr_db, seed):
+    rng = np.random.default_rng(seed)
+    draw = {
+        "exponential": lambda: rng.exponential(size=(T, d)),
+        "sparse": lambda: rng.random((T, d)) * (rng.random((T, d)) < 0.5),
+        "abundances": lambda: rng.dirichlet(np.full(d, 0.5), T),
+    }
+    X = draw[kind]() @ rng.random((d, k))
+    return X + rng.standard_normal(X.shape) * np.sqrt(np.mean(X**2)) * 10 ** (-snr_db / 20)
+
+
+@pytest.mark.parametrize(
+    ("kind", "T", "d", "k", "snr_db"),
+    [
+        ("exponential", 2000, 3, 10, 30),
+        ("sparse", 3000, 5, 12, 25),
+        ("abundances", 2000, 4, 30, 25),
+        ("sparse", 300, 2, 6, 30),
+    ],
+)
+def test_sources_are_counted(kind, T, d, k, snr_db):
+    assert count_sources(mixtures(kind, T, d, k, snr_db, seed=1)).n_sources == d
+
+
+def test_without_noise_the_rank_ends_the_count():
+    rng = np.random.default_rng(0)
+    S = rng.random((1000, 4)) * (rng.random((1000, 4)) < 0.5)
+    found = count_sources(S @ rng.standard_normal((4, 9)))
+    assert found.n_sources == 4
+    assert found.angles[5] == 90.0
+
+
+def test_a_single_source_and_none():
+    rng = np.random.default_rng(0)
+    X = rng.exponential(size=(1000, 1)) @ rng.random((1, 6))
+    assert count_sources(X).n_sources == 1
+    assert count_sources(X + 0.01 * rng.standard_normal(X.shape)).n_sources == 1
+    assert count_sources(np.zeros((10, 3))).n_sources == 1
+
+
+def test_the_count_does_not_depend_on_units_or_order():
+    X = mixtures("sparse", 1000, 3, 8, 30, seed=2)
+    assert count_sources(1e-150 * X).n_sources == count_sources(1e100 * X[:, ::-1]).n_sources == 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_clipped_heavy_tails_in_four_mixtures_are_counted(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.pareto(2.2, (500, 3)) @ rng.standard_normal((3, 4))
+    X = np.minimum(X, np.quantile(X, 0.98))
+    with pytest.warns():
+        nica = BatchNICA("auto", random_state=0).fit(X)
+    assert nica.n_components_ == nica.count_.n_sources
+    nica.diagnose(X)
+
+
+@pytest.mark.parametrize(("k1", "k2", "noise"), [(0.2, 0.05, 3e-3), (0.3, 0.1, 1e-3)])
+def test_a_reaction_in_three_steps_has_three_sources(k1, k2, noise):
+    """A -> B -> C, whose concentrations sum to one and depend on each other: spectra must be nonnegative too."""
+    rng = np.random.default_rng(5)
+    t, channel = np.arange(0, 120, 0.5), np.arange(400, 701, 2.5)
+    first, second = np.exp(-k1 * t), np.exp(-k2 * t)
+    middle = k1 / (k2 - k1) * (first - second)
+    spectra = [np.exp(-0.5 * ((channel - peak) / width) ** 2) for peak, width in ((450, 18), (510, 22), (620, 30))]
+    X = np.stack([first, middle, 1 - first - middle], axis=1) @ spectra
+    assert count_sources(X + noise * rng.standard_normal(X.shape)).n_sources == 3
+
+
+@pytest.mark.parametrize("nonnegative", [True, False])
+def test_directions_that_are_no_sources_are_not_counted(nonnegative):
+    """Spectra that vary a little from sample to sample leave weak directions far above the noise, which no halves agree on."""
+    rng = np.random.default_rng(3)
+    S = rng.dirichlet(np.full(3, 0.5), 1500)
+    A = rng.random((3, 30)) if nonnegative else rng.standard_normal((3, 30))
+    weak = 0.01 * rng.standard_normal((1500, 12)) @ rng.standard_normal((12, 30))
+    X = S @ A + weak + 1e-4 * rng.standard_normal((1500, 30))
+    counted = count_sources(X)
+    assert 3 in (counted.n_sources, *counted.candidates)
+    assert counted.n_sources < 6
+
+
+def test_candidates_are_other_numbers_that_were_tried():
+    counted = count_sources(mixtures("sparse", 60, 3, 8, 15, seed=0))
+    assert counted.n_sources not in counted.candidates
+    assert set(counted.candidates) < set(counted.angles)
