@@ -176,7 +176,10 @@ def _better(tried: dict[str, tuple[Any, Diagnosis]]) -> tuple[str, str]:
     (_, batch), (_, cone) = tried["batch"], tried["cone"]
     if batch.ok != cone.ok:
         kept, other = ("batch", cone) if batch.ok else ("cone", batch)
-        return kept, f"nothing speaks against it, but against the other method ({other.sentences[0].partition('. ')[0]})"
+        return (
+            kept,
+            f"nothing speaks against it, but against the other method ({other.sentences[0].partition('. ')[0]})",
+        )
     disagreement = [
         1.0 - float(d.uncertainty_.correlation.min()) if d.uncertainty_ is not None else 1.0 for d in (batch, cone)
     ]
