@@ -96,7 +96,7 @@ class OneLineGroup(TyperGroup):
             raise typer.Exit(130) from None
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
-                raise  # nobody reads standard output any more: click ends quietly
+                raise  # standard output is closed: click ends quietly
             where = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             remedy = "" if _debugging.get() else "; bionica --debug COMMAND ... shows where it happened"
             fail(f"unforeseen, please report it to the developers: {where[:300]}{remedy}", UNFORESEEN)

@@ -13,7 +13,7 @@ to be kept, 1.8 and 3.0.
 A sample that has not settled after `exchanges` solutions gets NaN outputs: the thread then takes it through the network again with
 `Pivoted`, which pivots on M from the beginning and is slow.
 
-Only the lower triangle of the symmetric M is read, and no inverse is kept: the compiler leaves out what nobody reads.
+Only the lower triangle of the symmetric M is read, and no inverse is kept: the compiler omits what is not used.
 Every loop goes over all d neurons, with a condition where it needs fewer: loops whose ends depend on other loops are not unrolled.
 """
 
