@@ -28,8 +28,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "dtype"), [*((kind, np.float64) for kind in KINDS), ("plain", np.float32)])
 def test_loading_and_going_on_is_never_stopping(Neural, kind, dtype, tmp_path):
     _, X = mixtures(300, 3, 4, dtype=dtype)
     network = online(Neural, 3, random_state=0, **KINDS[kind]).partial_fit(X[:150])

@@ -136,10 +136,9 @@ def own(tmp_path, monkeypatch):
     return module
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_a_users_own_network_is_named_by_module_and_class(own, n_jobs):
+def test_a_users_own_network_is_named_by_module_and_class(own):
     networks = [{"name": f"{own}:Doubled"}, {"name": f"{own}:Oracle", "label": "known"}]
-    table = sweep.run(body(times=1, network=networks), n_jobs=n_jobs)
+    table = sweep.run(body(times=1, network=networks), n_jobs=2)
     S, X = mixtures()
     Y = 2 * TwoCompartmentNICA(3, random_state=0).partial_fit_transform(X)
     mine, known = (row for row in table if row["seed"] == 0)

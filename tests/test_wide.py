@@ -76,8 +76,14 @@ def repairs(white, name):
     return white["repairs"][REPAIRS.index(name)]
 
 
-@pytest.mark.parametrize("dynamics", ["exact", "gradient"])
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(
+    ("rule", "dynamics"),
+    [
+        *((rule, "exact") for rule in RULES),
+        ("two-compartment averaged", "gradient"),
+        ("natural interneuron", "gradient"),
+    ],
+)
 def test_blocks_equal_the_sequential_loop(blocks, rule, dynamics):
     Network, params = RULES[rule]
     _, X = problem()
