@@ -17,7 +17,6 @@ import pytest
 import bionica
 from bionica import sweep
 from bionica.engines import blocks, loop
-from bionica.engines.loop import digest
 from bionica.networks.rule import RULES, register, to_arrays
 from conftest import mixtures
 
@@ -55,16 +54,6 @@ def test_any_chunking_gives_the_same_bits(cut):
         parts.partial_fit(X[start : start + cut])
     for name, array in to_arrays(whole._state).items():
         np.testing.assert_array_equal(array, to_arrays(parts._state)[name], err_msg=name)
-
-
-def test_wide_inputs_are_taken_in_blocks(monkeypatch):
-    monkeypatch.setattr(blocks, "SYNAPSES", 0)
-    _, X = mixtures(150, 3, 1200)
-    in_blocks = HebbNetwork(3, random_state=0).partial_fit_transform(X)
-    monkeypatch.setattr(blocks, "INPUTS", 10**9)
-    one_by_one = HebbNetwork(3, random_state=0).partial_fit_transform(X)
-    np.testing.assert_allclose(in_blocks, one_by_one, rtol=1e-9, atol=1e-11)
-    assert not np.array_equal(in_blocks, one_by_one)
 
 
 def test_it_is_saved_and_continues(tmp_path):
@@ -107,17 +96,6 @@ def test_it_runs_in_the_cuda_simulator():
     assert {row["device"] for row in on_gpu} == {"cuda"}
     for mine, theirs in zip(on_gpu, on_cpu, strict=True):
         assert mine["error"] == pytest.approx(theirs["error"], rel=1e-9)
-
-
-def test_the_command_line_sweeps_it(tmp_path):
-    plan = tmp_path / "plan.toml"
-    plan.write_text(
-        'seeds = 1\n[[data]]\nkind = "sparse_uniform"\nd = 3\nT = 200\nmixing = "d3"\n'
-        '[[network]]\nname = "mylab_rule:HebbNetwork"\n'
-    )
-    code = "import sys; from bionica.cli import app; app(sys.argv[1:])"
-    run_python(code, "sweep", plan, "-o", tmp_path / "out", "--quiet", "--device", "cpu")
-    assert "HebbNetwork" in (tmp_path / "out" / "results.csv").read_text()
 
 
 # ---------------------------------------------------------------------------------------------- definitions that change
@@ -170,21 +148,6 @@ def test_an_edited_file_is_compiled_again_in_the_next_process(tmp_path):
         assert out.split()[-1] == expected
 
 
-def test_two_rules_of_one_module_do_not_meet(tmp_path, monkeypatch, restore):
-    monkeypatch.syspath_prepend(str(tmp_path))
-    head, _, body = SOURCE.partition("class State(NamedTuple):")
-    first = body.replace("State(", "State1(").replace("    State,\n", "    State1,\n").replace("HebbNetwork", "First")
-    second = body.replace("STRENGTH)", "7.0)").replace('"mylab"', '"mylab2"').replace("HebbNetwork", "Second")
-    twice = f"{head}class State1(NamedTuple):{first}\n\nclass State(NamedTuple):{second}"
-    module = load_module(tmp_path, "two_rules", twice)
-    module.HebbNetwork = module.First
-    assert first_output(module) == 2.0
-    module.HebbNetwork = module.Second
-    assert first_output(module) == 14.0
-    module.HebbNetwork = module.First
-    assert first_output(module) == 2.0
-
-
 def test_a_users_file_of_the_same_name_leaves_ours_alone(tmp_path):
     """A user's two_compartment.py neither replaces ours nor is asked for by later processes."""
     (tmp_path / "mylab").mkdir()
@@ -220,19 +183,6 @@ def test_a_model_loaded_with_the_wrong_rule_is_refused_and_harms_nobody(tmp_path
     with pytest.raises(ValueError, match="another learning rule"):
         network.set_params(precondition=None).partial_fit(X)
     bionica.TwoCompartmentNICA(2, random_state=0).fit(X)
-
-
-def test_the_digest_sees_what_is_called_and_nothing_else():
-    scope = {"helper": lambda x: x + 1, "SIZE": 3}
-    exec("def f(x):\n    '''One.'''\n    return helper(x) * SIZE", scope)
-    before = digest([scope["f"]], [])
-    exec("def f(x):\n    '''Two.'''\n\n    return helper(x) * SIZE  # comment", scope)
-    assert digest([scope["f"]], []) == before
-    scope["SIZE"] = 4
-    assert digest([scope["f"]], []) != before
-    scope["SIZE"] = 3
-    scope["helper"] = lambda x: x + 2
-    assert digest([scope["f"]], []) != before
 
 
 # ---------------------------------------------------------------------------------------------- where nothing can be cached

@@ -9,7 +9,7 @@ import pytest
 import bionica
 from bionica.engines import blocks as wide
 from bionica.metrics import permutation_error
-from bionica.networks.rule import REPAIRS, rule_of, to_arrays
+from bionica.networks.rule import REPAIRS, to_arrays
 from bionica.offline.whitening import leading
 
 K, D, N = 60, 4, 330
@@ -96,17 +96,6 @@ def test_blocks_equal_the_sequential_loop(blocks, rule, dynamics):
             assert_alike(learned(Network, chosen, X), expected)
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if "natural" not in rule])
-def test_each_guard_alone(blocks, rule):
-    Network, params = RULES[rule]
-    _, X = problem(seed=1)
-    for guard in Network._own_guards:
-        blocks(0)
-        expected = learned(Network, {**params, "guards": [guard]}, X)
-        blocks(32)
-        assert_alike(learned(Network, {**params, "guards": [guard]}, X), expected)
-
-
 @pytest.mark.parametrize("average", [False, True])
 def test_guards_that_act(blocks, average):
     """Silent neurons flipped, rates capped, rows replaced and singular values lifted inside and between blocks."""
@@ -184,18 +173,6 @@ def test_divergence_is_told_at_the_same_sample(blocks):
             network.partial_fit(X)
         messages.append(str(error.value))
     assert messages[0] == messages[1]
-
-
-def test_the_form_is_chosen_by_size():
-    rng = np.random.default_rng(0)
-    _, X = problem(20, 1000, 3)
-    state = bionica.TwoCompartmentNICA(3, random_state=0, **PLAIN).partial_fit(X)._state
-    rule = rule_of(state)
-    assert wide.suits(rule, state, 20, 100_000)
-    assert not wide.suits(rule, state, 1, 100_000)  # learn_one
-    assert not wide.suits(rule, state, 20, 1000)  # lies in cache
-    unwhitened = bionica.NonnegativePCA(3, whiten=False, random_state=0).partial_fit(rng.exponential(size=(5, 3)))
-    assert not wide.suits(rule_of(unwhitened._state), unwhitened._state, 20, 100_000)
 
 
 @pytest.mark.parametrize("rule", RULES)
