@@ -6,37 +6,21 @@ import warnings
 import numpy as np
 import pytest
 from scipy.linalg import expm, polar
-from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from bionica.datasets import random_sources
 from bionica.estimators import batch_nica
 from bionica.estimators.batch_nica import BatchNICA
+from bionica.metrics import permutation_error
 from bionica.offline.rotation import descend, disagreement, rotate, value_and_gradient
 
 KINDS = ["sparse_uniform", "exponential", "half_normal", "gamma"]
 
 
-def draw(kind, n_samples, d, seed=0):
-    rng = np.random.default_rng(seed)
-    if kind == "sparse_uniform":
-        return rng.uniform(0, np.sqrt(48 / 5), (n_samples, d)) * (rng.random((n_samples, d)) < 0.5)
-    if kind == "exponential":
-        return rng.exponential(size=(n_samples, d))
-    if kind == "half_normal":
-        return np.abs(rng.standard_normal((n_samples, d))) / np.sqrt(1 - 2 / np.pi)
-    return rng.gamma(0.5, np.sqrt(2), (n_samples, d))
-
-
 def mixed(kind, n_samples, d, k=None, seed=0):
-    S = draw(kind, n_samples, d, seed)
+    S = random_sources(kind, n_samples, d, rng=seed)
     return S, S @ np.random.default_rng(seed + 1).standard_normal((d, k or d))
-
-
-def permutation_error(S, Y):
-    cost = ((S[:, :, None] - Y[:, None, :]) ** 2).mean(axis=0)
-    rows, columns = linear_sum_assignment(cost)
-    return cost[rows, columns].mean()
 
 
 def white(kind, n_samples, d, seed=0):
@@ -96,7 +80,7 @@ def test_the_end_is_a_minimum(kind):
 
 
 def test_one_source_gets_its_sign_from_the_mean():
-    z = -draw("exponential", 100, 1)
+    z = -random_sources("exponential", 100, 1, rng=0)
     rotation = rotate(z / z.std(), rng=np.random.RandomState(0))
     assert rotation.R == pytest.approx(-1)
     assert rotation.objective == 0
@@ -163,7 +147,7 @@ def test_any_invertible_change_of_the_mixtures_changes_nothing(scales):
 
 
 def test_the_scale_of_the_sources_goes_into_the_mixing_matrix():
-    S = draw("exponential", 5000, 3)
+    S = random_sources("exponential", 5000, 3, rng=0)
     A = np.array([[1.0, 2, 0], [0, 1, 3], [1, 0, 1]])
     nica = BatchNICA(random_state=0).fit(S * [1, 3, 10] @ A.T)
     lengths = np.linalg.norm(A * [1, 3, 10] * S.std(axis=0), axis=0)
@@ -213,7 +197,7 @@ def warned(X, **parameters):
 
 @pytest.mark.parametrize("d", [2, 5, 10])
 def test_sources_that_nonnegativity_cannot_separate_are_reported(d):
-    S = 2 + draw("exponential", 3000, d)
+    S = 2 + random_sources("exponential", 3000, d, rng=0)
     assert "equally nonnegative" in warned(S @ np.random.default_rng(1).standard_normal((d, d)))
 
 

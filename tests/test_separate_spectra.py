@@ -6,18 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from bionica import plot
-from bionica.cli import app
 from bionica.io import open_reader
 from bionica.metrics import match_sources
-
-
-def separate(*arguments, fed=None, code=0):
-    result = CliRunner().invoke(app, ["separate", *map(str, arguments)], input=fed)
-    assert result.exit_code == code, (result.output, result.exception)
-    return result
+from test_separate import separate
 
 
 @pytest.fixture(scope="module")
