@@ -1,6 +1,5 @@
 """The estimators inside other packages: each test runs against the real package, and is skipped by name where it is missing."""
 
-import doctest
 import sys
 from pathlib import Path
 
@@ -62,15 +61,6 @@ def test_river_checks(network):
     checks.check_estimator(RiverTransformer(network))
 
 
-def test_the_example_of_the_river_transformer():
-    pytest.importorskip("river")
-    import bionica.river
-
-    result = doctest.testmod(bionica.river)
-    assert result.attempted
-    assert not result.failed
-
-
 def test_river_transformer_is_the_estimator(X):
     pytest.importorskip("river")
     import pandas as pd
@@ -101,20 +91,6 @@ def test_river_transformer_is_the_estimator(X):
 
 
 # ---------------------------------------------------------------------------------------------- dask-ml
-
-
-def test_dask_ml(X):
-    wrappers = pytest.importorskip("dask_ml.wrappers")
-    import dask.array as da
-
-    D = da.from_array(X, chunks=(250, 5))
-
-    wrapped = wrappers.Incremental(StreamingNICA(3, random_state=0), shuffle_blocks=False).fit(D)
-    alone = StreamingNICA(3, random_state=0).fit(X)
-    assert np.array_equal(wrapped.estimator_.components_, alone.components_)
-    np.testing.assert_array_equal(wrapped.transform(D).compute(), alone.transform(X))
-    assert wrappers.ParallelPostFit(alone).transform(D).compute().shape == (1000, 3)
-    assert wrapped.score(D, None) == pytest.approx(alone.score(X), rel=1e-12)
 
 
 # ---------------------------------------------------------------------------------------------- HyperSpy
@@ -151,19 +127,6 @@ def test_factors_of_a_hyperspy_decomposition_are_the_spectra(image, spectra, est
 
 
 # ---------------------------------------------------------------------------------------------- MNE
-
-
-def test_mne(X):
-    pytest.importorskip("mne")
-    from mne.decoding import UnsupervisedSpatialFilter
-
-    epochs = X.T.reshape(5, 10, 100).transpose(1, 0, 2)  # epochs, channels, times
-    estimator = MinimumVolumeCone(3, random_state=0)
-    spatial = UnsupervisedSpatialFilter(estimator)
-    Y = spatial.fit_transform(epochs)
-    assert Y.shape == (10, 3, 100)
-    np.testing.assert_allclose(Y.transpose(1, 0, 2).reshape(3, -1).T, clone(estimator).fit_transform(X), atol=1e-9)
-    np.testing.assert_allclose(spatial.inverse_transform(Y), epochs, atol=1e-6)
 
 
 # ---------------------------------------------------------------------------------------------- containers

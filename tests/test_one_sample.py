@@ -2,8 +2,6 @@
 
 import copy
 import pickle
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -96,20 +94,6 @@ def test_parameters_and_schedules_count_from_the_next_sample():
     single.learn_one(X[0])
     rows.partial_fit(X[:1])
     assert bits(single) == bits(rows)
-
-
-def test_outputs_from_several_threads(Network):
-    _, X = mixtures(300, 3)
-    network = made(Network).fit(X)
-    Y = network.transform(X)
-    barrier = threading.Barrier(4)
-
-    def outputs(part):
-        barrier.wait()
-        return all(np.array_equal(network.transform_one(X[i]), Y[i]) for i in range(part, 300, 4))
-
-    with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(outputs, range(4)))
 
 
 @online

@@ -175,14 +175,3 @@ def test_the_distribution_of_each_source_is_drawn_at_every_scale(tmp_path, probl
     for patch in patches:
         heights = patch.get_data().values - patch.get_data().baseline
         assert np.count_nonzero(heights) > 10
-
-
-def test_sources_mixtures_and_samples_are_counted_from_one(tmp_path, rng):
-    """The third column never varies."""
-    X = rng.exponential(size=(2000, 2)) @ np.array([[1.0, 0.5, 0.0, 0.3], [0.2, 1.0, 0.0, 0.8]])
-    X[:, 2] = 5.0
-    np.save(tmp_path / "x.npy", X)
-    a = tmp_path / "a.csv"
-    summary = json.loads(separate(tmp_path / "x.npy", "--sources", 2, "--mixing", a, "--json").stdout)
-    assert a.read_text().startswith(",column_1,column_2,column_3,column_4\nsource_1,")
-    assert "source 0" not in " ".join(summary["diagnosis"])

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from bionica import DivergenceError, NoncenteredWhitener, NonnegativePCA, TwoCompartmentNICA, metrics, sweep
+from bionica import NoncenteredWhitener, TwoCompartmentNICA, metrics, sweep
 from bionica.cli import app
 from bionica.datasets import mix, paper_mixing, sparse_uniform
 from bionica.paper import Reproduction, paper_grid, plans_of
@@ -221,22 +221,16 @@ def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
     ("changes", "words"),
     [
         ({"network": [{"name": "TwoCompartmentNice"}]}, ["network[0].name", "TwoCompartmentNice", "TwoLayerNSM"]),
-        ({"network": [{"name": "mylab.rules:My"}]}, ["network[0].name", "mylab.rules:My", "PYTHONPATH"]),
         ({"network": [{**GRID, "grid": {"eta": [0.1]}}]}, ["network[0].grid", "'eta'", "eta0"]),
         ({"network": [{**GRID, "grid": {"eta0": [-1]}}]}, ["network[0].grid.eta0", "-1"]),
-        ({"network": [{**GRID, "params": {"eta0": 0.1}}]}, ["grid.eta0", "network[0].params"]),
         ({"network": [{**GRID, "params": {"random_state": 1}}]}, ["random_state", "seeds"]),
         ({"network": [{**GRID, "published": "d10"}]}, ["n_components = 10", "n_components = 3"]),
         ({"network": [GRID, GRID]}, ["network.label", "differ"]),
         ({"seeds": [1, 1]}, ["seeds = [1, 1]", "differ"]),
-        ({"seeds": 10**9}, ["seeds = 1000000000"]),
-        ({"seed": 1}, ["'seed'", "seeds"]),
         ({"data": [{**DATA, "kind": "uniform"}]}, ["data[0].kind", "uniform", "sparse_uniform"]),
         ({"data": [{"kind": "gamma", "d": 3}]}, ["data[0].T"]),
-        ({"data": [{**DATA, "T": 2.5}]}, ["data[0].T = 2.5"]),
         ({"data": [{**DATA, "d": 4}]}, ["data[0]", "A has shape (3, 3)"]),
         ({"data": [{"kind": "file", "mixtures": "nothing.npy"}]}, ["data[0]", "nothing.npy"]),
-        ({"data": [{"kind": "copula_uniform", "d": 3, "T": 9, "rho": 2}]}, ["data[0]", "rho=2"]),
         ({"seeds": 10**6}, ["4,000,000 cases"]),
     ],
 )  # fmt: skip
@@ -319,20 +313,6 @@ def test_every_kind_of_data(data):
 
 
 # ------------------------------------------------------------------------------------------ what goes wrong
-
-
-def test_a_network_that_diverges_says_where(tmp_path):
-    S, X = mixtures(2000)
-    np.save(tmp_path / "x.npy", X * 1e4)
-    np.save(tmp_path / "s.npy", S)
-    data = [{"kind": "file", "mixtures": "x.npy", "sources": "s.npy"}]
-    params = {"eta0": 0.5, "whiten": False, "guards": False}
-    network = {"name": "NonnegativePCA", "published": "d3", "params": params}
-    rows = sweep.run(Plan.from_dict({"data": data, "network": [network], "times": 3}, tmp_path))
-    with pytest.raises(DivergenceError) as raised:
-        NonnegativePCA.as_published("d3", **params, random_state=0).partial_fit_transform(X * 1e4)
-    assert {(row["status"], row["error"]) for row in rows} == {(f"diverged at sample {raised.value.sample}", None)}
-    assert rows.best()[0]["failed"] == 1
 
 
 # ------------------------------------------------------------------------------------------ on disk
@@ -430,17 +410,6 @@ def test_a_kill_loses_nothing_that_was_finished_and_doubles_nothing(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------ the table and the command
-
-
-def test_columns_tell_the_value_that_each_network_has(tmp_path):
-    interneurons = {"name": "InterneuronNICA", "published": "d3", "params": {"guards": ["row"]}}
-    table = sweep.run(body(seeds=1, times=1, network=[GRID, interneurons, {"name": "TwoLayerNSM"}]), tmp_path)
-    assert table.swept == ["eta0", "tau", "guards"]
-    paper, ours = table[-2], table[-1]
-    assert (paper["eta0"], paper["tau"], paper["guards"]) == (0.01, None, ("row",))
-    assert (ours["eta0"], ours["guards"]) == (0.1, True)
-    with (tmp_path / "results.csv").open(newline="") as file:
-        assert [json.loads(row["guards"]) for row in csv.DictReader(file)][-2:] == [["row"], True]
 
 
 def command(*arguments):
