@@ -15,7 +15,6 @@ from bionica.engines.loop import Diverged, run
 from bionica.estimators._base import Estimator
 from bionica.networks import rule as states
 from bionica.networks import two_compartment
-from bionica.networks.rule import pseudoinverse, solve_lateral
 from conftest import NETWORKS, PUBLIC, mixtures
 
 ESTIMATORS = [cls for cls in PUBLIC if isinstance(cls, type) and issubclass(cls, Estimator)]
@@ -142,16 +141,6 @@ def test_collapsed_networks_are_diagnosed(cls, kind):
         found = model.diagnose(X)
         assert not found.ok
         assert len(str(found)) > 40
-
-
-def test_a_regular_system_is_solved_as_numpy_does():
-    rng = np.random.default_rng(0)
-    M, W = rng.standard_normal((4, 4)), rng.standard_normal((4, 6))
-    assert np.array_equal(solve_lateral(M, W), np.linalg.solve(M, W))
-    assert np.array_equal(pseudoinverse(W), np.linalg.pinv(W))
-    M[1] = M[0]
-    np.testing.assert_allclose(solve_lateral(M, W), np.linalg.lstsq(M, W, rcond=None)[0])
-    np.testing.assert_allclose(pseudoinverse(W * 1e300) * 1e300, np.linalg.pinv(W))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -10,7 +10,6 @@ import time
 import tomllib
 import tracemalloc
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ from bionica.cli import app
 from bionica.datasets import mix, paper_mixing, sparse_uniform
 from bionica.paper import Reproduction, paper_grid, plans_of
 from bionica.sweep import Plan, PlanError, WorkerDiedError
-from bionica.sweep.plan import Data, error_times, find_estimator
+from bionica.sweep.plan import error_times, find_estimator
 from conftest import NETWORKS
 
 engine = sys.modules["bionica.sweep.run"]
@@ -289,27 +288,6 @@ def test_a_users_files_with_and_without_sources(tmp_path):
     assert before != [case.key for case in plan.cases()]
     with pytest.raises(ValueError, match=r"X\[7, 1\] is NaN"):
         sweep.run(plan)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        {"kind": "gamma", "d": 2, "T": 300, "n_mixtures": 4, "snr_db": 20},
-        {"kind": "copula_uniform", "d": 3, "T": 300, "rho": 0.5},
-        {"kind": "odors", "d": 4, "T": 300},
-        {**DATA, "T": 300, "epochs": 3, "shuffle": True},
-        {**DATA, "T": 300, "mixing": [[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]]},
-    ],
-)
-def test_every_kind_of_data(data):
-    made = Data.from_dict(data, "data[0]", Path())
-    (S, X), (_, again), (_, other) = (made.load(seed, "float64") for seed in (0, 0, 1))
-    assert S.shape == (made.n_samples, made.d)
-    assert X.shape == (made.n_samples, made.k)
-    assert np.array_equal(X, again)
-    assert not np.array_equal(X, other)
-    for start in range(0, made.n_samples, 300):
-        assert np.array_equal(np.sort(S[start : start + 300], axis=0), np.sort(S[:300], axis=0))
 
 
 # ------------------------------------------------------------------------------------------ what goes wrong

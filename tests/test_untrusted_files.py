@@ -53,18 +53,6 @@ def zarr_3(path, **changes):
     return path
 
 
-def test_both_formats_of_zarr_are_read(tmp_path):
-    for store in (zarr_2(tmp_path / "2.zarr"), zarr_3(tmp_path / "3.zarr")):
-        assert np.array_equal(read(store), np.arange(12.0).reshape(4, 3))
-    group = tmp_path / "g.zarr"
-    zarr_2(group / "a" / "b")
-    for inner in (group, group / "a"):
-        (inner / ".zgroup").write_text('{"zarr_format": 2}')
-    assert read(group, dataset="a/b").shape == (4, 3)
-    zarr_2(group / "c")
-    assert "--dataset" in refused(group)
-
-
 @pytest.mark.parametrize("where", ["filters", "compressor"])
 @pytest.mark.parametrize("dtype", ["|O", "<f8"])
 def test_pickles_in_zarr_are_not_loaded(tmp_path, where, dtype):

@@ -1,7 +1,5 @@
 """Noncentered whitening: identity covariance, any chunking, any rank, any scale; then the scikit-learn contract."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -165,21 +163,6 @@ def test_a_bad_chunk_leaves_the_model_as_it_was():
             whitener.partial_fit(bad)
     np.testing.assert_array_equal(whitener.covariance_, before)
     assert whitener.n_samples_seen_ == 100
-
-
-def test_a_million_samples_stream_in_bounded_memory():
-    rng = np.random.default_rng(0)
-    mixing = rng.standard_normal((50, 50))
-    chunk = rng.exponential(size=(10_000, 50)) @ mixing
-    whitener = NoncenteredWhitener().partial_fit(chunk)
-    tracemalloc.start()
-    for _ in range(99):
-        whitener.partial_fit(chunk)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert whitener.n_samples_seen_ == 1_000_000
-    assert peak < 3 * chunk.nbytes
-    assert off_identity(whitener.transform(chunk)) < 1e-10
 
 
 @parametrize_with_checks([NoncenteredWhitener(), NoncenteredWhitener(1)])
