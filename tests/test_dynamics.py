@@ -241,7 +241,7 @@ def test_the_inverse_stays_the_inverse(name, eta0, dtype):
 
 @pytest.mark.parametrize("dynamics", ["exact", "gradient"])
 def test_separate_interneuron_weights_keep_their_product(dynamics):
-    X = mixtures(999, 4)[1]
+    X = mixtures(200, 4)[1]
     published = {"precondition": None, "average": False, "init": "random", "eta0": 0.01, "decay": 0.0}
     network = bionica.InterneuronNICA(4, dynamics=dynamics, decoupled=True, random_state=0, **published).partial_fit(X)
     state = network._state

@@ -21,6 +21,7 @@ from bionica.offline.cone.objective import (
     unweighted,
     value_and_gradient,
 )
+from bionica.offline.cone.stream import solve
 
 # What a fit warns of is tested with the findings.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -488,6 +489,15 @@ def test_noise_that_the_first_block_does_not_show_is_noticed_later(seed):
     stream, batch = MinimumVolumeCone(5, random_state=0).partial_fit(X), fitted(X[:15_000], 5)  # its last solution
     assert stream.noise_.all()
     assert sinr(S, stream.transform(X)) > sinr(S, batch.transform(X)) - 1
+
+
+@pytest.mark.parametrize(("k", "snr"), [(6, 30), (4, 25)])
+def test_solving_again_takes_the_noise_that_the_first_solution_took(k, snr):
+    _, X, _ = problem("copula0.3", 3000, 3, k, snr)
+    cone = fitted(X, 3)
+    first = cone._stream
+    again = solve(first._replace(next_start=first.n), cone._settings(k))
+    np.testing.assert_allclose(again.fit.coordinates.channel_noise, first.fit.coordinates.channel_noise, rtol=1e-9)
 
 
 def switched(seed, n, dwell, silent=0):
