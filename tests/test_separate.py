@@ -148,11 +148,14 @@ def test_errors_say_what_to_do(tmp_path, problem):
     x = write(tmp_path / "x.npy", X)
     (tmp_path / "m").write_bytes(b"no model")
     transposed = write(tmp_path / "t.npy", np.ascontiguousarray(X.T))
+    xyz = tmp_path / "x.xyz"
+    xyz.touch()
     before = names_in(tmp_path)
     for arguments, remedy in (
         ([x, "--sources", 6], "too few for 6 sources"),
         ([transposed], "--axis 1"),
-        ([x, "-o", tmp_path / "y.xyz"], ".csv"),
+        ([x, "-o", tmp_path / "y.xyz"], "y.xyz"),
+        ([xyz], "x.xyz"),
         ([x, "-o", tmp_path / "no" / "y.npy"], "folder"),
         ([tmp_path / "no.npy"], "does not exist"),
         ([x, "-o", x, "--force"], "also the input"),
