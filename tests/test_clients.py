@@ -42,10 +42,6 @@ def test_the_code_of_the_page(heading):
     exec(compile(FIRST + CODE[heading], heading, "exec"), {})
 
 
-def test_every_client_has_code():
-    assert list(CODE) == list(PACKAGES)
-
-
 # ---------------------------------------------------------------------------------------------- river
 
 
@@ -161,15 +157,6 @@ def test_data_frames(X, estimator, package):
         assert type(clone(fitted).partial_fit_transform(frame)) is frames.DataFrame
     with pytest.raises(ValueError, match="feature names"):
         fitted.transform(frame[NAMES[::-1]])
-
-
-def test_rows_of_a_polars_frame_are_samples(X):
-    polars = pytest.importorskip("polars")
-    stream = StreamingNICA(3, random_state=0)
-    for x in polars.DataFrame(X, schema=NAMES).iter_rows(named=True):
-        stream.learn_one(x)
-    assert np.array_equal(stream.components_, StreamingNICA(3, random_state=0).fit(X).components_)
-    assert list(stream.feature_names_in_) == NAMES
 
 
 @everything

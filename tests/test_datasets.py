@@ -1,7 +1,6 @@
 """Sources against their distributions, matrices against the paper's print, images against their pixels."""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from scipy import stats
 from bionica.datasets import copula_uniform, mix, natural_images, odors, paper_mixing, random_sources, sparse_uniform
 
 KINDS = ("sparse_uniform", "exponential", "half_normal", "gamma", "odor")
-PAPER_IMAGES = Path(__file__).parents[1] / ".." / "shared" / "data" / "natural_images"
 
 unhurried = settings(deadline=None, max_examples=30)
 seeds = st.integers(0, 2**32 - 1)
@@ -190,8 +188,7 @@ def test_default_images_are_the_middle_of_scikit_images():
     assert_grounded(S)
     middle = slice(130, 382)
     assert affine(
-        S,
-        np.column_stack([getattr(data, n)()[middle, middle].ravel() for n in ("camera", "brick", "gravel")]),
+        S, np.column_stack([getattr(data, n)()[middle, middle].ravel() for n in ("camera", "brick", "gravel")])
     )
     wide = natural_images(names=["grass", "moon"], size=(100, 200), dtype=np.float32)
     assert wide.shape == (20_000, 2)
@@ -230,15 +227,6 @@ def test_arrays_on_disk_need_no_scikit_image(tmp_path, pictures, monkeypatch):
     np.testing.assert_array_equal(natural_images(tmp_path / "stack.npy"), S)
     np.testing.assert_array_equal(natural_images(tmp_path / "both.npz", names=["two"]), S[:, 1:])
     assert natural_images(tmp_path / "stack.npy", size=3).shape == (9, 2)
-
-
-@pytest.mark.skipif(not (PAPER_IMAGES / "sources.npy").exists(), reason="the paper's images are not here")
-def test_the_papers_images():
-    S = natural_images(PAPER_IMAGES)
-    assert S.shape == (63504, 3)
-    assert_grounded(S)
-    # The file is scaled with 1/(n - 1).
-    np.testing.assert_allclose(S, np.load(PAPER_IMAGES / "sources.npy").T * np.sqrt(63504 / 63503), rtol=1e-9)
 
 
 # ---------------------------------------------------------------- what is refused

@@ -13,9 +13,7 @@ import scipy.io
 import bionica
 from bionica.io import (
     Columns,
-    EvenSample,
     InputError,
-    LastSample,
     import_optional,
     open_pipe,
     open_reader,
@@ -466,22 +464,6 @@ def test_a_broken_zarr_store_is_refused(tmp_path, X, rng):
             refused(path)
         file.write_bytes(data)
     assert np.array_equal(read(path), X)
-
-
-# ---------------------------------------------------------------------------------------------- samples of a stream
-
-
-def test_samples_of_a_stream_do_not_depend_on_its_cuts(rng):
-    X = np.arange(10_007.0)[:, np.newaxis]
-    for kind in (EvenSample, LastSample):
-        whole, pieces = kind(100), kind(100)
-        assert len(whole.rows()) == 0
-        whole.add(X)
-        for piece in np.split(X, np.sort(rng.integers(0, len(X), 50))):
-            pieces.add(piece)
-        assert np.array_equal(whole.rows(), pieces.rows())
-        assert whole.n_seen == pieces.n_seen == len(X)
-    assert np.array_equal(pieces.rows(), X[-100:])
 
 
 @pytest.mark.filterwarnings("ignore")

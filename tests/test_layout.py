@@ -208,13 +208,6 @@ def test_first_samples_are_seldom_taken_for_an_axis_or_asked_about():
     assert (asked <= [12, 12, 30]).all(), asked
 
 
-def test_the_next_line_rises_likewise():
-    assert not is_axis([1.0, 2, 3, 4, 5], [[6.0, 7, 8, 9, 10]])
-    assert not is_axis([100.0, 200, 400, 800, 1600, 3200], [[1.0, 2, 4, 8, 16, 31]])
-    assert is_axis([100.0, 200, 400, 800, 1600, 3200], [[1.0, 2, 4, 3, 2, 1]])
-    assert not is_axis([1.0, 2, 3, 4, None], [[1.0, 3, 2, 1, 1]])
-
-
 @pytest.mark.parametrize(
     ("names", "axis"),
     [

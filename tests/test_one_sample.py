@@ -125,19 +125,6 @@ def test_dicts_are_samples_whose_order_does_not_matter(Online):
         arrays.learn_one(x)
 
 
-@online
-def test_the_first_sample_gives_the_names(Online):
-    for first in ({"a": 1.0, "b": 2.0, "c": 3.0}, pd.Series([1.0, 2.0, 3.0], index=NAMES)):
-        assert list(made(Online).learn_one(first).feature_names_in_) == NAMES
-    for first in ([1.0, 2.0, 3.0], pd.Series([1.0, 2.0, 3.0])):
-        assert not hasattr(made(Online).learn_one(first), "feature_names_in_")
-    network = made(Online)
-    for wrong in ({}, {"a": np.nan, "b": 1.0, "c": 2.0}, {1: 1.0, 2: 2.0, 3: 3.0}):
-        with pytest.raises(ValueError):
-            network.learn_one(wrong)
-    assert not {"n_features_in_", "feature_names_in_"} & vars(network).keys()
-
-
 @pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
 def test_errors_name_the_feature(cls):
     _, X = mixtures(300, 3)

@@ -146,13 +146,6 @@ def test_permissions_are_those_of_the_file_before_or_of_the_umask(tmp_path):
         assert os.umask(old) == 0o027
 
 
-def test_a_long_name_can_be_written(folder):
-    name = "s" * 246 + ".npy"
-    with open_writer(Path(name), 2, float) as writer:
-        writer.write(np.ones((5, 2)))
-    assert np.load(name).shape == (5, 2)
-
-
 # ---------------------------------------------------------------------------------------------- several writers
 
 

@@ -137,7 +137,6 @@ def test_loading_runs_no_code(saved):
 
 OFFLINE = {
     "BatchNICA": lambda X: bionica.BatchNICA("auto", random_state=np.random.RandomState(0)).fit(X),
-    "cone": lambda X: bionica.MinimumVolumeCone(3, random_state=0).fit(np.abs(X)),
     "whitener": lambda X: bionica.NoncenteredWhitener(2, tol=1e-9).fit(X),
     "whitener of a stream": lambda X: bionica.NoncenteredWhitener().partial_fit(X[:70]).partial_fit(X[70:]),
     "interneuron": lambda X: bionica.OfflineNICA(3, max_iter=2000, random_state=0).fit(X),

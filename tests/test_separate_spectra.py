@@ -75,19 +75,6 @@ def test_with_decimal_commas_files_are_written_with_them(tmp_path, problem, suff
         assert comma == (point.replace(",", ";") if suffix == "csv" else point).replace(".", ",")
 
 
-def test_names_are_checked_before_the_fit(tmp_path, table, monkeypatch):
-    def read(*_, **__):
-        raise AssertionError("read before the outputs were checked")
-
-    monkeypatch.setattr("bionica.io.open_reader", read)
-    (tmp_path / "there.csv").write_text("mine")
-    (tmp_path / "folder.csv").mkdir()
-    for name in ("x.csv", "there.csv", "y.csv", "no/a.csv", "a.png", "a.xyz", "folder.csv"):
-        result = separate(table, "-o", tmp_path / "y.csv", "--mixing", tmp_path / name, code=1)
-        assert str(tmp_path / name) in result.stderr
-    assert (tmp_path / "there.csv").read_text() == "mine"
-
-
 # ---------------------------------------------------------------------------------------------- the report
 
 

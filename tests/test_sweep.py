@@ -9,7 +9,6 @@ import sys
 import time
 import tomllib
 import tracemalloc
-import warnings
 
 import numpy as np
 import pytest
@@ -324,16 +323,6 @@ def test_a_torn_line_is_run_again_and_a_damaged_one_too(damage, tmp_path):
     assert without_times(sweep.run(body(), tmp_path, progress=nothing_runs)) == first
 
 
-def test_a_plan_that_changed_runs_what_is_new(tmp_path):
-    sweep.run(body(), tmp_path)
-    network = {**GRID, "grid": {"eta0": [0.1, 0.03], "tau": [0.5, 0.8]}}
-    ran = []
-    table = sweep.run(body(network=[network]), tmp_path, progress=lambda done, total: ran.append(total))
-    assert ran == [8] * 4  # two values of tau, two seeds
-    assert without_times(table) == without_times(sweep.run(body(network=[network])))
-    sweep.run(body(), tmp_path, progress=nothing_runs)
-
-
 @pytest.mark.parametrize("name", ["results.csv", "plan.json"])
 def test_a_file_that_no_sweep_has_written_is_not_replaced(name, tmp_path):
     (tmp_path / name).write_text("mine")
@@ -424,15 +413,6 @@ def test_the_command_ends_with_a_sentence(plan_file, arguments, code):
     result = command(*(plan_file if argument == "PLAN" else argument for argument in arguments))
     assert result.exit_code == code
     assert "Traceback" not in result.output
-
-
-def test_a_device_that_is_not_there_is_told_once(plan_file, tmp_path, monkeypatch):
-    monkeypatch.setattr("bionica.sweep.cuda.unavailable", lambda: "no GPU was found")
-    result = command(plan_file, "-o", tmp_path / "out", "--device", "cuda", "--dry-run")
-    assert result.exit_code == 0
-    assert result.stderr.count("no GPU was found") == 1
-    with warnings.catch_warnings(action="error"):
-        assert engine.choose_engine([], "auto", 1).name == "1 process"
 
 
 def test_no_time_is_told_before_it_means_something(monkeypatch, capsys):

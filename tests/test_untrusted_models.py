@@ -98,16 +98,6 @@ def test_nan_foreign_dtypes_and_wrong_shapes_are_refused_in_every_array(path, ki
     refused(path, "more")
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", FITS)
-def test_the_other_byte_order_is_read(path, kind):
-    _, X = mixtures(300, 3, 4)
-    model = FITS[kind](X)
-    header, arrays = unpack(saved_bytes(path, model))
-    path.write_bytes(pack(header, {name: a.astype(a.dtype.newbyteorder(">")) for name, a in arrays.items()}))
-    np.testing.assert_array_equal(bionica.load(path).transform(X), model.transform(X))
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
