@@ -100,31 +100,6 @@ def test_river_transformer_is_the_estimator(X):
         many.learn_many(frame[NAMES[:4]])
 
 
-def test_river_pipeline(X):
-    pytest.importorskip("river")
-    from river import compose, linear_model, metrics, preprocessing
-
-    from bionica.river import RiverTransformer
-
-    names = dict(enumerate(NAMES))
-    model = compose.Pipeline(
-        RiverTransformer(StreamingNICA(3, random_state=0)),
-        preprocessing.StandardScaler(),
-        linear_model.LinearRegression(),
-    )
-    target = StreamingNICA(3, random_state=0).fit(X).transform(X)[:, 0]
-    error = metrics.MAE()
-    for n, (x, y) in enumerate(zip(X, target, strict=True)):
-        sample = {names[i]: value for i, value in enumerate(x)}
-        if n >= 500:
-            error.update(y, model.predict_one(sample))
-        model.learn_one(sample, y)
-    assert error.get() < 0.1
-    integers = RiverTransformer(StreamingNICA(2))  # names that are not strings
-    integers.learn_one({1: 1.0, 0: 2.0})
-    assert list(integers.model.feature_names_in_) == ["0", "1"]
-
-
 # ---------------------------------------------------------------------------------------------- dask-ml
 
 
@@ -175,15 +150,6 @@ def test_factors_of_a_hyperspy_decomposition_are_the_spectra(image, spectra, est
     assert np.abs(model - image.data).mean() < 0.02 * image.data.mean()
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS[:2], ids=lambda estimator: type(estimator).__name__)
-def test_factors_of_a_hyperspy_separation_are_the_spectra(image, spectra, estimator):
-    image.decomposition(algorithm="SVD", output_dimension=3, print_info=False)
-    image.blind_source_separation(
-        algorithm=clone(estimator), on_loadings=True, diff_order=0, whiten_method=None, print_info=False
-    )
-    assert worst(image.learning_results.bss_factors, spectra) > 0.998
-
-
 # ---------------------------------------------------------------------------------------------- MNE
 
 
@@ -215,18 +181,6 @@ def test_xarray(X, estimator):
     assert named.dims == ("time", "source")
     assert np.array_equal(named.time, array.time)
     assert np.array_equal(named, Y)
-
-
-def test_xarray_of_dask(X):
-    xr = pytest.importorskip("xarray")
-    da = pytest.importorskip("dask.array")
-    lazy = xr.DataArray(da.from_array(X, chunks=(250, 5)), dims=("time", "channel"))
-    fitted = BatchNICA(3, random_state=0).fit(lazy)
-    Y = fitted.transform(lazy)
-    assert isinstance(Y, da.Array)
-    np.testing.assert_allclose(Y.compute(), fitted.transform(X))
-    stream = StreamingNICA(3, random_state=0).fit(lazy)
-    assert np.array_equal(stream.components_, StreamingNICA(3, random_state=0).fit(X).components_)
 
 
 @everything

@@ -1,8 +1,6 @@
 """Dask arrays: the same result as in memory to rounding, for any chunks, and X is never gathered."""
 
 import pickle
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -181,17 +179,6 @@ def test_transform_is_lazy():
     np.testing.assert_allclose(back.compute(), nica.inverse_transform(nica.transform(X)), atol=1e-12)
 
 
-def test_fit_transform_is_fit_then_transform_lazily():
-    X = mixed(20_000, 3, 5, dtype=np.float32)
-    lazy = da.from_array(X, chunks=(3000, 2))
-    nica = BatchNICA(random_state=0)
-    Y = nica.fit_transform(lazy)
-    assert isinstance(Y, da.Array)
-    assert Y.dtype == np.float32
-    np.testing.assert_array_equal(Y.compute(), nica.transform(lazy).compute())
-    np.testing.assert_allclose(Y.compute(), nica.transform(X), atol=1e-5)
-
-
 # --- messages
 
 
@@ -223,12 +210,6 @@ def test_a_bad_number_is_named_by_its_row(value, row):
     assert not hasattr(network, "components_")
 
 
-def test_overflow_is_not_called_a_nan():
-    X = da.from_array(1e200 * mixed(1000, 3), chunks=(300, 3))
-    with pytest.raises(ValueError, match="variance of the data overflows"):
-        BatchNICA().fit(X)
-
-
 @pytest.mark.parametrize(
     ("X", "error", "message"),
     [
@@ -244,13 +225,6 @@ def test_overflow_is_not_called_a_nan():
 def test_what_cannot_be_fitted_says_so(X, error, message):
     with pytest.raises(error, match=message):
         BatchNICA().fit(X)
-
-
-def test_dask_is_not_imported_by_us():
-    code = (
-        "import sys, numpy, bionica; bionica.BatchNICA().fit(numpy.random.rand(99, 2)); sys.exit('dask' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=False).returncode == 0
 
 
 # --- the other estimators
@@ -290,9 +264,6 @@ def test_networks_read_blocks_in_their_order(name, dtype):
     assert isinstance(back, da.Array)
     assert back.dtype == dtype
     np.testing.assert_allclose(back.compute(), here.inverse_transform(expected), rtol=1e-5, atol=1e-5)
-
-
-# --- the rows themselves
 
 
 # --- a cluster

@@ -114,7 +114,3 @@ def test_the_version_is_the_same_everywhere():
     assert f"\n## {version} (" in (ROOT / "CHANGELOG.md").read_text()
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
     assert f"version = {{{version}}}" in (ROOT / "docs" / "cite.md").read_text()
-
-
-def test_the_readme_is_a_screen_and_a_half():
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 90

@@ -29,6 +29,9 @@ EPS = np.finfo(float).eps
 pytestmark = pytest.mark.interpreted
 
 
+SYMMETRIC = ["TwoCompartmentNICA", "InterneuronNICA", "TwoLayerNSM"]
+
+
 def positive_definite(rng, d, condition):
     Q = np.linalg.qr(rng.standard_normal((d, d)))[0]
     return (Q * np.geomspace(1, 1 / condition, d)) @ Q.T
@@ -156,12 +159,6 @@ def test_degenerate_ties():
             np.testing.assert_allclose(z, z0, atol=1e-12)
 
 
-def test_silent_input_is_silent_output():
-    for c in (np.zeros(4), -np.ones(4)):
-        z, _ = solve(np.eye(4) + 0.1, c)
-        assert np.array_equal(z, np.zeros(4))
-
-
 @pytest.mark.parametrize("kind", [Exact, ExactAsymmetric])
 def test_nearly_singular_is_regularised_and_counted(kind):
     M = np.ones((3, 3))  # rank 1
@@ -174,12 +171,6 @@ def test_nearly_singular_is_regularised_and_counted(kind):
     assert np.isfinite(z).all()
     assert ws.events[REGULARISED] == 1
     np.testing.assert_allclose(z.sum(), 1, rtol=1e-6)  # M z = c still holds, nearly
-
-
-def test_no_lateral_weights_at_all():
-    """M = 0 with an input has no fixed point: the output is infinite, which the loop reports."""
-    z, _ = solve(np.zeros((2, 2)), np.ones(2))
-    assert np.isinf(z).all()
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.05])
@@ -233,9 +224,14 @@ def test_the_loop_stops_at_the_sample_that_diverges():
     assert state.t[0] == 2
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("eta0", [0.01, 0.05])  # from 0.1 on M comes close to singular now and then
-@pytest.mark.parametrize("name", ["TwoCompartmentNICA", "InterneuronNICA", "TwoLayerNSM"])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *((name, float) for name in SYMMETRIC),
+        *(pytest.param(name, np.float32, marks=pytest.mark.slow) for name in SYMMETRIC),
+    ],
+)
 def test_the_inverse_stays_the_inverse(name, eta0, dtype):
     """Between two computations anew, 999 updates; large rates make an antisymmetric part grow by 1e22 if there is any."""
     d, eps = 4, np.finfo(dtype).eps
@@ -261,6 +257,7 @@ def test_separate_interneuron_weights_keep_their_product(dynamics):
     np.testing.assert_allclose(state.M, state.W_ny @ state.W_yn, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eta0", [0.01, 0.05])
 def test_separate_weights_that_have_met_go_on_as_they_were(eta0):
     """In single precision W_ny and W_yn' become equal after a while: how the stream is cut must not show it."""

@@ -6,7 +6,6 @@ import sys
 import threading
 import warnings
 
-import numba
 import numpy as np
 import pytest
 import scipy.sparse
@@ -22,18 +21,16 @@ from bionica.networks.rule import to_arrays
 from conftest import NETWORKS, mixtures
 
 SETTINGS = [
-    {},
-    {"dynamics": "gradient"},
-    {"guards": False, "eta0": 1e-3},
-    {"power": 0.6},
-    {"mean_window": 20},
+    ({}, np.float64),
+    ({}, np.float32),
+    ({"dynamics": "gradient"}, np.float64),
+    ({"guards": False, "eta0": 1e-3, "power": 0.6, "mean_window": 20}, np.float64),
 ]
 SINGLE_LAYER = [bionica.InterneuronNICA, bionica.TwoCompartmentNICA]
 SINGLE_LAYER_SETTINGS = [
     {"precondition": None},
     {"precondition": "scale", "horizon": 60},
-    {"average": False},
-    {"horizon": 60},
+    {"average": False, "horizon": 60},
     {"init": {}},
 ]
 
@@ -60,8 +57,7 @@ def test_sklearn_contract(estimator, check):
         check(estimator)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("kwargs", SETTINGS, ids=str)
+@pytest.mark.parametrize(("kwargs", "dtype"), SETTINGS, ids=str)
 def test_any_chunking_gives_the_same_bits(Neural, kwargs, dtype):
     _, X = mixtures(230, 3, 4, dtype=dtype)
     whole = online(Neural, 3, random_state=0, **kwargs).fit(X)
@@ -295,8 +291,7 @@ def degenerate_streams():
 STREAMS = degenerate_streams()
 
 
-@pytest.mark.parametrize("dynamics", ["exact", "gradient"])
-@pytest.mark.parametrize("guards", [True, False])
+@pytest.mark.parametrize(("guards", "dynamics"), [(True, "exact"), (False, "exact"), (True, "gradient")])
 @pytest.mark.parametrize("stream", STREAMS)
 def test_degenerate_streams(Neural, stream, guards, dynamics):
     goes_on_finite_or_says_why(
@@ -406,19 +401,6 @@ def test_the_papers_claim_on_three_sources(Neural):
     assert good >= 9
 
 
-def test_pandas_in_and_out(Network):
-    pandas = pytest.importorskip("pandas")
-    _, X = mixtures(50, 3)
-    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
-    network = online(Network, 2, random_state=0).set_output(transform="pandas").fit(frame)
-    names = [f"{Network.__name__.lower()}{i}" for i in range(2)]
-    assert list(network.feature_names_in_) == ["a", "b", "c"]
-    assert list(network.transform(frame).columns) == names == list(network.get_feature_names_out())
-    assert list(network.partial_fit_transform(frame).columns) == names
-    with pytest.raises(ValueError, match="feature names"):
-        network.partial_fit(frame[["b", "a", "c"]])
-
-
 def test_two_threads_on_two_estimators(Network):
     """The loop releases the GIL: what two threads learn side by side is what each learns alone."""
     data = [mixtures(20_000, 4, seed=seed)[1] for seed in (0, 1)]
@@ -433,7 +415,7 @@ def test_two_threads_on_two_estimators(Network):
 
 
 def test_memory_does_not_grow_with_the_samples(Network):
-    """10^7 samples: the state is as large as after 10, and the process grew by less than a block of them."""
+    """2 * 10^6 samples: the state is as large as after 10, and the process grew by less than a block of them."""
     resource = pytest.importorskip("resource")
     unit = 1 if sys.platform == "darwin" else 1024
     _, X = mixtures(100_000, 2)
@@ -441,28 +423,12 @@ def test_memory_does_not_grow_with_the_samples(Network):
     size = len(pickle.dumps(network))
     network.partial_fit(X)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for _ in range(99):
+    for _ in range(19):
         network.partial_fit(X)
     grown = unit * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak)
-    assert network.n_samples_seen_ > 9_900_000
+    assert network.n_samples_seen_ > 1_900_000
     assert abs(len(pickle.dumps(network)) - size) < 100
     assert grown < 4e6
-
-
-def test_the_compiled_loop_is_called_directly(Network):
-    """After the first call neither Numba's look-up of types nor the lock of the compilation is in the way."""
-    from bionica.engines import loop as stream
-
-    if numba.config.DISABLE_JIT:
-        pytest.skip("nothing is compiled")
-    _, X = mixtures(300, 3)
-    Network(3, random_state=0).fit(X).partial_fit(X)
-    assert stream._ENTRIES
-    with stream.COMPILING:
-        other = threading.Thread(target=Network(3, random_state=0).fit, args=(X,), daemon=True)
-        other.start()
-        other.join(60)
-        assert not other.is_alive()
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -62,7 +62,9 @@ def table(script, *arguments, folder=None):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-9), ("float32", 2e-3)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float64", 1e-9), pytest.param("float32", 2e-3, marks=pytest.mark.slow)]
+)
 def test_the_same_errors_as_on_the_cpu(dtype, tolerance):
     on_gpu, on_cpu = table(SCRIPT, dtype, "cuda"), table(SCRIPT, dtype, "cpu")
     assert len(on_gpu) == len(on_cpu) == 3 * 2 * 14

@@ -101,36 +101,6 @@ def test_a_sample_is_spread_evenly_and_counts(tmp_path, X, suffix, small_blocks)
     assert 50 <= len(sample.X) <= 100
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("kind", ["npy", "npz", "h5", "zarr", "csv", "mat"])
-def test_samples_along_the_other_axis(tmp_path, X, kind, order, small_blocks):
-    path, XT = tmp_path / f"x.{kind}", np.asarray(X.T, order=order)
-    if kind == "npy":
-        np.save(path, XT)
-    elif kind == "npz":
-        np.savez_compressed(path, XT)
-    elif kind == "csv":
-        np.savetxt(path, XT, delimiter=",", fmt="%.17g")
-    elif kind == "mat":
-        scipy.io.savemat(path, {"X": XT})
-    elif kind == "h5":
-        with h5py.File(path, "w") as file:
-            file["a/b"] = XT
-    else:
-        zarr.open_array(str(path), mode="w", shape=XT.shape, dtype=XT.dtype, chunks=(2, 100))[:] = XT
-    assert np.array_equal(read(path, axis=1), X)
-    assert np.array_equal(read(path, axis=0), XT)
-
-
-@pytest.mark.parametrize("dtype", ["int16", "uint8", "bool", "float16", ">f8", ">f4", ">i4"])
-def test_every_kind_of_number_becomes_a_float(tmp_path, X, dtype):
-    X = (10 * np.abs(X)).astype(dtype)
-    np.save(tmp_path / "x.npy", X)
-    Y = read(tmp_path / "x.npy")
-    assert Y.dtype == (np.float32 if dtype in ("float16", ">f4") else np.float64)
-    assert np.array_equal(Y, X)
-
-
 def test_a_first_mixture_that_rises_or_falls_is_a_mixture(tmp_path, X, rng):
     """A ramp, a decay and a count are data unless their name says otherwise."""
     for first in (np.arange(1000.0), np.exp(-np.arange(1000) / 300), np.cumsum(rng.random(1000))):
@@ -204,19 +174,6 @@ def test_labels_are_kept_beside_the_samples_and_written_again(tmp_path, X, small
         assert list(labels[1]) == table["name"]
     with open_reader(tmp_path / "x.csv", columns=Columns("time,a", "name")) as reader:
         assert (reader.names, reader.label_names) == (["time", "a"], [])
-
-
-def test_the_index_of_a_pandas_table_is_no_mixture(tmp_path, X):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
-    frame.set_index(np.arange(len(X)) ** 2).to_parquet(tmp_path / "x.parquet")
-    frame.set_index(pandas.Index(np.arange(len(X)) ** 2, name="what")).to_parquet(tmp_path / "y.parquet")
-    frame.to_parquet(tmp_path / "z.parquet")  # the index is no column here
-    for name, n_notes in (("x", 1), ("y", 1), ("z", 0)):
-        with open_reader(tmp_path / f"{name}.parquet") as reader:
-            assert np.array_equal(reader.read(), X)
-            assert len(reader.notes) == n_notes
-    assert read(tmp_path / "y.parquet", columns=Columns("what,a")).shape == (1000, 2)
 
 
 # ---------------------------------------------------------------------------------------------- arrays

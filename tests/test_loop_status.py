@@ -48,8 +48,11 @@ def answer(model, X):
     return Y
 
 
-@pytest.mark.parametrize(("cls", "params"), VARIANTS, ids=lambda value: getattr(value, "__name__", str(value)))
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("cls", "params", "dtype"),
+    [*((*variant, np.float64) for variant in VARIANTS), *((cls, {}, np.float32) for cls in ESTIMATORS)],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
 @pytest.mark.filterwarnings("ignore:invalid value encountered in reduce")  # scikit-learn's own sum
 def test_extreme_mixtures_have_right_outputs_or_none(cls, params, dtype):
     model, X = fitted(cls, params, dtype)

@@ -3,7 +3,6 @@
 import itertools
 import tracemalloc
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bionica.metrics import amari_distance, correlation_floor, error_curve, match_sources, permutation_error, sinr
-
-PAPER_IMAGES = Path(__file__).parents[1] / ".." / "shared" / "data" / "natural_images" / "sources.npy"
 
 unhurried = settings(deadline=None, max_examples=50)  # a first example may meet a cold BLAS
 seeds = st.integers(0, 2**32 - 1)
@@ -51,12 +48,6 @@ def test_exact_recovery_is_exactly_zero(dtype):
     Y = S[:, rng.permutation(7)]
     assert permutation_error(S, Y) == 0.0
     assert not error_curve(S, Y).any()
-
-
-def test_the_permutation_is_found_under_offsets_far_larger_than_the_signal():
-    rng = np.random.default_rng(3)
-    S, Y, order = noisy_copy(rng, 2000, 6, noise=0.05)
-    assert np.array_equal(match_sources(S + 1e9, Y + 1e9).permutation, order)
 
 
 @unhurried
@@ -119,14 +110,6 @@ def test_match_by_correlation_is_blind_to_scale_sign_and_offset(seed):
     np.testing.assert_allclose(shifted.correlation, plain.correlation, rtol=1e-9)
 
 
-def test_one_output_is_never_given_to_two_sources():
-    rng = np.random.default_rng(7)
-    s, other, noise = rng.standard_normal((3, 1000))
-    S = np.column_stack([s, s + 0.5 * other])  # both correlate best with output 0
-    Y = np.column_stack([s + 0.2 * other, noise])
-    assert sorted(match_sources(S, Y, by="correlation").permutation) == [0, 1]
-
-
 # ---------------------------------------------------------------- sinr
 
 
@@ -172,15 +155,6 @@ def test_sinr_of_perfect_and_of_silent_outputs():
     assert ratios[[0, 2]].min() > 280
     assert sinr(S, Y) == pytest.approx(dB((S**2).sum() / (S[:, 1] ** 2).sum()))
     assert sinr(S, np.zeros_like(S)) == 0
-
-
-def test_centering_makes_sinr_blind_to_offsets_and_costs_the_mean():
-    rng = np.random.default_rng(12)
-    S = np.sqrt(12) * rng.random((50_000, 2))  # mean^2 is three times the variance
-    Y = S + 0.01 * rng.standard_normal(S.shape)
-    assert sinr(S, Y + 100, center=True) == pytest.approx(sinr(S, Y, center=True), rel=1e-9)
-    assert sinr(S, Y + 1) < sinr(S, Y) - 10
-    assert sinr(S, Y) - sinr(S, Y, center=True) == pytest.approx(dB(4), abs=0.05)
 
 
 @pytest.fixture
@@ -296,9 +270,6 @@ def test_floor_of_two_correlated_sources(r):
 
 
 # ---------------------------------------------------------------- what is refused, and what is left alone
-
-S3 = np.arange(12.0).reshape(4, 3) ** 2 % 7
-NAN = np.where(np.arange(12).reshape(4, 3) == 7, np.nan, S3)
 
 
 @unhurried

@@ -30,19 +30,6 @@ def bits(network):
     return str(header["parameters"]), {name: a.tobytes() for name, a in arrays.items()}
 
 
-def test_single_samples_between_other_calls_give_the_same_bits(Network):
-    _, X = mixtures(400, 3)
-    whole, mixed = made(Network).partial_fit(X), made(Network).partial_fit(X[:200])
-    for x in X[200:270]:
-        mixed.learn_one(x)
-    mixed.partial_fit(X[270:300])
-    for x in X[300:]:
-        mixed.transform_one(x)
-        mixed.learn_one(x)
-    assert bits(mixed) == bits(whole)
-    assert mixed.n_samples_seen_ == 400
-
-
 def test_single_outputs_have_the_bits_of_transform(Network):
     _, X = mixtures(300, 3)
     for dtype in (np.float64, np.float32):

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -183,29 +182,6 @@ def test_a_second_writer_does_not_disturb_the_first(tmp_path, suffix):
     b.write(two[3000:])
     second.__exit__(None, None, None)
     assert np.array_equal(read(path), two)
-    assert left(tmp_path) == [path.name]
-
-
-def test_eight_threads_write_one_file(tmp_path):
-    path, errors = tmp_path / "y.npy", []
-
-    def write(i):
-        try:
-            for _ in range(5):
-                with open_writer(path, 2, float) as writer:
-                    writer.write(np.full((100, 2), i))
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=write, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
-    X = read(path)
-    assert X.shape == (100, 2)
-    assert (X == X[0, 0]).all()
     assert left(tmp_path) == [path.name]
 
 

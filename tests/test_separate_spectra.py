@@ -60,16 +60,6 @@ def test_spectra_times_sources_are_the_mixtures(tmp_path, table, problem, suffix
     assert np.linalg.norm(np.load(y) @ spectra - X) < 0.02 * np.linalg.norm(X)
 
 
-def test_in_text_rows_have_the_names_of_the_sources(tmp_path, table):
-    pandas = pytest.importorskip("pandas")
-    separate(table, *METHOD, "-o", tmp_path / "y.csv", "--mixing", tmp_path / "a.csv")
-    spectra = pandas.read_csv(tmp_path / "a.csv", index_col=0)
-    assert (
-        list(spectra.index) == list(pandas.read_csv(tmp_path / "y.csv").columns) == ["source_1", "source_2", "source_3"]
-    )
-    assert list(spectra.columns[:2]) == ["w400.5", "w402.5"]
-
-
 def test_columns_without_names_have_the_numbers_that_use_takes(tmp_path, problem):
     x, a = write_csv(tmp_path / "x.csv", None, problem[2]), tmp_path / "a.csv"
     separate(x, *METHOD, "--skip", "1,3", "--mixing", a)
@@ -192,14 +182,6 @@ def test_the_distribution_of_each_source_is_drawn_at_every_scale(tmp_path, probl
     for patch in patches:
         heights = patch.get_data().values - patch.get_data().baseline
         assert np.count_nonzero(heights) > 10
-
-
-def test_with_a_horizon_the_report_shows_the_end(tmp_path, problem, drawn):
-    np.save(tmp_path / "x.npy", np.tile(problem[2][:, ::20], (2, 1)))
-    options = ["--sources", 3, "--method", "streaming", "--horizon", 500, "--report", tmp_path / "page.html"]
-    separate(tmp_path / "x.npy", *options)
-    t = drawn["sources"][0][1]
-    assert (t[0], t[-1]) == (2001, 3000)
 
 
 def test_sources_mixtures_and_samples_are_counted_from_one(tmp_path, rng):
