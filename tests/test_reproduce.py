@@ -177,34 +177,6 @@ def test_report_says_whether_the_order_holds(errors, verdict, wins):
     assert f"in {wins} of 2 runs" in claim["ours"]
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize(("tail", "verdict"), [(0.05, "partly"), (3.0, "yes")])
-def test_settings_of_the_code_are_set_beside_the_table(tail, verdict):
-    errors = dict(zip(NETWORKS, (0.5, 3.3, 0.04, 0.08), strict=True)) | dict(zip(AS_CODED, (0.4, tail), strict=True))
-    rows = [row_of("images", network, 0, error) for network, error in errors.items()]
-    (claim,) = (c for c in claims(rows, "figure5") if c["where"].startswith("Table 1, images"))
-    assert claim["agrees"] == verdict
-    one, two = (getattr(bionica, name)._published["images"] for name in NETWORKS[:2])
-    for name in ("eta0", "decay"):  # the table's pairs, exchanged
-        assert tuple(coded[name] for coded in AS_CODED.values()) == (two[name], one[name])
-
-
-def test_best_setting_is_set_beside_the_papers():
-    names = ("eta0", "decay", "tau")
-
-    def grid_row(error, **params):
-        return row_of("d3", "NonnegativePCA", 0, error, **{**dict.fromkeys(names), **params})
-
-    rows = [grid_row(0.2, **bionica.NonnegativePCA._published["d3"])]
-    rows += [grid_row(0.1, eta0=0.1, decay=1e-5), grid_row(None, eta0=0.1, decay=1e-7)]
-    (row,) = best_settings(grid_means(tables_of(rows, "table1", names)))
-    assert row["best"] == (0.1, 1e-5)
-    assert row["paper"] == (0.01, 1e-5)
-    assert (row["paper_rank"], row["failed"], row["settings"]) == (2, 1, 3)
-
-
-=======
->>>>>>> main
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
