@@ -11,6 +11,7 @@ from .._compat.sklearn import Interval
 from ..engines.loop import gain
 from ..networks import cone_network
 from ..networks.schedules import Rate, learning_rates
+from ..offline.rotation import descend
 from ._docstrings import documented
 from .network import Array, Preconditioned, guard_seed, orthonormal_rows, project, set_parameters, without_outliers
 
@@ -35,9 +36,9 @@ class ConeNetwork(Preconditioned):
     kappa : float, default=None
         Hardness of the wall: about 1/n^2 if outputs, of mean 1, may fall below zero by n. It grows to this number, from 10. None:
         each neuron finds its own, from how far it is pushed below zero.
-    eta0 : float or callable, default=0.15
+    eta0 : float or callable, default=0.3
         Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule. Inhibition learns
-        at the rate eta/(kappa d), dendrites at eta/(kappa^1/2 d).
+        at the rate eta/(kappa d), dendrites at eta/(kappa^3/4 d).
     decay : float, default=0.0
         The rate at sample t is ``eta0 / (1 + decay * t) ** power``.
     power : float, default=1.0
@@ -111,7 +112,7 @@ class ConeNetwork(Preconditioned):
         n_components: int | str | None = None,
         *,
         kappa: float | None = None,
-        eta0: Rate = 0.15,
+        eta0: Rate = 0.3,
         decay: float = 0.0,
         power: float = 1.0,
         dynamics: str = "exact",
@@ -169,10 +170,9 @@ class ConeNetwork(Preconditioned):
         rows = rows * (np.ptp(rows, axis=0) > 0)  # an offset is no source
         if self.precondition == "natural":
             F, inverse = project(np.vstack([rows, -rows]), d)  # the second moments, not the covariance
-            u_bar = (rows @ F.T).mean(axis=0)
-            W_xz = (
-                given["W_xz"] @ inverse if "W_xz" in given else _towards(u_bar, orthonormal_rows(rng, d, d, np.float64))
-            )
+            U, R = rows @ F.T, orthonormal_rows(rng, d, d, np.float64)
+            u_bar = U.mean(axis=0)
+            W_xz = given["W_xz"] @ inverse if "W_xz" in given else _into_orthant(U, u_bar, R)
             F, W_xz = F.astype(dtype), W_xz.astype(dtype)
             return cone_network.init(F, u_bar, len(rows), W_xz, W_zz, kappa, guard_seed(rng))
         if self.precondition == "scale":
@@ -196,9 +196,15 @@ class ConeNetwork(Preconditioned):
         return self._below(learning_rates(self.eta0, self.decay, self.power, int(state.t[0]), n, self.horizon), state)
 
 
-def _towards(u_bar: Array, W: Array) -> Array:
-    """Rows of W turned towards the mean of white inputs, and scaled so that the mean outputs are 1."""
-    W = W * np.where(W @ u_bar < 0, -1.0, 1.0)[:, np.newaxis] + 0.5 * u_bar
+def _into_orthant(U: Array, u_bar: Array, R: Array) -> Array:
+    """Weights that make the first samples as nonnegative as a rotation can, from R; mean outputs are 1.
+
+    U has second moments of 1. From a random start a neuron may end at no facet (ten uniform sources: every second network).
+    """
+    power = min(float(u_bar @ u_bar), 0.99)
+    K = np.eye(len(R)) + np.outer(u_bar, u_bar) * (((1 - power) ** -0.5 - 1) / max(power, 1e-12))  # covariance 1
+    W = descend(U @ K, R).x @ K
+    W = W * np.where(W @ u_bar < 0, -1.0, 1.0)[:, np.newaxis]
     return np.asarray(W / np.maximum(W @ u_bar, 1e-3)[:, np.newaxis])
 
 
