@@ -36,11 +36,3 @@ def test_a_cache_that_cannot_be_written_is_a_finding(monkeypatch, tmp_path):
     findings = json.loads(result.output)
     assert findings["self test"].startswith("FAILED: RuntimeError")
     assert "NUMBA_CACHE_DIR" in findings["compiled code"]
-
-
-def test_networks_are_compiled(monkeypatch):
-    monkeypatch.setattr(module, "METHODS", {"npca": "NonnegativePCA", "batch": "BatchNICA"})
-    result = CliRunner().invoke(app, ["doctor", "--compile"])
-    assert result.exit_code == 0, result.output
-    assert "NonnegativePCA: " in result.stderr
-    assert "BatchNICA" not in result.stderr
