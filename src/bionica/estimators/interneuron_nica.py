@@ -139,10 +139,10 @@ class InterneuronNICA(SingleLayerNICA):
 
     def _check_saved(self) -> None:
         super()._check_saved()
-        if "_state" in vars(self) and hasattr(self._state, "W_yn"):
-            m, d = self._state.W_yn.shape
-            if m != self._n_interneurons(d):
-                raise ValueError(f"n_interneurons={self.n_interneurons}, but the weights have {m} interneurons")
+        if "_state" in vars(self):
+            m = self._n_interneurons(self._state.fired.size)
+            if len(getattr(self._state, "W_yn", range(m))) != m:
+                raise ValueError(f"n_interneurons={m}, but the weights have {len(self._state.W_yn)} interneurons")
 
     def _lateral(self, given: dict[str, Array], d: int, dtype: Any, rng: np.random.RandomState) -> tuple[Array, Array]:
         """Return the initial W_yn and W_ny."""
