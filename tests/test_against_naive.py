@@ -30,12 +30,7 @@ def initial_weights(name, d, k, m, rng):
     return {
         "InterneuronNICA": {"W_xy": orthonormal(d, k), "W_yn": W_yn},
         "TwoCompartmentNICA": {"W_xz": orthonormal(d, k), "W_zz": np.eye(d) + 0.1},
-        "TwoLayerNSM": {
-            "W_xh": orthonormal(d, k),
-            "W_hg": np.eye(d),
-            "W_hy": orthonormal(d, d),
-            "W_yy": np.eye(d),
-        },
+        "TwoLayerNSM": {"W_xh": orthonormal(d, k), "W_hg": np.eye(d), "W_hy": orthonormal(d, d), "W_yy": np.eye(d)},
         "NonnegativePCA": {"W": orthonormal(d, d), "W_xh": orthonormal(d, k), "W_hg": np.eye(d)},
     }[name]
 

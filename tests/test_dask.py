@@ -29,15 +29,9 @@ def ragged(n_rows, seed=0, n_chunks=9):
 
 
 def fitted(nica):
-    scalars = [
-        nica.negativity_,
-        nica.ambiguity_,
-        nica.n_iter_,
-        nica.n_restarts_,
-        nica.n_samples_seen_,
-        nica.n_features_in_,
-    ]
-    return [nica.components_, nica.mixing_, nica.whitening_, nica.mean_, np.array(scalars)]
+    names = ("negativity_", "ambiguity_", "n_iter_", "n_restarts_", "n_samples_seen_", "n_features_in_")
+    scalars = np.array([getattr(nica, name) for name in names])
+    return [nica.components_, nica.mixing_, nica.whitening_, nica.mean_, scalars]
 
 
 def assert_same(one, other):
@@ -60,14 +54,13 @@ def two_threads():
     ("n_components", "X"),
     [
         (3, mixed(150_000, 3)),
-        (10, mixed(40_000, 10)),
         (3, mixed(60_000, 3, 8)),
         (None, mixed(60_000, 3, 8)),
         ("auto", mixed(60_000, 4, 12, noise=0.02)),
         (3, mixed(150_000, 3, dtype=np.float32)),
         (4, mixed(4000, 4)),  # so few that the first search takes them all
     ],
-    ids=["d3", "d10", "tall", "rank", "auto", "float32", "few"],
+    ids=["d3", "tall", "rank", "auto", "float32", "few"],
 )
 def test_the_fit_is_that_of_the_array_in_memory(n_components, X):
     n, k = X.shape
@@ -136,7 +129,7 @@ class Watched(np.ndarray):
                 self.watch.alive -= 1
 
 
-@pytest.mark.parametrize("rows", [16_384, 32_768, 34_002])
+@pytest.mark.parametrize("rows", [16_384, 34_002])
 def test_few_blocks_are_in_memory_at_a_time(rows):
     n_blocks = 40
     X = Watch(n_blocks, rows, 4)
@@ -182,8 +175,7 @@ def test_transform_is_lazy():
 # --- messages
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("row", [0, 54_321, 99_999])
+@pytest.mark.parametrize(("row", "value"), [(0, np.nan), (54_321, np.inf), (99_999, -np.inf)])
 def test_a_bad_number_is_named_by_its_row(value, row):
     X = mixed(100_000, 3)
     good = da.from_array(X, chunks=(7777, 3))

@@ -94,6 +94,14 @@ def kinetics(k1, k2, noise=0.003, seed=0):
     return C @ A.T + noise * np.random.default_rng(seed).standard_normal((len(t), len(wavelength))), C, A
 
 
+@IGNORED
+def test_transposed_spectra_are_named_and_one_mixture_is_no_fault():
+    X = kinetics(0.2, 0.05)[0]
+    X = X[np.random.default_rng(0).permutation(len(X))]
+    assert "transposed" in names(MinimumVolumeCone(3, random_state=0).fit(X.T).diagnose(X.T))
+    assert BatchNICA(1, random_state=0).fit(X[:, :1]).diagnose(X[:, :1]).ok
+
+
 @pytest.mark.parametrize("rates", [(0.3, 0.1), (0.05, 0.1)])
 def test_true_spectra_lie_inside_the_band_of_the_true_solution(rates):
     """A shear of the true solution that is nonnegative has a band that holds the true spectra."""

@@ -13,16 +13,10 @@ import bionica
 from bionica.io import (
     Columns,
     InputError,
-    OutputError,
     RowSample,
-    Target,
-    check_format,
-    check_targets,
     import_optional,
     open_reader,
     open_writer,
-    output_files,
-    write_spectra,
 )  # fmt: skip
 
 h5py = pytest.importorskip("h5py")
@@ -78,7 +72,7 @@ def left(folder):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("suffix", MATRICES)
-def test_what_is_written_is_read(tmp_path, X, suffix, dtype, small_blocks):
+def test_what_is_written_is_read_and_sampled_evenly(tmp_path, X, suffix, dtype, small_blocks):
     X = X.astype(dtype)
     path = write(tmp_path / f"x{suffix}", X)
     assert left(tmp_path) == [path.name]
@@ -86,15 +80,10 @@ def test_what_is_written_is_read(tmp_path, X, suffix, dtype, small_blocks):
     assert Y.flags.c_contiguous
     assert np.array_equal(Y.astype(dtype), X)
     assert Y.dtype == dtype or suffix in (".csv", ".tsv", ".txt")
-
-
-@pytest.mark.parametrize("suffix", MATRICES)
-def test_a_sample_is_spread_evenly_and_counts(tmp_path, X, suffix, small_blocks):
-    with open_reader(write(tmp_path / f"x{suffix}", X)) as reader:
-        assert np.array_equal(reader.sample(1000).X, X)
+    with open_reader(path) as reader:
         sample = reader.sample(100)
         assert (reader.n_samples, reader.n_features) == (1000, 3)
-    assert np.array_equal(sample.X, X[::16])
+    assert np.array_equal(sample.X.astype(dtype), X[::16])
 
 
 def test_a_first_mixture_that_rises_or_falls_is_a_mixture(tmp_path, X, rng):
@@ -315,6 +304,8 @@ def test_images_are_mixtures(tmp_path, rng):
             assert reader.image_shape == (20, 30)
             assert np.array_equal(reader.read(), images.reshape(3, -1).T)
             assert reader.names == ["mixture_1", "mixture_2", "mixture_3"]
+        with open_reader(inputs, columns=Columns(None, "1")) as reader:  # counted as in the report
+            assert (reader.names, reader.column(0)) == (["mixture_2", "mixture_3"], "column 2")
     for channels in (3, 4):  # transparency is left out, colours are samples
         colours = rng.integers(0, 256, (2, 6, 7, channels), dtype=np.uint8)
         for name, image in zip(names, colours, strict=False):
@@ -400,25 +391,6 @@ def test_an_error_leaves_nothing_and_keeps_the_old_file(tmp_path, X, suffix):
     assert left(tmp_path) == before
 
 
-def test_outputs_are_checked_before_the_work(tmp_path):
-    with pytest.raises(OutputError, match="there is no folder"):
-        check_targets([Target("-o", tmp_path / "no" / "x.npy")])
-    for name, images in (("x.png", False), ("x.gif", True), (".", False)):
-        with pytest.raises(OutputError):
-            check_format(tmp_path / name, images=images)
-    check_format(tmp_path / "x.png", images=True)
-    (tmp_path / "x-2.png").touch()
-    assert [file.name for file in output_files(tmp_path / "x.png", None)] == ["x-1.png", "x-2.png"]
-    with pytest.raises(OutputError, match=r"x-2.png exists already: .* --force"):
-        check_targets([Target("-o", file) for file in output_files(tmp_path / "x.png", 2)])
-    check_targets([Target("-o", file, replace=True) for file in output_files(tmp_path / "x.png", 2)])
-
-
-def test_spectra_with_decimal_commas(tmp_path):
-    write_spectra(tmp_path / "a.csv", np.array([[0.5, 2.0]]), ["400.5", "401"], names=["water"], decimal=",")
-    assert (tmp_path / "a.csv").read_text() == ";400,5;401\nwater;0,5;2,0\n"
-
-
 # ---------------------------------------------------------------------------------------------- broken bytes
 
 
@@ -471,16 +443,6 @@ def test_a_broken_zarr_store_is_refused(tmp_path, X, rng):
             refused(path)
         file.write_bytes(data)
     assert np.array_equal(read(path), X)
-
-
-def test_a_tiff_whose_pages_are_cut_off_is_refused(tmp_path, rng):
-    with tifffile.TiffWriter(tmp_path / "x.tif") as file:
-        for page in rng.random((4, 20, 30)):
-            file.write(page, photometric="minisblack", contiguous=False)
-    data = (tmp_path / "x.tif").read_bytes()
-    for share in (0.4, 0.6, 0.9):
-        (tmp_path / "x.tif").write_bytes(data[: int(share * len(data))])
-        refused(tmp_path / "x.tif")
 
 
 # ---------------------------------------------------------------------------------------------- samples of a stream

@@ -17,7 +17,7 @@ import pytest
 import bionica
 from bionica import sweep
 from bionica.engines import blocks, loop
-from bionica.networks.rule import RULES, register, to_arrays
+from bionica.networks.rule import RULES, register
 from conftest import mixtures
 
 OUTSIDE = Path(__file__).parent / "outside"
@@ -44,16 +44,6 @@ def test_it_learns_as_its_line_by_line_version():
     Y, W = line_by_line(network, X, 0.01 / (1 + 1e-3 * np.arange(400)))
     np.testing.assert_allclose(network.partial_fit_transform(X), Y, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(network.components_, W, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize("cut", [1, 7, 150])
-def test_any_chunking_gives_the_same_bits(cut):
-    _, X = mixtures(300, 3, 4)
-    whole, parts = HebbNetwork(3, random_state=0).fit(X), HebbNetwork(3, random_state=0)
-    for start in range(0, len(X), cut):
-        parts.partial_fit(X[start : start + cut])
-    for name, array in to_arrays(whole._state).items():
-        np.testing.assert_array_equal(array, to_arrays(parts._state)[name], err_msg=name)
 
 
 def test_it_is_saved_and_continues(tmp_path):

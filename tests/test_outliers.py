@@ -8,7 +8,7 @@ from bionica.estimators.batch_nica import BatchNICA
 from bionica.estimators.noncentered_whitener import NoncenteredWhitener
 from bionica.estimators.offline_nica import OfflineNICA
 from bionica.metrics import permutation_error
-from bionica.offline.outliers import Inliers, find_limit, is_inlier, squared_distances, without_outliers
+from bionica.offline.outliers import Inliers, find_limit, is_inlier, without_outliers
 from bionica.offline.whitening import moments, whitening
 
 T = 20_000
@@ -50,23 +50,6 @@ HOW = [
 
 
 # ------------------------------------------------------------------------------------------ the rule
-
-
-@pytest.mark.parametrize("k", [4, 10])
-def test_distances_follow_their_definition(k):
-    X = mixed(k=k)[1] + 3
-    X[7] *= 1e3
-    limit = find_limit(X, 4)
-    F = limit.matrix
-    mean = np.linalg.lstsq(F, limit.offset, rcond=None)[0] if k == 4 else limit.outside.mean
-    squares = squared_distances(X, limit)
-    np.testing.assert_allclose(squares[0], np.sum(((X - mean) @ F.T) ** 2, axis=1), rtol=1e-4, atol=1e-5)
-    if k > 4:
-        along = np.linalg.pinv(F) @ F
-        outside = np.sum(((X - mean) @ (np.eye(k) - along)) ** 2, axis=1)
-        e = (squares[1] - 1) * limit.outside.floor
-        np.testing.assert_allclose(e, outside, atol=1e-8 * np.sum(X[7] ** 2))
-    np.testing.assert_array_equal(np.flatnonzero(~is_inlier(X, limit)), [7])
 
 
 @pytest.mark.parametrize("kind", ["odor", "sparse_uniform", "exponential", "half_normal", "gamma"])

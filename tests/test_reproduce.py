@@ -195,17 +195,11 @@ def test_errors_are_one_line(tmp_path, arguments, code):
 
 
 @pytest.mark.parametrize(
-    "images", [np.ones((2, 16)) * np.arange(16), np.ones((3, 4, 9)) * np.arange(9), np.ones((3, 16)), b"no array", None]
+    "images", [np.ones((2, 16)) * np.arange(16), np.ones((3, 4, 9)) * np.arange(9), np.ones((3, 16))]
 )
 def test_images_that_do_not_fit_are_refused(tmp_path, images):
-    path = tmp_path / "images.npy"
-    if images is None:
-        path.mkdir()
-    elif isinstance(images, bytes):
-        path.write_bytes(images)
-    else:
-        np.save(path, images)
-    result = reproduce("figure5", "--images", path, "--output", tmp_path / "results")
+    np.save(tmp_path / "images.npy", images)
+    result = reproduce("figure5", "--images", tmp_path / "images.npy", "--output", tmp_path / "results")
     assert (result.exit_code, result.output.count("\n")) == (1, 1), result.output
     assert not (tmp_path / "results").exists()
 
