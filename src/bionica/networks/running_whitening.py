@@ -141,7 +141,7 @@ def mean_energy(v_bar):
 
 @hot
 def is_usable(white, v, X, t):
-    """Whether to learn from X[t]: not if it continues too long a run of equal samples, sets the scale, or shows that it is wrong."""
+    """Whether to learn from X[t]: not if it prolongs a long run of equal samples, sets the scale, or shows that it is wrong."""
     last, k = white.last, white.last.shape[0]
     j = 0
     while j < k and X[t, j] == last[j]:
