@@ -128,7 +128,7 @@ class InterneuronNICA(SingleLayerNICA):
     @property
     def n_neurons_(self) -> int:
         """Neurons beside the inputs: outputs and interneurons."""
-        d = self._fitted_state().fired.size
+        d = int(self._fitted_state().fired.size)
         return d + self._n_interneurons(d)
 
     def _n_interneurons(self, d: int) -> int:
