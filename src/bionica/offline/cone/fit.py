@@ -197,10 +197,10 @@ def better(data: Data, first: Cone, second: Cone, ambiguity: float) -> tuple[Con
     """
     gain = float(second.converged) - float(first.converged)
     if first.converged and second.converged:
-        wall = min(first, second, key=lambda cone: np.log(cone.wall.c / (cone.noise**2 + cone.wall.e**2)).mean()).wall
-        level = np.ones_like(wall.c)  # the same wall for all facets, whose order may differ
-        c, variance, e = np.exp(np.log(wall.c).mean()), np.median(wall.variance), np.median(wall.e)
-        wall = wall._replace(c=level * c, variance=level * variance, e=level * e)
+        level = np.ones_like(first.wall.c)  # the same wall for all facets, whose order may differ
+        c = min(np.exp(np.log(cone.wall.c).mean()) for cone in (first, second))
+        variance, e = (min(np.median(v) for v in pair) for pair in zip(*((q.wall.variance, q.wall.e) for q in (first, second))))
+        wall = first.wall._replace(c=level * c, variance=level * variance, e=level * max(e, 1e-6))
         gain = (objective(first.V, data, wall) - objective(second.V, data, wall)) / len(level)
     if abs(gain) < _TIE:
         ambiguity = max(ambiguity, float(spectral_angles(first.V, second.V).max()))
