@@ -235,14 +235,18 @@ def coordinates(
 def channel_noise(second_moment: Array, d: int, n: float) -> Array:
     """Noise variance of every channel from <z z'> (k, k) of n samples with d sources, eq. (3)."""
     k = len(second_moment)
-    left_out = np.linalg.eigvalsh(second_moment)[: k - d]
+    values, directions = np.linalg.eigh(second_moment)
+    left_out, rest = values[: k - d], directions[:, : k - d]
     white = max(left_out.mean() / max(1 - d / n, 0.1), 1e-300)
     freedom = ((k - d) ** 2 - (k + d)) / 2
-    if freedom >= 0 and n >= 3 * k and k <= _MANY_CHANNELS:
+    if freedom < 0:
+        return np.full(k, white)
+    if n >= 3 * k and k <= _MANY_CHANNELS:
         D, deviance = _factor_analysis(second_moment, d, n, float(np.log(white)))
         if not freedom or deviance <= _MISFIT * freedom + 3 * np.sqrt(2 * freedom):
             return D
-    return np.full(k, white)
+    residual = (rest**2 @ left_out) / np.maximum(np.sum(rest**2, axis=1), 0.05)
+    return np.asarray(np.maximum(residual, 1e-3 * white))
 
 
 def _factor_analysis(second_moment: Array, d: int, n: float, prior: float) -> tuple[Array, float]:
