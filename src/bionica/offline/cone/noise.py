@@ -16,9 +16,9 @@ With theta_j, b_j the eigenvalues and eigenvectors of D^{-1/2} <z z'> D^{-1/2}, 
 
 (factor analysis, maximum a posteriori) by Fisher scoring: the gradient of the first term is n/2 sum_{j > d} (1 - theta_j) b_j^2,
 and its expected Hessian is n/2 R * R with R = sum_{j > d} b_j b_j'. psi_0 is white noise of the mean variance that is left out. It
-is also the answer if there are fewer than 3 samples for each channel, if too few directions are left out to tell channels apart,
-(k - d)^2 < k + d, or if what is left out is more than independent noise: twice the first term is chi-squared with
-((k - d)^2 - (k + d)) / 2 degrees of freedom if the model holds.
+is also the answer if too few directions are left out to tell channels apart, (k - d)^2 < k + d. If there are fewer than 3 samples
+for each channel, or if what is left out is more than independent noise (twice the first term is chi-squared with
+((k - d)^2 - (k + d)) / 2 degrees of freedom if the model holds), D is the variance that is left out of each channel.
 
 **Leakage.** At the right facet the gradient of (1) vanishes if, on average over j,
 
