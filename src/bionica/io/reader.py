@@ -2,11 +2,11 @@
 
 import importlib
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,13 @@ _NUMBER_AND_UNIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _UNIT = r"\s*([\[(/,].*)?"
 #: Names of a column that numbers the rows or says when they were measured.
-_ROW_NAMES = re.compile(
+ROW_NAMES = re.compile(
     rf"(time|timestamp|datetime|date|elapsed|retention[ _]time|zeit|uhrzeit|datum|index|row){_UNIT}"
     r"|sample|sample[ _](id|no\.?|number|name)|name|label|probe|id|nr\.?|no\.?|unnamed: \d+|__index_level_\d+__",
     re.IGNORECASE,
 )
 #: Names of a column that holds the wavelength, or another channel of a spectrometer, of each row.
-_CHANNEL_NAMES = re.compile(
+CHANNEL_NAMES = re.compile(
     rf"(wave ?length|wave ?number|wavelengths|wavenumbers|wellenl(ä|ae)nge|wellenzahl|raman[ _]shift|m/z|lambda|nm){_UNIT}"
     r"|cm\^?-1|1/cm",
     re.IGNORECASE,
@@ -155,13 +155,8 @@ class Columns:
 
 
 def is_label_name(name: str) -> bool:
-    """Whether a column of this name numbers or names the rows."""
-    return not name.strip() or bool(_ROW_NAMES.fullmatch(name.strip())) or is_channel_name(name)
-
-
-def is_channel_name(name: str) -> bool:
-    """Whether a column of this name holds the wavelengths of the rows."""
-    return bool(_CHANNEL_NAMES.fullmatch(name.strip()))
+    """Whether a column of this name numbers or names the rows, or holds their wavelengths."""
+    return not name.strip() or bool(ROW_NAMES.fullmatch(name.strip()) or CHANNEL_NAMES.fullmatch(name.strip()))
 
 
 def wavelengths_in(names: Sequence[str]) -> tuple[Array | None, str | None]:
@@ -234,7 +229,7 @@ def block_rows(n_features: int) -> int:
     return max(1, min(65536, _BLOCK_BYTES // (8 * max(1, n_features))))
 
 
-class Reader(ABC):
+class Reader(AbstractContextManager["Reader"]):
     """A stream of mixtures."""
 
     name: str  # for messages
@@ -302,9 +297,6 @@ class Reader(ABC):
     def close(self) -> None:
         """Close files."""
         return
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
