@@ -67,8 +67,8 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file that appears under its name only when it is complete."""
-    with atomic_file(path) as file:
-        file.write(content)
+    with complete_files([path]) as (part,):
+        part.write_bytes(content)
 
 
 @dataclass(frozen=True)

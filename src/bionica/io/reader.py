@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -187,13 +187,6 @@ def is_monotonic(values: Array) -> bool:
     return bool((steps > 0).all() or (steps < 0).all())
 
 
-class Sample(NamedTuple):
-    """Some rows of an input, with what the label columns hold beside them."""
-
-    X: Array
-    labels: Labels
-
-
 class RowSample:
     """At most `limit` rows of a stream of unknown length: evenly spread over all of it, or the `last` ones.
 
@@ -218,10 +211,10 @@ class RowSample:
             self._columns = [[np.concatenate(parts)[thinned].copy()] for parts in self._columns]
             self._n_rows, self.step = len(self._columns[0][0]), self.step * (1 if self.last else 2)
 
-    def sample(self) -> Sample:
-        """Return the rows kept, with their labels."""
+    def sample(self) -> tuple[Array, Labels]:
+        """Return the rows kept, and what the label columns hold beside them."""
         X, *labels = (np.concatenate(parts)[-self.limit :] for parts in self._columns or [[np.empty((0, 0))]])
-        return Sample(X, labels)
+        return X, labels
 
 
 def block_rows(n_features: int) -> int:
@@ -280,8 +273,8 @@ class Reader(AbstractContextManager["Reader"]):
         for block, _ in self.labelled_blocks():
             yield block
 
-    def sample(self, limit: int) -> Sample:
-        """Return at most `limit` samples, evenly spread over the input, and count all samples."""
+    def sample(self, limit: int) -> tuple[Array, Labels]:
+        """Return at most `limit` samples, evenly spread over the input, and their labels, and count all samples."""
         chosen = RowSample(limit)
         for block, labels in self.labelled_blocks():
             chosen.add(block, labels)
@@ -294,12 +287,8 @@ class Reader(AbstractContextManager["Reader"]):
         self.n_samples = len(X)
         return X
 
-    def close(self) -> None:
-        """Close files."""
-        return
-
     def __exit__(self, *error: object) -> None:
-        self.close()
+        return
 
 
 class MatrixReader(Reader):
@@ -349,7 +338,6 @@ class MatrixReader(Reader):
                 block = part[i : i + rows]
                 yield block, [column[start + i : start + i + len(block)] for column in self.labels]
 
-    def close(self) -> None:
-        """Close files."""
+    def __exit__(self, *error: object) -> None:
         if self._close is not None:
             self._close()
