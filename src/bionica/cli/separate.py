@@ -248,6 +248,10 @@ class Separation:
         for note in reader.notes:
             self.console.note(note)
         n, k = reader.n_samples, X.shape[1]
+        if k < 2:
+            raise io.InputError(
+                f"{reader.name} has one mixture, and sources are found by comparing mixtures: give several"
+            )
         if n < k and o.axis is None and reader.image_shape is None and reader.wavelengths is None:
             raise io.InputError(
                 f"{reader.name} has {n} samples of {k} mixtures: if its columns are the samples, pass --axis 1; if not, --axis 0"
