@@ -746,6 +746,15 @@ class SingleLayerNICA(Preconditioned):
     def _local_setting(self, d: int) -> LocalSetting:
         """Return what a local network of d outputs uses where the user names neither eta0 nor decay."""
 
+    @staticmethod
+    def _natural(Kind: Any, start: Start, W: Array, M: Array, dtype: Any, rng: np.random.RandomState) -> Any:
+        F, W, M = (A.astype(dtype) for A in (start.F, W, M))
+        return natural.init(Kind, F, start.u_bar, start.n, W, M, guard_seed(rng))
+
+    def _weight(self, name: str) -> Array:
+        own = {"W_xy": "W", "W_xz": "W", "W_zz": "M"}
+        return super()._weight(own[name] if self.precondition == "natural" else name)
+
     def _setting(self, d: int) -> LocalSetting:
         """Return what a local network of d outputs uses for parameters that are None."""
         if self.eta0 is None and self.decay is None:
