@@ -27,22 +27,10 @@ def set_parameters(estimator: Any, arguments: dict[str, Any]) -> None:
     vars(estimator).update({name: value for name, value in arguments.items() if name not in ("self", "__class__")})
 
 
-def check_number(n_components: int | None, n_features: int) -> None:
-    """Raise ValueError for more sources than mixtures."""
-    if n_components is not None and n_components > n_features:
-        raise ValueError(
-            f"n_components={n_components} sources cannot be found in n_features={n_features} mixtures; use n_components <= "
-            f"{n_features}"
-        )
-
-
-def number_of_sources(n_components: int | None, X: Any) -> int:
-    """Return the number of sources to look for in X: its rank by default."""
-    check_number(n_components, X.shape[1])
-    if n_components is not None:
-        return int(n_components)
-    rows = X[:: -(-len(X) // _RANK_ROWS)] if isinstance(X, np.ndarray) else X[:_RANK_ROWS]
-    return max(1, leading(np.asarray(rows)).rank)
+def rank_of(X: Any) -> int:
+    """Return the rank of X, at least 1; the number of mixtures if X holds NaN, which learning then reports."""
+    rows = np.asarray(X[:: -(-len(X) // _RANK_ROWS)] if isinstance(X, np.ndarray) else X[:_RANK_ROWS])
+    return max(1, leading(rows).rank) if np.isfinite(rows).all() else int(X.shape[1])
 
 
 def rectified(X: Array, W: Array, out: Array | None = None) -> Array:
@@ -132,9 +120,16 @@ class Estimator(
 
         save(self, path)
 
-    def _given_number(self) -> int | None:
-        """Return the number of sources, if the user gave one."""
-        return int(self.n_components) if isinstance(self.n_components, Integral) else None
+    def _given_number(self, n_features: int | None = None) -> int | None:
+        """Return the number of sources, if the user gave one; ValueError if it exceeds the number of mixtures."""
+        if not isinstance(self.n_components, Integral):
+            return None
+        d = int(self.n_components)
+        if n_features is not None and d > n_features:
+            raise ValueError(
+                f"n_components={d} sources cannot be found in n_features={n_features} mixtures; use n_components <= {n_features}"
+            )
+        return d
 
     def _conclude(self, rows: Array, n: int, *own: Finding) -> None:
         """Warn once of what speaks against the fit to n samples, of which `rows` are some; `own` is what only `fit` knows."""

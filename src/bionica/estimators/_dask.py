@@ -65,11 +65,13 @@ def checked(X: Any, estimator: Any = None, *, reset: bool = False, min_samples: 
     return X.rechunk({0: "auto", 1: -1}, method="tasks") if columns_split else X
 
 
-def validated_rows(estimator: Any, X: Any, *, reset: bool = True, min_samples: int = 1) -> "Array | DaskRows":
+def validated_rows(
+    estimator: Any, X: Any, *, reset: bool = True, min_samples: int = 1, finite: bool = True
+) -> "Array | DaskRows":
     """X as scikit-learn's `validate_data` returns it, float32 or float64; a Dask array as `DaskRows`."""
     if is_dask(X):
         return DaskRows(checked(X, estimator, reset=reset, min_samples=min_samples), type(estimator).__name__)
-    return validated(estimator, X, reset=reset, ensure_min_samples=min_samples)
+    return validated(estimator, X, reset=reset, ensure_min_samples=min_samples, finite=finite)
 
 
 def map_rows(function: Callable[[Array], Array], X: Any, n_columns: int, estimator: Any) -> Any:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .. import io
-from .._compat.sklearn import output_container, validate_params
+from .._compat.sklearn import output_container
 from ..io.model_file import refused
 from ..networks.rule import BOOKKEEPING, RULES, copy_state, rule_of
 from ._base import Estimator
@@ -123,7 +123,7 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     else:
         check_is_fitted(estimator)
         rule = None
-    validate_params(estimator)
+    estimator._validate_params()
     own = vars(estimator) | ({"_state": copy_state(estimator._state)} if "_state" in vars(estimator) else {})
     saved = _attributes(estimator, rule, {name for name, value in own.items() if value is not None})
     header = {
@@ -208,8 +208,6 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
         vars(estimator).update({name: _from_arrays(name, kind, arrays) for name, kind in saved.items()})
         if vars(estimator).get("_start_seed", 0) >= 2**31:
             raise ValueError(f"the seed of the start is {estimator._start_seed}")
-        if isinstance(estimator, OnlineNICA):
-            estimator.n_samples_seen_ = int(estimator._state.t[0]) if "_state" in saved else len(estimator._waiting)
         estimator._check_saved()
     functions = [name for name, value in header["parameters"].items() if value == _CALLABLE and name not in overrides]
     if functions:
@@ -238,7 +236,7 @@ def _unfitted(header: dict[str, Any]) -> Any:
     if isinstance(parameters.get("init"), dict):
         parameters["init"] = {name: np.array(W, dtype=np.float64) for name, W in parameters["init"].items()}
     estimator = cls(**parameters)
-    validate_params(estimator)
+    estimator._validate_params()
     estimator.n_features_in_ = k = _of_type(header, "n_features", int)
     names = header.get("feature_names")
     if names is not None:
@@ -261,7 +259,7 @@ def _override(path: Any, estimator: Any, overrides: dict[str, Any]) -> None:
     """Set parameters that the caller wants to change; those that what was learned depends on can only be repeated."""
     fixed = {name: getattr(estimator, name) for name in estimator._fixed if name in overrides}
     estimator.set_params(**overrides)
-    validate_params(estimator)
+    estimator._validate_params()
     changed = [name for name, value in fixed.items() if name != "n_components" and overrides[name] != value]
     reason = "learned with " + ", ".join(f"{name}={fixed[name]!r}" for name in changed)
     if not changed:

@@ -1,25 +1,26 @@
 """The network for correlated sources behind scikit-learn's interface."""
 
-from collections.abc import Iterable
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._compat.sklearn import Interval
 from ..engines.loop import gain
 from ..networks import cone_network
-from ..networks.schedules import Rate, learning_rates
+from ..networks.schedules import Rate
 from ._docstrings import documented
-from .network import Array, Preconditioned, guard_seed, orthonormal_rows, project, set_parameters, without_outliers
+from ._input import Array
+from .network import NeuralNICA, SingleLayerNICA, guard_seed, orthonormal_rows, project, typical_rows
 
 #: Sweeps in which a sample settles, at most.
 _SWEEPS = 200
 
 
 @documented("W_xz, W_zz")
-class ConeNetwork(Preconditioned):
+@dataclass(eq=False, repr=False, kw_only=True)
+class ConeNetwork(SingleLayerNICA):
     """Correlated nonnegative sources by a single layer of 2-compartmental neurons with local rules.
 
     Inhibition grows with the presynaptic rate until it pushes its target below zero, and each dendrite learns to predict its
@@ -98,37 +99,20 @@ class ConeNetwork(Preconditioned):
     True
     """
 
+    kappa: float | None = None
+    eta0: Rate | None = 0.15
+    decay: float | None = 0.0
+    mean_window: int | None = field(default=None, init=False)  # it has no running means
+
     _own_guards: ClassVar = ("rate", "restart")
-    mean_window = None  # it has no running means
+    _plain_rates: ClassVar = (0.15, 0.0)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{name: value for name, value in Preconditioned._parameter_constraints.items() if name != "mean_window"},
+        **SingleLayerNICA._parameter_constraints,
+        "eta0": NeuralNICA._parameter_constraints["eta0"],
+        "decay": NeuralNICA._parameter_constraints["decay"],
         "kappa": [Interval(Real, 0, None, closed="neither"), None],
     }
-
-    def __init__(
-        self,
-        n_components: int | str | None = None,
-        *,
-        kappa: float | None = None,
-        eta0: Rate = 0.15,
-        decay: float = 0.0,
-        power: float = 1.0,
-        dynamics: str = "exact",
-        gamma: float | None = None,
-        settle_tol: float = 1e-10,
-        settle_steps: int = 10_000,
-        precondition: str | None = "natural",
-        average: bool = True,
-        init: str | dict[str, ArrayLike] = "random",
-        horizon: int | None = None,
-        guards: bool | Iterable[str] = True,
-        n_epochs: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        set_parameters(self, locals())
 
     @property
     def W_xz_(self) -> Array:
@@ -165,7 +149,7 @@ class ConeNetwork(Preconditioned):
         W_zz = given.get("W_zz", np.eye(d))
         np.fill_diagonal(W_zz, 1)
         W_zz, kappa = W_zz.astype(dtype), min(float(self.kappa or cone_network.KAPPA), cone_network.KAPPA)
-        rows = without_outliers(np.asarray(rows, dtype=np.float64))
+        rows = typical_rows(np.asarray(rows, dtype=np.float64))
         rows = rows * (np.ptp(rows, axis=0) > 0)  # an offset is no source
         if self.precondition == "natural":
             F, inverse = project(np.vstack([rows, -rows]), d)  # the second moments, not the covariance
@@ -191,9 +175,6 @@ class ConeNetwork(Preconditioned):
         if self.precondition == "natural":
             return cone_network.Params(*common)
         return cone_network.LocalParams(*common, self.precondition == "scale")
-
-    def _rates(self, state: Any, n: int) -> Array:
-        return self._below(learning_rates(self.eta0, self.decay, self.power, int(state.t[0]), n, self.horizon), state)
 
 
 def _towards(u_bar: Array, W: Array) -> Array:

@@ -1,24 +1,23 @@
 """Algorithm 1 behind scikit-learn's interface."""
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._compat.sklearn import Interval
 from ..networks import interneuron, natural
-from ..networks.schedules import Rate
 from ..networks.settling import ExactAsymmetric
-from ._base import set_parameters
 from ._docstrings import documented
-from .network import AVERAGING, Array, LocalSetting, SingleLayerNICA, Start, guard_seed, orthonormal_rows, weights
+from ._input import Array
+from .network import AVERAGING, LocalSetting, SingleLayerNICA, Start, guard_seed, orthonormal_rows, weights
 
 
 @documented(
     "W_xy, W_yn, W_ny", means=" Where None means a\n    window: see Notes. Natural steps have `horizon` instead."
 )
+@dataclass(eq=False, repr=False, kw_only=True)
 class InterneuronNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of neurons with interneurons (Algorithm 1).
 
@@ -62,6 +61,9 @@ class InterneuronNICA(SingleLayerNICA):
     {examples}
     """
 
+    n_interneurons: int | None = None
+    decoupled: bool = False
+
     _own_guards: ClassVar = ("silent", "row", "spectrum", "rate", "restart")
     _published: ClassVar = {
         "always": {"guards": ("silent", "row", "spectrum")},
@@ -77,32 +79,6 @@ class InterneuronNICA(SingleLayerNICA):
         "n_interneurons": [Interval(Integral, 1, None, closed="left"), None],
         "decoupled": ["boolean"],
     }
-
-    def __init__(
-        self,
-        n_components: int | str | None = None,
-        *,
-        n_interneurons: int | None = None,
-        decoupled: bool = False,
-        eta0: Rate | None = None,
-        decay: float | None = None,
-        power: float = 1.0,
-        dynamics: str = "exact",
-        gamma: float | None = None,
-        settle_tol: float = 1e-10,
-        settle_steps: int = 10_000,
-        mean_window: int | None = None,
-        precondition: str | None = "natural",
-        average: bool = True,
-        init: str | dict[str, ArrayLike] = "random",
-        horizon: int | None = None,
-        guards: bool | Iterable[str] = True,
-        n_epochs: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        set_parameters(self, locals())
 
     @property
     def W_xy_(self) -> Array:
@@ -177,10 +153,10 @@ class InterneuronNICA(SingleLayerNICA):
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, _, eps = self._common_params(dtype)
-        average = bool(self.average)
+        average, horizon = bool(self.average), int(self.horizon or 0)
         if self.precondition == "natural":
-            return natural.Params(dynamics, guards, int(self.horizon or 0), eps, average)
+            return natural.Params(dynamics, guards, horizon, eps, average)
         if self.dynamics == "exact" and not state.coupled[0]:
             dynamics = ExactAsymmetric(eps)
-        scaled, window = self.precondition == "scale", self._window(state.fired.size)
-        return interneuron.Params(dynamics, guards, window, eps, AVERAGING, int(self.horizon or 0), average, scaled)
+        scaled, window = self.precondition == "scale", self._setting(state.fired.size).mean_window
+        return interneuron.Params(dynamics, guards, window, eps, AVERAGING, horizon, average, scaled)

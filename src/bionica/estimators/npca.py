@@ -1,23 +1,20 @@
 """Nonnegative PCA behind scikit-learn's interface."""
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from .._compat.sklearn import Options, StrOptions
 from ..networks import nonnegative_pca, whitening_layer
-from ..networks.schedules import Rate
 from ..offline.outliers import inliers_of, without_outliers
 from ..offline.whitening import leading, one_blas_thread, unit_of, whitening
-from ._base import set_parameters
 from ._dask import DaskRows, moments_of
 from ._docstrings import documented
-from ._input import check_finite
+from ._input import Array, check_finite
 from ._warn import warn
-from .network import Array, WhiteningLayerNICA, guard_seed, orthonormal_rows, weights
+from .network import WhiteningLayerNICA, guard_seed, orthonormal_rows, weights
 from .noncentered_whitener import NoncenteredWhitener
 
 
@@ -26,6 +23,7 @@ from .noncentered_whitener import NoncenteredWhitener
     only=" Here that is the\n    online whitening layer; nothing else has dynamics.",
     means=" Of the online whitening layer.",
 )
+@dataclass(eq=False, repr=False, kw_only=True)
 class NonnegativePCA(WhiteningLayerNICA):
     """Nonnegative ICA by noncentered whitening and online nonnegative PCA (Plumbley and Oja 2004).
 
@@ -57,6 +55,9 @@ class NonnegativePCA(WhiteningLayerNICA):
     {examples}
     """
 
+    whiten: str | bool = "offline"
+    decay: float | None = 1e-5
+
     _own_guards: ClassVar = ("silent", "rate")
     _fixed: ClassVar = ("n_components", "whiten")
     _published: ClassVar = {
@@ -70,33 +71,6 @@ class NonnegativePCA(WhiteningLayerNICA):
         **WhiteningLayerNICA._parameter_constraints,
         "whiten": [StrOptions({"offline", "online"}), Options(bool, {False})],
     }
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        whiten: str | bool = "offline",
-        whitening_eta0: float = 0.01,
-        whitening_decay: float = 0.01,
-        whitening_power: float = 1.0,
-        eta0: Rate = 0.01,
-        decay: float = 1e-5,
-        power: float = 1.0,
-        dynamics: str = "exact",
-        gamma: float | None = None,
-        settle_tol: float = 1e-10,
-        settle_steps: int = 10_000,
-        mean_window: int | None = None,
-        precondition: None = None,
-        average: bool = False,
-        init: str | dict[str, ArrayLike] = "random",
-        guards: bool | Iterable[str] = True,
-        n_epochs: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        set_parameters(self, locals())
 
     W_ = weights("W", "Weights from the whitened mixtures to the outputs.")
 

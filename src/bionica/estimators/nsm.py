@@ -1,19 +1,19 @@
 """2-layer NSM behind scikit-learn's interface."""
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..networks import two_layer_nsm
 from ..networks.schedules import Rate
-from ._base import set_parameters
 from ._docstrings import documented
-from .network import Array, WhiteningLayerNICA, guard_seed, orthonormal_rows, positive_definite, weights
+from ._input import Array
+from .network import WhiteningLayerNICA, guard_seed, orthonormal_rows, positive_definite, weights
 
 
 @documented("W_xh, W_hg, W_hy, W_yy")
+@dataclass(eq=False, repr=False, kw_only=True)
 class TwoLayerNSM(WhiteningLayerNICA):
     """Nonnegative ICA by whitening and nonnegative similarity matching in two layers (Pehlevan et al. 2017).
 
@@ -39,6 +39,9 @@ class TwoLayerNSM(WhiteningLayerNICA):
     {examples}
     """
 
+    eta0: Rate | None = 0.1
+    decay: float | None = 1e-6
+
     _own_guards: ClassVar = ("silent", "spectrum")
     _published: ClassVar = {
         "always": {"guards": ("silent",), "whitening_eta0": 0.01, "whitening_decay": 0.01},
@@ -46,32 +49,6 @@ class TwoLayerNSM(WhiteningLayerNICA):
         "d10": {"eta0": 1e-1, "decay": 1e-6},
         "images": {"eta0": 1e-1, "decay": 1e-6},
     }
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        whitening_eta0: float = 0.01,
-        whitening_decay: float = 0.01,
-        whitening_power: float = 1.0,
-        eta0: Rate = 0.1,
-        decay: float = 1e-6,
-        power: float = 1.0,
-        dynamics: str = "exact",
-        gamma: float | None = None,
-        settle_tol: float = 1e-10,
-        settle_steps: int = 10_000,
-        mean_window: int | None = None,
-        precondition: None = None,
-        average: bool = False,
-        init: str | dict[str, ArrayLike] = "random",
-        guards: bool | Iterable[str] = True,
-        n_epochs: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        set_parameters(self, locals())
 
     W_xh_ = weights("layer.W_xh", "Weights from mixtures to whitened activities, (n_components, n_features).")
     W_hg_ = weights(

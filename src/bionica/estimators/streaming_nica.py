@@ -1,21 +1,19 @@
 """The orthant rotation behind scikit-learn's interface: nonnegative ICA of a stream, without tuning."""
 
-from numbers import Integral
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from .._compat.sklearn import Interval, StrOptions
 from ..networks import orthant_rotation
 from ..networks import rule as states
-from ..networks.guards import Guards
 from ..networks.rule import rule_of
 from ..networks.settling import Exact
-from ._base import set_parameters
-from ._input import DivergenceError
-from .network import Array, OnlineNICA, guard_seed, orthonormal_rows
+from ._input import Array
+from .network import OnlineNICA, guard_seed, orthonormal_rows
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class StreamingNICA(OnlineNICA):
     """Nonnegative ICA of a stream, one sample at a time, without a learning rate.
 
@@ -92,31 +90,9 @@ class StreamingNICA(OnlineNICA):
     True
     """
 
+    horizon: int | None = None
+
     online_, local_, nonnegative_ = True, False, True
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-        "horizon": [Interval(Integral, 2, None, closed="left"), None],
-        "n_epochs": [Interval(Integral, 1, None, closed="left")],
-        "shuffle": ["boolean"],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-    }
-
-    def __init__(
-        self,
-        n_components: int | str | None = None,
-        *,
-        horizon: int | None = None,
-        n_epochs: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        set_parameters(self, locals())
-
-    def _changed(self, state: Any) -> bool:
-        return self.horizon is None and bool(state.white.changed[0])
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         if k == d:
@@ -131,9 +107,6 @@ class StreamingNICA(OnlineNICA):
     def _rates(self, state: Any, n: int) -> Array:
         return np.zeros((n, 1))  # the rule has none
 
-    def _guard_flags(self) -> Guards:
-        return Guards(False, False, False, False)
-
     def _check_saved(self) -> None:
         super()._check_saved()
         if "_state" not in vars(self):
@@ -147,10 +120,3 @@ class StreamingNICA(OnlineNICA):
 
     def _unmixing(self, state: Any) -> Array:
         return super()._unmixing(state).astype(states.precision(state))
-
-    def _divergence(self, sample: int, largest: float, learning: bool) -> DivergenceError:
-        return DivergenceError(
-            f"StreamingNICA: the output for sample {sample} overflowed: rescale the mixtures (largest absolute value near "
-            f"it: {largest:.2g}). The model is as it was before this call.",
-            sample,
-        )
