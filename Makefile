@@ -10,21 +10,22 @@ export OPENBLAS_NUM_THREADS ?= 1
 demo: $(INSTALLED)
 	$(BIN)/bionica demo --force
 
+# --dist worksteal: each worker begins with one half of the tests, so that the two do not compile the same network at the same time.
 test: check $(INSTALLED)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 	$(MAKE) --no-print-directory test-interpreted
 
 test-all: check $(INSTALLED)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 	$(MAKE) --no-print-directory test-interpreted
 
 # The same mathematics without the compiler: the two must agree, and only here can coverage see the kernels.
 test-interpreted: $(INSTALLED)
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 -m interpreted tests --cov=bionica.networks --cov-report=term
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "interpreted and not slow" tests --cov=bionica.networks --cov-report=term
 
 # The lower bounds of pyproject.toml, in an environment of their own. Old libraries may give deprecation warnings there.
 test-oldest: .venv-oldest/.installed
-	NUMBA_CACHE_DIR=$(CURDIR)/.venv-oldest/numba_cache .venv-oldest/bin/python -m pytest -q -n 2 --dist loadgroup -m "not slow" \
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-oldest/numba_cache .venv-oldest/bin/python -m pytest -q -n 2 --dist worksteal -m "not slow" \
 		-W ignore::DeprecationWarning -W ignore::FutureWarning
 
 check: $(INSTALLED)

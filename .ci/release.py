@@ -56,5 +56,5 @@ with tempfile.TemporaryDirectory() as name:
     if "--no-tests" not in sys.argv:
         tester = environment(folder / "tester", f"{wheel}[dev]")
         tree = shutil.copytree(ROOT, folder / "tree", ignore=shutil.ignore_patterns("src", ".*", "dist", "_build", "results"))
-        call(tester / "python", "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "-m", "not slow", "tests", cwd=tree)
+        call(tester / "python", "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal", "-m", "not slow", "tests", cwd=tree)
 print("fit for release:", *sorted(path.name for path in (ROOT / "dist").iterdir()))

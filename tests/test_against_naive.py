@@ -22,33 +22,6 @@ def problem(n, d, k, seed):
     return mixtures(n, d, k, seed=seed)[1]
 
 
-def naive_result(
-    name,
-    X,
-    init,
-    rates,
-    zetas,
-    seed,
-    *,
-    dynamics,
-    guards,
-    window,
-    tau,
-    whiten="online",
-    F=None,
-    symmetric=True,
-):
-    gradient = None if dynamics == "exact" else GRADIENT
-    common = {"guards": guards, "seed": seed, "window": window, "gradient": gradient}
-    if name == "InterneuronNICA":
-        return naive.interneuron(X, init, rates, symmetric=symmetric, **common)
-    if name == "TwoCompartmentNICA":
-        return naive.two_compartment(X, init, rates, tau=tau, **common)
-    if name == "TwoLayerNSM":
-        return naive.two_layer_nsm(X, init, rates, zetas, **common)
-    return naive.nonnegative_pca(X, init, rates, zetas if whiten == "online" else None, F=F, **common)
-
-
 def initial_weights(name, d, k, m, rng):
     def orthonormal(r, c):
         return np.linalg.qr(rng.standard_normal((c, r)))[0].T
@@ -57,63 +30,44 @@ def initial_weights(name, d, k, m, rng):
     return {
         "InterneuronNICA": {"W_xy": orthonormal(d, k), "W_yn": W_yn},
         "TwoCompartmentNICA": {"W_xz": orthonormal(d, k), "W_zz": np.eye(d) + 0.1},
-        "TwoLayerNSM": {
-            "W_xh": orthonormal(d, k),
-            "W_hg": np.eye(d),
-            "W_hy": orthonormal(d, d),
-            "W_yy": np.eye(d),
-        },
+        "TwoLayerNSM": {"W_xh": orthonormal(d, k), "W_hg": np.eye(d), "W_hy": orthonormal(d, d), "W_yy": np.eye(d)},
         "NonnegativePCA": {"W": orthonormal(d, d), "W_xh": orthonormal(d, k), "W_hg": np.eye(d)},
     }[name]
 
 
-def compare(
-    Network,
-    X,
-    init,
-    *,
-    dynamics="exact",
-    guards=(),
-    window=None,
-    m=None,
-    eta0=0.02,
-    tau=0.5,
-    rtol=RTOL,
-    **more,
-):
+def compare(Network, X, init, *, dynamics="exact", guards=(), window=None, m=None, eta0=0.02, tau=0.5):
     """Run both; return our estimator and the naive repairs."""
-    name = Network.__name__
-    n, tau_given = len(X), {"tau": tau} if name == "TwoCompartmentNICA" else {}
-    interneurons = {"n_interneurons": m} if name == "InterneuronNICA" and m else {}
-    whiten = {"whiten": "online"} if name == "NonnegativePCA" else {"precondition": None, "average": False}
+    name, n = Network.__name__, len(X)
+    rates, zetas = learning_rates(eta0, 1e-3, 1.0, 0, n), learning_rates(0.01, 0.01, 1.0, 0, n)
+    full = {"W_ny": init["W_yn"].T} | init if name == "InterneuronNICA" else init
+    plain = {"precondition": None, "average": False}
+    run, own, options = {
+        "InterneuronNICA": (naive.interneuron, {"n_interneurons": m} | plain, {"symmetric": "W_ny" not in init}),
+        "TwoCompartmentNICA": (naive.two_compartment, {"tau": tau} | plain, {"tau": tau}),
+        "TwoLayerNSM": (naive.two_layer_nsm, plain, {"zetas": zetas}),
+        "NonnegativePCA": (naive.nonnegative_pca, {"whiten": "online"}, {"zetas": zetas}),
+    }[name]
+    own = own | {"init": init, "random_state": 7}
+    d = len(next(iter(init.values())))
     estimator = Network(
-        len(next(iter(init.values()))), init=init, dynamics=dynamics, settle_tol=GRADIENT[1], settle_steps=GRADIENT[2],
-        guards=guards, mean_window=window, eta0=eta0, decay=1e-3, random_state=7, **{**tau_given, **interneurons, **whiten, **more},
+        d, dynamics=dynamics, settle_tol=GRADIENT[1], settle_steps=GRADIENT[2], guards=guards, mean_window=window, eta0=eta0,
+        decay=1e-3, **own,
     )  # fmt: skip
-    whiten_kind = more.get("whiten", "online")
     Y = estimator.partial_fit_transform(X)
-    seed = (
-        Network(estimator.n_components, random_state=7, init=init, **{**interneurons, **whiten, **more})
-        .partial_fit(X[:1])
-        ._state.rng
+    seed = Network(d, **own).partial_fit(X[:1])._state.rng
+    gradient = None if dynamics == "exact" else GRADIENT
+    Y_naive, weights, repairs = run(
+        X, full, rates, guards=guards, seed=seed, window=window, gradient=gradient, **options
     )
-    full = dict(init)
-    if name == "InterneuronNICA":
-        full.setdefault("W_ny", full["W_yn"].T)
-    Y_naive, weights, repairs = naive_result(
-        name, X, full, learning_rates(eta0, 1e-3, 1.0, 0, n), learning_rates(0.01, 0.01, 1.0, 0, n), seed,
-        dynamics=dynamics, guards=guards, window=window, tau=tau, whiten=whiten_kind, symmetric="W_ny" not in init,
-    )  # fmt: skip
-    np.testing.assert_allclose(Y, Y_naive, rtol=rtol, atol=rtol * max(Y_naive.max(), 1))
+    np.testing.assert_allclose(Y, Y_naive, rtol=RTOL, atol=RTOL * max(Y_naive.max(), 1))
     learned = to_arrays(estimator._state)
     for weight, W in weights.items():
         ours = learned.get(weight, learned.get("layer." + weight))
-        np.testing.assert_allclose(ours, W, rtol=rtol, atol=rtol * np.abs(W).max(), err_msg=weight)
+        np.testing.assert_allclose(ours, W, rtol=RTOL, atol=RTOL * np.abs(W).max(), err_msg=weight)
     return estimator, repairs
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("dynamics", ["exact", "gradient"])
+@pytest.mark.parametrize(("dynamics", "shape"), [*(("exact", shape) for shape in SHAPES), ("gradient", "m>d")])
 def test_plain(Neural, dynamics, shape):
     d, k, m = SHAPES[shape]
     init = initial_weights(Neural.__name__, d, k, m, np.random.default_rng(1))
@@ -209,6 +163,7 @@ def test_float32_follows_float64(Neural):
 
 
 SINGLE_LAYER = [bionica.InterneuronNICA, bionica.TwoCompartmentNICA]
+GUARDS = ("silent", "rate", "restart")
 
 
 def both_natural(Single, shape, X, horizon, guards):
@@ -246,9 +201,10 @@ def both_natural(Single, shape, X, horizon, guards):
     return rule
 
 
-@pytest.mark.parametrize("guards", [(), ("silent", "rate", "restart")], ids=["plain", "guarded"])
-@pytest.mark.parametrize("horizon", [None, 60])
-@pytest.mark.parametrize("shape", ["k=d", "k>d", "m>d", "d=1", "d=6"])
+@pytest.mark.parametrize(
+    ("shape", "horizon", "guards"),
+    [("k=d", None, GUARDS), ("k>d", 60, ()), ("m>d", 60, GUARDS), ("d=1", None, ()), ("d=6", 60, GUARDS)],
+)
 @pytest.mark.parametrize("Single", SINGLE_LAYER, ids=lambda cls: cls.__name__)
 def test_natural_networks(Single, shape, horizon, guards):
     """The natural networks go the naive way: outputs, weights, averages, whitening."""
@@ -263,6 +219,6 @@ def test_natural_networks_restart(Single):
     """After a change of the mixing and the gain, in the tenth block of 360 samples; a sensor repeats itself before that."""
     X = np.vstack([problem(3300, 2, 2, 21), 1e-3 * problem(1000, 2, 2, 22)])
     X[500:560] = X[500]
-    white = both_natural(Single, "d=2", X, 400, ("silent", "rate", "restart")).white
+    white = both_natural(Single, "d=2", X, 400, GUARDS).white
     assert white.restarts == 1
     assert white.prior == 0

@@ -67,6 +67,7 @@ def test_peers_recover_independent_sources():
         assert bionica.metrics.sinr(S, Y) > (5 if method == "NMF" else 15)
 
 
+@pytest.mark.slow
 def test_two_checkouts_are_measured_in_turn():
     sources = {"before": SRC, "now": SRC}
     text = speed.in_turns("T", "", ("ns", 1e9), ["loop NonnegativePCA published 3 3 1000"], sources, rounds=1)

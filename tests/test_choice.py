@@ -5,8 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-import bionica
-from bionica import plot, separate
+from bionica import separate
 
 
 def problem(kind, T=2000, d=3, k=12, noise=0.003, seed=0):
@@ -79,11 +78,3 @@ def test_more_rows_than_are_looked_at_give_the_same_method(monkeypatch):
 def test_bad_arguments_are_named(arguments, named):
     with pytest.raises(ValueError, match=named):
         separate(**{"X": problem("sparse", T=100)[0], **arguments})
-
-
-def test_the_evidence_for_the_number_is_drawn():
-    pytest.importorskip("matplotlib").use("agg")
-    found = separate(problem("sparse", T=1000)[0], random_state=0)
-    ax = plot.number_of_sources(found)
-    np.testing.assert_array_equal(ax.lines[0].get_xdata(), list(found.choice_.angles))
-    assert bionica.separate is separate

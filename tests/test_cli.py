@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 import bionica
 from bionica.cli import app
 from bionica.cli.console import Console
-from bionica.cli.separate import METHODS
 from bionica.io import InputError
 
 
@@ -56,26 +55,6 @@ except SystemExit as end:
     status, *loaded = run.stdout.rpartition("status ")[2].split()
     assert (status == "1") == ("nosuch.csv does not exist" in run.stderr)
     assert not {"numba", "sklearn", "scipy", "pandas", "matplotlib"} & set(loaded)
-
-
-def command(*arguments, **environment):
-    script = "import sys; sys.argv[0] = 'bionica'; from bionica.cli import app; app()"  # as the installed command does
-    return subprocess.run(
-        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=120, env=os.environ | environment
-    )  # fmt: skip
-
-
-def test_shells_complete_commands_and_options():
-    for words, completed in (("bionica sep", "separate"), ("bionica separate --hor", "--horizon")):
-        typed = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), "_BIONICA_COMPLETE": "complete_bash"}
-        assert command(**typed).stdout.split() == [completed]
-
-
-def test_the_first_screen_of_help_has_what_a_newcomer_needs():
-    run = command("separate", "--help", COLUMNS="100", TERMINAL_WIDTH="100")
-    screen = run.stdout.splitlines()[:30]
-    for option in ("--output", "--sources", "--mixing", "--report"):
-        assert any(option in line for line in screen), option
 
 
 # ---------------------------------------------------------------------------------------------- the console
@@ -148,15 +127,6 @@ def test_an_error_that_the_library_raises_about_a_parameter_is_the_users(monkeyp
     assert CliRunner().invoke(app, ["doctor"]).exit_code == 1
 
 
-def test_an_interrupt_outside_a_session_is_one_line(monkeypatch):
-    def interrupt():
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("bionica.paper.paper_grid", interrupt)
-    result = CliRunner().invoke(app, ["sweep", "--example"])
-    assert (result.exit_code, result.stderr) == (130, "Interrupted\n")
-
-
 def test_sigterm_interrupts():
     with pytest.raises(typer.Exit) as ended, Console(quiet=True).session(interrupted="stopped"):
         os.kill(os.getpid(), signal.SIGTERM)
@@ -177,10 +147,3 @@ def test_what_a_file_says_does_not_reach_the_terminal_as_a_command(tmp_path):
     for arguments in ([], ["--skip", "\x1b[2Jred"], ["--skip", "no\x1b[2Jne"]):
         result = CliRunner().invoke(app, ["separate", str(tmp_path / "x.csv"), "--force", *arguments])
         assert not set("\x1b\x07\x9b") & set(result.output)
-
-
-def test_every_estimator_that_separates_is_a_method():
-    assert METHODS["two-compartment"] == "TwoCompartmentNICA"
-    assert {"batch", "cone", "interneuron", "nsm", "npca", "streaming"} < set(METHODS)
-    for name in METHODS.values():
-        assert {"fit", "transform", "diagnose"} <= set(dir(getattr(bionica, name)))

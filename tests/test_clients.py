@@ -1,6 +1,5 @@
 """The estimators inside other packages: each test runs against the real package, and is skipped by name where it is missing."""
 
-import doctest
 import sys
 from pathlib import Path
 
@@ -43,10 +42,6 @@ def test_the_code_of_the_page(heading):
     exec(compile(FIRST + CODE[heading], heading, "exec"), {})
 
 
-def test_every_client_has_code():
-    assert list(CODE) == list(PACKAGES)
-
-
 # ---------------------------------------------------------------------------------------------- river
 
 
@@ -60,15 +55,6 @@ def test_river_checks(network):
     from bionica.river import RiverTransformer
 
     checks.check_estimator(RiverTransformer(network))
-
-
-def test_the_example_of_the_river_transformer():
-    pytest.importorskip("river")
-    import bionica.river
-
-    result = doctest.testmod(bionica.river)
-    assert result.attempted
-    assert not result.failed
 
 
 def test_river_transformer_is_the_estimator(X):
@@ -100,46 +86,7 @@ def test_river_transformer_is_the_estimator(X):
         many.learn_many(frame[NAMES[:4]])
 
 
-def test_river_pipeline(X):
-    pytest.importorskip("river")
-    from river import compose, linear_model, metrics, preprocessing
-
-    from bionica.river import RiverTransformer
-
-    names = dict(enumerate(NAMES))
-    model = compose.Pipeline(
-        RiverTransformer(StreamingNICA(3, random_state=0)),
-        preprocessing.StandardScaler(),
-        linear_model.LinearRegression(),
-    )
-    target = StreamingNICA(3, random_state=0).fit(X).transform(X)[:, 0]
-    error = metrics.MAE()
-    for n, (x, y) in enumerate(zip(X, target, strict=True)):
-        sample = {names[i]: value for i, value in enumerate(x)}
-        if n >= 500:
-            error.update(y, model.predict_one(sample))
-        model.learn_one(sample, y)
-    assert error.get() < 0.1
-    integers = RiverTransformer(StreamingNICA(2))  # names that are not strings
-    integers.learn_one({1: 1.0, 0: 2.0})
-    assert list(integers.model.feature_names_in_) == ["0", "1"]
-
-
 # ---------------------------------------------------------------------------------------------- dask-ml
-
-
-def test_dask_ml(X):
-    wrappers = pytest.importorskip("dask_ml.wrappers")
-    import dask.array as da
-
-    D = da.from_array(X, chunks=(250, 5))
-
-    wrapped = wrappers.Incremental(StreamingNICA(3, random_state=0), shuffle_blocks=False).fit(D)
-    alone = StreamingNICA(3, random_state=0).fit(X)
-    assert np.array_equal(wrapped.estimator_.components_, alone.components_)
-    np.testing.assert_array_equal(wrapped.transform(D).compute(), alone.transform(X))
-    assert wrappers.ParallelPostFit(alone).transform(D).compute().shape == (1000, 3)
-    assert wrapped.score(D, None) == pytest.approx(alone.score(X), rel=1e-12)
 
 
 # ---------------------------------------------------------------------------------------------- HyperSpy
@@ -175,29 +122,7 @@ def test_factors_of_a_hyperspy_decomposition_are_the_spectra(image, spectra, est
     assert np.abs(model - image.data).mean() < 0.02 * image.data.mean()
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS[:2], ids=lambda estimator: type(estimator).__name__)
-def test_factors_of_a_hyperspy_separation_are_the_spectra(image, spectra, estimator):
-    image.decomposition(algorithm="SVD", output_dimension=3, print_info=False)
-    image.blind_source_separation(
-        algorithm=clone(estimator), on_loadings=True, diff_order=0, whiten_method=None, print_info=False
-    )
-    assert worst(image.learning_results.bss_factors, spectra) > 0.998
-
-
 # ---------------------------------------------------------------------------------------------- MNE
-
-
-def test_mne(X):
-    pytest.importorskip("mne")
-    from mne.decoding import UnsupervisedSpatialFilter
-
-    epochs = X.T.reshape(5, 10, 100).transpose(1, 0, 2)  # epochs, channels, times
-    estimator = MinimumVolumeCone(3, random_state=0)
-    spatial = UnsupervisedSpatialFilter(estimator)
-    Y = spatial.fit_transform(epochs)
-    assert Y.shape == (10, 3, 100)
-    np.testing.assert_allclose(Y.transpose(1, 0, 2).reshape(3, -1).T, clone(estimator).fit_transform(X), atol=1e-9)
-    np.testing.assert_allclose(spatial.inverse_transform(Y), epochs, atol=1e-6)
 
 
 # ---------------------------------------------------------------------------------------------- containers
@@ -217,18 +142,6 @@ def test_xarray(X, estimator):
     assert np.array_equal(named, Y)
 
 
-def test_xarray_of_dask(X):
-    xr = pytest.importorskip("xarray")
-    da = pytest.importorskip("dask.array")
-    lazy = xr.DataArray(da.from_array(X, chunks=(250, 5)), dims=("time", "channel"))
-    fitted = BatchNICA(3, random_state=0).fit(lazy)
-    Y = fitted.transform(lazy)
-    assert isinstance(Y, da.Array)
-    np.testing.assert_allclose(Y.compute(), fitted.transform(X))
-    stream = StreamingNICA(3, random_state=0).fit(lazy)
-    assert np.array_equal(stream.components_, StreamingNICA(3, random_state=0).fit(X).components_)
-
-
 @everything
 @pytest.mark.parametrize("package", ["pandas", "polars"])
 def test_data_frames(X, estimator, package):
@@ -244,15 +157,6 @@ def test_data_frames(X, estimator, package):
         assert type(clone(fitted).partial_fit_transform(frame)) is frames.DataFrame
     with pytest.raises(ValueError, match="feature names"):
         fitted.transform(frame[NAMES[::-1]])
-
-
-def test_rows_of_a_polars_frame_are_samples(X):
-    polars = pytest.importorskip("polars")
-    stream = StreamingNICA(3, random_state=0)
-    for x in polars.DataFrame(X, schema=NAMES).iter_rows(named=True):
-        stream.learn_one(x)
-    assert np.array_equal(stream.components_, StreamingNICA(3, random_state=0).fit(X).components_)
-    assert list(stream.feature_names_in_) == NAMES
 
 
 @everything

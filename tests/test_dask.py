@@ -1,8 +1,6 @@
 """Dask arrays: the same result as in memory to rounding, for any chunks, and X is never gathered."""
 
 import pickle
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -31,15 +29,9 @@ def ragged(n_rows, seed=0, n_chunks=9):
 
 
 def fitted(nica):
-    scalars = [
-        nica.negativity_,
-        nica.ambiguity_,
-        nica.n_iter_,
-        nica.n_restarts_,
-        nica.n_samples_seen_,
-        nica.n_features_in_,
-    ]
-    return [nica.components_, nica.mixing_, nica.whitening_, nica.mean_, np.array(scalars)]
+    names = ("negativity_", "ambiguity_", "n_iter_", "n_restarts_", "n_samples_seen_", "n_features_in_")
+    scalars = np.array([getattr(nica, name) for name in names])
+    return [nica.components_, nica.mixing_, nica.whitening_, nica.mean_, scalars]
 
 
 def assert_same(one, other):
@@ -62,14 +54,13 @@ def two_threads():
     ("n_components", "X"),
     [
         (3, mixed(150_000, 3)),
-        (10, mixed(40_000, 10)),
         (3, mixed(60_000, 3, 8)),
         (None, mixed(60_000, 3, 8)),
         ("auto", mixed(60_000, 4, 12, noise=0.02)),
         (3, mixed(150_000, 3, dtype=np.float32)),
         (4, mixed(4000, 4)),  # so few that the first search takes them all
     ],
-    ids=["d3", "d10", "tall", "rank", "auto", "float32", "few"],
+    ids=["d3", "tall", "rank", "auto", "float32", "few"],
 )
 def test_the_fit_is_that_of_the_array_in_memory(n_components, X):
     n, k = X.shape
@@ -138,7 +129,7 @@ class Watched(np.ndarray):
                 self.watch.alive -= 1
 
 
-@pytest.mark.parametrize("rows", [16_384, 32_768, 34_002])
+@pytest.mark.parametrize("rows", [16_384, 34_002])
 def test_few_blocks_are_in_memory_at_a_time(rows):
     n_blocks = 40
     X = Watch(n_blocks, rows, 4)
@@ -181,22 +172,10 @@ def test_transform_is_lazy():
     np.testing.assert_allclose(back.compute(), nica.inverse_transform(nica.transform(X)), atol=1e-12)
 
 
-def test_fit_transform_is_fit_then_transform_lazily():
-    X = mixed(20_000, 3, 5, dtype=np.float32)
-    lazy = da.from_array(X, chunks=(3000, 2))
-    nica = BatchNICA(random_state=0)
-    Y = nica.fit_transform(lazy)
-    assert isinstance(Y, da.Array)
-    assert Y.dtype == np.float32
-    np.testing.assert_array_equal(Y.compute(), nica.transform(lazy).compute())
-    np.testing.assert_allclose(Y.compute(), nica.transform(X), atol=1e-5)
-
-
 # --- messages
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("row", [0, 54_321, 99_999])
+@pytest.mark.parametrize(("row", "value"), [(0, np.nan), (54_321, np.inf), (99_999, -np.inf)])
 def test_a_bad_number_is_named_by_its_row(value, row):
     X = mixed(100_000, 3)
     good = da.from_array(X, chunks=(7777, 3))
@@ -223,12 +202,6 @@ def test_a_bad_number_is_named_by_its_row(value, row):
     assert not hasattr(network, "components_")
 
 
-def test_overflow_is_not_called_a_nan():
-    X = da.from_array(1e200 * mixed(1000, 3), chunks=(300, 3))
-    with pytest.raises(ValueError, match="variance of the data overflows"):
-        BatchNICA().fit(X)
-
-
 @pytest.mark.parametrize(
     ("X", "error", "message"),
     [
@@ -244,13 +217,6 @@ def test_overflow_is_not_called_a_nan():
 def test_what_cannot_be_fitted_says_so(X, error, message):
     with pytest.raises(error, match=message):
         BatchNICA().fit(X)
-
-
-def test_dask_is_not_imported_by_us():
-    code = (
-        "import sys, numpy, bionica; bionica.BatchNICA().fit(numpy.random.rand(99, 2)); sys.exit('dask' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=False).returncode == 0
 
 
 # --- the other estimators
@@ -290,9 +256,6 @@ def test_networks_read_blocks_in_their_order(name, dtype):
     assert isinstance(back, da.Array)
     assert back.dtype == dtype
     np.testing.assert_allclose(back.compute(), here.inverse_transform(expected), rtol=1e-5, atol=1e-5)
-
-
-# --- the rows themselves
 
 
 # --- a cluster

@@ -3,7 +3,6 @@
 import importlib
 import json
 
-import pytest
 from typer.testing import CliRunner
 
 from bionica.cli import app
@@ -26,18 +25,6 @@ def test_doctor_passes_and_names_what_is_there(monkeypatch):
     assert CliRunner().invoke(app, ["doctor"]).exit_code == 1
 
 
-@pytest.mark.parametrize("visible", [True, False])
-def test_missing_packages_name_their_extra(monkeypatch, visible):
-    """That for a GPU only where there is one."""
-    monkeypatch.setattr(module, "installed", lambda name: "missing")
-    monkeypatch.setattr("bionica.engines.cuda.gpu_is_visible", lambda: visible)
-    monkeypatch.setattr("bionica.sweep.cuda.cuda", lambda: importlib.import_module("nosuchmodule"))
-    findings = module.examine()
-    assert "bionica[io]" in findings["to install"]
-    assert ("bionica[cuda]" in findings["to install"]) == visible
-    assert ("bionica[cuda]" in findings["GPU"]) == visible
-
-
 def test_a_cache_that_cannot_be_written_is_a_finding(monkeypatch, tmp_path):
     """A read-only package, no home, or a full disk: Numba raises RuntimeError, which must not end in a traceback."""
     monkeypatch.setattr(
@@ -49,11 +36,3 @@ def test_a_cache_that_cannot_be_written_is_a_finding(monkeypatch, tmp_path):
     findings = json.loads(result.output)
     assert findings["self test"].startswith("FAILED: RuntimeError")
     assert "NUMBA_CACHE_DIR" in findings["compiled code"]
-
-
-def test_networks_are_compiled(monkeypatch):
-    monkeypatch.setattr(module, "METHODS", {"npca": "NonnegativePCA", "batch": "BatchNICA"})
-    result = CliRunner().invoke(app, ["doctor", "--compile"])
-    assert result.exit_code == 0, result.output
-    assert "NonnegativePCA: " in result.stderr
-    assert "BatchNICA" not in result.stderr

@@ -66,16 +66,6 @@ class Trickle(io.RawIOBase):
 # ---------------------------------------------------------------------------------------------- separators and lines
 
 
-@pytest.mark.parametrize("separator", [",", ";", "\t", "|", " ", "   ", ", "])
-@pytest.mark.parametrize("header", ["", "one{0}two{0}three\n", "# made by an instrument\n\n", '"a"{0}"b"{0}"c"\n'])
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_separator_and_header_are_found(read, rng, separator, header, newline):
-    X = rng.standard_normal((200, 3))
-    data, reader = read(("\ufeff" + header.format(separator) + text(X, separator)).replace("\n", newline))
-    assert np.array_equal(data, X)
-    assert len(reader.notes) == header.startswith("#")
-
-
 @pytest.mark.parametrize("quote", ["", '"'])
 @pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
 @pytest.mark.parametrize("chunk", [1, 2, 7, 1000])
@@ -88,19 +78,6 @@ def test_any_line_end_however_the_text_is_cut(read, monkeypatch, quote, end, chu
         assert np.array_equal(read(content)[0], X)
         assert np.array_equal(read(content, axis=1)[0], X.T)
         assert np.array_equal(open_pipe(Trickle(content, chunk)).read(), X)
-
-
-@pytest.mark.parametrize("separator", [";", ",", "\t", "|"])
-@pytest.mark.parametrize("mark", ["", '"', "\ufeff"])
-def test_the_separator_that_a_first_line_announces(read, refused, separator, mark):
-    X = spectra()
-    first = f"{mark}sep={separator}{mark.strip(chr(0xFEFF))}\r\n"
-    rows = [["name", *WAVELENGTHS], *([f"P{i}", *row] for i, row in enumerate(X.tolist()))]
-    data, reader = read(first + lines_of(rows, separator))
-    assert np.array_equal(data, X)
-    assert np.array_equal(reader.wavelengths, WAVELENGTHS)
-    if separator == ",":
-        assert "omit --decimal ," in refused(first + lines_of(rows, separator), decimal=",")
 
 
 @pytest.mark.parametrize(
@@ -170,14 +147,6 @@ def test_one_column(read):
     assert read("1,5\n2,5\n0,1\n", decimal=",")[0].tolist() == [[1.5], [2.5], [0.1]]
 
 
-def test_names_cannot_command_the_terminal(read, refused):
-    _, reader = read("\x1b[31mred,\x07b\n1,2\n3,4\n")
-    assert "".join(reader.names).isprintable()
-    assert refused("\x1b[31mred,\x07b\n1,2\n3,x\n").isprintable()
-    _, reader = read("\x1b]0;time,a\n\x1b[2J,2\n\x1b[2K,4\n")
-    assert "".join([*reader.notes, *reader.label_names, *next(reader.labelled_blocks())[1][0]]).isprintable()
-
-
 # ---------------------------------------------------------------------------------------------- headers of numbers
 
 
@@ -208,12 +177,6 @@ def test_a_first_line_of_wavelengths_is_a_header(read, wavelengths, form, corner
         assert len(read(lines_of([names, *rows]), header=False)[0]) == 301
 
 
-def test_a_header_is_what_the_user_says(read, refused):
-    X = spectra()
-    assert np.array_equal(read(text(X), header=True)[0], X[1:])
-    assert "line 1, column 1: 'a' is not a number" in refused("a,b\n1,2\n", header=False)
-
-
 @pytest.mark.parametrize(
     "first", ["0,1", "450,550,650", "450.5,550.5,650.5,750.5", "1,4,9,16,25,36,49,64,81", "a,b,2,1,3"]
 )
@@ -225,16 +188,6 @@ def test_a_line_that_may_be_names_or_a_sample_is_asked_for(read, refused, rng, f
     assert reader.names == first.split(",")
     if first[0] != "a":
         assert len(read(first + "\n" + text(X), header=False)[0]) == 10
-
-
-@pytest.mark.parametrize("k", [2, 3, 5, 30])
-def test_pandas_names_columns_by_numbers(read, rng, k):
-    pandas = pytest.importorskip("pandas")
-    X = rng.random((20, k))
-    for index in (False, True):
-        data, reader = read(pandas.DataFrame(X).to_csv(index=index), header=True if k == 2 and not index else None)
-        assert np.array_equal(data, X)
-        assert reader.names == [*map(str, range(k))]
 
 
 def test_first_samples_are_seldom_taken_for_an_axis_or_asked_about():
@@ -255,26 +208,15 @@ def test_first_samples_are_seldom_taken_for_an_axis_or_asked_about():
     assert (asked <= [12, 12, 30]).all(), asked
 
 
-def test_the_next_line_rises_likewise():
-    assert not is_axis([1.0, 2, 3, 4, 5], [[6.0, 7, 8, 9, 10]])
-    assert not is_axis([100.0, 200, 400, 800, 1600, 3200], [[1.0, 2, 4, 8, 16, 31]])
-    assert is_axis([100.0, 200, 400, 800, 1600, 3200], [[1.0, 2, 4, 3, 2, 1]])
-    assert not is_axis([1.0, 2, 3, 4, None], [[1.0, 3, 2, 1, 1]])
-
-
 @pytest.mark.parametrize(
     ("names", "axis"),
     [
         (["400", "401.5", "1e3"], [400, 401.5, 1000]),
-        (["410", "400"], [410, 400]),
-        (["400", "410", "410"], None),
-        (["400", "420", "410"], None),
         (["400 nm", "401.5 nm"], [400, 401.5]),
-        (["400 nm", "401 eV"], None),
-        (["0", "1", "2"], None),
-        (["nan", "1"], None),
-        (["a", "b"], None),
-        (["400"], None),
+        *(
+            (names, None)
+            for names in (["400", "420", "410"], ["400 nm", "401 eV"], ["0", "1", "2"], ["nan", "1"], ["400"])
+        ),
     ],
 )
 def test_wavelengths_are_names_that_rise_or_fall(names, axis):
@@ -313,15 +255,6 @@ def test_a_first_column_of_wavelengths_says_that_samples_are_columns(read, refus
     assert np.array_equal(read(content, axis=1, columns=Columns("1,3"))[0], X[:, [0, 2]])
     if names is None:
         assert len(read(content, axis=1, header=False)[0]) == 301
-
-
-def test_words_in_the_first_column_with_axis_1(read):
-    X = spectra()
-    rows = [[f"channel {i}", *row] for i, row in enumerate(X.T.tolist())]
-    for first in ("", "name," + ",".join(f"s{i}" for i in range(300)) + "\n"):
-        data, reader = read(first + lines_of(rows), axis=1)
-        assert np.array_equal(data, X)
-        assert reader.column(1) == "column 2 (channel 1)"
 
 
 # ---------------------------------------------------------------------------------------------- labels
@@ -376,15 +309,6 @@ def test_columns_of_text_are_labels(read, first, cut):
 def test_a_damaged_number_is_no_label(refused, cell):
     assert "line 2, column 2 (b)" in refused(f"a;b;c\n1;{cell};2\n2;{cell};4\n")
     assert "line 2, column 2 (b)" in refused(f"a;b;c\n1;{cell};2\n2;{cell};4\n3;4;5\n")
-
-
-@pytest.mark.parametrize(("name", "cell"), [("glucose", "0.3"), ("", "")])
-def test_words_or_nothing_behind_the_wavelengths(read, name, cell):
-    rows = np.random.default_rng(0).random((30, 6))
-    content = lines_of([[400, 402, 404, 406, 408, 410, name], *([*row, cell] for row in rows.tolist())])
-    data, reader = read(content, columns=Columns(None, "7"))
-    assert np.array_equal(data, rows)
-    assert np.array_equal(reader.wavelengths, np.arange(400, 411, 2))
 
 
 # ---------------------------------------------------------------------------------------------- decimal commas

@@ -2,8 +2,6 @@
 
 import itertools
 import tracemalloc
-import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bionica.metrics import amari_distance, correlation_floor, error_curve, match_sources, permutation_error, sinr
-
-PAPER_IMAGES = Path(__file__).parents[1] / ".." / "shared" / "data" / "natural_images" / "sources.npy"
 
 unhurried = settings(deadline=None, max_examples=50)  # a first example may meet a cold BLAS
 seeds = st.integers(0, 2**32 - 1)
@@ -53,12 +49,6 @@ def test_exact_recovery_is_exactly_zero(dtype):
     assert not error_curve(S, Y).any()
 
 
-def test_the_permutation_is_found_under_offsets_far_larger_than_the_signal():
-    rng = np.random.default_rng(3)
-    S, Y, order = noisy_copy(rng, 2000, 6, noise=0.05)
-    assert np.array_equal(match_sources(S + 1e9, Y + 1e9).permutation, order)
-
-
 @unhurried
 @given(seed=seeds, d=few, n_samples=st.integers(1, 30))
 def test_error_curve_is_the_cumulative_mean(seed, d, n_samples):
@@ -68,15 +58,12 @@ def test_error_curve_is_the_cumulative_mean(seed, d, n_samples):
     np.testing.assert_allclose(error_curve(S, Y), naive, rtol=1e-12)
 
 
-@pytest.mark.parametrize("block", [1, 5, 64, 1 << 19])
-def test_curve_ends_at_the_error_to_the_bit_and_blocks_do_not_matter(monkeypatch, block):
+@pytest.mark.parametrize("block", [1, 5, 1 << 19])
+def test_the_curve_ends_at_the_error_and_blocks_do_not_matter(monkeypatch, block):
     S, Y, _ = noisy_copy(np.random.default_rng(4), 999, 3)
     expected = np.mean((S - Y[:, match_sources(S, Y).permutation]) ** 2)
     monkeypatch.setattr("bionica.metrics.BLOCK_NUMBERS", block)
-    curve = error_curve(S, Y)
-    assert curve.shape == (999,)
-    assert curve[-1] == permutation_error(S, Y)
-    assert curve[-1] == pytest.approx(expected, rel=1e-12)
+    assert error_curve(S, Y)[-1] == permutation_error(S, Y) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("score", [permutation_error, sinr, lambda S, Y: correlation_floor(S)])
@@ -103,28 +90,6 @@ def test_match_by_correlation_is_the_best_of_all_injections(seed, d, surplus):
     match = match_sources(S, Y, by="correlation")
     assert len(set(match.permutation)) == d
     assert np.abs(match.correlation).sum() == pytest.approx(best)
-
-
-@unhurried
-@given(seed=seeds)
-def test_match_by_correlation_is_blind_to_scale_sign_and_offset(seed):
-    rng = np.random.default_rng(seed)
-    S, Y, order = noisy_copy(rng, 300, 4, noise=0.1)
-    factor = rng.uniform(0.1, 10, 4) * rng.choice([-1, 1], 4)
-    plain, changed = (match_sources(S, y, by="correlation") for y in (Y, factor * Y))
-    assert np.array_equal(changed.permutation, order)
-    np.testing.assert_allclose(changed.scale * factor[order], plain.scale, rtol=1e-10)
-    np.testing.assert_allclose(changed.correlation, plain.correlation * np.sign(factor[order]), rtol=1e-10)
-    shifted = match_sources(S, Y + 5.0, by="correlation")
-    np.testing.assert_allclose(shifted.correlation, plain.correlation, rtol=1e-9)
-
-
-def test_one_output_is_never_given_to_two_sources():
-    rng = np.random.default_rng(7)
-    s, other, noise = rng.standard_normal((3, 1000))
-    S = np.column_stack([s, s + 0.5 * other])  # both correlate best with output 0
-    Y = np.column_stack([s + 0.2 * other, noise])
-    assert sorted(match_sources(S, Y, by="correlation").permutation) == [0, 1]
 
 
 # ---------------------------------------------------------------- sinr
@@ -174,27 +139,11 @@ def test_sinr_of_perfect_and_of_silent_outputs():
     assert sinr(S, np.zeros_like(S)) == 0
 
 
-def test_centering_makes_sinr_blind_to_offsets_and_costs_the_mean():
-    rng = np.random.default_rng(12)
-    S = np.sqrt(12) * rng.random((50_000, 2))  # mean^2 is three times the variance
-    Y = S + 0.01 * rng.standard_normal(S.shape)
-    assert sinr(S, Y + 100, center=True) == pytest.approx(sinr(S, Y, center=True), rel=1e-9)
-    assert sinr(S, Y + 1) < sinr(S, Y) - 10
-    assert sinr(S, Y) - sinr(S, Y, center=True) == pytest.approx(dB(4), abs=0.05)
-
-
-@pytest.fixture
-def separation():
-    """mir_eval's BSS Eval: deprecated there since 0.8, and announced to be removed."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        module = pytest.importorskip("mir_eval.separation")
-        if not hasattr(module, "bss_eval_sources"):
-            pytest.skip("this mir_eval has no bss_eval_sources")
-        yield module
-
-
-def test_sinr_agrees_with_mir_eval_at_one_tap(separation):
+@pytest.mark.filterwarnings("ignore")  # mir_eval announces that it will remove BSS Eval
+def test_sinr_agrees_with_mir_eval_at_one_tap():
+    separation = pytest.importorskip("mir_eval.separation")
+    if not hasattr(separation, "bss_eval_sources"):
+        pytest.skip("this mir_eval has no bss_eval_sources")
     S, Y, order = noisy_copy(np.random.default_rng(13), 2000, 3)
     ours = sinr(S, Y, per_source=True)
     for i in range(3):
@@ -241,19 +190,10 @@ def test_amari_is_zero_for_scaled_permutations_only(seed, d, exponent):
     assert amari_distance(P) > 0
 
 
+# A dead output, or two outputs with one source, which leaves the other unseen: its row or column counts d - 1.
 @pytest.mark.parametrize(
     ("P", "value"),
-    [
-        ([[1, 0.25], [0.25, 1]], 0.25),
-        (np.ones((5, 5)), 1),
-        ([[2.0]], 0),
-        ([[0.0]], 1),
-        (np.zeros((3, 3)), 1),
-        # A dead output: its row counts 1 = d - 1, its source's column as well, the rest nothing.
-        ([[1, 0], [0, 0]], (1 + 1) / 4),
-        # Two outputs with one source, which leaves the other source unseen.
-        ([[1, 0], [1, 0]], (1 + 1) / 4),
-    ],
+    [([[1, 0.25], [0.25, 1]], 0.25), ([[1, 0], [0, 0]], 0.5), ([[1, 0], [1, 0]], 0.5), ([[0.0]], 1), ([[2.0]], 0)],
 )
 def test_amari_known_values(P, value):
     assert amari_distance(P) == pytest.approx(value)
@@ -296,22 +236,3 @@ def test_floor_of_two_correlated_sources(r):
 
 
 # ---------------------------------------------------------------- what is refused, and what is left alone
-
-S3 = np.arange(12.0).reshape(4, 3) ** 2 % 7
-NAN = np.where(np.arange(12).reshape(4, 3) == 7, np.nan, S3)
-
-
-@unhurried
-@given(seed=seeds)
-def test_arguments_are_left_alone_and_may_be_lists_views_or_float32(seed):
-    S, Y, _ = noisy_copy(np.random.default_rng(seed), 30, 3)
-    copies = S.copy(), Y.copy()
-    S.flags.writeable = Y.flags.writeable = False
-    for score in (permutation_error, sinr):
-        value = score(S, Y)
-        assert score(S.tolist(), Y.tolist()) == value
-        assert score(np.asfortranarray(S), Y[:, ::-1]) == pytest.approx(value)
-        assert score(S.astype(np.float32), Y.astype(np.float32)) == pytest.approx(value, rel=1e-4)
-    match_sources(S, Y), error_curve(S, Y), correlation_floor(S)
-    assert np.array_equal(S, copies[0])
-    assert np.array_equal(Y, copies[1])

@@ -55,28 +55,6 @@ def test_scale_makes_the_local_network_indifferent_to_units(Single):
     np.testing.assert_allclose(outputs[2], outputs[0], rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("precondition", [None, "scale"])
-@single_layer
-def test_local_defaults_apply_where_neither_eta0_nor_decay_is_named(Single, precondition):
-    """The same bits as with the setting of the docstring's Notes; naming a rate brings back the paper's means and tau."""
-    d = 3
-    two = Single is bionica.TwoCompartmentNICA
-    eta0, tau = ((0.06, 0.3) if precondition == "scale" else (0.0375 / d, 0.19 / d)) if two else (0.02, None)
-    tuned = {"eta0": eta0, "decay": 1e-4 if two else 2e-4, "mean_window": 300} | ({"tau": tau} if two else {})
-    paper = {"eta0": 0.01, "decay": 1e-3}
-    _, X = mixtures(2000, d)
-
-    def outputs(**params):
-        return Single(d, precondition=precondition, random_state=0, **params).partial_fit_transform(X)
-
-    assert np.array_equal(outputs(), outputs(**tuned))
-    assert np.array_equal(outputs(mean_window=50), outputs(**tuned | {"mean_window": 50}))
-    assert not np.array_equal(outputs(**paper), outputs(**paper, mean_window=300))
-    if two:
-        assert np.array_equal(outputs(tau=0.5), outputs(**tuned | {"tau": 0.5}))
-        assert np.array_equal(outputs(**paper), outputs(**paper, tau=0.8))
-
-
 @pytest.mark.parametrize("d", [3, 10])
 @pytest.mark.parametrize("precondition", [None, "scale"])
 @single_layer

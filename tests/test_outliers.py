@@ -6,10 +6,9 @@ import pytest
 from bionica.datasets import random_sources
 from bionica.estimators.batch_nica import BatchNICA
 from bionica.estimators.noncentered_whitener import NoncenteredWhitener
-from bionica.estimators.npca import NonnegativePCA
 from bionica.estimators.offline_nica import OfflineNICA
 from bionica.metrics import permutation_error
-from bionica.offline.outliers import Inliers, find_limit, is_inlier, squared_distances, without_outliers
+from bionica.offline.outliers import Inliers, find_limit, is_inlier, without_outliers
 from bionica.offline.whitening import moments, whitening
 
 T = 20_000
@@ -51,23 +50,6 @@ HOW = [
 
 
 # ------------------------------------------------------------------------------------------ the rule
-
-
-@pytest.mark.parametrize("k", [4, 10])
-def test_distances_follow_their_definition(k):
-    X = mixed(k=k)[1] + 3
-    X[7] *= 1e3
-    limit = find_limit(X, 4)
-    F = limit.matrix
-    mean = np.linalg.lstsq(F, limit.offset, rcond=None)[0] if k == 4 else limit.outside.mean
-    squares = squared_distances(X, limit)
-    np.testing.assert_allclose(squares[0], np.sum(((X - mean) @ F.T) ** 2, axis=1), rtol=1e-4, atol=1e-5)
-    if k > 4:
-        along = np.linalg.pinv(F) @ F
-        outside = np.sum(((X - mean) @ (np.eye(k) - along)) ** 2, axis=1)
-        e = (squares[1] - 1) * limit.outside.floor
-        np.testing.assert_allclose(e, outside, atol=1e-8 * np.sum(X[7] ** 2))
-    np.testing.assert_array_equal(np.flatnonzero(~is_inlier(X, limit)), [7])
 
 
 @pytest.mark.parametrize("kind", ["odor", "sparse_uniform", "exponential", "half_normal", "gamma"])
@@ -151,14 +133,6 @@ def test_the_fit_is_that_of_the_other_rows():
     np.testing.assert_array_equal(found.fit_transform(X), found.transform(X))
 
 
-def test_dask_gives_the_fit_of_the_array():
-    da = pytest.importorskip("dask.array")
-    X, is_outlier = spoiled(mixed("sparse_uniform")[1], "gaussian", 1e6)
-    found, lazy = (BatchNICA(random_state=0, tol=1e-8).fit(x) for x in (X, da.from_array(X, chunks=(3000, -1))))
-    assert lazy.n_outliers_ == found.n_outliers_ == is_outlier.sum()
-    np.testing.assert_allclose(lazy.components_, found.components_, atol=1e-6)
-
-
 @pytest.mark.parametrize("network", ["interneuron", "two_compartment"])
 @pytest.mark.filterwarnings("ignore:OfflineNICA did not converge:sklearn.exceptions.ConvergenceWarning")
 def test_offline_networks_leave_outliers_out(network):
@@ -173,10 +147,3 @@ def test_the_whitener_is_robust_if_asked():
     found, best = NoncenteredWhitener(robust=True).fit(X), NoncenteredWhitener().fit(X[~is_outlier])
     np.testing.assert_allclose(found.components_, best.components_, rtol=0.02, atol=0.02)
     assert np.abs(NoncenteredWhitener().fit(X).components_).max() < 1e-3 * np.abs(best.components_).max()
-
-
-@pytest.mark.parametrize("k", [4, 1200])
-def test_nonnegative_pca_whitens_without_outliers(k):
-    X, is_outlier = spoiled(mixed("sparse_uniform", 1100, 4, k)[1], "one", 1e6)
-    found, best = (NonnegativePCA(4)._offline_whitening(x, 4) for x in (X, X[~is_outlier]))
-    np.testing.assert_allclose(found, best, rtol=1e-6, atol=1e-9)

@@ -1,9 +1,6 @@
 """Models on disk: the same bits, no code, nothing half written, nothing foreign accepted; and a machine that mixes it all."""
 
-import io
-import json
 import os
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +14,7 @@ import bionica
 from bionica.io import ModelFileError
 from bionica.networks.rule import to_arrays
 from conftest import NETWORKS, mixtures
+from model_zip import pack, unpack
 from test_estimators import online, same_bits
 
 KINDS = {
@@ -28,8 +26,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "dtype"), [*((kind, np.float64) for kind in KINDS), ("plain", np.float32)])
 def test_loading_and_going_on_is_never_stopping(Neural, kind, dtype, tmp_path):
     _, X = mixtures(300, 3, 4, dtype=dtype)
     network = online(Neural, 3, random_state=0, **KINDS[kind]).partial_fit(X[:150])
@@ -120,17 +117,6 @@ def saved(tmp_path):
     return path
 
 
-def test_too_little_memory_is_not_blamed_on_the_file(saved, monkeypatch):
-    def allocate(*_):
-        raise MemoryError
-
-    for where in ("bionica.io.model_file._array", "bionica.estimators._model_file._from_arrays"):
-        with monkeypatch.context() as patch:
-            patch.setattr(where, allocate)
-            with pytest.raises(MemoryError):
-                bionica.load(saved)
-
-
 def test_truncated_at_every_length(saved):
     whole = saved.read_bytes()
     for length in range(0, len(whole), 97):
@@ -139,85 +125,11 @@ def test_truncated_at_every_length(saved):
             bionica.load(saved)
 
 
-def test_flipped_bytes(saved):
-    """Whatever byte is altered, the file is refused or (in the zip's own padding) reads the same."""
-    whole = saved.read_bytes()
-    original = bionica.load(saved)
-    for at in range(0, len(whole), 41):
-        broken = bytearray(whole)
-        broken[at] ^= 0xFF
-        saved.write_bytes(bytes(broken))
-        try:
-            loaded = bionica.load(saved)
-        except ModelFileError:
-            continue
-        assert same_bits(loaded, original)
-        assert loaded.get_params() == original.get_params()
-
-
-def rewrite(path, change_header=None, extra=None, drop=None):
-    """Edit a model as somebody with a zip program would."""
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    if change_header:
-        header = json.loads(members["header.json"])
-        change_header(header)
-        members["header.json"] = json.dumps(header).encode()
-    members |= extra or {}
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in members.items():
-            if name != drop:
-                archive.writestr(name, content)
-
-
-@pytest.mark.parametrize(
-    "edit",
-    [
-        {"change_header": lambda h: h["parameters"].update(tau=0.3)},
-        {"change_header": lambda h: h.update({"class": "NonnegativePCA"})},
-        {"change_header": lambda h: h.update(format=5)},
-        {"drop": "_state.W_xz.npy"},
-        {"extra": {"_state.more.npy": b""}},
-    ],
-    ids=["parameter", "class", "format", "array missing", "array added"],
-)
-def test_edited_files_are_refused(saved, edit):
-    rewrite(saved, **edit)
-    with pytest.raises(ModelFileError):
-        bionica.load(saved)
-
-
-def test_foreign_files_are_refused(saved):
-    for content in (b"", b"hello", b"PK\x03\x04" + bytes(100), os.urandom(2000)):
-        saved.write_bytes(content)
-        with pytest.raises(ModelFileError):
-            bionica.load(saved)
-    np.savez(saved, W=np.eye(3))
-    with pytest.raises(ModelFileError):
-        bionica.load(saved.with_name("model.npz"))
-
-
 def test_loading_runs_no_code(saved):
     """A pickle inside an array is refused, not opened."""
-    buffer = io.BytesIO()
-    np.save(buffer, np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    rewrite(saved, extra={"_state.W_xz.npy": buffer.getvalue()})
+    header, arrays = unpack(saved.read_bytes())
+    saved.write_bytes(pack(header, arrays | {"_state.W_xz": np.array([{"a": 1}], dtype=object)}))
     with pytest.raises(ModelFileError, match="W_xz"):
-        bionica.load(saved)
-
-
-def test_consistent_but_wrong_content_is_refused(saved):
-    """Arrays that fit no network, classes and parameters that nothing has."""
-    header, arrays = bionica.io.read_model(saved)
-    arrays["_state.W_zz"] = np.eye(5)
-    bionica.io.write_model(saved, header, arrays)
-    with pytest.raises(ModelFileError, match="W_zz"):
-        bionica.load(saved)
-    bionica.io.write_model(saved, {**header, "class": "os.system"}, arrays)
-    with pytest.raises(ModelFileError, match=r"os\.system"):
-        bionica.load(saved)
-    bionica.io.write_model(saved, {**header, "parameters": {"rm": "-rf"}}, arrays)
-    with pytest.raises(ModelFileError):
         bionica.load(saved)
 
 
@@ -267,28 +179,6 @@ def test_offline_estimators_come_back_bit_by_bit(kind, dtype, tmp_path):
     written = (tmp_path / "model").read_bytes()
     bionica.load(tmp_path / "model").save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == written
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda header, arrays: arrays.update({"components_": np.eye(5)}),
-        lambda header, arrays: arrays.update({"mean_": np.zeros((3, 1))}),
-        lambda header, arrays: arrays.update({"mixing_": np.eye(3, dtype=int)}),
-        lambda header, arrays: arrays.pop("whitening_"),
-        lambda header, arrays: arrays.pop("negativity_"),
-        lambda header, arrays: arrays.update({"n_iter_": np.array(-1)}),
-        lambda header, arrays: header.pop("parameters"),
-        lambda header, arrays: header.update({"class": "NoncenteredWhitener"}),
-    ],
-)
-def test_an_offline_estimator_with_wrong_content_is_refused(change, tmp_path):
-    bionica.BatchNICA(random_state=0).fit(mixtures(200, 3)[1]).save(tmp_path / "model")
-    header, arrays = bionica.io.read_model(tmp_path / "model")
-    change(header, arrays)
-    bionica.io.write_model(tmp_path / "model", header, arrays)
-    with pytest.raises(ModelFileError):
-        bionica.load(tmp_path / "model")
 
 
 class Machine(RuleBasedStateMachine):

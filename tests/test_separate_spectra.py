@@ -6,18 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from bionica import plot
-from bionica.cli import app
 from bionica.io import open_reader
 from bionica.metrics import match_sources
-
-
-def separate(*arguments, fed=None, code=0):
-    result = CliRunner().invoke(app, ["separate", *map(str, arguments)], input=fed)
-    assert result.exit_code == code, (result.output, result.exception)
-    return result
+from test_separate import separate
 
 
 @pytest.fixture(scope="module")
@@ -60,16 +53,6 @@ def test_spectra_times_sources_are_the_mixtures(tmp_path, table, problem, suffix
     assert np.linalg.norm(np.load(y) @ spectra - X) < 0.02 * np.linalg.norm(X)
 
 
-def test_in_text_rows_have_the_names_of_the_sources(tmp_path, table):
-    pandas = pytest.importorskip("pandas")
-    separate(table, *METHOD, "-o", tmp_path / "y.csv", "--mixing", tmp_path / "a.csv")
-    spectra = pandas.read_csv(tmp_path / "a.csv", index_col=0)
-    assert (
-        list(spectra.index) == list(pandas.read_csv(tmp_path / "y.csv").columns) == ["source_1", "source_2", "source_3"]
-    )
-    assert list(spectra.columns[:2]) == ["w400.5", "w402.5"]
-
-
 def test_columns_without_names_have_the_numbers_that_use_takes(tmp_path, problem):
     x, a = write_csv(tmp_path / "x.csv", None, problem[2]), tmp_path / "a.csv"
     separate(x, *METHOD, "--skip", "1,3", "--mixing", a)
@@ -90,19 +73,6 @@ def test_with_decimal_commas_files_are_written_with_them(tmp_path, problem, suff
     for name in (f"comma.{suffix}", f"pure-comma.{suffix}"):
         comma, point = Path(name).read_text(), Path(name.replace("comma", "point")).read_text()
         assert comma == (point.replace(",", ";") if suffix == "csv" else point).replace(".", ",")
-
-
-def test_names_are_checked_before_the_fit(tmp_path, table, monkeypatch):
-    def read(*_, **__):
-        raise AssertionError("read before the outputs were checked")
-
-    monkeypatch.setattr("bionica.io.open_reader", read)
-    (tmp_path / "there.csv").write_text("mine")
-    (tmp_path / "folder.csv").mkdir()
-    for name in ("x.csv", "there.csv", "y.csv", "no/a.csv", "a.png", "a.xyz", "folder.csv"):
-        result = separate(table, "-o", tmp_path / "y.csv", "--mixing", tmp_path / name, code=1)
-        assert str(tmp_path / name) in result.stderr
-    assert (tmp_path / "there.csv").read_text() == "mine"
 
 
 # ---------------------------------------------------------------------------------------------- the report
@@ -192,22 +162,3 @@ def test_the_distribution_of_each_source_is_drawn_at_every_scale(tmp_path, probl
     for patch in patches:
         heights = patch.get_data().values - patch.get_data().baseline
         assert np.count_nonzero(heights) > 10
-
-
-def test_with_a_horizon_the_report_shows_the_end(tmp_path, problem, drawn):
-    np.save(tmp_path / "x.npy", np.tile(problem[2][:, ::20], (2, 1)))
-    options = ["--sources", 3, "--method", "streaming", "--horizon", 500, "--report", tmp_path / "page.html"]
-    separate(tmp_path / "x.npy", *options)
-    t = drawn["sources"][0][1]
-    assert (t[0], t[-1]) == (2001, 3000)
-
-
-def test_sources_mixtures_and_samples_are_counted_from_one(tmp_path, rng):
-    """The third column never varies."""
-    X = rng.exponential(size=(2000, 2)) @ np.array([[1.0, 0.5, 0.0, 0.3], [0.2, 1.0, 0.0, 0.8]])
-    X[:, 2] = 5.0
-    np.save(tmp_path / "x.npy", X)
-    a = tmp_path / "a.csv"
-    summary = json.loads(separate(tmp_path / "x.npy", "--sources", 2, "--mixing", a, "--json").stdout)
-    assert a.read_text().startswith(",column_1,column_2,column_3,column_4\nsource_1,")
-    assert "source 0" not in " ".join(summary["diagnosis"])

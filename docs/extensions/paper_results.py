@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-FIGURES = ("figure1", "figure2", "figure3", "figure4", "figure5", "table1")
+FIGURES = ("figure1", "figure4", "figure5", "table1")
 
 
 def reproduce(app):

@@ -142,24 +142,21 @@ class Console:
         raise typer.Exit(130)
 
     @contextmanager
-    def progress(self, title: str, total: int | None, *, transient: bool = True) -> Iterator[Callable[..., None]]:
+    def progress(self, title: str, total: int | None) -> Iterator[Callable[..., None]]:
         """Show a progress bar if standard error is a terminal. Yields the function `advance(n, status="")`."""
         from rich.console import Console as Terminal
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
         terminal = Terminal(stderr=True)
+        # No time that is left: the first runs compile, and would make it many times too long.
         columns = (
-            TextColumn("{task.description}"), BarColumn(bar_width=20), TaskProgressColumn(),
-            TextColumn("{task.fields[status]}"), TimeRemainingColumn(),
+            TextColumn("{task.description}"), BarColumn(bar_width=20), TaskProgressColumn(), TimeElapsedColumn(),
+            TextColumn("{task.fields[status]}"),
         )  # fmt: skip
         off = self.silent or not terminal.is_terminal
-        with Progress(*columns, console=terminal, transient=transient, disable=off) as bar:
+        with Progress(*columns, console=terminal, transient=True, disable=off) as bar:
             task = bar.add_task(title, total=total, status="")
-
-            def advance(n: int, status: str = "") -> None:
-                bar.update(task, advance=n, status=status)
-
-            yield advance
+            yield lambda n, status="": bar.update(task, advance=n, status=status)
 
     @contextmanager
     def session(

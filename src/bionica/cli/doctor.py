@@ -4,7 +4,6 @@ import os
 import platform
 import tempfile
 import time
-import warnings
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Annotated, Any
 import typer
 
 from .console import Console, one_line
-from .separate import METHODS, estimator_class
 
 REQUIRED = ("numpy", "scipy", "scikit-learn", "numba", "typer", "rich")
 OPTIONAL = {
@@ -25,21 +23,16 @@ OPTIONAL = {
 
 
 def doctor(
-    compile_loops: Annotated[
-        bool, typer.Option("--compile", help="Compile the loop of every network now, so that later fits need not wait.")
-    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Say which versions, threads, cache, GPU and optional packages there are, and run a short self test.
 
-    For example: bionica doctor --compile
+    For example: bionica doctor --json
 
     Exit status: 0 if the self test passes, 1 if not, 2 wrong usage, 130 interrupted.
     """
     console = Console(json=json)
-    with console.session(interrupted="Interrupted: what is compiled already is kept"):
-        if compile_loops:
-            compile_networks(console)
+    with console.session(interrupted="Interrupted"):
         findings = examine()
         lines = [
             f"{name:16} " + (", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value)
@@ -48,23 +41,6 @@ def doctor(
         console.result(lines, findings)
     if not findings["self test"].startswith("passed"):
         raise typer.Exit(1)
-
-
-def compile_networks(console: Console) -> None:
-    """Fit every network that learns online to a few samples, also with the paper's settings if it is in the paper."""
-    import numpy as np
-
-    X = np.random.default_rng(0).exponential(size=(400, 3))
-    for method, class_name in METHODS.items():
-        cls = estimator_class(method)
-        if not hasattr(cls, "as_published"):  # nothing of it is compiled
-            continue
-        started = time.perf_counter()
-        # With more mixtures than sources another loop is compiled.
-        for network in (cls(3, random_state=0), cls.as_published("d3") if cls._published else cls(2, random_state=0)):
-            with warnings.catch_warnings(action="ignore"):
-                network.fit(X).transform(X[:1])
-        console.say(f"{class_name}: {time.perf_counter() - started:.1f} s")
 
 
 def examine() -> dict[str, Any]:

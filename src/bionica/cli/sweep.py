@@ -1,22 +1,15 @@
 """`bionica sweep`: many networks at once, from a plan."""
 
-from __future__ import annotations
-
 import sys
 import time
 from enum import StrEnum
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from ..io import check_folder
 from .console import Console, counted
-
-if TYPE_CHECKING:
-    from ..sweep import Plan
-
 
 Device = StrEnum("Device", ["auto", "cpu", "cuda"])
 
@@ -33,7 +26,7 @@ def sweep(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Run everything again, and replace files of others in OUTPUT.")
+        bool, typer.Option("--force", help="Run everything again, and replace OUTPUT/results.csv.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the plan and say what it would run.")] = False,
@@ -65,58 +58,35 @@ def sweep(
     if plan is None:
         raise typer.BadParameter("PLAN is missing: bionica sweep --example > plan.toml makes one")
     from ..sweep import WorkerDiedError
+    from ..sweep.run import RESULTS, prepare
 
     folder = Path(f"{plan.stem}-results") if output is None else output
     console = Console(json=json, quiet=quiet)
-    interrupted = f"Interrupted. Finished cases are kept in {folder}: the same command goes on from there."
+    interrupted = f"Interrupted. Finished cases are kept in {folder}: the same command continues."
     with console.session(interrupted=interrupted, expected=(WorkerDiedError,)):
-        options = {"n_jobs": jobs or -1, "device": device.value, "scheduler": scheduler, "force": force}
-        lines, summary = _sweep(plan, folder, options, dry_run, show=not quiet)
+        if (own := str(plan.resolve().parent)) not in sys.path:
+            sys.path.append(own)  # for the user's own estimators
+        ready = prepare(plan, folder, n_jobs=jobs or -1, device=device.value, scheduler=scheduler, force=force)
+        engine, there, missing = ready.engine.name, len(ready.outcomes), len(ready.missing)
+        total = there + missing
+        summary: dict[str, Any] = {"cases": total, "finished before": there, "engine": engine}
+        if dry_run:
+            networks = ", ".join(f"{n.label} ({counted(n.n_settings, 'settings')})" for n in ready.plan.networks)
+            data = ", ".join(f"{d.name} ({d.n_samples:,} samples)" for d in ready.plan.data)
+            lines = [f"{networks} on {data}, {counted(len(ready.plan.seeds), 'seeds')} of each"]
+            lines.append(f"{there} of {total:,} cases are in {folder}; the others would run on {engine}")
+        else:
+            started = time.perf_counter()
+            with console.progress("Cases", sum(case.cost for case in ready.missing)) as advance:
+                table = ready.run(lambda case: advance(case.cost, f"{len(ready.outcomes):,} of {total:,}"))
+            seconds = time.perf_counter() - started
+            failed, best = len({row["case"] for row in table if row["status"] != "ok"}), table.best()
+            lines = [f"{missing:,} of {total:,} cases ran in {seconds:.1f} s on {engine}"]
+            lines += [_best(row, table.swept) for row in best]
+            lines += [f"{failed:,} cases failed: see the column status"] if failed else []
+            lines.append(f"Wrote {folder / RESULTS}")
+            summary |= {"seconds": round(seconds, 3), "failed": failed, "best": best, "output": str(folder / RESULTS)}
         console.result(lines, summary | {"notes": console.notes})
-
-
-def _sweep(path: Path, folder: Path, options: Any, dry_run: bool, show: bool) -> tuple[list[str], dict[str, Any]]:
-    """Run what is missing; return what to say, in lines and as an object."""
-    from ..sweep.run import FILE_NAMES, prepare, show_progress
-
-    if (own := str(path.resolve().parent)) not in sys.path:
-        sys.path.append(own)  # for the user's own estimators
-    sweep = prepare(path, folder, **options)
-    inputs = [Path(file) for data in sweep.plan.data for file in (data.mixtures, data.sources) if file]
-    check_folder(folder, [*FILE_NAMES, "journal.jsonl"], [path, *inputs], replace=True)
-    total, missing, engine = len(sweep.missing) + len(sweep.outcomes), len(sweep.missing), sweep.engine.name
-    there = total - missing
-    summary: dict[str, Any] = {"cases": total, "finished before": there, "engine": engine}
-    if dry_run:
-        lines = [_words(sweep.plan), f"{there} of {total:,} cases are in {folder}; the others would run on {engine}"]
-        return lines, summary
-    started = time.perf_counter()
-    with show_progress(sweep.missing, there, show) as done:
-        table = sweep.run(done)
-    seconds = time.perf_counter() - started
-    failed = len({row["case"] for row in table if row["status"] != "ok"})
-    if missing:
-        lines = [f"{missing:,} of {total:,} cases in {seconds:.1f} s on {engine}, {missing / seconds:.1f} a second"]
-        lines[0] += "; the others were there already" if there else ""
-    else:
-        lines = [f"All {total:,} cases were there already: nothing ran"]
-    best = table.best()
-    lines += [_best(row, table.swept) for row in best]
-    lines += [f"{failed:,} cases failed: see the column status"] if failed else []
-    lines.append(f"Wrote {folder / 'results.csv'}")
-    return lines, summary | {
-        "seconds": round(seconds, 3),
-        "failed": failed,
-        "best": best,
-        "output": str(folder / "results.csv"),
-    }
-
-
-def _words(plan: Plan) -> str:
-    """The plan in a sentence."""
-    networks = ", ".join(f"{n.label} ({counted(n.n_settings, 'settings')})" for n in plan.networks)
-    data = ", ".join(f"{d.name} ({d.n_samples:,} samples)" for d in plan.data)
-    return f"{networks} on {data}, {counted(len(plan.seeds), 'seeds')} of each"
 
 
 def _best(row: dict[str, Any], swept: list[str]) -> str:

@@ -2,20 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import isqrt
 from pathlib import Path
 from typing import Any
 
+from ..io import write_atomically
 from ..report import PageTable, Picture, Section, figure_bytes, page
-from ..sweep.table import OwnFiles, Row, write_table
+from ..sweep.table import Row, write_table
 from . import figures
-from .plans import CONE_NETWORK, CORRELATED, EXPERIMENTS, SETTINGS, Reproduction
+from .plans import CONE_NETWORK, CORRELATED, SETTINGS, Reproduction
 from .results import Tables, best_settings, claims_of, curve_rows, final_rows, grid_means, run_rows
-
-#: Every file that `write_reproduction` may write.
-_ALL = (*EXPERIMENTS, CONE_NETWORK)
-_STEMS = [*_ALL, "figure2", "figure3", "summary", *(f"{name}-summary" for name in _ALL), "report"]
-FILE_NAMES = [f"{stem}.{kind}" for stem in _STEMS for kind in ("csv", "svg", "png", "html")]
 
 #: Columns of the tables of the page: key of a row -> heading.
 _ERRORS = {
@@ -28,6 +23,8 @@ _GRID = {
 }  # fmt: skip
 _CLAIMS = {"where": "where", "paper": "the paper", "ours": "our runs", "agrees": "agree"}
 
+_LEAD = "Online nonnegative ICA with single-layer networks: runs by the paper's protocol, beside its statements."
+_FIGURE1 = "Figure 1. Plumbley's two steps; three sources followed. Error of the recovered sources: {:.2g}."
 _FIGURE4 = (
     "Figure 4. error(t) on sparse uniform sources with the printed mixing matrices. Lines are means over runs, shades 90 % "
     "confidence intervals of the mean; horizontal lines are methods that see all the data at once."
@@ -55,11 +52,16 @@ _CONE_NETWORK = (
 _TABLE1 = "Table 1. Mean final error at every learning rate and decay of the grid; of Algorithm 2, with the best τ."
 
 
+def file_names(experiments: Sequence[str], target: str) -> list[str]:
+    """Return the names of all files of these experiments; `target` is the prefix of the page, "all" if everything was run."""
+    page_names = ["report.html", "summary.csv"] if target == "all" else [f"{target}.html", f"{target}-summary.csv"]
+    return [*page_names, *(f"{name}.{kind}" for name in experiments for kind in ("csv", "svg", "png"))]
+
+
 @dataclass
 class Written:
     """The files that were written, and the numbers in them."""
 
-    own: OwnFiles
     page: Path
     claims: list[Row]
     finals: list[Row]
@@ -69,56 +71,58 @@ class Written:
     def figure(self, name: str, figure: Any, caption: str) -> Picture:
         """Write a figure as .svg and .png; return it for the page."""
         kinds = {kind: figure_bytes(figure, kind) for kind in ("svg", "png")}
-        self.files += [self.own.write(f"{name}.{kind}", content) for kind, content in kinds.items()]
+        for kind, content in kinds.items():
+            self.files.append(self.page.with_name(f"{name}.{kind}"))
+            write_atomically(self.files[-1], content)
         return Picture(kinds["svg"], caption)
 
 
-def write_reproduction(config: Reproduction, tables: Tables, own: OwnFiles, target: str) -> Written:
-    """Write tables, figures and the page; `target` is the prefix of their names, empty if everything was run."""
+def write_reproduction(config: Reproduction, tables: Tables, folder: Path, target: str = "all") -> Written:
+    """Write tables, figures and the page to a folder, under `file_names`; files that are there are replaced."""
     rows = {experiment: run_rows(tables, experiment) for experiment in config.experiments}
-    finals = final_rows({key: table for key, table in tables.items() if key[0] in ("figure4", "figure5")})
-    means = grid_means(tables)
+    finals, means = final_rows(tables, "figure4", "figure5"), grid_means(tables)
     best = best_settings(means)
     runs = [*rows.get("figure4", []), *rows.get("figure5", [])]
     claims = claims_of(runs, finals, best, own_images=config.images is not None)
-    written = Written(own, own.folder / (f"{target}.html" if target else "report.html"), claims, finals, best)
-    for experiment, mine in rows.items():
-        written.files.append(write_table(own, experiment, mine))
-    if finals:
-        written.files.append(write_table(own, f"{target}-summary" if target else "summary", finals))
+    page_name, summary_name, *_ = file_names((), target)
+    written = Written(folder / page_name, claims, finals, best)
+    for name, mine in [*((f"{name}.csv", mine) for name, mine in rows.items()), (summary_name, finals)]:
+        if mine:
+            written.files.append(write_table(folder / name, mine))
     sections = [Section("The paper's statements and our runs", [_table(_CLAIMS, claims)])] if claims else []
     if CONE_NETWORK in rows:
-        ends = final_rows({key: table for key, table in tables.items() if key[0] == CONE_NETWORK})
         figure = figures.error_figure(curve_rows(tables, CONE_NETWORK), tuple(CORRELATED))
-        parts: list[Any] = [written.figure(CONE_NETWORK, figure, _CONE_NETWORK), _table(_ERRORS, ends)]
-        sections.append(Section("Correlated sources", parts))
+        table = _table(_ERRORS, final_rows(tables, CONE_NETWORK))
+        sections.append(Section("Correlated sources", [written.figure(CONE_NETWORK, figure, _CONE_NETWORK), table]))
     if "figure4" in rows:
         curves = curve_rows(tables, "figure4")
-        parts = [written.figure("figure4", figures.error_figure(curves, ("d3", "d10")), _FIGURE4)]
+        figure = written.figure("figure4", figures.error_figure(curves, ("d3", "d10")), _FIGURE4)
         floor = [_FLOOR] if any(row["network"] == "correlation floor" for row in curves) else []
-        parts += [_errors(finals, "figure4"), _STREAM, *floor]
-        sections.append(Section("Figure 4: sparse uniform sources", parts))
+        table = _table(_ERRORS, final_rows(tables, "figure4"))
+        sections.append(Section("Figure 4: sparse uniform sources", [figure, table, _STREAM, *floor]))
     if "figure5" in rows:
-        images = figures.figure5_images(config)
-        side = isqrt(len(images[0][1]))
-        figure = figures.images_figure(images, (side, side), curve_rows(tables, "figure5"))
+        images = figures.images_figure(figures.figure5_images(config), curve_rows(tables, "figure5"))
         which = _CC0 if config.images is None else "The user's images."
-        parts = [which, written.figure("figure5", figure, _FIGURE5), _errors(finals, "figure5")]
-        sections.append(Section("Figure 5: images", parts))
+        table = _table(_ERRORS, final_rows(tables, "figure5"))
+        sections.append(Section("Figure 5: images", [which, written.figure("figure5", images, _FIGURE5), table]))
     if "table1" in rows:
         grid = written.figure("table1", figures.grid_figure(means), _TABLE1)
         sections.append(Section("Table 1: the grid search", [_table(_GRID, best), grid]))
     if "figure1" in rows:
-        caption = "Figure 1. Plumbley's two steps; three sources followed. Error of the recovered sources: "
-        caption += f"{rows['figure1'][0]['error']:.2g}."
-        parts = [written.figure("figure1", figures.scatter_figure(figures.figure1_points(config)), caption)]
-        for name, network in (("figure2", "InterneuronNICA"), ("figure3", "TwoCompartmentNICA")):
-            caption = f"Figure {name[-1]}. The network of {figures.look(network).label}."
-            parts.append(written.figure(name, figures.network_diagram(network), caption))
-        sections.append(Section("Figures 1 to 3: the problem and the networks", parts))
-    sections.append(Section("Where the numbers come from", [PageTable((), _provenance(config, tables))]))
-    lead = "Online nonnegative ICA with single-layer networks: runs by the paper's protocol, beside its statements."
-    written.files.append(own.write(written.page.name, page("The paper, reproduced", lead, sections).encode()))
+        figure = figures.scatter_figure(figures.figure1_points(config))
+        caption = _FIGURE1.format(rows["figure1"][0]["error"])
+        sections.append(Section("Figure 1: the problem", [written.figure("figure1", figure, caption)]))
+    cases = list({row["case"]: row for table in tables.values() for row in table}.values())
+    provenance = [
+        ("runs, first seed", f"{config.runs}, {config.seed}"),
+        ("samples of a run", f"{config.n_samples:,} (synthetic), {config.epochs} presentations (images)"),
+        ("versions", "; ".join(sorted({case["versions"] for case in cases}))),
+        ("machine", "; ".join(sorted({case["machine"] for case in cases}))),
+        ("time of all runs, one after the other", f"{sum(case['seconds'] for case in cases):.0f} s"),
+    ]
+    sections.append(Section("Where the numbers come from", [PageTable((), provenance)]))
+    write_atomically(written.page, page("The paper, reproduced", _LEAD, sections).encode())
+    written.files.append(written.page)
     return written
 
 
@@ -133,18 +137,3 @@ def _table(columns: dict[str, str], rows: Sequence[Row]) -> PageTable:
         return "(" + ", ".join(f"{number:g}" for number in value) + ")" if isinstance(value, tuple) else value
 
     return PageTable(tuple(columns.values()), [[cell(name, row[name]) for name in columns] for row in rows])
-
-
-def _errors(finals: list[Row], experiment: str) -> PageTable:
-    return _table(_ERRORS, [row for row in finals if row["experiment"] == experiment])
-
-
-def _provenance(config: Reproduction, tables: Tables) -> list[tuple[str, str]]:
-    runs = list({row["case"]: row for table in tables.values() for row in table}.values())
-    return [
-        ("runs, first seed", f"{config.runs}, {config.seed}"),
-        ("samples of a run", f"{config.n_samples:,} (synthetic), {config.epochs} presentations (images)"),
-        ("versions", "; ".join(sorted({run["versions"] for run in runs}))),
-        ("machine", "; ".join(sorted({run["machine"] for run in runs}))),
-        ("time of all runs, one after the other", f"{sum(run['seconds'] for run in runs):.0f} s"),
-    ]

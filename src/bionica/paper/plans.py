@@ -20,7 +20,7 @@ NETWORKS = ("InterneuronNICA", "TwoCompartmentNICA", "TwoLayerNSM", "Nonnegative
 STREAM = "StreamingNICA"
 #: The single-layer networks with our defaults: natural steps, default rates, random initial weights.
 UNTUNED = ("InterneuronNICA untuned", "TwoCompartmentNICA untuned")
-#: The authors' code on the images has the table's two pairs of rates the other way round, and running means over 100 samples.
+#: The authors' code on the images exchanges the table's two pairs of rates, and has running means over 100 samples.
 AS_CODED: dict[str, dict[str, float]] = {
     "InterneuronNICA as coded": {"eta0": 1e-2, "decay": 1e-4, "mean_window": 100},
     "TwoCompartmentNICA as coded": {"eta0": 1e-3, "decay": 1e-6, "tau": 0.1, "mean_window": 100},

@@ -1,6 +1,6 @@
 """The numbers of the paper's figures and of its table 1 from the tables of the sweeps, and the paper's statements beside them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import product
 
 import numpy as np
@@ -16,61 +16,44 @@ Tables = Mapping[tuple[str, str], Table]
 
 #: Least and largest cumulative error at T = 1e5 of the authors' code on the printed mixing matrices, four seeds.
 AUTHORS_CODE = {
-    ("d3", "InterneuronNICA"): (0.005, 0.145),
-    ("d3", "TwoCompartmentNICA"): (0.003, 0.022),
-    ("d3", "TwoLayerNSM"): (0.001, 0.008),
-    ("d3", "NonnegativePCA"): (0.002, 0.015),
-    ("d10", "InterneuronNICA"): (0.35, 0.47),
-    ("d10", "TwoCompartmentNICA"): (0.08, 0.12),
-    ("d10", "TwoLayerNSM"): (0.01, 0.02),
-    ("d10", "NonnegativePCA"): (0.01, 0.02),
+    "d3": dict(zip(NETWORKS, ((0.005, 0.145), (0.003, 0.022), (0.001, 0.008), (0.002, 0.015)), strict=True)),
+    "d10": dict(zip(NETWORKS, ((0.35, 0.47), (0.08, 0.12), (0.01, 0.02), (0.01, 0.02)), strict=True)),
 }
 
 _HYPERPARAMETERS = ("eta0", "decay", "tau")
+_SINGLE, _COMPARED = NETWORKS[:2], NETWORKS[2:]
+#: An error below this counts as recovered, of a variance of 1.
+_RECOVERED = 0.1
 
 
 def run_rows(tables: Tables, experiment: str) -> list[Row]:
     """The tidy table of an experiment: a row for every run and time."""
-    names = _HYPERPARAMETERS if experiment == "table1" else ()
-    columns = ("network", "seed", *names, "t", "error", "last_tenth", "status", "seconds", "versions", "machine")
-    return [
-        {"experiment": experiment, "setting": setting, **_only(row, columns)}
-        for (name, setting), table in tables.items()
-        if name == experiment
-        for row in table
-    ]
+    mine = {setting: table for (name, setting), table in tables.items() if name == experiment}
+    return [{"experiment": experiment, "setting": s, **row} for s, table in mine.items() for row in table]
 
 
 def curve_rows(tables: Tables, experiment: str) -> list[Row]:
     """Mean error and its interval at every time, for each setting and network; runs that diverged are left out."""
-    return [
-        {"setting": setting, **_only(row, ("network", "t", "mean", "low", "high", "runs"))}
-        for (name, setting), table in tables.items()
-        if name == experiment
-        for row in table.curves()
-    ]
+    mine = {setting: table for (name, setting), table in tables.items() if name == experiment}
+    return [{"setting": setting, **row} for setting, table in mine.items() for row in table.curves()]
 
 
-def final_rows(tables: Tables) -> list[Row]:
+def final_rows(tables: Tables, *experiments: str) -> list[Row]:
     """The error at the end of each setting and network: mean, interval, range, and that of the last tenth."""
-    return [
-        {"experiment": experiment, "setting": setting}
-        | _only(row, (name for name in row if name not in ("data", *table.swept)))
-        for (experiment, setting), table in sorted(tables.items(), key=lambda item: list(SETTINGS).index(item[0][1]))
-        for row in table.final_errors()
-    ]
+    mine = [key for setting in SETTINGS for key in tables if key[1] == setting and key[0] in experiments]
+    return [{"experiment": e, "setting": s, **row} for e, s in mine for row in tables[e, s].final_errors()]
 
 
 def grid_means(tables: Tables) -> list[Row]:
-    """Mean final error of every setting of the grid search, infinite if a run failed."""
+    """Mean final error of every setting of the grid search, infinite if a run failed; `paper`: whether it is the paper's choice."""
     means = []
     for setting in (setting for setting in SETTINGS if ("table1", setting) in tables):
         for row in tables["table1", setting].settings():
             printed = getattr(estimators, row["network"])._published[setting]
-            values = _only(row, _HYPERPARAMETERS)
-            paper = all(np.isclose(v, printed[n], rtol=1e-9) for n, v in values.items() if v is not None)
-            numbers = {**values, **_only(row, ("error", "failed")), "runs": row["runs"], "paper": paper}
-            means.append({"setting": setting, "network": row["network"], **numbers})
+            chosen = all(
+                np.isclose(row[name], printed[name], rtol=1e-9) for name in _HYPERPARAMETERS if row[name] is not None
+            )
+            means.append({"setting": setting, **row, "paper": chosen})
     return means
 
 
@@ -92,16 +75,7 @@ def best_settings(means: list[Row]) -> list[Row]:
     return rows
 
 
-def _only(row: Row, names: Iterable[str]) -> Row:
-    return {name: row[name] for name in names}
-
-
 # ------------------------------------------------------------------------------------------ the paper's statements
-
-#: An error below this counts as recovered, of a variance of 1.
-_RECOVERED = 0.1
-
-_SINGLE, _COMPARED = NETWORKS[:2], NETWORKS[2:]
 
 
 def claims_of(runs: list[Row], finals: list[Row], best: list[Row], *, own_images: bool = False) -> list[Row]:
@@ -115,39 +89,36 @@ def claims_of(runs: list[Row], finals: list[Row], best: list[Row], *, own_images
     for setting in ("d3", "d10", "images"):
         mine = {r["network"]: r for r in finals if r["setting"] == setting}
         ends = list({(r["network"], r["seed"]): r for r in runs if r["setting"] == setting}.values())  # times ascend
-        if all(network in mine and mine[network]["mean"] is not None for network in NETWORKS):
-            where = f"figure 5{images}" if setting == "images" else f"figure 4, {SETTINGS[setting]}"
-            rows.append(_order(f"Summary; {where}", mine, ends))
-            if setting != "images" and mine[NETWORKS[0]]["n_samples"] == 100_000:
-                rows.append(_size(setting, mine))
-            if setting == "images":
-                rows.append(_recovered(f"Figure 5, left{images}", mine, ends))
-                if all(network in mine for network in AS_CODED):
-                    rows.append(_as_coded(f"Table 1, images{images}", mine, ends))
+        if any(network not in mine or mine[network]["mean"] is None for network in NETWORKS):
+            continue
+        if setting == "images":
+            rows += [_order(f"Figure 5{images}", mine, ends), _recovered(f"Figure 5, left{images}", mine, ends)]
+            rows += [_as_coded(f"Table 1, images{images}", mine, ends)] if AS_CODED.keys() <= mine.keys() else []
+        else:
+            rows.append(_order(f"Figure 4, {SETTINGS[setting]}", mine, ends))
+            rows += [_size(setting, mine)] if mine[NETWORKS[0]]["n_samples"] == 100_000 else []
     return rows + [_hyperparameters(row) for row in best]
 
 
-def _claim(where: str, paper: str, ours: str, exceptions: int, most: int = 1) -> Row:
+def _claim(where: str, paper: str, ours: str, exceptions: int, most: int) -> Row:
     agrees = "yes" if exceptions == 0 else "no" if exceptions == most else "partly"
     return {"where": where, "paper": paper, "ours": ours, "agrees": agrees}
 
 
-def _ranked(errors: dict[str, float]) -> str:
-    return ", ".join(
-        f"{look(network).label} {errors[network]:.2g}" for network in sorted(errors, key=lambda n: errors[n])
-    )
-
-
 def _order(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
     """The claim of the summary: both compared methods outperform both single-layer networks."""
-    errors, tails = ({network: mine[network][name] for network in NETWORKS} for name in ("mean", "last_tenth"))
+
+    def ranked(name: str) -> str:
+        errors = sorted((mine[network][name], look(network).label) for network in NETWORKS)
+        return ", ".join(f"{label} {error:.2g}" for error, label in errors)
+
     runs: dict[int, dict[str, float]] = {}
     for row in ends:
         runs.setdefault(row["seed"], {})[row["network"]] = np.inf if row["error"] is None else row["error"]
     wins = sum(max(run[n] for n in _COMPARED) < min(run[n] for n in _SINGLE) for run in runs.values())
-    exceptions = sum(errors[single] <= errors[other] for single in _SINGLE for other in _COMPARED)
-    text = f"Mean errors, best first: {_ranked(errors)}. Both methods are ahead of both networks in {wins} of {len(runs)} runs. "
-    text += f"Over the last tenth of the samples, without the start: {_ranked(tails)}."
+    exceptions = sum(mine[single]["mean"] <= mine[other]["mean"] for single in _SINGLE for other in _COMPARED)
+    text = f"Mean errors, best first: {ranked('mean')}. Both methods are ahead of both networks in {wins} of {len(runs)} runs. "
+    text += f"Over the last tenth of the samples, without the start: {ranked('last_tenth')}."
     paper = "Algorithms 1 and 2 are outperformed by Nonnegative PCA and the 2-layer NSM."
     return _claim(where, paper, text, exceptions, len(_SINGLE) * len(_COMPARED))
 
@@ -155,24 +126,24 @@ def _order(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
 def _size(setting: str, mine: dict[str, Row]) -> Row:
     """The paper prints no error; its code was run on four seeds."""
     parts, apart = [], 0
-    for network in NETWORKS:
-        low, high = AUTHORS_CODE[setting, network]
+    for network, (low, high) in AUTHORS_CODE[setting].items():
         least, largest = mine[network]["least"], mine[network]["largest"]
         apart += largest < low or least > high
         parts.append(f"{look(network).label} {least:.2g} to {largest:.2g} (theirs {low:g} to {high:g})")
     paper = "No number is printed. The authors' code, run on four seeds, gives the ranges in brackets."
-    where = f"Figure 4, {SETTINGS[setting]}: size of the error"
-    return _claim(where, paper, "; ".join(parts) + ".", apart, len(NETWORKS))
+    return _claim(f"Figure 4, {SETTINGS[setting]}: size of the error", paper, "; ".join(parts) + ".", apart, len(parts))
 
 
 def _recovered(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
     """Figure 5 shows the images that the two networks recover: their error after learning, of a variance of 1."""
     tails = {network: mine[network]["last_tenth"] for network in _SINGLE}
-    each = ", ".join(f"{look(network).label} {tails[network]:.2g} ({_separated(network, ends)})" for network in _SINGLE)
+    each = ", ".join(
+        f"{look(network).label} {tail:.2g} ({_separated(network, ends)})" for network, tail in tails.items()
+    )
     text = f"Error over the last tenth of the samples, of sources with variance 1: {each}. "
     text += "`bionica reproduce table1 --full` searches the grid for other settings."
     bad = sum(tail >= _RECOVERED for tail in tails.values())
-    return _claim(where, "Algorithms 1 and 2 recover the images.", text, bad, len(_SINGLE))
+    return _claim(where, "Algorithms 1 and 2 recover the images.", text, bad, len(tails))
 
 
 def _separated(network: str, ends: list[Row]) -> str:
@@ -188,13 +159,13 @@ def _as_coded(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
     for name in AS_CODED:
         network = name.split()[0]
         ours, coded = mine[network]["last_tenth"], mine[name]["last_tenth"]
-        better += coded is not None and (ours is None or 2 * coded < ours)
-        table, code = ("none (diverged)" if error is None else f"{error:.2g}" for error in (ours, coded))
+        better += coded is not None and 2 * coded < ours
+        code = "diverged" if coded is None else f"{coded:.2g}"
         parts.append(
-            f"{look(network).label} {table} with the table's, {code} with the code's ({_separated(name, ends)})"
+            f"{look(network).label} {ours:.2g} with the table's, {code} with the code's ({_separated(name, ends)})"
         )
     paper = "The best hyperparameters were (0.001, 1e-06) for Algorithm 1 and (0.01, 0.0001, 0.5) for Algorithm 2."
-    text = "The authors' code has the two pairs (η₀, γ) the other way round, τ = 0.5 or 0.1 (here 0.1) and running means over "
+    text = "The authors' code exchanges the two pairs (η₀, γ) and has τ = 0.5 or 0.1 (here 0.1) and running means over "
     text += f"100 samples. Error over the last tenth, with these settings: {'; '.join(parts)}."
     return _claim(where, paper, text, better, len(AS_CODED))
 
@@ -204,7 +175,9 @@ def _hyperparameters(row: Row) -> Row:
     best, paper = ("(" + ", ".join(f"{value:g}" for value in row[name]) + ")" for name in ("best", "paper"))
     text = f"Best of {row['settings']} settings: {best}, error {row['error']:.2g} (mean of {row['runs']} runs). The paper's is "
     text += f"number {row['paper_rank']}, error {row['paper_error']:.2g}. Settings that diverge or are forbidden: {row['failed']}."
-    where = f"Table 1, {SETTINGS[row['setting']]}, {look(row['network']).label}"
     names = "(η₀, γ, τ)" if len(row["paper"]) == 3 else "(η₀, γ)"
-    ratio = row["paper_error"] / row["error"]
+    where, ratio = (
+        f"Table 1, {SETTINGS[row['setting']]}, {look(row['network']).label}",
+        row["paper_error"] / row["error"],
+    )
     return _claim(where, f"Best {names} = {paper}", text, (ratio > 1.05) + (ratio >= 2), 2)

@@ -2,11 +2,11 @@
 
 The folder of a sweep holds
 
-    plan.json         the plan that ran last
-    journal.jsonl     a line for each finished case, appended as it finishes
-    results.csv       the table: a row for each case and time
+    journal.jsonl     a line for each finished case, appended as it finishes; nothing is ever removed
+    results.csv       the table: a row for each case and time, written again at the end of each run
 
-A line that a kill has torn is skipped, and its case runs again. Nothing is ever removed from the journal.
+A line that a kill has torn is skipped, and its case runs again. A folder without a journal is not the sweep's: a results.csv in it
+is not replaced.
 
 The error at time t is the paper's. For every source i and output j, (s_i - y_j)^2 is summed over the samples. One permutation P is
 chosen, the one with the smallest error over all samples. Then
@@ -30,7 +30,6 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import version
-from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,20 +41,18 @@ from threadpoolctl import threadpool_limits
 
 from .. import __version__
 from ..estimators._input import DivergenceError
+from ..io import check_folder
 from .plan import Case, Data, Plan, PlanError, find_estimator, is_online
-from .table import OwnFiles, Row, Table, write_table
+from .table import Row, Table, write_table
 
 Array = NDArray[Any]
 PlanLike = Plan | Mapping[str, Any] | str | os.PathLike[str]
 
-#: Files of the folder that are replaced by a later run.
-FILE_NAMES = ("plan.json", "results.csv")
+JOURNAL, RESULTS = "journal.jsonl", "results.csv"
 #: Without a number of processes, a sweep that costs less (see `Case.cost`), about 1 s, runs in this one.
 SMALL_SWEEP = 60_000_000
 #: Seconds to wait for the answer of a Dask scheduler, and for its first worker.
 SCHEDULER_TIMEOUT, WORKER_TIMEOUT = 10.0, 30.0
-#: Share of the work after which the time that is left can be told.
-TELLING = 0.05
 
 _DIED = "a worker died or cannot be reached any more: run again, with fewer processes if memory was short; finished cases are kept"
 
@@ -185,12 +182,13 @@ def read_journal(path: Path, cases: Mapping[str, Case]) -> dict[str, Outcome]:
 
 
 @contextmanager
-def _open_journal(files: OwnFiles | None) -> Iterator[Callable[[Case, Outcome], object]]:
+def _open_journal(folder: Path | None) -> Iterator[Callable[[Case, Outcome], object]]:
     """Yield a function that appends a finished case, with its parameters for a human reader."""
-    if files is None:
+    if folder is None:
         yield lambda case, outcome: None
         return
-    with (files.folder / "journal.jsonl").open("a+b") as file:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / JOURNAL).open("a+b") as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)
             file.write(b"" if file.read(1) == b"\n" else b"\n")  # after a line that a kill has torn
@@ -301,7 +299,7 @@ def run(
     device: str = "auto",
     scheduler: str | None = None,
     force: bool = False,
-    progress: bool | Callable[[int, int], object] = False,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Table:
     """Run the cases of a plan on all cores; every result has the bits of the estimator alone.
 
@@ -319,9 +317,9 @@ def run(
     scheduler : str, optional
         Address of a Dask scheduler, tcp://host:8786, to run there.
     force : bool, default=False
-        Whether to run everything again, and to replace files in `output` that no sweep has written.
-    progress : bool or callable, default=False
-        Whether to show progress on a terminal; or a function of the number of finished cases and of all cases.
+        Whether to run everything again, and to replace a table in `output` that no sweep has written.
+    progress : callable, optional
+        Called after each case with the number of finished cases and of all cases.
 
     Returns
     -------
@@ -340,8 +338,8 @@ def run(
     (4, [0.5])
     """
     sweep = prepare(plan, output, n_jobs=n_jobs, device=device, scheduler=scheduler, force=force)
-    with show_progress(sweep.missing, len(sweep.outcomes), progress) as done:
-        return sweep.run(done)
+    total = len(sweep.outcomes) + len(sweep.missing)
+    return sweep.run(lambda case: progress(len(sweep.outcomes), total) if progress else None)
 
 
 class Engine(NamedTuple):
@@ -357,19 +355,17 @@ class Sweep:
 
     plan: Plan
     engine: Engine
-    files: OwnFiles | None
+    folder: Path | None
     outcomes: dict[str, Outcome]
     missing: list[Case]
 
     def run(self, done: Callable[[Case], object] = lambda case: None) -> Table:
         """Run what is missing, store each result as it arrives, and return the table; `done` is called with each case."""
         cases = {case.key: case for case in self.missing}
-        if self.files:
-            self.files.write("plan.json", (json.dumps(self.plan.body, indent=1, default=str) + "\n").encode())
         try:
             # One BLAS thread, here as in worker processes: the same bits, and no thread waits for another.
             with (
-                _open_journal(self.files) as add,
+                _open_journal(self.folder) as add,
                 threadpool_limits(1),
                 closing(self.engine.run(self.missing)) as outcomes,
             ):
@@ -381,8 +377,8 @@ class Sweep:
                 raise WorkerDiedError(_DIED)
         finally:  # after an interruption too
             table = self._table()
-            if self.files and len(table):
-                write_table(self.files, "results", table.rows)
+            if self.folder and len(table):
+                write_table(self.folder / RESULTS, table.rows)
         return table
 
     def _table(self) -> Table:
@@ -404,16 +400,19 @@ def prepare(
     plan: PlanLike, output: str | os.PathLike[str] | None = None, *, force: bool = False, **options: Any
 ) -> Sweep:
     """Read a plan and the results that are there, and choose an engine for the rest; see `run`."""
+    inputs = [] if isinstance(plan, Plan | Mapping) else [Path(plan)]
     if not isinstance(plan, Plan):
-        plan = Plan.from_dict(plan) if isinstance(plan, Mapping) else Plan.from_toml(Path(plan))
+        plan = Plan.from_dict(plan) if isinstance(plan, Mapping) else Plan.from_toml(plan)
     cases = {case.key: case for case in plan.cases()}
-    files, outcomes = None, {}
+    folder, outcomes = None, {}
     if output is not None:
-        files = OwnFiles(output)
-        files.check(FILE_NAMES, force)
-        outcomes = {} if force else read_journal(files.folder / "journal.jsonl", cases)
+        folder = Path(output)
+        journal = folder / JOURNAL
+        inputs += [Path(file) for data in plan.data for file in (data.mixtures, data.sources) if file]
+        check_folder(folder, [RESULTS], inputs, replace=force or journal.exists())
+        outcomes = {} if force else read_journal(journal, cases)
     missing = [case for key, case in cases.items() if key not in outcomes]
-    return Sweep(plan, choose_engine(missing, **options), files, outcomes, missing)
+    return Sweep(plan, choose_engine(missing, **options), folder, outcomes, missing)
 
 
 def choose_engine(
@@ -442,46 +441,3 @@ def choose_engine(
     if device == "cuda":
         warnings.warn(f"device='cuda': {reason}; the CPU computes", stacklevel=3)
     return cpu
-
-
-@contextmanager
-def show_progress(
-    cases: Sequence[Case],
-    finished: int = 0,
-    progress: bool | Callable[[int, int], object] = True,
-    line_every: float | None = None,
-) -> Iterator[Callable[[Case], object]]:
-    """Yield a function to call with each case as it finishes; `finished` others were there before.
-
-    `progress` is whether to show it on standard error, or a function of the number of finished cases and of all cases.
-    `line_every` is the number of seconds between lines if standard error is not a terminal; None prints none. The time that is left
-    is shown after 5 % of the work. Before, it would be that of compiling.
-    """
-    total, numbers = finished + len(cases), count(finished + 1)
-    if callable(progress) or not progress:
-        yield lambda case: progress(next(numbers), total) if callable(progress) else None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    console = Console(stderr=True)
-    off = not cases or not console.is_terminal
-    work, done, first = sum(case.cost for case in cases), 0, 0
-    started = printed = time.monotonic()
-    with Progress(TextColumn("{task.description}"), BarColumn(), console=console, transient=True, disable=off) as bar:
-        task = bar.add_task(f"{finished:,} of {total:,}", total=work)
-
-        def advance(case: Case) -> None:
-            nonlocal printed, done, first, started
-            now, done = time.monotonic(), done + case.cost
-            if not first:  # the rate is that after the first case, which compiles
-                first, started = done, now
-            text = f"{next(numbers):,} of {total:,}"
-            if done - first > TELLING * work:
-                text += f", about {(now - started) * (work - done) / (done - first):.0f} s left"
-            bar.update(task, completed=done, description=text)
-            if off and line_every is not None and now - printed >= line_every and done < work:
-                printed = now
-                console.print(text, highlight=False, soft_wrap=True)
-
-        yield advance

@@ -1,10 +1,8 @@
 """The tidy table of a sweep, and what it says over seeds: means, intervals, the best setting."""
 
 import csv
-import hashlib
 import io
 import json
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -23,56 +21,17 @@ Row = dict[str, Any]
 _DRAWS = 2000
 
 
-class OwnFiles:
-    """Files of a folder that a command may replace: those that are as it has written them.
-
-    Their digests are in `written.json`. Each is recorded before the file is written, so that a kill in between does not matter.
-    """
-
-    def __init__(self, folder: str | os.PathLike[str]):
-        self.folder = Path(folder)
-        self._record = self.folder / "written.json"
-
-    def check(self, names: Iterable[str], force: bool = False) -> None:
-        """Raise FileExistsError if a file of one of these names is somebody else's, or was changed, unless `force`."""
-        known = self._digests()
-        for path in (self.folder / name for name in names):
-            if not force and path.exists() and _digest(path.read_bytes()) not in known.get(path.name, ()):
-                raise FileExistsError(
-                    f"{path} exists and was not written by this command, or was changed since: move it away, give another "
-                    "folder, or replace it with force (--force)"
-                )
-
-    def write(self, name: str, content: bytes) -> Path:
-        """Write a file, in place of one that was checked."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        known = self._digests()
-        known[name] = [*known.get(name, ())[-1:], _digest(content)]
-        write_atomically(self._record, json.dumps(known, indent=1).encode())
-        write_atomically(self.folder / name, content)
-        return self.folder / name
-
-    def _digests(self) -> dict[str, list[str]]:
-        try:
-            return dict(json.loads(self._record.read_bytes()))
-        except (OSError, ValueError, TypeError):
-            return {}
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]
-
-
-def write_table(files: OwnFiles, name: str, rows: Sequence[Row]) -> Path:
-    """Write rows, all with the same keys, as `name`.csv. Lists and truth values are written as JSON."""
+def write_table(path: Path, rows: Sequence[Row]) -> Path:
+    """Write rows as a .csv file with a column for each key. Tuples and truth values are written as JSON."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer = csv.DictWriter(text, dict.fromkeys(key for row in rows for key in row), lineterminator="\n")
     writer.writeheader()
     for row in rows:
         writer.writerow(
-            {key: json.dumps(value) if isinstance(value, bool | tuple) else value for key, value in row.items()}
+            {k: json.dumps(value) if isinstance(value, bool | tuple) else value for k, value in row.items()}
         )
-    return files.write(f"{name}.csv", text.getvalue().encode())
+    write_atomically(path, text.getvalue().encode())
+    return path
 
 
 @dataclass(frozen=True)
