@@ -101,7 +101,8 @@ def test_waiting_network(Single, tmp_path):
     network = Single(3, random_state=0).partial_fit(X[:100])
     assert network.n_samples_seen_ == 100
     assert np.array_equal(network.partial_fit_transform(X[100:110]), np.zeros((10, 3)))
-    assert network.transform(X).shape == (400, 3)
+    assert np.array_equal(network.transform(X), np.zeros((400, 3)))
+    assert not hasattr(network, "components_")
     network.save(tmp_path / "model")
     loaded = bionica.load(tmp_path / "model")
     assert loaded.n_samples_seen_ == 110

@@ -2,7 +2,6 @@
 
 import os
 from abc import ABCMeta, abstractmethod
-from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -95,6 +94,8 @@ class Estimator(
     def inverse_transform(self, Y: ArrayLike) -> Any:
         """Return the mixtures that the outputs Y make: Y times the transpose of `mixing_`.
 
+        `NoncenteredWhitener` adds the coordinates of the mean along the directions that it omits.
+
         Parameters
         ----------
         Y : array-like or Dask array of shape (n_samples, n_components)
@@ -105,8 +106,7 @@ class Estimator(
         ndarray of shape (n_samples, n_features), or Dask array if Y is one
         """
         self._check_is_fitted()
-        mixing = self.mixing_
-        return map_back(partial(linear_map, matrix=mixing), Y, mixing.shape, type(self).__name__)
+        return map_back(Y, self.mixing_, self._offset(), type(self).__name__)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was learned to `path` as plain arrays and JSON; `bionica.load` reads it, and a network learns on from there.
@@ -119,6 +119,10 @@ class Estimator(
         from ._model_file import save
 
         save(self, path)
+
+    def _offset(self) -> Array | None:
+        """Return what `inverse_transform` adds to every row."""
+        return None
 
     def _given_number(self, n_features: int | None = None) -> int | None:
         """Return the number of sources, if the user gave one; ValueError if it exceeds the number of mixtures."""

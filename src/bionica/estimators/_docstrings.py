@@ -59,7 +59,7 @@ average : bool, default=True
 init : "random" or dict, default="random"
     Where it starts. "random": random weights; a natural network is silent for its first 100 + 20 d samples (if they take more than
     256 MB: fewer, but 4 d + 20), from which it takes the scale and the leading directions of its input, and then learns from them
-    too (`transform` meanwhile reads out with the random weights that it would start from). A dict: arrays by the paper's names,
+    too (until then `transform` returns zeros). A dict: arrays by the paper's names,
     {names}; those that are not given are random. They are copied.
 horizon : int, default=None
     For mixtures that change: what the network remembers of its input, how it averages, and the smallest learning rate reach back

@@ -622,10 +622,10 @@ class NeuralNICA(OnlineNICA):
                 W = np.array(value, dtype=dtype, order="C")
             except (TypeError, ValueError) as error:
                 raise ValueError(f"init[{name!r}] must be an array of numbers: {error}") from error
-            if W.shape != shapes[name] or not np.isfinite(W).all():
-                raise ValueError(
-                    f"init[{name!r}] has shape {W.shape}; for these mixtures it must be {shapes[name]}, of finite weights"
-                )
+            if W.shape != shapes[name]:
+                raise ValueError(f"init[{name!r}] has shape {W.shape}; for these mixtures it must be {shapes[name]}")
+            if not np.isfinite(W).all():
+                raise ValueError(f"init[{name!r}] holds NaN or infinity; give finite weights")
             given[name] = W
         return given
 

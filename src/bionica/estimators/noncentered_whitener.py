@@ -22,7 +22,7 @@ from ..offline.whitening import (
     whitening,
 )
 from ._base import Estimator
-from ._dask import map_back, map_rows, moments_of, validated_rows
+from ._dask import map_rows, moments_of, validated_rows
 from ._input import Array, unchanged_on_error
 from ._model_file import Record
 
@@ -188,26 +188,9 @@ class NoncenteredWhitener(Estimator):
         F = self.components_
         return map_rows(partial(linear_map, matrix=F), X, len(F), self)
 
-    def inverse_transform(self, Y: npt.ArrayLike) -> Any:
-        """Return the samples nearest to the mean of the data that whiten to the rows of Y.
-
-        Along omitted directions they have the coordinates of the mean: a constant feature is restored.
-
-        Parameters
-        ----------
-        Y : array-like or Dask array of shape (n_samples, n_components)
-            Whitened samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features), or Dask array if Y is one
-        """
-        self._check_is_fitted()
+    def _offset(self) -> Array:
         white, mean = self._solved(), self._moments.mean
-        offset = mean - white.inverse @ (white.matrix @ mean)
-        return map_back(
-            partial(_affine, matrix=white.inverse, offset=offset), Y, white.inverse.shape, type(self).__name__
-        )
+        return np.asarray(mean - white.inverse @ (white.matrix @ mean))
 
     def _solved(self) -> Whitening:
         """The whitening of the present moments, cached until the next chunk."""
@@ -246,9 +229,3 @@ class NoncenteredWhitener(Estimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_moments")
-
-
-def _affine(X: Array, matrix: Array, offset: Array) -> Array:
-    out = linear_map(X, matrix)
-    out += offset.astype(out.dtype)
-    return out
