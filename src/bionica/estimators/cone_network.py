@@ -30,35 +30,21 @@ class ConeNetwork(SingleLayerNICA):
 
     Parameters
     ----------
-    n_components : int, "auto" or None, default=None
-        Number of sources d; the number of mixtures if None. "auto" counts them in the first samples (`count_`
-        has the evidence).
     kappa : float, default=None
         Hardness of the wall: about 1/n^2 if outputs, of mean 1, may fall below zero by n. It grows to this number, from 10. None:
         each neuron finds its own, from how far it is pushed below zero.
     eta0 : float or callable, default=0.15
         Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule. Inhibition learns
         at the rate eta/(kappa d), dendrites at eta/(kappa^1/2 d).
-    decay : float, default=0.0
-        The rate at sample t is ``eta0 / (1 + decay * t) ** power``.
-    power : float, default=1.0
-        See `decay`.
     dynamics : {"exact", "gradient"}, default="exact"
         How the neurons settle: one after the other until nothing changes, or all together by the projected gradient iteration of
         Algorithm 2.
     gamma : float, default=None
         Step of the gradient dynamics. None takes 1/d.
-    settle_tol : float, default=1e-10
-        The gradient dynamics stop when no activity is off by more than this share of the input. At least 64 rounding units.
-    settle_steps : int, default=10000
-        Most steps of the gradient dynamics for a sample.
     precondition : {"natural", "scale"} or None, default="natural"
         What the learning rule does with its input. "natural": it projects mixtures on their leading directions and divides by
         their second moments, so that the mixing matrix does not matter; not a local rule. None: the strictly local rule, slow where
         the mixing matrix is ill-conditioned. "scale": the same with every mixture over its running root mean square.
-    average : bool, default=True
-        Whether `transform` reads out with weights averaged over the samples. `partial_fit_transform` always uses the unaveraged
-        weights.
     init : "random" or dict, default="random"
         Initial weights: random, or arrays by name, W_xz (d, k) and W_zz (d, d, its diagonal is not used); those that are not given
         are random. The network is silent for its first 100 + 20 d samples, from which it takes the scale (and, with natural steps,
@@ -68,7 +54,7 @@ class ConeNetwork(SingleLayerNICA):
         change. None: all samples weigh the same.
     guards : bool or collection of str, default=True
         With natural steps: all, none, or some of "rate" and "restart"; see `bionica.networks.guards`.
-    {fit_parameters}
+    {parameters}
 
     Attributes
     ----------
@@ -78,9 +64,7 @@ class ConeNetwork(SingleLayerNICA):
         Inhibition of neuron i by neuron j (not averaged); zero on the diagonal.
     kappa_ : ndarray of shape (n_components,)
         Hardness of the wall of each neuron.
-    count_ : Count
-        With n_components="auto": the evidence for the number of sources.
-    {common_attributes}
+    {attributes}
 
     See Also
     --------
@@ -130,11 +114,6 @@ class ConeNetwork(SingleLayerNICA):
     def kappa_(self) -> Array:
         """Hardness of the wall of each neuron."""
         return np.exp(self._weight("wall.log_kappa"))
-
-    @property
-    def n_neurons_(self) -> int:
-        """Neurons beside the inputs: one for each source, of two compartments."""
-        return self._n_features_out
 
     def _waits(self) -> bool:
         return True

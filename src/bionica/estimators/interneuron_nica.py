@@ -14,9 +14,7 @@ from ._input import Array
 from .network import AVERAGING, LocalSetting, SingleLayerNICA, Start, guard_seed, orthonormal_rows, weights
 
 
-@documented(
-    "W_xy, W_yn, W_ny", means=" Where None means a\n    window: see Notes. Natural steps have `horizon` instead."
-)
+@documented("W_xy, W_yn, W_ny")
 @dataclass(eq=False, repr=False, kw_only=True)
 class InterneuronNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of neurons with interneurons (Algorithm 1).
@@ -27,23 +25,18 @@ class InterneuronNICA(SingleLayerNICA):
 
     Parameters
     ----------
-    n_components : int, "auto" or None, default=None
-        Number of sources d; the number of mixtures if None. "auto" counts them in the first samples (`count_` has the
-        evidence).
     n_interneurons : int, default=None
         Number of interneurons m >= d; d if None.
     decoupled : bool, default=False
         Whether W_ny starts independently of W_yn, instead of as its transpose. Their difference then decays as the product
         of (1 - eta_t) (appendix B). Not with natural steps, which need W_ny = W_yn'.
-    {common_parameters}
+    {parameters}
 
     Attributes
     ----------
     W_xy_, W_yn_, W_ny_ : ndarray
         Copies of the weights: mixtures to outputs, outputs to interneurons, interneurons to outputs.
-    count_ : Count
-        With n_components="auto": the evidence for the number of sources.
-    {common_attributes}
+    {attributes}
 
     See Also
     --------
@@ -91,11 +84,6 @@ class InterneuronNICA(SingleLayerNICA):
     def W_ny_(self) -> Array:
         """Weights from interneurons to outputs, (n_components, n_interneurons)."""
         return self._weight("W_ny") if hasattr(self._fitted_state(), "W_ny") else self._weight("W_yn").T.copy()
-
-    @property
-    def n_neurons_(self) -> int:
-        """Neurons beside the inputs: outputs and interneurons."""
-        return sum(self._fitted_state().W_yn.shape)
 
     def _n_interneurons(self, d: int) -> int:
         m = d if self.n_interneurons is None else self.n_interneurons

@@ -18,11 +18,7 @@ from .network import WhiteningLayerNICA, guard_seed, orthonormal_rows, weights
 from .noncentered_whitener import NoncenteredWhitener
 
 
-@documented(
-    "W, and W_xh, W_hg with whiten='online'",
-    only=" Here that is the\n    online whitening layer; nothing else has dynamics.",
-    means=" Of the online whitening layer.",
-)
+@documented("W, and W_xh, W_hg with whiten='online'")
 @dataclass(eq=False, repr=False, kw_only=True)
 class NonnegativePCA(WhiteningLayerNICA):
     """Nonnegative ICA by noncentered whitening and online nonnegative PCA (Plumbley and Oja 2004).
@@ -31,16 +27,14 @@ class NonnegativePCA(WhiteningLayerNICA):
 
     Parameters
     ----------
-    n_components : int, default=None
-        Number of sources d; the number of mixtures if None.
     whiten : {"offline", "online"} or False, default="offline"
         How the mixtures are whitened (noncentered). "offline": `fit` computes the whitening from all the data but outliers
         (see `BatchNICA`), as the paper does, and keeps it; a fresh network that starts with `partial_fit` or `learn_one`
         whitens online. "online": by a whitening layer that learns sample by sample (that of `TwoLayerNSM`). False: they are
         whitened already.
-    whitening_eta0, whitening_decay, whitening_power : float, default=0.01, 0.01, 1.0
-        Learning rate of the online whitening layer, zeta_t = whitening_eta0 / (1 + whitening_decay t) ** whitening_power.
-    {common_parameters}
+    dynamics : {"exact", "gradient"}, default="exact"
+        How the online whitening layer settles; nothing else has dynamics.
+    {parameters}
 
     Attributes
     ----------
@@ -48,7 +42,7 @@ class NonnegativePCA(WhiteningLayerNICA):
         Copy of the weights from the whitened mixtures to the outputs.
     whitening_ : ndarray of shape (n_components, n_features)
         The whitening matrix.
-    {common_attributes}
+    {attributes}
 
     Examples
     --------
@@ -85,12 +79,6 @@ class NonnegativePCA(WhiteningLayerNICA):
         return not isinstance(self._fitted_state().layer, whitening_layer.Fixed)
 
     local_, nonnegative_ = False, True
-
-    @property
-    def n_neurons_(self) -> int:
-        """Neurons beside the inputs: outputs, and those of an online whitening layer."""
-        layers = 3 if isinstance(self._fitted_state().layer, whitening_layer.Learned) else 1
-        return layers * self._n_features_out
 
     def _offline_preprocessing(self) -> tuple[Any, Self]:
         """The paper whitens all mixtures and then streams them: `partial_fit` alone does not have all mixtures."""

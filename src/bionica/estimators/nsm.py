@@ -22,17 +22,13 @@ class TwoLayerNSM(WhiteningLayerNICA):
 
     Parameters
     ----------
-    n_components : int, default=None
-        Number of sources d; the number of mixtures if None.
-    whitening_eta0, whitening_decay, whitening_power : float, default=0.01, 0.01, 1.0
-        Learning rate of the whitening layer, zeta_t = whitening_eta0 / (1 + whitening_decay t) ** whitening_power.
-    {common_parameters}
+    {parameters}
 
     Attributes
     ----------
     W_xh_, W_hg_, W_hy_, W_yy_ : ndarray
         Copies of the weights: mixtures to whitened, whitened to interneurons, whitened to outputs, between outputs.
-    {common_attributes}
+    {attributes}
 
     Examples
     --------
@@ -58,11 +54,6 @@ class TwoLayerNSM(WhiteningLayerNICA):
     W_yy_ = weights("W_yy", "Weights between outputs, (n_components, n_components).")
 
     online_ = local_ = nonnegative_ = True  # the paper's three requirements
-
-    @property
-    def n_neurons_(self) -> int:
-        """Neurons beside the inputs: whitened, their interneurons, outputs."""
-        return 3 * self._n_features_out
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Array | None) -> Any:
         given = self._given_weights({"W_xh": (d, k), "W_hg": (d, d), "W_hy": (d, d), "W_yy": (d, d)}, dtype)

@@ -33,7 +33,7 @@ class OfflineNICA(Separator):
     Parameters
     ----------
     n_components : int, default=None
-        Number of sources d; the number of mixtures if None.
+        Number of sources d; the rank of X if None.
     network : {"interneuron", "two_compartment"}, default="interneuron"
         Algorithm 1 (objective L_1) or Algorithm 2 (objective L_2).
     eta : float, default=None

@@ -22,7 +22,7 @@ from .network import (
 )
 
 
-@documented("W_xz, W_zz", means=" Where None means a\n    window: see Notes. Natural steps have `horizon` instead.")
+@documented("W_xz, W_zz")
 @dataclass(eq=False, repr=False, kw_only=True)
 class TwoCompartmentNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of 2-compartmental neurons (Algorithm 2).
@@ -33,22 +33,17 @@ class TwoCompartmentNICA(SingleLayerNICA):
 
     Parameters
     ----------
-    n_components : int, "auto" or None, default=None
-        Number of sources d; the number of mixtures if None. "auto" counts them in the first samples (`count_` has the
-        evidence).
     tau : float, default=None
         The lateral weights W_zz learn at the rate eta/tau. Every eta must be below tau. Natural steps have tau = 0.5, where the
         noise of the two kinds of weights cancels, and accept no other. None, for local networks: 0.8 if `eta0` or `decay` is
         named, else see Notes.
-    {common_parameters}
+    {parameters}
 
     Attributes
     ----------
     W_xz_, W_zz_ : ndarray
         Copies of the weights: mixtures to outputs, and between outputs.
-    count_ : Count
-        With n_components="auto": the evidence for the number of sources.
-    {common_attributes}
+    {attributes}
 
     See Also
     --------
@@ -91,11 +86,6 @@ class TwoCompartmentNICA(SingleLayerNICA):
         return self._from_mixtures(self._fitted_state(), self._weight("W_xz"))
 
     W_zz_ = weights("W_zz", "Weights between outputs, (n_components, n_components).")
-
-    @property
-    def n_neurons_(self) -> int:
-        """Neurons beside the inputs: one for each source, of two compartments."""
-        return self._n_features_out
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, dtype)
