@@ -79,7 +79,7 @@ def test_float32_stays_white():
     white = network._state.white
     X = X.astype(float) @ network._state.F.T
     np.testing.assert_allclose(white.K @ np.cov(X.T, bias=True) @ white.K.T, np.eye(3), atol=0.02)
-    assert network._state.W_xz.dtype == np.float32
+    assert network._state.W.dtype == np.float32
 
 
 def test_what_the_network_is():

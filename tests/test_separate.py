@@ -171,7 +171,7 @@ def test_errors_say_what_to_do(tmp_path, problem):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["-", "x.npy"], ["x.npy", "--columns", "3"], ["-", "--axis", "1"], ["x.npy", "--resume"], ["-", "--resume"],
+        ["-", "x.npy"], ["-", "--axis", "1"], ["x.npy", "--resume"], ["-", "--resume"],
         ["x.npy", "--model", "m", "--resume"], ["-", "--method", "batch"], ["x.npy", "--method", "batch", "--horizon", "9"],
         ["x.npy", "--normalize", "sum", "--method", "batch"],
         ["x.npy", "--sources", "none"], ["x.npy", "--sources", "0"], ["x.npy", "--method", "best"], [],
@@ -218,7 +218,6 @@ def test_a_pipe_gives_what_the_network_put_out(problem):
     for arguments, fed in (
         ([], text(X)),
         ([], "a;b;c;d;e\n" + text(X).replace(",", ";")),
-        (["--columns", 5], X.tobytes()),
     ):
         result = separate("-", *AT_ONCE, *arguments, fed=fed)
         lines = result.stdout.splitlines()

@@ -11,7 +11,7 @@ from ..networks import interneuron, natural
 from ..networks.settling import ExactAsymmetric
 from ._docstrings import documented
 from ._input import Array
-from .network import AVERAGING, LocalSetting, SingleLayerNICA, Start, guard_seed, orthonormal_rows, weights
+from .network import AVERAGING, LocalSetting, SingleLayerNICA, Start, guard_seed, orthonormal_rows
 
 
 @documented("W_xy, W_yn, W_ny")
@@ -78,12 +78,21 @@ class InterneuronNICA(SingleLayerNICA):
         """Weights from mixtures to outputs, (n_components, n_features)."""
         return self._from_mixtures(self._fitted_state(), self._weight("W_xy"))
 
-    W_yn_ = weights("W_yn", "Weights from outputs to interneurons, (n_interneurons, n_components).")
+    @property
+    def W_yn_(self) -> Array:
+        """Weights from outputs to interneurons, (n_interneurons, n_components); with natural steps the root of W_yn'W_yn."""
+        state = self._fitted_state()
+        if self.precondition != "natural":
+            return self._weight("W_yn")
+        values, Q = np.linalg.eigh(state.M.astype(np.float64))
+        root = np.zeros((self._n_interneurons(len(Q)), len(Q)), state.M.dtype)
+        root[: len(Q)] = (Q * np.sqrt(np.maximum(values, 0))) @ Q.T
+        return root
 
     @property
     def W_ny_(self) -> Array:
         """Weights from interneurons to outputs, (n_components, n_interneurons)."""
-        return self._weight("W_ny") if hasattr(self._fitted_state(), "W_ny") else self._weight("W_yn").T.copy()
+        return self._weight("W_ny") if self.precondition != "natural" else self.W_yn_.T.copy()
 
     def _n_interneurons(self, d: int) -> int:
         m = d if self.n_interneurons is None else self.n_interneurons
@@ -94,9 +103,9 @@ class InterneuronNICA(SingleLayerNICA):
     def _check_saved(self) -> None:
         super()._check_saved()
         if "_state" in vars(self):
-            m, d = self._state.W_yn.shape
-            if m != self._n_interneurons(d):
-                raise ValueError(f"n_interneurons={self.n_interneurons}, but the weights have {m} interneurons")
+            m = self._n_interneurons(self._state.fired.size)
+            if len(getattr(self._state, "W_yn", range(m))) != m:
+                raise ValueError(f"n_interneurons={m}, but the weights have {len(self._state.W_yn)} interneurons")
 
     def _lateral(self, given: dict[str, Array], d: int, dtype: Any, rng: np.random.RandomState) -> tuple[Array, Array]:
         """Return the initial W_yn and W_ny."""
@@ -133,8 +142,7 @@ class InterneuronNICA(SingleLayerNICA):
                 "natural steps need W_ny = W_yn': use decoupled=False and give one of the two in init, or precondition=None "
                 "for the paper's rule"
             )
-        F, W_xy = start.F.astype(dtype), W_xy.astype(dtype)
-        return natural.init_interneuron(F, start.u_bar, start.n, W_xy, W_yn, guard_seed(rng))
+        return self._natural(natural.InterneuronState, start, W_xy, W_yn.T @ W_yn, dtype, rng)
 
     def _local_setting(self, d: int) -> LocalSetting:
         return LocalSetting(eta0=0.02, decay=2e-4, mean_window=300)
@@ -146,5 +154,5 @@ class InterneuronNICA(SingleLayerNICA):
             return natural.Params(dynamics, guards, horizon, eps, average)
         if self.dynamics == "exact" and not state.coupled[0]:
             dynamics = ExactAsymmetric(eps)
-        scaled, window = self.precondition == "scale", self._setting(state.fired.size).mean_window
+        scaled, window = self.precondition == "scale", int(self._setting(state.fired.size).mean_window)
         return interneuron.Params(dynamics, guards, window, eps, AVERAGING, horizon, average, scaled)

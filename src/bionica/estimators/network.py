@@ -690,6 +690,15 @@ class SingleLayerNICA(NeuralNICA):
         """Return what a local network of d outputs uses where the user names neither eta0 nor decay."""
         raise NotImplementedError
 
+    @staticmethod
+    def _natural(Kind: Any, start: Start, W: Array, M: Array, dtype: Any, rng: np.random.RandomState) -> Any:
+        F, W, M = (A.astype(dtype) for A in (start.F, W, M))
+        return natural.init(Kind, F, start.u_bar, start.n, W, M, guard_seed(rng))
+
+    def _weight(self, name: str) -> Array:
+        natural_name = {"W_xy": "W", "W_xz": "W", "W_zz": "M"}.get(name, name)
+        return super()._weight(name if hasattr(self._fitted_state(), name) else natural_name)
+
     def _setting(self, d: int) -> LocalSetting:
         """Return the rates and means of a network of d outputs: those that the user names, and the defaults for the others."""
         if self.precondition == "natural":

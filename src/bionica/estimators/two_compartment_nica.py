@@ -99,8 +99,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
         m = start.V @ start.u_bar
         W_zz = given.get("W_zz", np.eye(d) + np.outer(m, m))
         W_xz = given["W_xz"] @ start.inverse if "W_xz" in given else W_zz @ start.V
-        F, W_xz, W_zz = start.F.astype(dtype), W_xz.astype(dtype), positive_definite(W_zz.astype(dtype), "W_zz")
-        return natural.init_two_compartment(F, start.u_bar, start.n, W_xz, W_zz, guard_seed(rng))
+        return self._natural(natural.TwoCompartmentState, start, W_xz, positive_definite(W_zz, "W_zz"), dtype, rng)
 
     def _local_setting(self, d: int) -> LocalSetting:
         decay = 1e-5 * max(10, d)
@@ -124,5 +123,5 @@ class TwoCompartmentNICA(SingleLayerNICA):
                 )
             return natural.Params(dynamics, guards, horizon, eps, average)
         scaled, setting = self.precondition == "scale", self._setting(state.fired.size)
-        window, tau = setting.mean_window, float(setting.tau)
+        window, tau = int(setting.mean_window), float(setting.tau)
         return two_compartment.Params(dynamics, guards, window, eps, AVERAGING, horizon, tau, average, scaled)

@@ -3,7 +3,6 @@
 import importlib
 import re
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -194,65 +193,40 @@ def is_monotonic(values: Array) -> bool:
 
 
 class Sample(NamedTuple):
-    """Evenly spaced rows of an input: every `step`-th one, with what the label columns hold beside them."""
+    """Some rows of an input, with what the label columns hold beside them."""
 
     X: Array
     labels: Labels
-    step: int
 
 
-class EvenSample:
-    """At most `limit` rows of a stream of unknown length, evenly spread over the rows so far.
+class RowSample:
+    """At most `limit` rows of a stream of unknown length: evenly spread over all of it, or the `last` ones.
 
-    Every `step`-th row is kept. When more than `limit` rows are kept, every second one is dropped and `step` doubles.
+    Of an even sample every `step`-th row is kept. If more than `limit` are kept, every second one is dropped and `step` doubles.
     """
 
-    def __init__(self, limit: int) -> None:
-        self.limit, self.step, self.n_seen = limit, 1, 0
-        self._parts: list[list[Array]] = []
+    def __init__(self, limit: int, *, last: bool = False) -> None:
+        self.limit, self.last, self.step, self.n_seen = limit, last, 1, 0
+        self._columns: list[list[Array]] = []  # parts of the samples, and of each label column
         self._n_rows = 0
 
     def add(self, block: Array, labels: Sequence[Array] = ()) -> None:
         """Add the next rows of the stream."""
-        self._parts.append([column[-self.n_seen % self.step :: self.step].copy() for column in (block, *labels)])
-        self._n_rows += len(self._parts[-1][0])
+        rows = slice(-self.limit, None) if self.last else slice(-self.n_seen % self.step, None, self.step)
+        self._columns = self._columns or [[] for _ in (block, *labels)]
+        for parts, column in zip(self._columns, (block, *labels), strict=True):
+            parts.append(column[rows].copy())
+        self._n_rows += len(self._columns[0][-1])
         self.n_seen += len(block)
-        while self._n_rows > self.limit:
-            self._parts = [[column[::2].copy() for column in self._joined()]]
-            self._n_rows, self.step = len(self._parts[0][0]), 2 * self.step
-
-    def _joined(self) -> list[Array]:
-        return [np.concatenate(parts) for parts in zip(*self._parts, strict=True)]
-
-    def rows(self) -> Array:
-        """Return the rows kept."""
-        return self.sample().X
+        while self._n_rows > self.limit * (2 if self.last else 1):
+            thinned = slice(-self.limit, None) if self.last else slice(None, None, 2)
+            self._columns = [[np.concatenate(parts)[thinned].copy()] for parts in self._columns]
+            self._n_rows, self.step = len(self._columns[0][0]), self.step * (1 if self.last else 2)
 
     def sample(self) -> Sample:
         """Return the rows kept, with their labels."""
-        X, *labels = self._joined() if self._parts else [np.empty((0, 0))]
-        return Sample(X, labels, self.step)
-
-
-class LastSample:
-    """The last `limit` rows of a stream."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit, self.n_seen = limit, 0
-        self._blocks: deque[Array] = deque()
-        self._n_rows = 0
-
-    def add(self, block: Array, labels: Sequence[Array] = ()) -> None:
-        """Add the next rows of the stream."""
-        self._blocks.append(block[-self.limit :].copy())
-        self._n_rows += len(self._blocks[-1])
-        self.n_seen += len(block)
-        while self._n_rows - len(self._blocks[0]) >= self.limit:
-            self._n_rows -= len(self._blocks.popleft())
-
-    def rows(self) -> Array:
-        """Return the rows kept."""
-        return np.concatenate(self._blocks)[-self.limit :] if self._blocks else np.empty((0, 0))
+        X, *labels = (np.concatenate(parts)[-self.limit :] for parts in self._columns or [[np.empty((0, 0))]])
+        return Sample(X, labels)
 
 
 def block_rows(n_features: int) -> int:
@@ -302,11 +276,6 @@ class Reader(ABC):
         """The names of the mixtures as numbers, if they rise or fall strictly; all may end in the same unit ("400 nm")."""
         return wavelengths_in(self.names)[0]
 
-    @property
-    def wavelength_unit(self) -> str | None:
-        """The unit in which the names of all mixtures end ("nm"), None if they have none or are no numbers."""
-        return wavelengths_in(self.names)[1]
-
     @abstractmethod
     def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples, and beside them what the label columns hold."""
@@ -318,7 +287,7 @@ class Reader(ABC):
 
     def sample(self, limit: int) -> Sample:
         """Return at most `limit` samples, evenly spread over the input, and count all samples."""
-        chosen = EvenSample(limit)
+        chosen = RowSample(limit)
         for block, labels in self.labelled_blocks():
             chosen.add(block, labels)
         self.n_samples = chosen.n_seen
@@ -392,31 +361,3 @@ class MatrixReader(Reader):
         """Close files."""
         if self._close is not None:
             self._close()
-
-
-class RawPipe(Reader):
-    """Raw numbers in the byte order of this machine, `width` to a sample; `read(n)` returns at most n bytes, b"" at the end."""
-
-    repeatable = False
-
-    def __init__(self, name: str, read: Callable[[int], bytes], width: int, dtype: str, columns: Columns) -> None:
-        super().__init__(name)
-        self._read, self._width, self._dtype = read, width, np.dtype(dtype)
-        self.columns = columns.select(name, width)[0]
-        self.n_features = len(self.columns)
-
-    def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
-        """Yield the samples as they arrive."""
-        size, rest, n_seen = self._width * self._dtype.itemsize, b"", 0
-        while data := self._read(2**20):
-            rest += data
-            if complete := len(rest) // size * size:
-                block = np.frombuffer(rest[:complete], self._dtype).reshape(-1, self._width)[:, self.columns]
-                rest = rest[complete:]
-                yield finite_floats(block, self.name, n_seen), []
-                n_seen += len(block)
-        if rest or not n_seen:
-            where = "in the middle of a" if rest else "before the first"
-            raise InputError(
-                f"{self.name} ended {where} sample of {self._width} {self._dtype} numbers: check --columns and --dtype"
-            )
