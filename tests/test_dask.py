@@ -285,7 +285,7 @@ def test_a_cluster_gives_the_same():
 
 
 def test_a_bad_later_block_leaves_a_network_as_it_was():
-    _, X = mixtures(400, 3)
+    X = mixed(400, 3)
     network = bionica.StreamingNICA(3, random_state=0).partial_fit(X)
     before = pickle.dumps(network)
     bad = X.copy()
