@@ -443,8 +443,6 @@ class Plan:
         The last sample is always included. An offline method has one error, over all samples.
     dtype : {"float64", "float32"}
         Precision of mixtures and networks.
-    body : dict
-        The plan as it was given.
 
     Examples
     --------
@@ -463,7 +461,6 @@ class Plan:
     seeds: tuple[int, ...]
     times: int | tuple[int, ...]
     dtype: str
-    body: dict[str, Any]
 
     @classmethod
     def from_toml(cls, path: str | PathLike[str]) -> "Plan":
@@ -497,7 +494,7 @@ class Plan:
         _differ(seeds, "seeds")
         times = _integers(body.get("times", 1), "times", 1)
         dtype = _check_choice(body.get("dtype", "float64"), ("float64", "float32"), "dtype")
-        plan = cls(data, networks, seeds, times, dtype, body)
+        plan = cls(data, networks, seeds, times, dtype)
         if plan.size > MOST_CASES:
             remedy = "use fewer seeds, make a grid coarser, or cut the plan"
             raise PlanError(f"the plan has {plan.size:,} cases: {MOST_CASES:,} at most; {remedy}")
