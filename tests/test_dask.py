@@ -274,3 +274,14 @@ def test_a_cluster_gives_the_same():
     np.testing.assert_array_equal(
         network.components_, bionica.TwoCompartmentNICA(3, random_state=0).partial_fit(X).components_
     )
+
+
+def test_a_bad_later_block_leaves_a_network_as_it_was():
+    X = mixed(400, 3)
+    network = bionica.StreamingNICA(3, random_state=0).partial_fit(X)
+    before = pickle.dumps(network)
+    bad = X.copy()
+    bad[300, 1] = np.nan
+    with pytest.raises(ValueError, match=r"X\[300, 1\]"):
+        network.partial_fit(da.from_array(bad, chunks=(100, 3)))
+    assert pickle.dumps(network) == before
