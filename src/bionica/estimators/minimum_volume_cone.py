@@ -31,7 +31,7 @@ from ..offline.cone.stream import (
 )
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread
-from ._base import check_number, rectified, set_parameters
+from ._base import rectified, set_parameters
 from ._dask import DaskRows, map_rows, validated_rows
 from ._findings import RowCollector
 from ._input import DivergenceError, cell, check_finite, finite_map, singular_as_divergence
@@ -322,7 +322,7 @@ class MinimumVolumeCone(Online):
                 f"noise='poisson' takes X for counts, but {cell(self, i, j)} is {X[i, j]:.3g}: pass counts without subtracting a "
                 "background, or use noise='estimate'"
             )
-        check_number(self._given_number(), X.shape[1])
+        self._given_number(X.shape[1])
         sound = X[screened(X)]
         d = self._count(sound)
         if settings.known.shape[1] > d:
