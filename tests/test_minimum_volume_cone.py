@@ -55,7 +55,9 @@ def facets_and_wall(d=4, n=300, seed=0, spectral=True, n_known=0):
     V = rng.standard_normal((d, d))
     Y = rng.exponential(size=(d, n)) - 0.3
     weights = [rng.random(n) / n for _ in range(d)]
-    wall = Wall(rng.uniform(1, 20, d), rng.uniform(0.01, 0.1, d), rng.uniform(0.01, 0.1, d), 0.3, rng.uniform(20, 40, d))
+    wall = Wall(
+        rng.uniform(1, 20, d), rng.uniform(0.01, 0.1, d), rng.uniform(0.01, 0.1, d), 0.3, rng.uniform(20, 40, d)
+    )
     spectra = rng.exponential(size=(25, d)) - 0.3 if spectral else np.empty((0, d))
     return Facets([Y + 0.1 * i for i in range(d)], weights, V @ V.T, spectra, n_known), wall
 

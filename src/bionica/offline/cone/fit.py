@@ -191,15 +191,16 @@ def better(data: Data, first: Cone, second: Cone, ambiguity: float) -> tuple[Con
     """The cone that has settled; then the one with the better objective; then the one that needs less noise
     by 20 % or more; and the ambiguity.
 
-    Objectives are compared inside the softer of both walls: a wide cone with hard walls that few samples touch is a minimum inside
-    its own wall. In a tie the ambiguity is the largest angle between the spectra of both in degrees. Otherwise it is as it was, or
+    Objectives are compared inside one wall, as soft as the softer of both, because a wide cone with hard walls that few samples
+    touch is a minimum inside its own wall, and with the lesser noise of both, because more noise explains any smaller cone. In a tie the ambiguity is the largest angle between the spectra of both in degrees. Otherwise it is as it was, or
     0 if `second` wins. The objectives of two cones that have not settled mean nothing.
     """
     gain = float(second.converged) - float(first.converged)
     if first.converged and second.converged:
         level = np.ones_like(first.wall.c)  # the same wall for all facets, whose order may differ
         c = min(np.exp(np.log(cone.wall.c).mean()) for cone in (first, second))
-        variance, e = (min(np.median(v) for v in pair) for pair in zip(*((q.wall.variance, q.wall.e) for q in (first, second))))
+        variance = min(np.median(cone.wall.variance) for cone in (first, second))
+        e = min(np.median(cone.wall.e) for cone in (first, second))
         wall = first.wall._replace(c=level * c, variance=level * variance, e=level * max(e, 1e-6))
         gain = (objective(first.V, data, wall) - objective(second.V, data, wall)) / len(level)
     if abs(gain) < _TIE:
