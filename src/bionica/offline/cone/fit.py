@@ -192,8 +192,9 @@ def better(data: Data, first: Cone, second: Cone, ambiguity: float) -> tuple[Con
     by 20 % or more; and the ambiguity.
 
     Objectives are compared inside one wall, as soft as the softer of both, because a wide cone with hard walls that few samples
-    touch is a minimum inside its own wall, and with the lesser noise of both, because more noise explains any smaller cone. In a tie the ambiguity is the largest angle between the spectra of both in degrees. Otherwise it is as it was, or
-    0 if `second` wins. The objectives of two cones that have not settled mean nothing.
+    touch is a minimum inside its own wall, and with the lesser noise of both, because more noise explains any smaller cone. In a
+    tie the ambiguity is the largest angle between the spectra of both in degrees. Otherwise it is as it was, or 0 if `second` wins.
+    The objectives of two cones that have not settled mean nothing.
     """
     gain = float(second.converged) - float(first.converged)
     if first.converged and second.converged:
