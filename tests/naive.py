@@ -565,7 +565,7 @@ def cone_network(
     """
     W_xz, Q = np.array(W_xz, float), W_zz - np.eye(len(W_zz))
     d, k = W_xz.shape
-    log_kappa, p, m, q = np.full(d, np.log(10.0)), np.ones(d), np.ones(d), np.ones(d)
+    log_kappa, p, m, q = np.zeros(d), np.ones(d), np.ones(d), np.ones(d)
     mean_xz, mean_Q = W_xz, Q
     outputs = []
     for t, (x, eta) in enumerate(zip(X, rates, strict=True), 1):
@@ -598,8 +598,8 @@ def cone_network(
                     m[i] += 0.01 * (z_bar * s - m[i])
                     q[i] += 0.01 * (s**2 - q[i])
                     r = 1 if kappa is not None else min(1, m[i] ** 2 / (p[i] ** 2 * q[i]))
-                    log_kappa[i] += eta / (2 * d) * (r - 0.6)
-                    log_kappa[i] = np.clip(log_kappa[i], np.log(10), max(top, np.log(10)))
+                    log_kappa[i] += 0.6 * eta / d * (r - 0.6)
+                    log_kappa[i] = np.clip(log_kappa[i], 0, max(top, 0))
             a, b = eta / (hard * d), eta / (hard**0.75 * d) * (3 if white is None else 1)
             for j in range(d):
                 if j != i:

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bionica.estimators.network import OnlineNICA, guard_seed, orthonormal_rows, set_parameters
+from bionica.estimators.network import NeuralNICA, guard_seed, orthonormal_rows
 from bionica.networks.plasticity import follow_input, hebb_input, mean_weight, project
 from bionica.networks.rule import Rule, bookkeeping, register, shapes
 from bionica.networks.settling import scratch
@@ -64,15 +64,8 @@ RULE = register(
 )
 
 
-class HebbNetwork(OnlineNICA):
-    """A network of `mylab`."""
-
-    def __init__(
-        self, n_components=None, *, eta0=0.01, decay=1e-3, power=1.0, dynamics="exact", gamma=None, settle_tol=1e-10,
-        settle_steps=1000, mean_window=None, precondition=None, average=False, init="random", guards=True, n_epochs=1,
-        shuffle=False, random_state=None, verbose=0,
-    ):  # fmt: skip
-        set_parameters(self, locals())
+class HebbNetwork(NeuralNICA):
+    """A network of `mylab`, with the parameters of all networks."""
 
     def _initial_state(self, k, d, dtype, rng, X):
         W = orthonormal_rows(rng, d, k, dtype)

@@ -216,8 +216,8 @@ class Separation:
     def file(self) -> None:
         """Fit the input, or evenly spaced samples of a large one, and transform it block by block."""
         o, reader = self.o, self.reader
-        sample = self._sample()
-        X, n = sample.X, reader.n_samples
+        X, sample_labels = self._sample()
+        n = reader.n_samples
         if o.method in _OFFLINE or len(X) == n:
             self.network = self._fit(X)
         else:
@@ -237,26 +237,30 @@ class Separation:
             for block, labels in reader.labelled_blocks():
                 writer.write(self.network.transform(block), labels)
                 advance(len(block))
-        self._finish(X, sample.labels, n)
+        self._finish(X, sample_labels, n)
 
-    def _sample(self) -> Any:
-        """Return the samples of a file that are fitted: all, or evenly spaced ones of a large file."""
+    def _sample(self) -> tuple[Any, Any]:
+        """Return the samples of a file that are fitted, all or evenly spaced ones of a large file, and their labels."""
         o, reader = self.o, self.reader
         if reader.n_features is None:
             next(reader.blocks())
-        sample = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
+        X, labels = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
         for note in reader.notes:
             self.console.note(note)
-        n, k = reader.n_samples, sample.X.shape[1]
+        n, k = reader.n_samples, X.shape[1]
+        if k < 2:
+            raise io.InputError(
+                f"{reader.name} has one mixture, and sources are found by comparing mixtures: give several"
+            )
         if n < k and o.axis is None and reader.image_shape is None and reader.wavelengths is None:
             raise io.InputError(
                 f"{reader.name} has {n} samples of {k} mixtures: if its columns are the samples, pass --axis 1; if not, --axis 0"
             )
         if (d := o.n_sources or 1) > min(n, k) or n < 2:
             raise io.InputError(f"{reader.name} has {n} samples of {k} mixtures, too few for {counted(d, 'sources')}")
-        if len(sample.X) < n:
-            self.console.note(f"{len(sample.X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
-        return sample
+        if len(X) < n:
+            self.console.note(f"{len(X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
+        return X, labels
 
     def _fit(self, X: Any) -> Any:
         """Count the sources, choose the method, fit and judge."""
@@ -283,14 +287,14 @@ class Separation:
         if self.o.known is None:
             return None
         with io.open_reader(self.o.known, axis=0, decimal=self.o.decimal) as reader:
-            spectra = reader.sample(2**20)
-        if spectra.X.shape[1] != k:
+            spectra, labels = reader.sample(2**20)
+        if spectra.shape[1] != k:
             raise io.InputError(
-                f"--known {self.o.known} has {spectra.X.shape[1]} columns, and the input has {k} mixtures"
+                f"--known {self.o.known} has {spectra.shape[1]} columns, and the input has {k} mixtures"
             )
-        if spectra.labels:
-            self.known_names = [str(name) for name in spectra.labels[0]]
-        return spectra.X.T
+        if labels:
+            self.known_names = [str(name) for name in labels[0]]
+        return spectra.T
 
     def _new(self, X: Any) -> Any:
         """Return an unfitted estimator of --method, with as many sources as --sources says or X shows."""
@@ -370,7 +374,7 @@ class Separation:
                     f"{reader.name} ended after {seen} samples, and {type(network).__name__} starts with {seen + missing}: "
                     "give more samples, continue later with --model FILE, or use --method streaming, which starts at once"
                 )
-        X = sample.sample().X
+        X, _ = sample.sample()
         network.diagnosis_ = network.diagnose(X) if len(X) > 1 and not missing else None
         self._finish(X, (), sample.n_seen, interrupted=stopped)
         if stopped:

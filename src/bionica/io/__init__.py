@@ -16,7 +16,6 @@ from .reader import (
     InputError,
     Reader,
     RowSample,
-    Sample,
     explain_errors,
     import_optional,
     wavelengths_in,
@@ -26,7 +25,7 @@ from .write import TextWriter, check_format, open_writer, output_files, write_sp
 
 __all__ = [
     "IMAGES",
-    "Columns", "InputError", "ModelFileError", "OutputError", "Reader", "RowSample", "Sample", "Target", "TextWriter",
+    "Columns", "InputError", "ModelFileError", "OutputError", "Reader", "RowSample", "Target", "TextWriter",
      "atomic_file", "check_folder", "check_format", "check_inputs", "check_targets", "import_optional", "is_disk_full",
     "open_pipe", "open_reader", "open_writer", "output_files", "read_model", "wavelengths_in", "write_atomically",
     "write_model", "write_spectra",

@@ -203,8 +203,7 @@ class ParquetReader(Reader):
             yield block, [arrays[j] for j in self._labels]
             first += len(block)
 
-    def close(self) -> None:
-        """Close the file."""
+    def __exit__(self, *error: object) -> None:
         self._file.close()
 
 

@@ -28,7 +28,7 @@ Where learning ends the inhibition has moved into the dendrites, W = I and <n_i 
 With s = kappa_i^1/2 w n_i > 0 and z_bar the mean of w z_j over j != i, averages over the last 100 such samples,
 
     p_i = <z_bar>     m_i = <z_bar s>     q_i = <s^2>     r_i = min(1, m_i^2/(p_i^2 q_i))                                        (6)
-    log kappa_i <- log kappa_i + eta/(2 d) (r_i - .6); never below log 10                                                        (7)
+    log kappa_i <- log kappa_i + .6 eta/d (r_i - .6); from 0, never below                                                        (7)
 
 r_i says two things. Does n_i grow with the activity of the others? If the facet cuts into the data it does, because a cone has no
 scale, and r_i is about 1; if the facet is right, n_i is noise, which knows nothing of the sources. And how is n_i distributed?
@@ -36,7 +36,7 @@ If it is independent of z_bar, r_i = <n>^2/<n^2>: .75 if the facet cuts into the
 noise around a density, .5 if the facet follows the tails of the noise. Where sources are correlated the first is what decides,
 where their sum is constant the second. Rates (5) fall as the wall hardens: a sample below zero then moves its facet by at most
 eta z'z/d times its distance, whatever kappa. s and |v_i| count as 5 times their usual size at most, so that one outlier does no
-harm. A given kappa is reached from 10 by r_i = 1 in (7): a network that starts with a hard wall does not move. With a horizon
+harm. A given kappa is reached from 1 by r_i = 1 in (7): a network that starts with a hard wall does not move. With a horizon
 kappa_i is at most (eta horizon/d)^2, the wall that (2) can still move by its own width in that time.
 """
 
@@ -62,10 +62,8 @@ from .rule import RATE, UNSETTLED, Rule, bookkeeping, hot, register, shapes, sol
 from .running_whitening import SHAPES, START, Whitening, is_called_for, is_usable, weigh
 from .settling import scratch, settle_lateral
 
-#: The first and smallest kappa. A softer wall does not hold the neurons apart: on raw inputs they all learn the same.
-KAPPA = 10.0
 #: Eqs. 6 and 7: how fast kappa moves, the memory in samples below zero, the r_i at which it stops.
-HARDENING, MEMORY, SHAPE = 0.5, 0.01, 0.6
+HARDENING, MEMORY, SHAPE = 0.6, 0.01, 0.6
 #: Largest s and |v_i| in units of their usual size.
 BOUND = 5.0
 #: b_i of the local rule over that of natural steps.
@@ -147,19 +145,7 @@ class Params(NamedTuple):
     average: bool
     adapts: bool  # whether each neuron finds its kappa; otherwise it grows to the largest
     kappa: float  # the largest
-
-
-class LocalParams(NamedTuple):
-    """What the user chose."""
-
-    dynamics: Any
-    guards: Any
-    horizon: int
-    eps: float
-    average: bool
-    adapts: bool
-    kappa: float
-    scaled: bool  # whether mixtures are divided by their running root mean square
+    scaled: bool  # whether mixtures are divided by their running root mean square; local networks only
 
 
 class Work(NamedTuple):
@@ -179,26 +165,26 @@ class Work(NamedTuple):
     ws: Any
 
 
-def init(F: np.ndarray, u_bar: np.ndarray, n: int, W_xz: Any, W_zz: Any, kappa: float, rng: Any) -> State:
+def init(F: np.ndarray, u_bar: np.ndarray, n: int, W_xz: Any, W_zz: Any, rng: Any) -> State:
     """Return a network that starts from n samples, which F whitens and whose mean is then u_bar, with these weights (copied)."""
     rest = _averaged(W_xz, W_zz) | bookkeeping(len(W_zz), rng)
     white = running_whitening.start(np.eye(len(F)), np.zeros(len(F), F.dtype), u_bar, n)
-    return State(white=white, F=F.copy(), wall=_wall(kappa, W_zz), **rest)
+    return State(white=white, F=F.copy(), wall=_wall(W_zz), **rest)
 
 
-def init_local(W_xz: np.ndarray, W_zz: np.ndarray, kappa: float, size: float, rng: np.ndarray) -> LocalState:
+def init_local(W_xz: np.ndarray, W_zz: np.ndarray, size: float, rng: np.ndarray) -> LocalState:
     """Return a local network with these initial weights (copied); `size` is the mean of x'x/d."""
     rest = _averaged(W_xz, W_zz) | bookkeeping(len(W_zz), rng)
-    return LocalState(wall=_wall(kappa, W_zz), size=np.array([size]), x_power=np.zeros(W_xz.shape[1]), **rest)
+    return LocalState(wall=_wall(W_zz), size=np.array([size]), x_power=np.zeros(W_xz.shape[1]), **rest)
 
 
 def _averaged(W_xz: np.ndarray, W_zz: np.ndarray) -> dict[str, np.ndarray]:
     return {"W_xz": W_xz.copy(), "W_zz": W_zz.copy(), "W_xz_mean": W_xz.copy(), "W_zz_mean": W_zz.copy()}
 
 
-def _wall(kappa: float, W_zz: np.ndarray) -> Wall:
+def _wall(W_zz: np.ndarray) -> Wall:
     log_kappa, p, m, q = np.ones((4, len(W_zz)), W_zz.dtype)
-    return Wall(math.log(kappa) * log_kappa, p, m, q)
+    return Wall(log_kappa - 1, p, m, q)
 
 
 def workspace(state):
@@ -236,8 +222,8 @@ def inhibit(state, work, params, eta):
         negative += min(v[i], zero) ** 2
     w = one / max(one, total / d)
     step = real(eta / d)
-    bottom = math.log(min(KAPPA, params.kappa))
     top = math.log(params.kappa)
+    bottom = min(top, 0.0)
     if params.horizon > 0:
         top = max(bottom, min(top, 2 * math.log(max(eta * params.horizon / d, 1.0))))
     for i in range(d):
@@ -365,7 +351,7 @@ def repair(state, work, params):
                 wall.p[i] = 1
                 wall.m[i] = 1
                 wall.q[i] = 1
-                wall.log_kappa[i] = math.log(min(KAPPA, params.kappa))
+                wall.log_kappa[i] = 0
             copy_matrix(state.W_xz, state.W_xz_mean)
             copy_matrix(W_zz, state.W_zz_mean)
 
@@ -402,7 +388,7 @@ RULE = register(
 
 LOCAL_RULE = register(
     Rule(
-        "local_cone_network", LocalState, LocalParams,
+        "local_cone_network", LocalState, Params,
         _WALL | shapes(dk="W_xz W_xz_mean", dd="W_zz W_zz_mean") | {"size": "1:float64", "x_power": "k:float64"},
         workspace, settle_local, learn_local, unmixing_local,
         parts={"wall": Wall}, averages=_AVERAGES,
