@@ -55,7 +55,9 @@ def facets_and_wall(d=4, n=300, seed=0, spectral=True, n_known=0):
     V = rng.standard_normal((d, d))
     Y = rng.exponential(size=(d, n)) - 0.3
     weights = [rng.random(n) / n for _ in range(d)]
-    wall = Wall(rng.uniform(1, 20, d), rng.uniform(0.01, 0.1, d), rng.uniform(0.01, 0.1, d), 0.3, 30.0)
+    wall = Wall(
+        rng.uniform(1, 20, d), rng.uniform(0.01, 0.1, d), rng.uniform(0.01, 0.1, d), 0.3, rng.uniform(20, 40, d)
+    )
     spectra = rng.exponential(size=(25, d)) - 0.3 if spectral else np.empty((0, d))
     return Facets([Y + 0.1 * i for i in range(d)], weights, V @ V.T, spectra, n_known), wall
 
@@ -552,7 +554,7 @@ def test_dask():
 
 
 @pytest.mark.parametrize(("parameters", "message"), [
-    ({"noise": 0}, "'noise' parameter.*Got 0"),
+    ({"noise": -1}, "'noise' parameter.*Got -1"),
     ({"outliers": 0.5}, "'outliers' parameter.*Got 0.5"),
     ({"n_components": 7}, "n_components=7 sources cannot be found in n_features=6 mixtures; use n_components <= 6"),
     ({"n_components": 4}, "n_components=4 exceeds the rank of the data.*Use n_components=None \\(keeps 3\\)"),
