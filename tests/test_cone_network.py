@@ -36,7 +36,7 @@ def start(X, d, **parameters):
     network = ConeNetwork(d, random_state=0, **parameters)
     network._check_params()
     network._start_seed, network.n_features_in_ = 0, X.shape[1]
-    network._adopt(network._started(X))
+    network._state = network._started(X)
     return network
 
 

@@ -29,7 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__, datasets, estimators
-from .._compat.sklearn import validate_params
 from ..estimators._input import check_finite
 from ..estimators.network import SOURCES, OnlineNICA, published
 
@@ -360,7 +359,7 @@ def _value(estimator: Any, base: dict[str, Any], key: str, value: Any, where: st
     with _errors_named(f"{where} = {value!r}"):
         model = estimator(**{**base, key: value})
         if hasattr(model, "_validate_params"):
-            validate_params(model)
+            model._validate_params()
         hash(value)
     return value
 
