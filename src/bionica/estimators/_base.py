@@ -14,7 +14,6 @@ from .._compat.sklearn import fit_context
 from ..offline.whitening import leading, linear_map, row_blocks
 from ._dask import blocks_of, map_back, validated_rows
 from ._diagnosis import Diagnosable
-from ._findings import Finding, conclude
 from ._input import Array, singular_as_divergence, unchanged_on_error
 
 _FOLDS = 10  # groups of mixtures that `score` predicts
@@ -134,10 +133,6 @@ class Estimator(
                 f"n_components={d} sources cannot be found in n_features={n_features} mixtures; use n_components <= {n_features}"
             )
         return d
-
-    def _conclude(self, rows: Array, n: int, *own: Finding) -> None:
-        """Warn once of what speaks against the fit to n samples, of which `rows` are some; `own` is what only `fit` knows."""
-        conclude(self, rows, n, *own)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "components_" in vars(self)
