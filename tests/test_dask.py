@@ -71,14 +71,6 @@ def test_the_fit_is_that_of_the_array_in_memory(n_components, X):
         assert there.components_.dtype == X.dtype
 
 
-def test_the_same_chunks_give_the_same_bits():
-    """Blocks are joined in their order, whichever thread is done first."""
-    X = da.from_array(mixed(100_000, 5), chunks=(ragged(100_000), (5,)))
-    first, second = (BatchNICA(random_state=0).fit(X) for _ in range(2))
-    for a, b in zip(fitted(first), fitted(second), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 def test_blocks_of_unknown_length_are_counted():
     X = mixed(30_000, 3)
     lazy = da.from_array(X, chunks=(7000, 3))

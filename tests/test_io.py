@@ -201,7 +201,7 @@ def test_a_large_chunk_is_decoded_once(tmp_path, rng, monkeypatch):
         (np.ones((0, 3)), "is empty"),
         (np.ones((4, 2), complex), "not real numbers"),
         (np.array([["a", "b"]]), "not real numbers"),
-        (np.array([[None, 1]]), "Python objects"),
+        (np.array([[None, 1]]), "bject"),
         (np.ones((3, 2), [("a", float)]), "not real numbers"),
         (np.array([[1.0, 2], [3, np.nan]]), "sample 2, mixture 2 is nan"),
     ],

@@ -40,7 +40,7 @@ def open_reader(
     columns: Columns | None = None, header: bool | None = None, decimal: str = ".", skip_lines: int = 0,
     optical_density: bool = False,
 ) -> Reader:  # fmt: skip
-    r"""Open one file of any of `FORMATS`, or several images of one shape; InputError if they are no mixtures.
+    r"""Open one file of any of `FORMATS`, or several images of one shape; InputError if they cannot be read as mixtures.
 
     Parameters
     ----------

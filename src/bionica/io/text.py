@@ -283,7 +283,7 @@ class TextReader(Reader):
     # ------------------------------------------------------------------------------------------ all other lines
 
     def _number(self, cell: str) -> float | None:
-        """Return a cell as a number, None if it is none."""
+        """Return a cell as a number, or None."""
         if not cell.isascii() or "_" in cell or (self._decimal != "." and "." in cell):  # Python reads 2_1 as 21
             return None
         try:
@@ -408,7 +408,7 @@ def open_xlsx(path: Path, sheet: str | None, columns: Columns, **form: Any) -> R
     with check_archive(path) as archive:
         base.check_size(str(path), sum(part.file_size for part in archive.infolist()), "save the sheet as .csv")
     with path.open("rb") as file, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about styles, extensions, and dates that are none
+        warnings.simplefilter("ignore")  # about styles, extensions and invalid dates
         book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
         sheets = {" ".join(each.title.split()): each for each in book.worksheets}
         if not sheets or (sheet is not None and sheet not in sheets):

@@ -112,7 +112,7 @@ def find_estimator(name: Any, where: str = "network") -> Any:
     module, _, path = name.partition(":")
     try:
         cls = attrgetter(path)(import_module(module))
-    except Exception as error:  # whatever a module raises while it is imported
+    except Exception as error:  # a module may raise anything while it is imported
         remedy = "install its module, or put it on PYTHONPATH"
         raise PlanError(f"{where} = {name!r} cannot be imported ({error}): {remedy}") from error
     if not (isinstance(cls, type) and hasattr(cls, "get_params") and (is_online(cls) or hasattr(cls, "fit_transform"))):
