@@ -115,9 +115,10 @@ class Estimator(
         path : path
             The file. It is replaced only when the new one is complete.
         """
-        from ._model_file import save
+        from ..io import write_model
+        from ._model_file import contents
 
-        save(self, path)
+        write_model(path, *contents(self))
 
     def _offset(self) -> Array | None:
         """Return what `inverse_transform` adds to every row."""
