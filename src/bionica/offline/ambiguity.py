@@ -24,6 +24,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 
+_SUPPORTED = 0.1  # 2 % of random nonnegative mixtures have less; kinetics that are ambiguous 0.08
 _TOUCHING = 0.02  # standard deviations of a source, beyond its error, in which a sample touches its facet
 
 
@@ -46,6 +47,16 @@ class Bands(NamedTuple):
     mixing_low: Array
     mixing_high: Array
     support: Array
+
+    @property
+    def width(self) -> Array:
+        """Largest width of the band of each spectrum, over the largest value of the band."""
+        return np.asarray((self.mixing_high - self.mixing_low).max(axis=0) / np.maximum(self.mixing_high.max(axis=0), 1e-300))
+
+    @property
+    def supported(self) -> bool:
+        """Whether all facets are touched by samples in which the other sources vary."""
+        return bool(self.support.min() > _SUPPORTED)
 
 
 def bands(Y: Array, A: Array, source_error: Array, mixing_error: Array) -> Bands:
