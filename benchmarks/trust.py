@@ -122,10 +122,10 @@ def problem(seed, most_sources=12, most_samples=30_000):
     if spoiled == "drift":
         t, B = np.linspace(0, 1, T)[:, None], A + rng.uniform(0.3, 1) * A.std() * rng.standard_normal(A.shape)
         X = (1 - t) * X + t * (S @ B.T)
-    if spoiled == "clipped":
-        X = np.clip(X, None, np.quantile(X, rng.uniform(0.8, 0.97), axis=0))
+    ceiling = np.quantile(X, rng.uniform(0.8, 0.97), axis=0) if spoiled == "clipped" else None
     if spoiled != "no noise":
         X = X + rng.standard_normal(X.shape) * np.sqrt(np.mean(X**2)) * 10 ** (-snr_db / 20)
+    X = np.clip(X, None, ceiling)
     if spoiled == "outliers":
         rows = rng.choice(T, rng.integers(1, max(2, T // 200)), replace=False)
         X[rows] *= -rng.uniform(5, 100)
@@ -255,7 +255,9 @@ def stream(seed, folder):
     path = Path(folder) / f"{seed}.bionica"
     streamed.save(path)
     models = {"fit": fitted, "partial_fit": streamed, "load": bionica.load(path)}
-    return float(matched(S, streamed.transform(X))[0].min()), {key: model.diagnose(X).ok for key, model in models.items()}
+    return float(matched(S, streamed.transform(X))[0].min()), {
+        key: model.diagnose(X).ok for key, model in models.items()
+    }
 
 
 def streams(args):
@@ -275,13 +277,13 @@ def streams(args):
     return runner.markdown("Clean uniform streams", "StreamingNICA, d = 4 to 12, 300 to 3,000 samples, no noise.", rows)
 
 
-def counting(n, seed0):
+def counting(args):
     """How often the number of sources is right, or among the candidates."""
     rows = []
     for T in (60, 300, 1000, 5000):
         right = named = total = 0
         seconds = 0.0
-        for seed in range(seed0, seed0 + max(4, n // 8)):
+        for seed in range(args.seed0, args.seed0 + max(4, args.n // 8)):
             rng = np.random.default_rng(seed)
             kind, d = KINDS[rng.integers(len(KINDS))], int(rng.integers(2, 8))
             S, k = draw(kind, T, d, rng), int(rng.integers(d + 2, 3 * d + 3))
@@ -299,64 +301,106 @@ def counting(n, seed0):
     )
 
 
-def comparison(n, seed0):
-    """`bionica.separate` beside NMF, which is told the number, on sources mixed by nonnegative spectra."""
-    from sklearn.decomposition import NMF
+def band(k1, k2, noise, seed):
+    """A reaction A -> B -> C: worst source, verdict, width of the widest band, share of the channels inside it."""
+    C, X = real_spectra.reaction(k1, k2, noise, seed)
+    A = np.linalg.lstsq(C, real_spectra.reaction(k1, k2, 0.0, seed)[1], rcond=None)[0].T
+    cone = bionica.MinimumVolumeCone(3, random_state=0).fit(X)
+    found = cone.diagnose(X)
+    r, order = matched(C, cone.transform(X))
+    low, high = (M[:, order] for M in (found.band_.mixing_low, found.band_.mixing_high))
+    true = A * np.linalg.norm(np.maximum(cone.mixing_[:, order], 0), axis=0) / np.linalg.norm(A, axis=0)
+    error = 2 * found.uncertainty_.mixing[:, order]
+    inside = np.mean((true >= low - error) & (true <= high + error))
+    return r.min(), found.ok, found.band_.width.max(), inside
 
+
+def bands(args):
+    """Bands of the spectra of a reaction, beside the true spectra."""
+    rows = []
+    for k1, k2 in dict.fromkeys((k1, k2) for k1, k2, _ in real_spectra.REACTIONS):
+        cases = [(noise, seed) for noise in (1e-3, 3e-3, 1e-2) for seed in range(args.seed0, args.seed0 + 4)]
+        r, ok, width, inside = np.array([band(k1, k2, *case) for case in cases]).T
+        rows.append({"k1, k2": f"{k1}, {k2}", "worst source": float(np.median(r)), "called right": f"{int(ok.sum())} of {len(ok)}",
+                     "width of the band": float(np.median(width)), "channels inside": float(np.mean(inside))})  # fmt: skip
+    return runner.markdown("Bands", "MinimumVolumeCone; noise 0.001, 0.003 and 0.01, four seeds each.", rows)
+
+
+def compared(X, S, d):
+    """Worst source of `bionica.separate`, of NMF and of pyMCR, which are told the number; and what `separate` says."""
+    warnings.simplefilter("ignore")
+    found = bionica.separate(X, random_state=0)
+    row = {"counted": f"{found.choice_.n_sources} {found.choice_.candidates or ''}", "method": found.choice_.method,
+           "said": ", ".join(one.name for one in found.diagnosis_.findings) or "ok"}  # fmt: skip
+    outputs = {"separate": found.transform(X)} | {
+        name: real_spectra.METHODS[name](X, d, 0)[0] for name in ("NMF", "pyMCR")
+    }
+    return row | {name: real_spectra.worst(S, np.asarray(Y)) for name, Y in outputs.items()}
+
+
+def comparison(args):
+    """`bionica.separate` beside NMF and pyMCR on sources mixed by nonnegative spectra, one of each kind."""
     rows = []
     for kind in KINDS:
-        ours, theirs, counts = [], [], []
-        for seed in range(seed0, seed0 + max(2, n // 40)):
-            rng = np.random.default_rng(seed)
-            S, A = draw(kind, 2000, 4, rng), rng.random((4, 20)) ** 2
-            X = S @ A
-            X = np.maximum(X + rng.standard_normal(X.shape) * np.sqrt(np.mean(X**2)) * 10**-1.5, 0)
-            found = bionica.separate(X, random_state=0)
-            ours.append(matched(S, np.asarray(found.transform(X)))[0].min())
-            theirs.append(matched(S, NMF(4, init="nndsvda", max_iter=500).fit_transform(X))[0].min())
-            counts.append(found.choice_.n_sources)
-        rows.append({"sources": kind, "counted": str(counts), "separate": np.median(ours), "NMF": np.median(theirs)})
-    return runner.markdown(
-        "separate beside NMF", "Worst source, median; 4 sources, 20 mixtures, 30 dB, NMF is told 4.", rows
-    )
+        rng = np.random.default_rng(args.seed0)
+        S, A = draw(kind, 2000, 4, rng), rng.random((4, 20)) ** 2
+        X = S @ A
+        X = np.maximum(X + rng.standard_normal(X.shape) * np.sqrt(np.mean(X**2)) * 10**-1.5, 0)
+        rows.append({"sources": kind, **compared(X, S, 4)})
+    note = "Worst source; 4 sources, 20 mixtures, 2,000 samples, 30 dB. NMF and pyMCR are told the number."
+    return runner.markdown("separate beside NMF and pyMCR", note, rows)
 
 
-def real(folder):
-    """Verdict and number beside the truth for every .npz of a folder."""
-    rows = []
-    for path in sorted(Path(folder).glob("*.npz")):
-        data = np.load(path, allow_pickle=True)
-        X = np.asarray(data["X"], float)
-        truth = np.asarray(
-            data["C"] if "C" in data else data[next(key for key in data if key not in ("X", "axis"))], float
-        )
-        d = len(data["S"]) if "S" in data and data["S"].shape[1] == X.shape[1] else 3
-        start = time.perf_counter()
-        told, counted = bionica.separate(X, d, random_state=0), count_sources(X)
-        r = matched(truth.reshape(len(X), -1), np.asarray(told.transform(X)))[0].min()
-        names = ", ".join(one.name for one in told.diagnosis_.findings) or "ok"
-        rows.append({"set": path.stem, "true": d, "counted": f"{counted.n_sources} {counted.candidates}", "worst": float(r),
-                     "method": type(told).__name__, "said": names, "s": time.perf_counter() - start})  # fmt: skip
-    return runner.markdown("Real data", "Told the number; worst: correlation of the worst source.", rows)
+def real(args):
+    """Verdict, number and errors beside the truth for the real sets."""
+    rows, found = [], json.loads(args.json.read_text()) if args.json and args.json.exists() else []
+    for name, d in real_spectra.SETS.items():
+        data = np.load(Path(args.data) / f"{name}.npz")
+        X = data["X"].astype(float)
+        told, free = bionica.separate(X, d, random_state=0), bionica.separate(X, random_state=0)
+        row = {"set": name, "true": d, "counted": f"{free.choice_.n_sources} {free.choice_.candidates or ''}"}
+        row["told: worst"] = float(real_spectra.score(name, data, told.transform(X), told.mixing_)[0])
+        row["said"] = ", ".join(one.name for one in told.diagnosis_.findings) or "ok"
+        row["method"], row["counted: worst"] = told.choice_.method, None
+        if free.choice_.n_sources >= d:
+            row["counted: worst"] = float(real_spectra.score(name, data, free.transform(X), free.mixing_)[0])
+        if "C" in data:
+            S, Y = data["C"].astype(float), np.asarray(told.transform(X))
+            estimated, true = errors(S, Y, matched(S, Y)[1], told.diagnosis_.uncertainty_.sources)
+            row["estimated / true error"] = ", ".join(f"{e / t:.2f}" for e, t in zip(estimated, true, strict=True))
+            found.append({"name": name, "findings": [], "errors": (estimated, true)})
+        rows.append(row)
+    if args.json:
+        args.json.write_text(json.dumps(found))
+    return runner.markdown("Real data", "Told the number, and counted; worst: correlation of the worst source.", rows)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", default="verdicts,counting,comparison", help="which (default: %(default)s)")
+    tables = {
+        "verdicts": verdicts,
+        "streams": streams,
+        "bands": bands,
+        "counting": counting,
+        "comparison": comparison,
+        "real": real,
+    }
+    default = ",".join(list(tables)[:-1])
+    parser.add_argument("--tables", default=default, help="which (default: %(default)s)")
     parser.add_argument("--n", type=int, default=130, help="problems (default: %(default)s)")
     parser.add_argument("--seed0", type=int, default=220_000, help="the first seed (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, each with one thread")
     parser.add_argument("--data", help="folder of real data")
-    parser.add_argument("--write", action="store_true", help="write benchmarks/results/trust.md")
+    parser.add_argument("--json", type=Path, help="write the rows of verdicts here; `real` appends to it")
+    parser.add_argument("--draw", type=Path, help="draw benchmarks/results/trust.png from such a file")
     args = parser.parse_args()
-    tables = {"verdicts": verdicts, "counting": counting, "comparison": comparison}
-    parts = [f"# Trust\n\n`python benchmarks/trust.py --n {args.n} --seed0 {args.seed0}`\n\n{runner.setting()}.\n"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for name in args.tables.split(","):
-            parts.append(real(args.data) if name == "real" else tables[name](args.n, args.seed0))
-            print(parts[-1], flush=True)
-    if args.write:
-        (runner.RESULTS / "trust.md").write_text("\n".join(parts))
+    if args.draw:
+        draw_errors(args.draw)
+        return
+    print(f"`python benchmarks/trust.py --n {args.n} --seed0 {args.seed0}`\n\n{runner.setting()}.\n")
+    warnings.simplefilter("ignore")
+    for name in args.tables.split(","):
+        print(tables[name](args), flush=True)
 
 
 if __name__ == "__main__":

@@ -198,7 +198,7 @@ def diagnose(estimator: Any, X: ArrayLike, *, refit: bool = True) -> Diagnosis:
             found += exceeds("changed", 1 - moved.contiguous)
         found += unsure
         if measures.is_nonnegative:
-            band = bands(some @ W.T, A, np.sqrt(measures.noise), moved.mixing)
+            band = bands(some, W, A, np.sqrt(measures.noise))
             if not band.supported:
                 found += exceeds("ambiguous", band.width)
     found.sort(key=lambda one: list(CHECKS).index(one.name))

@@ -59,7 +59,7 @@ CHECKS = {
         10, "X has a direction beyond these {d} sources, with {value:.2g} times the energy of the next", ("count",)
     ),
     # Noise in the variance of an output.
-    "noise": Check(0.15, "{sources}: {value:.0%} of the variance is noise", ("average",)),
+    "noise": Check(0.1, "{sources}: {value:.0%} of the variance is noise", ("average",)),
     # Share of the variance of an output that others make by being subtracted from it.
     "negative": Check(
         0.005,
@@ -69,9 +69,7 @@ CHECKS = {
     # Share of the energy of an output that is negative beyond its noise.
     "centred": Check(0.05, "{sources}: {value:.0%} of the energy is negative", ("mean", "cone", "count")),
     # Tenth lowest value of an output over its standard deviation.
-    "untouched": Check(
-        1.0, "{sources}: hardly ever near zero, so that other sources may fit as well", ("background",)
-    ),
+    "untouched": Check(1.0, "{sources}: hardly ever near zero, so that other sources may fit as well", ("background",)),
     # Negative energy of a spectrum where X is nonnegative.
     "spectra": Check(
         0.1,
@@ -80,7 +78,7 @@ CHECKS = {
     ),
     # Width of the band of a spectrum over its largest value, where no facet is touched by samples in which all others vary.
     "ambiguous": Check(
-        0.7,
+        0.6,
         "{sources}: other spectra and sources are as nonnegative (up to {value:.0%} of the largest channel)",
         ("known", "background"),
     ),
@@ -242,9 +240,7 @@ def measure(estimator: Any, X: Array, n: int) -> Measures:
     bad = np.flatnonzero(~((spread > 0) & (spread < CHECKS["collapsed"].limit)))
     if len(bad):
         empty = np.zeros(d)
-        return Measures(
-            given, 0, empty, empty, empty, np.eye(d), False, 1.0, (finding("collapsed", sources=bad),)
-        )
+        return Measures(given, 0, empty, empty, empty, np.eye(d), False, 1.0, (finding("collapsed", sources=bad),))
     smoothness = _smoothness(X)
     X = inliers_of(X)
     U = X @ W.T
@@ -269,7 +265,7 @@ def measure(estimator: Any, X: Array, n: int) -> Measures:
         *(exceeds("scale", np.maximum(variance, 1 / variance)) if uncorrelated else []),
         *_outer_directions(E, A * np.sqrt(energy)),
         *exceeds("noise", np.minimum(blur / variance, 1.0)),
-        *(exceeds("negative", _subtracted(U)) if not tracking else []),
+        *(exceeds("negative", _subtracted(U, noise)) if not tracking else []),
         *(exceeds("centred", (N.mean(axis=0) - noise) / energy) if not tracking else []),
         *exceeds("untouched", np.sort(U, axis=0)[min(9, len(U) // 50)] / np.sqrt(variance)),
         *exceeds("duplicate", np.maximum(alike, alike.T).max(axis=0)),
@@ -322,14 +318,16 @@ def _outer_directions(E: Array, spectra: Array) -> list[Finding]:
     )
 
 
-def _subtracted(U: Array) -> Array:
+def _subtracted(U: Array, noise: Array) -> Array:
     """Share of the variance of each output that is subtracted by the others.
 
     If u_i = s_i - sum_j t_j s_j, then u_i < 0 where s_i is small, and it falls with s_j there: with slope t_j for sources that are
     often zero, and t_j / 2 for a density at zero. Noise makes outputs negative whatever the others are. The slope of each pair
-    counts as far as it exceeds three standard errors (with each sample left out: a few samples may decide it).
+    counts as far as it exceeds three standard errors (with each sample left out: a few samples may decide it), and as far as
+    more than noise varies the other output in these samples: the noise of two outputs is correlated.
     """
-    U = U / np.maximum(U.std(axis=0), 1e-300)
+    scale = np.maximum(U.std(axis=0), 1e-300)
+    U, noise = U / scale, noise / scale**2
     found = np.zeros(U.shape[1])
     for i, below in enumerate((U < 0).T):
         if np.sum(below) < 10:
@@ -340,7 +338,8 @@ def _subtracted(U: Array) -> Array:
         slope = -(u @ Y) / energy
         left_out = (u[:, np.newaxis] + Y * slope) / np.maximum(1 - 1 / len(u) - Y**2 / energy, 1e-3)
         error = np.sqrt(np.sum((Y * left_out) ** 2, axis=0)) / energy
-        found[i] = np.sum(np.maximum(slope - 3 * error, 0) ** 2)
+        reliable = np.maximum(1 - noise * len(u) / energy, 0)
+        found[i] = np.sum((reliable * np.maximum(slope - 3 * error, 0)) ** 2)
     return found
 
 
