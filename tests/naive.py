@@ -555,18 +555,7 @@ class NaturalInterneuron(Natural):
 
 
 def cone_network(
-    X,
-    W_xz,
-    W_zz,
-    rates,
-    *,
-    kappa=None,
-    F=None,
-    white=None,
-    size=None,
-    horizon=None,
-    guards=(),
-    gradient=None,
+    X, W_xz, W_zz, rates, *, kappa=None, F=None, white=None, size=None, horizon=None, guards=(), gradient=None
 ):
     """The network for correlated sources: natural steps with a RunningWhitening, else local with the mean `size` of x'x/d.
 

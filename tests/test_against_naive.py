@@ -30,12 +30,7 @@ def initial_weights(name, d, k, m, rng):
     return {
         "InterneuronNICA": {"W_xy": orthonormal(d, k), "W_yn": W_yn},
         "TwoCompartmentNICA": {"W_xz": orthonormal(d, k), "W_zz": np.eye(d) + 0.1},
-        "TwoLayerNSM": {
-            "W_xh": orthonormal(d, k),
-            "W_hg": np.eye(d),
-            "W_hy": orthonormal(d, d),
-            "W_yy": np.eye(d),
-        },
+        "TwoLayerNSM": {"W_xh": orthonormal(d, k), "W_hg": np.eye(d), "W_hy": orthonormal(d, d), "W_yy": np.eye(d)},
         "NonnegativePCA": {"W": orthonormal(d, d), "W_xh": orthonormal(d, k), "W_hg": np.eye(d)},
     }[name]
 
@@ -180,22 +175,18 @@ def both_natural(Single, shape, X, horizon, guards):
     ours._start_seed, ours.n_features_in_ = 0, k
     state = ours._started(X[:120])
     state.t[0] = 99  # the guard `silent` looks after one sample
-    W, M = (state.W_xy, state.W_yn) if own else (state.W_xz, state.W_zz)
-    for A in (W, state.W_xy_mean if own else state.W_xz_mean):
+    for A in (state.W, state.W_mean):
         A[0] *= -1
-    ours._adopt(copy_state(state))
+    ours._state = copy_state(state)
     white = naive.RunningWhitening(state.white.K, horizon or 0, state.white.v_bar, state.white.n[0])
-    rule = (naive.NaturalInterneuron if own else naive.NaturalTwoCompartment)(state.F, white, W, M, guards)
+    M = np.vstack([np.linalg.cholesky(state.M).T, np.zeros((m - d, d))]) if own else state.M  # W_yn or W_zz
+    rule = (naive.NaturalInterneuron if own else naive.NaturalTwoCompartment)(state.F, white, state.W, M, guards)
     rates = ours._rates(state, len(X))[:, 0]
     Y = ours.partial_fit_transform(X)
     np.testing.assert_allclose(
         Y, [rule.step(x, eta, t + 100) for t, (x, eta) in enumerate(zip(X, rates, strict=True))], rtol=1e-8, atol=1e-8
     )
-    weights = (
-        {"W_xy": rule.W, "W_yn": rule.W_yn, "W_xy_mean": rule.W_mean}
-        if own
-        else {"W_xz": rule.W, "W_zz": rule.M, "W_zz_mean": rule.M_mean}
-    )
+    weights = {"W": rule.W, "M": rule.M, "W_mean": rule.W_mean, "M_mean": rule.M_mean}
     for name, A in (weights | {"white.K": white.K, "white.v_bar": white.v_bar}).items():
         np.testing.assert_allclose(
             to_arrays(ours._state)[name], A, rtol=1e-8, atol=1e-8 * np.abs(A).max(), err_msg=name

@@ -43,11 +43,11 @@ def test_a_mutated_file_is_refused_with_one_line_or_read(tmp_path, good, seed):
     assert attack.read_file(tmp_path / name) is None
 
 
-@few
-@given(st.sampled_from(range(len(attack.estimators()))), st.sampled_from(sorted(attack.streams())))
-def test_an_extreme_stream_gives_finite_outputs_or_a_reason(maker, name):
+@pytest.mark.parametrize("make", attack.estimators(), ids=lambda make: repr(make()))
+def test_an_extreme_stream_gives_finite_outputs_or_a_reason(make):
     with np.errstate(all="ignore"):
-        assert attack.use_stream(attack.estimators()[maker](), attack.streams()[name]) is None
+        wrong = {name: attack.use_stream(make(), X) for name, X in attack.streams().items()}
+    assert not any(wrong.values()), wrong
 
 
 @pytest.mark.slow

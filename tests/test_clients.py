@@ -1,6 +1,5 @@
 """The estimators inside other packages: each test runs against the real package, and is skipped by name where it is missing."""
 
-import doctest
 import sys
 from pathlib import Path
 
@@ -43,10 +42,6 @@ def test_the_code_of_the_page(heading):
     exec(compile(FIRST + CODE[heading], heading, "exec"), {})
 
 
-def test_every_client_has_code():
-    assert list(CODE) == list(PACKAGES)
-
-
 # ---------------------------------------------------------------------------------------------- river
 
 
@@ -60,15 +55,6 @@ def test_river_checks(network):
     from bionica.river import RiverTransformer
 
     checks.check_estimator(RiverTransformer(network))
-
-
-def test_the_example_of_the_river_transformer():
-    pytest.importorskip("river")
-    import bionica.river
-
-    result = doctest.testmod(bionica.river)
-    assert result.attempted
-    assert not result.failed
 
 
 def test_river_transformer_is_the_estimator(X):
@@ -101,20 +87,6 @@ def test_river_transformer_is_the_estimator(X):
 
 
 # ---------------------------------------------------------------------------------------------- dask-ml
-
-
-def test_dask_ml(X):
-    wrappers = pytest.importorskip("dask_ml.wrappers")
-    import dask.array as da
-
-    D = da.from_array(X, chunks=(250, 5))
-
-    wrapped = wrappers.Incremental(StreamingNICA(3, random_state=0), shuffle_blocks=False).fit(D)
-    alone = StreamingNICA(3, random_state=0).fit(X)
-    assert np.array_equal(wrapped.estimator_.components_, alone.components_)
-    np.testing.assert_array_equal(wrapped.transform(D).compute(), alone.transform(X))
-    assert wrappers.ParallelPostFit(alone).transform(D).compute().shape == (1000, 3)
-    assert wrapped.score(D, None) == pytest.approx(alone.score(X), rel=1e-12)
 
 
 # ---------------------------------------------------------------------------------------------- HyperSpy
@@ -153,34 +125,7 @@ def test_factors_of_a_hyperspy_decomposition_are_the_spectra(image, spectra, est
 # ---------------------------------------------------------------------------------------------- MNE
 
 
-def test_mne(X):
-    pytest.importorskip("mne")
-    from mne.decoding import UnsupervisedSpatialFilter
-
-    epochs = X.T.reshape(5, 10, 100).transpose(1, 0, 2)  # epochs, channels, times
-    estimator = MinimumVolumeCone(3, random_state=0)
-    spatial = UnsupervisedSpatialFilter(estimator)
-    Y = spatial.fit_transform(epochs)
-    assert Y.shape == (10, 3, 100)
-    np.testing.assert_allclose(Y.transpose(1, 0, 2).reshape(3, -1).T, clone(estimator).fit_transform(X), atol=1e-9)
-    np.testing.assert_allclose(spatial.inverse_transform(Y), epochs, atol=1e-6)
-
-
 # ---------------------------------------------------------------------------------------------- containers
-
-
-@everything
-def test_xarray(X, estimator):
-    xr = pytest.importorskip("xarray")
-    array = xr.DataArray(X, dims=("time", "channel"), coords={"time": np.arange(1000) * 0.1, "channel": NAMES})
-    fitted = clone(estimator).fit(array)
-    Y = fitted.transform(array)
-    assert type(Y) is np.ndarray
-    assert np.array_equal(Y, clone(estimator).fit(X).transform(X))
-    named = xr.apply_ufunc(fitted.transform, array, input_core_dims=[["channel"]], output_core_dims=[["source"]])
-    assert named.dims == ("time", "source")
-    assert np.array_equal(named.time, array.time)
-    assert np.array_equal(named, Y)
 
 
 @everything
@@ -198,26 +143,3 @@ def test_data_frames(X, estimator, package):
         assert type(clone(fitted).partial_fit_transform(frame)) is frames.DataFrame
     with pytest.raises(ValueError, match="feature names"):
         fitted.transform(frame[NAMES[::-1]])
-
-
-def test_rows_of_a_polars_frame_are_samples(X):
-    polars = pytest.importorskip("polars")
-    stream = StreamingNICA(3, random_state=0)
-    for x in polars.DataFrame(X, schema=NAMES).iter_rows(named=True):
-        stream.learn_one(x)
-    assert np.array_equal(stream.components_, StreamingNICA(3, random_state=0).fit(X).components_)
-    assert list(stream.feature_names_in_) == NAMES
-
-
-@everything
-def test_torch(X, estimator):
-    torch = pytest.importorskip("torch", exc_type=ImportError)
-    tensor = torch.from_numpy(X)
-    Y = clone(estimator).fit(tensor).transform(tensor)
-    assert type(Y) is np.ndarray
-    assert np.array_equal(Y, clone(estimator).fit(X).transform(X))
-    single = clone(estimator).fit(tensor.float())
-    assert single.transform(tensor.float()).dtype == np.float32
-    for method in ("fit", "fit_transform"):
-        with pytest.raises(TypeError, match=r"requires gradients.*detach\(\)"):
-            getattr(clone(estimator), method)(tensor.clone().requires_grad_())

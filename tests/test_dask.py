@@ -29,15 +29,9 @@ def ragged(n_rows, seed=0, n_chunks=9):
 
 
 def fitted(nica):
-    scalars = [
-        nica.negativity_,
-        nica.ambiguity_,
-        nica.n_iter_,
-        nica.n_restarts_,
-        nica.n_samples_seen_,
-        nica.n_features_in_,
-    ]
-    return [nica.components_, nica.mixing_, nica.whitening_, nica.mean_, np.array(scalars)]
+    names = ("negativity_", "ambiguity_", "n_iter_", "n_restarts_", "n_samples_seen_", "n_features_in_")
+    scalars = np.array([getattr(nica, name) for name in names])
+    return [nica.components_, nica.mixing_, nica.whitening_, nica.mean_, scalars]
 
 
 def assert_same(one, other):
@@ -60,14 +54,13 @@ def two_threads():
     ("n_components", "X"),
     [
         (3, mixed(150_000, 3)),
-        (10, mixed(40_000, 10)),
         (3, mixed(60_000, 3, 8)),
         (None, mixed(60_000, 3, 8)),
         ("auto", mixed(60_000, 4, 12, noise=0.02)),
         (3, mixed(150_000, 3, dtype=np.float32)),
         (4, mixed(4000, 4)),  # so few that the first search takes them all
     ],
-    ids=["d3", "d10", "tall", "rank", "auto", "float32", "few"],
+    ids=["d3", "tall", "rank", "auto", "float32", "few"],
 )
 def test_the_fit_is_that_of_the_array_in_memory(n_components, X):
     n, k = X.shape
@@ -76,14 +69,6 @@ def test_the_fit_is_that_of_the_array_in_memory(n_components, X):
         there = BatchNICA(n_components, random_state=0).fit(da.from_array(X, chunks=chunks))
         assert_same(here, there)
         assert there.components_.dtype == X.dtype
-
-
-def test_the_same_chunks_give_the_same_bits():
-    """Blocks are joined in their order, whichever thread is done first."""
-    X = da.from_array(mixed(100_000, 5), chunks=(ragged(100_000), (5,)))
-    first, second = (BatchNICA(random_state=0).fit(X) for _ in range(2))
-    for a, b in zip(fitted(first), fitted(second), strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def test_blocks_of_unknown_length_are_counted():
@@ -136,7 +121,7 @@ class Watched(np.ndarray):
                 self.watch.alive -= 1
 
 
-@pytest.mark.parametrize("rows", [16_384, 32_768, 34_002])
+@pytest.mark.parametrize("rows", [16_384, 34_002])
 def test_few_blocks_are_in_memory_at_a_time(rows):
     n_blocks = 40
     X = Watch(n_blocks, rows, 4)
@@ -182,8 +167,7 @@ def test_transform_is_lazy():
 # --- messages
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("row", [0, 54_321, 99_999])
+@pytest.mark.parametrize(("row", "value"), [(0, np.nan), (54_321, np.inf), (99_999, -np.inf)])
 def test_a_bad_number_is_named_by_its_row(value, row):
     X = mixed(100_000, 3)
     good = da.from_array(X, chunks=(7777, 3))
@@ -290,3 +274,14 @@ def test_a_cluster_gives_the_same():
     np.testing.assert_array_equal(
         network.components_, bionica.TwoCompartmentNICA(3, random_state=0).partial_fit(X).components_
     )
+
+
+def test_a_bad_later_block_leaves_a_network_as_it_was():
+    X = mixed(400, 3)
+    network = bionica.StreamingNICA(3, random_state=0).partial_fit(X)
+    before = pickle.dumps(network)
+    bad = X.copy()
+    bad[300, 1] = np.nan
+    with pytest.raises(ValueError, match=r"X\[300, 1\]"):
+        network.partial_fit(da.from_array(bad, chunks=(100, 3)))
+    assert pickle.dumps(network) == before

@@ -62,16 +62,6 @@ def test_a_name_of_the_reference_has_an_example_and_methods_have_docstrings(name
         assert [method for method in methods(value) if not inspect.getdoc(getattr(value, method))] == []
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_begins_with_a_sentence_and_checks_it(path):
-    text = path.read_text()
-    title, line, _, sentence = text.splitlines()[1:5]
-    assert line == "=" * len(title)
-    assert sentence
-    assert "\nassert " in text or "\n    assert " in text
-    compile(text, str(path), "exec")
-
-
 def test_pages_link_to_files_that_exist():
     pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
     for page in pages:

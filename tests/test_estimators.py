@@ -12,11 +12,12 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 import bionica
+from bionica import BatchNICA, ConeNetwork, MinimumVolumeCone, NoncenteredWhitener, OfflineNICA
 from bionica.networks.rule import to_arrays
 from conftest import NETWORKS, mixtures
 
@@ -27,16 +28,16 @@ SETTINGS = [
     ({"guards": False, "eta0": 1e-3, "power": 0.6, "mean_window": 20}, np.float64),
 ]
 SINGLE_LAYER = [bionica.InterneuronNICA, bionica.TwoCompartmentNICA]
-SINGLE_LAYER_SETTINGS = [
-    {"precondition": None},
-    {"precondition": "scale", "horizon": 60},
-    {"average": False, "horizon": 60},
-    {"init": {}},
+BEYOND = [
+    *((cls, {"precondition": None}) for cls in (*SINGLE_LAYER, ConeNetwork)),
+    *((cls, {"precondition": "scale", "horizon": 60}) for cls in (*SINGLE_LAYER, ConeNetwork)),
+    *((cls, {"average": False, "horizon": 60}) for cls in SINGLE_LAYER),
+    *((cls, {"init": {}}) for cls in SINGLE_LAYER),
 ]
 
 
 def same_bits(a, b):
-    left, right = to_arrays(a._fitted_state()), to_arrays(b._fitted_state())
+    left, right = ({"_waiting": n._waiting} if "_waiting" in vars(n) else to_arrays(n._state) for n in (a, b))
     return left.keys() == right.keys() and all(np.array_equal(left[name], right[name]) for name in left)
 
 
@@ -49,12 +50,19 @@ def online(Network, *args, **kwargs):
     return Network(*args, **kwargs)
 
 
-@parametrize_with_checks([Network() for Network in NETWORKS])
+@parametrize_with_checks(
+    [
+        *(Network() for Network in NETWORKS),
+        *(BatchNICA(n) for n in (None, 1, "auto")),
+        *(NoncenteredWhitener(n) for n in (None, 1)),
+        *(OfflineNICA(network=network, max_iter=50) for network in ("interneuron", "two_compartment")),
+        *(MinimumVolumeCone(None), MinimumVolumeCone(1), MinimumVolumeCone("auto", horizon=1000)),
+    ]
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # their data are not nonnegative mixtures,
+@pytest.mark.filterwarnings("ignore:.*(X has rank|n_components):UserWarning")  # are constant, or have no floor of noise
 def test_sklearn_contract(estimator, check):
-    with warnings.catch_warnings():
-        # Constant and one-sample data have fewer directions than features, which NonnegativePCA says.
-        warnings.filterwarnings("ignore", message="X has rank")
-        check(estimator)
+    check(estimator)
 
 
 @pytest.mark.parametrize(("kwargs", "dtype"), SETTINGS, ids=str)
@@ -76,10 +84,9 @@ def test_any_chunking_gives_the_same_bits(Neural, kwargs, dtype):
     assert Y.dtype == whole.transform(X).dtype == dtype
 
 
-@pytest.mark.parametrize("kwargs", SINGLE_LAYER_SETTINGS, ids=str)
-@pytest.mark.parametrize("Single", SINGLE_LAYER, ids=lambda cls: cls.__name__)
-def test_any_chunking_beyond_the_paper(Single, kwargs):
-    test_any_chunking_gives_the_same_bits(Single, kwargs, np.float64)
+@pytest.mark.parametrize(("cls", "kwargs"), BEYOND, ids=str)
+def test_any_chunking_beyond_the_paper(cls, kwargs):
+    test_any_chunking_gives_the_same_bits(cls, kwargs, np.float64)
 
 
 @settings(max_examples=25, deadline=None)
@@ -132,40 +139,33 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-@pytest.mark.parametrize("method", ["partial_fit", "partial_fit_transform", "transform", "fit"])
-def test_bad_input_names_itself_and_changes_nothing(Network, method, case):
-    X_bad, error, message = BAD[case]
-    if method == "fit" and case == "width":
-        pytest.skip("fit starts anew with any width")
-    _, X = mixtures(120, 3)
-    network = Network(random_state=0).fit(X)
-    before = pickle.dumps(network)
-    with pytest.raises(error, match=message):
-        getattr(network, method)(X_bad)
-    assert pickle.dumps(network) == before
+OTHERS = [BatchNICA, MinimumVolumeCone, NoncenteredWhitener, OfflineNICA]
+BAD_SAMPLES = [
+    ([1.0, np.nan, 3.0], "NaN"),
+    ([1.0, 2.0], r"shape \(2,\)"),
+    ([[1.0, 2.0, 3.0]], r"shape \(1, 3\)"),
+    (["a", "b", "c"], "real numbers"),
+    ([1j, 2, 3], "real numbers"),
+    (None, "real numbers|shape"),
+]
 
 
-@pytest.mark.parametrize(
-    ("x", "message"),
-    [
-        ([1.0, np.nan, 3.0], "NaN"),
-        ([1.0, 2.0], r"shape \(2,\)"),
-        ([], r"shape \(0,\)"),
-        ([[1.0, 2.0, 3.0]], r"shape \(1, 3\)"),
-        (["a", "b", "c"], "real numbers"),
-        ([1j, 2, 3], "real numbers"),
-        (None, "real numbers|shape"),
-    ],
-)
-def test_bad_single_sample(Network, x, message):
-    _, X = mixtures(120, 3)
-    network = Network(random_state=0).fit(X)
-    before = pickle.dumps(network)
-    for method in (network.learn_one, network.transform_one):
-        with pytest.raises(ValueError, match=message):
-            method(x)
-    assert pickle.dumps(network) == before
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few samples
+@pytest.mark.parametrize("cls", [*NETWORKS, *OTHERS], ids=lambda cls: cls.__name__)
+def test_bad_input_names_itself_and_changes_nothing(cls):
+    model = cls(3, **({} if cls is NoncenteredWhitener else {"random_state": 0})).fit(mixtures(400, 3)[1])
+    before = pickle.dumps(model)
+    methods = [name for name in ("partial_fit", "partial_fit_transform", "transform", "fit") if hasattr(model, name)]
+    for case, (X, error, message) in BAD.items():
+        for method in methods[: -1 if case == "width" else None]:  # fit starts anew with any width
+            with pytest.raises(error, match=message):
+                getattr(model, method)(X)
+            assert pickle.dumps(model) == before, (method, case)
+    for x, message in BAD_SAMPLES:
+        for method in ("learn_one", "transform_one") if hasattr(model, "learn_one") else ():
+            with pytest.raises(ValueError, match=message):
+                getattr(model, method)(x)
+            assert pickle.dumps(model) == before, (method, x)
 
 
 def test_bad_first_sample_leaves_the_network_unfitted(Network):
@@ -215,8 +215,8 @@ def test_bad_initial_weights(Network):
 
 def test_inputs_and_initial_weights_are_neither_changed_nor_kept(Neural):
     _, X = mixtures(400, 3)
-    start = online(Neural, random_state=0).partial_fit(X[:1])
-    init = {name.split(".")[-1]: a.copy() for name, a in to_arrays(start._fitted_state()).items()}
+    start = online(Neural, random_state=0).partial_fit(X)
+    init = {name.split(".")[-1]: a.copy() for name, a in to_arrays(start._state).items()}
     init = {name: W for name, W in init.items() if name.startswith("W") and not name.endswith(("_mean", "_good"))}
     if Neural is bionica.InterneuronNICA:
         init["W_ny"] = init["W_yn"].T.copy()
@@ -237,97 +237,24 @@ def test_inputs_and_initial_weights_are_neither_changed_nor_kept(Neural):
     assert pickle.dumps(network) == before
 
 
-@pytest.mark.parametrize(
-    "layout", ["C", "F", "strided", "reversed", "read-only", "memory-mapped", "list", "int", "object"]
-)
-def test_every_layout(Network, layout, tmp_path):
+LAYOUTS = {
+    "Fortran": np.asfortranarray,
+    "strided": lambda X: np.repeat(np.repeat(X, 2, axis=0), 2, axis=1)[::2, ::2],
+    "reversed": lambda X: X[::-1].copy()[::-1],
+    "read-only": lambda X: np.frombuffer(X.tobytes()).reshape(X.shape),
+    "list": np.ndarray.tolist,
+    "int": lambda X: X.astype(int),
+    "object": lambda X: X.astype(object),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout(Network, layout):
     X = np.round(10 * mixtures(80, 3)[1])
     expected = online(Network, random_state=0).fit(X)
-    if layout == "strided":
-        wide = np.zeros((160, 6))
-        wide[::2, ::2] = X
-        given = wide[::2, ::2]
-    elif layout == "reversed":
-        given = X[::-1].copy()[::-1]
-    elif layout == "memory-mapped":
-        np.save(tmp_path / "X.npy", X)
-        given = np.load(tmp_path / "X.npy", mmap_mode="r")
-    elif layout == "read-only":
-        given = X.copy()
-        given.setflags(write=False)
-    elif layout in ("list", "int", "object"):
-        given = {"list": X.tolist(), "int": X.astype(int), "object": X.astype(object)}[layout]
-    else:
-        given = np.array(X, order=layout)
-    network = online(Network, random_state=0).fit(given)
+    network = online(Network, random_state=0).fit(LAYOUTS[layout](X))
     assert same_bits(network, expected)
-    assert np.array_equal(network.transform(given), expected.transform(X))
-
-
-def degenerate_streams():
-    rng = np.random.default_rng(0)
-    S, X = mixtures(400, 3)
-    silent = S.copy()
-    silent[:, 0] = 0
-    return {
-        "zeros": np.zeros((400, 3)),
-        "constant": np.full((400, 3), 2.5),
-        "duplicate columns": X[:, [0, 0, 1]],
-        "duplicate rows": np.repeat(X[:1], 400, axis=0),
-        "rank one": X[:, :1] * np.array([1.0, -2.0, 0.5]),
-        "one source silent": silent @ rng.standard_normal((3, 3)),
-        "one column zero": X * np.array([1.0, 0.0, 1.0]),
-        "one mixture": X[:, :1],
-        "negative": -np.abs(X),
-        "tiny": X * 1e-300,
-        "small": X * 1e-30,
-        "large": X * 1e30,
-        "huge": X * 1e300,
-        "jump": np.concatenate([X[:200], 1e8 * X[200:]]),
-        "spike": np.concatenate([X[:200], np.full((1, 3), 1e200), X[200:]]),
-    }
-
-
-STREAMS = degenerate_streams()
-
-
-@pytest.mark.parametrize(("guards", "dynamics"), [(True, "exact"), (False, "exact"), (True, "gradient")])
-@pytest.mark.parametrize("stream", STREAMS)
-def test_degenerate_streams(Neural, stream, guards, dynamics):
-    goes_on_finite_or_says_why(
-        online(Neural, random_state=0, guards=guards, dynamics=dynamics, settle_steps=300),
-        STREAMS[stream],
-        "lower eta0",
-    )
-
-
-@pytest.mark.parametrize("horizon", [None, 50])
-@pytest.mark.parametrize("n_components", [None, 1])
-@pytest.mark.parametrize("stream", STREAMS)
-def test_degenerate_streams_without_rates(stream, n_components, horizon):
-    goes_on_finite_or_says_why(
-        bionica.StreamingNICA(n_components, horizon=horizon, random_state=0), STREAMS[stream], "rescale"
-    )
-
-
-def goes_on_finite_or_says_why(network, X, remedy):
-    """Finite nonnegative outputs, or an error with the sample's index and what to change; never a NaN that goes on."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        try:
-            Y = network.partial_fit_transform(X)
-        except bionica.DivergenceError as error:
-            assert 0 <= error.sample < len(X)
-            for text in (f"sample {error.sample}", remedy, "escale", "as it was"):
-                assert text in str(error)
-            assert not hasattr(network, "n_samples_seen_")
-            assert pickle.loads(pickle.dumps(error)).sample == error.sample
-            return
-        Z = network.transform(X)
-    assert np.isfinite(Y).all()
-    assert np.isfinite(Z).all()
-    assert min(Y.min(), Z.min()) >= 0
-    assert all(np.isfinite(a).all() for a in to_arrays(network._state).values())
+    assert np.array_equal(network.transform(LAYOUTS[layout](X)), expected.transform(X))
 
 
 def test_divergence_keeps_the_network_as_it_was():
@@ -339,14 +266,6 @@ def test_divergence_keeps_the_network_as_it_was():
     assert pickle.dumps(network) == before
     with pytest.raises(bionica.DivergenceError, match="rescale"):
         network.transform(1e300 * X)
-
-
-def test_unsettled_samples_are_counted_and_warned_of():
-    _, X = mixtures(30, 3)
-    network = bionica.TwoCompartmentNICA(dynamics="gradient", settle_steps=2, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="of 30 samples did not settle in settle_steps=2"):
-        network.fit(X)
-    assert 0 < network.repairs_["unsettled"] <= 30
 
 
 def test_difference_of_the_interneuron_weights_decays():

@@ -7,8 +7,6 @@ import sys
 
 import pytest
 
-from bionica.engines.cuda import _unroll
-
 SCRIPT = """
 import json, sys
 from bionica import sweep
@@ -88,48 +86,3 @@ def test_inverses_follow_the_guards(tmp_path):
     on_gpu, on_cpu = (table(QUIETER, device, folder=tmp_path) for device in ("cuda", "cpu"))
     assert {row["device"] for row in on_gpu} == {"cuda"}
     assert [row["error"] for row in on_gpu] == pytest.approx([row["error"] for row in on_cpu], rel=1e-12)
-
-
-def test_numpy_is_as_it_was_after_numba_cuda():
-    script = """
-import numpy as np
-if hasattr(np, "row_stack"):
-    del np.row_stack  # as NumPy 2.5
-from bionica._compat.numba_cuda import cuda, row_stack
-assert cuda().__name__ == "numba.cuda"
-with row_stack():
-    assert np.row_stack is np.vstack
-assert not hasattr(np, "row_stack")
-"""
-    subprocess.run([sys.executable, "-c", script], check=True)
-
-
-LOOP = """
-define {attributes} @"{name}"(i64 %"n") {inline}
-{{
-entry:
-  br label %"B0"
-B0:
-{body}
-  br label %"B0"
-}}
-"""
-CALLS = '  %".2" = call i32 @"hot"(i64 %"n")\n  %".3" = call i32 @"cold"(i64 %"n")'
-
-
-def test_loops_that_end_up_in_the_kernel_are_unrolled():
-    """Loops of the kernel and of what is inlined into it; what is cold stays out of line."""
-    kernel = LOOP.format(attributes="void", name="kernel", inline="", body=CALLS)
-    inlined = {"attributes": "linkonce_odr i32", "inline": "alwaysinline", "body": ""}
-    hot, inner = (LOOP.format(name=name, **inlined) for name in ("hot", "inner"))
-    cold = LOOP.format(attributes="linkonce_odr i32", name="cold", inline="", body=CALLS.replace("hot", "inner"))
-    kernel, hot, cold, inner = _unroll([kernel, hot, cold, inner])
-    for text in (kernel, hot):
-        (line,) = (line for line in text.splitlines() if "!llvm.loop !" in line)
-        number = line.rpartition("!")[2]
-        assert f"!{number} = distinct !{{!{number}, !" in text
-        assert '!{!"llvm.loop.unroll.full"}' in text
-        assert "!llvm.loop !" not in text.partition("B0:")[0]
-    assert "noinline" not in kernel + hot + inner
-    assert "noinline" in cold
-    assert "!llvm.loop !" not in cold + inner

@@ -2,7 +2,6 @@
 
 import itertools
 import tracemalloc
-import warnings
 
 import numpy as np
 import pytest
@@ -59,15 +58,12 @@ def test_error_curve_is_the_cumulative_mean(seed, d, n_samples):
     np.testing.assert_allclose(error_curve(S, Y), naive, rtol=1e-12)
 
 
-@pytest.mark.parametrize("block", [1, 5, 64, 1 << 19])
-def test_curve_ends_at_the_error_to_the_bit_and_blocks_do_not_matter(monkeypatch, block):
+@pytest.mark.parametrize("block", [1, 5, 1 << 19])
+def test_the_curve_ends_at_the_error_and_blocks_do_not_matter(monkeypatch, block):
     S, Y, _ = noisy_copy(np.random.default_rng(4), 999, 3)
     expected = np.mean((S - Y[:, match_sources(S, Y).permutation]) ** 2)
     monkeypatch.setattr("bionica.metrics.BLOCK_NUMBERS", block)
-    curve = error_curve(S, Y)
-    assert curve.shape == (999,)
-    assert curve[-1] == permutation_error(S, Y)
-    assert curve[-1] == pytest.approx(expected, rel=1e-12)
+    assert error_curve(S, Y)[-1] == permutation_error(S, Y) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("score", [permutation_error, sinr, lambda S, Y: correlation_floor(S)])
@@ -94,20 +90,6 @@ def test_match_by_correlation_is_the_best_of_all_injections(seed, d, surplus):
     match = match_sources(S, Y, by="correlation")
     assert len(set(match.permutation)) == d
     assert np.abs(match.correlation).sum() == pytest.approx(best)
-
-
-@unhurried
-@given(seed=seeds)
-def test_match_by_correlation_is_blind_to_scale_sign_and_offset(seed):
-    rng = np.random.default_rng(seed)
-    S, Y, order = noisy_copy(rng, 300, 4, noise=0.1)
-    factor = rng.uniform(0.1, 10, 4) * rng.choice([-1, 1], 4)
-    plain, changed = (match_sources(S, y, by="correlation") for y in (Y, factor * Y))
-    assert np.array_equal(changed.permutation, order)
-    np.testing.assert_allclose(changed.scale * factor[order], plain.scale, rtol=1e-10)
-    np.testing.assert_allclose(changed.correlation, plain.correlation * np.sign(factor[order]), rtol=1e-10)
-    shifted = match_sources(S, Y + 5.0, by="correlation")
-    np.testing.assert_allclose(shifted.correlation, plain.correlation, rtol=1e-9)
 
 
 # ---------------------------------------------------------------- sinr
@@ -157,18 +139,11 @@ def test_sinr_of_perfect_and_of_silent_outputs():
     assert sinr(S, np.zeros_like(S)) == 0
 
 
-@pytest.fixture
-def separation():
-    """mir_eval's BSS Eval: deprecated there since 0.8, and announced to be removed."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        module = pytest.importorskip("mir_eval.separation")
-        if not hasattr(module, "bss_eval_sources"):
-            pytest.skip("this mir_eval has no bss_eval_sources")
-        yield module
-
-
-def test_sinr_agrees_with_mir_eval_at_one_tap(separation):
+@pytest.mark.filterwarnings("ignore")  # mir_eval announces that it will remove BSS Eval
+def test_sinr_agrees_with_mir_eval_at_one_tap():
+    separation = pytest.importorskip("mir_eval.separation")
+    if not hasattr(separation, "bss_eval_sources"):
+        pytest.skip("this mir_eval has no bss_eval_sources")
     S, Y, order = noisy_copy(np.random.default_rng(13), 2000, 3)
     ours = sinr(S, Y, per_source=True)
     for i in range(3):
@@ -178,10 +153,6 @@ def test_sinr_agrees_with_mir_eval_at_one_tap(separation):
 
 
 # ---------------------------------------------------------------- amari_distance
-
-
-def scaled_permutation(rng, d):
-    return (np.diag(rng.uniform(0.1, 10, d) * rng.choice([-1, 1], d)))[rng.permutation(d)]
 
 
 def naive_amari(P):
@@ -204,30 +175,10 @@ def test_amari_is_its_definition_between_0_and_1_and_invariant(seed, d):
         assert amari_distance(Q) == pytest.approx(value)
 
 
-@unhurried
-@given(seed=seeds, d=st.integers(2, 8), exponent=st.integers(-40, -1))
-def test_amari_is_zero_for_scaled_permutations_only(seed, d, exponent):
-    rng = np.random.default_rng(seed)
-    P = scaled_permutation(rng, d)
-    assert amari_distance(P) == 0
-    i, j = np.argwhere(P == 0)[0]
-    P[i, j] = 10.0**exponent
-    assert amari_distance(P) > 0
-
-
+# A dead output, or two outputs with one source, which leaves the other unseen: its row or column counts d - 1.
 @pytest.mark.parametrize(
     ("P", "value"),
-    [
-        ([[1, 0.25], [0.25, 1]], 0.25),
-        (np.ones((5, 5)), 1),
-        ([[2.0]], 0),
-        ([[0.0]], 1),
-        (np.zeros((3, 3)), 1),
-        # A dead output: its row counts 1 = d - 1, its source's column as well, the rest nothing.
-        ([[1, 0], [0, 0]], (1 + 1) / 4),
-        # Two outputs with one source, which leaves the other source unseen.
-        ([[1, 0], [1, 0]], (1 + 1) / 4),
-    ],
+    [([[1, 0.25], [0.25, 1]], 0.25), ([[1, 0], [0, 0]], 0.5), ([[1, 0], [1, 0]], 0.5), ([[0.0]], 1), ([[2.0]], 0)],
 )
 def test_amari_known_values(P, value):
     assert amari_distance(P) == pytest.approx(value)
@@ -242,14 +193,6 @@ def whiten(C):
     return (U / np.sqrt(w)) @ U.T
 
 
-def colored(rng, n_samples, C, mean=0.0):
-    """Samples whose covariance (with 1/n) is C exactly."""
-    Z = rng.standard_normal((n_samples, len(C)))
-    Z -= Z.mean(axis=0)
-    Z = Z @ whiten(Z.T @ Z / n_samples)
-    return Z @ np.linalg.cholesky(C).T + mean
-
-
 @unhurried
 @given(seed=seeds, d=few)
 def test_floor_is_the_distance_to_the_noncentered_zca_whitening(seed, d):
@@ -260,29 +203,4 @@ def test_floor_is_the_distance_to_the_noncentered_zca_whitening(seed, d):
     assert correlation_floor(S) == pytest.approx(np.mean((S - W) ** 2), rel=1e-7)
 
 
-@pytest.mark.parametrize("r", [-0.9, -0.1, 0.0, 0.3, 0.8])
-def test_floor_of_two_correlated_sources(r):
-    S = colored(np.random.default_rng(15), 500, np.array([[1, r], [r, 1]]))
-    expected = ((np.sqrt(1 + r) - 1) ** 2 + (np.sqrt(1 - r) - 1) ** 2) / 2
-    assert correlation_floor(S) == pytest.approx(expected, rel=1e-9, abs=1e-25)
-    # S + 2 has mean (2, 2), which the whitening shrinks by 1/sqrt(1 + r).
-    assert correlation_floor(S + 2) == pytest.approx(expected + (2 - 2 / np.sqrt(1 + r)) ** 2, rel=1e-9, abs=1e-25)
-
-
 # ---------------------------------------------------------------- what is refused, and what is left alone
-
-
-@unhurried
-@given(seed=seeds)
-def test_arguments_are_left_alone_and_may_be_lists_views_or_float32(seed):
-    S, Y, _ = noisy_copy(np.random.default_rng(seed), 30, 3)
-    copies = S.copy(), Y.copy()
-    S.flags.writeable = Y.flags.writeable = False
-    for score in (permutation_error, sinr):
-        value = score(S, Y)
-        assert score(S.tolist(), Y.tolist()) == value
-        assert score(np.asfortranarray(S), Y[:, ::-1]) == pytest.approx(value)
-        assert score(S.astype(np.float32), Y.astype(np.float32)) == pytest.approx(value, rel=1e-4)
-    match_sources(S, Y), error_curve(S, Y), correlation_floor(S)
-    assert np.array_equal(S, copies[0])
-    assert np.array_equal(Y, copies[1])

@@ -1,12 +1,10 @@
 """MinimumVolumeCone: the gradient, exactness, recovery, invariances, the stream, honesty; then the scikit-learn contract."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.exceptions import NotFittedError
 
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone
@@ -14,14 +12,9 @@ from bionica.datasets import copula_uniform, mix
 from bionica.metrics import sinr
 from bionica.offline.cone.fit import successive_projection, tighten
 from bionica.offline.cone.noise import channel_noise, leakage, on_a_grid
-from bionica.offline.cone.objective import (
-    Facets,
-    Wall,
-    inverse_curvature,
-    minimise,
-    unweighted,
-    value_and_gradient,
-)
+from bionica.offline.cone.objective import Facets, Wall, inverse_curvature, minimise, unweighted, value_and_gradient
+from bionica.offline.cone.stream import solve
+from conftest import reaction, worst_correlation
 
 # What a fit warns of is tested with the findings.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -50,11 +43,6 @@ def knows_mixing(S, X, A):
     return sinr(S, np.maximum(X @ np.linalg.pinv(A).T, 0))
 
 
-def worst_correlation(S, Y):
-    d = S.shape[1]
-    return np.corrcoef(S.T, Y.T)[:d, d:].max(axis=1).min()
-
-
 def fitted(X, d, **parameters):
     return MinimumVolumeCone(d, random_state=0, **parameters).fit(X)
 
@@ -67,7 +55,9 @@ def facets_and_wall(d=4, n=300, seed=0, spectral=True, n_known=0):
     V = rng.standard_normal((d, d))
     Y = rng.exponential(size=(d, n)) - 0.3
     weights = [rng.random(n) / n for _ in range(d)]
-    wall = Wall(rng.uniform(1, 20, d), rng.uniform(0.01, 0.1, d), rng.uniform(0.01, 0.1, d), 0.3, 30.0)
+    wall = Wall(
+        rng.uniform(1, 20, d), rng.uniform(0.01, 0.1, d), rng.uniform(0.01, 0.1, d), 0.3, rng.uniform(20, 40, d)
+    )
     spectra = rng.exponential(size=(25, d)) - 0.3 if spectral else np.empty((0, d))
     return Facets([Y + 0.1 * i for i in range(d)], weights, V @ V.T, spectra, n_known), wall
 
@@ -151,7 +141,6 @@ def test_tightening_satisfies_the_constraints_and_touches_every_facet():
 
 
 @pytest.mark.parametrize("seed", [8815, 8816])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_facet_that_nothing_holds_does_not_overflow(seed):
     rng = np.random.default_rng([seed, 3])
     S = rng.exponential(size=(25_000, 3))
@@ -218,9 +207,7 @@ def test_correlated_sources_are_recovered_as_if_the_mixing_were_known(rho, snr):
 @pytest.mark.parametrize("k", [4, 8])
 def test_uncorrelated_sources_lose_nothing(kind, k):
     S, X, _ = problem(kind, 20_000, 4, k, 30, seed=3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        Y, Z = fitted(X, 4).transform(X), BatchNICA(4, random_state=0).fit_transform(X)
+    Y, Z = fitted(X, 4).transform(X), BatchNICA(4, random_state=0).fit_transform(X)
     assert sinr(S, Y) > sinr(S, Z) - 0.3
 
 
@@ -281,18 +268,6 @@ def test_very_many_mixtures(n):
 # --- spectra that are nonnegative too
 
 
-def reaction(k1=0.2, k2=0.05, noise=0.003, seed=0):
-    """A -> B -> C: concentrations (240, 3), spectra (3, 121), mixtures."""
-    wavelength, t = np.linspace(400, 700, 121), np.arange(0, 120, 0.5)
-    bands = np.array([[450, 18, 1.0, 560, 25, 0.3], [510, 22, 1.0, 420, 12, 0.4], [620, 30, 1.0, 480, 15, 0.2]])
-    A = np.stack([a * np.exp(-(((wavelength - m) / s) ** 2) / 2) + b * np.exp(-(((wavelength - n) / r) ** 2) / 2)
-                  for m, s, a, n, r, b in bands])  # fmt: skip
-    first, last = np.exp(-k1 * t), np.exp(-k2 * t)
-    second = k1 / (k2 - k1) * (first - last)
-    C = np.stack([first, second, 1 - first - second], axis=1)
-    return C, A, C @ A + noise * np.random.default_rng(seed).standard_normal((240, 121))
-
-
 @pytest.mark.parametrize(("k1", "k2"), [(0.08, 0.03), (0.2, 0.05), (0.3, 0.1)])
 def test_a_second_wall_finds_spectra_whose_sources_do_not_reach_zero(k1, k2):
     """The last product is never absent once it is there: without the wall on the spectra they are negative."""
@@ -306,14 +281,12 @@ def test_a_second_wall_finds_spectra_whose_sources_do_not_reach_zero(k1, k2):
     assert worst_correlation(A.T, cone.mixing_) > worst_correlation(A.T, signed.mixing_)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_signed_mixtures_have_no_second_wall():
     _, X, _ = problem("copula0.3", 2000, 3, 6, 30)
     assert not fitted(X, 3).nonnegative_mixing_
     assert np.isfinite(fitted(X, 3, nonnegative_mixing=True).components_).all()
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few samples without the first species
 def test_the_stream_and_dask_have_the_second_wall_too():
     da = pytest.importorskip("dask.array")
     rng = np.random.default_rng(0)
@@ -467,18 +440,16 @@ def test_any_chunking_gives_the_same_bits(k, noise, snr, tmp_path):
     def new():
         return MinimumVolumeCone(3, noise=noise, outliers=0.01, random_state=0)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        whole = new().partial_fit(X)
-        cut = new()
-        outputs = [cut.partial_fit_transform(block) for block in np.split(X, [1, 2, 1999, 2001, 4321])]
-        single = new().partial_fit(X[:2500])
-        for x in X[2500:3600]:
-            single.learn_one(x)
-        single.save(tmp_path / "model.bionica")
-        resumed = bionica.load(tmp_path / "model.bionica").partial_fit(X[3600:])
-        again = pickle.loads(pickle.dumps(single)).partial_fit(X[3600:])
-        at_once = new().partial_fit_transform(X)
+    whole = new().partial_fit(X)
+    cut = new()
+    outputs = [cut.partial_fit_transform(block) for block in np.split(X, [1, 2, 1999, 2001, 4321])]
+    single = new().partial_fit(X[:2500])
+    for x in X[2500:3600]:
+        single.learn_one(x)
+    single.save(tmp_path / "model.bionica")
+    resumed = bionica.load(tmp_path / "model.bionica").partial_fit(X[3600:])
+    again = pickle.loads(pickle.dumps(single)).partial_fit(X[3600:])
+    at_once = new().partial_fit_transform(X)
     for other in (cut, resumed, again):
         np.testing.assert_array_equal(other.components_, whole.components_)
         assert other.n_samples_seen_ == 6500
@@ -493,11 +464,18 @@ def test_noise_that_the_first_block_does_not_show_is_noticed_later(seed):
     """k = d, 50 dB: 2000 samples look as if there were no noise, and the smallest cone around all samples would follow it."""
     S = copula_uniform(20_000, 5, 0.5, rng=seed)
     X, _ = mix(S, n_mixtures=5, snr_db=50, rng=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        stream, batch = MinimumVolumeCone(5, random_state=0).partial_fit(X), fitted(X[:15_000], 5)  # its last solution
+    stream, batch = MinimumVolumeCone(5, random_state=0).partial_fit(X), fitted(X[:15_000], 5)  # its last solution
     assert stream.noise_.all()
     assert sinr(S, stream.transform(X)) > sinr(S, batch.transform(X)) - 1
+
+
+@pytest.mark.parametrize(("k", "snr"), [(6, 30), (4, 25)])
+def test_solving_again_takes_the_noise_that_the_first_solution_took(k, snr):
+    _, X, _ = problem("copula0.3", 3000, 3, k, snr)
+    cone = fitted(X, 3)
+    first = cone._stream
+    again = solve(first._replace(next_start=first.n), cone._settings(k))
+    np.testing.assert_allclose(again.fit.coordinates.channel_noise, first.fit.coordinates.channel_noise, rtol=1e-9)
 
 
 def switched(seed, n, dwell, silent=0):
@@ -509,7 +487,6 @@ def switched(seed, n, dwell, silent=0):
     return S, mix(S, rng.random((6, 3)), snr_db=34, rng=rng)[0]
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("seed", "dwell", "silent"), [(0, 500, 0), (2, 1000, 0), (3, 500, 20_000)])
 def test_sources_that_the_first_blocks_do_not_show_are_found_later(seed, dwell, silent, tmp_path):
     """The first blocks hold some combinations of sources only, and their cone is far off."""
@@ -568,42 +545,17 @@ def test_dask():
     np.testing.assert_array_equal(fitted(da.from_array(X, chunks=(777, 6)), 3).components_, cone.components_)
     short = fitted(da.from_array(X[:700], chunks=(100, 6)), 3)
     np.testing.assert_allclose(short.components_, fitted(X[:700], 3).components_)
+    X[4000, 2] = np.nan
     with pytest.raises(ValueError, match=r"X\[4000, 2\]"):
-        fitted(
-            da.from_array(
-                np.where(np.arange(6) == 2, np.where(np.arange(20_000)[:, None] == 4000, np.nan, X), X),
-                chunks=(3500, 6),
-            ),
-            3,
-        )
+        fitted(da.from_array(X, chunks=(3500, 6)), 3)
 
 
 # --- saving, honesty, bad input
 
 
-@pytest.mark.filterwarnings("ignore:MinimumVolumeCone. n_components:UserWarning")  # absolute values have a higher rank
-@pytest.mark.parametrize("parameters", [{}, {"noise": "poisson"}, {"n_components": "auto"}])
-def test_saved_models_are_the_same(parameters, tmp_path):
-    _, X, _ = problem("0.5", 3000, 3, 6)
-    X = np.random.default_rng(0).poisson(500 * np.abs(X)).astype(float)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        cone = MinimumVolumeCone(**{"n_components": 3, "random_state": 0} | parameters).fit(X)
-    cone.save(tmp_path / "model.bionica")
-    again = bionica.load(tmp_path / "model.bionica")
-    for name in ("components_", "mixing_", "noise_", "wall_", "negativity_", "volume_", "n_iter_", "n_samples_seen_"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(cone, name))
-    np.testing.assert_array_equal(again.transform(X), cone.transform(X))
-
-
 @pytest.mark.parametrize(("parameters", "message"), [
-    ({"noise": -1.0}, "'noise' parameter.*Got -1.0"),
-    ({"noise": 0}, "'noise' parameter.*Got 0"),
-    ({"noise": "gaussian"}, "'noise' parameter.*Got 'gaussian'"),
+    ({"noise": -1}, "'noise' parameter.*Got -1"),
     ({"outliers": 0.5}, "'outliers' parameter.*Got 0.5"),
-    ({"normalize": "max"}, "'normalize' parameter.*Got 'max'"),
-    ({"horizon": 1}, "'horizon' parameter.*Got 1"),
-    ({"n_components": 0}, "'n_components' parameter.*Got 0"),
     ({"n_components": 7}, "n_components=7 sources cannot be found in n_features=6 mixtures; use n_components <= 6"),
     ({"n_components": 4}, "n_components=4 exceeds the rank of the data.*Use n_components=None \\(keeps 3\\)"),
 ])  # fmt: skip
@@ -616,16 +568,10 @@ def test_bad_parameters_are_named(parameters, message):
         assert not hasattr(model, "components_")
 
 
-def test_bad_samples_leave_the_model_as_it_was():
+def test_overflow_leaves_the_model_as_it_was():
     _, X, _ = problem("copula0.3", 3000, 3, 6, 30)
     cone = MinimumVolumeCone(3, random_state=0).partial_fit(X)
     before = pickle.dumps(cone)
-    for bad in (np.where(np.eye(6) > 0, np.nan, 1), X[:, :5], np.full((2000, 6), np.inf)):
-        with pytest.raises(ValueError, match=r"NaN|features|infinity"):
-            cone.partial_fit(bad)
-        assert pickle.dumps(cone) == before
-    with pytest.raises(ValueError, match="needs one mixture of 6"):
-        cone.learn_one(X[0, :4])
     with pytest.raises(bionica.DivergenceError, match="rescale"):
         cone.partial_fit(np.full((1000, 6), 1e200))
     assert pickle.dumps(cone) == before
@@ -637,10 +583,3 @@ def test_large_and_small_numbers():
     S, X, _ = problem("sparse", 2000, 3, 5)
     for scale in (1e-200, 1e200):
         assert sinr(S, fitted(X * scale, 3).transform(X * scale)) > 100
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # their data are not nonnegative mixtures
-@pytest.mark.filterwarnings("ignore:MinimumVolumeCone. n_components:UserWarning")  # nor do they show a floor of noise
-@parametrize_with_checks([MinimumVolumeCone(), MinimumVolumeCone(1), MinimumVolumeCone("auto", horizon=1000)])
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)

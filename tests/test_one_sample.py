@@ -2,8 +2,6 @@
 
 import copy
 import pickle
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -98,20 +96,6 @@ def test_parameters_and_schedules_count_from_the_next_sample():
     assert bits(single) == bits(rows)
 
 
-def test_outputs_from_several_threads(Network):
-    _, X = mixtures(300, 3)
-    network = made(Network).fit(X)
-    Y = network.transform(X)
-    barrier = threading.Barrier(4)
-
-    def outputs(part):
-        barrier.wait()
-        return all(np.array_equal(network.transform_one(X[i]), Y[i]) for i in range(part, 300, 4))
-
-    with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(outputs, range(4)))
-
-
 @online
 def test_dicts_are_samples_whose_order_does_not_matter(Online):
     _, X = mixtures(300, 3)
@@ -139,19 +123,6 @@ def test_dicts_are_samples_whose_order_does_not_matter(Online):
     assert bits(dicts) == before
     with pytest.raises(ValueError, match="arrays"):
         arrays.learn_one(x)
-
-
-@online
-def test_the_first_sample_gives_the_names(Online):
-    for first in ({"a": 1.0, "b": 2.0, "c": 3.0}, pd.Series([1.0, 2.0, 3.0], index=NAMES)):
-        assert list(made(Online).learn_one(first).feature_names_in_) == NAMES
-    for first in ([1.0, 2.0, 3.0], pd.Series([1.0, 2.0, 3.0])):
-        assert not hasattr(made(Online).learn_one(first), "feature_names_in_")
-    network = made(Online)
-    for wrong in ({}, {"a": np.nan, "b": 1.0, "c": 2.0}, {1: 1.0, 2: 2.0, 3: 3.0}):
-        with pytest.raises(ValueError):
-            network.learn_one(wrong)
-    assert not {"n_features_in_", "feature_names_in_"} & vars(network).keys()
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)

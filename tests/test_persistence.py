@@ -1,9 +1,6 @@
 """Models on disk: the same bits, no code, nothing half written, nothing foreign accepted; and a machine that mixes it all."""
 
-import io
-import json
 import os
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +14,7 @@ import bionica
 from bionica.io import ModelFileError
 from bionica.networks.rule import to_arrays
 from conftest import NETWORKS, mixtures
+from model_zip import pack, unpack
 from test_estimators import online, same_bits
 
 KINDS = {
@@ -84,16 +82,6 @@ def test_a_schedule_that_is_a_function(tmp_path):
     assert same_bits(loaded.partial_fit(X), network.partial_fit(X))
 
 
-def test_unfitted_and_unwritable(Network, tmp_path):
-    with pytest.raises(ValueError, match="has seen no sample"):
-        Network().save(tmp_path / "model")
-    network = Network(random_state=0).fit(mixtures(50, 2)[1])
-    with pytest.raises(FileNotFoundError):
-        network.save(tmp_path / "missing" / "model")
-    with pytest.raises(FileNotFoundError):
-        bionica.load(tmp_path / "missing")
-
-
 def test_nothing_is_half_written(tmp_path, monkeypatch):
     """A disk that fails in the middle leaves the old file and no other."""
     _, X = mixtures(50, 2)
@@ -127,43 +115,10 @@ def test_truncated_at_every_length(saved):
             bionica.load(saved)
 
 
-def rewrite(path, change_header=None, extra=None, drop=None):
-    """Edit a model as somebody with a zip program would."""
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    if change_header:
-        header = json.loads(members["header.json"])
-        change_header(header)
-        members["header.json"] = json.dumps(header).encode()
-    members |= extra or {}
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in members.items():
-            if name != drop:
-                archive.writestr(name, content)
-
-
-@pytest.mark.parametrize(
-    "edit",
-    [
-        {"change_header": lambda h: h["parameters"].update(tau=0.3)},
-        {"change_header": lambda h: h.update({"class": "NonnegativePCA"})},
-        {"change_header": lambda h: h.update(format=5)},
-        {"drop": "_state.W_xz.npy"},
-        {"extra": {"_state.more.npy": b""}},
-    ],
-    ids=["parameter", "class", "format", "array missing", "array added"],
-)
-def test_edited_files_are_refused(saved, edit):
-    rewrite(saved, **edit)
-    with pytest.raises(ModelFileError):
-        bionica.load(saved)
-
-
 def test_loading_runs_no_code(saved):
     """A pickle inside an array is refused, not opened."""
-    buffer = io.BytesIO()
-    np.save(buffer, np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    rewrite(saved, extra={"_state.W_xz.npy": buffer.getvalue()})
+    header, arrays = unpack(saved.read_bytes())
+    saved.write_bytes(pack(header, arrays | {"_state.W_xz": np.array([{"a": 1}], dtype=object)}))
     with pytest.raises(ModelFileError, match="W_xz"):
         bionica.load(saved)
 
@@ -290,7 +245,8 @@ class Machine(RuleBasedStateMachine):
         if getattr(self, "seen", 0):
             assert self.network.n_samples_seen_ == self.seen
             assert same_bits(self.network, self.twin)
-            assert all(np.isfinite(a).all() for a in to_arrays(self.network._fitted_state()).values())
+        if getattr(self, "seen", 0) and not self.network.n_samples_until_start_:
+            assert all(np.isfinite(a).all() for a in to_arrays(self.network._state).values())
             assert self.network.components_.shape == (self.d, 4)
 
 

@@ -6,18 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from bionica import plot
-from bionica.cli import app
 from bionica.io import open_reader
 from bionica.metrics import match_sources
-
-
-def separate(*arguments, fed=None, code=0):
-    result = CliRunner().invoke(app, ["separate", *map(str, arguments)], input=fed)
-    assert result.exit_code == code, (result.output, result.exception)
-    return result
+from test_separate import separate
 
 
 @pytest.fixture(scope="module")
@@ -80,19 +73,6 @@ def test_with_decimal_commas_files_are_written_with_them(tmp_path, problem, suff
     for name in (f"comma.{suffix}", f"pure-comma.{suffix}"):
         comma, point = Path(name).read_text(), Path(name.replace("comma", "point")).read_text()
         assert comma == (point.replace(",", ";") if suffix == "csv" else point).replace(".", ",")
-
-
-def test_names_are_checked_before_the_fit(tmp_path, table, monkeypatch):
-    def read(*_, **__):
-        raise AssertionError("read before the outputs were checked")
-
-    monkeypatch.setattr("bionica.io.open_reader", read)
-    (tmp_path / "there.csv").write_text("mine")
-    (tmp_path / "folder.csv").mkdir()
-    for name in ("x.csv", "there.csv", "y.csv", "no/a.csv", "a.png", "a.xyz", "folder.csv"):
-        result = separate(table, "-o", tmp_path / "y.csv", "--mixing", tmp_path / name, code=1)
-        assert str(tmp_path / name) in result.stderr
-    assert (tmp_path / "there.csv").read_text() == "mine"
 
 
 # ---------------------------------------------------------------------------------------------- the report
@@ -182,14 +162,3 @@ def test_the_distribution_of_each_source_is_drawn_at_every_scale(tmp_path, probl
     for patch in patches:
         heights = patch.get_data().values - patch.get_data().baseline
         assert np.count_nonzero(heights) > 10
-
-
-def test_sources_mixtures_and_samples_are_counted_from_one(tmp_path, rng):
-    """The third column never varies."""
-    X = rng.exponential(size=(2000, 2)) @ np.array([[1.0, 0.5, 0.0, 0.3], [0.2, 1.0, 0.0, 0.8]])
-    X[:, 2] = 5.0
-    np.save(tmp_path / "x.npy", X)
-    a = tmp_path / "a.csv"
-    summary = json.loads(separate(tmp_path / "x.npy", "--sources", 2, "--mixing", a, "--json").stdout)
-    assert a.read_text().startswith(",column_1,column_2,column_3,column_4\nsource_1,")
-    assert "source 0" not in " ".join(summary["diagnosis"])

@@ -90,24 +90,3 @@ def test_every_page_is_whole_in_a_browser(width):
                 complaints.append(f"{wanted} pixels wide in a window of {shown}")
             complaints[before:] = [f"{path.relative_to(SITE)}: {text}" for text in complaints[before:]]
         assert not complaints, "\n".join(complaints)
-
-
-@pytest.mark.parametrize(
-    ("words", "found"),
-    [
-        ("chromatogram", "guides/spectra.html"),
-        ("horizon", "gallery/plot_drift.html"),
-        ("amari_distance", "amari_distance"),
-    ],
-)
-def test_search_works_from_disk(words, found):
-    with open_page(SITE / "index.html") as (page, complaints):
-        page.keyboard.press("Control+k")
-        page.keyboard.type(words)
-        page.keyboard.press("Enter")
-        page.wait_for_url("**/search.html?q=*")
-        page.wait_for_selector("#search-results ul.search li a")
-        page.wait_for_function("document.querySelector('.search-summary')?.textContent.includes('finished')")
-        links = page.eval_on_selector_all("#search-results li a", "all => all.map(a => a.getAttribute('href'))")
-        assert any(found in link for link in links), links
-        assert not complaints, "\n".join(complaints)

@@ -210,14 +210,6 @@ def test_outliers_leave_no_trace(Stream, where, factor):
     assert error(Stream(D, random_state=0).fit(X), A) < 2 * clean
 
 
-@pytest.mark.parametrize("Single", SINGLE_LAYER, ids=lambda cls: cls.__name__)
-def test_without_guards_outliers_do_harm(Single):
-    """What the test above shows is the work of the guards."""
-    _, X, A = square()
-    X[15_000] *= 1e6
-    assert error(Single(D, guards=False, random_state=0).fit(X), A) > 1e-2
-
-
 @every_stream
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("horizon", [None, HORIZON])

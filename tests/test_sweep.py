@@ -9,8 +9,6 @@ import sys
 import time
 import tomllib
 import tracemalloc
-import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from bionica import DivergenceError, NoncenteredWhitener, NonnegativePCA, TwoCompartmentNICA, metrics, sweep
+from bionica import NoncenteredWhitener, TwoCompartmentNICA, metrics, sweep
 from bionica.cli import app
 from bionica.datasets import mix, paper_mixing, sparse_uniform
 from bionica.paper import Reproduction, paper_grid, plans_of
 from bionica.sweep import Plan, PlanError, WorkerDiedError
-from bionica.sweep.plan import Data, error_times, find_estimator
+from bionica.sweep.plan import error_times, find_estimator
 from conftest import NETWORKS
 
 engine = sys.modules["bionica.sweep.run"]
@@ -221,22 +219,16 @@ def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
     ("changes", "words"),
     [
         ({"network": [{"name": "TwoCompartmentNice"}]}, ["network[0].name", "TwoCompartmentNice", "TwoLayerNSM"]),
-        ({"network": [{"name": "mylab.rules:My"}]}, ["network[0].name", "mylab.rules:My", "PYTHONPATH"]),
         ({"network": [{**GRID, "grid": {"eta": [0.1]}}]}, ["network[0].grid", "'eta'", "eta0"]),
         ({"network": [{**GRID, "grid": {"eta0": [-1]}}]}, ["network[0].grid.eta0", "-1"]),
-        ({"network": [{**GRID, "params": {"eta0": 0.1}}]}, ["grid.eta0", "network[0].params"]),
         ({"network": [{**GRID, "params": {"random_state": 1}}]}, ["random_state", "seeds"]),
         ({"network": [{**GRID, "published": "d10"}]}, ["n_components = 10", "n_components = 3"]),
         ({"network": [GRID, GRID]}, ["network.label", "differ"]),
         ({"seeds": [1, 1]}, ["seeds = [1, 1]", "differ"]),
-        ({"seeds": 10**9}, ["seeds = 1000000000"]),
-        ({"seed": 1}, ["'seed'", "seeds"]),
         ({"data": [{**DATA, "kind": "uniform"}]}, ["data[0].kind", "uniform", "sparse_uniform"]),
         ({"data": [{"kind": "gamma", "d": 3}]}, ["data[0].T"]),
-        ({"data": [{**DATA, "T": 2.5}]}, ["data[0].T = 2.5"]),
         ({"data": [{**DATA, "d": 4}]}, ["data[0]", "A has shape (3, 3)"]),
         ({"data": [{"kind": "file", "mixtures": "nothing.npy"}]}, ["data[0]", "nothing.npy"]),
-        ({"data": [{"kind": "copula_uniform", "d": 3, "T": 9, "rho": 2}]}, ["data[0]", "rho=2"]),
         ({"seeds": 10**6}, ["4,000,000 cases"]),
     ],
 )  # fmt: skip
@@ -297,42 +289,7 @@ def test_a_users_files_with_and_without_sources(tmp_path):
         sweep.run(plan)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        {"kind": "gamma", "d": 2, "T": 300, "n_mixtures": 4, "snr_db": 20},
-        {"kind": "copula_uniform", "d": 3, "T": 300, "rho": 0.5},
-        {"kind": "odors", "d": 4, "T": 300},
-        {**DATA, "T": 300, "epochs": 3, "shuffle": True},
-        {**DATA, "T": 300, "mixing": [[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]]},
-    ],
-)
-def test_every_kind_of_data(data):
-    made = Data.from_dict(data, "data[0]", Path())
-    (S, X), (_, again), (_, other) = (made.load(seed, "float64") for seed in (0, 0, 1))
-    assert S.shape == (made.n_samples, made.d)
-    assert X.shape == (made.n_samples, made.k)
-    assert np.array_equal(X, again)
-    assert not np.array_equal(X, other)
-    for start in range(0, made.n_samples, 300):
-        assert np.array_equal(np.sort(S[start : start + 300], axis=0), np.sort(S[:300], axis=0))
-
-
 # ------------------------------------------------------------------------------------------ what goes wrong
-
-
-def test_a_network_that_diverges_says_where(tmp_path):
-    S, X = mixtures(2000)
-    np.save(tmp_path / "x.npy", X * 1e4)
-    np.save(tmp_path / "s.npy", S)
-    data = [{"kind": "file", "mixtures": "x.npy", "sources": "s.npy"}]
-    params = {"eta0": 0.5, "whiten": False, "guards": False}
-    network = {"name": "NonnegativePCA", "published": "d3", "params": params}
-    rows = sweep.run(Plan.from_dict({"data": data, "network": [network], "times": 3}, tmp_path))
-    with pytest.raises(DivergenceError) as raised:
-        NonnegativePCA.as_published("d3", **params, random_state=0).partial_fit_transform(X * 1e4)
-    assert {(row["status"], row["error"]) for row in rows} == {(f"diverged at sample {raised.value.sample}", None)}
-    assert rows.best()[0]["failed"] == 1
 
 
 # ------------------------------------------------------------------------------------------ on disk
@@ -364,16 +321,6 @@ def test_a_torn_line_is_run_again_and_a_damaged_one_too(damage, tmp_path):
     assert without_times(sweep.run(body(), tmp_path, progress=lambda done, total: again.append(done))) == first
     assert again == [7, 8]
     assert without_times(sweep.run(body(), tmp_path, progress=nothing_runs)) == first
-
-
-def test_a_plan_that_changed_runs_what_is_new(tmp_path):
-    sweep.run(body(), tmp_path)
-    network = {**GRID, "grid": {"eta0": [0.1, 0.03], "tau": [0.5, 0.8]}}
-    ran = []
-    table = sweep.run(body(network=[network]), tmp_path, progress=lambda done, total: ran.append(total))
-    assert ran == [8] * 4  # two values of tau, two seeds
-    assert without_times(table) == without_times(sweep.run(body(network=[network])))
-    sweep.run(body(), tmp_path, progress=nothing_runs)
 
 
 def test_a_table_that_no_sweep_has_written_is_not_replaced(tmp_path):
@@ -428,17 +375,6 @@ def test_a_kill_loses_nothing_that_was_finished_and_doubles_nothing(tmp_path):
 # ------------------------------------------------------------------------------------------ the table and the command
 
 
-def test_columns_tell_the_value_that_each_network_has(tmp_path):
-    interneurons = {"name": "InterneuronNICA", "published": "d3", "params": {"guards": ["row"]}}
-    table = sweep.run(body(seeds=1, times=1, network=[GRID, interneurons, {"name": "TwoLayerNSM"}]), tmp_path)
-    assert table.swept == ["eta0", "tau", "guards"]
-    paper, ours = table[-2], table[-1]
-    assert (paper["eta0"], paper["tau"], paper["guards"]) == (0.01, None, ("row",))
-    assert (ours["eta0"], ours["guards"]) == (0.1, True)
-    with (tmp_path / "results.csv").open(newline="") as file:
-        assert [json.loads(row["guards"]) for row in csv.DictReader(file)][-2:] == [["row"], True]
-
-
 def command(*arguments):
     return CliRunner().invoke(app, ["sweep", *map(str, arguments)])
 
@@ -473,12 +409,3 @@ def test_the_command_ends_with_a_sentence(plan_file, arguments, code):
     result = command(*(plan_file if argument == "PLAN" else argument for argument in arguments))
     assert result.exit_code == code
     assert "Traceback" not in result.output
-
-
-def test_a_device_that_is_not_there_is_told_once(plan_file, tmp_path, monkeypatch):
-    monkeypatch.setattr("bionica.sweep.cuda.unavailable", lambda: "no GPU was found")
-    result = command(plan_file, "-o", tmp_path / "out", "--device", "cuda", "--dry-run")
-    assert result.exit_code == 0
-    assert result.stderr.count("no GPU was found") == 1
-    with warnings.catch_warnings(action="error"):
-        assert engine.choose_engine([], "auto", 1).name == "1 process"

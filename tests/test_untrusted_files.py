@@ -53,18 +53,6 @@ def zarr_3(path, **changes):
     return path
 
 
-def test_both_formats_of_zarr_are_read(tmp_path):
-    for store in (zarr_2(tmp_path / "2.zarr"), zarr_3(tmp_path / "3.zarr")):
-        assert np.array_equal(read(store), np.arange(12.0).reshape(4, 3))
-    group = tmp_path / "g.zarr"
-    zarr_2(group / "a" / "b")
-    for inner in (group, group / "a"):
-        (inner / ".zgroup").write_text('{"zarr_format": 2}')
-    assert read(group, dataset="a/b").shape == (4, 3)
-    zarr_2(group / "c")
-    assert "--dataset" in refused(group)
-
-
 @pytest.mark.parametrize("where", ["filters", "compressor"])
 @pytest.mark.parametrize("dtype", ["|O", "<f8"])
 def test_pickles_in_zarr_are_not_loaded(tmp_path, where, dtype):
@@ -179,10 +167,11 @@ def npy(n_bytes):
     return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + b"\0" * n_bytes
 
 
-def test_an_archive_is_checked_before_it_is_unpacked(tmp_path):
+def test_an_archive_is_checked_before_it_is_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr("bionica.io.reader.LARGEST", 10**6)
     with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("x.npy", npy(50_000_000))
-    assert "its header says" in refused(tmp_path / "x.npz")
+        archive.writestr("x.npy", npy(2 * 10**6))
+    assert "MiB" in refused(tmp_path / "x.npz")
     with zipfile.ZipFile(tmp_path / "y.npz", "w") as archive:
         archive.writestr("y.npy", npy(96))
     assert read(tmp_path / "y.npz").shape == (4, 3)
@@ -195,10 +184,3 @@ def test_members_that_unpack_to_gigabytes_at_once_are_refused(tmp_path, method):
         member.write(npy(0))
         member.write(bytes(10**7))
     assert "deflate" in refused(tmp_path / "x.npz")
-
-
-def test_text_of_very_many_columns_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("bionica.io.text._MOST_COLUMNS", 1000)
-    for separator in (",", " ", ";", "\t"):
-        (tmp_path / "x.csv").write_text(separator.join("1" * 1001) + "\n")
-        assert "more than 1,000 columns" in refused(tmp_path / "x.csv")

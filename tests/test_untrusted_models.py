@@ -1,15 +1,13 @@
 """`load` is a door: whatever a file holds, it is refused with one exception and a reason, or it is a model that works."""
 
 import os
-import subprocess
-import sys
 import zipfile
 
 import numpy as np
 import pytest
 
 import bionica
-from bionica.io import ModelFileError, read_model, write_model
+from bionica.io import ModelFileError
 from conftest import mixtures
 from model_zip import npy, pack, unpack
 
@@ -24,18 +22,6 @@ def refused(path, array=""):
         bionica.load(path)
     assert str(path) in str(caught.value)
     assert array in str(caught.value)
-
-
-def waiting_network():
-    return bionica.TwoCompartmentNICA(3, random_state=0).partial_fit(mixtures(20, 3, 4)[1])
-
-
-@pytest.mark.parametrize("shape", [(20, 999), (20, 3), (20,), (0, 4), (500, 4), (2, 20, 4)])
-def test_waiting_samples_have_the_width_and_number_of_the_network(path, shape):
-    waiting_network().save(path)
-    header, arrays = read_model(path)
-    write_model(path, header, {**arrays, "_waiting": np.ones(shape)})
-    refused(path)
 
 
 def test_a_small_file_that_declares_a_large_array_takes_no_memory(path):
@@ -82,6 +68,7 @@ def test_what_is_no_file_is_refused_at_once(path, tmp_path):
 
 
 FITS = {
+    "waiting": lambda X: bionica.TwoCompartmentNICA(3, random_state=0).partial_fit(X[:20]),
     "BatchNICA": lambda X: bionica.BatchNICA(3, random_state=0).fit(X),
     "OfflineNICA": lambda X: bionica.OfflineNICA(3, max_iter=5, random_state=0).fit(X),
     "NoncenteredWhitener": lambda X: bionica.NoncenteredWhitener(3).fit(X),
@@ -111,20 +98,10 @@ def test_nan_foreign_dtypes_and_wrong_shapes_are_refused_in_every_array(path, ki
     refused(path, "more")
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", FITS)
-def test_the_other_byte_order_is_read(path, kind):
-    _, X = mixtures(300, 3, 4)
-    model = FITS[kind](X)
-    header, arrays = unpack(saved_bytes(path, model))
-    path.write_bytes(pack(header, {name: a.astype(a.dtype.newbyteorder(">")) for name, a in arrays.items()}))
-    np.testing.assert_array_equal(bionica.load(path).transform(X), model.transform(X))
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("settle_steps", 10**15), ("n_components", 2), ("n_components", 10**9), ("n_interneurons", 9),
+        ("settle_steps", 10**15), ("n_components", 2), ("n_components", 10**9), ("n_interneurons", 2),
         ("horizon", 10**30), ("random_state", -1), ("eta0", float("nan")), ("eta0", float("inf")), ("guards", [[]]),
         ("guards", ["x"]),
         ("init", ["W_xy"]), ("precondition", "scale"), ("dynamics", 3), ("unknown", 1), ("n_epochs", 0), ("shuffle", []),
@@ -153,52 +130,32 @@ def test_overrides_cannot_contradict_the_weights(path):
         bionica.load(path, settle_steps=10**15)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("t", -5), ("t", 2**62), ("rng", 0), ("rng", 2**31), ("repairs", -3), ("white.run", np.inf)]
-)
-def test_counters_stay_where_they_count(path, name, value):
-    header, arrays = unpack(saved_bytes(path, bionica.InterneuronNICA(3, random_state=0).fit(mixtures(100, 3, 4)[1])))
-    name = f"_state.{name}"
-    path.write_bytes(pack(header, arrays | {name: np.full_like(arrays[name], value)}))
-    refused(path, name)
-
-
-@pytest.mark.parametrize("value", [-1, 2**31, 2**60])
-def test_the_seed_of_a_start_is_one(path, value):
-    header, arrays = unpack(saved_bytes(path, waiting_network()))
-    path.write_bytes(pack(header, arrays | {"_start_seed": np.array(value)}))
-    refused(path)
-
-
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("samples.number", 0.5),
-        ("samples.number", np.inf),
-        ("samples.number", -1.0),
-        ("samples.importance", 0.0),
-        ("samples.importance", np.nan),
-        ("limit", -1.0),
-        ("limit", np.nan),
-        ("rate", 0.0),
-        ("channels.scale", 0.0),
-        ("raw.weight", -1.0),
-        ("next_solve", -1),
-    ],
-)
-def test_the_stored_samples_of_a_cone_stay_in_bounds(path, field, value):
-    X = np.random.default_rng(0).dirichlet([0.5] * 3, size=400) @ np.random.default_rng(1).random((3, 5))
-    X += 0.01 * np.random.default_rng(2).standard_normal(X.shape)
-    header, arrays = unpack(saved_bytes(path, bionica.MinimumVolumeCone(3, random_state=0).fit(X)))
-    name = f"_stream.{field}"
-    assert arrays[name].size
-    path.write_bytes(pack(header, arrays | {name: np.full_like(arrays[name], value)}))
+@pytest.mark.parametrize(("kind", "prefix", "wrong"), [
+    ("InterneuronNICA", "_state.", {"t": [-5, 2**62], "rng": [0, 2**31], "repairs": [-3], "white.run": [np.inf]}),
+    ("waiting", "", {"_start_seed": [-1, 2**31, 2**60]}),
+    ("MinimumVolumeCone", "_stream.", {"samples.number": [0.5, np.inf, -1], "samples.importance": [0, np.nan], "limit": [-1],
+                                       "rate": [0], "channels.scale": [0], "raw.weight": [-1], "next_solve": [-1]}),
+])  # fmt: skip
+def test_numbers_stay_in_their_range(path, kind, prefix, wrong):
+    header, arrays = unpack(saved_bytes(path, FITS[kind](mixtures(400, 3, 5)[1])))
+    for field, values in wrong.items():
+        name = prefix + field
+        assert arrays[name].size
+        for value in values:
+            path.write_bytes(pack(header, arrays | {name: np.full_like(arrays[name], value)}))
+            refused(path)
+
+
+@pytest.mark.parametrize("shape", [(20, 999), (20, 3), (20,), (0, 4), (500, 4), (2, 20, 4), (1, 200_000)])
+def test_waiting_samples_have_the_width_and_number_of_the_network(path, shape):
+    header, arrays = unpack(saved_bytes(path, FITS["waiting"](mixtures(20, 3, 4)[1])))
+    path.write_bytes(pack(header, arrays | {"_waiting": np.ones(shape)}))
     refused(path)
 
 
 def test_headers_that_break_parsers_are_refused(path):
-    header, arrays = unpack(saved_bytes(path, waiting_network()))
+    header, arrays = unpack(saved_bytes(path, FITS["InterneuronNICA"](mixtures(200, 3, 4)[1])))
     texts = [
         b"[" * 100_000,
         b'{"a":' * 50_000,
@@ -219,16 +176,3 @@ def test_headers_that_break_parsers_are_refused(path):
     for names in (["a"], "abcd", [1, 2, 3, 4], {"a": 1}):
         path.write_bytes(pack({**header, "feature_names": names}, arrays))
         refused(path)
-
-
-@pytest.mark.slow
-def test_a_crafted_model_never_reaches_memory_that_is_not_its_own(path):
-    """The reproducer of a crash: in a process of its own, because a crash would end this one."""
-    header, arrays = unpack(saved_bytes(path, waiting_network()))
-    path.write_bytes(pack(header, arrays | {"_waiting": np.ones((1, 200_000))}))
-    code = (
-        "import bionica, sys, numpy as np\n"
-        f"try: bionica.load({str(path)!r}).transform(np.ones((2, 4)))\n"
-        "except bionica.ModelFileError: sys.exit(3)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 3

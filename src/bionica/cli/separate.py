@@ -33,8 +33,6 @@ SAVE_EVERY = 30.0  # seconds between saves of the network of a pipe
 _DRAWN = 500  # samples of the report
 _NAMED = 8  # sources whose uncertainty is printed: the least sure ones
 
-#: --method names that do not follow from the name of the class.
-_SHORT_NAMES = {"NonnegativePCA": "npca", "TwoLayerNSM": "nsm", "MinimumVolumeCone": "cone"}
 #: Suffixes of inputs whose sources are written in another format by default.
 _WRITTEN_AS = {".jpg": ".png", ".jpeg": ".png", ".mat": ".csv", ".xlsx": ".csv"}
 #: What to do about a finding, in the words of the command; in Python see `estimators._findings.REMEDIES`.
@@ -49,29 +47,19 @@ _REMEDIES = {
 }  # fmt: skip
 
 
-def _method_name(class_name: str) -> str:
-    """Return the --method name of an estimator: two-compartment for TwoCompartmentNICA."""
-    words = re.findall("[A-Z][a-z]*", class_name.removesuffix("NICA"))
-    return _SHORT_NAMES.get(class_name) or "-".join(words).lower()
-
-
 #: --method name -> class name, for every public estimator that separates. They are listed by name, because importing the
 #: classes takes most of a second. OfflineNICA is left out: it holds the paper's objectives, for study.
+_SHORT_NAMES = {"NonnegativePCA": "npca", "TwoLayerNSM": "nsm", "MinimumVolumeCone": "cone"}
 METHODS = {
-    _method_name(name): name
+    _SHORT_NAMES.get(name) or re.sub("(?<=[a-z])(?=[A-Z])", "-", name.removesuffix("NICA")).lower(): name
     for name in sorted(bionica.__all__)
     if name.endswith(("NICA", "NSM", "PCA", "Cone", "Network")) and name != "OfflineNICA"
 }
-
-
-def estimator_class(method: str) -> Any:
-    """Return the class of a --method."""
-    return getattr(bionica, METHODS[method])
-
+#: Methods that `bionica.separate` fits; the others learn online with the number of sources that it would count.
+_OFFLINE = (AUTO, "batch", "cone")
 
 Method = StrEnum("Method", {name: name for name in (AUTO, *METHODS)})  # type: ignore[misc]
 _AUTO = Method(AUTO)
-RawType = StrEnum("RawType", ["float64", "float32"])
 Scale = StrEnum("Scale", ["variance", "sum"])
 
 
@@ -100,14 +88,12 @@ def separate(
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Page of pictures: page.html.")] = None,
     axis: Annotated[int | None, _Read(min=0, max=1, metavar="0|1", help="Axis of the samples: 0 is rows.")] = None,
     use: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are mixtures: red,blue or 2-4,7.")] = None,
-    skip: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are no mixtures.")] = None,
+    skip: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are not mixtures.")] = None,
     skip_lines: Annotated[int, _Read(min=0, metavar="N", help="Lines of text before the table.")] = 0,
     header: Annotated[bool | None, _Read("--header/--no-header", help="Whether the first line holds names.")] = None,
     decimal: Annotated[Decimal, _Read(help="Decimal point of text, read and written.")] = Decimal.point,
     dataset: Annotated[str | None, _Read(metavar="NAME", help="Array or sheet, if a file holds several.")] = None,
     optical_density: Annotated[bool, _Read("--optical-density", help="Images of light to absorbance.")] = False,
-    columns: Annotated[int | None, _Read(min=1, metavar="N", help="The pipe is raw numbers, N to a sample.")] = None,
-    dtype: Annotated[RawType, _Read(help="Type of raw numbers.")] = RawType.float64,
     method: Annotated[Method, _Model(metavar="NAME", help=_METHOD_HELP)] = _AUTO,
     known: Annotated[Path | None, _Model(metavar="FILE", help="Known spectra, a row each, as of --mixing.")] = None,
     signed_mixing: Annotated[bool, _Model("--signed-mixing", help="Spectra may be negative.")] = False,
@@ -149,17 +135,11 @@ def separate(
 
 def _check_usage(o: Any) -> None:
     """Refuse options that contradict each other."""
-    cls = None
-    if o.method != AUTO and (o.from_pipe or o.horizon):  # importing the classes takes a second
-        cls = estimator_class(o.method)
+    cls = getattr(bionica, METHODS[o.method]) if o.method != AUTO and (o.from_pipe or o.horizon) else None
     of_cone = o.known is not None or o.signed_mixing or o.normalize == "sum"
     contradictions = {
         f"--sources {o.sources!r} is neither a number of sources (1 or more) nor auto": o.n_sources == 0,
-        "- stands alone: give one standard input, or files": "-" in o.inputs and not o.from_pipe,
-        "--columns is for raw numbers from standard input: give - as INPUT": bool(o.columns) and not o.from_pipe,
-        "--header, --skip-lines and --decimal are for text, not for raw numbers: omit --columns": (
-            bool(o.columns) and (o.header is not None or o.decimal != "." or o.skip_lines > 0)
-        ),
+        "give either - (standard input) or files": "-" in o.inputs and not o.from_pipe,
         "--axis 1 needs a file: every line of a pipe is a sample": o.from_pipe and o.axis == 1,
         "--resume continues a pipe from a saved network: give - as INPUT, and --model": (
             o.resume and not (o.from_pipe and o.model)
@@ -187,15 +167,21 @@ class Separation:
     def __init__(self, o: Any, console: Console) -> None:
         self.o, self.console = o, console
         self.started = time.monotonic()
-        self.path = None if o.to_stdout else self._output_path()
+        self.path = None if o.to_stdout else Path(o.output or self._default_output())
         self._check_files()
-        self.reader: Any = self._open_input()
         self.network: Any = None
         self.known_names: list[str] = []
+        form = {"header": o.header, "decimal": o.decimal, "skip_lines": o.skip_lines}
+        form["columns"] = io.Columns(o.use, o.skip)
+        if o.from_pipe:
+            if sys.stdin is None:
+                raise io.InputError("standard input is closed: pipe the mixtures into it, or give a file in place of -")
+            self.reader: Any = io.open_pipe(typer.get_binary_stream("stdin"), **form)
+        else:
+            form |= {"axis": o.axis, "dataset": o.dataset, "optical_density": o.optical_density}
+            self.reader = io.open_reader(o.inputs, **form)
 
-    def _output_path(self) -> Path:
-        if self.o.output is not None:
-            return Path(self.o.output)
+    def _default_output(self) -> Path:
         first = Path(self.o.inputs[0])
         suffix = _WRITTEN_AS.get(first.suffix.lower(), first.suffix)
         return first.with_name(f"{'' if len(self.o.inputs) > 1 else f'{first.stem}-'}sources{suffix}")
@@ -225,65 +211,60 @@ class Separation:
             targets.append(io.Target("--mixing", o.mixing, o.force))
         io.check_targets(targets, [*inputs, 1] if o.to_stdout else inputs)
 
-    def _open_input(self) -> Any:
-        o = self.o
-        form: dict[str, Any] = {
-            "columns": io.Columns(o.use, o.skip), "header": o.header, "decimal": o.decimal, "skip_lines": o.skip_lines
-        }  # fmt: skip
-        if not o.from_pipe:
-            return io.open_reader(o.inputs, axis=o.axis, dataset=o.dataset, optical_density=o.optical_density, **form)
-        if sys.stdin is None:
-            raise io.InputError("standard input is closed: pipe the mixtures into it, or give a file in place of -")
-        raw = (o.columns, str(o.dtype)) if o.columns else None
-        return io.open_pipe(typer.get_binary_stream("stdin"), raw=raw, **form)
-
     # ------------------------------------------------------------------------------------------ files
 
     def file(self) -> None:
         """Fit the input, or evenly spaced samples of a large one, and transform it block by block."""
         o, reader = self.o, self.reader
-        sample = self._sample()
-        X, n = sample.X, reader.n_samples
-        online = o.method not in (AUTO, "batch", "cone")
-        if online and len(X) < n:
-            network = self._new(o.n_sources or self._count(X))
+        X, sample_labels = self._sample()
+        n = reader.n_samples
+        if o.method in _OFFLINE or len(X) == n:
+            self.network = self._fit(X)
+        else:
+            self.network = self._new(X)
             with self.console.progress("Learning", n) as advance:
                 for block in reader.blocks():
-                    network.partial_fit(block)
+                    self.network.partial_fit(block)
                     advance(len(block))
-            network.diagnosis_ = network.diagnose(X)
-        else:
-            network = self._fit(X)
-        self.network = network
+            self.network.diagnosis_ = self.network.diagnose(X)
         if o.model is not None:
-            network.save(o.model)
-        self._write((network.transform(block), labels) for block, labels in reader.labelled_blocks())
-        self._finish(X, sample.labels, n)
+            self.network.save(o.model)
+        if self.path is not None:  # now the number of images is known
+            files = io.output_files(self.path, len(self.names))
+            io.check_targets([io.Target("-o", file, o.force) for file in files])
+        dtype = self.network.transform(X[:1]).dtype
+        with self._open_output(dtype) as writer, self.console.progress("Writing", n) as advance:
+            for block, labels in reader.labelled_blocks():
+                writer.write(self.network.transform(block), labels)
+                advance(len(block))
+        self._finish(X, sample_labels, n)
 
-    def _sample(self) -> Any:
-        """Return the samples of a file that are fitted: all, or evenly spaced ones of a large file."""
+    def _sample(self) -> tuple[Any, Any]:
+        """Return the samples of a file that are fitted, all or evenly spaced ones of a large file, and their labels."""
         o, reader = self.o, self.reader
-        if reader.n_features is None:
-            next(reader.blocks())
-        sample = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
+        X, labels = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
         for note in reader.notes:
             self.console.note(note)
-        n, k = reader.n_samples, sample.X.shape[1]
+        n, k = reader.n_samples, X.shape[1]
+        if k < 2:
+            raise io.InputError(
+                f"{reader.name} has one mixture, and sources are found by comparing mixtures: give several"
+            )
         if n < k and o.axis is None and reader.image_shape is None and reader.wavelengths is None:
             raise io.InputError(
-                f"{reader.name} has {n} samples of {k} mixtures: if it is the other way round, pass --axis 1; if not, --axis 0"
+                f"{reader.name} has {n} samples of {k} mixtures: if its columns are the samples, pass --axis 1; if not, --axis 0"
             )
         if (d := o.n_sources or 1) > min(n, k) or n < 2:
             raise io.InputError(f"{reader.name} has {n} samples of {k} mixtures, too few for {counted(d, 'sources')}")
-        if len(sample.X) < n:
-            self.console.note(f"{len(sample.X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
-        return sample
+        if len(X) < n:
+            self.console.note(f"{len(X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
+        return X, labels
 
     def _fit(self, X: Any) -> Any:
         """Count the sources, choose the method, fit and judge."""
         o = self.o
-        if o.method not in (AUTO, "batch", "cone", "streaming"):
-            network = self._new(o.n_sources or self._count(X)).fit(X)
+        if o.method not in (*_OFFLINE, "streaming"):
+            network = self._new(X).fit(X)
             network.diagnosis_ = network.diagnose(X)
             return network
         network = bionica.separate(
@@ -304,55 +285,40 @@ class Separation:
         if self.o.known is None:
             return None
         with io.open_reader(self.o.known, axis=0, decimal=self.o.decimal) as reader:
-            spectra = reader.sample(2**20)
-        if spectra.X.shape[1] != k:
+            spectra, labels = reader.sample(2**20)
+        if spectra.shape[1] != k:
             raise io.InputError(
-                f"--known {self.o.known} has {spectra.X.shape[1]} columns, and the input has {k} mixtures"
+                f"--known {self.o.known} has {spectra.shape[1]} columns, and the input has {k} mixtures"
             )
-        if spectra.labels:
-            self.known_names = [str(name) for name in spectra.labels[0]]
-        return spectra.X.T
+        if labels:
+            self.known_names = [str(name) for name in labels[0]]
+        return spectra.T
 
-    def _count(self, X: Any) -> int:
+    def _new(self, X: Any) -> Any:
+        """Return an unfitted estimator of --method, with as many sources as --sources says or X shows."""
         from ..offline.source_count import count_sources
 
-        return int(count_sources(X)[0])
-
-    def _new(self, d: int) -> Any:
-        """Return an unfitted estimator of --method."""
         horizon = {} if self.o.horizon is None else {"horizon": self.o.horizon}
-        return estimator_class(self.o.method)(d, random_state=self.o.seed, **horizon)
+        d = self.o.n_sources or int(count_sources(X)[0])
+        return getattr(bionica, METHODS[self.o.method])(d, random_state=self.o.seed, **horizon)
 
     @property
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
         """The names of the sources, known ones first."""
-        d = _n_outputs(self.network)
+        given = self.network.n_components  # a network that waits for its first samples has no n_components_ yet
+        d = given if isinstance(given, int) else self.network.n_components_
         return [*self.known_names, *(f"source_{i + 1}" for i in range(len(self.known_names), d))]
-
-    def _write(self, answers: Iterator[tuple[Any, Any]]) -> None:
-        """Write the sources of all samples."""
-        first = next(answers)
-        if self.path is not None:
-            d = first[0].shape[1]
-            io.check_targets([io.Target("-o", file, self.o.force) for file in io.output_files(self.path, d)])
-        with (
-            self._open_output(first[0].dtype) as writer,
-            self.console.progress("Writing", self.reader.n_samples) as advance,
-        ):
-            for block, labels in chain([first], answers):
-                writer.write(block, labels)
-                advance(len(block))
 
     @contextmanager
     def _open_output(self, dtype: Any) -> Iterator[Any]:
         """Open what the sources are written to; with --resume, after those that are there."""
-        o, reader, path, d = self.o, self.reader, self.path, _n_outputs(self.network)
+        o, reader, path, d = self.o, self.reader, self.path, len(self.names)
         if path is None:
-            header = bool(reader.header)
             with ignore_broken_pipe():
-                yield io.PipeWriter(typer.get_binary_stream("stdout"), header=header, label_names=reader.label_names)
+                names = [*reader.label_names, *self.names] if reader.header else None
+                yield io.TextWriter(typer.get_binary_stream("stdout"), names)
             return
-        form: dict[str, Any] = {"label_names": reader.label_names, "names": self._names, "decimal": o.decimal}
+        form: dict[str, Any] = {"label_names": reader.label_names, "names": self.names, "decimal": o.decimal}
         with io.open_writer(path, d, dtype, reader.image_shape, **form) as writer:
             if o.resume and path.exists():
                 with io.open_reader(path, decimal=o.decimal) as before:
@@ -366,19 +332,25 @@ class Separation:
 
     def stream(self) -> None:
         """Answer each sample with what was learned before it."""
-        o = self.o
+        o, reader = self.o, self.reader
         network = self._saved()
-        self.console.say(f"Reading {self.reader.name}")
-        blocks = self.reader.labelled_blocks()
-        online = o.method not in (AUTO, "batch", "cone")
-        at_once = network is not None or (o.from_pipe and o.n_sources is not None and online)
-        first = self._first_blocks(blocks, at_once)
-        if network is None:
-            network = self._new(o.n_sources) if at_once else self._fitted(first)
-        self.network = network
+        self.console.say(f"Reading {reader.name}")
+        blocks = reader.labelled_blocks()
+        first = list(islice(blocks, 1))
+        if not first:
+            raise io.InputError(f"{reader.name} holds no sample")
+        for note in reader.notes:
+            self.console.note(note)
         k, dtype = first[0][0].shape[1], first[0][0].dtype
+        if o.n_sources is not None and o.n_sources > k:
+            raise io.InputError(f"--sources {o.n_sources} is more than the {k} mixtures: give at most {k}")
+        if network is None and o.from_pipe and o.n_sources is not None and o.method not in _OFFLINE:
+            network = self._new(None)
+        if network is None:
+            network = self._choose(first, blocks)
+        self.network = network
         rows = max(FIRST, min(o.horizon or 2**62, IN_MEMORY // (8 * k)))
-        sample = io.LastSample(rows) if o.horizon else io.EvenSample(rows)
+        sample = io.RowSample(rows, last=o.horizon is not None)
         stopped, saved, missing = False, self.started, 0
         with self._open_output(dtype) as writer:
             try:
@@ -394,13 +366,13 @@ class Separation:
             finally:
                 if o.model is not None and sample.n_seen:
                     network.save(o.model)
-            missing, seen = _samples_until_start(network), network.n_samples_seen_
+            missing, seen = self._samples_until_start, network.n_samples_seen_
             if missing and o.model is None and not stopped:
                 raise io.InputError(
-                    f"{self.reader.name} ended after {seen} samples, and {type(network).__name__} starts with {seen + missing}: "
+                    f"{reader.name} ended after {seen} samples, and {type(network).__name__} starts with {seen + missing}: "
                     "give more samples, continue later with --model FILE, or use --method streaming, which starts at once"
                 )
-        X = sample.rows()
+        X, _ = sample.sample()
         network.diagnosis_ = network.diagnose(X) if len(X) > 1 and not missing else None
         self._finish(X, (), sample.n_seen, interrupted=stopped)
         if stopped:
@@ -409,40 +381,29 @@ class Separation:
                 remedy = f"the network is in {o.model}; the same command with --resume continues with the samples that follow"
             self.console.interrupted(f"Interrupted: {remedy}")
 
-    def _first_blocks(self, blocks: Iterator[Any], at_once: bool) -> list[Any]:
-        """Return the first blocks of a stream: enough to choose the method by, unless it starts at once."""
-        o, reader = self.o, self.reader
-        first = list(islice(blocks, 1))
-        if not first:
-            raise io.InputError(f"{reader.name} holds no sample")
-        for note in reader.notes:
-            self.console.note(note)
-        k = first[0][0].shape[1]
-        if o.n_sources is not None and o.n_sources > k:
-            raise io.InputError(
-                f"--sources {o.n_sources} is more than the {k} mixtures: sources can be as many at most"
-            )
-        self.wanted = max(FIRST, 100 + 20 * k, o.horizon or 0)
-        if o.from_pipe and not at_once:
-            self.console.say(
-                f"Choosing by the first {self.wanted} samples; --sources N --method streaming answers at once"
-            )
-        while not at_once and sum(len(X) for X, _ in first) < self.wanted and (more := next(blocks, None)):
-            first.append(more)
-        return first
+    @property
+    def _samples_until_start(self) -> int:
+        """How many samples the network still needs before it starts."""
+        return int(getattr(self.network, "n_samples_until_start_", 0))
 
-    def _fitted(self, first: list[Any]) -> Any:
+    def _choose(self, first: list[Any], blocks: Iterator[Any]) -> Any:
         """Return an estimator that can learn on, of the method that suits the first samples, and has learned from them.
 
-        It will learn from them once more, so that its first answers are good too.
+        Blocks that this takes are added to `first`. The estimator learns from them once more, so that its first answers are good.
         """
-        X = np.concatenate([block for block, _ in first])[: self.wanted]
+        o = self.o
+        n = max(FIRST, 100 + 20 * first[0][0].shape[1], o.horizon or 0)
+        if o.from_pipe:
+            self.console.say(f"Choosing by the first {n} samples; --sources N --method streaming answers at once")
+        while sum(len(block) for block, _ in first) < n and (block := next(blocks, None)):
+            first.append(block)
+        X = np.concatenate([block for block, _ in first])[:n]
         if len(X) < 2:
             raise io.InputError("one sample is too few to choose a method by: give --sources and --method")
         network = self._fit(X)
         if hasattr(network, "partial_fit"):
             return network
-        stream = bionica.StreamingNICA(len(network.components_), random_state=self.o.seed).fit(X)
+        stream = bionica.StreamingNICA(len(network.components_), random_state=o.seed).fit(X)
         stream.choice_ = network.choice_
         return stream
 
@@ -454,8 +415,8 @@ class Separation:
         if not o.model.exists():
             self.console.say(f"There is no {o.model} yet: starting from the beginning")
             return None
-        network = bionica.load(o.model)
-        name, d, horizon = type(network).__name__, _n_outputs(network), getattr(network, "horizon", None)
+        self.network = network = bionica.load(o.model)
+        name, d, horizon = type(network).__name__, len(self.names), getattr(network, "horizon", None)
         if not hasattr(network, "partial_fit_transform"):
             raise io.InputError(
                 f"{o.model} holds a {name}, which cannot learn on: start from the beginning with --force"
@@ -468,7 +429,7 @@ class Separation:
             if now != before:
                 raise io.InputError(f"{o.model} learned with {option} {before}: omit {option}")
         seen = counted(network.n_samples_seen_, "samples")
-        self.console.note(f"{o.model} has learned from {seen}: the input has to begin behind them")
+        self.console.note(f"{o.model} has learned from {seen}: the input must continue after them")
         return network
 
     # ------------------------------------------------------------------------------------------ what was found
@@ -476,62 +437,57 @@ class Separation:
     def _finish(self, X: Any, labels: Any, n: int, interrupted: bool = False) -> None:
         """Write the spectra and the report, and say in three lines what was done, how sure it is, and what to look at."""
         o, network = self.o, self.network
-        d, method, diagnosis = _n_outputs(network), type(network).__name__, network.diagnosis_
+        d, method, diagnosis = len(self.names), type(network).__name__, network.diagnosis_
         files = [] if self.path is None else [str(file) for file in io.output_files(self.path, d)]
-        written = dict.fromkeys(files, "")
-        if o.model is not None:
-            written[str(o.model)] = " (model)"
-        has_started = not _samples_until_start(network)
+        written, has_started = list(files), not self._samples_until_start
+        written += [f"{o.model} (model)"] if o.model else []
         if o.mixing is not None and has_started:
             spectra = np.ascontiguousarray(np.asarray(network.mixing_).T)
-            io.write_spectra(o.mixing, spectra, self.reader.names, names=self._names, decimal=o.decimal)
-            written[str(o.mixing)] = " (spectra)"
+            io.write_spectra(o.mixing, spectra, self.reader.names, names=self.names, decimal=o.decimal)
+            written.append(f"{o.mixing} (spectra)")
         choice = getattr(network, "choice_", None)
         sure, findings = self._judgement(X, diagnosis, has_started)
-        counts = [counted(d, "sources"), counted(n, "samples"), counted(X.shape[1], "mixtures")]
-        if choice is not None and choice.candidates:
-            counts[0] += f" (or {', '.join(map(str, choice.candidates))})"
-        lines = ["{} in {} of {} by ".format(*counts) + method + (f": {choice.why}." if choice else ".")]
-        lines += [f"How sure: {sure}."] if sure else []
-        lines += [f"Look at: {' '.join(findings)}"]
+        candidates = list(choice.candidates) if choice else []
+        others = f" (or {', '.join(map(str, candidates))})" if candidates else ""
+        done = f"{counted(d, 'sources')}{others} in {counted(n, 'samples')} of {counted(X.shape[1], 'mixtures')} by {method}"
+        lines = [done + (f": {choice.why}." if choice else "."), *([f"How sure: {sure}."] if sure else [])]
+        lines.append(f"Look at: {' '.join(findings)}")
+        halves = diagnosis and diagnosis.uncertainty_
         summary = {
             "input": o.inputs, "sources": d, "mixtures": X.shape[1], "samples": n, "method": method,
-            "choice": choice and choice.why, "candidates": list(choice.candidates) if choice else [],
-            "seconds": round(time.monotonic() - self.started, 3), "ok": bool(diagnosis and diagnosis.ok),
-            "uncertainty": _numbers(diagnosis), "diagnosis": findings, "notes": self.console.notes,
+            "choice": choice and choice.why, "candidates": candidates, "seconds": round(time.monotonic() - self.started, 3),
+            "ok": bool(diagnosis and diagnosis.ok),
+            "uncertainty": halves and {name: getattr(halves, name).tolist() for name in ("correlation", "angle", "sources")},
+            "diagnosis": findings, "notes": self.console.notes,
             "change_detected": bool(getattr(network, "change_detected_", False)), "interrupted": interrupted, "output": files,
-            "model": o.model and str(o.model), "mixing": str(o.mixing) if str(o.mixing) in written else None,
+            "model": o.model and str(o.model), "mixing": str(o.mixing) if o.mixing and has_started else None,
             "report": str(o.report) if o.report and has_started else None,
         }  # fmt: skip
         if summary["report"]:
             self._report(X, labels, n, lines, summary)
-            written[str(o.report)] = " (report)"
-        names = [file + kind for file, kind in written.items()]
-        self.console.result([*lines, *([f"Wrote {', '.join(names)}"] if names else [])], summary)
+            written.append(f"{o.report} (report)")
+        self.console.result([*lines, *([f"Wrote {', '.join(written)}"] if written else [])], summary)
 
     def _judgement(self, X: Any, diagnosis: Any, has_started: bool) -> tuple[str, list[str]]:
-        """Return how sure each source is, and what speaks against the fit, in words."""
+        """Return how sure each source is, and the findings against the fit, in words."""
         if not has_started:
             return "", ["the network has not started, and every answer was zero. More samples with --resume continue."]
         if diagnosis is None:
             return "", ["one sample is too few to judge by."]
-        names = [name.replace("_", " ") for name in self._names]
+        names = [name.replace("_", " ") for name in self.names]
         sure, uncertainty = "", diagnosis.uncertainty_
         if uncertainty is not None:
             error = uncertainty.sources / self.network.transform(X).std(axis=0)
             least = sorted(range(len(names)), key=lambda i: -float(error[i]))[:_NAMED]
-            sure = ", ".join(f"{names[i]} {100 * error[i]:.2g} %" for i in sorted(least))
-            sure += (
+            sure = ", ".join(f"{names[i]} {100 * error[i]:.2g} %" for i in sorted(least)) + (
                 " (standard error of a value, in standard deviations of the source; from fits to halves of the samples)"
+                + "; the others are smaller" * (len(names) > _NAMED)
             )
-            sure += "; the others are smaller" * (len(names) > _NAMED)
         mixtures = [self.reader.column(j) for j in range(self.network.n_features_in_)]
         tried = {"MinimumVolumeCone": "cone", "StreamingNICA": "natural"}.get(type(self.network).__name__)
         remedies = {key: remedy for key, remedy in _REMEDIES.items() if key != tried}
         sentences = [finding.text(names, mixtures, remedies) for finding in diagnosis.findings[:3]]
-        return sure, [sentence[:1].upper() + sentence[1:] for sentence in sentences] or [
-            "nothing speaks against the fit."
-        ]
+        return sure, [text[:1].upper() + text[1:] for text in sentences] or ["nothing speaks against the fit."]
 
     def _report(self, X: Any, labels: Any, n: int, lines: list[str], summary: dict[str, Any]) -> None:
         from ..io.images import thumbnails
@@ -542,11 +498,11 @@ class Separation:
         t, t_label = np.linspace(n - len(X) + 1 if o.horizon else 1, n, len(X[::step])), "sample"
         for name, column in zip(reader.label_names, labels, strict=False):
             with suppress(ValueError):  # text: names of the samples
-                t, t_label = (
-                    np.array([float(str(cell).replace(o.decimal, ".")) for cell in column[::step]]),
-                    name or "row",
-                )
-        unit = f" ({reader.wavelength_unit})" if reader.wavelength_unit else ""
+                t = np.array([float(str(cell).replace(o.decimal, ".")) for cell in column[::step]])
+                t_label = name or "row"
+        wavelengths, unit = io.wavelengths_in(reader.names)
+        axis_label = "number of the mixture" if wavelengths is None else "wavelength or channel"
+        axis_label += f" ({unit})" if unit else ""
         facts = {"input": ", ".join(o.inputs)} | {
             key: summary[key] for key in ("samples", "mixtures", "method", "seconds")
         }
@@ -558,28 +514,9 @@ class Separation:
             facts=[(name, f"{value:,}" if isinstance(value, int) else str(value)) for name, value in facts.items()],
             t=t,
             t_label=t_label,
-            names=[name.replace("_", " ") for name in self._names],
+            names=[name.replace("_", " ") for name in self.names],
             mixtures=reader.names,
-            axis=reader.wavelengths,
-            axis_label="number of the mixture" if reader.wavelengths is None else f"wavelength or channel{unit}",
+            axis=wavelengths,
+            axis_label=axis_label,
             images=thumbnails(reader, self.network.transform) if reader.image_shape else None,
         )
-
-
-def _n_outputs(network: Any) -> int:
-    """Return the number of sources, also of a network that still waits for its first samples."""
-    given = network.n_components
-    return given if isinstance(given, int) else int(network.n_components_)
-
-
-def _samples_until_start(network: Any) -> int:
-    """Return how many samples a network still needs before it starts."""
-    return int(getattr(network, "n_samples_until_start_", 0))
-
-
-def _numbers(diagnosis: Any) -> dict[str, list[float]] | None:
-    """Return the uncertainty of each source, for --json."""
-    if diagnosis is None or diagnosis.uncertainty_ is None:
-        return None
-    uncertainty = diagnosis.uncertainty_
-    return {name: getattr(uncertainty, name).tolist() for name in ("correlation", "angle", "sources")}

@@ -1,25 +1,26 @@
 """The network for correlated sources behind scikit-learn's interface."""
 
-from collections.abc import Iterable
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._compat.sklearn import Interval
 from ..engines.loop import gain
 from ..networks import cone_network
-from ..networks.schedules import Rate, learning_rates
+from ..networks.schedules import Rate
 from ._docstrings import documented
-from .network import Array, Preconditioned, guard_seed, orthonormal_rows, project, set_parameters, without_outliers
+from ._input import Array
+from .network import NeuralNICA, SingleLayerNICA, guard_seed, orthonormal_rows, project, typical_rows
 
 #: Sweeps in which a sample settles, at most.
 _SWEEPS = 200
 
 
 @documented("W_xz, W_zz")
-class ConeNetwork(Preconditioned):
+@dataclass(eq=False, repr=False, kw_only=True)
+class ConeNetwork(SingleLayerNICA):
     """Correlated nonnegative sources by a single layer of 2-compartmental neurons with local rules.
 
     Inhibition grows with the presynaptic rate until it pushes its target below zero, and each dendrite learns to predict its
@@ -29,35 +30,21 @@ class ConeNetwork(Preconditioned):
 
     Parameters
     ----------
-    n_components : int, "auto" or None, default=None
-        Number of sources d; the number of mixtures if None. "auto" counts them in the first samples (`count_`
-        has the evidence).
     kappa : float, default=None
         Hardness of the wall: about 1/n^2 if outputs, of mean 1, may fall below zero by n. It grows to this number, from 10. None:
         each neuron finds its own, from how far it is pushed below zero.
     eta0 : float or callable, default=0.15
         Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule. Inhibition learns
         at the rate eta/(kappa d), dendrites at eta/(kappa^1/2 d).
-    decay : float, default=0.0
-        The rate at sample t is ``eta0 / (1 + decay * t) ** power``.
-    power : float, default=1.0
-        See `decay`.
     dynamics : {"exact", "gradient"}, default="exact"
         How the neurons settle: one after the other until nothing changes, or all together by the projected gradient iteration of
         Algorithm 2.
     gamma : float, default=None
         Step of the gradient dynamics. None takes 1/d.
-    settle_tol : float, default=1e-10
-        The gradient dynamics stop when no activity is off by more than this share of the input. At least 64 rounding units.
-    settle_steps : int, default=10000
-        Most steps of the gradient dynamics for a sample.
     precondition : {"natural", "scale"} or None, default="natural"
         What the learning rule does with its input. "natural": it projects mixtures on their leading directions and divides by
         their second moments, so that the mixing matrix does not matter; not a local rule. None: the strictly local rule, slow where
         the mixing matrix is ill-conditioned. "scale": the same with every mixture over its running root mean square.
-    average : bool, default=True
-        Whether `transform` reads out with weights averaged over the samples. `partial_fit_transform` always uses the unaveraged
-        weights.
     init : "random" or dict, default="random"
         Initial weights: random, or arrays by name, W_xz (d, k) and W_zz (d, d, its diagonal is not used); those that are not given
         are random. The network is silent for its first 100 + 20 d samples, from which it takes the scale (and, with natural steps,
@@ -67,7 +54,7 @@ class ConeNetwork(Preconditioned):
         change. None: all samples weigh the same.
     guards : bool or collection of str, default=True
         With natural steps: all, none, or some of "rate" and "restart"; see `bionica.networks.guards`.
-    {fit_parameters}
+    {parameters}
 
     Attributes
     ----------
@@ -77,9 +64,7 @@ class ConeNetwork(Preconditioned):
         Inhibition of neuron i by neuron j (not averaged); zero on the diagonal.
     kappa_ : ndarray of shape (n_components,)
         Hardness of the wall of each neuron.
-    count_ : Count
-        With n_components="auto": the evidence for the number of sources.
-    {common_attributes}
+    {attributes}
 
     See Also
     --------
@@ -98,37 +83,20 @@ class ConeNetwork(Preconditioned):
     True
     """
 
+    kappa: float | None = None
+    eta0: Rate | None = 0.15
+    decay: float | None = 0.0
+    mean_window: int | None = field(default=None, init=False)  # it has no running means
+
     _own_guards: ClassVar = ("rate", "restart")
-    mean_window = None  # it has no running means
+    _plain_rates: ClassVar = (0.15, 0.0)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{name: value for name, value in Preconditioned._parameter_constraints.items() if name != "mean_window"},
+        **SingleLayerNICA._parameter_constraints,
+        "eta0": NeuralNICA._parameter_constraints["eta0"],
+        "decay": NeuralNICA._parameter_constraints["decay"],
         "kappa": [Interval(Real, 0, None, closed="neither"), None],
     }
-
-    def __init__(
-        self,
-        n_components: int | str | None = None,
-        *,
-        kappa: float | None = None,
-        eta0: Rate = 0.15,
-        decay: float = 0.0,
-        power: float = 1.0,
-        dynamics: str = "exact",
-        gamma: float | None = None,
-        settle_tol: float = 1e-10,
-        settle_steps: int = 10_000,
-        precondition: str | None = "natural",
-        average: bool = True,
-        init: str | dict[str, ArrayLike] = "random",
-        horizon: int | None = None,
-        guards: bool | Iterable[str] = True,
-        n_epochs: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        set_parameters(self, locals())
 
     @property
     def W_xz_(self) -> Array:
@@ -147,11 +115,6 @@ class ConeNetwork(Preconditioned):
         """Hardness of the wall of each neuron."""
         return np.exp(self._weight("wall.log_kappa"))
 
-    @property
-    def n_neurons_(self) -> int:
-        """Neurons beside the inputs: one for each source, of two compartments."""
-        return self._n_features_out
-
     def _waits(self) -> bool:
         return True
 
@@ -165,7 +128,7 @@ class ConeNetwork(Preconditioned):
         W_zz = given.get("W_zz", np.eye(d))
         np.fill_diagonal(W_zz, 1)
         W_zz, kappa = W_zz.astype(dtype), min(float(self.kappa or cone_network.KAPPA), cone_network.KAPPA)
-        rows = without_outliers(np.asarray(rows, dtype=np.float64))
+        rows = typical_rows(np.asarray(rows, dtype=np.float64))
         rows = rows * (np.ptp(rows, axis=0) > 0)  # an offset is no source
         if self.precondition == "natural":
             F, inverse = project(np.vstack([rows, -rows]), d)  # the second moments, not the covariance
@@ -191,9 +154,6 @@ class ConeNetwork(Preconditioned):
         if self.precondition == "natural":
             return cone_network.Params(*common)
         return cone_network.LocalParams(*common, self.precondition == "scale")
-
-    def _rates(self, state: Any, n: int) -> Array:
-        return self._below(learning_rates(self.eta0, self.decay, self.power, int(state.t[0]), n, self.horizon), state)
 
 
 def _towards(u_bar: Array, W: Array) -> Array:

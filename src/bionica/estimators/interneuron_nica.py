@@ -1,24 +1,21 @@
 """Algorithm 1 behind scikit-learn's interface."""
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._compat.sklearn import Interval
 from ..networks import interneuron, natural
-from ..networks.schedules import Rate
 from ..networks.settling import ExactAsymmetric
-from ._base import set_parameters
 from ._docstrings import documented
-from .network import AVERAGING, Array, LocalSetting, SingleLayerNICA, Start, guard_seed, orthonormal_rows, weights
+from ._input import Array
+from .network import AVERAGING, LocalSetting, SingleLayerNICA, Start, guard_seed, orthonormal_rows
 
 
-@documented(
-    "W_xy, W_yn, W_ny", means=" Where None means a\n    window: see Notes. Natural steps have `horizon` instead."
-)
+@documented("W_xy, W_yn, W_ny")
+@dataclass(eq=False, repr=False, kw_only=True)
 class InterneuronNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of neurons with interneurons (Algorithm 1).
 
@@ -28,23 +25,18 @@ class InterneuronNICA(SingleLayerNICA):
 
     Parameters
     ----------
-    n_components : int, "auto" or None, default=None
-        Number of sources d; the number of mixtures if None. "auto" counts them in the first samples (`count_` has the
-        evidence).
     n_interneurons : int, default=None
         Number of interneurons m >= d; d if None.
     decoupled : bool, default=False
         Whether W_ny starts independently of W_yn, instead of as its transpose. Their difference then decays as the product
         of (1 - eta_t) (appendix B). Not with natural steps, which need W_ny = W_yn'.
-    {common_parameters}
+    {parameters}
 
     Attributes
     ----------
     W_xy_, W_yn_, W_ny_ : ndarray
         Copies of the weights: mixtures to outputs, outputs to interneurons, interneurons to outputs.
-    count_ : Count
-        With n_components="auto": the evidence for the number of sources.
-    {common_attributes}
+    {attributes}
 
     See Also
     --------
@@ -62,6 +54,9 @@ class InterneuronNICA(SingleLayerNICA):
     {examples}
     """
 
+    n_interneurons: int | None = None
+    decoupled: bool = False
+
     _own_guards: ClassVar = ("silent", "row", "spectrum", "rate", "restart")
     _published: ClassVar = {
         "always": {"guards": ("silent", "row", "spectrum")},
@@ -78,48 +73,26 @@ class InterneuronNICA(SingleLayerNICA):
         "decoupled": ["boolean"],
     }
 
-    def __init__(
-        self,
-        n_components: int | str | None = None,
-        *,
-        n_interneurons: int | None = None,
-        decoupled: bool = False,
-        eta0: Rate | None = None,
-        decay: float | None = None,
-        power: float = 1.0,
-        dynamics: str = "exact",
-        gamma: float | None = None,
-        settle_tol: float = 1e-10,
-        settle_steps: int = 10_000,
-        mean_window: int | None = None,
-        precondition: str | None = "natural",
-        average: bool = True,
-        init: str | dict[str, ArrayLike] = "random",
-        horizon: int | None = None,
-        guards: bool | Iterable[str] = True,
-        n_epochs: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        set_parameters(self, locals())
-
     @property
     def W_xy_(self) -> Array:
         """Weights from mixtures to outputs, (n_components, n_features)."""
         return self._from_mixtures(self._fitted_state(), self._weight("W_xy"))
 
-    W_yn_ = weights("W_yn", "Weights from outputs to interneurons, (n_interneurons, n_components).")
+    @property
+    def W_yn_(self) -> Array:
+        """Weights from outputs to interneurons, (n_interneurons, n_components); with natural steps the root of W_yn'W_yn."""
+        state = self._fitted_state()
+        if self.precondition != "natural":
+            return self._weight("W_yn")
+        values, Q = np.linalg.eigh(state.M.astype(np.float64))
+        root = np.zeros((self._n_interneurons(len(Q)), len(Q)), state.M.dtype)
+        root[: len(Q)] = (Q * np.sqrt(np.maximum(values, 0))) @ Q.T
+        return root
 
     @property
     def W_ny_(self) -> Array:
         """Weights from interneurons to outputs, (n_components, n_interneurons)."""
-        return self._weight("W_ny") if hasattr(self._fitted_state(), "W_ny") else self._weight("W_yn").T.copy()
-
-    @property
-    def n_neurons_(self) -> int:
-        """Neurons beside the inputs: outputs and interneurons."""
-        return sum(self._fitted_state().W_yn.shape)
+        return self._weight("W_ny") if self.precondition != "natural" else self.W_yn_.T.copy()
 
     def _n_interneurons(self, d: int) -> int:
         m = d if self.n_interneurons is None else self.n_interneurons
@@ -130,9 +103,9 @@ class InterneuronNICA(SingleLayerNICA):
     def _check_saved(self) -> None:
         super()._check_saved()
         if "_state" in vars(self):
-            m, d = self._state.W_yn.shape
-            if m != self._n_interneurons(d):
-                raise ValueError(f"n_interneurons={self.n_interneurons}, but the weights have {m} interneurons")
+            m = self._n_interneurons(self._state.fired.size)
+            if len(getattr(self._state, "W_yn", range(m))) != m:
+                raise ValueError(f"n_interneurons={m}, but the weights have {len(self._state.W_yn)} interneurons")
 
     def _lateral(self, given: dict[str, Array], d: int, dtype: Any, rng: np.random.RandomState) -> tuple[Array, Array]:
         """Return the initial W_yn and W_ny."""
@@ -169,18 +142,17 @@ class InterneuronNICA(SingleLayerNICA):
                 "natural steps need W_ny = W_yn': use decoupled=False and give one of the two in init, or precondition=None "
                 "for the paper's rule"
             )
-        F, W_xy = start.F.astype(dtype), W_xy.astype(dtype)
-        return natural.init_interneuron(F, start.u_bar, start.n, W_xy, W_yn, guard_seed(rng))
+        return self._natural(natural.InterneuronState, start, W_xy, W_yn.T @ W_yn, dtype, rng)
 
     def _local_setting(self, d: int) -> LocalSetting:
         return LocalSetting(eta0=0.02, decay=2e-4, mean_window=300)
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, _, eps = self._common_params(dtype)
-        average = bool(self.average)
+        average, horizon = bool(self.average), int(self.horizon or 0)
         if self.precondition == "natural":
-            return natural.Params(dynamics, guards, int(self.horizon or 0), eps, average)
+            return natural.Params(dynamics, guards, horizon, eps, average)
         if self.dynamics == "exact" and not state.coupled[0]:
             dynamics = ExactAsymmetric(eps)
-        scaled, window = self.precondition == "scale", self._window(state.fired.size)
-        return interneuron.Params(dynamics, guards, window, eps, AVERAGING, int(self.horizon or 0), average, scaled)
+        scaled, window = self.precondition == "scale", int(self._setting(state.fired.size).mean_window)
+        return interneuron.Params(dynamics, guards, window, eps, AVERAGING, horizon, average, scaled)

@@ -13,23 +13,20 @@ from .images import IMAGES, open_images
 from .model_file import ModelFileError, read_model, write_model
 from .reader import (
     Columns,
-    EvenSample,
     InputError,
-    LastSample,
-    RawPipe,
     Reader,
-    Sample,
+    RowSample,
     explain_errors,
     import_optional,
     wavelengths_in,
 )
 from .text import TEXT, TextReader, open_lines, open_xlsx
-from .write import PipeWriter, check_format, open_writer, output_files, write_spectra
+from .write import TextWriter, check_format, open_writer, output_files, write_spectra
 
 __all__ = [
     "IMAGES",
-    "Columns", "EvenSample", "InputError", "LastSample", "ModelFileError", "OutputError", "PipeWriter", "Reader", "Sample",
-    "Target", "atomic_file", "check_folder", "check_format", "check_inputs", "check_targets", "import_optional", "is_disk_full",
+    "Columns", "InputError", "ModelFileError", "OutputError", "Reader", "RowSample", "Target", "TextWriter",
+     "atomic_file", "check_folder", "check_format", "check_inputs", "check_targets", "import_optional", "is_disk_full",
     "open_pipe", "open_reader", "open_writer", "output_files", "read_model", "wavelengths_in", "write_atomically",
     "write_model", "write_spectra",
 ]  # fmt: skip
@@ -43,7 +40,7 @@ def open_reader(
     columns: Columns | None = None, header: bool | None = None, decimal: str = ".", skip_lines: int = 0,
     optical_density: bool = False,
 ) -> Reader:  # fmt: skip
-    r"""Open one file of any of `FORMATS`, or several images of one shape; InputError if they are no mixtures.
+    r"""Open one file of any of `FORMATS`, or several images of one shape; InputError if they cannot be read as mixtures.
 
     Parameters
     ----------
@@ -120,9 +117,9 @@ def open_reader(
 
 def open_pipe(
     stream: Any, *, columns: Columns | None = None, header: bool | None = None, decimal: str = ".", skip_lines: int = 0,
-    raw: tuple[int, str] | None = None, name: str = "standard input",
+    name: str = "standard input",
 ) -> Reader:  # fmt: skip
-    r"""Read mixtures once from a binary stream: lines of text, or raw numbers (`raw` is the number of columns and the type).
+    r"""Read mixtures once from a binary stream of text.
 
     Examples
     --------
@@ -131,8 +128,6 @@ def open_pipe(
     array([[1., 2.],
            [3., 4.]])
     """
-    if raw is not None:
-        return RawPipe(name, getattr(stream, "read1", stream.read), *raw, columns or Columns())
     form: dict[str, Any] = {"header": header, "decimal": decimal, "skip_lines": skip_lines}
     return TextReader(name, lambda: nullcontext(stream), columns or Columns(), repeatable=False, **form)
 

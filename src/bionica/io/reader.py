@@ -2,12 +2,11 @@
 
 import importlib
 import re
-from abc import ABC, abstractmethod
-from collections import deque
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +22,13 @@ _NUMBER_AND_UNIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _UNIT = r"\s*([\[(/,].*)?"
 #: Names of a column that numbers the rows or says when they were measured.
-_ROW_NAMES = re.compile(
+ROW_NAMES = re.compile(
     rf"(time|timestamp|datetime|date|elapsed|retention[ _]time|zeit|uhrzeit|datum|index|row){_UNIT}"
     r"|sample|sample[ _](id|no\.?|number|name)|name|label|probe|id|nr\.?|no\.?|unnamed: \d+|__index_level_\d+__",
     re.IGNORECASE,
 )
 #: Names of a column that holds the wavelength, or another channel of a spectrometer, of each row.
-_CHANNEL_NAMES = re.compile(
+CHANNEL_NAMES = re.compile(
     rf"(wave ?length|wave ?number|wavelengths|wavenumbers|wellenl(ä|ae)nge|wellenzahl|raman[ _]shift|m/z|lambda|nm){_UNIT}"
     r"|cm\^?-1|1/cm",
     re.IGNORECASE,
@@ -59,12 +58,12 @@ def import_optional(module: str, purpose: str) -> Any:
 
 @contextmanager
 def explain_errors(name: str, kind: str) -> Iterator[None]:
-    """Turn whatever a library raises about a broken file into one sentence."""
+    """Turn any exception of a library about a broken file into an InputError of one sentence."""
     try:
         yield
     except (InputError, FileNotFoundError, PermissionError, IsADirectoryError):
         raise
-    except Exception as error:  # each library has exceptions of its own, and broken bytes lead to all of them
+    except Exception as error:  # libraries raise any exception on broken bytes
         if isinstance(error, OSError) and is_disk_full(error):
             raise
         cause = " ".join(str(error).split())[:200] or type(error).__name__
@@ -156,13 +155,8 @@ class Columns:
 
 
 def is_label_name(name: str) -> bool:
-    """Whether a column of this name numbers or names the rows."""
-    return not name.strip() or bool(_ROW_NAMES.fullmatch(name.strip())) or is_channel_name(name)
-
-
-def is_channel_name(name: str) -> bool:
-    """Whether a column of this name holds the wavelengths of the rows."""
-    return bool(_CHANNEL_NAMES.fullmatch(name.strip()))
+    """Whether a column of this name numbers or names the rows, or holds their wavelengths."""
+    return not name.strip() or bool(ROW_NAMES.fullmatch(name.strip()) or CHANNEL_NAMES.fullmatch(name.strip()))
 
 
 def wavelengths_in(names: Sequence[str]) -> tuple[Array | None, str | None]:
@@ -193,66 +187,34 @@ def is_monotonic(values: Array) -> bool:
     return bool((steps > 0).all() or (steps < 0).all())
 
 
-class Sample(NamedTuple):
-    """Evenly spaced rows of an input: every `step`-th one, with what the label columns hold beside them."""
+class RowSample:
+    """At most `limit` rows of a stream of unknown length: evenly spread over all of it, or the `last` ones.
 
-    X: Array
-    labels: Labels
-    step: int
-
-
-class EvenSample:
-    """At most `limit` rows of a stream of unknown length, evenly spread over the rows so far.
-
-    Every `step`-th row is kept. When more than `limit` rows are kept, every second one is dropped and `step` doubles.
+    Of an even sample every `step`-th row is kept. If more than `limit` are kept, every second one is dropped and `step` doubles.
     """
 
-    def __init__(self, limit: int) -> None:
-        self.limit, self.step, self.n_seen = limit, 1, 0
-        self._parts: list[list[Array]] = []
+    def __init__(self, limit: int, *, last: bool = False) -> None:
+        self.limit, self.last, self.step, self.n_seen = limit, last, 1, 0
+        self._columns: list[list[Array]] = []  # parts of the samples, and of each label column
         self._n_rows = 0
 
     def add(self, block: Array, labels: Sequence[Array] = ()) -> None:
         """Add the next rows of the stream."""
-        self._parts.append([column[-self.n_seen % self.step :: self.step].copy() for column in (block, *labels)])
-        self._n_rows += len(self._parts[-1][0])
+        rows = slice(-self.limit, None) if self.last else slice(-self.n_seen % self.step, None, self.step)
+        self._columns = self._columns or [[] for _ in (block, *labels)]
+        for parts, column in zip(self._columns, (block, *labels), strict=True):
+            parts.append(column[rows].copy())
+        self._n_rows += len(self._columns[0][-1])
         self.n_seen += len(block)
-        while self._n_rows > self.limit:
-            self._parts = [[column[::2].copy() for column in self._joined()]]
-            self._n_rows, self.step = len(self._parts[0][0]), 2 * self.step
+        while self._n_rows > self.limit * (2 if self.last else 1):
+            thinned = slice(-self.limit, None) if self.last else slice(None, None, 2)
+            self._columns = [[np.concatenate(parts)[thinned].copy()] for parts in self._columns]
+            self._n_rows, self.step = len(self._columns[0][0]), self.step * (1 if self.last else 2)
 
-    def _joined(self) -> list[Array]:
-        return [np.concatenate(parts) for parts in zip(*self._parts, strict=True)]
-
-    def rows(self) -> Array:
-        """Return the rows kept."""
-        return self.sample().X
-
-    def sample(self) -> Sample:
-        """Return the rows kept, with their labels."""
-        X, *labels = self._joined() if self._parts else [np.empty((0, 0))]
-        return Sample(X, labels, self.step)
-
-
-class LastSample:
-    """The last `limit` rows of a stream."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit, self.n_seen = limit, 0
-        self._blocks: deque[Array] = deque()
-        self._n_rows = 0
-
-    def add(self, block: Array, labels: Sequence[Array] = ()) -> None:
-        """Add the next rows of the stream."""
-        self._blocks.append(block[-self.limit :].copy())
-        self._n_rows += len(self._blocks[-1])
-        self.n_seen += len(block)
-        while self._n_rows - len(self._blocks[0]) >= self.limit:
-            self._n_rows -= len(self._blocks.popleft())
-
-    def rows(self) -> Array:
-        """Return the rows kept."""
-        return np.concatenate(self._blocks)[-self.limit :] if self._blocks else np.empty((0, 0))
+    def sample(self) -> tuple[Array, Labels]:
+        """Return the rows kept, and what the label columns hold beside them."""
+        X, *labels = (np.concatenate(parts)[-self.limit :] for parts in self._columns or [[np.empty((0, 0))]])
+        return X, labels
 
 
 def block_rows(n_features: int) -> int:
@@ -260,7 +222,7 @@ def block_rows(n_features: int) -> int:
     return max(1, min(65536, _BLOCK_BYTES // (8 * max(1, n_features))))
 
 
-class Reader(ABC):
+class Reader(AbstractContextManager["Reader"]):
     """A stream of mixtures."""
 
     name: str  # for messages
@@ -271,7 +233,7 @@ class Reader(ABC):
     image_shape: tuple[int, ...] | None = None  # if the samples are pixels
     header: list[str] | None = None  # names of all columns of the file
     columns: Sequence[int] = ()  # indices of the columns that are mixtures
-    label_names: Sequence[str] = ()  # columns that are no mixtures, and are written beside the sources
+    label_names: Sequence[str] = ()  # columns that are not mixtures; they are written beside the sources
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -282,9 +244,9 @@ class Reader(ABC):
         self.notes.append(printable(f"{self.name}: {text}"))
 
     def note_labels(self, reasons: Sequence[str]) -> None:
-        """Add the note about columns that are no mixtures."""
+        """Add the note about columns that are not mixtures."""
         if reasons:
-            self.note(f"left out because they are no mixtures: {', '.join(reasons)} (--use reads them)")
+            self.note(f"left out because they are not mixtures: {', '.join(reasons)} (--use reads them)")
 
     @property
     def names(self) -> list[str]:
@@ -302,11 +264,6 @@ class Reader(ABC):
         """The names of the mixtures as numbers, if they rise or fall strictly; all may end in the same unit ("400 nm")."""
         return wavelengths_in(self.names)[0]
 
-    @property
-    def wavelength_unit(self) -> str | None:
-        """The unit in which the names of all mixtures end ("nm"), None if they have none or are no numbers."""
-        return wavelengths_in(self.names)[1]
-
     @abstractmethod
     def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples, and beside them what the label columns hold."""
@@ -316,9 +273,9 @@ class Reader(ABC):
         for block, _ in self.labelled_blocks():
             yield block
 
-    def sample(self, limit: int) -> Sample:
-        """Return at most `limit` samples, evenly spread over the input, and count all samples."""
-        chosen = EvenSample(limit)
+    def sample(self, limit: int) -> tuple[Array, Labels]:
+        """Return at most `limit` samples, evenly spread over the input, and their labels, and count all samples."""
+        chosen = RowSample(limit)
         for block, labels in self.labelled_blocks():
             chosen.add(block, labels)
         self.n_samples = chosen.n_seen
@@ -330,15 +287,8 @@ class Reader(ABC):
         self.n_samples = len(X)
         return X
 
-    def close(self) -> None:
-        """Close files."""
-        return
-
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *error: object) -> None:
-        self.close()
+        return
 
 
 class MatrixReader(Reader):
@@ -388,35 +338,6 @@ class MatrixReader(Reader):
                 block = part[i : i + rows]
                 yield block, [column[start + i : start + i + len(block)] for column in self.labels]
 
-    def close(self) -> None:
-        """Close files."""
+    def __exit__(self, *error: object) -> None:
         if self._close is not None:
             self._close()
-
-
-class RawPipe(Reader):
-    """Raw numbers in the byte order of this machine, `width` to a sample; `read(n)` returns at most n bytes, b"" at the end."""
-
-    repeatable = False
-
-    def __init__(self, name: str, read: Callable[[int], bytes], width: int, dtype: str, columns: Columns) -> None:
-        super().__init__(name)
-        self._read, self._width, self._dtype = read, width, np.dtype(dtype)
-        self.columns = columns.select(name, width)[0]
-        self.n_features = len(self.columns)
-
-    def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
-        """Yield the samples as they arrive."""
-        size, rest, n_seen = self._width * self._dtype.itemsize, b"", 0
-        while data := self._read(2**20):
-            rest += data
-            if complete := len(rest) // size * size:
-                block = np.frombuffer(rest[:complete], self._dtype).reshape(-1, self._width)[:, self.columns]
-                rest = rest[complete:]
-                yield finite_floats(block, self.name, n_seen), []
-                n_seen += len(block)
-        if rest or not n_seen:
-            where = "in the middle of a" if rest else "before the first"
-            raise InputError(
-                f"{self.name} ended {where} sample of {self._width} {self._dtype} numbers: check --columns and --dtype"
-            )

@@ -8,10 +8,10 @@ import re
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -19,164 +19,132 @@ from .files import OutputError, complete_files
 from .images import IMAGES, TIFF
 from .reader import Array, import_optional
 
-Append = Callable[[Array, Sequence[Array]], object]  # of a block, and of the labels beside it
-
-_CHUNK_ROWS = 16384
-
-
-class Layout(NamedTuple):
-    """Names of the columns; names of the label columns before them; what the array is called; the decimal point of text."""
-
-    columns: Sequence[str]
-    labels: Sequence[str] = ()
-    array: str = "sources"
-    decimal: str = "."
+_TEXT = (".csv", ".tsv", ".txt", ".dat")
+_ARRAYS = (".npy", ".npz", ".h5", ".hdf5", ".zarr")
+_FORMATS = (*_TEXT, ".parquet", *_ARRAYS)
 
 
-def source_names(n_sources: int) -> list[str]:
-    """Return the names of the sources in files, counted from 1 as columns are."""
-    return [f"source_{i}" for i in range(1, n_sources + 1)]
+class TextWriter:
+    """Separated values, flushed after each block, with as many digits as it takes to read the same numbers back."""
+
+    def __init__(
+        self, file: BinaryIO, names: Sequence[str] | None = None, *, separator: str = ",", decimal: str = "."
+    ) -> None:
+        self._file, self._separator, self._decimal = file, separator, decimal
+        if names is not None:
+            self._write_rows([[self._cell(name) for name in names]])
+
+    def write(self, block: Array, labels: Sequence[Array] = ()) -> None:
+        """Append samples, and before each what the label columns hold beside it."""
+        digits: Callable[[float], str] = "{:.9g}".format if block.dtype == np.float32 else repr
+        rows = [[digits(value).replace(".", self._decimal) for value in row] for row in block.tolist()]
+        for column in reversed(labels):
+            for row, label in zip(rows, column, strict=True):
+                row.insert(0, self._cell(str(label)))
+        self._write_rows(rows)
+
+    def _write_rows(self, rows: list[list[str]]) -> None:
+        text = io.StringIO()
+        csv.writer(text, delimiter=self._separator, lineterminator="\n").writerows(rows)
+        self._file.write(text.getvalue().encode())
+        self._file.flush()
+
+    def _cell(self, text: str) -> str:
+        """Return a label with the decimal point of the numbers if it is one."""
+        is_number = re.fullmatch(r"[-+]?\d*\.\d+([eE][-+]?\d+)?", text)
+        return text.replace(".", self._decimal) if is_number else text
 
 
-def _lines(rows: Iterator[Sequence[str]], separator: str) -> bytes:
-    """Return rows of cells as lines of text, quoted where it is needed."""
-    text = io.StringIO()
-    csv.writer(text, delimiter=separator, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()
-
-
-def _text_lines(block: Array, labels: Sequence[Array], separator: str = ",", decimal: str = ".") -> bytes:
-    """Return a block as lines of text, with as many digits as it takes to read the same numbers back."""
-    digits: Callable[[float], str] = "{:.9g}".format if block.dtype == np.float32 else repr
-    rows = [[digits(value).replace(".", decimal) for value in row] for row in block.tolist()]
-    if not labels:
-        return "".join(separator.join(row) + "\n" for row in rows).encode()
-    names = zip(*([_decimal(str(value), decimal) for value in column] for column in labels), strict=True)
-    return _lines(([*before, *row] for before, row in zip(names, rows, strict=True)), separator)
-
-
-def _decimal(name: str, decimal: str) -> str:
-    """Return a name with another decimal point if it is a number."""
-    return name.replace(".", decimal) if re.fullmatch(r"[-+]?\d*\.\d+([eE][-+]?\d+)?", name) else name
-
-
-@contextmanager
-def _csv_file(path: Path, layout: Layout, dtype: Any) -> Iterator[Append]:
-    """Separated values with a header. With decimal commas, semicolons take the place of commas between values."""
-    decimal = layout.decimal
-    separator = (";" if decimal == "," else ",") if path.suffix.lower() == ".csv" else "\t"
-    with path.open("wb") as file:
-        names = [*layout.labels, *layout.columns]
-        file.write(_lines(iter([[_decimal(name, decimal) for name in names]]), separator))
-        yield lambda block, labels: file.write(_text_lines(block, labels, separator, decimal))
-
-
-@contextmanager
-def _parquet_file(path: Path, layout: Layout, dtype: Any) -> Iterator[Append]:
+class _ParquetWriter:
     """A Parquet file, whose row groups are the blocks."""
-    arrow, parquet = (import_optional(name, "writing Parquet") for name in ("pyarrow", "pyarrow.parquet"))
-    numbers = [(name, arrow.from_numpy_dtype(dtype)) for name in layout.columns]
-    writer: Any = None
-    try:
 
-        def append(block: Array, labels: Sequence[Array]) -> None:
-            nonlocal writer
-            arrays = [arrow.array(column) for column in labels]
-            names = zip(layout.labels, (array.type for array in arrays), strict=True)
-            writer = writer or parquet.ParquetWriter(path, arrow.schema([*names, *numbers]))
-            arrays += [arrow.array(np.ascontiguousarray(column, dtype)) for column in block.T]
-            writer.write_table(arrow.table(arrays, schema=writer.schema))
+    def __init__(self, path: Path, names: Sequence[str], label_names: Sequence[str], dtype: Any) -> None:
+        self._arrow, self._parquet = (
+            import_optional(name, "writing Parquet") for name in ("pyarrow", "pyarrow.parquet")
+        )
+        self._path, self._label_names, self._dtype = path, label_names, dtype
+        self._writer: Any = None
+        self._numbers = [(name, self._arrow.from_numpy_dtype(dtype)) for name in names]
 
-        yield append
-        writer = writer or parquet.ParquetWriter(path, arrow.schema(numbers))
-    finally:
-        if writer is not None:
-            writer.close()
+    def write(self, block: Array, labels: Sequence[Array] = ()) -> None:
+        """Append samples and labels; those of the first block say what type they have."""
+        arrays = [self._arrow.array(column) for column in labels]
+        fields = [(name, array.type) for name, array in zip(self._label_names, arrays, strict=True)]
+        self._writer = self._writer or self._parquet.ParquetWriter(
+            self._path, self._arrow.schema([*fields, *self._numbers])
+        )
+        arrays += [self._arrow.array(np.ascontiguousarray(column, self._dtype)) for column in block.T]
+        self._writer.write_table(self._arrow.table(arrays, schema=self._writer.schema))
 
-
-@contextmanager
-def _array_file(path: Path, layout: Layout, dtype: Any) -> Iterator[Append]:
-    """A file of one array, which is written when the number of rows is known."""
-    with _collected(path, len(layout.columns), dtype) as (append, rows):
-        yield append
-        _SAVE[path.suffix.lower()](path, rows(), layout.array)
+    def close(self) -> None:
+        """Complete the file."""
+        if self._writer is not None:
+            self._writer.close()
 
 
-@contextmanager
-def _collected(path: Path, width: int, dtype: Any) -> Iterator[tuple[Append, Callable[[], Array]]]:
-    """Collect rows in an unnamed file beside `path`: yield what appends a block, and what returns all of them."""
-    with TemporaryFile(dir=path.parent) as file:
+class _RowCollector:
+    """Rows in an unnamed file, for formats that need to know how many there are."""
 
-        def rows() -> Array:
-            file.flush()
-            return np.memmap(file, dtype, "r").reshape(-1, width) if file.tell() else np.empty((0, width), dtype)
+    def __init__(self, file: Any, width: int, dtype: Any) -> None:
+        self._file, self._width, self._dtype = file, width, dtype
 
-        yield lambda block, labels: file.write(np.ascontiguousarray(block, dtype).data), rows
+    def write(self, block: Array, labels: Sequence[Array] = ()) -> None:
+        """Append samples; labels have no place in these formats."""
+        self._file.write(np.ascontiguousarray(block, self._dtype).data)
 
-
-def _save_npy(path: Path, rows: Array, name: str) -> None:
-    with path.open("wb") as file:
-        np.lib.format.write_array(file, rows, allow_pickle=False)
-
-
-def _save_npz(path: Path, rows: Array, name: str) -> None:
-    member = zipfile.ZipInfo(f"{name}.npy")  # without the time: the same numbers give the same bytes
-    with zipfile.ZipFile(path, "w") as archive, archive.open(member, "w", force_zip64=True) as file:
-        np.lib.format.write_array(file, rows, allow_pickle=False)
+    def rows(self) -> Array:
+        """Return all rows, mapped from the disk."""
+        self._file.flush()
+        if not self._file.tell():
+            return np.empty((0, self._width), self._dtype)
+        return np.memmap(self._file, self._dtype, "r").reshape(-1, self._width)
 
 
-def _save_hdf5(path: Path, rows: Array, name: str) -> None:
-    # HDF5 crashes the process if the disk is full while it writes.
-    if rows.nbytes > shutil.disk_usage(path.parent).free:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-    with import_optional("h5py", "writing HDF5").File(path, "w") as file:
-        file[name] = rows
+def _save_array(path: Path, rows: Array, name: str) -> None:
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        with path.open("wb") as file:
+            np.lib.format.write_array(file, rows, allow_pickle=False)
+    elif suffix == ".npz":
+        member = zipfile.ZipInfo(f"{name}.npy")  # without the time: the same numbers give the same bytes
+        with zipfile.ZipFile(path, "w") as archive, archive.open(member, "w", force_zip64=True) as file:
+            np.lib.format.write_array(file, rows, allow_pickle=False)
+    elif suffix == ".zarr":
+        chunks = max(1, min(2**14, 2**20 // rows.shape[1])), rows.shape[1]
+        import_optional("zarr", "writing Zarr").create_array(str(path), data=rows, chunks=chunks, zarr_format=3)
+    else:
+        # HDF5 crashes the process if the disk is full while it writes.
+        if rows.nbytes > shutil.disk_usage(path.parent).free:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        with import_optional("h5py", "writing HDF5").File(path, "w") as file:
+            file[name] = rows
 
 
-def _save_zarr(path: Path, rows: Array, name: str) -> None:
-    chunks = max(1, min(_CHUNK_ROWS, 2**20 // rows.shape[1])), rows.shape[1]
-    import_optional("zarr", "writing Zarr").create_array(str(path), data=rows, chunks=chunks, zarr_format=3)
-
-
-_SAVE = {".npy": _save_npy, ".npz": _save_npz, ".h5": _save_hdf5, ".hdf5": _save_hdf5, ".zarr": _save_zarr}
-_FORMATS: dict[str, Callable[[Path, Layout, Any], AbstractContextManager[Append]]] = {
-    **dict.fromkeys(_SAVE, _array_file),
-    **dict.fromkeys((".csv", ".tsv", ".txt", ".dat"), _csv_file),
-    ".parquet": _parquet_file,
-}
-
-
-@contextmanager
-def _image_files(paths: Sequence[Path], n_sources: int, dtype: Any, shape: tuple[int, ...]) -> Iterator[Append]:
-    """Pages of a TIFF in float32, or an image for each source, its largest value white. The pixels are collected on disk."""
-    with _collected(paths[0], n_sources, dtype) as (append, rows):
-        yield append
-        sources = rows().T
-        if paths[0].suffix.lower() in TIFF:
-            with import_optional("tifffile", "writing TIFF").TiffWriter(
-                paths[0], bigtiff=sources.size * 4 > 2**31
-            ) as file:
-                pages = (np.ascontiguousarray(source, np.float32).reshape(shape) for source in sources)
-                colour = "rgb" if len(shape) == 3 else "minisblack"
-                file.write(pages, shape=(n_sources, *shape), dtype=np.float32, photometric=colour)
-            return
-        pillow = import_optional("PIL.Image", "writing images")
-        for path, source in zip(paths, sources, strict=True):
-            white, kind = (65535, np.uint16) if path.suffix.lower() == ".png" and len(shape) == 2 else (255, np.uint8)
-            image = np.rint(np.asarray(source, np.float64) * (white / (float(source.max()) or 1.0)))
-            pillow.fromarray(image.astype(kind).reshape(shape)).save(path)
+def _save_images(paths: Sequence[Path], rows: Array, shape: tuple[int, ...]) -> None:
+    """Write pages of a TIFF in float32, or an image for each source, its largest value white."""
+    if paths[0].suffix.lower() in TIFF:
+        tifffile = import_optional("tifffile", "writing TIFF")
+        pages = (np.ascontiguousarray(source, np.float32).reshape(shape) for source in rows.T)
+        colour = "rgb" if len(shape) == 3 else "minisblack"
+        with tifffile.TiffWriter(paths[0], bigtiff=rows.size * 4 > 2**31) as file:
+            file.write(pages, shape=(rows.shape[1], *shape), dtype=np.float32, photometric=colour)
+        return
+    pillow = import_optional("PIL.Image", "writing images")
+    for path, source in zip(paths, rows.T, strict=True):
+        white, kind = (65535, np.uint16) if path.suffix.lower() == ".png" and len(shape) == 2 else (255, np.uint8)
+        image = np.rint(np.asarray(source, np.float64) * (white / (float(source.max()) or 1.0)))
+        pillow.fromarray(image.astype(kind).reshape(shape)).save(path)
 
 
 def check_format(path: Path, option: str = "-o", *, images: bool = False) -> None:
     """Raise if the suffix of this name is no format to write; `images` says that the mixtures are images."""
     suffix = path.suffix.lower()
-    if suffix in _FORMATS or (images and suffix in IMAGES):
-        return
-    if path.is_dir():
+    known = (*_FORMATS, *(IMAGES if images else ()))
+    if path.is_dir() and suffix not in known:
         raise OutputError(f"{option} {path} is a folder: give a file in it, {path / 'sources.csv'} for instance")
-    known = ", ".join((*_FORMATS, *(IMAGES if images else ())))
-    what = "is an image, and the numbers are none" if suffix in IMAGES else f"has the unknown suffix {suffix!r}"
-    raise OutputError(f"{option} {path} {what}: choose from {known}")
+    if suffix not in known:
+        what = "is an image, and the input is not" if suffix in IMAGES else f"has the unknown suffix {suffix!r}"
+        raise OutputError(f"{option} {path} {what}: choose from {', '.join(known)}")
 
 
 def output_files(path: Path, n_sources: int | None) -> list[Path]:
@@ -194,25 +162,16 @@ def output_files(path: Path, n_sources: int | None) -> list[Path]:
     return sorted({path.with_name(f"{path.stem}-1{suffix}"), *(f for f in there if numbered.fullmatch(f.name))})
 
 
-class Writer(NamedTuple):
-    """Takes sources: `write(block, labels)` appends samples, and what the label columns hold beside them."""
-
-    append: Append
-
-    def write(self, block: Array, labels: Sequence[Array] = ()) -> None:
-        """Append samples."""
-        self.append(block, labels)
-
-
 @contextmanager
 def open_writer(
     path: Path, n_sources: int, dtype: Any, image_shape: tuple[int, ...] | None = None, *,
-    label_names: Sequence[str] = (), names: Sequence[str] | None = None, decimal: str = ".",
-) -> Iterator[Writer]:  # fmt: skip
-    """Open a file for sources in the format of its suffix. It appears under its name when it is complete.
+    label_names: Sequence[str] = (), names: Sequence[str] | None = None, array: str = "sources", decimal: str = ".",
+) -> Iterator[Any]:  # fmt: skip
+    """Open a file for sources in the format of its suffix: `write(block, labels)` appends samples.
 
-    Text and Parquet hold the labels of the samples too. `decimal` is the decimal point of text: with a comma, a .csv has ;
-    between numbers.
+    The file appears under its name when it is complete. Text and Parquet hold the labels of the samples too. `names` are those of
+    the sources, and `array` is the name of an array in an .npz or HDF5. `decimal` is the decimal point of text: with a comma, a
+    .csv has ; between numbers.
 
     Examples
     --------
@@ -223,15 +182,24 @@ def open_writer(
     ...     np.load(Path(folder, "s.npy")).shape
     (3, 2)
     """
+    suffix, columns = path.suffix.lower(), names or [f"source_{i + 1}" for i in range(n_sources)]
     with complete_files(output_files(path, n_sources)) as parts:
-        if path.suffix.lower() in _FORMATS:
-            layout = Layout(names or source_names(n_sources), label_names, decimal=decimal)
-            opened = _FORMATS[path.suffix.lower()](parts[0], layout, np.dtype(dtype))
+        if suffix in _TEXT:
+            separator = "\t" if suffix != ".csv" else ";" if decimal == "," else ","
+            with parts[0].open("wb") as file:
+                yield TextWriter(file, [*label_names, *columns], separator=separator, decimal=decimal)
+        elif suffix == ".parquet":
+            with closing(_ParquetWriter(parts[0], columns, label_names, np.dtype(dtype))) as writer:
+                yield writer
         else:
-            assert image_shape is not None
-            opened = _image_files(parts, n_sources, np.dtype(dtype), image_shape)
-        with opened as append:
-            yield Writer(append)
+            with TemporaryFile(dir=parts[0].parent) as file:
+                collector = _RowCollector(file, n_sources, np.dtype(dtype))
+                yield collector
+                if suffix in _ARRAYS:
+                    _save_array(parts[0], collector.rows(), array)
+                else:
+                    assert image_shape is not None
+                    _save_images(parts, collector.rows(), image_shape)
 
 
 def write_spectra(
@@ -251,23 +219,8 @@ def write_spectra(
     source_1,1.0,2.0
     <BLANKLINE>
     """
-    is_text = _FORMATS[path.suffix.lower()] is _csv_file
-    layout = Layout(columns, [""] if is_text else [], "spectra", decimal)
-    labels = [np.array(names or source_names(len(spectra)))] if is_text else []
-    with complete_files([path]) as (part,), _FORMATS[path.suffix.lower()](part, layout, spectra.dtype) as append:
-        append(spectra, labels)
-
-
-class PipeWriter:
-    """Lines to a pipe, flushed after each block."""
-
-    def __init__(self, file: BinaryIO, header: bool = False, label_names: Sequence[str] = ()) -> None:
-        self._file, self._header, self._label_names = file, header, label_names
-
-    def write(self, block: Array, labels: Sequence[Array] = ()) -> None:
-        """Write samples now."""
-        if self._header:
-            self._file.write(_lines(iter([[*self._label_names, *source_names(block.shape[1])]]), ","))
-            self._header = False
-        self._file.write(_text_lines(block, labels))
-        self._file.flush()
+    is_text = path.suffix.lower() in _TEXT
+    labels = [np.array(names or [f"source_{i + 1}" for i in range(len(spectra))])] if is_text else []
+    form: dict[str, Any] = {"names": columns, "label_names": [""] * is_text, "array": "spectra", "decimal": decimal}
+    with open_writer(path, len(columns), spectra.dtype, **form) as writer:
+        writer.write(spectra, labels)

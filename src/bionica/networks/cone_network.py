@@ -48,20 +48,18 @@ import numpy as np
 from . import running_whitening
 from .natural import (
     AVERAGING,
-    InputWork,
     copy_matrix,
     flip_negative,
     input_workspace,
     look_after,
     move_whitening,
     set_identity,
-    weigh,
     white_input,
     whitening_matrix,
 )
 from .plasticity import apply, average, averaging_weight, dot, project
-from .rule import UNSETTLED, Rule, bookkeeping, hot, register, shapes, solve_lateral
-from .running_whitening import SHAPES, START, Whitening, is_called_for, is_scaled, is_stuck
+from .rule import RATE, UNSETTLED, Rule, bookkeeping, hot, register, shapes, solve_lateral
+from .running_whitening import SHAPES, START, Whitening, is_called_for, is_usable, weigh
 from .settling import scratch, settle_lateral
 
 #: The first and smallest kappa. A softer wall does not hold the neurons apart: on raw inputs they all learn the same.
@@ -169,8 +167,10 @@ class LocalParams(NamedTuple):
 class Work(NamedTuple):
     """Scratch arrays."""
 
-    first: InputWork
-    v: np.ndarray  # K F x in the precision of the network
+    u: np.ndarray  # F x
+    v: np.ndarray  # K F x, in float64 like `dv` and `G`
+    dv: np.ndarray
+    G: np.ndarray
     c: np.ndarray
     membrane: np.ndarray
     y: np.ndarray  # z; the loop knows every rule's output by this name
@@ -207,7 +207,7 @@ def workspace(state):
     """Allocate scratch arrays."""
     d, dtype = len(state.W_zz), state.W_zz.dtype
     M, H = np.zeros((d, d), dtype), np.eye(d, dtype=dtype)
-    return Work(input_workspace(d, dtype), *np.zeros((6, d), dtype), M, H, scratch(d, dtype))
+    return Work(*input_workspace(d, dtype), *np.zeros((5, d), dtype), M, H, scratch(d, dtype))
 
 
 def settle(state, work, params, X, t):
@@ -284,22 +284,23 @@ def gains(work, i, b, size, activity):
 
 def learn(state, work, params, X, t, rates):
     """Eqs. 2 to 7, then the whitening."""
-    white, first, W_xz, v, p = state.white, work.first, state.W_xz, work.v, work.p
+    white, W_xz, v, p = state.white, state.W_xz, work.v, work.p
     d = v.shape[0]
     state.t[0] += 1
-    if is_stuck(white.last, white.run, white.repeated, first.u, 0) or not is_scaled(white, first.v):
+    if not is_usable(white, v, work.u, 0):
         return
-    distance_2, weight = weigh(white, first, params, work.ws.events)
+    distance_2, weight = weigh(white, v, work.dv, params.guards.rate, params.guards.restart)
+    work.ws.events[RATE] += weight < 1
     activity, negative = inhibit(state, work, params, weight * rates[t, 0])
     white.negative[0] += min(weight * negative / d, 1.0)
     along = 0.0
     whole = 1.0
     for j in range(d):
-        along += white.v_bar[j] * first.v[j]
+        along += white.v_bar[j] * v[j]
         whole += white.v_bar[j] * white.v_bar[j]
     along /= whole
     for j in range(d):
-        p[j] = first.v[j] - along * white.v_bar[j]
+        p[j] = v[j] - along * white.v_bar[j]
     size = p.dtype.type(0)
     for j in range(d):
         size += p[j] * v[j]
@@ -307,11 +308,11 @@ def learn(state, work, params, X, t, rates):
         homeostasis, f = gains(work, i, work.b, size, activity)
         for j in range(d):
             W_xz[i, j] = homeostasis * W_xz[i, j] + f * p[j]
-    f, beta = move_whitening(white, first, distance_2, weight, params.horizon)
+    f, beta = move_whitening(white, work, distance_2, weight, params.horizon)
     if white.age[0] > START * d or white.prior[0] == 0:
-        keep_product(W_xz, first.dv, f, beta, distance_2)
+        keep_product(W_xz, work.dv, f, beta, distance_2)
         if params.average:
-            keep_product(state.W_xz_mean, first.dv, f, beta, distance_2)
+            keep_product(state.W_xz_mean, work.dv, f, beta, distance_2)
     if params.average:
         learn_averages(state, averaging_weight(white.n[0], AVERAGING, params.horizon))
 
@@ -358,8 +359,8 @@ def learn_local(state, work, params, X, t, rates):
 def repair(state, work, params):
     """What is rarely needed; after an abrupt change the network starts again: see `natural.look_after`."""
     white, W_zz, wall = state.white, state.W_zz, state.wall
-    if is_called_for(white.age, white.due, white.power, white.length, white.level, work.v.shape[0], params.horizon):
-        if look_after(white, state.W_xz, work.M, work.H, work.first, work.ws, params):
+    if is_called_for(white, params.horizon):
+        if look_after(white, state.W_xz, work.M, work.H, work, params):
             set_identity(W_zz)
             for i in range(W_zz.shape[0]):
                 wall.p[i] = 1
@@ -374,7 +375,7 @@ def inspect(state, work, params):
     """While the network starts again: a neuron whose dendrite has a negative mean has its sign flipped."""
     white = state.white
     if params.guards.restart and white.prior[0] > 0:
-        if flip_negative(state.W_xz, work.M, work.H, white.v_bar, work.c, work.b, work.ws.events):
+        if flip_negative(state.W_xz, work.M, work.H, white.v_bar, work):
             copy_matrix(state.W_xz, state.W_xz_mean)
 
 

@@ -24,11 +24,11 @@ sample on.
 leading directions of the mixtures:
 
     P <- P + g dx du'                                  the covariance of x and u since F last changed
-    after n/4 more samples:  A = P K' = U R,           U orthonormal, R upper triangular (Gram-Schmidt)
-                             K <- K F A R^-1,  F <- U',  P <- 0
+    after n/4 more samples:  A = P K' = U'R',          U with orthonormal rows, R lower triangular (Gram-Schmidt)
+                             K <- K F A R'^-1,  F <- U,  P <- 0
 
 This is a power step: the columns of C F' lie closer to the leading directions than those of F'. The columns of A resemble those of
-the mixing matrix, so that A has its condition number and not the square of it. K F A R^-1 U' x = K F x for every x in the span
+the mixing matrix, so that A has its condition number and not the square of it. K F A R'^-1 U x = K F x for every x in the span
 of A: without noise the outputs do not change, and K stays white. Memory is k x d. With a horizon, a drift that leaves the first
 directions is followed. The first step comes after 20 d samples, when the covariance of the start is removed (it is a multiple of
 I only until then). A power step with the covariances of all the past (for F that was another) ended at 3 to 70 times the error of
@@ -50,25 +50,19 @@ from .running_whitening import (
     SPARE,
     START,
     Whitening,
-    add_to_block,
     add_to_covariance,
-    count,
-    distance,
     end_start,
     energy_of,
-    factors,
-    has_lost_size,
-    is_block_full,
-    is_block_unusual,
     is_called_for,
-    is_scaled,
-    is_stuck,
+    is_usable,
     mean_energy,
     move_mean,
+    must_restart,
+    orthonormalise,
     quantile_step,
     restart,
-    sample_weight,
     tend,
+    weigh,
     whiten,
 )
 
@@ -150,43 +144,37 @@ def workspace(state):
 def settle(state, work, params, X, t):
     """v = K x and y = max(D v, 0)."""
     project(state.white.K, X, t, work.v)
-    white, average = state.white, state.average
-    read_out(white.v_bar, white.age, white.power, average.D, average.alpha, average.delta, work.v, work.y)
+    read_out(state.white, state.average, work.v, work.y)
 
 
 def learn(state, work, params, X, t, rates):
     """The sample's weight, the whitening, the turn."""
-    white, v, dv = state.white, work.v, work.dv
     state.t[0] += 1
-    if is_stuck(white.last, white.run, white.repeated, X, t) or not is_scaled(white, v):
-        return
-    q = distance(white.v_bar, white.run, white.age, white.level, v, dv)
-    g = sample_weight(white.tails, q, quantile_step(white.age, v.shape[0]))
-    add_to_block(white.products, white.sums, white.length, v, g)
-    w, m = count(white.n, white.age, white.prior, white.run, white.repeated, g, params.horizon)
-    move(white.K, white.v_bar, white.age, white.negative, state.average, work, w, m, q, g, params)
+    if is_usable(state.white, work.v, X, t):
+        q, g = weigh(state.white, work.v, work.dv, True, True)
+        move(state.white, state.average, work, q, g, params)
 
 
 def repair(state, work, params):
     """What is rarely needed."""
-    white = state.white
-    if is_called_for(white.age, white.due, white.power, white.length, white.level, work.v.shape[0], params.horizon):
-        look_after(white, state.average, work, params.horizon)
+    if is_called_for(state.white, params.horizon):
+        look_after(state.white, state.average, work, params.horizon)
 
 
 # ---------------------------------------------------------------------------------------------- one sample
 
 
 @hot
-def read_out(v_bar, age, power, D, alpha, delta, v, y):
+def read_out(white, average, v, y):
     """y = max(D v, 0), without the polar projection of D, which is of second order; 0 before the first sample.
 
     In the first 100 d samples outputs with more than 2 + age/d times the mean energy are scaled down to that: K is hardly known.
     """
+    D, alpha, delta, age = average.D, average.alpha, average.delta, white.age
     d, shrink = v.shape[0], 1.0
     if age[0] < START * d:
-        shrink = math.sqrt(min(1.0, (2 + age[0] / d) * mean_energy(v_bar) / max(energy_of(v), 1e-300)))
-        shrink = shrink if power[0] > 0 else 0.0
+        shrink = math.sqrt(min(1.0, (2 + age[0] / d) * mean_energy(white.v_bar) / max(energy_of(v), 1e-300)))
+        shrink = shrink if white.power[0] > 0 else 0.0
     for i in range(d):
         s = 0.0
         for j in range(d):
@@ -196,32 +184,32 @@ def read_out(v_bar, age, power, D, alpha, delta, v, y):
 
 
 @hot
-def move(K, v_bar, age, negative, average, work, w, m, q, g, params):
-    """Whiten and turn K, v_bar and the average."""
+def move(white, average, work, q, g, params):
+    """Whiten and turn K, v_bar and the average; returns m."""
     v, dv, a, b, alpha, delta = work.v, work.dv, work.a, work.b, average.alpha, average.delta
     d = v.shape[0]
-    f, beta = factors(w, m, q)
-    move_mean(v_bar, dv, f, beta, m)
+    f, beta, m = move_mean(white, dv, q, g, params.horizon)
     along = 0.0
     for i in range(d):
         along += dv[i] * v[i]
     for i in range(d):
         v[i] = f * (v[i] + beta * along * dv[i])
-    c = (GAMMA + 1) / (age[0] + GAMMA)
+    c = (GAMMA + 1) / (white.age[0] + GAMMA)
     if params.horizon > 0:
         c = max(c, min(1.0, (GAMMA + 1) / params.horizon))
     alpha[0] *= 1 - c
     delta[0] += c * (1 - delta[0])
-    mean = mean_energy(v_bar)
+    mean = mean_energy(white.v_bar)
     cos_1, sin, energy = find_turn(v, mean, a, b, average.turned, g, params.horizon, params.eps)
-    negative[0] += min(energy / mean, 1.0)
+    white.negative[0] += min(energy / mean, 1.0)
     if sin == 0:
-        whiten(K, work.G, dv, f, beta)
-        return
-    whiten_and_turn(K, v_bar, work.G, dv, a, b, f, beta, cos_1, sin)
+        whiten(white.K, work.G, dv, f, beta)
+        return m
+    whiten_and_turn(white.K, white.v_bar, work.G, dv, a, b, f, beta, cos_1, sin)
     turn_average(average.D, a, b, cos_1, sin, alpha[0], delta[0])
     alpha[0] = 1
     delta[0] = 0
+    return m
 
 
 @hot
@@ -311,19 +299,10 @@ def turn_average(D, a, b, cos_1, sin, alpha, delta):
 @cold
 def look_after(white, average, work, horizon):
     """Removal of the start's covariance, the floor, a flip, the test of a block, a restart; returns whether it restarted."""
-    restarts = has_lost_size(white.level, white.age)
-    if (
-        not restarts
-        and is_block_full(white.length, white.sums.shape[0], horizon)
-        and is_block_unusual(white, work.dv, horizon)
-    ):
-        restarts = horizon > 0
-        white.changed[0] = horizon == 0
+    restarts = must_restart(white, work.dv, horizon)
     if restarts:
-        if (
-            white.age[0] >= white.v_bar.shape[0] + PRIOR_SAMPLES
-        ):  # before that the scale was wrong, and nothing has changed
-            work.ws.events[RESTART] += 1
+        # Before that the scale was wrong, and nothing has changed.
+        work.ws.events[RESTART] += white.age[0] >= white.v_bar.shape[0] + PRIOR_SAMPLES
         restart(white)
         average.turned[0] = 0
         forget_average(average)
@@ -442,7 +421,7 @@ def init_projected(F: np.ndarray, Q: np.ndarray, rng: np.ndarray) -> ProjectedSt
 def workspace_projected(state):
     """Allocate scratch arrays."""
     d, k = state.F.shape
-    u, dx, A = np.zeros(d), np.zeros(k, state.F.dtype), np.zeros((k, d), state.F.dtype)
+    u, dx, A = np.zeros(d), np.zeros(k, state.F.dtype), np.zeros((d, k), state.F.dtype)
     return ProjectedWork(*workspace(state), u, dx, A, *np.zeros((2, d, d)))
 
 
@@ -450,32 +429,23 @@ def settle_projected(state, work, params, X, t):
     """u = F x, v = K u and y = max(D v, 0)."""
     project(state.F, X, t, work.u)
     apply(state.white.K, work.u, work.v)
-    white, average = state.white, state.average
-    read_out(white.v_bar, white.age, white.power, average.D, average.alpha, average.delta, work.v, work.y)
+    read_out(state.white, state.average, work.v, work.y)
 
 
 def learn_projected(state, work, params, X, t, rates):
     """The sample's weight, its covariance, the whitening, the turn."""
-    white, v, dv = state.white, work.v, work.dv
     state.t[0] += 1
-    if is_stuck(white.last, white.run, white.repeated, X, t):
-        return
-    if not is_scaled(white, v):
+    if is_usable(state.white, work.v, X, t):
+        q, g = weigh(state.white, work.v, work.dv, True, True)
+        g = min(g, weigh_outside(state, work, X, t))
+        gather(state, work, g, move(state.white, state.average, work, q, g, params))
+    elif state.white.age[0] == 0:
         forget_input(state)
-        return
-    q = distance(white.v_bar, white.run, white.age, white.level, v, dv)
-    g = sample_weight(white.tails, q, quantile_step(white.age, v.shape[0]))
-    add_to_block(white.products, white.sums, white.length, v, g)
-    g = min(g, weigh_outside(state, work, X, t))
-    w, m = count(white.n, white.age, white.prior, white.run, white.repeated, g, params.horizon)
-    gather(state, work, g, m)
-    move(white.K, white.v_bar, white.age, white.negative, state.average, work, w, m, q, g, params)
 
 
 def repair_projected(state, work, params):
     """What is rarely needed."""
-    white = state.white
-    if is_called_for(white.age, white.due, white.power, white.length, white.level, work.v.shape[0], params.horizon):
+    if is_called_for(state.white, params.horizon):
         look_after_projected(state, work, params.horizon)
 
 
@@ -522,9 +492,9 @@ def look_after_projected(state, work, horizon):
     turns = white.age[0] >= white.due[0] and white.age[0] >= FIXED * d
     if turns and white.prior[0] > 0:
         for _ in range(6):
-            add_to_covariance(white.K, white.v_bar, -0.99 * white.prior[0] * white.power[0], work.dv, work.G)
+            add_to_covariance(white, -0.99 * white.prior[0] * white.power[0], work.dv, work.G)
             white.prior[0] *= 0.01
-        end_start(white.K, white.v_bar, white.n, white.age, white.prior)
+        end_start(white)
     if look_after(white, state.average, work, horizon):
         forget_input(state)
     elif turns:
@@ -553,57 +523,29 @@ def forget_covariance(state):
 
 @cold
 def turn_projection(state, work):
-    """A = P K' = U R, K <- K F A R^-1, F <- U'; nothing if A has fewer than d directions."""
-    K, F, A, R = state.white.K, state.F, work.A, work.R
+    """A = P K' = U'R', K <- K F A R'^-1, F <- U; nothing if A has fewer than d directions."""
+    K, F, A, R, B = state.white.K, state.F, work.A, work.R, work.B
     d, k = F.shape
-    for j in range(k):
-        for i in range(d):
-            A[j, i] = dot_rows(state.P, j, K, i, d)
-    multiply(F, A, R)
-    multiply(K, R, work.B)
+    for i in range(d):
+        for j in range(k):
+            A[i, j] = dot_rows(state.P, j, K, i, d)
+    for i in range(d):
+        for c in range(d):
+            R[i, c] = dot_rows(F, i, A, c, k)
+    multiply(K, R, B)
     if not orthonormalise(A, R):
         return
-    for i in range(d):  # K R = B
+    for i in range(d):  # K R' = B
         for c in range(d):
-            s = work.B[i, c]
+            s = B[i, c]
             for j in range(c):
-                s -= K[i, j] * R[j, c]
+                s -= K[i, j] * R[c, j]
             K[i, c] = s / R[c, c]
     for i in range(d):
         for j in range(k):
-            F[i, j] = A[j, i]
+            F[i, j] = A[i, j]
     apply(F, state.x_bar, state.u_bar)
     apply(K, state.u_bar, state.white.v_bar)
-
-
-@cold
-def orthonormalise(A, R):
-    """A <- U and R, with A = U R (Gram-Schmidt, twice); False if a column depends on those before it."""
-    k, d = A.shape
-    for c in range(d):
-        before = 0.0
-        for j in range(k):
-            before += A[j, c] * A[j, c]
-        for i in range(d):
-            R[i, c] = 0
-        for _ in range(2):
-            for i in range(c):
-                s = 0.0
-                for j in range(k):
-                    s += A[j, i] * A[j, c]
-                R[i, c] += s
-                for j in range(k):
-                    A[j, c] -= s * A[j, i]
-        after = 0.0
-        for j in range(k):
-            after += A[j, c] * A[j, c]
-        if not after > 1e-26 * before:
-            return False
-        R[c, c] = math.sqrt(after)
-        one = 1 / R[c, c]
-        for j in range(k):
-            A[j, c] *= one
-    return True
 
 
 def unmixing_projected(state: ProjectedState) -> np.ndarray:

@@ -66,8 +66,6 @@ class Rule:
         Weights, and the fields that hold their averages.
     products : mapping of str to (str, str), optional
         Fields that are the product of two others.
-    roots : mapping of str to str, optional
-        Fields W with W'W equal to a symmetric matrix. Read from the average of that matrix.
     inverses : mapping of str to str, optional
         Fields that are the inverse of a symmetric matrix.
     learns_by_inverses : bool, optional
@@ -100,7 +98,6 @@ class Rule:
     parts: Mapping[str, Any] = field(default_factory=dict)
     averages: Mapping[str, str] = field(default_factory=dict)
     products: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    roots: Mapping[str, str] = field(default_factory=dict)
     inverses: Mapping[str, str] = field(default_factory=dict)
     learns_by_inverses: bool = False
     symmetric: tuple[str, ...] = ()
@@ -118,16 +115,7 @@ class Rule:
         state = state._replace(
             **{name: getattr(state, a) @ getattr(state, b) for name, (a, b) in self.products.items()}
         )
-        state = state._replace(**{W: root(getattr(state, M), getattr(state, W)) for W, M in self.roots.items()})
         return state._replace(**{name: inverse(getattr(state, M)) for name, M in self.inverses.items()})
-
-
-def root(M: np.ndarray, W: np.ndarray) -> np.ndarray:
-    """A matrix of the shape and dtype of W with W'W = M."""
-    found = np.zeros_like(W)
-    values, Q = np.linalg.eigh(M.astype(np.float64))
-    found[: len(M)] = (Q * np.sqrt(np.maximum(values, 0))) @ Q.T
-    return found
 
 
 #: Every rule by its State.
@@ -151,7 +139,7 @@ def register(rule: Rule) -> Rule:
         raise ValueError(f"rule {rule.name!r}: State lacks {sorted(missing)}, which `bookkeeping` returns")
     named = [rule.input_weights, rule.input_mean] if rule.input_weights else []
     named += [rule.projection] if rule.projection else []
-    named += [*rule.averages, *rule.averages.values(), *rule.products, *rule.roots, *rule.inverses, *rule.symmetric]
+    named += [*rule.averages, *rule.averages.values(), *rule.products, *rule.inverses, *rule.symmetric]
     if unknown := {*named} - fields:
         raise ValueError(f"rule {rule.name!r}: State has no field {sorted(unknown)}, which the record names")
     if _BY_STATE.setdefault(rule.State, rule) is not rule:

@@ -140,53 +140,22 @@ def mean_energy(v_bar):
 
 
 @hot
-def is_stuck(last, run, repeated, X, t):
-    """Whether X[t] continues a run of equal samples that is too long."""
-    k = last.shape[0]
+def is_usable(white, v, X, t):
+    """Whether to learn from X[t]: not if it prolongs a long run of equal samples, sets the scale, or shows that it is wrong."""
+    last, k = white.last, white.last.shape[0]
     j = 0
     while j < k and X[t, j] == last[j]:
         j += 1
     if j == k:
-        run[0] += 1
-        return run[0] * (1 - repeated[0]) > PATIENCE
+        white.run[0] += 1
+        if white.run[0] * (1 - white.repeated[0]) > PATIENCE:
+            return False
+    else:
+        white.run[0] = 0
     while j < k:
         last[j] = X[t, j]
         j += 1
-    run[0] = 0
-    return False
-
-
-@hot
-def is_scaled(white, v):
-    """Whether to learn from the sample; otherwise it sets the scale, or shows that the scale was set by a sample too small."""
-    return (white.power[0] > 0 and white.age[0] >= v.shape[0] + PRIOR_SAMPLES) or is_scaled_early(white, v)
-
-
-@hot
-def distance(v_bar, run, age, level, v, dv):
-    """dv <- v - v_bar; returns |dv|^2. The running size of the first outputs follows."""
-    d = v.shape[0]
-    for i in range(d):
-        dv[i] = v[i] - v_bar[i]
-    if run[0] == 0 and age[0] < 2 * START * d:
-        size = min(energy_of(v) / mean_energy(v_bar), 1.0)
-        if size > 0:
-            level[0] += max(1 / (100.0 + 10 * d), 3 / (age[0] + 3)) * (size - level[0])
-    return energy_of(dv)
-
-
-@hot
-def sample_weight(tails, q, s):
-    """The weight g of a sample at the squared distance q; the quantiles of q follow by steps of s."""
-    ratio = min(max(tails[1] / tails[0], 1.0), 4.0)
-    tau = SPARE * tails[1] * ratio * ratio
-    g = 1.0
-    if q > tau:
-        g = tau / q
-        g *= g
-    tails[0] *= 1 + s if q > tails[0] else 1 - s * P_1
-    tails[1] *= 1 + s if q > tails[1] else 1 - s * P_2
-    return g
+    return (white.power[0] > 0 and white.age[0] >= v.shape[0] + PRIOR_SAMPLES) or is_scaled(white, v)
 
 
 @hot
@@ -196,46 +165,60 @@ def quantile_step(age, d):
 
 
 @hot
-def add_to_block(products, sums, length, v, g):
-    """Add a sample to the covariance of its block, less if its weight is below 1."""
-    bounded = math.sqrt(g)
-    for i in range(v.shape[0]):
-        x = bounded * v[i]
-        sums[i] += x
-        for j in range(i + 1):
-            products[i, j] += x * v[j]
-    length[0] += 1
+def weigh(white, v, dv, weighs, blocks):
+    """dv <- v - v_bar; returns |dv|^2 and the weight g of the sample, 1 unless `weighs`.
+
+    The quantiles and the running size of the first outputs follow. If `blocks`, the sample is added to its block.
+    """
+    v_bar, tails, level, age, d = white.v_bar, white.tails, white.level, white.age, v.shape[0]
+    for i in range(d):
+        dv[i] = v[i] - v_bar[i]
+    if white.run[0] == 0 and age[0] < 2 * START * d:
+        size = min(energy_of(v) / mean_energy(v_bar), 1.0)
+        if size > 0:
+            level[0] += max(1 / (100.0 + 10 * d), 3 / (age[0] + 3)) * (size - level[0])
+    q = energy_of(dv)
+    g = 1.0
+    if weighs:
+        ratio = min(max(tails[1] / tails[0], 1.0), 4.0)
+        tau = SPARE * tails[1] * ratio * ratio
+        if q > tau:
+            g = tau / q
+            g *= g
+        s = quantile_step(age, d)
+        tails[0] *= 1 + s if q > tails[0] else 1 - s * P_1
+        tails[1] *= 1 + s if q > tails[1] else 1 - s * P_2
+    if blocks:
+        bounded = math.sqrt(g)
+        for i in range(d):
+            x = bounded * v[i]
+            white.sums[i] += x
+            for j in range(i + 1):
+                white.products[i, j] += x * v[j]
+        white.length[0] += 1
+    return q, g
 
 
 @hot
-def count(n, age, prior, run, repeated, g, horizon):
-    """Count a sample of weight g; returns w and m."""
+def move_mean(white, dv, q, g, horizon):
+    """Count a sample of weight g, v_bar <- f (I + beta dv dv')(v_bar + m dv); returns f, beta and m."""
+    n, age, v_bar = white.n, white.age, white.v_bar
     age[0] += g
     n[0] += g
     if horizon > 0:
         n[0] = min(n[0], float(horizon))
     w = g / n[0]
     m = g / min(age[0], float(horizon)) if horizon > 0 else g / age[0]
-    prior[0] *= 1 - w
-    repeated[0] += w * ((1.0 if run[0] > 0 else 0.0) - repeated[0])
-    return w, m
-
-
-@hot
-def factors(w, m, q):
-    """f and beta."""
+    white.prior[0] *= 1 - w
+    white.repeated[0] += w * ((1.0 if white.run[0] > 0 else 0.0) - white.repeated[0])
     beta = (1 / math.sqrt(1 + w * (1 - m) / (1 - w) * q) - 1) / q if q > 0 else 0.0
-    return 1 / math.sqrt(1 - w), beta
-
-
-@hot
-def move_mean(v_bar, dv, f, beta, m):
-    """v_bar <- f (I + beta dv dv')(v_bar + m dv)."""
+    f = 1 / math.sqrt(1 - w)
     along = 0.0
     for i in range(dv.shape[0]):
         along += dv[i] * (v_bar[i] + m * dv[i])
     for i in range(dv.shape[0]):
         v_bar[i] = f * (v_bar[i] + (m + beta * along) * dv[i])
+    return f, beta, m
 
 
 @hot
@@ -254,77 +237,90 @@ def whiten(K, G, dv, f, beta):
 
 
 @hot
-def is_block_full(length, d, horizon):
+def is_block_full(white, horizon):
     """Whether the block has its length."""
-    size = BLOCK * (10.0 + d)
-    return length[0] >= min(max(size, 0.25 * horizon), 10 * size)
+    size = BLOCK * (10.0 + white.sums.shape[0])
+    return white.length[0] >= min(max(size, 0.25 * horizon), 10 * size)
 
 
 @hot
-def has_lost_size(level, age):
+def has_lost_size(white):
     """Whether the outputs have lost their size: the first sample was an outlier."""
-    return level[0] < LOST and age[0] > 10
+    return white.level[0] < LOST and white.age[0] > 10
 
 
 @hot
-def is_called_for(age, due, power, length, level, d, horizon):
+def is_called_for(white, horizon):
     """Whether something is to be done that is rarely needed: `tend`, the test of a block, a restart."""
-    call = age[0] >= due[0] or is_block_full(length, d, horizon) or has_lost_size(level, age)
-    return call and power[0] > 0
+    call = white.age[0] >= white.due[0] or is_block_full(white, horizon) or has_lost_size(white)
+    return call and white.power[0] > 0
 
 
 # ---------------------------------------------------------------------------------------------- rarely
 
 
 @cold
-def is_scaled_early(white, v):
-    """`is_scaled` for the first samples."""
+def is_scaled(white, v):
+    """Whether the scale is right for one of the first samples; otherwise it sets the scale, or everything starts again."""
+    K, d = white.K, v.shape[0]
     size = energy_of(v)
     if white.power[0] > 0:
         if size <= LARGER * mean_energy(white.v_bar):
             return True
         restart(white)
-    elif size > 0:  # the rows of K are orthonormal
-        set_scale(white, size)
+    elif size > 0:  # K, whose rows are orthonormal, is divided by the root of the power
+        f = math.sqrt(d / size)
+        for i in range(d):
+            for j in range(d):
+                K[i, j] *= f
+        white.power[0] = 1 / (f * f)
+        white.prior[0] = 1.0
+        white.n[0] = d + PRIOR_SAMPLES
+        white.due[0] = 3.0 * d
     return False
 
 
 @cold
-def set_scale(white, energy):
-    """K <- K / sqrt(energy/d), for a first sample of this energy. Until then outputs are zero."""
-    K, d = white.K, white.K.shape[0]
-    f = math.sqrt(d / energy)
+def orthonormalise(A, R):
+    """A <- U and R, with A = R U, U with orthonormal rows (Gram-Schmidt, twice); False if a row depends on those before it."""
+    d, k = A.shape
     for i in range(d):
-        for j in range(d):
-            K[i, j] *= f
-    white.power[0] = 1 / (f * f)
-    white.prior[0] = 1.0
-    white.n[0] = d + PRIOR_SAMPLES
-    white.due[0] = 3.0 * d
+        before = 0.0
+        for j in range(k):
+            before += A[i, j] * A[i, j]
+        for h in range(d):
+            R[i, h] = 0
+        for _ in range(2):
+            for h in range(i):
+                s = 0.0
+                for j in range(k):
+                    s += A[i, j] * A[h, j]
+                R[i, h] += s
+                for j in range(k):
+                    A[i, j] -= s * A[h, j]
+        after = 0.0
+        for j in range(k):
+            after += A[i, j] * A[i, j]
+        if not after > 1e-26 * before:
+            return False
+        R[i, i] = math.sqrt(after)
+        s = 1 / R[i, i]
+        for j in range(k):
+            A[i, j] *= s
+    return True
 
 
 @cold
 def restart(white):
-    """Start again with the rows of K made orthonormal (Gram-Schmidt, twice); the next sample sets the scale."""
-    K, d = white.K, white.K.shape[0]
-    for i in range(d):
-        for _ in range(2):
-            for h in range(i):
-                s = 0.0
-                for j in range(d):
-                    s += K[i, j] * K[h, j]
-                for j in range(d):
-                    K[i, j] -= s * K[h, j]
-        s = 0.0
-        for j in range(d):
-            s += K[i, j] * K[i, j]
-        s = 1 / math.sqrt(s)
-        for j in range(d):
-            K[i, j] *= s
+    """Start again with the rows of K made orthonormal; the next sample sets the scale."""
+    orthonormalise(white.K, white.products)
+    clear_block(white)
+    for i in range(white.v_bar.shape[0]):
         white.v_bar[i] = 0
-    clear_block(white.products, white.sums, white.length, white.negative)
-    white.tails[0] = 10.0 * d
-    white.tails[1] = 10.0 * d
+    for i in range(2):
+        white.tails[i] = 10.0 * white.v_bar.shape[0]
+    for i in range(4):
+        white.usual[i] = 0
     white.n[0] = 0
     white.age[0] = 0
     white.power[0] = 0
@@ -332,8 +328,6 @@ def restart(white):
     white.due[0] = 0
     white.level[0] = 1
     white.blocks[0] = min(white.blocks[0], 1.0)
-    for i in range(4):
-        white.usual[i] = 0
 
 
 @cold
@@ -345,44 +339,46 @@ def tend(white, horizon, dv, G):
     """
     age, prior, d = white.age[0], white.prior, white.K.shape[0]
     if prior[0] > 0:
-        share = 0.99 if age > START * d and prior_share(white.K, prior, white.power) <= 0.5 else 0.5
-        add_to_covariance(white.K, white.v_bar, -share * prior[0] * white.power[0], dv, G)
+        share = 0.99 if age > START * d and prior_share(white) <= 0.5 else 0.5
+        add_to_covariance(white, -share * prior[0] * white.power[0], dv, G)
         prior[0] *= 1 - share
         if prior[0] < FLOOR:
-            end_start(white.K, white.v_bar, white.n, white.age, prior)
-    add_to_covariance(white.K, white.v_bar, 0.25 * (FLOOR_HORIZON if horizon > 0 else FLOOR) * white.power[0], dv, G)
+            end_start(white)
+    add_to_covariance(white, 0.25 * (FLOOR_HORIZON if horizon > 0 else FLOOR) * white.power[0], dv, G)
     white.due[0] = age + max(float(d), 0.2 * age if prior[0] > 0 else 0.25 * white.n[0])
 
 
 @cold
-def prior_share(K, prior, power):
+def prior_share(white):
     """The largest share of the variance along a coordinate that is left from the start."""
+    K = white.K
     largest = 0.0
     for j in range(K.shape[0]):
         q = 0.0
         for i in range(K.shape[0]):
             q += K[i, j] * K[i, j]
         largest = max(largest, q)
-    return prior[0] * power[0] * largest
+    return white.prior[0] * white.power[0] * largest
 
 
 @cold
-def end_start(K, v_bar, n, age, prior):
+def end_start(white):
     """Nothing is left of the start: C is the covariance of `age` samples, and no longer counts those of the start."""
-    prior[0] = 0.0
+    K, n, age = white.K, white.n, white.age
+    white.prior[0] = 0.0
     if age[0] < n[0]:
         f = math.sqrt(age[0] / n[0])
         for i in range(K.shape[0]):
-            v_bar[i] *= f
+            white.v_bar[i] *= f
             for j in range(K.shape[0]):
                 K[i, j] *= f
         n[0] = age[0]
 
 
 @cold
-def add_to_covariance(K, v_bar, w, dv, G):
+def add_to_covariance(white, w, dv, G):
     """C <- C + w I, one coordinate after the other; overwrites dv and G."""
-    d = K.shape[0]
+    K, v_bar, d = white.K, white.v_bar, white.K.shape[0]
     for j in range(d):
         q = 0.0
         mean = 0.0
@@ -400,57 +396,61 @@ def add_to_covariance(K, v_bar, w, dv, G):
 
 
 @cold
-def is_block_unusual(white, z, horizon):
-    """Whether the block that ends here shows a change of the mixing; the next block begins. Overwrites the vector z.
+def must_restart(white, z, horizon):
+    """Whether the whitening must start again; notes a change where there is no horizon. Overwrites the vector z.
 
     The block's products and sums are those of the outputs.
     """
+    if has_lost_size(white):
+        return True
+    if not (is_block_full(white, horizon) and is_block_unusual(white, z, horizon)):
+        return False
+    white.changed[0] = horizon == 0
+    return horizon > 0
+
+
+@cold
+def is_block_unusual(white, z, horizon):
+    """Whether the block that ends here shows a change of the mixing; the next block begins. Overwrites the vector z."""
     C, mean, d = white.products, white.sums, white.sums.shape[0]
     share = 1 / white.length[0]
     energy = 0.0
+    variance = 0.0
     for i in range(d):
         energy += C[i, i]
-    for i in range(d):
         mean[i] *= share
         for j in range(i + 1):
             C[i, j] = share * C[i, j] - mean[i] * mean[j]
-    variance = 0.0
-    for i in range(d):
         variance += C[i, i]
     c = correlation(C, z)
     s = share * white.negative[0]
-    clear_block(white.products, white.sums, white.length, white.negative)
-    if not energy > 0 or prior_share(white.K, white.prior, white.power) > 0.1:
+    clear_block(white)
+    if not energy > 0 or prior_share(white) > 0.1:
         return False
-    usual, blocks = white.usual, white.blocks[0]
+    usual, blocks = white.usual, white.blocks
     unusual = c > CORRELATED + usual[0] + FAR * usual[1]
     unusual |= c > usual[0] and s > NEGATIVE + 3 * usual[2] + FAR * usual[3]
-    unusual &= blocks >= (LEAST if horizon > 0 else LEAST_WITHOUT)
+    unusual &= blocks[0] >= (LEAST if horizon > 0 else LEAST_WITHOUT)
     # Not in the first block of a stream, where sources appear that were silent until then.
-    unusual |= horizon > 0 and blocks > 0 and (variance > FAR_LARGER * d or variance < LOST * d)
-    white.blocks[0] += 1
-    follow_usual(usual, 0, c, 1 / min(white.blocks[0], REMEMBERED))
-    follow_usual(usual, 2, s, 1 / min(white.blocks[0], REMEMBERED))
+    unusual |= horizon > 0 and blocks[0] > 0 and (variance > FAR_LARGER * d or variance < LOST * d)
+    blocks[0] += 1
+    weight = 1 / min(blocks[0], REMEMBERED)
+    for i in range(2):  # mean and mean deviation of c, then of s
+        off = (s if i else c) - usual[2 * i]
+        usual[2 * i] += weight * off
+        usual[2 * i + 1] += weight * (abs(off) - usual[2 * i + 1])
     return unusual
 
 
 @cold
-def follow_usual(usual, i, value, share):
-    """Mean and mean deviation of a number."""
-    off = value - usual[i]
-    usual[i] += share * off
-    usual[i + 1] += share * (abs(off) - usual[i + 1])
-
-
-@cold
-def clear_block(products, sums, length, negative):
+def clear_block(white):
     """Begin a block of samples."""
-    for i in range(sums.shape[0]):
-        sums[i] = 0
-        for j in range(sums.shape[0]):
-            products[i, j] = 0
-    length[0] = 0
-    negative[0] = 0
+    for i in range(white.sums.shape[0]):
+        white.sums[i] = 0
+        for j in range(white.sums.shape[0]):
+            white.products[i, j] = 0
+    white.length[0] = 0
+    white.negative[0] = 0
 
 
 @cold
