@@ -146,8 +146,8 @@ class Diagnosable:
     def diagnose(self, X: ArrayLike, *, refit: bool = True) -> Diagnosis:
         """Say, without knowing the sources, how far to believe the fit, and what to do if not.
 
-        Halves of X are fitted by clones of this estimator, as it was: a network learns from each of them as a stream. With fewer
-        than 20 samples for each source, one of six groups of samples is left out at a time instead (jackknife). Of more than
+        Halves of X, without outliers, are fitted by clones of this estimator: a network learns from each of them as a stream. With
+        fewer than 100 samples for each source, one of six groups of samples is left out at a time instead (jackknife). Of more than
         100,000 samples, or 2^24 numbers, an evenly spaced sample is used (the last samples, with a horizon).
 
         Parameters

@@ -26,8 +26,8 @@ class Check(NamedTuple):
     remedies: tuple[str, ...] = ()
 
 
-#: All checks, the gravest first. The limits were set on seeds 500000 to 500359 of benchmarks/trust.py, between what right fits (worst
-#: source above 0.99) and wrong fits (below 0.9) measured there. Outputs are {sources}, mixtures {mixtures}.
+#: All checks, the gravest first. The limits lie between what right fits (worst source above 0.99) and wrong fits (below 0.9) measured
+#: on seeds 500000 to 500359 and 620000 to 620239 of benchmarks/trust.py. Outputs are {sources}, mixtures {mixtures}.
 CHECKS = {
     "collapsed": Check(
         1e100, "{sources}: overflow or constant, the weights have collapsed", ("natural", "rescale", "fewer")
@@ -46,7 +46,7 @@ CHECKS = {
     ),
     # Share of the variance of an output that is error of the fit, from halves.
     "halves": Check(
-        0.04,
+        0.08,
         "{sources}: uncertain, because fits to halves of the samples give other outputs (error {value:.0%} of the variance)",
         ("more samples", "fewer"),
     ),
@@ -62,7 +62,7 @@ CHECKS = {
     "noise": Check(0.1, "{sources}: {value:.0%} of the variance is noise", ("average",)),
     # Share of the variance of an output that others make by being subtracted from it.
     "negative": Check(
-        0.005,
+        0.007,
         "{sources}: negative where other outputs are large, which noise does not explain",
         ("cone", "mean", "count"),
     ),
