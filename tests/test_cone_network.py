@@ -110,7 +110,7 @@ def test_the_mean_update_follows_the_relative_gradient():
     X = X @ np.linalg.inv(np.linalg.cholesky(X.T @ X / len(X)).T)  # white
     V = np.linalg.lstsq(X, S / S.mean(axis=0), rcond=None)[0].T
     V = (np.eye(3) + 0.2 * rng.standard_normal((3, 3))) @ V
-    kappa, eta, d = 10.0, 1e-9, 3
+    kappa, eta, d = 1.0, 1e-9, 3
     options = {"kappa": kappa, "eta0": eta, "guards": ()}
     G = relative_gradient(X @ V.T, kappa)
     Q = learned(X, init={"W_xz": V}, **options).W_zz_
