@@ -26,8 +26,8 @@ class Check(NamedTuple):
     remedies: tuple[str, ...] = ()
 
 
-#: All checks, the gravest first. The limits lie between what right fits (worst source above 0.99) and wrong fits (below 0.9) measured
-#: on seeds 500000 to 500359 and 620000 to 620239 of benchmarks/trust.py. Outputs are {sources}, mixtures {mixtures}.
+#: All checks, the gravest first. The limits lie between what right fits (worst source above 0.99) and wrong fits (below 0.9)
+#: measured on seeds 500000 to 500359 and 620000 to 620239 of benchmarks/trust.py. Outputs are {sources}, mixtures {mixtures}.
 CHECKS = {
     "collapsed": Check(
         1e100, "{sources}: overflow or constant, the weights have collapsed", ("natural", "rescale", "fewer")
