@@ -5,11 +5,11 @@ python benchmarks/trust.py --tables verdicts --json F    # one of them; what was
 python benchmarks/trust.py --draw F                      # ... from which estimated against true errors are drawn
 python benchmarks/trust.py --tables real --data FOLDER   # data sets as .npz with X, C (sources) or S (spectra)
 
-A fit is wrong if some source has no output that correlates with it by 0.9 (WRONG), or some output has no source: a source too few
-or too many is always wrong, and a ramp in one mixture ("clock") is a source more than is asked for. A fit is right if all correlate by
-0.99 (RIGHT). Between the two, 2 % to 19 % of the variance of a source is something else, and either verdict is accepted. Rows that
-were replaced by outliers hold no source and are not compared. The limits of `bionica.estimators._findings` were set on seeds 500000 to
-500359 and 620000 to 620239.
+A fit is wrong if some source has no output that correlates with it by 0.9 (WRONG), or some output has no source: a source too
+few or too many is always wrong, and a ramp in one mixture ("clock") is a source more than is asked for. A fit is right if all
+correlate by 0.99 (RIGHT). Between the two, 2 % to 19 % of the variance of a source is something else, and either verdict is
+accepted. Rows that were replaced by outliers hold no source and are not compared. The limits of `bionica.estimators._findings`
+were set on seeds 500000 to 500359 and 620000 to 620239.
 """
 
 import argparse
