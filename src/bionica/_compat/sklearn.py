@@ -1,7 +1,7 @@
 """Private names of scikit-learn, which third-party estimators need for its own behaviour.
 
 `sklearn.utils._param_validation`
-    `Interval`, `Options` and `StrOptions` declare what a parameter may be, in the `_parameter_constraints` of an estimator.
+    `Interval`, `Options` and `StrOptions` declare what a parameter may be (`_parameter_constraints` of an estimator).
     `BaseEstimator._validate_params` and the decorator `_fit_context` of `sklearn.base` check it, with scikit-learn's messages.
 `sklearn.utils._set_output._wrap_data_with_container`
     What `set_output` does to `transform`, for methods of other names.

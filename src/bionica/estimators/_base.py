@@ -1,8 +1,9 @@
 """What all estimators share: parameters, `fit`, `transform`, `inverse_transform`, `score` and `save`."""
 
+import inspect
 import os
 from abc import ABCMeta, abstractmethod
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._compat.sklearn import fit_context
+from .._compat.sklearn import Interval, StrOptions, fit_context
 from ..offline.whitening import leading, linear_map, row_blocks
 from ._dask import blocks_of, map_back, validated_rows
 from ._diagnosis import Diagnosable
@@ -18,6 +19,15 @@ from ._input import Array, singular_as_divergence, unchanged_on_error
 
 _FOLDS = 10  # groups of mixtures that `score` predicts
 _RANK_ROWS = 20_000  # from which the rank of the data is taken
+
+
+#: What a parameter may be: a number of things, of samples to look back on, a positive or nonnegative number, a share.
+COUNT = Interval(Integral, 1, None, closed="left")
+WINDOW = Interval(Integral, 2, None, closed="left")
+POSITIVE = Interval(Real, 0, None, closed="neither")
+NONNEGATIVE = Interval(Real, 0, None, closed="left")
+SHARE = Interval(Real, 0, 1, closed="neither")
+AUTO = StrOptions({"auto"})
 
 
 def set_parameters(estimator: Any, arguments: dict[str, Any]) -> None:
@@ -43,11 +53,26 @@ class Estimator(
     BaseEstimator,  # type: ignore[misc]
     metaclass=ABCMeta,
 ):
-    """Base of all estimators; a subclass has `_fit`, `_transform`, `components_` and `mixing_`."""
+    """Base of all estimators; a subclass has `_fit`, `_transform`, `components_` and `mixing_`.
 
+    Estimators are dataclasses. A field ``eta: Annotated[float | None, POSITIVE, None] = None`` is a parameter with its type, what
+    scikit-learn validates, and its default. Subclasses inherit it.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
     _preserved_dtypes: ClassVar[tuple[str, ...]] = ("float64",)
     #: Parameters that the learned weights depend on: `load` cannot change them.
     _fixed: ClassVar[tuple[str, ...]] = ("n_components",)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        hints = inspect.get_annotations(cls)
+        own = {name: hint for name, hint in hints.items() if hasattr(hint, "__metadata__")}
+        constraints = {name: list(hint.__metadata__) for name, hint in own.items()}
+        cls._parameter_constraints = {**cls._parameter_constraints, **constraints}
+        cls.__annotations__ = hints | {
+            name: hint.__origin__ for name, hint in own.items()
+        }  # for a signature that can be read
 
     @abstractmethod
     def _fit(self, X: ArrayLike) -> Any: ...

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from .._compat.sklearn import parameter_values, wrap_output
 from ._base import Separator
-from ._dask import blocks_of, is_dask, validated_rows
+from ._dask import DaskRows, is_dask, validated_rows
 from ._findings import warn_of_huge_outputs
 from ._input import Array, Sample, sample_names, unchanged_on_error, validated_sample
 
@@ -61,7 +61,8 @@ class Online(Separator):
         self
         """
         with unchanged_on_error(self), self._warning_of_news():
-            for block in blocks_of(self._validated(X, reset=not self.__sklearn_is_fitted__())):
+            data = self._validated(X, reset=not self.__sklearn_is_fitted__())
+            for block in data if isinstance(data, DaskRows) else (data,):
                 self._learn(block, keep=False)
         return self
 

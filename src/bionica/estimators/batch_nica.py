@@ -2,19 +2,17 @@
 
 from dataclasses import dataclass, field
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from .._compat.sklearn import Interval, StrOptions
 from ..offline.outliers import Inliers, without_outliers
 from ..offline.rotation import rotate
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread, refine, row_space, unit_of, wider_than_long
-from ._base import Separator, rectified
+from ._base import AUTO, COUNT, POSITIVE, Separator, rectified
 from ._dask import DaskRows, map_rows, mapped_inliers, moments_of, validated_rows
 from ._findings import conclude, finding, row_sample
 from .noncentered_whitener import whitening_or_error
@@ -109,23 +107,14 @@ class BatchNICA(Separator):
     array([1., 1., 1.])
     """
 
-    n_components: int | str | None = field(default=None, kw_only=False)
-    n_init: int = 10
-    max_iter: int = 500
-    tol: float | None = None
-    robust: bool = True
-    random_state: Any = None
+    n_components: Annotated[int | str | None, COUNT, AUTO, None] = field(default=None, kw_only=False)
+    n_init: Annotated[int, COUNT] = 10
+    max_iter: Annotated[int, COUNT] = 500
+    tol: Annotated[float | None, POSITIVE, None] = None
+    robust: Annotated[bool, "boolean"] = True
+    random_state: Annotated[Any, "random_state"] = None
 
     _preserved_dtypes: ClassVar = ("float64", "float32")
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither"), None],
-        "robust": ["boolean"],
-        "random_state": ["random_state"],
-    }
-
     _saved: ClassVar[dict[str, Any]] = {
         "components_": "dk",
         "mixing_": "kd",

@@ -1,25 +1,24 @@
 """Algorithms 1 and 2 on all the data at once, behind scikit-learn's interface."""
 
 from dataclasses import dataclass, field
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from .._compat.sklearn import Interval, StrOptions
+from .._compat.sklearn import StrOptions
 from ..engines.loop import Diverged
 from ..networks.rule import pseudoinverse, solve_lateral
 from ..offline.descent_ascent import Offline, Settling, offline_interneuron, offline_two_compartment, settle
 from ..offline.outliers import without_outliers
 from ..offline.whitening import moments
-from ._base import Separator, rank_of
+from ._base import COUNT, NONNEGATIVE, POSITIVE, SHARE, Separator, rank_of
 from ._dask import is_dask, validated_rows
 from ._findings import conclude, finding, row_sample
 from ._input import DivergenceError
 from ._model_file import Record
-from .network import MOST_STEPS, orthonormal_rows
+from .network import STEPS, orthonormal_rows
 
 Array = NDArray[Any]
 
@@ -87,33 +86,18 @@ class OfflineNICA(Separator):
     True
     """
 
-    n_components: int | None = field(default=None, kw_only=False)
-    network: str = "interneuron"
-    eta: float | None = None
-    tau: float | None = None
-    dynamics: str = "exact"
-    gamma: float | None = None
-    settle_tol: float = 1e-8
-    settle_steps: int = 10_000
-    tol: float = 5e-5
-    max_iter: int = 1000
-    robust: bool = True
-    random_state: Any = None
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "network": [StrOptions({"interneuron", "two_compartment"})],
-        "eta": [Interval(Real, 0, None, closed="neither"), None],
-        "tau": [Interval(Real, 0, None, closed="neither"), None],
-        "dynamics": [StrOptions({"exact", "gradient"})],
-        "gamma": [Interval(Real, 0, None, closed="neither"), None],
-        "settle_tol": [Interval(Real, 0, 1, closed="neither")],
-        "settle_steps": [Interval(Integral, 1, MOST_STEPS, closed="both")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "robust": ["boolean"],
-        "random_state": ["random_state"],
-    }
+    n_components: Annotated[int | None, COUNT, None] = field(default=None, kw_only=False)
+    network: Annotated[str, StrOptions({"interneuron", "two_compartment"})] = "interneuron"
+    eta: Annotated[float | None, POSITIVE, None] = None
+    tau: Annotated[float | None, POSITIVE, None] = None
+    dynamics: Annotated[str, StrOptions({"exact", "gradient"})] = "exact"
+    gamma: Annotated[float | None, POSITIVE, None] = None
+    settle_tol: Annotated[float, SHARE] = 1e-8
+    settle_steps: Annotated[int, STEPS] = 10_000
+    tol: Annotated[float, NONNEGATIVE] = 5e-5
+    max_iter: Annotated[int, COUNT] = 1000
+    robust: Annotated[bool, "boolean"] = True
+    random_state: Annotated[Any, "random_state"] = None
 
     _fixed: ClassVar = ("n_components", "network")
 
