@@ -3,15 +3,15 @@
 import inspect
 import os
 from abc import ABCMeta, abstractmethod
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.exceptions import NotFittedError
 
-from .._compat.sklearn import Interval, StrOptions, fit_context
+from .._compat.sklearn import fit_context
 from ..offline.whitening import leading, linear_map, row_blocks
 from ._dask import blocks_of, map_back, validated_rows
 from ._diagnosis import Diagnosable
@@ -19,15 +19,6 @@ from ._input import Array, singular_as_divergence, unchanged_on_error
 
 _FOLDS = 10  # groups of mixtures that `score` predicts
 _RANK_ROWS = 20_000  # from which the rank of the data is taken
-
-
-#: What a parameter may be: a number of things, of samples to look back on, a positive or nonnegative number, a share.
-COUNT = Interval(Integral, 1, None, closed="left")
-WINDOW = Interval(Integral, 2, None, closed="left")
-POSITIVE = Interval(Real, 0, None, closed="neither")
-NONNEGATIVE = Interval(Real, 0, None, closed="left")
-SHARE = Interval(Real, 0, 1, closed="neither")
-AUTO = StrOptions({"auto"})
 
 
 def set_parameters(estimator: Any, arguments: dict[str, Any]) -> None:
@@ -164,7 +155,9 @@ class Estimator(
         return "components_" in vars(self)
 
     def _check_is_fitted(self) -> None:
-        check_is_fitted(self, msg="This %(name)s has seen no sample: call fit first")
+        if not self.__sklearn_is_fitted__():
+            # An AttributeError too, so that hasattr(est, "components_") answers False before fit.
+            raise NotFittedError(f"This {type(self).__name__} has seen no sample: call fit first")
 
     def _check_saved(self) -> None:
         """Raise ValueError if what was read from a file contradicts the parameters or itself; shapes are checked before."""

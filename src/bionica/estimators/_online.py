@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import parameter_values, wrap_output
@@ -145,13 +144,6 @@ class Online(Separator):
         """Return X as an array that may hold NaN, or a Dask array as `DaskRows`, which checks each block when it is read."""
         self._check_params()
         return validated_rows(self, X, reset=reset, finite=False)
-
-    def _check_is_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            # An AttributeError, so that hasattr(est, "components_") answers False before fit.
-            raise NotFittedError(
-                f"This {type(self).__name__} has seen no sample: call fit, partial_fit or learn_one first"
-            )
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in super().__getstate__().items() if name != "_checked"}

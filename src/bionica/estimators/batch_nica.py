@@ -8,17 +8,17 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
+from .._compat.sklearn import AUTO, COUNT, POSITIVE
 from ..offline.outliers import Inliers, without_outliers
 from ..offline.rotation import rotate
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread, refine, row_space, unit_of, wider_than_long
-from ._base import AUTO, COUNT, POSITIVE, Separator, rectified
+from ._base import Separator, rectified
 from ._dask import DaskRows, map_rows, mapped_inliers, moments_of, validated_rows
 from ._findings import conclude, finding, row_sample
 from .noncentered_whitener import whitening_or_error
 
 _AMBIGUOUS = 0.02
-_COUNTED_ROWS = 4000  # samples in which sources are counted
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -135,7 +135,7 @@ class BatchNICA(Separator):
         rows = validated_rows(self, X, min_samples=2)
         with one_blas_thread():
             rng, d = check_random_state(self.random_state), self._given_number()
-            sample = np.asarray(rows[:: max(1, rows.shape[0] // _COUNTED_ROWS)])
+            sample = np.asarray(rows[row_sample(*rows.shape)])
             if self.n_components == "auto":
                 self.count_: Count = count_sources(sample)
                 d = self.count_.n_sources
@@ -181,4 +181,4 @@ class BatchNICA(Separator):
             f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol": not rotation.converged,
         }
         own = [finding("converged", reason=reason) for reason, holds in reasons.items() if holds]
-        conclude(self, sample[row_sample(*sample.shape)], rows.shape[0], *own)
+        conclude(self, sample, rows.shape[0], *own)

@@ -5,11 +5,11 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from .._compat.sklearn import NONNEGATIVE, POSITIVE
 from ..engines.loop import gain
 from ..networks import cone_network
 from ..networks.schedules import Rate
 from ..offline.rotation import rotate
-from ._base import NONNEGATIVE, POSITIVE
 from ._docstrings import documented
 from ._input import Array
 from .network import Setting, SingleLayerNICA, guard_seed, orthonormal_rows, project, typical_rows

@@ -5,9 +5,9 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from .._compat.sklearn import COUNT
 from ..networks import interneuron, natural
 from ..networks.settling import ExactAsymmetric
-from ._base import COUNT
 from ._docstrings import documented
 from ._input import Array
 from .network import AVERAGING, Setting, SingleLayerNICA, Start, guard_seed, orthonormal_rows

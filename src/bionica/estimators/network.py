@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
-from .._compat.sklearn import Interval, Options, StrOptions
+from .._compat.sklearn import AUTO, COUNT, NONNEGATIVE, POSITIVE, SHARE, WINDOW, Interval, Options, StrOptions
 from ..engines import blocks
 from ..engines.loop import Diverged, gain, run
 from ..engines.runner import Runner
@@ -35,12 +35,11 @@ from ..networks.schedules import Rate, learning_rates
 from ..networks.settling import Exact, ProjectedGradient
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import largest, leading, linear_map, one_blas_thread, wider_than_long
-from ._base import AUTO, COUNT, NONNEGATIVE, POSITIVE, SHARE, WINDOW, rank_of
+from ._base import rank_of
 from ._dask import DaskRows, checked, is_dask, lazily
 from ._findings import RowCollector, conclude
-from ._input import CHANGED, Array, DivergenceError, check_finite
+from ._input import CHANGED, Array, DivergenceError, check_finite, warn
 from ._online import Online, appended, tracked
-from ._warn import warn
 
 #: The number of sources of each of the paper's problems.
 SOURCES = {"d3": 3, "d10": 10, "images": 3}
@@ -268,7 +267,7 @@ class OnlineNICA(Online):
     def _wait(self, X: Array, keep: bool) -> Array:
         """Collect the first block; once it is full, start, and learn from it and from the rest of X."""
         length = self._n_start(X.shape[1])
-        known = vars(self).get("_waiting", X[:0])
+        known = self._waiting_rows(X)
         missing = length - len(known)
         if keep and self.n_components == "auto" and (len(known) or len(X) < missing):
             raise self._unknown_number(length)

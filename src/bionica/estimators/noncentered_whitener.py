@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from .._compat.sklearn import fit_context
+from .._compat.sklearn import COUNT, NONNEGATIVE, fit_context
 from ..offline.outliers import without_outliers
 from ..offline.whitening import (
     ChunkedRows,
@@ -20,7 +20,7 @@ from ..offline.whitening import (
     refine,
     whitening,
 )
-from ._base import COUNT, NONNEGATIVE, Estimator
+from ._base import Estimator
 from ._dask import map_rows, moments_of, validated_rows
 from ._input import Array, unchanged_on_error
 from ._model_file import Record

@@ -12,8 +12,7 @@ from ..offline.outliers import inliers_of, without_outliers
 from ..offline.whitening import leading, one_blas_thread, unit_of, whitening
 from ._dask import DaskRows, moments_of
 from ._docstrings import documented
-from ._input import Array, check_finite
-from ._warn import warn
+from ._input import Array, check_finite, warn
 from .network import WhiteningLayerNICA, guard_seed, orthonormal_rows, weights
 from .noncentered_whitener import NoncenteredWhitener
 

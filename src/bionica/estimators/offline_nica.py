@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from .._compat.sklearn import StrOptions
+from .._compat.sklearn import COUNT, NONNEGATIVE, POSITIVE, SHARE, StrOptions
 from ..engines.loop import Diverged
 from ..networks.rule import pseudoinverse, solve_lateral
 from ..offline.descent_ascent import Offline, Settling, offline_interneuron, offline_two_compartment, settle
 from ..offline.outliers import without_outliers
 from ..offline.whitening import moments
-from ._base import COUNT, NONNEGATIVE, POSITIVE, SHARE, Separator, rank_of
+from ._base import Separator, rank_of
 from ._dask import validated_rows
 from ._findings import conclude, finding, row_sample
 from ._input import DivergenceError

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from .._compat.sklearn import WINDOW
 from ..networks import orthant_rotation
 from ..networks.rule import rule_of
 from ..networks.settling import Exact
-from ._base import WINDOW
 from ._docstrings import documented
 from ._input import Array
 from .network import OnlineNICA, guard_seed, orthonormal_rows

@@ -5,8 +5,8 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from .._compat.sklearn import POSITIVE
 from ..networks import natural, two_compartment
-from ._base import POSITIVE
 from ._docstrings import documented
 from ._input import Array
 from .network import (
