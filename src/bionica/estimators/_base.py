@@ -21,11 +21,6 @@ _FOLDS = 10  # groups of mixtures that `score` predicts
 _RANK_ROWS = 20_000  # from which the rank of the data is taken
 
 
-def set_parameters(estimator: Any, arguments: dict[str, Any]) -> None:
-    """Store the arguments of `__init__` unchanged: its body is ``set_parameters(self, locals())``."""
-    vars(estimator).update({name: value for name, value in arguments.items() if name not in ("self", "__class__")})
-
-
 def rank_of(X: Any) -> int:
     """Return the rank of X, at least 1; the number of mixtures if X holds NaN, which learning then reports."""
     rows = np.asarray(X[:: -(-len(X) // _RANK_ROWS)] if isinstance(X, np.ndarray) else X[:_RANK_ROWS])
