@@ -1,8 +1,5 @@
 """The single-layer networks at their defaults: no tuning, whatever the mixing; and what goes with it."""
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 
@@ -121,14 +118,3 @@ def test_parameters_are_checked_at_every_call(tmp_path):
         argument = {"partial_fit": X, "learn_one": X[0], "save": tmp_path / "model"}[method]
         with pytest.raises(ValueError, match="eta0"):
             getattr(network, method)(argument)
-
-
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda network: pickle.loads(pickle.dumps(network))])
-def test_a_copy_waits_in_a_place_of_its_own(copied):
-    _, X = mixtures(100, 3)
-    one = bionica.TwoCompartmentNICA(3, random_state=0).partial_fit(X[:20])
-    other = copied(one)
-    one.partial_fit(X[20:40])
-    other.partial_fit(X[60:80])
-    np.testing.assert_array_equal(one._waiting, X[:40])
-    np.testing.assert_array_equal(other._waiting, np.concatenate([X[:20], X[60:80]]))
