@@ -70,6 +70,16 @@ def apply(W, v, c):
         c[i] = dot(W, i, v)
 
 
+@ordered
+def apply_transposed(W, v, c):
+    """c <- W'v."""
+    for j in range(W.shape[1]):
+        c[j] = 0
+    for i in range(W.shape[0]):
+        for j in range(W.shape[1]):
+            c[j] += W[i, j] * v[i]
+
+
 @cold
 def multiply(A, B, M):
     """M <- A B."""
@@ -128,16 +138,6 @@ def subtract(v, mean, out):
     """out <- v - mean."""
     for i in range(v.shape[0]):
         out[i] = v[i] - mean[i]
-
-
-@hot
-def hebb(W, eta, post, post_bar, pre, pre_bar):
-    """W <- W + eta ((post - post_bar)(pre - pre_bar)' - W)."""
-    eta = W.dtype.type(eta)
-    for i in range(W.shape[0]):
-        a = eta * (post[i] - post_bar[i])
-        for j in range(W.shape[1]):
-            W[i, j] += a * (pre[j] - pre_bar[j]) - eta * W[i, j]
 
 
 @hot

@@ -26,8 +26,8 @@ A network keeps H from sample to sample by rank-one and rank-two updates (Sherma
 
 *Block principal pivoting* on M takes over if H has lost digits. The set of firing neurons is found by exchanging every neuron that
 violates its condition (Judice and Pires 1994; Kim and Park 2011); when that stops helping, one neuron at a time (Murty's rule),
-which is finite for every positive definite M. Each set costs a fresh factorisation of M over it: LDL' for symmetric M, LU for
-`ExactAsymmetric`, networks that started with W_ny != W_yn' (appendix B).
+which is finite for every positive definite M. Each set costs a fresh factorisation of M over it. Networks that started with
+W_ny != W_yn' (appendix B), whose M is not symmetric, settle by the gradient.
 
 *Beyond the paper.* A nearly singular M (a pivot lost to rounding) gets a multiple of the identity added: first 1e3 eps, then 100
 times more at each try, times the mean of M's diagonal. Each such sample is counted in `repairs_["regularised"]`.
@@ -38,7 +38,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .plasticity import absolute_sum, apply, dot
+from .plasticity import absolute_sum, apply, apply_transposed, dot
 from .rule import REGULARISED, UNSETTLED, cold, generic, hot, n_repairs
 
 # ---------------------------------------------------------------------------------------------- gradient
@@ -130,12 +130,6 @@ class Exact(NamedTuple):
     eps: float
 
 
-class ExactAsymmetric(NamedTuple):
-    """As `Exact`, for lateral weights that are not symmetric."""
-
-    eps: float
-
-
 class Scratch(NamedTuple):
     """Work space of one layer of d neurons."""
 
@@ -170,14 +164,10 @@ def scratch(d, dtype, events=None):
 # ---------------------------------------------------------------------------------------------- factorisations
 
 
-@generic
-def solve_firing(dynamics, M, shift, c, index, f, ws):
+@hot
+def solve_firing(eps, M, shift, c, index, f, ws):
     """Solve (M + shift I) u = c over the f neurons in `index`, u in ws.u; False when a pivot is lost to rounding."""
-
-
-@solve_firing.register(Exact)
-def _solve_symmetric(dynamics, M, shift, c, index, f, ws):
-    floor = 8 * dynamics.eps * f
+    floor = 8 * eps * f
     if f < LARGE:
         return _ldl_small(floor, M, shift, c, index, f, ws.L, ws.u)
     return _ldl_large(floor, M, shift, c, index, f, ws.U, ws.u)
@@ -246,40 +236,8 @@ def _ldl_large(floor, M, shift, c, index, f, U, u):
     return True
 
 
-@solve_firing.register(ExactAsymmetric)
-def _lu(dynamics, M, shift, c, index, f, ws):
-    # No pivoting: a matrix with positive definite symmetric part has an LU with positive pivots.
-    L, u = ws.L, ws.u
-    floor = 8 * dynamics.eps * f
-    for a in range(f):
-        i = index[a]
-        v = c[i]
-        for b in range(a):
-            s = M[i, index[b]]
-            for e in range(b):
-                s -= L[a, e] * L[e, b]
-            L[a, b] = s * L[b, b]
-            v -= L[a, b] * u[b]
-        for b in range(a, f):
-            s = M[i, index[b]]
-            for e in range(a):
-                s -= L[a, e] * L[e, b]
-            L[a, b] = s
-        pivot = L[a, a] + shift
-        if not pivot > floor * (abs(M[i, i]) + shift):
-            return False
-        L[a, a] = 1 / pivot
-        u[a] = v
-    for a in range(f - 1, -1, -1):
-        v = u[a]
-        for b in range(a + 1, f):
-            v -= L[a, b] * u[b]
-        u[a] = v * L[a, a]
-    return True
-
-
 @cold
-def _pivot(dynamics, M, shift, c, z, ws, tol):
+def _pivot(eps, M, shift, c, z, ws, tol):
     """Block principal pivoting; True when z is complementary to within `tol`.
 
     Written without branches on who fires: that is a coin toss, and a branch mispredicted costs more than a product.
@@ -299,7 +257,7 @@ def _pivot(dynamics, M, shift, c, z, ws, tol):
             z[i] = 0
             index[f] = i
             f += firing[i]
-        if not solve_firing(dynamics, M, shift, c, index, f, ws):
+        if not solve_firing(eps, M, shift, c, index, f, ws):
             return False
         size = 0.0
         for a in range(f):
@@ -336,7 +294,7 @@ def overflow(z):
 
 
 @cold
-def complementary(dynamics, M, c, z, ws):
+def complementary(eps, M, c, z, ws):
     """z >= 0 with M z - c >= 0 and complementary, written to z; where there is none, z is infinite."""
     d = c.shape[0]
     size = 0.0
@@ -345,16 +303,16 @@ def complementary(dynamics, M, c, z, ws):
     if not size < np.inf:
         overflow(z)
         return
-    tol = 32 * dynamics.eps
+    tol = 32 * eps
     shift = 0.0
     for attempt in range(10):
-        if _pivot(dynamics, M, shift, c, z, ws, tol):
+        if _pivot(eps, M, shift, c, z, ws, tol):
             return
         if attempt == 0:
             # Rounding can make the exchange cycle on an ill-conditioned M: ask for less before changing M.
             tol *= 64
         else:
-            shift = next_regularisation(M, shift, dynamics.eps, ws)
+            shift = next_regularisation(M, shift, eps, ws)
             for i in range(d):
                 ws.firing[i] = False
     overflow(z)
@@ -374,18 +332,18 @@ def next_regularisation(M, shift, eps, ws):
 
 
 @cold
-def linear(dynamics, M, c, y, ws):
+def linear(eps, M, c, y, ws):
     """Solve M y = c with the regularisation of `complementary`."""
     d = c.shape[0]
     for i in range(d):
         ws.chosen[i] = i
     shift = 0.0
     for _ in range(10):
-        if solve_firing(dynamics, M, shift, c, ws.chosen, d, ws):
+        if solve_firing(eps, M, shift, c, ws.chosen, d, ws):
             for i in range(d):
                 y[i] = ws.u[i]
             return
-        shift = next_regularisation(M, shift, dynamics.eps, ws)
+        shift = next_regularisation(M, shift, eps, ws)
     overflow(y)
 
 
@@ -510,11 +468,11 @@ def follow_symmetric(H, s, b, a, ws):
 
 
 @hot
-def _rectify(dynamics, M, H, c, c_sum, z, ws):
+def _rectify(eps, M, H, c, c_sum, z, ws):
     """z >= 0 by exchanges from ws.free = H c. Returns 1 if z was found with M, 2 if with H, 0 if exchanges do not end soon."""
     d = z.shape[0]
     firing, index, free, u, w = ws.firing, ws.chosen, ws.free, ws.u, ws.w
-    tol = c.dtype.type(32 * dynamics.eps)
+    tol = c.dtype.type(32 * eps)
     f = 0
     z_max = c.dtype.type(0)
     for i in range(d):
@@ -532,7 +490,7 @@ def _rectify(dynamics, M, H, c, c_sum, z, ws):
             w[i] = c[i] if few else -free[i]
         A = M if few else H
         count = f if few else d - f
-        if not solve_firing(dynamics, A, 0.0, w, index, count, ws):
+        if not solve_firing(eps, A, 0.0, w, index, count, ws):
             return 0
         out = w if few else z
         for i in range(d):
@@ -558,37 +516,29 @@ def _rectify(dynamics, M, H, c, c_sum, z, ws):
 
 
 @hot
-def accepted(eps, worst, c_sum, reach):
-    """Whether a residual is small beside the terms of c - M z, whose sizes are c_sum and `reach`.
+def _settled(eps, M, c, c_sum, z, rectified):
+    """Whether c - M z is small beside its terms; if `rectified`, for firing neurons, and for silent ones that should fire.
 
-    An M that is invertible in this precision never makes a `reach` of more than c_sum / eps out of c.
+    The terms have the sizes c_sum and `reach`. An M that is invertible in this precision never makes a `reach` of more than
+    c_sum / eps out of c.
     """
-    bound = eps * (ACCEPTED_SINGLE if eps > 1e-10 else ACCEPTED)
-    return eps * reach <= c_sum and worst <= bound * (c_sum + reach)
-
-
-@hot
-def _settled(eps, M, c, c_sum, z, ws):
-    """ws.w <- c - M z for firing neurons, and for silent ones that should fire; whether it is small beside its terms."""
-    w = ws.w
     zero = c.dtype.type(0)
     worst = zero
-    for i in range(c.shape[0]):
-        w[i] = c[i] - dot(M, i, z)
-        if not z[i] > 0:
-            w[i] = max(w[i], zero)
-        worst = max(worst, abs(w[i]))
-    eps = c.dtype.type(eps)
-    if accepted(eps, worst, c_sum, zero):
-        return True
     largest = zero
     for i in range(c.shape[0]):
+        w = c[i] - dot(M, i, z)
+        if rectified and not z[i] > 0:
+            w = max(w, zero)
+        worst = max(worst, abs(w))
         largest = max(largest, M[i, i])
-    return accepted(eps, worst, c_sum, largest * absolute_sum(z))
+    eps = c.dtype.type(eps)
+    reach = largest * absolute_sum(z)
+    bound = eps * (ACCEPTED_SINGLE if eps > 1e-10 else ACCEPTED)
+    return worst <= bound * c_sum or (eps * reach <= c_sum and worst <= bound * (c_sum + reach))
 
 
 @hot
-def settle_exactly(dynamics, M, H, c, z, ws):
+def settle_exactly(eps, M, H, c, z, ws):
     """z >= 0 with M z - c >= 0 and complementary; infinite if c is not finite."""
     c_sum = c.dtype.type(0)
     for i in range(c.shape[0]):
@@ -597,12 +547,12 @@ def settle_exactly(dynamics, M, H, c, z, ws):
     if not c_sum < np.inf:
         overflow(z)
         return
-    with_inverse = _rectify(dynamics, M, H, c, c_sum, z, ws)
+    with_inverse = _rectify(eps, M, H, c, c_sum, z, ws)
     if with_inverse == 1:
         return
-    if with_inverse == 2 and _settled(dynamics.eps, M, c, c_sum, z, ws):
+    if with_inverse == 2 and _settled(eps, M, c, c_sum, z, True):
         return
-    complementary(dynamics, M, c, z, ws)
+    complementary(eps, M, c, z, ws)
 
 
 # ---------------------------------------------------------------------------------------------- direct connections
@@ -620,7 +570,7 @@ def follow_lateral(dynamics, H, rate, z, ws):
 
 @settle_lateral.register(Exact)
 def _settle_lateral_exact(dynamics, W_zz, H, c, z, ws):
-    settle_exactly(dynamics, W_zz, H, c, z, ws)
+    settle_exactly(dynamics.eps, W_zz, H, c, z, ws)
 
 
 @settle_lateral.register(ProjectedGradient)
@@ -647,6 +597,11 @@ def settle_interneurons(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
 
 
 @generic
+def settle_linear(dynamics, W_hg, M, H, c, h, g, ws):
+    """Settle h = M^-1 c and g = W_hg h, without rectification; M = W_hg' W_hg, H its inverse."""
+
+
+@generic
 def follow_interneurons(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
     """M and H after W_yn <- W_yn + eta (dn dy' - W_yn) and W_ny <- W_ny + eta (dy dn' - W_ny).
 
@@ -658,13 +613,7 @@ def follow_interneurons(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
 
 @settle_interneurons.register(Exact)
 def _settle_interneurons_exact(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
-    settle_exactly(dynamics, M, H, c, y, ws)
-    apply(W_yn, y, n)
-
-
-@settle_interneurons.register(ExactAsymmetric)
-def _settle_interneurons_asymmetric(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
-    complementary(dynamics, M, c, y, ws)
+    settle_exactly(dynamics.eps, M, H, c, y, ws)
     apply(W_yn, y, n)
 
 
@@ -673,22 +622,32 @@ def _settle_interneurons_gradient(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
     iterate_interneurons(dynamics, W_yn, W_ny, c, y, n, ws, True)
 
 
+@settle_linear.register(Exact)
+def _settle_linear_exact(dynamics, W_hg, M, H, c, h, g, ws):
+    c_sum = absolute_sum(c)
+    apply(H, c, h)
+    if not c_sum < np.inf:
+        overflow(h)
+    elif not _settled(dynamics.eps, M, c, c_sum, h, False):
+        linear(dynamics.eps, M, c, h, ws)
+    apply(W_hg, h, g)
+
+
+@settle_linear.register(ProjectedGradient)
+def _settle_linear_gradient(dynamics, W_hg, M, H, c, h, g, ws):
+    iterate_interneurons(dynamics, W_hg, W_hg.T, c, h, g, ws, False)
+
+
 @follow_interneurons.register(Exact)
 def _follow_interneurons_exact(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
     s = follow_product(M, eta, p, p, dy, dn)  # q is p
     follow_symmetric(H, s, p, dy, ws)
 
 
-@follow_interneurons.register(ExactAsymmetric)
 @follow_interneurons.register(ProjectedGradient)
-def _follow_interneurons_asymmetric(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
-    q = ws.free
-    for i in range(q.shape[0]):
-        q[i] = 0
-    for a in range(dn.shape[0]):
-        for i in range(q.shape[0]):
-            q[i] += W_yn[a, i] * dn[a]
-    follow_product(M, eta, p, q, dy, dn)
+def _follow_interneurons_gradient(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
+    apply_transposed(W_yn, dn, ws.free)
+    follow_product(M, eta, p, ws.free, dy, dn)
 
 
 @hot

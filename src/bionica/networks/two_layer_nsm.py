@@ -102,7 +102,7 @@ def repair(state, work, params):
 
 def inspect(state, work, params):
     """The guard `spectrum`; inverses are recomputed from time to time."""
-    refresh_whitening(state.layer, work.first, state.t[0])
+    refresh_whitening(state.layer, state.t[0])
     lifted = False
     if params.guards.spectrum:
         lifted = lift_eigenvalues(state.W_yy, params.eps, work.ws)
