@@ -6,10 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bionica
+import naive
 from bionica.engines.masked import Masked, Pivoted
 from bionica.networks.rule import REGULARISED, UNSETTLED, inverse
 from bionica.networks.settling import (
     Exact,
+    ExactAsymmetric,
     ProjectedGradient,
     complementary,
     scratch,
@@ -39,19 +41,19 @@ def kkt_residual(M, c, z):
     return np.abs(np.minimum(z * np.diag(M), w) / scale).max()
 
 
-def solve(M, c, firing=None):
+def solve(M, c, kind=Exact, firing=None):
     ws = scratch(len(c), np.float64)
     if firing is not None:
         ws.firing[:] = firing
     z = np.zeros(len(c))
-    complementary(EPS, np.ascontiguousarray(M), c, z, ws)
+    complementary(kind(EPS), np.ascontiguousarray(M), c, z, ws)
     return z, ws
 
 
 def solve_with(M, H, c):
     ws = scratch(len(c), np.float64)
     z = np.zeros(len(c))
-    settle_exactly(EPS, np.ascontiguousarray(M), np.ascontiguousarray(H), c, z, ws)
+    settle_exactly(Exact(EPS), np.ascontiguousarray(M), np.ascontiguousarray(H), c, z, ws)
     return z, ws
 
 
@@ -114,6 +116,15 @@ def test_kkt_on_every_positive_definite_matrix(d, condition, scale, seed):
     assert ws.events[REGULARISED] == 0
 
 
+@pytest.mark.parametrize("d", [1, 3, 6])
+def test_asymmetric_equals_enumeration(d):
+    rng = np.random.default_rng(d)
+    for _ in range(20):
+        skew = rng.standard_normal((d, d))
+        M, c = positive_definite(rng, d, 5.0) + 0.5 * (skew - skew.T), rng.standard_normal(d)
+        np.testing.assert_allclose(solve(M, c, ExactAsymmetric)[0], naive.settle_lcp(M, c), atol=1e-11)
+
+
 def test_degenerate_ties():
     """Neurons that neither fire nor strain (z_i = w_i = 0), many at once, from every kind of start."""
     rng = np.random.default_rng(0)
@@ -126,14 +137,15 @@ def test_degenerate_ties():
             np.testing.assert_allclose(z, z0, atol=1e-12)
 
 
-def test_nearly_singular_is_regularised_and_counted():
+@pytest.mark.parametrize("kind", [Exact, ExactAsymmetric])
+def test_nearly_singular_is_regularised_and_counted(kind):
     M = np.ones((3, 3))  # rank 1
-    z, _ = solve(M, np.array([1.0, 2.0, 3.0]))
+    z, _ = solve(M, np.array([1.0, 2.0, 3.0]), kind)
     assert np.isfinite(z).all()
     assert z.min() >= 0
     assert z[2] > 0
     singular = np.ones((3, 3)) + 1e-18 * np.eye(3)
-    z, ws = solve(singular, np.ones(3), firing=np.ones(3, bool))
+    z, ws = solve(singular, np.ones(3), kind, firing=np.ones(3, bool))
     assert np.isfinite(z).all()
     assert ws.events[REGULARISED] == 1
     np.testing.assert_allclose(z.sum(), 1, rtol=1e-6)  # M z = c still holds, nearly

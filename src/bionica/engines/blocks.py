@@ -20,8 +20,8 @@ it changes these sizes by 1e-12 (in single precision, by 1e-3 at most).
 Weights that do not learn from the input (F of a natural network or of an offline whitening; all of them in `transform`) take a
 block in one product, before the loop, which then finds the identity in their place.
 
-Rules whose guards look at all weights from the input (`Rule.inspects_input`) do so every 100 samples: a block ends there, and the
-guards act on the weights from all k inputs.
+Rules whose guards look at all weights from the input (`Rule.inspects_input`) do so every 100 samples: that sample is a block of its
+own, taken through the network as it is.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,9 +39,6 @@ from ..networks.rule import Rule
 INPUTS, SYNAPSES, SAMPLES = 1000, 2**18, 8
 #: A block has so many bytes at most (but 8 samples).
 BLOCK_BYTES = 2**28
-
-#: More samples than a network ever sees.
-_NEVER = 2**62
 
 
 class Small(NamedTuple):
@@ -71,33 +68,27 @@ def run(
     rates: np.ndarray,
     Y: np.ndarray,
     run_rows: Callable[..., int],
-    inspect: Callable[..., None],
 ) -> int:
-    """Take X through the network in blocks, each by `run_rows`; returns the number of rows before an output left its range.
-
-    `inspect` runs the guards that look every 100 samples, where those of the rule read the weights from all inputs.
-    """
+    """Take X through the network in blocks, each by `run_rows`; returns the number of rows before an output left its range."""
     learning, keeping = len(rates) > 0, len(Y) > 0
-    every = _NEVER if rule.inspects_input else EVERY
-    for part in _cut(int(state.t[0]), len(X), X.shape[1], state.fired.size, X.itemsize):
+    for part in _cut(int(state.t[0]), *X.shape, state.fired.size, X.itemsize, rule.inspects_input):
         with np.errstate(all="ignore"):  # the status tells what overflows
             block = np.ascontiguousarray(X[part])  # products have other bits for other strides
             small = _shrink(rule, state, params, block, learning) or Small(state, np.array(block), lambda: None)
             part_rates, part_Y = rates[part] if learning else rates, Y[part] if keeping else Y
-            done = run_rows(small.state, params, small.X, part_rates, part_Y, every)
+            done = run_rows(small.state, params, small.X, part_rates, part_Y)
             if done < len(small.X):
                 return int(part.start) + done
             small.back()
-        if learning and rule.inspects_input and state.t[0] % EVERY == 0:
-            inspect(state, params)
     return len(X)
 
 
-def _cut(seen: int, n: int, k: int, d: int, itemsize: int) -> Iterator[slice]:
-    """Cut n samples into blocks, which end where guards look at all of the weights."""
+def _cut(seen: int, n: int, k: int, d: int, itemsize: int, last_alone: bool) -> Iterator[slice]:
+    """Cut n samples into blocks of at most 100, of which the last one is alone if guards look at the weights from all inputs."""
     size, start = rows(k, d, itemsize), 0
     while start < n:
-        stop = min(start + size, n, start + EVERY - (seen + start) % EVERY)
+        left = EVERY - (seen + start) % EVERY
+        stop = min(start + size, n, start + max(left - last_alone, 1))
         yield slice(start, stop)
         start = stop
 

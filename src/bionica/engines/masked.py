@@ -24,6 +24,7 @@ import numpy as np
 from ..networks.plasticity import absolute_sum, apply
 from ..networks.rule import hot
 from ..networks.settling import (
+    Exact,
     complementary,
     follow_interneurons,
     follow_lateral,
@@ -157,7 +158,7 @@ def _lateral_masked(dynamics, W_zz, H, c, z, ws):
 
 @settle_lateral.register(Pivoted)
 def _lateral_pivoted(dynamics, W_zz, H, c, z, ws):
-    complementary(dynamics.eps, W_zz, c, z, ws)
+    complementary(Exact(dynamics.eps), W_zz, c, z, ws)
 
 
 @follow_lateral.register(Masked)
@@ -173,7 +174,7 @@ def _interneurons_masked(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
 
 @settle_interneurons.register(Pivoted)
 def _interneurons_pivoted(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
-    complementary(dynamics.eps, M, c, y, ws)
+    complementary(Exact(dynamics.eps), M, c, y, ws)
     apply(W_yn, y, n)
 
 
@@ -193,5 +194,5 @@ def _linear_masked(dynamics, W_hg, M, H, c, h, g, ws):
 
 @settle_linear.register(Pivoted)
 def _linear_pivoted(dynamics, W_hg, M, H, c, h, g, ws):
-    linear(dynamics.eps, M, c, h, ws)
+    linear(Exact(dynamics.eps), M, c, h, ws)
     apply(W_hg, h, g)

@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 from .._compat.sklearn import Interval
 from ..networks import interneuron, natural
 from ..networks.schedules import Rate
-from ..networks.settling import ProjectedGradient
+from ..networks.settling import ExactAsymmetric
 from ._base import set_parameters
 from ._docstrings import documented
-from .network import AVERAGING, MOST_STEPS, Array, LocalSetting, SingleLayerNICA, Start, guard_seed, orthonormal_rows
+from .network import AVERAGING, Array, LocalSetting, SingleLayerNICA, Start, guard_seed, orthonormal_rows
 
 
 @documented(
@@ -35,8 +35,7 @@ class InterneuronNICA(SingleLayerNICA):
         Number of interneurons m >= d; d if None.
     decoupled : bool, default=False
         Whether W_ny starts independently of W_yn, instead of as its transpose. Their difference then decays as the product
-        of (1 - eta_t) (appendix B), and such a network always settles by the gradient. Not with natural steps, which need
-        W_ny = W_yn'.
+        of (1 - eta_t) (appendix B). Not with natural steps, which need W_ny = W_yn'.
     {common_parameters}
 
     Attributes
@@ -191,6 +190,6 @@ class InterneuronNICA(SingleLayerNICA):
         if self.precondition == "natural":
             return natural.Params(dynamics, guards, int(self.horizon or 0), eps, average)
         if self.dynamics == "exact" and not state.coupled[0]:
-            dynamics = ProjectedGradient(0.0, 64 * eps, MOST_STEPS)
+            dynamics = ExactAsymmetric(eps)
         scaled, window = self.precondition == "scale", self._window(state.fired.size)
         return interneuron.Params(dynamics, guards, window, eps, AVERAGING, int(self.horizon or 0), average, scaled)

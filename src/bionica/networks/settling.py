@@ -26,8 +26,8 @@ A network keeps H from sample to sample by rank-one and rank-two updates (Sherma
 
 *Block principal pivoting* on M takes over if H has lost digits. The set of firing neurons is found by exchanging every neuron that
 violates its condition (Judice and Pires 1994; Kim and Park 2011); when that stops helping, one neuron at a time (Murty's rule),
-which is finite for every positive definite M. Each set costs a fresh factorisation of M over it. Networks that started with
-W_ny != W_yn' (appendix B), whose M is not symmetric, settle by the gradient.
+which is finite for every positive definite M. Each set costs a fresh factorisation of M over it: LDL' for symmetric M, LU for
+`ExactAsymmetric`, networks that started with W_ny != W_yn' (appendix B).
 
 *Beyond the paper.* A nearly singular M (a pivot lost to rounding) gets a multiple of the identity added: first 1e3 eps, then 100
 times more at each try, times the mean of M's diagonal. Each such sample is counted in `repairs_["regularised"]`.
@@ -120,12 +120,14 @@ def iterate_interneurons(dynamics, W_yn, W_ny, c, y, n, ws, rectify):
 
 # ---------------------------------------------------------------------------------------------- pivoting
 
-#: From so many firing neurons on, the elimination goes by whole rows, which the compiler vectorises.
-LARGE = 12
-
-
 class Exact(NamedTuple):
     """Settle exactly; `eps` is the rounding unit of the network's numbers."""
+
+    eps: float
+
+
+class ExactAsymmetric(NamedTuple):
+    """As `Exact`, for lateral weights that are not symmetric."""
 
     eps: float
 
@@ -136,7 +138,6 @@ class Scratch(NamedTuple):
     firing: np.ndarray  # the neurons that fire: the warm start
     chosen: np.ndarray  # their numbers
     L: np.ndarray  # factor of M over them, reciprocal pivots on the diagonal
-    U: np.ndarray  # the same by rows of D L', for many neurons
     u: np.ndarray  # their activity
     w: np.ndarray  # what must not be negative: M_ii z_i of the firing, (M z - c)_i of the silent; or the gradient
     free: np.ndarray  # the activity without rectification; in between, a vector
@@ -151,7 +152,6 @@ def scratch(d, dtype, events=None):
         firing=np.zeros(d, np.bool_),
         chosen=np.zeros(d, np.uint64),
         L=np.zeros((d, d), dtype),
-        U=np.zeros((d + 1, d + 1), dtype),
         u=np.zeros(d, dtype),
         w=np.zeros(d, dtype),
         free=np.zeros(d, dtype),
@@ -164,17 +164,15 @@ def scratch(d, dtype, events=None):
 # ---------------------------------------------------------------------------------------------- factorisations
 
 
-@hot
-def solve_firing(eps, M, shift, c, index, f, ws):
+@generic
+def solve_firing(dynamics, M, shift, c, index, f, ws):
     """Solve (M + shift I) u = c over the f neurons in `index`, u in ws.u; False when a pivot is lost to rounding."""
-    floor = 8 * eps * f
-    if f < LARGE:
-        return _ldl_small(floor, M, shift, c, index, f, ws.L, ws.u)
-    return _ldl_large(floor, M, shift, c, index, f, ws.U, ws.u)
 
 
-@hot
-def _ldl_small(floor, M, shift, c, index, f, L, u):
+@solve_firing.register(Exact)
+def _ldl(dynamics, M, shift, c, index, f, ws):
+    L, u = ws.L, ws.u
+    floor = 8 * dynamics.eps * f
     # L D L' without square roots; L[a, a] = 1/D_a. Row a is kept times D until it is complete.
     for a in range(f):
         i = index[a]
@@ -203,41 +201,40 @@ def _ldl_small(floor, M, shift, c, index, f, L, u):
     return True
 
 
-@cold
-def _ldl_large(floor, M, shift, c, index, f, U, u):
-    # Rows of U = D L' with c as column f, and reciprocal pivots in the last row; four rows above are eliminated at once.
-    last = U.shape[0] - 1
-    for b in range(f):
-        i = index[b]
-        for j in range(b, f):
-            U[b, j] = M[i, index[j]]
-        U[b, b] += M.dtype.type(shift)
-        U[b, f] = c[i]
-        least = floor * U[b, b]
-        for q in range(b // 4):
-            e = 4 * q
-            v0, v1 = U[e, b] * U[last, e], U[e + 1, b] * U[last, e + 1]
-            v2, v3 = U[e + 2, b] * U[last, e + 2], U[e + 3, b] * U[last, e + 3]
-            for j in range(b, f + 1):
-                U[b, j] -= v0 * U[e, j] + v1 * U[e + 1, j] + v2 * U[e + 2, j] + v3 * U[e + 3, j]
-        for e in range(b - b % 4, b):
-            v = U[e, b] * U[last, e]
-            for j in range(b, f + 1):
-                U[b, j] -= v * U[e, j]
-        if not U[b, b] > least:
+@solve_firing.register(ExactAsymmetric)
+def _lu(dynamics, M, shift, c, index, f, ws):
+    # No pivoting: a matrix with positive definite symmetric part has an LU with positive pivots.
+    L, u = ws.L, ws.u
+    floor = 8 * dynamics.eps * f
+    for a in range(f):
+        i = index[a]
+        v = c[i]
+        for b in range(a):
+            s = M[i, index[b]]
+            for e in range(b):
+                s -= L[a, e] * L[e, b]
+            L[a, b] = s * L[b, b]
+            v -= L[a, b] * u[b]
+        for b in range(a, f):
+            s = M[i, index[b]]
+            for e in range(a):
+                s -= L[a, e] * L[e, b]
+            L[a, b] = s
+        pivot = L[a, a] + shift
+        if not pivot > floor * (abs(M[i, i]) + shift):
             return False
-        U[last, b] = M.dtype.type(1) / U[b, b]
-    for q in range(f):
-        a = f - 1 - q
-        s = U[a, f]
-        for j in range(a + 1, f):
-            s -= U[a, j] * u[j]
-        u[a] = s * U[last, a]
+        L[a, a] = 1 / pivot
+        u[a] = v
+    for a in range(f - 1, -1, -1):
+        v = u[a]
+        for b in range(a + 1, f):
+            v -= L[a, b] * u[b]
+        u[a] = v * L[a, a]
     return True
 
 
 @cold
-def _pivot(eps, M, shift, c, z, ws, tol):
+def _pivot(dynamics, M, shift, c, z, ws, tol):
     """Block principal pivoting; True when z is complementary to within `tol`.
 
     Written without branches on who fires: that is a coin toss, and a branch mispredicted costs more than a product.
@@ -257,7 +254,7 @@ def _pivot(eps, M, shift, c, z, ws, tol):
             z[i] = 0
             index[f] = i
             f += firing[i]
-        if not solve_firing(eps, M, shift, c, index, f, ws):
+        if not solve_firing(dynamics, M, shift, c, index, f, ws):
             return False
         size = 0.0
         for a in range(f):
@@ -294,7 +291,7 @@ def overflow(z):
 
 
 @cold
-def complementary(eps, M, c, z, ws):
+def complementary(dynamics, M, c, z, ws):
     """z >= 0 with M z - c >= 0 and complementary, written to z; where there is none, z is infinite."""
     d = c.shape[0]
     size = 0.0
@@ -303,16 +300,16 @@ def complementary(eps, M, c, z, ws):
     if not size < np.inf:
         overflow(z)
         return
-    tol = 32 * eps
+    tol = 32 * dynamics.eps
     shift = 0.0
     for attempt in range(10):
-        if _pivot(eps, M, shift, c, z, ws, tol):
+        if _pivot(dynamics, M, shift, c, z, ws, tol):
             return
         if attempt == 0:
             # Rounding can make the exchange cycle on an ill-conditioned M: ask for less before changing M.
             tol *= 64
         else:
-            shift = next_regularisation(M, shift, eps, ws)
+            shift = next_regularisation(M, shift, dynamics.eps, ws)
             for i in range(d):
                 ws.firing[i] = False
     overflow(z)
@@ -332,18 +329,18 @@ def next_regularisation(M, shift, eps, ws):
 
 
 @cold
-def linear(eps, M, c, y, ws):
+def linear(dynamics, M, c, y, ws):
     """Solve M y = c with the regularisation of `complementary`."""
     d = c.shape[0]
     for i in range(d):
         ws.chosen[i] = i
     shift = 0.0
     for _ in range(10):
-        if solve_firing(eps, M, shift, c, ws.chosen, d, ws):
+        if solve_firing(dynamics, M, shift, c, ws.chosen, d, ws):
             for i in range(d):
                 y[i] = ws.u[i]
             return
-        shift = next_regularisation(M, shift, eps, ws)
+        shift = next_regularisation(M, shift, dynamics.eps, ws)
     overflow(y)
 
 
@@ -468,11 +465,11 @@ def follow_symmetric(H, s, b, a, ws):
 
 
 @hot
-def _rectify(eps, M, H, c, c_sum, z, ws):
+def _rectify(dynamics, M, H, c, c_sum, z, ws):
     """z >= 0 by exchanges from ws.free = H c. Returns 1 if z was found with M, 2 if with H, 0 if exchanges do not end soon."""
     d = z.shape[0]
     firing, index, free, u, w = ws.firing, ws.chosen, ws.free, ws.u, ws.w
-    tol = c.dtype.type(32 * eps)
+    tol = c.dtype.type(32 * dynamics.eps)
     f = 0
     z_max = c.dtype.type(0)
     for i in range(d):
@@ -490,7 +487,7 @@ def _rectify(eps, M, H, c, c_sum, z, ws):
             w[i] = c[i] if few else -free[i]
         A = M if few else H
         count = f if few else d - f
-        if not solve_firing(eps, A, 0.0, w, index, count, ws):
+        if not solve_firing(dynamics, A, 0.0, w, index, count, ws):
             return 0
         out = w if few else z
         for i in range(d):
@@ -538,7 +535,7 @@ def _settled(eps, M, c, c_sum, z, rectified):
 
 
 @hot
-def settle_exactly(eps, M, H, c, z, ws):
+def settle_exactly(dynamics, M, H, c, z, ws):
     """z >= 0 with M z - c >= 0 and complementary; infinite if c is not finite."""
     c_sum = c.dtype.type(0)
     for i in range(c.shape[0]):
@@ -547,12 +544,12 @@ def settle_exactly(eps, M, H, c, z, ws):
     if not c_sum < np.inf:
         overflow(z)
         return
-    with_inverse = _rectify(eps, M, H, c, c_sum, z, ws)
+    with_inverse = _rectify(dynamics, M, H, c, c_sum, z, ws)
     if with_inverse == 1:
         return
-    if with_inverse == 2 and _settled(eps, M, c, c_sum, z, True):
+    if with_inverse == 2 and _settled(dynamics.eps, M, c, c_sum, z, True):
         return
-    complementary(eps, M, c, z, ws)
+    complementary(dynamics, M, c, z, ws)
 
 
 # ---------------------------------------------------------------------------------------------- direct connections
@@ -570,7 +567,7 @@ def follow_lateral(dynamics, H, rate, z, ws):
 
 @settle_lateral.register(Exact)
 def _settle_lateral_exact(dynamics, W_zz, H, c, z, ws):
-    settle_exactly(dynamics.eps, W_zz, H, c, z, ws)
+    settle_exactly(dynamics, W_zz, H, c, z, ws)
 
 
 @settle_lateral.register(ProjectedGradient)
@@ -613,7 +610,13 @@ def follow_interneurons(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
 
 @settle_interneurons.register(Exact)
 def _settle_interneurons_exact(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
-    settle_exactly(dynamics.eps, M, H, c, y, ws)
+    settle_exactly(dynamics, M, H, c, y, ws)
+    apply(W_yn, y, n)
+
+
+@settle_interneurons.register(ExactAsymmetric)
+def _settle_interneurons_asymmetric(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
+    complementary(dynamics, M, c, y, ws)
     apply(W_yn, y, n)
 
 
@@ -629,7 +632,7 @@ def _settle_linear_exact(dynamics, W_hg, M, H, c, h, g, ws):
     if not c_sum < np.inf:
         overflow(h)
     elif not _settled(dynamics.eps, M, c, c_sum, h, False):
-        linear(dynamics.eps, M, c, h, ws)
+        linear(dynamics, M, c, h, ws)
     apply(W_hg, h, g)
 
 
@@ -644,8 +647,9 @@ def _follow_interneurons_exact(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
     follow_symmetric(H, s, p, dy, ws)
 
 
+@follow_interneurons.register(ExactAsymmetric)
 @follow_interneurons.register(ProjectedGradient)
-def _follow_interneurons_gradient(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
+def _follow_interneurons_asymmetric(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
     apply_transposed(W_yn, dn, ws.free)
     follow_product(M, eta, p, ws.free, dy, dn)
 
