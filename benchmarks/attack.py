@@ -288,7 +288,7 @@ def streams() -> dict[str, np.ndarray]:
         "centred": X - X.mean(axis=0), "duplicate columns": X[:, [0, 0, 1, 2]],
         "jump": X * np.where(np.arange(260) < 130, 1, 1e8)[:, None],
         "units": X * np.array([1e-200, 1.0, 1e100, 1e-30]), "one hot": np.eye(4)[rng.integers(4, size=260)],
-        "cauchy": np.abs(rng.standard_cauchy(X.shape)), "float32": X.astype(np.float32), "big endian": X.astype(">f8"),
+        "cauchy": np.abs(rng.standard_cauchy(X.shape)), "big endian": X.astype(">f8"),
         "strided": np.repeat(X, 2, axis=1)[:, ::2], "read-only": np.frombuffer(X.tobytes()).reshape(X.shape),
     }  # fmt: skip
 

@@ -26,10 +26,9 @@ A = np.random.default_rng(1).random((3, 3))
 X = S @ A.T
 
 # %%
-# There is no noise. With as many mixtures as sources the data cannot tell noise from the darkest pixels, so that the cone is told:
-# by default it ends at 23 dB. Outputs have an arbitrary order, so they are matched with the sources for the picture.
+# Outputs have an arbitrary order, so they are matched with the sources for the picture.
 recovered, quality = {}, {}
-for estimator in (BatchNICA(3, random_state=0), MinimumVolumeCone(3, noise=1e-6, random_state=0)):
+for estimator in (BatchNICA(3, random_state=0), MinimumVolumeCone(3, random_state=0)):
     Y = estimator.fit_transform(X)
     name = type(estimator).__name__
     recovered[name] = Y[:, match_sources(S, Y).permutation]

@@ -46,6 +46,24 @@ def mixtures(n, d, k=None, seed=0, dtype=np.float64):
     return S.astype(dtype), np.ascontiguousarray(S @ A.T).astype(dtype)
 
 
+def reaction(k1=0.2, k2=0.05, noise=0.003, seed=0):
+    """A -> B -> C: concentrations (240, 3), spectra (3, 121), mixtures."""
+    wavelength, t = np.linspace(400, 700, 121), np.arange(0, 120, 0.5)
+    bands = np.array([[450, 18, 1.0, 560, 25, 0.3], [510, 22, 1.0, 420, 12, 0.4], [620, 30, 1.0, 480, 15, 0.2]])
+    A = np.stack([a * np.exp(-(((wavelength - m) / s) ** 2) / 2) + b * np.exp(-(((wavelength - n) / r) ** 2) / 2)
+                  for m, s, a, n, r, b in bands])  # fmt: skip
+    first, last = np.exp(-k1 * t), np.exp(-k2 * t)
+    second = k1 / (k2 - k1) * (first - last)
+    C = np.stack([first, second, 1 - first - second], axis=1)
+    return C, A, C @ A + noise * np.random.default_rng(seed).standard_normal((240, 121))
+
+
+def worst_correlation(S, Y):
+    """The least correlation of a source with its output."""
+    d = S.shape[1]
+    return np.corrcoef(S.T, Y.T)[:d, d:].max(axis=1).min()
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)

@@ -177,7 +177,7 @@ def both_natural(Single, shape, X, horizon, guards):
     state.t[0] = 99  # the guard `silent` looks after one sample
     for A in (state.W, state.W_mean):
         A[0] *= -1
-    ours._adopt(copy_state(state))
+    ours._state = copy_state(state)
     white = naive.RunningWhitening(state.white.K, horizon or 0, state.white.v_bar, state.white.n[0])
     M = np.vstack([np.linalg.cholesky(state.M).T, np.zeros((m - d, d))]) if own else state.M  # W_yn or W_zz
     rule = (naive.NaturalInterneuron if own else naive.NaturalTwoCompartment)(state.F, white, state.W, M, guards)

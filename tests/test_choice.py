@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bionica import separate
+from conftest import worst_correlation
 
 
 def problem(kind, T=2000, d=3, k=12, noise=0.003, seed=0):
@@ -13,11 +14,6 @@ def problem(kind, T=2000, d=3, k=12, noise=0.003, seed=0):
     S = rng.dirichlet(np.full(d, 0.5), T) if kind == "abundances" else rng.random((T, d)) * (rng.random((T, d)) < 0.5)
     X = S @ rng.random((d, k))
     return X + noise * rng.standard_normal(X.shape), S
-
-
-def worst(S, Y):
-    d = S.shape[1]
-    return np.abs(np.corrcoef(S.T, Y.T)[:d, d:]).max(axis=1).min()
 
 
 @pytest.mark.parametrize("kind", ["abundances", "sparse"])
@@ -28,7 +24,7 @@ def test_number_method_and_verdict_are_right(kind):
         found = separate(X, random_state=0)
     assert found.choice_.n_sources == 3
     assert found.diagnosis_.ok, found.diagnosis_
-    assert worst(S, found.transform(X)) > 0.99
+    assert worst_correlation(S, found.transform(X)) > 0.99
     assert found.choice_.method == type(found).__name__ in str(found.choice_)
     assert set(found.choice_.tried) == {"BatchNICA", "MinimumVolumeCone"}
 
@@ -68,7 +64,7 @@ def test_more_rows_than_are_looked_at_give_the_same_method(monkeypatch):
     monkeypatch.setattr("bionica.estimators._choice._ROWS", 1000)
     sampled = separate(X, random_state=0)
     assert sampled.choice_.method == whole.choice_.method and sampled.choice_.n_sources == 3
-    assert worst(S, sampled.transform(X)) > 0.99
+    assert worst_correlation(S, sampled.transform(X)) > 0.99
 
 
 @pytest.mark.parametrize(

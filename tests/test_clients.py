@@ -129,20 +129,6 @@ def test_factors_of_a_hyperspy_decomposition_are_the_spectra(image, spectra, est
 
 
 @everything
-def test_xarray(X, estimator):
-    xr = pytest.importorskip("xarray")
-    array = xr.DataArray(X, dims=("time", "channel"), coords={"time": np.arange(1000) * 0.1, "channel": NAMES})
-    fitted = clone(estimator).fit(array)
-    Y = fitted.transform(array)
-    assert type(Y) is np.ndarray
-    assert np.array_equal(Y, clone(estimator).fit(X).transform(X))
-    named = xr.apply_ufunc(fitted.transform, array, input_core_dims=[["channel"]], output_core_dims=[["source"]])
-    assert named.dims == ("time", "source")
-    assert np.array_equal(named.time, array.time)
-    assert np.array_equal(named, Y)
-
-
-@everything
 @pytest.mark.parametrize("package", ["pandas", "polars"])
 def test_data_frames(X, estimator, package):
     frames = pytest.importorskip(package)
@@ -157,17 +143,3 @@ def test_data_frames(X, estimator, package):
         assert type(clone(fitted).partial_fit_transform(frame)) is frames.DataFrame
     with pytest.raises(ValueError, match="feature names"):
         fitted.transform(frame[NAMES[::-1]])
-
-
-@everything
-def test_torch(X, estimator):
-    torch = pytest.importorskip("torch", exc_type=ImportError)
-    tensor = torch.from_numpy(X)
-    Y = clone(estimator).fit(tensor).transform(tensor)
-    assert type(Y) is np.ndarray
-    assert np.array_equal(Y, clone(estimator).fit(X).transform(X))
-    single = clone(estimator).fit(tensor.float())
-    assert single.transform(tensor.float()).dtype == np.float32
-    for method in ("fit", "fit_transform"):
-        with pytest.raises(TypeError, match=r"requires gradients.*detach\(\)"):
-            getattr(clone(estimator), method)(tensor.clone().requires_grad_())

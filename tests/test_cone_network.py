@@ -36,7 +36,7 @@ def start(X, d, **parameters):
     network = ConeNetwork(d, random_state=0, **parameters)
     network._check_params()
     network._start_seed, network.n_features_in_ = 0, X.shape[1]
-    network._adopt(network._started(X))
+    network._state = network._started(X)
     return network
 
 
@@ -110,7 +110,7 @@ def test_the_mean_update_follows_the_relative_gradient():
     X = X @ np.linalg.inv(np.linalg.cholesky(X.T @ X / len(X)).T)  # white
     V = np.linalg.lstsq(X, S / S.mean(axis=0), rcond=None)[0].T
     V = (np.eye(3) + 0.2 * rng.standard_normal((3, 3))) @ V
-    kappa, eta, d = 10.0, 1e-9, 3
+    kappa, eta, d = 1.0, 1e-9, 3
     options = {"kappa": kappa, "eta0": eta, "guards": ()}
     G = relative_gradient(X @ V.T, kappa)
     Q = learned(X, init={"W_xz": V}, **options).W_zz_

@@ -71,14 +71,6 @@ def test_the_fit_is_that_of_the_array_in_memory(n_components, X):
         assert there.components_.dtype == X.dtype
 
 
-def test_the_same_chunks_give_the_same_bits():
-    """Blocks are joined in their order, whichever thread is done first."""
-    X = da.from_array(mixed(100_000, 5), chunks=(ragged(100_000), (5,)))
-    first, second = (BatchNICA(random_state=0).fit(X) for _ in range(2))
-    for a, b in zip(fitted(first), fitted(second), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 def test_blocks_of_unknown_length_are_counted():
     X = mixed(30_000, 3)
     lazy = da.from_array(X, chunks=(7000, 3))
@@ -282,3 +274,14 @@ def test_a_cluster_gives_the_same():
     np.testing.assert_array_equal(
         network.components_, bionica.TwoCompartmentNICA(3, random_state=0).partial_fit(X).components_
     )
+
+
+def test_a_bad_later_block_leaves_a_network_as_it_was():
+    X = mixed(400, 3)
+    network = bionica.StreamingNICA(3, random_state=0).partial_fit(X)
+    before = pickle.dumps(network)
+    bad = X.copy()
+    bad[300, 1] = np.nan
+    with pytest.raises(ValueError, match=r"X\[300, 1\]"):
+        network.partial_fit(da.from_array(bad, chunks=(100, 3)))
+    assert pickle.dumps(network) == before

@@ -2,10 +2,7 @@
 
 import base64
 import json
-import os
 import re
-import signal
-import subprocess
 import sys
 
 import pytest
@@ -98,17 +95,4 @@ def test_an_output_that_cannot_be_made_is_said_before_the_work(tmp_path, monkeyp
     assert (tmp_path / "x").read_text() == "mine"
     monkeypatch.setitem(sys.modules, "skimage", None)
     assert "bionica[plot]" in demo("-o", tmp_path / "out", code=1).stderr
-    assert not (tmp_path / "out").exists()
-
-
-def test_interrupted(tmp_path):
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(
-        [sys.executable, "-m", "bionica", "demo", "-o", "out"],
-        cwd=tmp_path, stdout=-1, stderr=-1, text=True, env=environment,
-    ) as process:  # fmt: skip
-        assert process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=120)
-    assert process.returncode == 130
     assert not (tmp_path / "out").exists()

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import bionica
 from bionica import BatchNICA, InterneuronNICA, MinimumVolumeCone, NonnegativePCA, StreamingNICA, TwoCompartmentNICA
 from bionica.offline.ambiguity import bands
+from conftest import reaction
 
 RIGHT = pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
 IGNORED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -83,20 +84,9 @@ def test_negative_spectra_of_nonnegative_mixtures_are_found():
     assert "spectra" in names(nica.diagnose(X, refit=False))
 
 
-def kinetics(k1, k2, noise=0.003, seed=0):
-    """Spectra over time of a reaction A -> B -> C, with the true concentrations and spectra."""
-    wavelength, t = np.arange(400, 701, 2.5), np.arange(0, 120, 0.5)
-    bands = [[(450, 18, 1), (560, 25, 0.3)], [(510, 22, 1), (420, 12, 0.4)], [(620, 30, 1), (480, 15, 0.2)]]
-    A = np.stack([sum(a * np.exp(-(((wavelength - m) / s) ** 2) / 2) for m, s, a in one) for one in bands], axis=1)
-    c1 = np.exp(-k1 * t)
-    c2 = k1 / (k2 - k1) * (np.exp(-k1 * t) - np.exp(-k2 * t))
-    C = np.stack([c1, c2, 1 - c1 - c2], axis=1)
-    return C @ A.T + noise * np.random.default_rng(seed).standard_normal((len(t), len(wavelength))), C, A
-
-
 @IGNORED
 def test_transposed_spectra_are_named_and_one_mixture_is_no_fault():
-    X = kinetics(0.2, 0.05)[0]
+    X = reaction()[2]
     X = X[np.random.default_rng(0).permutation(len(X))]
     assert "transposed" in names(MinimumVolumeCone(3, random_state=0).fit(X.T).diagnose(X.T))
     assert BatchNICA(1, random_state=0).fit(X[:, :1]).diagnose(X[:, :1]).ok
@@ -105,7 +95,8 @@ def test_transposed_spectra_are_named_and_one_mixture_is_no_fault():
 @pytest.mark.parametrize("rates", [(0.3, 0.1), (0.05, 0.1)])
 def test_true_spectra_lie_inside_the_band_of_the_true_solution(rates):
     """A shear of the true solution that is nonnegative has a band that holds the true spectra."""
-    _, C, A = kinetics(*rates)
+    C, A, _ = reaction(*rates)
+    A = A.T
     sheared, t = A.copy(), 0.9 * np.min(C[1:, 1] / C[1:, 0])
     Y = C.copy()
     Y[:, 1] -= t * C[:, 0]

@@ -101,21 +101,6 @@ def test_the_engine_raises_and_leaves_nan_behind(wide):
     assert np.isnan(Y).all()
 
 
-def test_a_failed_fit_leaves_the_model_as_it_was():
-    for cls in ESTIMATORS:
-        model, X = fitted(cls, {})
-        usual = model.transform(X)
-        with pytest.raises(ANSWERS):
-            model.fit(np.full((20, 7), np.nan))
-        assert model.n_features_in_ == 4
-        np.testing.assert_array_equal(model.transform(X), usual)
-        with pytest.raises(ANSWERS):
-            unfitted = cls()
-            unfitted.fit(np.full((20, 7), np.nan))
-        with pytest.raises(ValueError, match="has seen no sample"):
-            unfitted.transform(X)
-
-
 COLLAPSED = {
     "zeros": lambda a: a * 0,
     "singular": lambda a: np.repeat(a[:1], len(a), axis=0),

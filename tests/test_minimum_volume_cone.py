@@ -14,6 +14,7 @@ from bionica.offline.cone.fit import successive_projection, tighten
 from bionica.offline.cone.noise import channel_noise, leakage, on_a_grid
 from bionica.offline.cone.objective import Facets, Wall, inverse_curvature, minimise, unweighted, value_and_gradient
 from bionica.offline.cone.stream import solve
+from conftest import reaction, worst_correlation
 
 # What a fit warns of is tested with the findings.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -42,11 +43,6 @@ def knows_mixing(S, X, A):
     return sinr(S, np.maximum(X @ np.linalg.pinv(A).T, 0))
 
 
-def worst_correlation(S, Y):
-    d = S.shape[1]
-    return np.corrcoef(S.T, Y.T)[:d, d:].max(axis=1).min()
-
-
 def fitted(X, d, **parameters):
     return MinimumVolumeCone(d, random_state=0, **parameters).fit(X)
 
@@ -59,7 +55,9 @@ def facets_and_wall(d=4, n=300, seed=0, spectral=True, n_known=0):
     V = rng.standard_normal((d, d))
     Y = rng.exponential(size=(d, n)) - 0.3
     weights = [rng.random(n) / n for _ in range(d)]
-    wall = Wall(rng.uniform(1, 20, d), rng.uniform(0.01, 0.1, d), rng.uniform(0.01, 0.1, d), 0.3, 30.0)
+    wall = Wall(
+        rng.uniform(1, 20, d), rng.uniform(0.01, 0.1, d), rng.uniform(0.01, 0.1, d), 0.3, rng.uniform(20, 40, d)
+    )
     spectra = rng.exponential(size=(25, d)) - 0.3 if spectral else np.empty((0, d))
     return Facets([Y + 0.1 * i for i in range(d)], weights, V @ V.T, spectra, n_known), wall
 
@@ -268,18 +266,6 @@ def test_very_many_mixtures(n):
 
 
 # --- spectra that are nonnegative too
-
-
-def reaction(k1=0.2, k2=0.05, noise=0.003, seed=0):
-    """A -> B -> C: concentrations (240, 3), spectra (3, 121), mixtures."""
-    wavelength, t = np.linspace(400, 700, 121), np.arange(0, 120, 0.5)
-    bands = np.array([[450, 18, 1.0, 560, 25, 0.3], [510, 22, 1.0, 420, 12, 0.4], [620, 30, 1.0, 480, 15, 0.2]])
-    A = np.stack([a * np.exp(-(((wavelength - m) / s) ** 2) / 2) + b * np.exp(-(((wavelength - n) / r) ** 2) / 2)
-                  for m, s, a, n, r, b in bands])  # fmt: skip
-    first, last = np.exp(-k1 * t), np.exp(-k2 * t)
-    second = k1 / (k2 - k1) * (first - last)
-    C = np.stack([first, second, 1 - first - second], axis=1)
-    return C, A, C @ A + noise * np.random.default_rng(seed).standard_normal((240, 121))
 
 
 @pytest.mark.parametrize(("k1", "k2"), [(0.08, 0.03), (0.2, 0.05), (0.3, 0.1)])
@@ -568,7 +554,7 @@ def test_dask():
 
 
 @pytest.mark.parametrize(("parameters", "message"), [
-    ({"noise": 0}, "'noise' parameter.*Got 0"),
+    ({"noise": -1}, "'noise' parameter.*Got -1"),
     ({"outliers": 0.5}, "'outliers' parameter.*Got 0.5"),
     ({"n_components": 7}, "n_components=7 sources cannot be found in n_features=6 mixtures; use n_components <= 6"),
     ({"n_components": 4}, "n_components=4 exceeds the rank of the data.*Use n_components=None \\(keeps 3\\)"),

@@ -147,6 +147,7 @@ def test_errors_say_what_to_do(tmp_path, problem):
     _, X = problem
     x = write(tmp_path / "x.npy", X)
     (tmp_path / "m").write_bytes(b"no model")
+    (tmp_path / "x.xyz").write_bytes(b"no format")
     transposed = write(tmp_path / "t.npy", np.ascontiguousarray(X.T))
     xyz = tmp_path / "x.xyz"
     xyz.touch()
@@ -162,6 +163,8 @@ def test_errors_say_what_to_do(tmp_path, problem):
         ([x, "--model", tmp_path / "m"], "--force"),
         (["-", "--model", tmp_path / "m", "--resume"], "model"),
         ([x, "--report", tmp_path / "b.csv"], ".html"),
+        ([tmp_path / "x.xyz"], "bionica reads"),
+        ([x, "--use", "2"], "one mixture"),
     ):
         assert remedy in refused(*arguments, fed=text(X[:10]))
         assert names_in(tmp_path) == before

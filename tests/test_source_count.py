@@ -5,6 +5,7 @@ import pytest
 
 from bionica import BatchNICA
 from bionica.offline.source_count import count_sources
+from conftest import reaction
 
 
 def mixtures(kind, T, d, k, snr_db, seed):
@@ -66,13 +67,7 @@ def test_clipped_heavy_tails_in_four_mixtures_are_counted(seed):
 @pytest.mark.parametrize(("k1", "k2", "noise"), [(0.2, 0.05, 3e-3), (0.3, 0.1, 1e-3)])
 def test_a_reaction_in_three_steps_has_three_sources(k1, k2, noise):
     """A -> B -> C, whose concentrations sum to one and depend on each other: spectra must be nonnegative too."""
-    rng = np.random.default_rng(5)
-    t, channel = np.arange(0, 120, 0.5), np.arange(400, 701, 2.5)
-    first, second = np.exp(-k1 * t), np.exp(-k2 * t)
-    middle = k1 / (k2 - k1) * (first - second)
-    spectra = [np.exp(-0.5 * ((channel - peak) / width) ** 2) for peak, width in ((450, 18), (510, 22), (620, 30))]
-    X = np.stack([first, middle, 1 - first - middle], axis=1) @ spectra
-    assert count_sources(X + noise * rng.standard_normal(X.shape)).n_sources == 3
+    assert count_sources(reaction(k1, k2, noise, seed=5)[2]).n_sources == 3
 
 
 @pytest.mark.parametrize("nonnegative", [True, False])

@@ -155,7 +155,7 @@ def test_waiting_samples_have_the_width_and_number_of_the_network(path, shape):
 
 
 def test_headers_that_break_parsers_are_refused(path):
-    header, arrays = unpack(saved_bytes(path, FITS["waiting"](mixtures(20, 3, 4)[1])))
+    header, arrays = unpack(saved_bytes(path, FITS["InterneuronNICA"](mixtures(200, 3, 4)[1])))
     texts = [
         b"[" * 100_000,
         b'{"a":' * 50_000,

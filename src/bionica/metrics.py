@@ -13,7 +13,7 @@ summed in float64, so that a score needs a few megabytes beside its arguments.
 """
 
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -89,9 +89,8 @@ def amari_distance(P: ArrayLike) -> float:
               + \sum_j \left( \sum_i \frac{|p_{ij}|}{\max_k |p_{kj}|} - 1 \right) \right]
 
     This is the index of Amari, Cichocki and Yang (1996) divided by its maximum 2d(d-1): 0 if and only if P has one nonzero
-    entry in every row and every column, 1 if all entries are equally large. Permuting rows or columns, flipping signs,
-    transposing P and scaling P as a whole do not change it. Scaling a single row does, except at 0: compare methods on
-    outputs of one scale.
+    entry in every row and every column, 1 if all entries are equally large. Scaling a single row changes it, except at 0:
+    compare methods on outputs of one scale.
 
     Parameters
     ----------
@@ -101,9 +100,8 @@ def amari_distance(P: ArrayLike) -> float:
     Returns
     -------
     float
-        Between 0 and 1. A row of zeros (a dead output) or a column of zeros (a source that reaches no output) has no largest
-        entry to divide by. It counts d - 1 before the normalisation, as if its entries were all equal. For d = 1 the distance
-        is 0, or 1 if the one entry is 0.
+        Between 0 and 1. A row or a column of zeros (a dead output, a source that reaches no output) counts as if its entries
+        were all equal. For d = 1 the distance is 0, or 1 if the one entry is 0.
 
     Examples
     --------
@@ -135,12 +133,8 @@ def correlation_floor(S: ArrayLike) -> float:
     r"""The error that correlation among the sources causes: the MSE between S and its own ZCA whitening.
 
     Every network here ends with outputs of identity covariance. Sources whose sample covariance C is not the identity cannot
-    be such outputs. The whitened sources closest to them are
-
-    .. math:: C^{-1/2} s_t, \qquad C = \frac{1}{T} \sum_t (s_t - \bar s)(s_t - \bar s)^\top
-
-    where the mean is transformed and not removed, as in Plumbley's noncentered whitening. Print it beside every
-    `permutation_error`: a better learning rule cannot improve an error at the floor.
+    be such outputs. The whitened sources closest to them are C^{-1/2} s, their mean not removed. A better learning rule cannot
+    improve a `permutation_error` at this floor.
 
     Parameters
     ----------
@@ -225,8 +219,7 @@ def match_sources(S: ArrayLike, Y: ArrayLike, *, by: Literal["error", "correlati
 
     Notes
     -----
-    The assignment is exact (`scipy.optimize.linear_sum_assignment`). Taking the most correlated output of each source, as is
-    often done, may assign one output to two sources.
+    The assignment is exact (`scipy.optimize.linear_sum_assignment`): no output belongs to two sources.
 
     Examples
     --------
@@ -291,11 +284,7 @@ def match_moments(moments: PairMoments, by: Literal["error", "correlation"]) -> 
     return Matching(permutation, scale, np.clip(correlation[sources, permutation], -1, 1))
 
 
-@overload
-def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = ..., per_source: Literal[False] = ...) -> float: ...
-@overload
-def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = ..., per_source: Literal[True]) -> Floats: ...
-def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = False, per_source: bool = False) -> float | Floats:
+def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = False, per_source: bool = False) -> Any:
     r"""Signal to interference-plus-noise ratio in dB, after one scale per output.
 
     .. math:: 10 \log_{10} \frac{\sum_i |s_i|^2}{\sum_i |s_i - c_i y_{p(i)}|^2}, \qquad
@@ -310,10 +299,8 @@ def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = False, per_source: bool =
     Y : array-like of shape (n_samples, n_outputs)
         The outputs, at least as many as sources, of any order and scale.
     center : bool, default=False
-        Whether to remove the means of S and Y first. By default they are kept: a nonnegative source has a zero that a scale
-        leaves in place, so an offset of the output is an error. Center to score a method that returns centred outputs, as
-        FastICA does. Do not compare centred with uncentred scores: if its mean counts as signal, a uniform source in white
-        noise scores 6 dB more.
+        Whether to remove the means of S and Y first, for methods that return centred outputs, as FastICA does. By default an
+        offset of the output is an error. Centred and uncentred scores differ: for a uniform source in white noise by 6 dB.
     per_source : bool, default=False
         Whether to return the ratio of each source instead of the ratio of the sums.
 
@@ -325,10 +312,8 @@ def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = False, per_source: bool =
     Notes
     -----
     The ratio of one source is 1 / (1 - r^2), with r the cosine between source and output (the correlation, if centred). The
-    scale-invariant SDR, which is BSS Eval's SDR (`mir_eval.separation`) with filters of one tap, is r^2 / (1 - r^2). So
-    ``10**(sinr / 10) == 1 + 10**(si_sdr / 10)``: 0.04 dB apart at 20 dB. BSS Eval allows each source a filter of 512 taps and
-    thus scores no lower than the scale-invariant SDR. The default is the SINR of the published comparison on correlated
-    copula sources (PEM, CorInfoMax, NSM, LDMI), with an assignment instead of an argmax per source.
+    scale-invariant SDR is r^2 / (1 - r^2), so that ``10**(sinr / 10) == 1 + 10**(si_sdr / 10)``: 0.04 dB apart at 20 dB. The
+    default is the SINR of the published comparison on correlated copula sources (PEM, CorInfoMax, NSM, LDMI).
 
     Examples
     --------
@@ -341,28 +326,21 @@ def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = False, per_source: bool =
     20
     """
     S, Y = validated_pair(S, Y, surplus_outputs=True)
-    d = S.shape[1]
     moments = PairMoments.of(S, Y)
-    match = match_moments(moments, "correlation")
-    order = match.permutation
-    if center:
-        s_mean, y_mean = moments.s_mean, moments.y_mean[order]
-        yy = moments.yy[order]
-        scale = np.divide(moments.sy[np.arange(d), order], yy, out=np.zeros(d), where=yy > 0)
-    else:
-        s_mean = y_mean = np.zeros(d)
-        scale = match.scale
-
-    without_power = moments.ss + (moments.s_mean - s_mean) ** 2 == 0
-    if without_power.any():
-        column, fault = int(np.argmax(without_power)), "constant" if center else "zero throughout"
-        raise ValueError(f"S[:, {column}] is {fault} and has no power to compare with: omit that source")
-    power, residual = np.zeros(d), np.zeros(d)
+    order = match_moments(moments, "correlation").permutation
+    n, s_mean, y_mean, power, yy, sy = moments
+    y_mean, yy, sy = y_mean[order], yy[order], sy[np.arange(len(order)), order]
+    if not center:
+        power, yy, sy = power + n * s_mean**2, yy + n * y_mean**2, sy + n * s_mean * y_mean
+        s_mean = y_mean = np.zeros(len(order))
+    if not power.all():
+        fault = "constant" if center else "zero throughout"
+        raise ValueError(f"S[:, {np.argmin(power)}] is {fault} and has no power to compare with: omit that source")
+    scale = np.divide(sy, yy, out=np.zeros_like(yy), where=yy > 0)
+    power, residual = np.zeros_like(power), np.zeros_like(power)  # summed alike: a silent output has exactly 0 dB
     for s, y in float64_blocks(S, Y):
-        s = s - s_mean
-        difference = s - scale * (y[:, order] - y_mean)
-        power += np.einsum("ij,ij->j", s, s)
-        residual += np.einsum("ij,ij->j", difference, difference)
+        power += np.sum((s - s_mean) ** 2, axis=0)
+        residual += np.sum((s - s_mean - scale * (y[:, order] - y_mean)) ** 2, axis=0)
     # The scale is a least-squares fit, so only rounding can push the residual above the power.
     residual = np.minimum(residual, power)
     with np.errstate(divide="ignore"):

@@ -30,26 +30,15 @@ __all__ = [
     "StrOptions",
     "fit_context",
     "output_container",
-    "parameter_ids",
+    "parameter_values",
     "safe_indexing",
-    "validate_params",
     "wrap_output",
 ]
 
 
-def validate_params(estimator: Any) -> None:
-    """Raise scikit-learn's InvalidParameterError for a parameter that breaks the estimator's constraints."""
-    estimator._validate_params()
-
-
-def parameter_ids(estimator: Any) -> tuple[int, ...]:
-    """Return the ids of the values of all parameters: the same as long as no parameter is replaced."""
-    return tuple(map(id, _values(estimator.__class__)(estimator)))
-
-
 @cache
-def _values(cls: Any) -> Any:
-    # With a second name attrgetter returns a tuple, however few parameters there are.
+def parameter_values(cls: Any) -> Any:
+    """Return the function that takes an estimator of this class to the tuple of its class and all its parameters."""
     return attrgetter("__class__", *cls._get_param_names())
 
 

@@ -88,7 +88,7 @@ def separate(
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Page of pictures: page.html.")] = None,
     axis: Annotated[int | None, _Read(min=0, max=1, metavar="0|1", help="Axis of the samples: 0 is rows.")] = None,
     use: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are mixtures: red,blue or 2-4,7.")] = None,
-    skip: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are no mixtures.")] = None,
+    skip: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are not mixtures.")] = None,
     skip_lines: Annotated[int, _Read(min=0, metavar="N", help="Lines of text before the table.")] = 0,
     header: Annotated[bool | None, _Read("--header/--no-header", help="Whether the first line holds names.")] = None,
     decimal: Annotated[Decimal, _Read(help="Decimal point of text, read and written.")] = Decimal.point,
@@ -139,7 +139,7 @@ def _check_usage(o: Any) -> None:
     of_cone = o.known is not None or o.signed_mixing or o.normalize == "sum"
     contradictions = {
         f"--sources {o.sources!r} is neither a number of sources (1 or more) nor auto": o.n_sources == 0,
-        "- stands alone: give one standard input, or files": "-" in o.inputs and not o.from_pipe,
+        "give either - (standard input) or files": "-" in o.inputs and not o.from_pipe,
         "--axis 1 needs a file: every line of a pipe is a sample": o.from_pipe and o.axis == 1,
         "--resume continues a pipe from a saved network: give - as INPUT, and --model": (
             o.resume and not (o.from_pipe and o.model)
@@ -216,8 +216,8 @@ class Separation:
     def file(self) -> None:
         """Fit the input, or evenly spaced samples of a large one, and transform it block by block."""
         o, reader = self.o, self.reader
-        sample = self._sample()
-        X, n = sample.X, reader.n_samples
+        X, sample_labels = self._sample()
+        n = reader.n_samples
         if o.method in _OFFLINE or len(X) == n:
             self.network = self._fit(X)
         else:
@@ -237,26 +237,28 @@ class Separation:
             for block, labels in reader.labelled_blocks():
                 writer.write(self.network.transform(block), labels)
                 advance(len(block))
-        self._finish(X, sample.labels, n)
+        self._finish(X, sample_labels, n)
 
-    def _sample(self) -> Any:
-        """Return the samples of a file that are fitted: all, or evenly spaced ones of a large file."""
+    def _sample(self) -> tuple[Any, Any]:
+        """Return the samples of a file that are fitted, all or evenly spaced ones of a large file, and their labels."""
         o, reader = self.o, self.reader
-        if reader.n_features is None:
-            next(reader.blocks())
-        sample = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
+        X, labels = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
         for note in reader.notes:
             self.console.note(note)
-        n, k = reader.n_samples, sample.X.shape[1]
+        n, k = reader.n_samples, X.shape[1]
+        if k < 2:
+            raise io.InputError(
+                f"{reader.name} has one mixture, and sources are found by comparing mixtures: give several"
+            )
         if n < k and o.axis is None and reader.image_shape is None and reader.wavelengths is None:
             raise io.InputError(
                 f"{reader.name} has {n} samples of {k} mixtures: if its columns are the samples, pass --axis 1; if not, --axis 0"
             )
         if (d := o.n_sources or 1) > min(n, k) or n < 2:
             raise io.InputError(f"{reader.name} has {n} samples of {k} mixtures, too few for {counted(d, 'sources')}")
-        if len(sample.X) < n:
-            self.console.note(f"{len(sample.X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
-        return sample
+        if len(X) < n:
+            self.console.note(f"{len(X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
+        return X, labels
 
     def _fit(self, X: Any) -> Any:
         """Count the sources, choose the method, fit and judge."""
@@ -283,14 +285,14 @@ class Separation:
         if self.o.known is None:
             return None
         with io.open_reader(self.o.known, axis=0, decimal=self.o.decimal) as reader:
-            spectra = reader.sample(2**20)
-        if spectra.X.shape[1] != k:
+            spectra, labels = reader.sample(2**20)
+        if spectra.shape[1] != k:
             raise io.InputError(
-                f"--known {self.o.known} has {spectra.X.shape[1]} columns, and the input has {k} mixtures"
+                f"--known {self.o.known} has {spectra.shape[1]} columns, and the input has {k} mixtures"
             )
-        if spectra.labels:
-            self.known_names = [str(name) for name in spectra.labels[0]]
-        return spectra.X.T
+        if labels:
+            self.known_names = [str(name) for name in labels[0]]
+        return spectra.T
 
     def _new(self, X: Any) -> Any:
         """Return an unfitted estimator of --method, with as many sources as --sources says or X shows."""
@@ -370,7 +372,7 @@ class Separation:
                     f"{reader.name} ended after {seen} samples, and {type(network).__name__} starts with {seen + missing}: "
                     "give more samples, continue later with --model FILE, or use --method streaming, which starts at once"
                 )
-        X = sample.sample().X
+        X, _ = sample.sample()
         network.diagnosis_ = network.diagnose(X) if len(X) > 1 and not missing else None
         self._finish(X, (), sample.n_seen, interrupted=stopped)
         if stopped:
@@ -427,7 +429,7 @@ class Separation:
             if now != before:
                 raise io.InputError(f"{o.model} learned with {option} {before}: omit {option}")
         seen = counted(network.n_samples_seen_, "samples")
-        self.console.note(f"{o.model} has learned from {seen}: the input has to begin behind them")
+        self.console.note(f"{o.model} has learned from {seen}: the input must continue after them")
         return network
 
     # ------------------------------------------------------------------------------------------ what was found
@@ -467,7 +469,7 @@ class Separation:
         self.console.result([*lines, *([f"Wrote {', '.join(written)}"] if written else [])], summary)
 
     def _judgement(self, X: Any, diagnosis: Any, has_started: bool) -> tuple[str, list[str]]:
-        """Return how sure each source is, and what speaks against the fit, in words."""
+        """Return how sure each source is, and the findings against the fit, in words."""
         if not has_started:
             return "", ["the network has not started, and every answer was zero. More samples with --resume continue."]
         if diagnosis is None:

@@ -2,7 +2,6 @@
 
 import os
 from abc import ABCMeta, abstractmethod
-from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -27,22 +26,10 @@ def set_parameters(estimator: Any, arguments: dict[str, Any]) -> None:
     vars(estimator).update({name: value for name, value in arguments.items() if name not in ("self", "__class__")})
 
 
-def check_number(n_components: int | None, n_features: int) -> None:
-    """Raise ValueError for more sources than mixtures."""
-    if n_components is not None and n_components > n_features:
-        raise ValueError(
-            f"n_components={n_components} sources cannot be found in n_features={n_features} mixtures; use n_components <= "
-            f"{n_features}"
-        )
-
-
-def number_of_sources(n_components: int | None, X: Any) -> int:
-    """Return the number of sources to look for in X: its rank by default."""
-    check_number(n_components, X.shape[1])
-    if n_components is not None:
-        return int(n_components)
-    rows = X[:: -(-len(X) // _RANK_ROWS)] if isinstance(X, np.ndarray) else X[:_RANK_ROWS]
-    return max(1, leading(np.asarray(rows)).rank)
+def rank_of(X: Any) -> int:
+    """Return the rank of X, at least 1; the number of mixtures if X holds NaN, which learning then reports."""
+    rows = np.asarray(X[:: -(-len(X) // _RANK_ROWS)] if isinstance(X, np.ndarray) else X[:_RANK_ROWS])
+    return max(1, leading(rows).rank) if np.isfinite(rows).all() else int(X.shape[1])
 
 
 def rectified(X: Array, W: Array, out: Array | None = None) -> Array:
@@ -107,6 +94,8 @@ class Estimator(
     def inverse_transform(self, Y: ArrayLike) -> Any:
         """Return the mixtures that the outputs Y make: Y times the transpose of `mixing_`.
 
+        `NoncenteredWhitener` adds the coordinates of the mean along the directions that it omits.
+
         Parameters
         ----------
         Y : array-like or Dask array of shape (n_samples, n_components)
@@ -117,8 +106,7 @@ class Estimator(
         ndarray of shape (n_samples, n_features), or Dask array if Y is one
         """
         self._check_is_fitted()
-        mixing = self.mixing_
-        return map_back(partial(linear_map, matrix=mixing), Y, mixing.shape, type(self).__name__)
+        return map_back(Y, self.mixing_, self._offset(), type(self).__name__)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was learned to `path` as plain arrays and JSON; `bionica.load` reads it, and a network learns on from there.
@@ -132,9 +120,20 @@ class Estimator(
 
         save(self, path)
 
-    def _given_number(self) -> int | None:
-        """Return the number of sources, if the user gave one."""
-        return int(self.n_components) if isinstance(self.n_components, Integral) else None
+    def _offset(self) -> Array | None:
+        """Return what `inverse_transform` adds to every row."""
+        return None
+
+    def _given_number(self, n_features: int | None = None) -> int | None:
+        """Return the number of sources, if the user gave one; ValueError if it exceeds the number of mixtures."""
+        if not isinstance(self.n_components, Integral):
+            return None
+        d = int(self.n_components)
+        if n_features is not None and d > n_features:
+            raise ValueError(
+                f"n_components={d} sources cannot be found in n_features={n_features} mixtures; use n_components <= {n_features}"
+            )
+        return d
 
     def _conclude(self, rows: Array, n: int, *own: Finding) -> None:
         """Warn once of what speaks against the fit to n samples, of which `rows` are some; `own` is what only `fit` knows."""

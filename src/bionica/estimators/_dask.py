@@ -65,11 +65,13 @@ def checked(X: Any, estimator: Any = None, *, reset: bool = False, min_samples: 
     return X.rechunk({0: "auto", 1: -1}, method="tasks") if columns_split else X
 
 
-def validated_rows(estimator: Any, X: Any, *, reset: bool = True, min_samples: int = 1) -> "Array | DaskRows":
+def validated_rows(
+    estimator: Any, X: Any, *, reset: bool = True, min_samples: int = 1, finite: bool = True
+) -> "Array | DaskRows":
     """X as scikit-learn's `validate_data` returns it, float32 or float64; a Dask array as `DaskRows`."""
     if is_dask(X):
         return DaskRows(checked(X, estimator, reset=reset, min_samples=min_samples), type(estimator).__name__)
-    return validated(estimator, X, reset=reset, ensure_min_samples=min_samples)
+    return validated(estimator, X, reset=reset, ensure_min_samples=min_samples, finite=finite)
 
 
 def map_rows(function: Callable[[Array], Array], X: Any, n_columns: int, estimator: Any) -> Any:
@@ -79,9 +81,10 @@ def map_rows(function: Callable[[Array], Array], X: Any, n_columns: int, estimat
     return finite_map(function, validated(estimator, X, reset=False), type(estimator).__name__)
 
 
-def map_back(function: Callable[[Array], Array], Y: Any, shape: tuple[int, int], name: str) -> Any:
-    """`function` of the rows of Y, which `transform` of the estimator `name` returned, for `mixing_` of this shape."""
-    k, d = shape
+def map_back(Y: Any, matrix: Array, offset: Array | None, name: str) -> Any:
+    """matrix @ y + offset for the rows y of Y, which `transform` of the estimator `name` returned; lazily for a Dask array."""
+    k, d = matrix.shape
+    function = partial(_affine, matrix=matrix, offset=offset)
     data: Any = checked(Y, known=False) if is_dask(Y) else in_own_precision(Y)
     data = data if is_dask(data) else check_array(data, dtype=list(FLOATS), input_name="Y")
     if data.shape[1] != d:
@@ -90,6 +93,13 @@ def map_back(function: Callable[[Array], Array], Y: Any, shape: tuple[int, int],
             "transform returns it"
         )
     return lazily(function, data, k, name) if is_dask(data) else finite_map(function, data, name)
+
+
+def _affine(Y: Array, matrix: Array, offset: Array | None) -> Array:
+    X = linear_map(Y, matrix)
+    if offset is not None:
+        X += offset.astype(X.dtype)
+    return X
 
 
 def lazily(function: Callable[[Array], Array], X: Any, n_columns: int, name: str, dtype: Any = None) -> Any:
@@ -110,18 +120,15 @@ def _of_finite(block: Array, function: Callable[[Array], Array], name: str, bloc
 
 
 class DaskRows(ChunkedRows):
-    """The rows x of a Dask array, or matrix @ x; `name` is the estimator that errors name.
-
-    matrix @ x is 0 for an outlier, if `limit` is given.
+    """The rows of a Dask array; `name` is the estimator that errors name.
 
     Iterating gives the blocks one after the other and holds one in memory; slices and index arrays give rows, all as NumPy
     arrays. NaN and infinity raise ValueError. `fold` sums over the blocks on the scheduler that the user has chosen.
     """
 
-    def __init__(self, array: Any, name: str, matrix: Array | None = None, limit: Limit | None = None) -> None:
-        self.array, self.name, self.matrix, self.limit = array, name, matrix, limit
-        n_columns = int(array.shape[1]) if matrix is None else len(matrix)
-        self.shape, self.dtype = (int(array.shape[0]), n_columns), array.dtype
+    def __init__(self, array: Any, name: str) -> None:
+        self.array, self.name = array, name
+        self.shape, self.dtype = (int(array.shape[0]), int(array.shape[1])), array.dtype
         self._blocks = list(array.to_delayed().ravel())
 
     def __len__(self) -> int:
@@ -135,19 +142,16 @@ class DaskRows(ChunkedRows):
             check_finite(block, first, self.name)
             first += len(block)
             if len(block):
-                yield block if self.matrix is None else mapped_inliers(block, self.matrix, self.limit)
+                yield block
 
     def __getitem__(self, rows: slice | Array) -> Array:
-        array = self.array
-        if self.matrix is not None:  # mapped before rows are taken: matrix @ x may be much shorter than x
-            chunks, meta = (array.chunks[0], (len(self.matrix),)), np.empty((0, 0), self.dtype)
-            image = partial(mapped_inliers, matrix=self.matrix, limit=self.limit)
-            array = array.map_blocks(image, dtype=self.dtype, chunks=chunks, meta=meta)
-        return np.asarray(array[rows].compute())
+        return np.asarray(self.array[rows].compute())
 
-    def image(self, matrix: Array, limit: Limit | None = None) -> "DaskRows":
+    def image(self, matrix: Array, limit: Limit | None) -> "DaskRows":
         """Return the rows matrix @ x, or 0 if x is an outlier; they are computed whenever a block is read."""
-        return DaskRows(self.array, self.name, matrix, limit)
+        chunks, meta = (self.array.chunks[0], (len(matrix),)), np.empty((0, 0), self.dtype)
+        function = partial(mapped_inliers, matrix=matrix, limit=limit)
+        return DaskRows(self.array.map_blocks(function, dtype=self.dtype, chunks=chunks, meta=meta), self.name)
 
     def __array__(self, *_: Any, **__: Any) -> Array:
         raise TypeError(
@@ -158,13 +162,15 @@ class DaskRows(ChunkedRows):
         """Return ``of_block(block, *arguments)`` for every block, joined in order as the blocks are done."""
         from dask import delayed
 
-        each, joined = delayed(_of_image, pure=False), delayed(_joined, pure=False)
-        given = [
-            delayed(a, pure=False, traverse=False) for a in (self.matrix, self.limit, *arguments)
-        ]  # sent once to each worker
-        results = (each(of_block, block, *given) for block in self._blocks)
-        total: T = reduce(partial(joined, join), results).compute()
+        call = delayed(_quietly, pure=False)
+        given = [delayed(a, pure=False, traverse=False) for a in arguments]  # sent once to each worker
+        total: T = reduce(partial(call, join), (call(of_block, block, *given) for block in self._blocks)).compute()
         return total
+
+
+def _quietly(function: Callable[..., T], *arguments: Any) -> T:
+    with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are reported after all blocks are summed
+        return function(*arguments)
 
 
 def mapped_inliers(X: Array, matrix: Array, limit: Limit | None) -> Array:
@@ -173,18 +179,6 @@ def mapped_inliers(X: Array, matrix: Array, limit: Limit | None) -> Array:
     if limit is not None:
         Z[~is_inlier(X, limit)] = 0
     return Z
-
-
-def _of_image(
-    of_block: Callable[..., T], block: Array, matrix: Array | None, limit: Limit | None, *arguments: Any
-) -> T:
-    with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are reported after all blocks are summed
-        return of_block(block if matrix is None else mapped_inliers(block, matrix, limit), *arguments)
-
-
-def _joined(join: Callable[[T, T], T], a: T, b: T) -> T:
-    with np.errstate(invalid="ignore", over="ignore"):
-        return join(a, b)
 
 
 def moments_of(X: Array | DaskRows) -> Moments:

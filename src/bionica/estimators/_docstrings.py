@@ -1,34 +1,24 @@
-"""The part of the networks' docstrings that is the same for all, written once."""
+"""The part of the networks' docstrings that is the same for several, written once."""
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_RATES = """\
+_PARAMETERS = """\
+n_components : {number}, default=None
+    Number of sources d. None: the rank of the X of `fit`, or, in a stream, the number of mixtures.{auto}
 eta0 : float or callable, default={eta0}
     Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule.
 decay : float, default={decay}
     The rate at sample t is ``eta0 / (1 + decay * t) ** power``.
 power : float, default=1.0
-    See `decay`; 1 in the paper."""
-
-_SELF_SCALING_RATES = """\
-eta0 : float or callable, default=None
-    Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule. None: 0.05 with
-    natural steps (the eta of `bionica.networks.natural`; from 0.2 on it may diverge). Local networks: see Notes if
-    `decay` is None too, else {eta0}.
-decay : float, default=None
-    The rate at sample t is ``eta0 / (1 + decay * t) ** power``. None: 0 with natural steps. Local networks: see Notes if `eta0`
-    is None too, else {decay}.
-power : float, default=1.0
-    See `decay`; 1 in the paper."""
-
-_DYNAMICS = """\
+    See `decay`; 1 in the paper.
 dynamics : {{"exact", "gradient"}}, default="exact"
     How the neurons settle: exactly (a nonnegative quadratic program, as in the paper's experiments) or by the
-    projected gradient iteration of the algorithm box.{only}
+    projected gradient iteration of the algorithm box.
 gamma : float, default=None
     Step of the gradient dynamics. None takes a step that is safe for the weights at hand.
 settle_tol : float, default=1e-10
@@ -36,18 +26,39 @@ settle_tol : float, default=1e-10
 settle_steps : int, default=10000
     Most steps of the gradient dynamics for a sample.
 mean_window : int, default=None
-    Running means weigh sample t by 1/t as in the paper; with a window, by 1/min(t, mean_window).{means}"""
-
-_AS_PUBLISHED = """\
+    Running means weigh sample t by 1/t as in the paper; with a window, by 1/min(t, mean_window).
 precondition : None
     This network is kept as it was published.
 average : False
     This network is kept as it was published.
 init : "random" or dict, default="random"
     Initial weights: random (orthonormal feedforward, identity lateral), or arrays by the paper's names, {names}.
-    Those that are not given are random. They are copied."""
+    Those that are not given are random. They are copied.
+guards : bool or collection of str, default=True
+    Repairs to switch on: all, none, or some of {guards}; see `bionica.networks.guards`.
+whitening_eta0, whitening_decay, whitening_power : float, default=0.01, 0.01, 1.0
+    Learning rate of the online whitening layer, zeta_t = whitening_eta0 / (1 + whitening_decay t) ** whitening_power.
+n_epochs : int, default=1
+    How often `fit` presents the data.
+shuffle : bool, default=False
+    Whether `fit` presents the data in random order, another in each epoch.
+random_state : int, RandomState instance or None, default=None
+    Seed of the start, the order and the guards. A saved model keeps it if it is an int.
+verbose : int, default=0
+    Whether long work shows a progress bar on standard error."""
 
-_BEYOND = """\
+#: In place of these, for networks with natural steps.
+_NATURAL = """\
+eta0 : float or callable, default=None
+    Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule. None: 0.05 with
+    natural steps (the eta of `bionica.networks.natural`; from 0.2 on it may diverge). Local networks: see Notes if
+    `decay` is None too, else {eta0}.
+decay : float, default=None
+    The rate at sample t is ``eta0 / (1 + decay * t) ** power``. None: 0 with natural steps. Local networks: see Notes if `eta0`
+    is None too, else {decay}.
+mean_window : int, default=None
+    Running means weigh sample t by 1/t as in the paper; with a window, by 1/min(t, mean_window). Where None means a
+    window: see Notes. Natural steps have `horizon` instead.
 precondition : {{"natural", "scale"}} or None, default="natural"
     What the learning rule does with its input. "natural": natural-gradient steps, which work whatever the mixing matrix and the
     scale; not a local rule (`bionica.networks.natural`). "scale": every mixture over its running root mean square, which an
@@ -59,26 +70,11 @@ average : bool, default=True
 init : "random" or dict, default="random"
     Where it starts. "random": random weights; a natural network is silent for its first 100 + 20 d samples (if they take more than
     256 MB: fewer, but 4 d + 20), from which it takes the scale and the leading directions of its input, and then learns from them
-    too (`transform` meanwhile reads out with the random weights that it would start from). A dict: arrays by the paper's names,
-    {names}; those that are not given are random. They are copied.
+    too. Until then its outputs are zero. A dict: arrays by the paper's names, {names}; those that are not given are random. They
+    are copied.
 horizon : int, default=None
     For mixtures that change: what the network remembers of its input, how it averages, and the smallest learning rate reach back
     about this many samples. Natural networks also restart after an abrupt change. None: it weighs all samples alike."""
-
-_REST = """\
-guards : bool or collection of str, default=True
-    Repairs to switch on: all, none, or some of {guards}; see `bionica.networks.guards`.
-"""
-
-_FIT = """\
-n_epochs : int, default=1
-    How often `fit` presents the data.
-shuffle : bool, default=False
-    Whether `fit` presents the data in random order, another in each epoch.
-random_state : int, RandomState instance or None, default=None
-    Seed of the initial weights, the order and the guards. A saved model keeps it if it is an int.
-verbose : int, default=0
-    Whether long work shows a progress bar on standard error."""
 
 _ATTRIBUTES = """\
 components_ : ndarray of shape (n_components, n_features)
@@ -87,6 +83,8 @@ mixing_ : ndarray of shape (n_features, n_components)
     Its pseudoinverse: the estimated mixing matrix.
 repairs_ : dict of str to int
     How often each guard acted; samples that were regularised (nearly singular lateral weights) or did not settle.
+count_ : Count
+    With n_components="auto": the evidence for the number of sources.
 n_components_ : int
     Number of sources.
 n_samples_seen_ : int
@@ -96,9 +94,7 @@ n_features_in_ : int
 feature_names_in_ : ndarray of shape (n_features,)
     Names of the mixtures, if X had string column names.
 online_, local_, nonnegative_ : bool
-    Which of the paper's three requirements the network meets as it is configured.
-n_neurons_ : int
-    Neurons beside the inputs."""
+    Which of the paper's three requirements the network meets as it is configured."""
 
 _EXAMPLES = """\
 >>> from bionica import {name}
@@ -111,28 +107,36 @@ _EXAMPLES = """\
 True"""
 
 
-def documented(names: str, *, only: str = "", means: str = "") -> Callable[[type[T]], type[T]]:
-    """Fill in ``{common_parameters}``, ``{fit_parameters}``, ``{common_attributes}`` and ``{examples}`` of a docstring.
+def _entries(text: str) -> dict[str, str]:
+    """The entries of a section by their names."""
+    return {entry.partition(" :")[0]: entry for entry in re.split(r"\n(?=\w)", text)}
 
-    `names` are the weights of the network; `only` and `means` say what `dynamics` and `mean_window` are for.
+
+def documented(names: str = "") -> Callable[[type[T]], type[T]]:
+    """Complete a docstring: ``{parameters}`` that it does not name itself, ``{attributes}`` and ``{examples}``.
+
+    `names` are the weights of the network.
     """
 
     def fill(cls: Any) -> Any:
+        own = inspect.cleandoc(cls.__doc__)
         defaults = {name: parameter.default for name, parameter in inspect.signature(cls).parameters.items()}
-        beyond = defaults["eta0"] is None  # goes beyond the paper
-        eta0, decay = cls._plain_rates if beyond else (defaults["eta0"], defaults["decay"])
-        parts = [
-            _SELF_SCALING_RATES if beyond else _RATES,
-            _DYNAMICS,
-            _BEYOND if beyond else _AS_PUBLISHED,
-            _REST + _FIT,
-        ]
-        texts = {"common_parameters": "\n".join(parts), "fit_parameters": _FIT}
-        texts |= {"common_attributes": _ATTRIBUTES, "examples": _EXAMPLES}
-        values = {"eta0": eta0, "decay": decay, "guards": cls._own_guards, "names": names, "name": cls.__name__}
-        cls.__doc__ = inspect.cleandoc(cls.__doc__)
-        for place, text in texts.items():
-            cls.__doc__ = cls.__doc__.replace(f"{{{place}}}", text.format(only=only, means=means, **values))
+        texts = _entries(_PARAMETERS)
+        if hasattr(cls, "_plain_rates"):
+            plain = {} if defaults["eta0"] is None else {name: texts[name] for name in ("eta0", "decay")}
+            texts |= _entries(_NATURAL) | plain
+            defaults["eta0"], defaults["decay"] = cls._plain_rates
+        auto = "horizon" in defaults
+        values = {
+            **defaults, "names": names, "name": cls.__name__, "guards": cls._own_guards,
+            "number": 'int, "auto" or None' if auto else "int",
+            "auto": ' "auto" counts them\n    in the first samples (`count_` has the evidence).' if auto else "",
+        }  # fmt: skip
+        first = texts.pop("n_components")
+        rest = [text for name, text in texts.items() if name.partition(",")[0] in defaults and f"\n{name} :" not in own]
+        own = own.replace("----------\n", f"----------\n{first.format(**values)}\n", 1)
+        own = own.replace("{parameters}", "\n".join(rest).format(**values))
+        cls.__doc__ = own.replace("{attributes}", _ATTRIBUTES).replace("{examples}", _EXAMPLES.format(**values))
         return cls
 
     return fill

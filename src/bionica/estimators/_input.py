@@ -66,13 +66,17 @@ def singular_as_divergence(name: str, sample: int | None = None) -> Iterator[Non
 
 @contextmanager
 def unchanged_on_error(estimator: Any) -> Iterator[None]:
-    """Restore the attributes of an estimator if an exception leaves the block."""
+    """Restore the attributes of an estimator if an exception leaves the block; a network learns in place."""
     before = dict(vars(estimator))
+    runner = before.get("_runner")
+    backup = None if runner is None else runner.backup()
     try:
         yield
     except BaseException:
         vars(estimator).clear()
         vars(estimator).update(before)
+        if runner is not None:
+            runner.restore(backup)
         raise
 
 
@@ -83,9 +87,10 @@ def finite_map(function: Callable[[Array], Array], X: Array, name: str, first: i
     """
     with np.errstate(all="ignore"):
         Y = function(X)
-        if np.isfinite(np.add.reduce(Y, axis=None)) or np.isfinite(Y).all():
-            return Y
-    row = int(np.argmin(np.isfinite(Y).all(axis=1)))
+    finite = np.isfinite(Y).all(axis=1)
+    if finite.all():
+        return Y
+    row = int(np.argmin(finite))
     raise DivergenceError(
         f"{name}: the output for sample {first + row} overflows {Y.dtype}: rescale the samples (largest absolute value in this "
         f"one: {np.abs(X[row]).max():.2g}){', or use float64' if Y.dtype == np.float32 else ''}.",
@@ -104,11 +109,8 @@ def check_finite(block: Array, first: int, owner: Any) -> None:
 
     `owner` is the estimator, whose feature names the message uses, or what the message calls it.
     """
-    with np.errstate(all="ignore"):
-        if np.isfinite(np.add.reduce(block, axis=None)):
-            return
     finite = np.isfinite(block)
-    if finite.all():  # and their sum was too large
+    if finite.all():
         return
     row, column = map(int, np.argwhere(~finite)[0])
     value = "NaN" if np.isnan(block[row, column]) else "infinity"
@@ -141,10 +143,9 @@ def validated(estimator: Any, X: Any, *, finite: bool = True, **options: Any) ->
     With `finite=False` the caller checks that, block by block.
     """
     options = {"dtype": list(FLOATS), **options}
-    with unchanged_on_error(estimator):
-        data = np.asarray(validate_data(estimator, in_own_precision(X), ensure_all_finite=False, **options))
-        if finite:
-            check_finite(data, 0, estimator)
+    data = np.asarray(validate_data(estimator, in_own_precision(X), ensure_all_finite=False, **options))
+    if finite:
+        check_finite(data, 0, estimator)
     return data
 
 

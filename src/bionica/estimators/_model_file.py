@@ -12,17 +12,17 @@ import inspect
 import os
 import platform
 from collections.abc import Iterator, Mapping
+from functools import reduce
 from importlib.metadata import version
 from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from .. import io
-from .._compat.sklearn import output_container, validate_params
-from ..io.model_file import refused
+from .._compat.sklearn import output_container
+from ..io.model_file import check_arrays, refused
 from ..networks.rule import BOOKKEEPING, RULES, copy_state, rule_of
 from ._base import Estimator
 from .network import OnlineNICA
@@ -56,26 +56,19 @@ class Record(NamedTuple):
         return fields
 
 
-def _schema(name: str, kind: Any) -> Iterator[tuple[str, str]]:
-    """The schema of every array of an attribute."""
+def _leaves(name: str, kind: Any) -> Iterator[tuple[str, Any]]:
+    """The name and kind of every array of an attribute."""
     if isinstance(kind, Record):
         for field, content in kind.fields().items():
-            yield from _schema(f"{name}.{field}", content)
+            yield from _leaves(f"{name}.{field}", content)
     else:
-        yield name, kind if isinstance(kind, str) else _SPECS[kind]
+        yield name, kind
 
 
-def _to_arrays(name: str, kind: Any, value: Any) -> Iterator[tuple[str, Array]]:
-    """Every array of the value of an attribute."""
-    if isinstance(kind, Record):
-        for field, content in kind.fields().items():
-            yield from _to_arrays(
-                f"{name}.{field}", content, value[field] if isinstance(value, dict) else getattr(value, field)
-            )
-    elif kind is np.dtype:
-        yield name, np.empty(0, value)
-    else:
-        yield name, np.asarray(kind(value) if isinstance(kind, type) else value)
+def _to_array(own: Any, name: str, kind: Any) -> Array:
+    """The array with this dotted name, of the attributes `own`."""
+    value = reduce(lambda v, key: v[key] if isinstance(v, dict) else getattr(v, key), name.split("."), own)
+    return np.empty(0, value) if kind is np.dtype else np.asarray(kind(value) if isinstance(kind, type) else value)
 
 
 def _from_arrays(name: str, kind: Any, arrays: Mapping[str, Array]) -> Any:
@@ -91,10 +84,11 @@ def _attributes(estimator: Any, rule: Any, present: set[str]) -> dict[str, Any]:
     if not isinstance(estimator, OnlineNICA):
         saved = estimator._saved
         return {name: kind for name, kind in saved.items() if name in present or not getattr(kind, "optional", False)}
+    if "_waiting" in present:
+        return {"_waiting": "wk", "_start_seed": int}
     if rule not in RULES:
         raise ValueError(f"no network has the rule {str(rule)[:80]!r}")
-    state = Record(RULES[rule].State, {**RULES[rule].shapes, **BOOKKEEPING}, RULES[rule].parts)
-    return {"_waiting": "wk", "_start_seed": int} if "_waiting" in present else {"_state": state}
+    return {"_state": Record(RULES[rule].State, {**RULES[rule].shapes, **BOOKKEEPING}, RULES[rule].parts)}
 
 
 def _classes() -> dict[str, Any]:
@@ -118,13 +112,12 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     name = type(estimator).__name__
     if _classes().get(name) is not type(estimator):
         raise TypeError(f"{name} is none of {sorted(_classes())}, and load could not make one again; use pickle")
-    if isinstance(estimator, OnlineNICA):
-        rule = rule_of(estimator._fitted_state()).name
-    else:
-        check_is_fitted(estimator)
-        rule = None
-    validate_params(estimator)
-    own = vars(estimator) | ({"_state": copy_state(estimator._state)} if "_state" in vars(estimator) else {})
+    estimator._check_is_fitted()
+    estimator._validate_params()
+    own = dict(vars(estimator))
+    if "_state" in own:
+        own["_state"] = copy_state(own["_state"])
+    rule = rule_of(own["_state"]).name if "_state" in own else None
     saved = _attributes(estimator, rule, {name for name, value in own.items() if value is not None})
     header = {
         "class": name,
@@ -140,7 +133,7 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
             "python": platform.python_version(),
         },
     }
-    return header, {key: a for name, kind in saved.items() for key, a in _to_arrays(name, kind, own[name])}
+    return header, {key: _to_array(own, key, kind) for item in saved.items() for key, kind in _leaves(*item)}
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -193,23 +186,17 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     >>> bool(np.array_equal(again.transform(X), network.transform(X)))
     True
     """
-    estimator: Any = None
-    saved: dict[str, Any] = {}
-
-    def schema_of(header: dict[str, Any], names: set[str]) -> tuple[int, dict[str, str]]:
-        nonlocal estimator, saved
-        estimator = _unfitted(header)
-        saved = _attributes(estimator, header.get("rule"), {name.partition(".")[0] for name in names})
-        return estimator.n_features_in_, dict(pair for item in saved.items() for pair in _schema(*item))
-
-    header, arrays = io.read_model(path, schema_of)
+    header, arrays = io.read_model(path)
     with refused(path):
+        estimator = _unfitted(header)
+        saved = _attributes(estimator, header.get("rule"), {name.partition(".")[0] for name in arrays})
+        kinds = [leaf for item in saved.items() for leaf in _leaves(*item)]
+        schema = {name: kind if isinstance(kind, str) else _SPECS[kind] for name, kind in kinds}
+        check_arrays(arrays, schema, estimator.n_features_in_)
         vars(estimator).update(dict.fromkeys(getattr(estimator, "_saved", {})))
         vars(estimator).update({name: _from_arrays(name, kind, arrays) for name, kind in saved.items()})
         if vars(estimator).get("_start_seed", 0) >= 2**31:
             raise ValueError(f"the seed of the start is {estimator._start_seed}")
-        if isinstance(estimator, OnlineNICA):
-            estimator.n_samples_seen_ = int(estimator._state.t[0]) if "_state" in saved else len(estimator._waiting)
         estimator._check_saved()
     functions = [name for name, value in header["parameters"].items() if value == _CALLABLE and name not in overrides]
     if functions:
@@ -238,7 +225,7 @@ def _unfitted(header: dict[str, Any]) -> Any:
     if isinstance(parameters.get("init"), dict):
         parameters["init"] = {name: np.array(W, dtype=np.float64) for name, W in parameters["init"].items()}
     estimator = cls(**parameters)
-    validate_params(estimator)
+    estimator._validate_params()
     estimator.n_features_in_ = k = _of_type(header, "n_features", int)
     names = header.get("feature_names")
     if names is not None:
@@ -259,17 +246,15 @@ def _of_type(header: dict[str, Any], name: str, kind: type) -> Any:
 
 def _override(path: Any, estimator: Any, overrides: dict[str, Any]) -> None:
     """Set parameters that the caller wants to change; those that what was learned depends on can only be repeated."""
-    fixed = {name: getattr(estimator, name) for name in estimator._fixed if name in overrides}
+    before = estimator.get_params(deep=False)
     estimator.set_params(**overrides)
-    validate_params(estimator)
-    changed = [name for name, value in fixed.items() if name != "n_components" and overrides[name] != value]
-    reason = "learned with " + ", ".join(f"{name}={fixed[name]!r}" for name in changed)
-    if not changed:
-        try:
-            estimator._check_saved()
-            return
-        except ValueError as error:
-            reason = str(error)
-    given = ", ".join(f"{name}={value!r}" for name, value in overrides.items())
-    free = sorted(set(estimator.get_params(deep=False)) - set(estimator._fixed))
-    raise io.ModelFileError(f"{path} ({reason}) contradicts {given}. What can be changed: {', '.join(free)}")
+    estimator._validate_params()
+    try:
+        for name in set(estimator._fixed) & set(overrides) - {"n_components"}:
+            if overrides[name] != before[name]:
+                raise ValueError(f"learned with {name}={before[name]!r}")
+        estimator._check_saved()
+    except ValueError as error:
+        given = ", ".join(f"{name}={value!r}" for name, value in overrides.items())
+        free = ", ".join(sorted(set(before) - set(estimator._fixed)))
+        raise io.ModelFileError(f"{path} ({error}) contradicts {given}. What can be changed: {free}") from error

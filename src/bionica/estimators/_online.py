@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
-from .._compat.sklearn import parameter_ids, validate_params, wrap_output
+from .._compat.sklearn import parameter_values, wrap_output
 from ._base import Separator
-from ._dask import DaskRows, blocks_of, checked, is_dask
+from ._dask import blocks_of, is_dask, validated_rows
 from ._findings import warn_of_huge_outputs
-from ._input import Array, Sample, sample_names, unchanged_on_error, validated, validated_sample
+from ._input import Array, Sample, sample_names, unchanged_on_error, validated_sample
 
 
 def tracked(blocks: Iterable[Any], estimator: Any, total: int) -> Iterable[Any]:
@@ -34,17 +34,13 @@ class Online(Separator):
     def _learn(self, X: Array, keep: bool) -> Array:
         """Learn from the rows of X, which may hold NaN; return the output for each row before it was learned if `keep`."""
 
-    def _learn_row(self, row: Array) -> bool:
-        """Learn from one sample by a faster way than `_learn`, if there is one; return whether it was used."""
-        return False
-
     @abstractmethod
     def _outputs(self, X: Array) -> Array:
         """Return the outputs for the rows of X, which may hold NaN, with what was learned."""
 
-    @abstractmethod
     def _warning_of_news(self) -> AbstractContextManager[None]:
         """Warn of what learning within this context finds to speak against the result."""
+        return nullcontext()
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
         """Continue learning from the rows of X; the first call starts a new model.
@@ -109,8 +105,6 @@ class Online(Separator):
         """
         row = validated_sample(self, x)
         self._check_params()
-        if self._learn_row(row):
-            return self
         with unchanged_on_error(self), self._warning_of_news():
             if "n_features_in_" not in vars(self):
                 names = sample_names(x)
@@ -140,17 +134,16 @@ class Online(Separator):
 
     def _check_params(self) -> None:
         """Validate the parameters, unless they are those that were validated last."""
-        now = parameter_ids(self)
+        now = tuple(map(id, parameter_values(type(self))(self)))
         if now != self.__dict__.get("_checked"):
-            validate_params(self)
+            self._validate_params()
             self._checked = now
+            self.__dict__.pop("_runner", None)  # of a network: it was made for other parameters
 
     def _validated(self, X: ArrayLike, reset: bool) -> Any:
         """Return X as an array that may hold NaN, or a Dask array as `DaskRows`, which checks each block when it is read."""
         self._check_params()
-        if is_dask(X):
-            return DaskRows(checked(X, self, reset=reset), type(self).__name__)
-        return validated(self, X, reset=reset, finite=False)
+        return validated_rows(self, X, reset=reset, finite=False)
 
     def _check_is_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

@@ -1,5 +1,6 @@
 """Offline nonnegative ICA: noncentered whitening, then the rotation into the nonnegative orthant."""
 
+from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from ..offline.outliers import Inliers, without_outliers
 from ..offline.rotation import rotate
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread, refine, row_space, unit_of, wider_than_long
-from ._base import Separator, rectified, set_parameters
+from ._base import Separator, rectified
 from ._dask import DaskRows, map_rows, mapped_inliers, moments_of, validated_rows
 from ._findings import finding, row_sample
 from ._input import Array, singular_as_divergence, unchanged_on_error
@@ -23,6 +24,7 @@ _AMBIGUOUS = 0.02
 _COUNTED_ROWS = 4000  # samples in which sources are counted
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BatchNICA(Separator):
     """Nonnegative ICA of a NumPy or Dask array: the method to use offline, and to compare the networks with.
 
@@ -109,6 +111,13 @@ class BatchNICA(Separator):
     array([1., 1., 1.])
     """
 
+    n_components: int | str | None = field(default=None, kw_only=False)
+    n_init: int = 10
+    max_iter: int = 500
+    tol: float | None = None
+    robust: bool = True
+    random_state: Any = None
+
     _preserved_dtypes: ClassVar = ("float64", "float32")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
@@ -131,18 +140,6 @@ class BatchNICA(Separator):
         "n_samples_seen_": int,
         "n_outliers_": int,
     }
-
-    def __init__(
-        self,
-        n_components: int | str | None = None,
-        *,
-        n_init: int = 10,
-        max_iter: int = 500,
-        tol: float | None = None,
-        robust: bool = True,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        set_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit_transform(self, X: npt.ArrayLike, y: None = None) -> Any:

@@ -1,25 +1,27 @@
 """The network for correlated sources behind scikit-learn's interface."""
 
-from collections.abc import Iterable
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._compat.sklearn import Interval
 from ..engines.loop import gain
 from ..networks import cone_network
-from ..networks.schedules import Rate, learning_rates
+from ..networks.schedules import Rate
+from ..offline.rotation import rotate
 from ._docstrings import documented
-from .network import Array, Preconditioned, guard_seed, orthonormal_rows, project, set_parameters, without_outliers
+from ._input import Array
+from .network import NeuralNICA, SingleLayerNICA, guard_seed, orthonormal_rows, project, typical_rows
 
 #: Sweeps in which a sample settles, at most.
 _SWEEPS = 200
 
 
 @documented("W_xz, W_zz")
-class ConeNetwork(Preconditioned):
+@dataclass(eq=False, repr=False, kw_only=True)
+class ConeNetwork(SingleLayerNICA):
     """Correlated nonnegative sources by a single layer of 2-compartmental neurons with local rules.
 
     Inhibition grows with the presynaptic rate until it pushes its target below zero, and each dendrite learns to predict its
@@ -29,35 +31,21 @@ class ConeNetwork(Preconditioned):
 
     Parameters
     ----------
-    n_components : int, "auto" or None, default=None
-        Number of sources d; the number of mixtures if None. "auto" counts them in the first samples (`count_`
-        has the evidence).
     kappa : float, default=None
-        Hardness of the wall: about 1/n^2 if outputs, of mean 1, may fall below zero by n. It grows to this number, from 10. None:
+        Hardness of the wall: about 1/n^2 if outputs, of mean 1, may fall below zero by n. It grows to this number, from 1. None:
         each neuron finds its own, from how far it is pushed below zero.
-    eta0 : float or callable, default=0.15
+    eta0 : float or callable, default=0.3
         Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule. Inhibition learns
-        at the rate eta/(kappa d), dendrites at eta/(kappa^1/2 d).
-    decay : float, default=0.0
-        The rate at sample t is ``eta0 / (1 + decay * t) ** power``.
-    power : float, default=1.0
-        See `decay`.
+        at the rate eta/(kappa d), dendrites at eta/(kappa^3/4 d).
     dynamics : {"exact", "gradient"}, default="exact"
         How the neurons settle: one after the other until nothing changes, or all together by the projected gradient iteration of
         Algorithm 2.
     gamma : float, default=None
         Step of the gradient dynamics. None takes 1/d.
-    settle_tol : float, default=1e-10
-        The gradient dynamics stop when no activity is off by more than this share of the input. At least 64 rounding units.
-    settle_steps : int, default=10000
-        Most steps of the gradient dynamics for a sample.
     precondition : {"natural", "scale"} or None, default="natural"
         What the learning rule does with its input. "natural": it projects mixtures on their leading directions and divides by
         their second moments, so that the mixing matrix does not matter; not a local rule. None: the strictly local rule, slow where
         the mixing matrix is ill-conditioned. "scale": the same with every mixture over its running root mean square.
-    average : bool, default=True
-        Whether `transform` reads out with weights averaged over the samples. `partial_fit_transform` always uses the unaveraged
-        weights.
     init : "random" or dict, default="random"
         Initial weights: random, or arrays by name, W_xz (d, k) and W_zz (d, d, its diagonal is not used); those that are not given
         are random. The network is silent for its first 100 + 20 d samples, from which it takes the scale (and, with natural steps,
@@ -67,7 +55,7 @@ class ConeNetwork(Preconditioned):
         change. None: all samples weigh the same.
     guards : bool or collection of str, default=True
         With natural steps: all, none, or some of "rate" and "restart"; see `bionica.networks.guards`.
-    {fit_parameters}
+    {parameters}
 
     Attributes
     ----------
@@ -77,9 +65,7 @@ class ConeNetwork(Preconditioned):
         Inhibition of neuron i by neuron j (not averaged); zero on the diagonal.
     kappa_ : ndarray of shape (n_components,)
         Hardness of the wall of each neuron.
-    count_ : Count
-        With n_components="auto": the evidence for the number of sources.
-    {common_attributes}
+    {attributes}
 
     See Also
     --------
@@ -98,37 +84,20 @@ class ConeNetwork(Preconditioned):
     True
     """
 
+    kappa: float | None = None
+    eta0: Rate | None = 0.3
+    decay: float | None = 0.0
+    mean_window: int | None = field(default=None, init=False)  # it has no running means
+
     _own_guards: ClassVar = ("rate", "restart")
-    mean_window = None  # it has no running means
+    _plain_rates: ClassVar = (0.3, 0.0)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{name: value for name, value in Preconditioned._parameter_constraints.items() if name != "mean_window"},
+        **SingleLayerNICA._parameter_constraints,
+        "eta0": NeuralNICA._parameter_constraints["eta0"],
+        "decay": NeuralNICA._parameter_constraints["decay"],
         "kappa": [Interval(Real, 0, None, closed="neither"), None],
     }
-
-    def __init__(
-        self,
-        n_components: int | str | None = None,
-        *,
-        kappa: float | None = None,
-        eta0: Rate = 0.15,
-        decay: float = 0.0,
-        power: float = 1.0,
-        dynamics: str = "exact",
-        gamma: float | None = None,
-        settle_tol: float = 1e-10,
-        settle_steps: int = 10_000,
-        precondition: str | None = "natural",
-        average: bool = True,
-        init: str | dict[str, ArrayLike] = "random",
-        horizon: int | None = None,
-        guards: bool | Iterable[str] = True,
-        n_epochs: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        set_parameters(self, locals())
 
     @property
     def W_xz_(self) -> Array:
@@ -147,11 +116,6 @@ class ConeNetwork(Preconditioned):
         """Hardness of the wall of each neuron."""
         return np.exp(self._weight("wall.log_kappa"))
 
-    @property
-    def n_neurons_(self) -> int:
-        """Neurons beside the inputs: one for each source, of two compartments."""
-        return self._n_features_out
-
     def _waits(self) -> bool:
         return True
 
@@ -164,22 +128,20 @@ class ConeNetwork(Preconditioned):
         given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, np.float64)
         W_zz = given.get("W_zz", np.eye(d))
         np.fill_diagonal(W_zz, 1)
-        W_zz, kappa = W_zz.astype(dtype), min(float(self.kappa or cone_network.KAPPA), cone_network.KAPPA)
-        rows = without_outliers(np.asarray(rows, dtype=np.float64))
+        W_zz = W_zz.astype(dtype)
+        rows = typical_rows(np.asarray(rows, dtype=np.float64))
         rows = rows * (np.ptp(rows, axis=0) > 0)  # an offset is no source
         if self.precondition == "natural":
             F, inverse = project(np.vstack([rows, -rows]), d)  # the second moments, not the covariance
-            u_bar = (rows @ F.T).mean(axis=0)
-            W_xz = (
-                given["W_xz"] @ inverse if "W_xz" in given else _towards(u_bar, orthonormal_rows(rng, d, d, np.float64))
-            )
+            U = rows @ F.T
+            W_xz = given["W_xz"] @ inverse if "W_xz" in given else _into_orthant(U, rng)
             F, W_xz = F.astype(dtype), W_xz.astype(dtype)
-            return cone_network.init(F, u_bar, len(rows), W_xz, W_zz, kappa, guard_seed(rng))
+            return cone_network.init(F, U.mean(axis=0), len(rows), W_xz, W_zz, guard_seed(rng))
         if self.precondition == "scale":
             rows = rows * gain((rows**2).mean(axis=0))
         size = float((rows**2).sum(axis=1).mean() / d) or 1.0
         W_xz = given.get("W_xz", _through(rows.mean(axis=0), orthonormal_rows(rng, d, k, np.float64)))
-        return cone_network.init_local(W_xz.astype(dtype), W_zz, kappa, size, guard_seed(rng))
+        return cone_network.init_local(W_xz.astype(dtype), W_zz, size, guard_seed(rng))
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, _, eps = self._common_params(dtype)
@@ -187,18 +149,20 @@ class ConeNetwork(Preconditioned):
             dynamics = cone_network.Sweeps(4 * eps, _SWEEPS)
         # The default is the hardest wall that rounding resolves.
         wall = self.kappa is None, float(self.kappa or eps**-0.75)
-        common = dynamics, guards, int(self.horizon or 0), eps, bool(self.average), *wall
-        if self.precondition == "natural":
-            return cone_network.Params(*common)
-        return cone_network.LocalParams(*common, self.precondition == "scale")
-
-    def _rates(self, state: Any, n: int) -> Array:
-        return self._below(learning_rates(self.eta0, self.decay, self.power, int(state.t[0]), n, self.horizon), state)
+        scaled = self.precondition == "scale"
+        return cone_network.Params(dynamics, guards, int(self.horizon or 0), eps, bool(self.average), *wall, scaled)
 
 
-def _towards(u_bar: Array, W: Array) -> Array:
-    """Rows of W turned towards the mean of white inputs, and scaled so that the mean outputs are 1."""
-    W = W * np.where(W @ u_bar < 0, -1.0, 1.0)[:, np.newaxis] + 0.5 * u_bar
+def _into_orthant(U: Array, rng: np.random.RandomState) -> Array:
+    """Weights from U, whose second moments are white, that make it as nonnegative as a rotation can; mean outputs are 1.
+
+    From random weights a neuron may end at no facet: every second network of ten uniform sources.
+    """
+    u_bar = U.mean(axis=0)
+    power = min(float(u_bar @ u_bar), 0.99)
+    K = np.eye(len(u_bar)) + np.outer(u_bar, u_bar) * (((1 - power) ** -0.5 - 1) / max(power, 1e-12))  # covariance 1
+    W = rotate(U @ K, n_init=3, rng=rng).R @ K
+    W = W * np.where(W @ u_bar < 0, -1.0, 1.0)[:, np.newaxis]
     return np.asarray(W / np.maximum(W @ u_bar, 1e-3)[:, np.newaxis])
 
 

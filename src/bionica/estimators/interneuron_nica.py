@@ -1,24 +1,21 @@
 """Algorithm 1 behind scikit-learn's interface."""
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._compat.sklearn import Interval
 from ..networks import interneuron, natural
-from ..networks.schedules import Rate
 from ..networks.settling import ExactAsymmetric
-from ._base import set_parameters
 from ._docstrings import documented
-from .network import AVERAGING, Array, LocalSetting, SingleLayerNICA, Start, guard_seed, orthonormal_rows
+from ._input import Array
+from .network import AVERAGING, LocalSetting, SingleLayerNICA, Start, guard_seed, orthonormal_rows
 
 
-@documented(
-    "W_xy, W_yn, W_ny", means=" Where None means a\n    window: see Notes. Natural steps have `horizon` instead."
-)
+@documented("W_xy, W_yn, W_ny")
+@dataclass(eq=False, repr=False, kw_only=True)
 class InterneuronNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of neurons with interneurons (Algorithm 1).
 
@@ -28,23 +25,18 @@ class InterneuronNICA(SingleLayerNICA):
 
     Parameters
     ----------
-    n_components : int, "auto" or None, default=None
-        Number of sources d; the number of mixtures if None. "auto" counts them in the first samples (`count_` has the
-        evidence).
     n_interneurons : int, default=None
         Number of interneurons m >= d; d if None.
     decoupled : bool, default=False
         Whether W_ny starts independently of W_yn, instead of as its transpose. Their difference then decays as the product
         of (1 - eta_t) (appendix B). Not with natural steps, which need W_ny = W_yn'.
-    {common_parameters}
+    {parameters}
 
     Attributes
     ----------
     W_xy_, W_yn_, W_ny_ : ndarray
         Copies of the weights: mixtures to outputs, outputs to interneurons, interneurons to outputs.
-    count_ : Count
-        With n_components="auto": the evidence for the number of sources.
-    {common_attributes}
+    {attributes}
 
     See Also
     --------
@@ -62,6 +54,9 @@ class InterneuronNICA(SingleLayerNICA):
     {examples}
     """
 
+    n_interneurons: int | None = None
+    decoupled: bool = False
+
     _own_guards: ClassVar = ("silent", "row", "spectrum", "rate", "restart")
     _published: ClassVar = {
         "always": {"guards": ("silent", "row", "spectrum")},
@@ -77,32 +72,6 @@ class InterneuronNICA(SingleLayerNICA):
         "n_interneurons": [Interval(Integral, 1, None, closed="left"), None],
         "decoupled": ["boolean"],
     }
-
-    def __init__(
-        self,
-        n_components: int | str | None = None,
-        *,
-        n_interneurons: int | None = None,
-        decoupled: bool = False,
-        eta0: Rate | None = None,
-        decay: float | None = None,
-        power: float = 1.0,
-        dynamics: str = "exact",
-        gamma: float | None = None,
-        settle_tol: float = 1e-10,
-        settle_steps: int = 10_000,
-        mean_window: int | None = None,
-        precondition: str | None = "natural",
-        average: bool = True,
-        init: str | dict[str, ArrayLike] = "random",
-        horizon: int | None = None,
-        guards: bool | Iterable[str] = True,
-        n_epochs: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        set_parameters(self, locals())
 
     @property
     def W_xy_(self) -> Array:
@@ -124,12 +93,6 @@ class InterneuronNICA(SingleLayerNICA):
     def W_ny_(self) -> Array:
         """Weights from interneurons to outputs, (n_components, n_interneurons)."""
         return self._weight("W_ny") if self.precondition != "natural" else self.W_yn_.T.copy()
-
-    @property
-    def n_neurons_(self) -> int:
-        """Neurons beside the inputs: outputs and interneurons."""
-        d = int(self._fitted_state().fired.size)
-        return d + self._n_interneurons(d)
 
     def _n_interneurons(self, d: int) -> int:
         m = d if self.n_interneurons is None else self.n_interneurons
@@ -186,10 +149,10 @@ class InterneuronNICA(SingleLayerNICA):
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, _, eps = self._common_params(dtype)
-        average = bool(self.average)
+        average, horizon = bool(self.average), int(self.horizon or 0)
         if self.precondition == "natural":
-            return natural.Params(dynamics, guards, int(self.horizon or 0), eps, average)
+            return natural.Params(dynamics, guards, horizon, eps, average)
         if self.dynamics == "exact" and not state.coupled[0]:
             dynamics = ExactAsymmetric(eps)
-        scaled, window = self.precondition == "scale", self._window(state.fired.size)
-        return interneuron.Params(dynamics, guards, window, eps, AVERAGING, int(self.horizon or 0), average, scaled)
+        scaled, window = self.precondition == "scale", int(self._setting(state.fired.size).mean_window)
+        return interneuron.Params(dynamics, guards, window, eps, AVERAGING, horizon, average, scaled)

@@ -31,7 +31,7 @@ from ..offline.cone.stream import (
 )
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread
-from ._base import check_number, rectified, set_parameters
+from ._base import rectified, set_parameters
 from ._dask import DaskRows, map_rows, validated_rows
 from ._findings import RowCollector
 from ._input import DivergenceError, cell, check_finite, finite_map, singular_as_divergence
@@ -52,7 +52,7 @@ _STREAM = shapes(
     dq="fit.components fit.coordinates.matrix",
     qd="fit.mixing fit.coordinates.inverse",
     dd="fit.cone.V",
-    d="fit.cone.wall.c fit.cone.wall.variance fit.cone.wall.e fit.cone.noise fit.cone.rho fit.cone.expected_rho",
+    d="fit.cone.wall.c fit.cone.wall.variance fit.cone.wall.e fit.cone.wall.m fit.cone.noise fit.cone.rho fit.cone.expected_rho",
     mq="samples.z",
     m="samples.number",
 )
@@ -77,7 +77,7 @@ class MinimumVolumeCone(Online):
     noise : "estimate", "poisson" or float, default="estimate"
         The noise of the mixtures. "estimate" finds it from the directions left out, if there are more mixtures than sources, and
         from the tails of the outputs, if these show more. "poisson" means that X holds counts. A number is the standard deviation
-        of the noise of all mixtures.
+        of the noise of all mixtures, 0 if there is none.
     nonnegative_mixing : bool or "auto", default="auto"
         Whether the mixing matrix has no negative entries. "auto": if X has none but for what noise explains.
     known_mixing : array-like of shape (n_features, n_known), default=None
@@ -176,7 +176,7 @@ class MinimumVolumeCone(Online):
     _fixed: ClassVar[tuple[str, ...]] = ("n_components", "known_mixing")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-        "noise": [StrOptions({"estimate", "poisson"}), Interval(Real, 0, None, closed="neither")],
+        "noise": [StrOptions({"estimate", "poisson"}), Interval(Real, 0, None, closed="left")],
         "nonnegative_mixing": ["boolean", StrOptions({"auto"})],
         "known_mixing": ["array-like", None],
         "outliers": [Interval(Real, 0, 0.5, closed="left")],
@@ -322,7 +322,7 @@ class MinimumVolumeCone(Online):
                 f"noise='poisson' takes X for counts, but {cell(self, i, j)} is {X[i, j]:.3g}: pass counts without subtracting a "
                 "background, or use noise='estimate'"
             )
-        check_number(self._given_number(), X.shape[1])
+        self._given_number(X.shape[1])
         sound = X[screened(X)]
         d = self._count(sound)
         if settings.known.shape[1] > d:

@@ -1,23 +1,26 @@
 """The base of the networks: where they start, how they take mixtures through their rule (`engines`), what they report.
 
-A subclass says how its state starts (`_initial_state`), which parameters its rule has (`_rule_params`), at which rates it learns
-(`_rates`) and which guards it has (`_own_guards`). CONTRIBUTING.md shows a complete rule with its estimator.
+Estimators are dataclasses: their parameters are fields, which subclasses inherit. A subclass says how its state starts
+(`_initial_state`), which parameters its rule has (`_rule_params`) and which guards it has (`_own_guards`). CONTRIBUTING.md shows a
+complete rule with its estimator.
 
 Some networks start from a first block of samples (`_waits`): its scale, its leading directions, the number of sources. Such a
-network collects `_n_start` samples. It is silent meanwhile (its outputs are zero), then starts and learns from them too. When it
-starts depends on the number of samples alone, not on how they are cut into calls. If `fit` has fewer samples than that, it starts
-from all of them.
+network collects `_n_start` samples in `_waiting`. It is silent meanwhile (its outputs are zero), then starts and learns from them
+too. When it starts depends on the number of samples alone, not on how they are cut into calls. If `fit` has fewer samples than
+that, it starts from all of them.
 """
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import Interval, Options, StrOptions
@@ -28,31 +31,16 @@ from ..networks import natural
 from ..networks import rule as states
 from ..networks.guards import Guards
 from ..networks.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
-from ..networks.schedules import learning_rates
+from ..networks.schedules import Rate, learning_rates
 from ..networks.settling import Exact, ProjectedGradient
 from ..offline.source_count import Count, count_sources
-from ..offline.whitening import (
-    largest,
-    leading,
-    linear_map,
-    one_blas_thread,
-    wider_than_long,
-)
-from ._base import check_number, number_of_sources, set_parameters
+from ..offline.whitening import largest, leading, linear_map, one_blas_thread, wider_than_long
+from ._base import rank_of
 from ._dask import DaskRows, checked, is_dask, lazily
-from ._findings import RowCollector, finding
+from ._findings import RowCollector
 from ._input import CHANGED, Array, DivergenceError, check_finite
 from ._online import Online, appended, tracked
 from ._warn import warn
-
-__all__ = [
-    "Array",
-    "OnlineNICA",
-    "guard_seed",
-    "orthonormal_rows",
-    "positive_definite",
-    "set_parameters",
-]
 
 #: The number of sources of each of the paper's problems.
 SOURCES = {"d3": 3, "d10": 10, "images": 3}
@@ -69,15 +57,13 @@ _PUBLISHED: dict[str, Any] = {
 START_BYTES = 2**28
 #: Largest `settle_steps`: with a safe gamma, only a singular network needs more steps.
 MOST_STEPS = 10**6
-_BLOCK_BYTES = 2**22
-_BLOCK_ROWS = 2**15
-#: Most products in a compiled call, which Ctrl-C cannot interrupt: about a second, if no sample settles.
-_CALL_PRODUCTS = 10**9
-#: Upper estimate of the steps in which a sample settles exactly.
-_MOST_PIVOTS = 20
+#: Most bytes of samples in a compiled call, which Ctrl-C cannot interrupt, and most products, if no sample settles: about a second.
+_BLOCK_BYTES, _BLOCK_PRODUCTS = 2**20, 10**9
 #: Learning rates that are computed at once for single samples.
 _RATES_AHEAD = 64
 _NO_RATES = np.empty((0, 1))
+#: gamma of the averaged weights of the paper's rules (see `networks.plasticity`).
+AVERAGING = 5.0
 
 
 def published(cls: Any, setting: str) -> dict[str, Any]:
@@ -117,7 +103,7 @@ def guard_seed(rng: np.random.RandomState) -> Array:
 # ---------------------------------------------------------------------------------------------- the first block
 
 
-def without_outliers(block: Array) -> Array:
+def typical_rows(block: Array) -> Array:
     """The rows whose norm is at most 30 times the median norm; in units of the median of each mixture, unless it is wide."""
     typical: Any = 1.0
     with np.errstate(all="ignore"):
@@ -161,7 +147,7 @@ def begin(block: Array, d: int, rng: np.random.RandomState) -> Start:
     """Start a natural network from a block of mixtures, at a random rotation."""
     if not wider_than_long(block):
         block = np.asarray(block, dtype=np.float64)
-    block = without_outliers(block)
+    block = typical_rows(block)
     F, inverse = project(block, d)
     with one_blas_thread():
         U = linear_map(block, F).astype(np.float64)
@@ -182,29 +168,22 @@ def weights(name: str, doc: str) -> Any:
     return property(lambda network: network._weight(name), doc=doc)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OnlineNICA(Online):
-    """Base of the networks; see the subclasses."""
+    """Base of StreamingNICA and of the networks."""
+
+    n_components: int | str | None = field(default=None, kw_only=False)
+    n_epochs: int = 1
+    shuffle: bool = False
+    random_state: Any = None
+    verbose: int = 0
 
     _own_guards: ClassVar[tuple[str, ...]] = ()
     #: The paper's parameters in each setting, and in "always" those that all settings share; empty if it is not in the paper.
     _published: ClassVar[dict[str, dict[str, Any]]] = {}
-    #: The parameters, as they were checked, that the runner was made for.
-    _runner_params: Any
-
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "eta0": [Interval(Real, 0, None, closed="neither"), callable],
-        "decay": [Interval(Real, 0, None, closed="left")],
-        "power": [Interval(Real, 0, None, closed="left")],
-        "dynamics": [StrOptions({"exact", "gradient"})],
-        "gamma": [Interval(Real, 0, None, closed="neither"), None],
-        "settle_tol": [Interval(Real, 0, 1, closed="neither")],
-        "settle_steps": [Interval(Integral, 1, MOST_STEPS, closed="both")],
-        "mean_window": [Interval(Integral, 2, None, closed="left"), None],
-        "precondition": [None],
-        "average": [Options(bool, {False})],
-        "init": [StrOptions({"random"}), dict],
-        "guards": ["boolean", list, tuple, set, frozenset],
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+        "horizon": [Interval(Integral, 2, None, closed="left"), None],
         "n_epochs": [Interval(Integral, 1, None, closed="left")],
         "shuffle": ["boolean"],
         "random_state": ["random_state"],
@@ -219,17 +198,13 @@ class OnlineNICA(Online):
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         """Return the rule's Params."""
 
+    @abstractmethod
     def _rates(self, state: Any, n: int) -> Array:
         """Return the learning rates of the next n samples, a column for each kind of rate."""
-        return self._below(learning_rates(self.eta0, self.decay, self.power, int(state.t[0]), n), state)
 
     def _readout(self, state: Any) -> Any:
         """Return the state with whose weights `transform` reads out."""
         return state
-
-    def _changed(self, state: Any) -> bool:
-        """Whether the network found that its mixtures changed, and could not follow."""
-        return False
 
     def _waits(self) -> bool:
         """Whether this network, with its parameters, starts from a first block of samples."""
@@ -269,40 +244,32 @@ class OnlineNICA(Online):
             raise ValueError(
                 "shuffle=True needs all rows of the Dask array X in memory: use shuffle=False, or X.compute()"
             )
-        for name in ("_state", "_waiting", "_preview", "_start_seed", "_rank", "count_"):
+        for name in ("_state", "_waiting", "_start_seed", "_rank", "count_"):
             self.__dict__.pop(name, None)
         rng = check_random_state(self.random_state)
         if self.n_components is None:
-            check_finite(data[:1], 0, self)
-            self._rank = number_of_sources(None, data)
-        self._start(data, rng)
-        collector = RowCollector(data.shape, getattr(self, "horizon", None))
-        for _ in range(self.n_epochs):
-            order = rng.permutation(len(data)) if self.shuffle else None
-            for block in collector.passing(data):
-                self._learn(block, keep=False, order=order)
-        unsettled, n, changed = self._news()
-        own = [finding("converged", reason=self._change_message(self._state))] if changed else []
-        own += [finding("converged", reason=self._unsettled_message(unsettled, n))] if unsettled else []
-        self._conclude(collector.rows, collector.n, *own)
-
-    def _start(self, X: Any, rng: np.random.RandomState) -> None:
-        """Start from all the data that `fit` has, unless it starts from its first block."""
+            self._rank = rank_of(data)
         if not self._waits():
-            self._adopt(self._initial_state(X.shape[1], self._count(X), X.dtype, rng, X))
-        elif len(X) < self._n_start(X.shape[1]):  # no more samples will come: start from these
-            rows = X[:]
+            self._state = self._initial_state(data.shape[1], self._count(data), data.dtype, rng, data)
+        elif len(data) < self._n_start(data.shape[1]):  # no more samples will come: start from these
+            rows = data[:]
             check_finite(rows, 0, self)
             self._start_seed = self._new_seed()
-            self._adopt(self._started(rows))
+            self._state = self._started(rows)
+        collector = RowCollector(data.shape, getattr(self, "horizon", None))
+        with self._warning_of_news():
+            for _ in range(self.n_epochs):
+                order = rng.permutation(len(data)) if self.shuffle else None
+                for block in collector.passing(data):
+                    self._learn(block, keep=False, order=order)
+        self._conclude(collector.rows, collector.n)
 
     def _count(self, block: Any) -> int:
         """Return the number of outputs: given, counted in this block, the rank of the X of `fit`, or one a mixture in a stream."""
         if self.n_components == "auto":
             self.count_: Count = count_sources(np.asarray(block, dtype=np.float64))
             return self.count_.n_sources
-        check_number(self.n_components, block.shape[1])
-        return int(self.n_components or vars(self).get("_rank", block.shape[1]))
+        return self._given_number(block.shape[1]) or int(vars(self).get("_rank", block.shape[1]))
 
     def _n_start(self, k: int) -> int:
         """Return the length of the first block of k mixtures."""
@@ -312,45 +279,40 @@ class OnlineNICA(Online):
     @property
     def n_samples_until_start_(self) -> int:
         """Samples that a stream must still bring before the network starts; until then its outputs are zero. 0 from then on."""
-        if "_state" in vars(self) or "_waiting" not in vars(self):
-            self._fitted_state()
-            return 0
-        return self._n_start(self.n_features_in_) - len(self._waiting)
+        self._check_is_fitted()
+        return 0 if "_state" in vars(self) else self._n_start(self.n_features_in_) - len(self._waiting)
 
     def _learn(self, X: Array, keep: bool, order: Array | None = None) -> Array:
-        if "_state" in vars(self):
-            return self._run(self._running(), X, keep, order)
-        if not self._waits():
+        if "_state" not in self.__dict__:
+            if self._waits():
+                return self._wait(X if order is None else X[order], keep)
             rng = check_random_state(self.random_state)
-            self._adopt(self._initial_state(X.shape[1], self._count(X), X.dtype, rng, None))
-            return self._run(self._running(), X, keep, order)
-        X = X if order is None else X[order]
-        known = self._waiting_rows(X)
-        if "_start_seed" not in vars(self):
-            self._start_seed = self._new_seed()
-        missing = self._n_start(X.shape[1]) - len(known)
+            self._state = self._initial_state(X.shape[1], self._count(X), X.dtype, rng, None)
+        return self._run(X, keep, order)
+
+    def _wait(self, X: Array, keep: bool) -> Array:
+        """Collect the first block; once it is full, start, and learn from it and from the rest of X."""
+        length = self._n_start(X.shape[1])
+        known = vars(self).get("_waiting", X[:0])
+        missing = length - len(known)
         if keep and self.n_components == "auto" and (len(known) or len(X) < missing):
-            raise self._unknown_number(missing + len(known))
-        self.__dict__.pop("_preview", None)
+            raise self._unknown_number(length)
         part = np.asarray(X[:missing], dtype=known.dtype)
         check_finite(part, 0, self)
-        self._waiting = appended(known, part, self._n_start(X.shape[1]))
-        if len(part) < missing and not len(known):  # fail now rather than after buffering
-            self._rates(self._started(self._waiting), 1)
-        self.n_samples_seen_ = len(self._waiting)
-        silent = np.zeros((len(part), self._count(self._waiting) if keep else 1), known.dtype)
+        self._waiting = appended(known, part, length)
+        if not len(known):
+            self._start_seed = self._new_seed()
         if len(part) < missing:
-            return silent
-        rows = self._waiting
-        self._adopt(self._started(rows))
-        self._run(self._running(), rows, keep=False)
+            if not len(known):  # fail now rather than after buffering
+                state = self._started(part)
+                self._params_of(state)
+                self._rates(state, 1)
+            return np.zeros((len(part), self._count(part) if keep else 1), known.dtype)
+        self._state = self._started(self._waiting)
+        self._run(self._waiting, keep=False)
         del self._waiting
-        rest = self._run(self._running(), X[missing:], keep)
-        return np.concatenate([silent, rest]) if keep else rest
-
-    def _adopt(self, state: Any) -> None:
-        self._state = state
-        self.n_samples_seen_ = int(state.t[0])
+        rest = self._run(X[missing:], keep)
+        return np.concatenate([np.zeros((missing, rest.shape[1]), rest.dtype), rest]) if keep else rest
 
     def _open(self, X: Array) -> tuple[Any, Array]:
         """Start on X for a sweep, which runs the loop itself; return the state, and the outputs of samples already learned."""
@@ -359,67 +321,29 @@ class OnlineNICA(Online):
             state = self._initial_state(X.shape[1], self._count(X), X.dtype, rng, None)
             return state, np.empty((0, state.fired.size), X.dtype)
         Y = np.asarray(self.partial_fit_transform(X[: self._n_start(X.shape[1])]))
-        return self._fitted_state(), Y
+        return self._state if "_state" in vars(self) else self._started(self._waiting), Y
 
     def _running(self) -> Runner:
         """Return the runner of the present state and parameters. Its state is `_state`, and learns in place."""
-        runner: Runner | None = vars(self).get("_runner")
-        checked = vars(self).get("_checked")  # a copy has none
-        if runner is None or runner.state is not self._state or self._runner_params is not checked:
+        runner: Runner | None = self.__dict__.get("_runner")
+        if runner is None or runner.state is not self._state:
             self._runner = runner = Runner(self._state, self._params_of(self._state), self.n_features_in_)
-            self._state, self._runner_params, self._ahead = runner.state, checked, (0, _NO_RATES)
-            self._readout_state = None
+            self._state, self._ahead, self._readout_state = runner.state, (0, _NO_RATES), None
         return runner
 
-    def _run(self, runner: Runner, X: Array, keep: bool, order: Array | None = None) -> Array:
-        """Learn from the rows of X, block by block; if one fails, the network is as before."""
-        state, (n, k) = runner.state, X.shape
-        Y = np.empty((n if keep else 0, state.fired.size), states.precision(state))
-        with runner.lock:
-            backup = runner.backup()
-            try:
-                for start, stop in self._blocks(state, n, k):
-                    block = self._block(state, X[start:stop] if order is None else X[order[start:stop]], start)
-                    try:
-                        runner.learn(block, self._next_rates(state, len(block)), Y[start:stop] if keep else Y)
-                    except Diverged as error:
-                        sample = error.sample + int(self.n_samples_seen_) + start
-                        raise self._divergence(sample, float(np.abs(block).max()), True) from None
-            except BaseException:
-                runner.restore(backup)
-                raise
-            self._readout_state = None
-            self.n_samples_seen_ = int(state.t[0])
-        return Y
-
-    def _learn_row(self, row: Array) -> bool:
-        """As `_run` does, for one sample, in a quarter of the time; False if the network has not started."""
-        if "_state" not in self.__dict__:
-            return False
+    def _run(self, X: Array, keep: bool, order: Array | None = None) -> Array:
+        """Learn from the rows of X, block by block."""
         runner = self._running()
-        state, x = runner.state, runner.sample
+        state, t = runner.state, int(runner.state.t[0])
+        Y = np.empty((len(X) if keep else 0, state.fired.size), runner.sample.dtype)
         with runner.lock:
-            self._put(x, row)
-            backup, unsettled, changed = runner.backup(), state.repairs[UNSETTLED], self._changed(state)
-            try:
-                runner.learn(x, self._next_rates(state, 1), runner.no_outputs)
-                if state.repairs[UNSETTLED] > unsettled:
-                    warn(self._unsettled_message(1, 1))
-                if not changed and self._changed(state):
-                    warn(self._change_message(state))
-            except BaseException as error:
-                runner.restore(backup)
-                if isinstance(error, Diverged):
-                    raise self._divergence(int(state.t[0]), float(np.abs(x).max()), True) from None
-                raise
             self._readout_state = None
-            self.n_samples_seen_ += 1
-        return True
-
-    def _put(self, x: Array, row: Array) -> None:
-        x[:] = row
-        if not np.isfinite(x).all():
-            check_finite(x, 0, self)
+            for start, block in self._blocks(state, X, Y.dtype, order):
+                try:
+                    runner.learn(block, self._next_rates(state, len(block)), Y[start : start + len(block)])
+                except Diverged as error:
+                    raise self._divergence(t + start + error.sample, block, learning=True) from None
+        return Y
 
     def _next_rates(self, state: Any, n: int) -> Array:
         """Return the rates of the next n samples; those of single samples come from rates that were computed ahead."""
@@ -435,24 +359,25 @@ class OnlineNICA(Online):
             first, rates = self._ahead = t, np.require(rates, np.float64, ["C", "W", "A"])
         return rates[t - first : t - first + 1]
 
-    def _block(self, state: Any, X: Array, first: int) -> Array:
-        """Return finite mixtures as the loop takes them; `first` is the number of the first row."""
-        in_blocks = blocks.suits(rule_of(state), state, *X.shape)
-        # Arrays that are not writable or not aligned are copied: the loop is compiled for one type.
-        block = np.require(X, states.precision(state), ["C"] if in_blocks else ["C", "W", "A"])
-        check_finite(block, first, self)
-        return block
-
-    def _blocks(self, state: Any, n: int, k: int) -> Iterable[tuple[int, int]]:
-        """Cut n samples into calls of the loop, which end soon even if no sample settles; Ctrl-C waits for one of them."""
-        d, rule = state.fired.size, rule_of(state)
-        steps = self.settle_steps if getattr(self, "dynamics", "exact") == "gradient" else _MOST_PIVOTS
-        rows = min(_BLOCK_ROWS, max(1, _CALL_PRODUCTS // (int(steps) * 2 * d**2)), _BLOCK_BYTES // (8 * k))
-        rows = max(rows, blocks.rows(k, d, states.precision(state).itemsize) if blocks.suits(rule, state, n, k) else 1)
-        if n <= rows:
-            return [(0, n)]
-        cuts = [(start, min(start + rows, n)) for start in range(0, n, rows)]
-        return tracked(cuts, self, len(cuts))
+    def _blocks(self, state: Any, X: Array, dtype: Any, order: Array | None = None) -> Iterator[tuple[int, Array]]:
+        """Yield finite mixtures as the loop takes them, in calls that end soon even if no sample settles, with their first row."""
+        if len(X) == 1:
+            block = np.array(X, dtype, order="C")
+            check_finite(block, 0, self)
+            yield 0, block
+            return
+        (n, k), d, rule = X.shape, state.fired.size, rule_of(state)
+        steps = self.settle_steps if getattr(self, "dynamics", "exact") == "gradient" else d
+        rows = max(1, min(_BLOCK_BYTES // (8 * k), _BLOCK_PRODUCTS // (2 * d**2 * int(steps))))
+        if blocks.suits(rule, state, n, k):
+            rows = max(rows, blocks.rows(k, d, dtype.itemsize))
+        starts: Iterable[int] = range(0, n, rows)
+        for start in tracked(starts, self, -(-n // rows)) if n > rows else starts:
+            part = X[start : start + rows] if order is None else X[order[start : start + rows]]
+            # Arrays that are not writable or not aligned are copied: the loop is compiled for one type.
+            block = np.require(part, dtype, ["C"] if blocks.suits(rule, state, *part.shape) else ["C", "W", "A"])
+            check_finite(block, start, self)
+            yield start, block
 
     def _params_of(self, state: Any) -> Any:
         """Return the Params for the rule of this state; ValueError if the user's parameters belong to another rule."""
@@ -477,32 +402,36 @@ class OnlineNICA(Online):
         )
 
     def _outputs(self, X: Array) -> Array:
-        if len(X) == 1 and "_state" in vars(self):
-            return self._output_of_one(self._running(), X)
-        state = states.writable(self._readout(self._fitted_state()))
-        params, before, (n, k) = self._params_of(state), int(state.repairs[UNSETTLED]), X.shape
-        Y = np.empty((n, state.fired.size), states.precision(state))
-        for start, stop in self._blocks(state, n, k):
-            block = self._block(state, X[start:stop], start)
+        if "_state" not in self.__dict__:
+            check_finite(X, 0, self)
+            return np.zeros((len(X), self._n_features_out), self._waiting.dtype)
+        if len(X) == 1:
+            return self._output_of_one(X)
+        state = states.writable(self._readout(self._state))
+        params, unsettled = self._params_of(state), int(state.repairs[UNSETTLED])
+        Y = np.empty((len(X), state.fired.size), states.precision(state))
+        for start, block in self._blocks(state, X, Y.dtype):
             try:
-                run(state, params, block, _NO_RATES, Y[start:stop])
+                run(state, params, block, _NO_RATES, Y[start : start + len(block)])
             except Diverged as error:
-                raise self._divergence(error.sample + start, float(np.abs(block).max()), False) from None
-        if state.repairs[UNSETTLED] > before:
-            warn(self._unsettled_message(int(state.repairs[UNSETTLED]) - before, n))
+                raise self._divergence(start + error.sample, block, learning=False) from None
+        if state.repairs[UNSETTLED] > unsettled:
+            warn(self._unsettled_message(int(state.repairs[UNSETTLED]) - unsettled, len(X)))
         return Y
 
-    def _output_of_one(self, runner: Runner, row: Array) -> Array:
-        x = runner.sample
-        Y = np.empty((1, runner.no_outputs.shape[1]), x.dtype)
+    def _output_of_one(self, row: Array) -> Array:
+        """As `_outputs` does, in a fifth of the time."""
+        runner = self._running()
+        Y = np.empty((1, runner.no_outputs.shape[1]), runner.sample.dtype)
         with runner.lock:
-            self._put(x, row)
+            runner.sample[:] = row
+            check_finite(runner.sample, 0, self)
             if self._readout_state is None:
                 self._readout_state = self._readout(runner.state)
             try:
-                runner.settle(self._readout_state, x, Y)
+                runner.settle(self._readout_state, runner.sample, Y)
             except Diverged:
-                raise self._divergence(0, float(np.abs(x).max()), False) from None
+                raise self._divergence(0, runner.sample, learning=False) from None
         return Y
 
     @property
@@ -512,8 +441,9 @@ class OnlineNICA(Online):
         If some outputs are silent the others settle without them, so `transform` equals `max(components_ @ x, 0)` only up to the
         residual negativity of the fit. Read from the averaged weights if `average` is set.
         """
-        with np.errstate(all="ignore"):
-            return self._unmixing(self._readout(self._fitted_state()))
+        state = self._fitted_state()
+        with np.errstate(all="ignore"):  # a collapsed network may overflow
+            return self._unmixing(self._readout(state))
 
     @property
     def mixing_(self) -> Array:
@@ -523,7 +453,8 @@ class OnlineNICA(Online):
     @property
     def change_detected_(self) -> bool:
         """Whether the mixing changed while the network learned without a horizon. False for networks that do not detect changes."""
-        return self._changed(self._fitted_state())
+        state = self._fitted_state()
+        return hasattr(state, "white") and self.horizon is None and bool(state.white.changed[0])
 
     @property
     def repairs_(self) -> dict[str, int]:
@@ -531,31 +462,38 @@ class OnlineNICA(Online):
         return dict(zip(REPAIRS, map(int, self._fitted_state().repairs), strict=True))
 
     @property
+    def n_samples_seen_(self) -> int:
+        """Samples learned from, or that wait for the start."""
+        self._check_is_fitted()
+        return int(self._state.t[0]) if "_state" in vars(self) else len(self._waiting)
+
+    @property
     def _n_features_out(self) -> int:
+        if "_waiting" in vars(self) and self.n_components != "auto":
+            return self._count(self._waiting)
         return int(self._fitted_state().fired.size)
 
     def _unmixing(self, state: Any) -> Array:
-        with np.errstate(all="ignore"):  # a collapsed network may overflow
-            return finite(np.asarray(rule_of(state).unmixing(state)))
+        return finite(np.asarray(rule_of(state).unmixing(state)))
 
     def _weight(self, name: str) -> Array:
         """Return a copy of a weight matrix, so that the user cannot change the network through it."""
         return np.array(states.to_arrays(self._fitted_state())[name])
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "_state" in vars(self) or "_waiting" in vars(self)
+        return "_state" in self.__dict__ or "_waiting" in self.__dict__
 
     def _fitted_state(self) -> Any:
         self._check_is_fitted()
-        if "_state" in vars(self):
-            return self._state
-        if "_preview" not in vars(self):  # the network that it would be if the stream ended here
-            self._preview = self._started(self._waiting)
-        return self._preview
+        if "_state" not in vars(self):
+            raise NotFittedError(
+                f"This {type(self).__name__} starts after {self.n_samples_until_start_} more samples: bring them, or call fit"
+            )
+        return self._state
 
     def __getstate__(self) -> dict[str, Any]:
         own = super().__getstate__()
-        for name in ("_runner", "_runner_params", "_readout_state", "_ahead"):
+        for name in ("_runner", "_readout_state", "_ahead"):
             own.pop(name, None)
         return own | {"_state": states.copy_state(own["_state"])} if "_state" in own else own
 
@@ -573,21 +511,17 @@ class OnlineNICA(Online):
 
     @contextmanager
     def _warning_of_news(self) -> Iterator[None]:
-        """Warn if samples do not settle within this context, or if the mixtures change. `fit` reports this at its end."""
-        unsettled, n, changed = self._news()
+        """Warn if samples do not settle within this context, or if the mixtures change."""
+        state, unsettled, n, changed = self.__dict__.get("_state"), 0, 0, False
+        if state is not None:
+            unsettled, n = int(state.repairs[UNSETTLED]), int(state.t[0])
+            changed = hasattr(state, "white") and bool(state.white.changed[0])
         yield
-        unsettled_now, n_now, changed_now = self._news()
-        if unsettled_now > unsettled:
-            warn(self._unsettled_message(unsettled_now - unsettled, n_now - n))
-        if changed_now and not changed:
-            warn(self._change_message(self._state))
-
-    def _news(self) -> tuple[int, int, bool]:
-        """How many samples did not settle, of how many, and whether the mixtures changed."""
-        state = vars(self).get("_state")
-        return (
-            (0, 0, False) if state is None else (int(state.repairs[UNSETTLED]), int(state.t[0]), self._changed(state))
-        )
+        state = self.__dict__.get("_state")
+        if state is not None and state.repairs[UNSETTLED] > unsettled:
+            warn(self._unsettled_message(int(state.repairs[UNSETTLED]) - unsettled, int(state.t[0]) - n))
+        if state is not None and not changed and hasattr(state, "white") and state.white.changed[0]:
+            warn(f"{type(self).__name__}: the mixtures changed before sample {int(state.t[0])}: {CHANGED}")
 
     def _unsettled_message(self, unsettled: int, n: int) -> str:
         return (
@@ -595,48 +529,80 @@ class OnlineNICA(Online):
             f"raise settle_steps, change gamma={self.gamma}, raise settle_tol={self.settle_tol} or use dynamics='exact'"
         )
 
-    def _change_message(self, state: Any) -> str:
-        return f"the mixtures changed before sample {int(state.t[0])}: {CHANGED}"
-
-    def _divergence(self, sample: int, largest: float, learning: bool) -> DivergenceError:
-        name = type(self).__name__
+    def _divergence(self, sample: int, block: Array, learning: bool) -> DivergenceError:
         remedies = []
-        if self.dynamics == "gradient":
+        if getattr(self, "dynamics", "exact") == "gradient":
             remedies.append(f"lower gamma (now {self.gamma}) or use dynamics='exact'")
-        if learning:
+        if learning and hasattr(self, "eta0"):
             remedies.append("lower eta0" + (f" (now {self.eta0:g})" if isinstance(self.eta0, Real) else ""))
-        remedies.append(f"rescale the mixtures (largest absolute value near it: {largest:.2g})")
+        remedies.append(f"rescale the mixtures (largest absolute value near it: {float(np.abs(block).max()):.2g})")
         off = [g for g in self._own_guards if not getattr(self._guard_flags(), g)]
         if learning and off:
             remedies.append(f"turn on guards={self._own_guards!r} ({', '.join(off)} now off)")
         return DivergenceError(
-            f"{name} diverged at sample {sample}: an output or a weight overflowed. To change: {'; '.join(remedies)}. The model is "
-            "as it was before this call.",
+            f"{type(self).__name__} diverged at sample {sample}: an output or a weight overflowed. To change: "
+            f"{'; '.join(remedies)}. The model is as it was before this call.",
             sample,
         )
 
-    def _below(self, rates: Array, state: Any, bound: float = 1.0, name: str = "1") -> Array:
-        """Return the rates as a column if all are below a bound."""
-        if rates.size and rates.max() >= bound:
-            sample = int(state.t[0]) + int(rates.argmax())
-            raise ValueError(f"the learning rate {rates.max():g} at sample {sample} is not below {name}: lower eta0")
-        return rates[:, np.newaxis]
-
     def _guard_flags(self) -> Guards:
-        if isinstance(self.guards, bool | np.bool_):
-            chosen = set(self._own_guards) if self.guards else set()
-        else:
-            chosen = set(self.guards)
-            unknown = chosen - set(self._own_guards)
-            if unknown:
-                raise ValueError(
-                    f"guards={self.guards!r} names {sorted(map(str, unknown))}; {type(self).__name__} has {self._own_guards}"
-                )
+        given = getattr(self, "guards", False)
+        chosen = set(self._own_guards if given else ()) if isinstance(given, bool | np.bool_) else set(given)
+        if unknown := chosen - set(self._own_guards):
+            raise ValueError(
+                f"guards={given!r} names {sorted(map(str, unknown))}; {type(self).__name__} has {self._own_guards}"
+            )
         return Guards(*(name in chosen for name in Guards._fields))
 
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        self._guard_flags()
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class NeuralNICA(OnlineNICA):
+    """Base of the networks of neurons: learning rates, neural dynamics, initial weights and guards."""
+
+    eta0: Rate | None = 0.01
+    decay: float | None = 0.001
+    power: float = 1.0
+    dynamics: str = "exact"
+    gamma: float | None = None
+    settle_tol: float = 1e-10
+    settle_steps: int = 10_000
+    mean_window: int | None = None
+    precondition: str | None = None
+    average: bool = False
+    init: str | dict[str, ArrayLike] = "random"
+    guards: bool | Iterable[str] = True
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineNICA._parameter_constraints,
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "eta0": [Interval(Real, 0, None, closed="neither"), callable],
+        "decay": [Interval(Real, 0, None, closed="left")],
+        "power": [Interval(Real, 0, None, closed="left")],
+        "dynamics": [StrOptions({"exact", "gradient"})],
+        "gamma": [Interval(Real, 0, None, closed="neither"), None],
+        "settle_tol": [Interval(Real, 0, 1, closed="neither")],
+        "settle_steps": [Interval(Integral, 1, MOST_STEPS, closed="both")],
+        "mean_window": [Interval(Integral, 2, None, closed="left"), None],
+        "precondition": [None],
+        "average": [Options(bool, {False})],
+        "init": [StrOptions({"random"}), dict],
+        "guards": ["boolean", list, tuple, set, frozenset],
+    }
+
+    def _schedule(self, d: int) -> tuple[Any, Any, float]:
+        """Return eta0, decay and what every rate must be below, for d outputs."""
+        return self.eta0, self.decay, 1.0
+
+    def _rates(self, state: Any, n: int) -> Array:
+        eta0, decay, bound = self._schedule(state.fired.size)
+        t = int(state.t[0])
+        rates = learning_rates(eta0, decay, self.power, t, n, getattr(self, "horizon", None))
+        if rates.size and rates.max() >= bound:
+            raise ValueError(
+                f"the learning rate {rates.max():g} at sample {t + int(rates.argmax())} is not below {bound:g}: lower eta0"
+                f"{' or raise tau' if hasattr(self, 'tau') else ''}"
+            )
+        return rates[:, np.newaxis]
 
     def _common_params(self, dtype: Any) -> tuple[Any, Guards, int, float]:
         eps = float(np.finfo(dtype).eps)
@@ -664,24 +630,16 @@ class OnlineNICA(Online):
         return given
 
 
-#: gamma of the averaged weights of the paper's rules (see `networks.plasticity`).
-AVERAGING = 5.0
-
-
-class LocalSetting(NamedTuple):
-    """Rates and means of the paper's rule."""
-
-    eta0: float
-    decay: float
-    tau: float = 0.8  # Algorithm 2 only
-    mean_window: int = 0  # 0: the whole past
-
-
-class WhiteningLayerNICA(OnlineNICA):
+@dataclass(eq=False, repr=False, kw_only=True)
+class WhiteningLayerNICA(NeuralNICA):
     """Base of the networks with an online whitening layer, which learns at the rate zeta: NonnegativePCA and TwoLayerNSM."""
 
+    whitening_eta0: float = 0.01
+    whitening_decay: float = 0.01
+    whitening_power: float = 1.0
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineNICA._parameter_constraints,
+        **NeuralNICA._parameter_constraints,
         "whitening_eta0": [Interval(Real, 0, 1, closed="neither")],
         "whitening_decay": [Interval(Real, 0, None, closed="left")],
         "whitening_power": [Interval(Real, 0, None, closed="left")],
@@ -692,26 +650,83 @@ class WhiteningLayerNICA(OnlineNICA):
         return np.column_stack([super()._rates(state, n), zeta])
 
 
-class Preconditioned(OnlineNICA):
-    """Base of the networks with natural steps, which also have strictly local rules: SingleLayerNICA and ConeNetwork."""
+class LocalSetting(NamedTuple):
+    """Rates and means of a network."""
+
+    eta0: Any
+    decay: Any
+    tau: float = 0.8  # Algorithm 2 only
+    mean_window: int = 0  # 0: the whole past
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SingleLayerNICA(NeuralNICA):
+    """Base of InterneuronNICA, TwoCompartmentNICA and ConeNetwork, which have natural steps and strictly local rules."""
+
+    eta0: Rate | None = None
+    decay: float | None = None
+    precondition: str | None = "natural"
+    average: bool = True
+    horizon: int | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineNICA._parameter_constraints,
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+        **NeuralNICA._parameter_constraints,
+        "n_components": OnlineNICA._parameter_constraints["n_components"],
+        "eta0": [Interval(Real, 0, None, closed="neither"), callable, None],
+        "decay": [Interval(Real, 0, None, closed="left"), None],
         "precondition": [StrOptions({"natural", "scale"}), None],
         "average": ["boolean"],
-        "horizon": [Interval(Integral, 2, None, closed="left"), None],
     }
     _fixed: ClassVar[tuple[str, ...]] = ("n_components", "precondition")
+    #: eta0 and decay of the paper's network where the user names only the other.
+    _plain_rates: ClassVar[tuple[float, float]]
     online_ = nonnegative_ = True
+
+    def _natural_state(self, start: Start, dtype: Any, rng: np.random.RandomState) -> Any:
+        """Return the natural network that begins at `start`."""
+        raise NotImplementedError
+
+    def _local_setting(self, d: int) -> LocalSetting:
+        """Return what a local network of d outputs uses where the user names neither eta0 nor decay."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _natural(Kind: Any, start: Start, W: Array, M: Array, dtype: Any, rng: np.random.RandomState) -> Any:
+        F, W, M = (A.astype(dtype) for A in (start.F, W, M))
+        return natural.init(Kind, F, start.u_bar, start.n, W, M, guard_seed(rng))
+
+    def _weight(self, name: str) -> Array:
+        natural_name = {"W_xy": "W", "W_xz": "W", "W_zz": "M"}.get(name, name)
+        return super()._weight(name if hasattr(self._fitted_state(), name) else natural_name)
+
+    def _setting(self, d: int) -> LocalSetting:
+        """Return the rates and means of a network of d outputs: those that the user names, and the defaults for the others."""
+        if self.precondition == "natural":
+            default = LocalSetting(natural.ETA, 0.0, tau=1.0)
+        elif self.eta0 is None and self.decay is None:
+            default = self._local_setting(d)
+        else:
+            default = LocalSetting(*self._plain_rates)
+        named = {name: getattr(self, name, None) for name in LocalSetting._fields}
+        return default._replace(**{name: value for name, value in named.items() if value is not None})
+
+    def _schedule(self, d: int) -> tuple[Any, Any, float]:
+        setting = self._setting(d)
+        return setting.eta0, setting.decay, 1.0
 
     @property
     def local_(self) -> bool:
         """Whether every synapse sees only its two neurons (the paper's second requirement); False with natural steps."""
         return bool(self.precondition != "natural")
 
-    def _changed(self, state: Any) -> bool:
-        return self.horizon is None and hasattr(state, "white") and bool(state.white.changed[0])
+    def _waits(self) -> bool:
+        return bool(self.precondition == "natural" or super()._waits())
+
+    def _started(self, rows: Array) -> Any:
+        if self.precondition != "natural":
+            return super()._started(rows)
+        rng = np.random.RandomState(self._start_seed)
+        return self._natural_state(begin(rows, self._count(rows), rng), rows.dtype, rng)
 
     def _readout(self, state: Any) -> Any:
         return rule_of(state).averaged(state) if self.average else state
@@ -725,54 +740,3 @@ class Preconditioned(OnlineNICA):
 
     def _scaled(self, state: Any, W: Array) -> Array:
         return (W * gain(state.x_power)).astype(W.dtype) if self.precondition == "scale" else W
-
-
-class SingleLayerNICA(Preconditioned):
-    """Base of InterneuronNICA and TwoCompartmentNICA."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **Preconditioned._parameter_constraints,
-        "eta0": [Interval(Real, 0, None, closed="neither"), callable, None],
-        "decay": [Interval(Real, 0, None, closed="left"), None],
-    }
-    #: eta0 and decay of the paper's network where the user names only the other.
-    _plain_rates: ClassVar[tuple[float, float]]
-
-    @abstractmethod
-    def _natural_state(self, start: Start, dtype: Any, rng: np.random.RandomState) -> Any:
-        """Return the natural network that begins at `start`."""
-
-    @abstractmethod
-    def _local_setting(self, d: int) -> LocalSetting:
-        """Return what a local network of d outputs uses where the user names neither eta0 nor decay."""
-
-    @staticmethod
-    def _natural(Kind: Any, start: Start, W: Array, M: Array, dtype: Any, rng: np.random.RandomState) -> Any:
-        F, W, M = (A.astype(dtype) for A in (start.F, W, M))
-        return natural.init(Kind, F, start.u_bar, start.n, W, M, guard_seed(rng))
-
-    def _weight(self, name: str) -> Array:
-        own = {"W_xy": "W", "W_xz": "W", "W_zz": "M"}
-        return super()._weight(own[name] if self.precondition == "natural" else name)
-
-    def _setting(self, d: int) -> LocalSetting:
-        """Return what a local network of d outputs uses for parameters that are None."""
-        if self.eta0 is None and self.decay is None:
-            return self._local_setting(d)
-        return LocalSetting(*self._plain_rates)
-
-    def _window(self, d: int) -> int:
-        return int(self.mean_window or self._setting(d).mean_window)
-
-    def _waits(self) -> bool:
-        return bool(self.precondition == "natural")
-
-    def _started(self, rows: Array) -> Any:
-        rng = np.random.RandomState(self._start_seed)
-        return self._natural_state(begin(rows, self._count(rows), rng), rows.dtype, rng)
-
-    def _rates(self, state: Any, n: int) -> Array:
-        default = (natural.ETA, 0.0) if self.precondition == "natural" else self._setting(state.fired.size)[:2]
-        eta0 = default[0] if self.eta0 is None else self.eta0
-        decay = default[1] if self.decay is None else self.decay
-        return self._below(learning_rates(eta0, decay, self.power, int(state.t[0]), n, self.horizon), state)

@@ -1,5 +1,6 @@
 """Noncentered whitening as a scikit-learn transformer; the mathematics is in `bionica.offline.whitening`."""
 
+from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral, Real
 from operator import attrgetter
@@ -21,7 +22,7 @@ from ..offline.whitening import (
     whitening,
 )
 from ._base import Estimator
-from ._dask import map_back, map_rows, moments_of, validated_rows
+from ._dask import map_rows, moments_of, validated_rows
 from ._input import Array, unchanged_on_error
 from ._model_file import Record
 
@@ -57,6 +58,7 @@ def whitening_or_error(
     return white
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class NoncenteredWhitener(Estimator):
     """Whiten without removing the mean, from an array or from a stream of chunks.
 
@@ -122,6 +124,10 @@ class NoncenteredWhitener(Estimator):
     True
     """
 
+    n_components: int | None = field(default=None, kw_only=False)
+    tol: float | None = None
+    robust: bool = False
+
     _preserved_dtypes: ClassVar = ("float64", "float32")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
@@ -142,15 +148,6 @@ class NoncenteredWhitener(Estimator):
             if not len(white.matrix) <= white.rank == len(white.eigenvalues):
                 raise ValueError(f"rank {white.rank} is not the number of eigenvalues")
 
-    _moments: Moments
-    _whitening: Whitening | None
-    _precision: np.dtype[Any]
-
-    def __init__(self, n_components: int | None = None, *, tol: float | None = None, robust: bool = False) -> None:
-        self.n_components = n_components
-        self.tol = tol
-        self.robust = robust
-
     def _fit(self, X: npt.ArrayLike) -> None:
         data = validated_rows(self, X, min_samples=2)
         rows: Array | ChunkedRows = data
@@ -159,7 +156,8 @@ class NoncenteredWhitener(Estimator):
             if self.robust:
                 rows, m = without_outliers(data, m, self.n_components)
             white = refine(rows, whitening_or_error(m, self.n_components, tol=self.tol, precision=rows.dtype))
-        self._moments, self._whitening, self._precision = m, white, rows.dtype
+        self._moments, self._precision = m, rows.dtype
+        self._whitening: Whitening | None = white
 
     @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: npt.ArrayLike, y: None = None) -> Self:
@@ -190,26 +188,9 @@ class NoncenteredWhitener(Estimator):
         F = self.components_
         return map_rows(partial(linear_map, matrix=F), X, len(F), self)
 
-    def inverse_transform(self, Y: npt.ArrayLike) -> Any:
-        """Return the samples nearest to the mean of the data that whiten to the rows of Y.
-
-        Along omitted directions they have the coordinates of the mean: a constant feature is restored.
-
-        Parameters
-        ----------
-        Y : array-like or Dask array of shape (n_samples, n_components)
-            Whitened samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features), or Dask array if Y is one
-        """
-        self._check_is_fitted()
+    def _offset(self) -> Array:
         white, mean = self._solved(), self._moments.mean
-        offset = mean - white.inverse @ (white.matrix @ mean)
-        return map_back(
-            partial(_affine, matrix=white.inverse, offset=offset), Y, white.inverse.shape, type(self).__name__
-        )
+        return np.asarray(mean - white.inverse @ (white.matrix @ mean))
 
     def _solved(self) -> Whitening:
         """The whitening of the present moments, cached until the next chunk."""
@@ -248,9 +229,3 @@ class NoncenteredWhitener(Estimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_moments")
-
-
-def _affine(X: Array, matrix: Array, offset: Array) -> Array:
-    out = linear_map(X, matrix)
-    out += offset.astype(out.dtype)
-    return out

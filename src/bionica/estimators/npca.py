@@ -1,31 +1,25 @@
 """Nonnegative PCA behind scikit-learn's interface."""
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from .._compat.sklearn import Options, StrOptions
 from ..networks import nonnegative_pca, whitening_layer
-from ..networks.schedules import Rate
 from ..offline.outliers import inliers_of, without_outliers
 from ..offline.whitening import leading, one_blas_thread, unit_of, whitening
-from ._base import set_parameters
 from ._dask import DaskRows, moments_of
 from ._docstrings import documented
-from ._input import check_finite
+from ._input import Array, check_finite
 from ._warn import warn
-from .network import Array, WhiteningLayerNICA, guard_seed, orthonormal_rows, weights
+from .network import WhiteningLayerNICA, guard_seed, orthonormal_rows, weights
 from .noncentered_whitener import NoncenteredWhitener
 
 
-@documented(
-    "W, and W_xh, W_hg with whiten='online'",
-    only=" Here that is the\n    online whitening layer; nothing else has dynamics.",
-    means=" Of the online whitening layer.",
-)
+@documented("W, and W_xh, W_hg with whiten='online'")
+@dataclass(eq=False, repr=False, kw_only=True)
 class NonnegativePCA(WhiteningLayerNICA):
     """Nonnegative ICA by noncentered whitening and online nonnegative PCA (Plumbley and Oja 2004).
 
@@ -33,16 +27,14 @@ class NonnegativePCA(WhiteningLayerNICA):
 
     Parameters
     ----------
-    n_components : int, default=None
-        Number of sources d; the number of mixtures if None.
     whiten : {"offline", "online"} or False, default="offline"
         How the mixtures are whitened (noncentered). "offline": `fit` computes the whitening from all the data but outliers
         (see `BatchNICA`), as the paper does, and keeps it; a fresh network that starts with `partial_fit` or `learn_one`
         whitens online. "online": by a whitening layer that learns sample by sample (that of `TwoLayerNSM`). False: they are
         whitened already.
-    whitening_eta0, whitening_decay, whitening_power : float, default=0.01, 0.01, 1.0
-        Learning rate of the online whitening layer, zeta_t = whitening_eta0 / (1 + whitening_decay t) ** whitening_power.
-    {common_parameters}
+    dynamics : {"exact", "gradient"}, default="exact"
+        How the online whitening layer settles; nothing else has dynamics.
+    {parameters}
 
     Attributes
     ----------
@@ -50,12 +42,15 @@ class NonnegativePCA(WhiteningLayerNICA):
         Copy of the weights from the whitened mixtures to the outputs.
     whitening_ : ndarray of shape (n_components, n_features)
         The whitening matrix.
-    {common_attributes}
+    {attributes}
 
     Examples
     --------
     {examples}
     """
+
+    whiten: str | bool = "offline"
+    decay: float | None = 1e-5
 
     _own_guards: ClassVar = ("silent", "rate")
     _fixed: ClassVar = ("n_components", "whiten")
@@ -71,33 +66,6 @@ class NonnegativePCA(WhiteningLayerNICA):
         "whiten": [StrOptions({"offline", "online"}), Options(bool, {False})],
     }
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        whiten: str | bool = "offline",
-        whitening_eta0: float = 0.01,
-        whitening_decay: float = 0.01,
-        whitening_power: float = 1.0,
-        eta0: Rate = 0.01,
-        decay: float = 1e-5,
-        power: float = 1.0,
-        dynamics: str = "exact",
-        gamma: float | None = None,
-        settle_tol: float = 1e-10,
-        settle_steps: int = 10_000,
-        mean_window: int | None = None,
-        precondition: None = None,
-        average: bool = False,
-        init: str | dict[str, ArrayLike] = "random",
-        guards: bool | Iterable[str] = True,
-        n_epochs: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        set_parameters(self, locals())
-
     W_ = weights("W", "Weights from the whitened mixtures to the outputs.")
 
     @property
@@ -111,12 +79,6 @@ class NonnegativePCA(WhiteningLayerNICA):
         return self.whiten is False or isinstance(self._fitted_state().layer, whitening_layer.Learned)
 
     local_, nonnegative_ = False, True
-
-    @property
-    def n_neurons_(self) -> int:
-        """Neurons beside the inputs: outputs, and those of an online whitening layer."""
-        layers = 3 if isinstance(self._fitted_state().layer, whitening_layer.Learned) else 1
-        return layers * self._n_features_out
 
     def _offline_preprocessing(self) -> tuple[Any, Self]:
         """The paper whitens all mixtures and then streams them: `partial_fit` alone does not have all mixtures."""

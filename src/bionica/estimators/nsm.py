@@ -1,19 +1,19 @@
 """2-layer NSM behind scikit-learn's interface."""
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..networks import two_layer_nsm
 from ..networks.schedules import Rate
-from ._base import set_parameters
 from ._docstrings import documented
-from .network import Array, WhiteningLayerNICA, guard_seed, orthonormal_rows, positive_definite, weights
+from ._input import Array
+from .network import WhiteningLayerNICA, guard_seed, orthonormal_rows, positive_definite, weights
 
 
 @documented("W_xh, W_hg, W_hy, W_yy")
+@dataclass(eq=False, repr=False, kw_only=True)
 class TwoLayerNSM(WhiteningLayerNICA):
     """Nonnegative ICA by whitening and nonnegative similarity matching in two layers (Pehlevan et al. 2017).
 
@@ -22,22 +22,21 @@ class TwoLayerNSM(WhiteningLayerNICA):
 
     Parameters
     ----------
-    n_components : int, default=None
-        Number of sources d; the number of mixtures if None.
-    whitening_eta0, whitening_decay, whitening_power : float, default=0.01, 0.01, 1.0
-        Learning rate of the whitening layer, zeta_t = whitening_eta0 / (1 + whitening_decay t) ** whitening_power.
-    {common_parameters}
+    {parameters}
 
     Attributes
     ----------
     W_xh_, W_hg_, W_hy_, W_yy_ : ndarray
         Copies of the weights: mixtures to whitened, whitened to interneurons, whitened to outputs, between outputs.
-    {common_attributes}
+    {attributes}
 
     Examples
     --------
     {examples}
     """
+
+    eta0: Rate | None = 0.1
+    decay: float | None = 1e-6
 
     _own_guards: ClassVar = ("silent", "spectrum")
     _published: ClassVar = {
@@ -47,32 +46,6 @@ class TwoLayerNSM(WhiteningLayerNICA):
         "images": {"eta0": 1e-1, "decay": 1e-6},
     }
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        whitening_eta0: float = 0.01,
-        whitening_decay: float = 0.01,
-        whitening_power: float = 1.0,
-        eta0: Rate = 0.1,
-        decay: float = 1e-6,
-        power: float = 1.0,
-        dynamics: str = "exact",
-        gamma: float | None = None,
-        settle_tol: float = 1e-10,
-        settle_steps: int = 10_000,
-        mean_window: int | None = None,
-        precondition: None = None,
-        average: bool = False,
-        init: str | dict[str, ArrayLike] = "random",
-        guards: bool | Iterable[str] = True,
-        n_epochs: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        set_parameters(self, locals())
-
     W_xh_ = weights("layer.W_xh", "Weights from mixtures to whitened activities, (n_components, n_features).")
     W_hg_ = weights(
         "layer.W_hg", "Weights from whitened activities to their interneurons, (n_components, n_components)."
@@ -81,11 +54,6 @@ class TwoLayerNSM(WhiteningLayerNICA):
     W_yy_ = weights("W_yy", "Weights between outputs, (n_components, n_components).")
 
     online_ = local_ = nonnegative_ = True  # the paper's three requirements
-
-    @property
-    def n_neurons_(self) -> int:
-        """Neurons beside the inputs: whitened, their interneurons, outputs."""
-        return 3 * self._n_features_out
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Array | None) -> Any:
         given = self._given_weights({"W_xh": (d, k), "W_hg": (d, d), "W_hy": (d, d), "W_yy": (d, d)}, dtype)

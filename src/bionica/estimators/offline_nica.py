@@ -1,5 +1,6 @@
 """Algorithms 1 and 2 on all the data at once, behind scikit-learn's interface."""
 
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ from ..networks.rule import pseudoinverse, solve_lateral
 from ..offline.descent_ascent import Offline, Settling, offline_interneuron, offline_two_compartment, settle
 from ..offline.outliers import without_outliers
 from ..offline.whitening import moments
-from ._base import Separator, number_of_sources, set_parameters
+from ._base import Separator, rank_of
 from ._dask import is_dask
 from ._findings import finding, row_sample
 from ._input import DivergenceError, validated
@@ -23,6 +24,7 @@ from .network import MOST_STEPS, orthonormal_rows
 Array = NDArray[Any]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OfflineNICA(Separator):
     """The paper's two networks in the offline setting: gradient descent-ascent on L_1 or L_2 with all the data (section 4).
 
@@ -31,7 +33,7 @@ class OfflineNICA(Separator):
     Parameters
     ----------
     n_components : int, default=None
-        Number of sources d; the number of mixtures if None.
+        Number of sources d; the rank of X if None.
     network : {"interneuron", "two_compartment"}, default="interneuron"
         Algorithm 1 (objective L_1) or Algorithm 2 (objective L_2).
     eta : float, default=None
@@ -85,6 +87,19 @@ class OfflineNICA(Separator):
     True
     """
 
+    n_components: int | None = field(default=None, kw_only=False)
+    network: str = "interneuron"
+    eta: float | None = None
+    tau: float | None = None
+    dynamics: str = "exact"
+    gamma: float | None = None
+    settle_tol: float = 1e-8
+    settle_steps: int = 10_000
+    tol: float = 5e-5
+    max_iter: int = 1000
+    robust: bool = True
+    random_state: Any = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "network": [StrOptions({"interneuron", "two_compartment"})],
@@ -102,27 +117,9 @@ class OfflineNICA(Separator):
 
     _fixed: ClassVar = ("n_components", "network")
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        network: str = "interneuron",
-        eta: float | None = None,
-        tau: float | None = None,
-        dynamics: str = "exact",
-        gamma: float | None = None,
-        settle_tol: float = 1e-8,
-        settle_steps: int = 10_000,
-        tol: float = 5e-5,
-        max_iter: int = 1000,
-        robust: bool = True,
-        random_state: Any = None,
-    ):
-        set_parameters(self, locals())
-
     def _fit(self, X: ArrayLike) -> None:
         data = self._validated(X, reset=True)
-        d = number_of_sources(self.n_components, data)
+        d = self._given_number(data.shape[1]) or rank_of(data)
         with np.errstate(over="ignore", invalid="ignore"):
             seen = moments(data)
         if not np.isfinite(seen.scatter).all():

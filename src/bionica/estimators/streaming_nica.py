@@ -1,21 +1,21 @@
 """The orthant rotation behind scikit-learn's interface: nonnegative ICA of a stream, without tuning."""
 
-from numbers import Integral
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from .._compat.sklearn import Interval, StrOptions
 from ..networks import orthant_rotation
 from ..networks import rule as states
-from ..networks.guards import Guards
 from ..networks.rule import rule_of
 from ..networks.settling import Exact
-from ._base import set_parameters
-from ._input import DivergenceError
-from .network import Array, OnlineNICA, guard_seed, orthonormal_rows
+from ._docstrings import documented
+from ._input import Array
+from .network import OnlineNICA, guard_seed, orthonormal_rows
 
 
+@documented()
+@dataclass(eq=False, repr=False, kw_only=True)
 class StreamingNICA(OnlineNICA):
     """Nonnegative ICA of a stream, one sample at a time, without a learning rate.
 
@@ -27,46 +27,18 @@ class StreamingNICA(OnlineNICA):
 
     Parameters
     ----------
-    n_components : int, "auto" or None, default=None
-        Number of sources; the number of mixtures if None. "auto" counts them in the first samples (`count_` has the
-        evidence). Until it is known (`n_samples_until_start_`) nothing is learned, `transform` reads out with random
-        weights, and `partial_fit_transform` asks for these first samples in one call.
     horizon : int, default=None
         For mixtures that change: about this many samples are remembered, 1,000 + 100 n_components or more, and many times the
         longest silence of a source. It follows a drift that is slow beside the horizon, and
         starts again after an abrupt change (counted in `repairs_`). None: all samples weigh the same, and a change is only
         reported.
-    n_epochs : int, default=1
-        How often `fit` presents the data.
-    shuffle : bool, default=False
-        Whether `fit` presents the data in random order, another in each epoch.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the initial rotation and of the order. A saved model keeps it if it is an int.
-    verbose : int, default=0
-        Whether long work shows a progress bar on standard error.
+    {parameters}
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The unmixing matrix: `transform` returns max(components_ @ x, 0).
-    mixing_ : ndarray of shape (n_features, n_components)
-        Its pseudoinverse: the estimated mixing matrix.
     change_detected_ : bool
         Without a horizon: whether the mixing changed while it learned. Said in a warning and by `diagnose` too.
-    repairs_ : dict of str to int
-        "restart": how often it started again after an abrupt change.
-    count_ : Count
-        With n_components="auto": the evidence for the number of sources.
-    n_components_ : int
-        Number of sources.
-    n_samples_seen_ : int
-        Samples learned from.
-    n_features_in_ : int
-        Mixtures per sample.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the mixtures, if X had string column names.
-    online_, local_, nonnegative_ : bool
-        Which of the paper's three requirements it meets: it is online and nonnegative, not local.
+    {attributes}
 
     See Also
     --------
@@ -92,31 +64,9 @@ class StreamingNICA(OnlineNICA):
     True
     """
 
+    horizon: int | None = None
+
     online_, local_, nonnegative_ = True, False, True
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-        "horizon": [Interval(Integral, 2, None, closed="left"), None],
-        "n_epochs": [Interval(Integral, 1, None, closed="left")],
-        "shuffle": ["boolean"],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-    }
-
-    def __init__(
-        self,
-        n_components: int | str | None = None,
-        *,
-        horizon: int | None = None,
-        n_epochs: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        set_parameters(self, locals())
-
-    def _changed(self, state: Any) -> bool:
-        return self.horizon is None and bool(state.white.changed[0])
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         if k == d:
@@ -131,9 +81,6 @@ class StreamingNICA(OnlineNICA):
     def _rates(self, state: Any, n: int) -> Array:
         return np.zeros((n, 1))  # the rule has none
 
-    def _guard_flags(self) -> Guards:
-        return Guards(False, False, False, False)
-
     def _check_saved(self) -> None:
         super()._check_saved()
         if "_state" not in vars(self):
@@ -147,10 +94,3 @@ class StreamingNICA(OnlineNICA):
 
     def _unmixing(self, state: Any) -> Array:
         return super()._unmixing(state).astype(states.precision(state))
-
-    def _divergence(self, sample: int, largest: float, learning: bool) -> DivergenceError:
-        return DivergenceError(
-            f"StreamingNICA: the output for sample {sample} overflowed: rescale the mixtures (largest absolute value near "
-            f"it: {largest:.2g}). The model is as it was before this call.",
-            sample,
-        )

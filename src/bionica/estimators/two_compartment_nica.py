@@ -1,20 +1,17 @@
 """Algorithm 2 behind scikit-learn's interface."""
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._compat.sklearn import Interval
 from ..networks import natural, two_compartment
-from ..networks.schedules import Rate
-from ._base import set_parameters
 from ._docstrings import documented
+from ._input import Array
 from .network import (
     AVERAGING,
-    Array,
     LocalSetting,
     SingleLayerNICA,
     Start,
@@ -25,7 +22,8 @@ from .network import (
 )
 
 
-@documented("W_xz, W_zz", means=" Where None means a\n    window: see Notes. Natural steps have `horizon` instead.")
+@documented("W_xz, W_zz")
+@dataclass(eq=False, repr=False, kw_only=True)
 class TwoCompartmentNICA(SingleLayerNICA):
     """Nonnegative ICA by a single layer of 2-compartmental neurons (Algorithm 2).
 
@@ -35,22 +33,17 @@ class TwoCompartmentNICA(SingleLayerNICA):
 
     Parameters
     ----------
-    n_components : int, "auto" or None, default=None
-        Number of sources d; the number of mixtures if None. "auto" counts them in the first samples (`count_` has the
-        evidence).
     tau : float, default=None
         The lateral weights W_zz learn at the rate eta/tau. Every eta must be below tau. Natural steps have tau = 0.5, where the
         noise of the two kinds of weights cancels, and accept no other. None, for local networks: 0.8 if `eta0` or `decay` is
         named, else see Notes.
-    {common_parameters}
+    {parameters}
 
     Attributes
     ----------
     W_xz_, W_zz_ : ndarray
         Copies of the weights: mixtures to outputs, and between outputs.
-    count_ : Count
-        With n_components="auto": the evidence for the number of sources.
-    {common_attributes}
+    {attributes}
 
     See Also
     --------
@@ -71,6 +64,8 @@ class TwoCompartmentNICA(SingleLayerNICA):
     {examples}
     """
 
+    tau: float | None = None
+
     _own_guards: ClassVar = ("silent", "spectrum", "rate", "restart")
     _published: ClassVar = {
         "always": {"guards": ("silent", "spectrum")},
@@ -85,42 +80,12 @@ class TwoCompartmentNICA(SingleLayerNICA):
         "tau": [Interval(Real, 0, None, closed="neither"), None],
     }
 
-    def __init__(
-        self,
-        n_components: int | str | None = None,
-        *,
-        tau: float | None = None,
-        eta0: Rate | None = None,
-        decay: float | None = None,
-        power: float = 1.0,
-        dynamics: str = "exact",
-        gamma: float | None = None,
-        settle_tol: float = 1e-10,
-        settle_steps: int = 10_000,
-        mean_window: int | None = None,
-        precondition: str | None = "natural",
-        average: bool = True,
-        init: str | dict[str, ArrayLike] = "random",
-        horizon: int | None = None,
-        guards: bool | Iterable[str] = True,
-        n_epochs: int = 1,
-        shuffle: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        set_parameters(self, locals())
-
     @property
     def W_xz_(self) -> Array:
         """Weights from mixtures to outputs, (n_components, n_features)."""
         return self._from_mixtures(self._fitted_state(), self._weight("W_xz"))
 
     W_zz_ = weights("W_zz", "Weights between outputs, (n_components, n_components).")
-
-    @property
-    def n_neurons_(self) -> int:
-        """Neurons beside the inputs: one for each source, of two compartments."""
-        return self._n_features_out
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, dtype)
@@ -143,25 +108,20 @@ class TwoCompartmentNICA(SingleLayerNICA):
         # The power of the mixtures grows like d^2 and not like d; the rate of W_zz, eta/tau, is the same.
         return LocalSetting(eta0=0.0375 / d, decay=decay, tau=0.19 / d, mean_window=300)
 
-    def _tau(self, d: int) -> float:
-        if self.precondition != "natural":
-            return self._setting(d).tau if self.tau is None else float(self.tau)
-        if self.tau not in (None, 0.5):
-            raise ValueError(
-                f"tau={self.tau}: natural steps change W_xz and W_zz at the same rate, which is tau=0.5; use tau=None, or "
-                "precondition=None for the paper's rule"
-            )
-        return 1.0  # both at the rate eta
+    def _schedule(self, d: int) -> tuple[Any, Any, float]:
+        eta0, decay, bound = super()._schedule(d)
+        return eta0, decay, bound if self.precondition == "natural" else self._setting(d).tau
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, _, eps = self._common_params(dtype)
-        d, average, horizon = state.fired.size, bool(self.average), int(self.horizon or 0)
-        tau = self._tau(d)
+        average, horizon = bool(self.average), int(self.horizon or 0)
         if self.precondition == "natural":
+            if self.tau not in (None, 0.5):
+                raise ValueError(
+                    f"tau={self.tau}: natural steps change W_xz and W_zz at the same rate, which is tau=0.5; use tau=None, or "
+                    "precondition=None for the paper's rule"
+                )
             return natural.Params(dynamics, guards, horizon, eps, average)
-        scaled, window = self.precondition == "scale", self._window(d)
+        scaled, setting = self.precondition == "scale", self._setting(state.fired.size)
+        window, tau = int(setting.mean_window), float(setting.tau)
         return two_compartment.Params(dynamics, guards, window, eps, AVERAGING, horizon, tau, average, scaled)
-
-    def _below(self, rates: Array, state: Any, bound: float = 1.0, name: str = "1") -> Array:
-        tau = self._tau(state.fired.size)
-        return super()._below(rates, state, tau, "1" if self.precondition == "natural" else f"tau={tau:g}")

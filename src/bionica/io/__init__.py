@@ -16,7 +16,6 @@ from .reader import (
     InputError,
     Reader,
     RowSample,
-    Sample,
     explain_errors,
     import_optional,
     wavelengths_in,
@@ -26,7 +25,7 @@ from .write import TextWriter, check_format, open_writer, output_files, write_sp
 
 __all__ = [
     "IMAGES",
-    "Columns", "InputError", "ModelFileError", "OutputError", "Reader", "RowSample", "Sample", "Target", "TextWriter",
+    "Columns", "InputError", "ModelFileError", "OutputError", "Reader", "RowSample", "Target", "TextWriter",
      "atomic_file", "check_folder", "check_format", "check_inputs", "check_targets", "import_optional", "is_disk_full",
     "open_pipe", "open_reader", "open_writer", "output_files", "read_model", "wavelengths_in", "write_atomically",
     "write_model", "write_spectra",
@@ -41,7 +40,7 @@ def open_reader(
     columns: Columns | None = None, header: bool | None = None, decimal: str = ".", skip_lines: int = 0,
     optical_density: bool = False,
 ) -> Reader:  # fmt: skip
-    r"""Open one file of any of `FORMATS`, or several images of one shape; InputError if they are no mixtures.
+    r"""Open one file of any of `FORMATS`, or several images of one shape; InputError if they cannot be read as mixtures.
 
     Parameters
     ----------

@@ -67,8 +67,8 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file that appears under its name only when it is complete."""
-    with atomic_file(path) as file:
-        file.write(content)
+    with complete_files([path]) as (part,):
+        part.write_bytes(content)
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,8 @@ def check_targets(targets: Sequence[Target], inputs: Sequence[Path | int] = ()) 
         _check_target(target)
 
 
-def check_folder(
-    folder: Path, names: Sequence[str], inputs: Sequence[Path] = (), *, option: str = "--output", replace: bool = False
-) -> None:
-    """Raise unless files of these names can be written to a folder, which need not exist, and none of them is an input.
+def check_folder(folder: Path, names: Sequence[str], inputs: Sequence[Path] = (), *, replace: bool = False) -> None:
+    """Raise unless files of these names can be written to --output, which need not exist, and none of them is an input.
 
     Files of these names that are there already may be replaced only if `replace` says so.
     """
@@ -113,22 +111,20 @@ def check_folder(
     while not parent.exists() and parent != parent.parent:
         parent = parent.parent
     if not parent.is_dir():
-        raise OutputError(f"{option} {folder}: {parent} is a file; give a folder")
+        raise OutputError(f"--output {folder}: {parent} is a file; give a folder")
     if parent == Path(os.path.realpath(folder)):
-        check_targets([Target(option, folder / name, replace) for name in names], inputs)
-    else:
-        _check_writable(Target(option, parent / folder.name), parent)
+        check_targets([Target("--output", folder / name, replace) for name in names], inputs)
+    else:  # the folder will be made
+        _check_target(Target("--output", parent / folder.name))
 
 
 def _is_within(path: Path, other: Path | int) -> bool:
     """Whether a path is another file, or inside it if that is a folder. What does not exist yet is known by its name."""
     real = Path(os.path.realpath(path))
-    if isinstance(other, Path) and not other.exists():
-        return Path(os.path.realpath(other)) in (real, *real.parents)
     try:
-        status = os.fstat(other) if isinstance(other, int) else other.stat()
-    except OSError:  # a closed descriptor
-        return False
+        status = os.stat(other)  # noqa: PTH116 - of a path or a descriptor
+    except OSError:
+        return isinstance(other, Path) and Path(os.path.realpath(other)) in (real, *real.parents)
     if isinstance(other, int) and not stat.S_ISREG(status.st_mode):
         return False
     return any(each.exists() and os.path.samestat(each.stat(), status) for each in (real, *real.parents))
@@ -147,15 +143,10 @@ def _check_target(target: Target) -> None:
     if real.exists() and not target.replace:
         remedy = target.remedy or f"choose another name with {target.option}, or replace it with --force"
         raise OutputError(f"{target.path} exists already: {remedy}")
-    _check_writable(target, real.parent)
-
-
-def _check_writable(target: Target, folder: Path) -> None:
     try:
-        tempfile.TemporaryFile(dir=folder).close()
+        tempfile.TemporaryFile(dir=real.parent).close()
     except OSError as error:
         if is_disk_full(error):
             raise
-        raise OutputError(
-            f"{target}: the folder {folder} cannot be written to ({error.strerror}): choose another"
-        ) from error
+        remedy = f"the folder {real.parent} cannot be written to ({error.strerror}): choose another"
+        raise OutputError(f"{target}: {remedy}") from error

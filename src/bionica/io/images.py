@@ -48,7 +48,7 @@ def open_images(paths: Sequence[Path], columns: Columns, *, optical_density: boo
             shapes.append(image.shape)
             if image.shape != shapes[0]:
                 raise InputError(
-                    f"{label} has shape {image.shape} where the first image has {shapes[0]}: all must be alike"
+                    f"{label} has shape {image.shape} where the first image has {shapes[0]}: all must have one shape"
                 )
             row = _optical_density(label, image) if optical_density else image
             pixels.write(np.ascontiguousarray(row, np.float64).data)
@@ -121,7 +121,7 @@ def _pages(path: Path, notes: list[str]) -> Iterator[Named]:
     with explain_errors(str(path), "TIFF"), _raise_logged_errors(), tifffile.TiffFile(path) as file:
         if sum(series.size for series in file.series) != sum(page.size for page in file.pages):
             raise InputError(
-                f"{path} holds its pages in a way of its own (ImageJ's, for instance): save it as plain TIFF"
+                f"{path} does not store its mixtures as pages (ImageJ hyperstacks do not): save it as plain TIFF"
             )
         for i, page in enumerate(file.pages, 1):
             name = f"{path}, page {i}"

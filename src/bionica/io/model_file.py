@@ -4,22 +4,21 @@ A schema says what each array is: the letters of its shape, then its kind after 
 throughout the model, and k the number of mixtures. "2:int64" are two integers, ":bool" is one truth value. Kinds are those of
 `_KINDS`; arrays without a kind all have the precision of the model. A "~" at the end allows NaN and infinity.
 
-A file may come from anybody. Reading it runs no code, because nothing is pickled. The header has a bounded size; names, shapes and
-dtypes are compared with the schema before an array is read, and an array is read only if the file holds as many bytes as it
-declares; then its values are checked. Whatever is wrong is a `ModelFileError`. Zip compares a checksum (CRC-32) of each array,
-which shows damage, not forgery. A file that is large itself takes memory in proportion.
+A file may come from anybody. Reading it runs no code, because nothing is pickled. Nothing in it is compressed, so that it takes
+memory in proportion to its size, and its header has a bounded size. `check_arrays` then compares names, shapes, dtypes and values
+with the schema. Whatever is wrong is a `ModelFileError`. Zip compares a checksum (CRC-32) of each array, which shows damage, not
+forgery.
 """
 
 import io
 import json
-import math
 import os
 import stat
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,24 +63,13 @@ class ModelFileError(ValueError):
     """
 
 
-class Declared(NamedTuple):
-    """What the header of an array says."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-
-#: Takes the header and the names of the arrays; returns the number of mixtures and the schema.
-SchemaOf = Callable[[dict[str, Any], set[str]], tuple[int, Mapping[str, str]]]
-
-
 @contextmanager
 def refused(path: Any) -> Iterator[None]:
     """Turn whatever wrong content raises into a ModelFileError."""
     try:
         yield
     except (ModelFileError, FileNotFoundError, PermissionError, MemoryError):
-        raise  # an array is allocated only if the file holds its bytes, so a MemoryError says nothing about the file
+        raise  # a file takes memory in proportion to its size, so a MemoryError says nothing about it
     except Exception as error:
         reason = (str(error) or type(error).__name__)[:500]
         raise ModelFileError(
@@ -107,15 +95,13 @@ def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: Ma
                 np.lib.format.write_array(stream, np.asarray(arrays[name], order="C"), allow_pickle=False)
 
 
-def read_model(
-    path: str | os.PathLike[str], schema_of: SchemaOf | None = None
-) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Read what `write_model` wrote: the header, and the arrays, which are checked if `schema_of` is given.
+def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Read what `write_model` wrote: the header and the arrays, which are writable and share no memory.
 
     Raises
     ------
     ModelFileError
-        If the file is truncated, damaged, of another format, no model at all, or not what its schema says.
+        If the file is truncated, damaged, of another format, or no model at all.
     FileNotFoundError, PermissionError
     """
     with refused(path):
@@ -123,88 +109,55 @@ def read_model(
             raise ModelFileError(f"{path} is a folder, a pipe or a device, not a bionica model")
         with zipfile.ZipFile(path) as archive:
             members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
-            header = _header(path, archive, members)
-            declared = {name: _declared(name, archive, member) for name, member in members.items()}
-            schema: Mapping[str, str] = {}
-            if schema_of is not None:
-                k, schema = schema_of(header, set(declared))
-                _check_declared(schema, declared, k)
-            return header, {name: _array(name, archive, members[name], schema.get(name)) for name in declared}
+            size = Path(path).stat().st_size
+            if len(members) != len(archive.infolist()) or sum(m.file_size for m in members.values()) > size:
+                raise ValueError("two arrays have one name, or they declare more bytes than the file has")
+            if any(m.compress_type != zipfile.ZIP_STORED or m.flag_bits & 1 for m in members.values()):
+                raise ValueError("it is compressed or encrypted, which no model is")
+            if _HEADER not in members or members[_HEADER].file_size > _HEADER_BYTES:
+                raise ValueError(f"it has no {_HEADER}, or one of more than {_HEADER_BYTES:,} bytes")
+            header = dict(json.loads(archive.read(members.pop(_HEADER))))
+            if header["format"] != FORMAT:
+                raise ModelFileError(
+                    f"{path} has format {str(header['format'])[:40]}, and this bionica reads {FORMAT}: load it with the version "
+                    f"that wrote it ({str(header.get('versions'))[:80]}), or fit the model again"
+                )
+            return header, {name: _array(name, archive.read(member)) for name, member in members.items()}
 
 
-def _header(path: Any, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> dict[str, Any]:
-    """The header, which is taken from the members; together these are stored as they are and no larger than the file."""
-    size = Path(path).stat().st_size
-    if len(members) != len(archive.infolist()) or sum(member.file_size for member in members.values()) > size:
-        raise ValueError("two arrays have one name, or they declare more bytes than the file has")
-    for name, member in members.items():
-        if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
-            raise ValueError(f"{name[:80]!r} is compressed or encrypted, which no model is")
-    if _HEADER not in members or members[_HEADER].file_size > _HEADER_BYTES:
-        raise ValueError(f"it has no {_HEADER}, or one of more than {_HEADER_BYTES:,} bytes")
-    header = json.loads(archive.read(members.pop(_HEADER)))
-    if header["format"] != FORMAT:
-        raise ModelFileError(
-            f"{path} has format {str(header['format'])[:40]}, and this bionica reads {FORMAT}: load it with the version that wrote "
-            f"it ({str(header.get('versions'))[:80]}), or fit the model again"
-        )
-    return dict(header)
-
-
-def _declared(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Declared:
-    """The header of an .npy array, if its member holds exactly the bytes that it declares."""
-    with archive.open(member) as stream:
-        content = io.BytesIO(stream.read(2**14))
-    version = np.lib.format.read_magic(content)
+def _array(name: str, content: bytes) -> Array:
+    """Return the array of an .npy file, in the byte order of this machine."""
+    stream = io.BytesIO(content)
+    version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran_order, dtype = read(content)
-    if dtype.hasobject or (fortran_order and len(shape) > 1) or any(type(n) is not int or n < 0 for n in shape):
-        raise ValueError(f"array {name!r} holds objects, or has Fortran order or shape {str(shape)[:80]}")
-    if content.tell() + math.prod(shape) * dtype.itemsize != member.file_size:
-        raise ValueError(
-            f"array {name!r} declares {dtype} of shape {str(shape)[:80]}, for which it has too few or many bytes"
-        )
-    return Declared(shape, dtype.newbyteorder("="))
+    shape, fortran_order, dtype = read(stream)
+    if dtype.hasobject or (fortran_order and len(shape) > 1):
+        raise ValueError(f"array {name!r} holds objects or has Fortran order")
+    try:  # the bytes must be exactly those of the shape
+        return np.frombuffer(content, dtype, offset=stream.tell()).reshape(shape).astype(dtype.newbyteorder("="))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"array {name!r} has other bytes than those of {dtype} of shape {str(shape)[:80]}") from error
 
 
-def _check_declared(schema: Mapping[str, str], declared: Mapping[str, Declared], k: int) -> None:
-    """Raise ValueError unless names, shapes and dtypes are those of the schema for k mixtures."""
-    if different := sorted(set(schema) ^ set(declared)):
+def check_arrays(arrays: Mapping[str, Array], schema: Mapping[str, str], k: int) -> None:
+    """Raise ValueError unless names, shapes, dtypes and values are those of the schema for k mixtures."""
+    if different := sorted(set(schema) ^ set(arrays)):
         raise ValueError(f"array {different[0][:80]!r} is {'missing' if different[0] in schema else 'of no attribute'}")
     lengths, precision = {"k": k}, None
     for name, spec in schema.items():
         letters, _, kind = spec.rstrip("~").partition(":")
-        shape, dtype = declared[name]
-        expected = [lengths.setdefault(letter, n) for letter, n in zip(letters, shape, strict=False)]
-        expected = [int(letters)] if letters.isdigit() else expected
-        dtypes = _KINDS[kind][0] if kind or precision is None else (precision,)
-        if (
-            dtype not in dtypes
-            or list(shape) != expected
-            or len(shape) != (len(letters) if not letters.isdigit() else 1)
-        ):
-            raise ValueError(f"array {name!r} is {dtype} of shape {shape}, not {spec or 'a number'} with {lengths}")
-        precision = precision if kind else dtype
+        a, (dtypes, low, high) = arrays[name], _KINDS[kind]
+        if not kind and precision is not None:
+            dtypes = (precision,)
+        shape = [lengths.setdefault(letter, a.shape[i] if i < a.ndim else 0) for i, letter in enumerate(letters)]
+        shape = [int(letters)] if letters.isdigit() else shape
+        if a.dtype not in dtypes or list(a.shape) != shape:
+            raise ValueError(f"array {name!r} is {a.dtype} of shape {a.shape}, not {spec or 'a number'} with {lengths}")
+        values = a.view(np.uint8) if a.dtype == np.bool_ else a
+        if a.dtype.kind == "f" and not spec.endswith("~") and not np.isfinite(a).all():
+            raise ValueError(f"array {name!r} holds NaN or infinity")
+        if a.dtype.kind != "f" and a.size and not low <= values.min() <= values.max() <= high:
+            raise ValueError(f"array {name!r} holds {values.min()} to {values.max()}, not {low} to {high}")
+        precision = precision if kind else a.dtype
     if min(lengths["k"], lengths.get("d", 1)) < 1:
         raise ValueError(f"there is at least one mixture and one source, not {lengths}")
-
-
-def _array(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo, spec: str | None) -> Array:
-    """An array whose declaration was checked, with values as its schema says; writable, and nobody else's memory."""
-    with archive.open(member) as stream:
-        array: Array = np.lib.format.read_array(stream, allow_pickle=False)
-        if stream.read(1):  # reads to the end, where zipfile compares the CRC
-            raise ValueError(f"array {name!r} goes on behind its end")
-    # Machines of the other byte order write the other byte order.
-    array = array.astype(array.dtype.newbyteorder("="), copy=False)
-    if spec is None or not array.size:
-        return array
-    if array.dtype.kind == "f":
-        if not spec.endswith("~") and not np.isfinite(array).all():
-            raise ValueError(f"array {name!r} holds NaN or infinity")
-        return array
-    _, low, high = _KINDS[spec.partition(":")[2]]
-    values = array.reshape(-1).view(np.uint8) if array.dtype == np.bool_ else array
-    if values.min() < low or values.max() > high:
-        raise ValueError(f"array {name!r} holds {values.min()} to {values.max()}, not {low} to {high}")
-    return array

@@ -2,11 +2,11 @@
 
 import importlib
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,13 @@ _NUMBER_AND_UNIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _UNIT = r"\s*([\[(/,].*)?"
 #: Names of a column that numbers the rows or says when they were measured.
-_ROW_NAMES = re.compile(
+ROW_NAMES = re.compile(
     rf"(time|timestamp|datetime|date|elapsed|retention[ _]time|zeit|uhrzeit|datum|index|row){_UNIT}"
     r"|sample|sample[ _](id|no\.?|number|name)|name|label|probe|id|nr\.?|no\.?|unnamed: \d+|__index_level_\d+__",
     re.IGNORECASE,
 )
 #: Names of a column that holds the wavelength, or another channel of a spectrometer, of each row.
-_CHANNEL_NAMES = re.compile(
+CHANNEL_NAMES = re.compile(
     rf"(wave ?length|wave ?number|wavelengths|wavenumbers|wellenl(ä|ae)nge|wellenzahl|raman[ _]shift|m/z|lambda|nm){_UNIT}"
     r"|cm\^?-1|1/cm",
     re.IGNORECASE,
@@ -58,12 +58,12 @@ def import_optional(module: str, purpose: str) -> Any:
 
 @contextmanager
 def explain_errors(name: str, kind: str) -> Iterator[None]:
-    """Turn whatever a library raises about a broken file into one sentence."""
+    """Turn any exception of a library about a broken file into an InputError of one sentence."""
     try:
         yield
     except (InputError, FileNotFoundError, PermissionError, IsADirectoryError):
         raise
-    except Exception as error:  # each library has exceptions of its own, and broken bytes lead to all of them
+    except Exception as error:  # libraries raise any exception on broken bytes
         if isinstance(error, OSError) and is_disk_full(error):
             raise
         cause = " ".join(str(error).split())[:200] or type(error).__name__
@@ -155,13 +155,8 @@ class Columns:
 
 
 def is_label_name(name: str) -> bool:
-    """Whether a column of this name numbers or names the rows."""
-    return not name.strip() or bool(_ROW_NAMES.fullmatch(name.strip())) or is_channel_name(name)
-
-
-def is_channel_name(name: str) -> bool:
-    """Whether a column of this name holds the wavelengths of the rows."""
-    return bool(_CHANNEL_NAMES.fullmatch(name.strip()))
+    """Whether a column of this name numbers or names the rows, or holds their wavelengths."""
+    return not name.strip() or bool(ROW_NAMES.fullmatch(name.strip()) or CHANNEL_NAMES.fullmatch(name.strip()))
 
 
 def wavelengths_in(names: Sequence[str]) -> tuple[Array | None, str | None]:
@@ -192,13 +187,6 @@ def is_monotonic(values: Array) -> bool:
     return bool((steps > 0).all() or (steps < 0).all())
 
 
-class Sample(NamedTuple):
-    """Some rows of an input, with what the label columns hold beside them."""
-
-    X: Array
-    labels: Labels
-
-
 class RowSample:
     """At most `limit` rows of a stream of unknown length: evenly spread over all of it, or the `last` ones.
 
@@ -223,10 +211,10 @@ class RowSample:
             self._columns = [[np.concatenate(parts)[thinned].copy()] for parts in self._columns]
             self._n_rows, self.step = len(self._columns[0][0]), self.step * (1 if self.last else 2)
 
-    def sample(self) -> Sample:
-        """Return the rows kept, with their labels."""
+    def sample(self) -> tuple[Array, Labels]:
+        """Return the rows kept, and what the label columns hold beside them."""
         X, *labels = (np.concatenate(parts)[-self.limit :] for parts in self._columns or [[np.empty((0, 0))]])
-        return Sample(X, labels)
+        return X, labels
 
 
 def block_rows(n_features: int) -> int:
@@ -234,7 +222,7 @@ def block_rows(n_features: int) -> int:
     return max(1, min(65536, _BLOCK_BYTES // (8 * max(1, n_features))))
 
 
-class Reader(ABC):
+class Reader(AbstractContextManager["Reader"]):
     """A stream of mixtures."""
 
     name: str  # for messages
@@ -245,7 +233,7 @@ class Reader(ABC):
     image_shape: tuple[int, ...] | None = None  # if the samples are pixels
     header: list[str] | None = None  # names of all columns of the file
     columns: Sequence[int] = ()  # indices of the columns that are mixtures
-    label_names: Sequence[str] = ()  # columns that are no mixtures, and are written beside the sources
+    label_names: Sequence[str] = ()  # columns that are not mixtures; they are written beside the sources
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -256,9 +244,9 @@ class Reader(ABC):
         self.notes.append(printable(f"{self.name}: {text}"))
 
     def note_labels(self, reasons: Sequence[str]) -> None:
-        """Add the note about columns that are no mixtures."""
+        """Add the note about columns that are not mixtures."""
         if reasons:
-            self.note(f"left out because they are no mixtures: {', '.join(reasons)} (--use reads them)")
+            self.note(f"left out because they are not mixtures: {', '.join(reasons)} (--use reads them)")
 
     @property
     def names(self) -> list[str]:
@@ -285,8 +273,8 @@ class Reader(ABC):
         for block, _ in self.labelled_blocks():
             yield block
 
-    def sample(self, limit: int) -> Sample:
-        """Return at most `limit` samples, evenly spread over the input, and count all samples."""
+    def sample(self, limit: int) -> tuple[Array, Labels]:
+        """Return at most `limit` samples, evenly spread over the input, and their labels, and count all samples."""
         chosen = RowSample(limit)
         for block, labels in self.labelled_blocks():
             chosen.add(block, labels)
@@ -299,15 +287,8 @@ class Reader(ABC):
         self.n_samples = len(X)
         return X
 
-    def close(self) -> None:
-        """Close files."""
-        return
-
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *error: object) -> None:
-        self.close()
+        return
 
 
 class MatrixReader(Reader):
@@ -357,7 +338,6 @@ class MatrixReader(Reader):
                 block = part[i : i + rows]
                 yield block, [column[start + i : start + i + len(block)] for column in self.labels]
 
-    def close(self) -> None:
-        """Close files."""
+    def __exit__(self, *error: object) -> None:
         if self._close is not None:
             self._close()

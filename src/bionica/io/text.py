@@ -22,7 +22,7 @@ import re
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -63,13 +63,9 @@ def cells_of(line: str, separator: str | None) -> list[str]:
 
 
 def is_axis(
-    first: Sequence[float | None],
-    others: Sequence[Sequence[float | None]],
-    *,
-    integers: bool = False,
-    alone: bool = False,
-    streamed: bool = False,
-) -> bool | None:
+    first: Sequence[float | None], others: Sequence[Sequence[float | None]], *,
+    integers: bool = False, alone: bool = False, streamed: bool = False,
+) -> bool | None:  # fmt: skip
     """Whether the numbers of a first line (or column) are the axis of the columns, by the rule of this module.
 
     None if they may be an axis or a sample. `integers` says that the numbers of the first line are written without a point,
@@ -113,18 +109,9 @@ class TextReader(Reader):
     """Separated values, a line for each sample. `header`, `axis` and `separator` are shown by the first lines if they are None."""
 
     def __init__(
-        self,
-        name: str,
-        open_input: OpenInput,
-        columns: Columns,
-        *,
-        axis: int | None = None,
-        header: bool | None = None,
-        decimal: str = ".",
-        skip_lines: int = 0,
-        separator: str | None = None,
-        repeatable: bool = True,
-    ) -> None:
+        self, name: str, open_input: OpenInput, columns: Columns, *, axis: int | None = None, header: bool | None = None,
+        decimal: str = ".", skip_lines: int = 0, separator: str | None = None, repeatable: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__(name)
         self._open_input, self._columns, self.repeatable = open_input, columns, repeatable
         self._given_axis, self._given_header, self._decimal = axis, header, decimal
@@ -191,8 +178,7 @@ class TextReader(Reader):
             return False
         if not numbered:
             raise InputError(f"{self.name} holds no sample: give one line of numbers for each")
-        rows = self._split([line for _, line in numbered], self._separator or (match and match[1]))
-        self._check_width(numbered, rows)
+        rows = self._split(numbered, self._separator or (match and match[1]))
         header = self._given_header if self._given_header is not None else self._is_header(rows)
         if comments:
             self.note(f"the first lines, which begin with # ({comments[0][1][:40]}), were left out")
@@ -202,10 +188,11 @@ class TextReader(Reader):
         self._choose_columns(len(rows[0]), samples)
         return True
 
-    def _split(self, lines: Sequence[str], given: str | None) -> list[list[str]]:
+    def _split(self, numbered: Sequence[tuple[int, str]], given: str | None) -> list[list[str]]:
         """Find the separator; return the cells of the lines."""
         if given == self._decimal:
             raise InputError(f"{self.name}: {given} separates values: omit --decimal {given}")
+        lines = [line for _, line in numbered]
         choices = [given] if given else [separator for separator in _SEPARATORS if separator != self._decimal]
         tables = {separator: [cells_of(line, separator) for line in lines] for separator in choices}
         same = [s for s, table in tables.items() if len({len(row) for row in table}) == 1 and len(table[0]) > 1]
@@ -218,17 +205,14 @@ class TextReader(Reader):
             raise InputError(f"{self.name} has a stray quote in its first line: correct it")
         if len(rows[0]) > _MOST_COLUMNS:
             raise InputError(f"{self.name} has more than {_MOST_COLUMNS:,} columns: save it as .npy")
-        return rows
-
-    def _check_width(self, lines: Sequence[tuple[int, str]], rows: list[list[str]]) -> None:
-        """Raise if the table begins after the first line."""
         n = next((i for i in range(len(rows), 0, -1) if len(rows[i - 1]) != len(rows[-1])), 0)
         if len(rows[0]) != len(rows[-1]) > 1 and len(rows) - n > 1:
-            (i, line), start = lines[0], lines[n][0]
+            (i, line), start = numbered[0], numbered[n][0]
             raise InputError(
                 f"{self.name}, line {i} ({line[:40]!r}) has {len(rows[0])} values and line {start} has {len(rows[-1])}: if the "
                 f"table begins there, pass --skip-lines {start - 1}"
             )
+        return rows
 
     def _is_header(self, rows: list[list[str]]) -> bool:
         """Whether the first of these rows of cells holds names; InputError if it cannot be known."""
@@ -262,7 +246,7 @@ class TextReader(Reader):
         """Return the axis of the samples: 1 if the first column holds the wavelengths of the rows."""
         if self._given_axis is not None or not self.repeatable or not self.header or len(self.header) < 2:
             return self._given_axis or 0
-        if base.is_channel_name(self.header[0]):
+        if base.CHANNEL_NAMES.fullmatch(self.header[0].strip()):
             self.note(
                 f"the first column is named {self.header[0]!r}, so its rows were read as mixtures and the other "
                 "columns as samples (--axis 0 reads each column as a mixture)"
@@ -279,29 +263,27 @@ class TextReader(Reader):
 
     def _choose_columns(self, width: int, samples: list[list[str]]) -> None:
         """Find the columns that are mixtures; with axis 1 the user chooses rows, not columns."""
-        reasons = {}
+        header, reasons = self.header or [""] * width, {}
         for j in range(width):
-            if reason := self._label_reason(j, [row[j] for row in samples if j < len(row)]):
-                reasons[j] = f"column {j + 1} ({reason})"
+            cells = [row[j] for row in samples if j < len(row)]
+            words = [cell for cell in cells if cell.lower() not in _MISSING]
+            if self.header and width > 1 and base.is_label_name(header[j]):
+                reasons[j] = header[j] or "no name"
+            elif words and all(map(self._is_word, words)):
+                reasons[j] = f"text: {', '.join(words[:2])[:40]}, ..."
+            elif cells and not self.header and not any(cells):
+                reasons[j] = "empty"
         columns = Columns() if self.axis else self._columns
         self.columns, self._labels = columns.select(self.name, width, self.header, [*reasons])
         self._width, self.n_features = width, len(self.columns)
-        self.label_names = [(self.header[j] if self.header else "") or f"label_{j + 1}" for j in self._labels]
+        self.label_names = [header[j] or f"label_{j + 1}" for j in self._labels]
         if not self.axis:
-            self.note_labels([reasons[j] for j in self._labels])
-
-    def _label_reason(self, j: int, cells: list[str]) -> str | None:
-        """Return why a column is no mixture, None if it is one, or if parsing will say what is wrong with it."""
-        if self.header and len(self.header) > 1 and base.is_label_name(self.header[j]):
-            return self.header[j] or "no name"
-        if words := [cell for cell in cells if cell.lower() not in _MISSING]:
-            return f"text: {', '.join(words[:2])[:40]}, ..." if all(map(self._is_word, words)) else None
-        return "empty" if cells and not self.header and not any(cells) else None
+            self.note_labels([f"column {j + 1} ({reasons[j]})" for j in self._labels])
 
     # ------------------------------------------------------------------------------------------ all other lines
 
     def _number(self, cell: str) -> float | None:
-        """Return a cell as a number, None if it is none."""
+        """Return a cell as a number, or None."""
         if not cell.isascii() or "_" in cell or (self._decimal != "." and "." in cell):  # Python reads 2_1 as 21
             return None
         try:
@@ -321,34 +303,25 @@ class TextReader(Reader):
 
     def _parse(self, lines: list[str], first: int) -> tuple[Array, Labels, InputError | None]:
         """Return lines as samples and labels, and what is wrong with the first line that is no sample."""
-        rows, fault = [line for line in lines if line and not line.isspace()], None
-        block = self._parse_together(rows)
-        if block is None:
+        numbered = [(i, line) for i, line in enumerate(lines, first) if line and not line.isspace()]
+        rows, separator, fault = [line for _, line in numbered], self._separator, None
+        block: Array | None = None
+        widths = {line.count(separator) + 1 if separator else len(line.split()) for line in rows}
+        if widths == {self._width} and not any('"' in line for line in rows):
+            # With a decimal comma a point is no part of a number.
+            points = [line.replace(".", "?").replace(",", ".") for line in rows] if self._decimal == "," else rows
+            with suppress(ValueError):
+                block = np.loadtxt(points, delimiter=separator, comments=None, usecols=self.columns, ndmin=2)
+        if block is None or not np.isfinite(block).all():  # line by line: an error names its place
             values: list[list[float]] = []
             try:
-                for i, line in enumerate(lines, first):
-                    if line and not line.isspace():
-                        values.append(self._parse_line(line, i))
+                for i, line in numbered:
+                    values.append(self._parse_line(line, i))
             except InputError as error:
                 fault = error
             block, rows = np.array(values, float).reshape(-1, len(self.columns)), rows[: len(values)]
-        cells = [cells_of(line, self._separator) for line in rows] if self._labels else []
+        cells = [cells_of(line, separator) for line in rows] if self._labels else []
         return block, [np.array([printable(self._point(row[j])) for row in cells], str) for j in self._labels], fault
-
-    def _parse_together(self, rows: list[str]) -> Array | None:
-        """Parse lines with NumPy; None if one of them is no sample, or has quotes."""
-        separator = self._separator
-        if not rows or any('"' in row for row in rows):
-            return None
-        if any((row.count(separator) + 1 if separator else len(row.split())) != self._width for row in rows):
-            return None
-        if self._decimal == ",":  # a point is then no part of a number
-            rows = [row.replace(".", "?").replace(",", ".") for row in rows]
-        try:
-            block = np.loadtxt(rows, delimiter=separator, comments=None, usecols=self.columns, ndmin=2)
-        except ValueError:
-            return None
-        return block if np.isfinite(block).all() else None
 
     def _parse_line(self, line: str, i: int) -> list[float]:
         """Return the mixtures of line number i; InputError says what is wrong with it."""
@@ -409,7 +382,7 @@ def _transposed(reader: TextReader, columns: Columns, header: bool | None) -> Ma
         reader.name, "text", table.shape, table.dtype, 1, table.__getitem__, columns=columns, header=names or None
     )
     matrix.notes = reader.notes
-    if names and not (reader.header and base.is_channel_name(reader.header[0])):
+    if names and not (reader.header and base.CHANNEL_NAMES.fullmatch(reader.header[0].strip())):
         matrix.note(f"the first column ({column}, ...) was read as names of the mixtures (--no-header: a sample)")
     if reader.header:
         matrix.label_names, matrix.labels = ["sample"], [np.array(samples, str)]
@@ -435,7 +408,7 @@ def open_xlsx(path: Path, sheet: str | None, columns: Columns, **form: Any) -> R
     with check_archive(path) as archive:
         base.check_size(str(path), sum(part.file_size for part in archive.infolist()), "save the sheet as .csv")
     with path.open("rb") as file, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about styles, extensions, and dates that are none
+        warnings.simplefilter("ignore")  # about styles, extensions and invalid dates
         book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
         sheets = {" ".join(each.title.split()): each for each in book.worksheets}
         if not sheets or (sheet is not None and sheet not in sheets):

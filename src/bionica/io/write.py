@@ -143,7 +143,7 @@ def check_format(path: Path, option: str = "-o", *, images: bool = False) -> Non
     if path.is_dir() and suffix not in known:
         raise OutputError(f"{option} {path} is a folder: give a file in it, {path / 'sources.csv'} for instance")
     if suffix not in known:
-        what = "is an image, and the numbers are none" if suffix in IMAGES else f"has the unknown suffix {suffix!r}"
+        what = "is an image, and the input is not" if suffix in IMAGES else f"has the unknown suffix {suffix!r}"
         raise OutputError(f"{option} {path} {what}: choose from {', '.join(known)}")
 
 

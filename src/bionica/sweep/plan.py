@@ -29,7 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__, datasets, estimators
-from .._compat.sklearn import validate_params
 from ..estimators._input import check_finite
 from ..estimators.network import SOURCES, OnlineNICA, published
 
@@ -113,7 +112,7 @@ def find_estimator(name: Any, where: str = "network") -> Any:
     module, _, path = name.partition(":")
     try:
         cls = attrgetter(path)(import_module(module))
-    except Exception as error:  # whatever a module raises while it is imported
+    except Exception as error:  # a module may raise anything while it is imported
         remedy = "install its module, or put it on PYTHONPATH"
         raise PlanError(f"{where} = {name!r} cannot be imported ({error}): {remedy}") from error
     if not (isinstance(cls, type) and hasattr(cls, "get_params") and (is_online(cls) or hasattr(cls, "fit_transform"))):
@@ -360,7 +359,7 @@ def _value(estimator: Any, base: dict[str, Any], key: str, value: Any, where: st
     with _errors_named(f"{where} = {value!r}"):
         model = estimator(**{**base, key: value})
         if hasattr(model, "_validate_params"):
-            validate_params(model)
+            model._validate_params()
         hash(value)
     return value
 
@@ -444,8 +443,6 @@ class Plan:
         The last sample is always included. An offline method has one error, over all samples.
     dtype : {"float64", "float32"}
         Precision of mixtures and networks.
-    body : dict
-        The plan as it was given.
 
     Examples
     --------
@@ -464,7 +461,6 @@ class Plan:
     seeds: tuple[int, ...]
     times: int | tuple[int, ...]
     dtype: str
-    body: dict[str, Any]
 
     @classmethod
     def from_toml(cls, path: str | PathLike[str]) -> "Plan":
@@ -498,7 +494,7 @@ class Plan:
         _differ(seeds, "seeds")
         times = _integers(body.get("times", 1), "times", 1)
         dtype = _check_choice(body.get("dtype", "float64"), ("float64", "float32"), "dtype")
-        plan = cls(data, networks, seeds, times, dtype, body)
+        plan = cls(data, networks, seeds, times, dtype)
         if plan.size > MOST_CASES:
             remedy = "use fewer seeds, make a grid coarser, or cut the plan"
             raise PlanError(f"the plan has {plan.size:,} cases: {MOST_CASES:,} at most; {remedy}")

@@ -141,7 +141,7 @@ def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState) -> 
     d = data.U.shape[1]
     if d == 1:
         one = np.ones(1)
-        wall = Wall(np.full(1, FIRST_C), one * (variance or 0.0), 0 * one, FINAL, LAST_M)
+        wall = Wall(np.full(1, FIRST_C), one * (variance or 0.0), 0 * one, FINAL, LAST_M * one)
         V = np.array([[1 / data.mean[0]]])
         return Cone(V, wall, np.sqrt(wall.variance) * abs(V[0]), 0 * one, one, 0, True), 0.0
     subset = data.thinned(_SUBSET)
@@ -176,13 +176,13 @@ def _descend(data: Data, V: Array, Y: Array, variance: float | None, wide: bool,
     known = np.full(d, variance or 0.0)
     n_iter = 0
     for width in (e, e / 3) if wide else ():
-        wall = Wall(np.full(d, FIRST_C), known, np.maximum(width, 1e-8), SOFT, FIRST_M)
+        wall = Wall(np.full(d, FIRST_C), known, np.maximum(width, 1e-8), SOFT, np.full(d, FIRST_M))
         minimum = minimise_on_all(V, data, wall, tol=1e-2 * float(width.min()) + 1e-9)
         n_iter += minimum.n_iter
         V, Y = data.outputs(minimum.V)
     if variance is None:
         known = np.full(d, np.median(np.maximum(tail(Y, data.weights), 1e-8) ** 2 / np.sum(V**2, axis=1)))
-    wall = Wall(np.full(d, np.nan), known, e / 3, SOFT, FIRST_M)
+    wall = Wall(np.full(d, np.nan), known, e / 3, SOFT, np.full(d, FIRST_M))
     cone = cone_of(V, wall, leakages(Y, np.full(d, 1e-8), data.weights), n_iter, False)
     return _harden(data, cone) if variance == 0 else settle(data, cone, variance, rounds)
 
@@ -191,16 +191,18 @@ def better(data: Data, first: Cone, second: Cone, ambiguity: float) -> tuple[Con
     """The cone that has settled; then the one with the better objective; then the one that needs less noise
     by 20 % or more; and the ambiguity.
 
-    Objectives are compared inside the softer of both walls: a wide cone with hard walls that few samples touch is a minimum inside
-    its own wall. In a tie the ambiguity is the largest angle between the spectra of both in degrees. Otherwise it is as it was, or
-    0 if `second` wins. The objectives of two cones that have not settled mean nothing.
+    Objectives are compared inside one wall, as soft as the softer of both, because a wide cone with hard walls that few samples
+    touch is a minimum inside its own wall, and with the lesser noise of both, because more noise explains any smaller cone. In a
+    tie the ambiguity is the largest angle between the spectra of both in degrees. Otherwise it is as it was, or 0 if `second` wins.
+    The objectives of two cones that have not settled mean nothing.
     """
     gain = float(second.converged) - float(first.converged)
     if first.converged and second.converged:
-        wall = min(first, second, key=lambda cone: np.log(cone.wall.c / (cone.noise**2 + cone.wall.e**2)).mean()).wall
-        level = np.ones_like(wall.c)  # the same wall for all facets, whose order may differ
-        c, variance, e = np.exp(np.log(wall.c).mean()), np.median(wall.variance), np.median(wall.e)
-        wall = wall._replace(c=level * c, variance=level * variance, e=level * e)
+        level = np.ones_like(first.wall.c)  # the same wall for all facets, whose order may differ
+        c = min(np.exp(np.log(cone.wall.c).mean()) for cone in (first, second))
+        variance = min(np.median(cone.wall.variance) for cone in (first, second))
+        e = min(np.median(cone.wall.e) for cone in (first, second))
+        wall = first.wall._replace(c=level * c, variance=level * variance, e=level * max(e, 1e-6))
         gain = (objective(first.V, data, wall) - objective(second.V, data, wall)) / len(level)
     if abs(gain) < _TIE:
         ambiguity = max(ambiguity, float(spectral_angles(first.V, second.V).max()))
@@ -233,7 +235,7 @@ def settle(data: Data, cone: Cone, variance: float | None, max_rounds: int) -> C
     for r in range(3 * cone.converged, max_rounds):
         size = np.linalg.norm(V, axis=1)
         leaks = leakages(Y, np.sqrt(wall.variance) * size, data.weights)
-        last = wall._replace(kappa=SOFT if r < 2 else FINAL, m=min(FIRST_M * 10.0**r, LAST_M))
+        last = wall._replace(kappa=SOFT if r < 2 else FINAL, m=np.full(len(V), min(FIRST_M * 10.0**r, LAST_M)))
         wall, change = next_wall(last, leaks, size, known=known, largest=largest, exponent=exponent)
         # The noise keeps shrinking if there is none.
         exponent = min(exponent + 1, 5) if np.median(wall.variance / last.variance) < 0.75 else 1
@@ -260,7 +262,7 @@ def _harden(data: Data, cone: Cone) -> Cone:
     V, n_iter, d = cone.V, cone.n_iter, len(cone.V)
     for e in [e for e in _NO_NOISE_WIDTHS if e < np.median(cone.wall.e)] or _NO_NOISE_WIDTHS[-1:]:
         m = min(FIRST_M * (_NO_NOISE_WIDTHS[0] / e) ** 1.5, LAST_M)
-        wall = Wall(np.full(d, FIRST_C), np.zeros(d), np.full(d, e), 0.0, m)
+        wall = Wall(np.full(d, FIRST_C), np.zeros(d), np.full(d, e), 0.0, np.full(d, m))
         minimum = minimise_on_all(V, data, wall, tol=0.1 * e)
         V, n_iter = minimum.V, n_iter + minimum.n_iter
     V, Y = data.outputs(V)
@@ -509,6 +511,8 @@ def fit_data(
     q, d = at.inverse.shape
     if channels.estimate and at.variance:
         cone = with_noise_of_tails(data, cone, uncertain=(q - d) ** 2 < q + d)
+    if len(data.B) and at.variance:
+        cone = with_noise_of_spectra(data, cone)
     fallback = False
     if not len(data.B) and cone.noise.max() > (_TOO_NOISY if at.known else _TOO_NOISY_UNKNOWN):
         rotated = rotation(data, at.variance, rng)
@@ -530,12 +534,27 @@ def with_noise_of_tails(data: Data, cone: Cone, *, uncertain: bool) -> Cone:
     return tails if tails.converged and tails.wall.variance.any() else cone
 
 
+def with_noise_of_spectra(data: Data, cone: Cone) -> Cone:
+    """The cone inside a wall on the spectra that is as hard as their noise asks.
+
+    Least squares for given outputs y determines a_j up to noise of variance v (<y y'>^{-1})_jj / n in every channel, where v = 1 in
+    units of the noise, or what the tails of output j show. Over n, as all of (1), its likelihood has
+    m_j = k <|a_j|>^2 / (v (<y y'>^{-1})_jj). A harder wall before it only chooses the minimum.
+    """
+    V, Y = data.outputs(cone.V)
+    size = np.abs(data.B @ np.linalg.inv(V)).mean(axis=0)
+    noise = np.maximum(cone.wall.variance, 1) * np.diag(np.linalg.inv((Y * data.weights) @ Y.T))
+    wall = cone.wall._replace(m=np.minimum(len(data.B) * size**2 / noise, LAST_M))
+    minimum = minimise_on_all(V, data, wall, tol=1e-2 * float(cone.noise.min()))
+    return cone._replace(V=minimum.V, wall=wall, n_iter=cone.n_iter + minimum.n_iter)
+
+
 def _without_mean(data: Data, rng: np.random.RandomState) -> Cone:
     """Nonnegative ICA of data whose mean was removed: no cone holds their mean, and the result is arbitrary."""
     d = data.U.shape[1]
     V = rotation(data, 0.0, rng)
     zero = np.zeros(d)
-    return Cone(np.eye(d) if V is None else V, Wall(zero + 1, zero, zero, 0.0, LAST_M), zero, zero, zero + 1, 0, False)
+    return Cone(np.eye(d) if V is None else V, Wall(zero + 1, zero, zero, 0.0, zero), zero, zero, zero + 1, 0, False)
 
 
 def assemble(

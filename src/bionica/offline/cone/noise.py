@@ -16,9 +16,9 @@ With theta_j, b_j the eigenvalues and eigenvectors of D^{-1/2} <z z'> D^{-1/2}, 
 
 (factor analysis, maximum a posteriori) by Fisher scoring: the gradient of the first term is n/2 sum_{j > d} (1 - theta_j) b_j^2,
 and its expected Hessian is n/2 R * R with R = sum_{j > d} b_j b_j'. psi_0 is white noise of the mean variance that is left out. It
-is also the answer if there are fewer than 3 samples for each channel, if too few directions are left out to tell channels apart,
-(k - d)^2 < k + d, or if what is left out is more than independent noise: twice the first term is chi-squared with
-((k - d)^2 - (k + d)) / 2 degrees of freedom if the model holds.
+is also the answer if too few directions are left out to tell channels apart, (k - d)^2 < k + d. If there are fewer than 3 samples
+for each channel, or if what is left out is more than independent noise (twice the first term is chi-squared with
+((k - d)^2 - (k + d)) / 2 degrees of freedom if the model holds), D is the variance that is left out of each channel.
 
 **Leakage.** At the right facet the gradient of (1) vanishes if, on average over j,
 
@@ -235,14 +235,18 @@ def coordinates(
 def channel_noise(second_moment: Array, d: int, n: float) -> Array:
     """Noise variance of every channel from <z z'> (k, k) of n samples with d sources, eq. (3)."""
     k = len(second_moment)
-    left_out = np.linalg.eigvalsh(second_moment)[: k - d]
+    values, directions = np.linalg.eigh(second_moment)
+    left_out, rest = values[: k - d], directions[:, : k - d]
     white = max(left_out.mean() / max(1 - d / n, 0.1), 1e-300)
     freedom = ((k - d) ** 2 - (k + d)) / 2
-    if freedom >= 0 and n >= 3 * k and k <= _MANY_CHANNELS:
+    if freedom < 0:
+        return np.full(k, white)
+    if n >= 3 * k and k <= _MANY_CHANNELS:
         D, deviance = _factor_analysis(second_moment, d, n, float(np.log(white)))
         if not freedom or deviance <= _MISFIT * freedom + 3 * np.sqrt(2 * freedom):
             return D
-    return np.full(k, white)
+    residual = (rest**2 @ left_out) / np.maximum(np.sum(rest**2, axis=1), 0.05)
+    return np.asarray(np.maximum(residual, 1e-3 * white))
 
 
 def _factor_analysis(second_moment: Array, d: int, n: float, prior: float) -> tuple[Array, float]:

@@ -4,7 +4,7 @@ With outputs y = V u, u_bar = <u>, spectra A = B V^{-1} (columns a_j) and averag
 
     f(V) = -log|det V| + sum_i log(V_i u_bar)
            + 1/2 sum_i c_i <min(V_i u, 0)^2> / w_i^2                                                                      (1)
-           + m/2 sum_j <min(a_j, 0)^2> / <|a_j|>^2,
+           + 1/2 sum_j m_j <min(a_j, 0)^2> / <|a_j|>^2,
 
     w_i^2 = v_i |V_i|^2 / (1 + kappa) + [e_i^2 + kappa / (1 + kappa) s_i^2] (V_i u_bar)^2.                                (2)
 
@@ -44,7 +44,7 @@ class Wall(NamedTuple):
     variance: Array
     e: Array
     kappa: float
-    m: float
+    m: Array
 
 
 class Facets(NamedTuple):
@@ -85,7 +85,7 @@ def value_and_gradient(P: Array, facets: Facets, wall: Wall) -> tuple[float, Arr
             return np.inf, np.empty(0)
         negative = np.minimum(A, 0) / size
         energies = np.mean(negative**2, axis=0)
-        value += 0.5 * wall.m * float(energies.sum())
+        value += 0.5 * float(wall.m @ energies)
         slope = wall.m / (len(A) * size) * (negative - energies * np.sign(A))
         gradient -= (A.T @ slope) @ inverse.T
     gradient[:, : facets.n_known] = np.diag(np.diag(gradient))[:, : facets.n_known]
@@ -124,7 +124,7 @@ def inverse_curvature(P: Array, facets: Facets, wall: Wall) -> Callable[[Array],
     size = np.abs(A).mean(axis=0)
     for j in range(d):
         n = A[A[:, j] < 0]
-        H[:, j, :, j] += wall.m / (len(A) * size[j] ** 2) * (n.T @ n)
+        H[:, j, :, j] += wall.m[j] / (len(A) * size[j] ** 2) * (n.T @ n)
     H = H.reshape(d * d, d * d)
     H[np.diag_indices(d * d)] += 1e-9 * np.trace(H) / d**2
     dense = np.linalg.inv(H)

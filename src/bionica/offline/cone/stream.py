@@ -277,7 +277,7 @@ def _by_share(fit: Fit, averages: Averages, n_known: int) -> Fit:
 
 def _ordered(fit: Fit, order: Array) -> Fit:
     cone = fit.cone
-    wall = cone.wall._replace(c=cone.wall.c[order], variance=cone.wall.variance[order], e=cone.wall.e[order])
+    wall = cone.wall._replace(**{name: getattr(cone.wall, name)[order] for name in ("c", "variance", "e", "m")})
     fields = {name: getattr(cone, name)[order] for name in ("V", "noise", "rho", "expected_rho")}
     cone = cone._replace(wall=wall, **fields)
     return fit._replace(components=fit.components[order], mixing=fit.mixing[:, order], cone=cone)
