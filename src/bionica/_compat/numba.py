@@ -107,7 +107,9 @@ def _one_module(name: str) -> Iterator[None]:
             for library in dict.fromkeys(self._linking_libraries):
                 self._reload_init.update(library._reload_init)
                 self._final_module.link_in(library._get_module_for_linking(), preserve=True)
-            for function in self._final_module.functions:  # what is not inlined is rarely called: no vectorised variants
+            for (
+                function
+            ) in self._final_module.functions:  # what is not inlined is rarely called: no vectorised variants
                 if not function.is_declaration and not any(b"alwaysinline" in flags for flags in function.attributes):
                     function.add_function_attribute("optsize")
             self._finalized = True

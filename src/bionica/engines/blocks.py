@@ -71,7 +71,7 @@ def run(
 ) -> int:
     """Take X through the network in blocks, each by `run_rows`; returns the number of rows before an output left its range."""
     learning, keeping = len(rates) > 0, len(Y) > 0
-    for part in _cut(int(state.t[0]), *X.shape, state.fired.size, X.itemsize, rule.inspects_input):
+    for part in _cut(int(state.t[0]), len(X), X.shape[1], state.fired.size, X.itemsize, rule.inspects_input):
         with np.errstate(all="ignore"):  # the status tells what overflows
             block = np.ascontiguousarray(X[part])  # products have other bits for other strides
             small = _shrink(rule, state, params, block, learning) or Small(state, np.array(block), lambda: None)

@@ -118,8 +118,8 @@ def _give_up(z):
         z[i] = np.nan
 
 
-@hot
-def settle_masked(dynamics, M, c, z, ws):
+@settle_lateral.register(Masked)
+def settle_masked(dynamics, M, H, c, z, ws):
     """z >= 0 with M z - c >= 0 and complementary, or NaN."""
     d = c.shape[0]
     m = ws.v
@@ -151,14 +151,9 @@ def settle_masked(dynamics, M, c, z, ws):
     _give_up(z)
 
 
-@settle_lateral.register(Masked)
-def _lateral_masked(dynamics, W_zz, H, c, z, ws):
-    settle_masked(dynamics, W_zz, c, z, ws)
-
-
 @settle_lateral.register(Pivoted)
-def _lateral_pivoted(dynamics, W_zz, H, c, z, ws):
-    complementary(Exact(dynamics.eps), W_zz, c, z, ws)
+def _lateral_pivoted(dynamics, M, H, c, z, ws):
+    complementary(Exact(dynamics.eps), M, c, z, ws)
 
 
 @follow_lateral.register(Masked)
@@ -168,13 +163,7 @@ def _follow_nothing(dynamics, H, rate, z, ws):
 
 @settle_interneurons.register(Masked)
 def _interneurons_masked(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
-    settle_masked(dynamics, M, c, y, ws)
-    apply(W_yn, y, n)
-
-
-@settle_interneurons.register(Pivoted)
-def _interneurons_pivoted(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
-    complementary(Exact(dynamics.eps), M, c, y, ws)
+    settle_lateral(dynamics, M, H, c, y, ws)
     apply(W_yn, y, n)
 
 

@@ -136,4 +136,4 @@ class NonnegativePCA(WhiteningLayerNICA):
             )
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
-        return nonnegative_pca.Params(*self._common_params(dtype))
+        return whitening_layer.Params(*self._common_params(dtype))

@@ -16,7 +16,7 @@ from .guards import cap_rate, flip_silent
 from .plasticity import apply, mean_weight
 from .rule import Rule, bookkeeping, register
 from .settling import scratch
-from .whitening_layer import learn_whitening, refresh_whitening, whiten
+from .whitening_layer import Params, learn_whitening, refresh_whitening, whiten
 
 
 class State(NamedTuple):
@@ -36,15 +36,6 @@ class Offline(State):
 
 class Online(State):
     """Whitened by a layer that learns."""
-
-
-class Params(NamedTuple):
-    """What the user chose."""
-
-    dynamics: Any  # of the whitening layer
-    guards: Any
-    mean_window: int  # 0: the whole past, as in the paper
-    eps: float
 
 
 class Work(NamedTuple):

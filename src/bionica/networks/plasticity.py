@@ -7,6 +7,8 @@ from .rule import cold, hot, ordered
 
 #: Sums of fewer terms are taken in order.
 FEW = 12
+#: gamma of the averaged weights.
+AVERAGING = 5.0
 
 
 @hot
@@ -182,7 +184,10 @@ def average(mean, W, weight):
 
 @hot
 def averaging_weight(n, gamma, horizon):
-    """(gamma + 1)/(n + gamma), and never below (gamma + 1)/horizon where one is set (> 0)."""
+    """c of the averaged weights, mean <- mean + c (W - mean): (gamma + 1)/(n + gamma), and never below (gamma + 1)/horizon.
+
+    A horizon of 0 is none.
+    """
     if horizon > 0 and n > horizon:
         return min(1.0, (gamma + 1.0) / horizon)
     return (gamma + 1.0) / (n + gamma)

@@ -41,6 +41,17 @@ import numpy as np
 from .plasticity import absolute_sum, apply, apply_transposed, dot
 from .rule import REGULARISED, UNSETTLED, cold, generic, hot, n_repairs
 
+
+@generic
+def settle_lateral(dynamics, M, H, c, z, ws):
+    """Settle z >= 0 under direct lateral connections M, whose inverse is H."""
+
+
+@generic
+def follow_lateral(dynamics, H, rate, z, ws):
+    """H after M <- M + rate (z z' - M)."""
+
+
 # ---------------------------------------------------------------------------------------------- gradient
 
 
@@ -52,22 +63,27 @@ class ProjectedGradient(NamedTuple):
     max_iter: int
 
 
-@hot
-def iterate_lateral(dynamics, W_zz, c, z, ws):
-    """Settle z >= 0 under direct lateral connections."""
+@follow_lateral.register(ProjectedGradient)
+def _follow_nothing(dynamics, H, rate, z, ws):
+    pass  # the iteration does not use H
+
+
+@settle_lateral.register(ProjectedGradient)
+def iterate_lateral(dynamics, M, H, c, z, ws):
+    """Eq. 15."""
     d = c.shape[0]
     gamma = dynamics.gamma
     c_max = 0.0
     trace = 0.0
     for i in range(d):
         c_max = max(c_max, abs(c[i]))
-        trace += W_zz[i, i]
+        trace += M[i, i]
         z[i] = 0
     if gamma == 0:
         gamma = 1 / max(trace, 1e-30)
     for _ in range(dynamics.max_iter):
         for i in range(d):
-            ws.w[i] = c[i] - dot(W_zz, i, z)
+            ws.w[i] = c[i] - dot(M, i, z)
         change = 0.0
         for i in range(d):
             new = max(z[i] + gamma * ws.w[i], 0.0)
@@ -119,6 +135,7 @@ def iterate_interneurons(dynamics, W_yn, W_ny, c, y, n, ws, rectify):
 
 
 # ---------------------------------------------------------------------------------------------- pivoting
+
 
 class Exact(NamedTuple):
     """Settle exactly; `eps` is the rounding unit of the network's numbers."""
@@ -397,8 +414,8 @@ def refresh_inverse(M, H, t, changed):
         invert(M, H)
 
 
-@hot
-def follow_outer(H, rate, z, ws):
+@follow_lateral.register(Exact)
+def follow_outer(dynamics, H, rate, z, ws):
     """H after M <- M + rate (z z' - M)."""
     d = z.shape[0]
     g = ws.free
@@ -529,12 +546,14 @@ def _settled(eps, M, c, c_sum, z, rectified):
         worst = max(worst, abs(w))
         largest = max(largest, M[i, i])
     eps = c.dtype.type(eps)
-    reach = largest * absolute_sum(z)
     bound = eps * (ACCEPTED_SINGLE if eps > 1e-10 else ACCEPTED)
-    return worst <= bound * c_sum or (eps * reach <= c_sum and worst <= bound * (c_sum + reach))
+    if worst <= bound * c_sum:
+        return True
+    reach = largest * absolute_sum(z)
+    return eps * reach <= c_sum and worst <= bound * (c_sum + reach)
 
 
-@hot
+@settle_lateral.register(Exact)
 def settle_exactly(dynamics, M, H, c, z, ws):
     """z >= 0 with M z - c >= 0 and complementary; infinite if c is not finite."""
     c_sum = c.dtype.type(0)
@@ -550,39 +569,6 @@ def settle_exactly(dynamics, M, H, c, z, ws):
     if with_inverse == 2 and _settled(dynamics.eps, M, c, c_sum, z, True):
         return
     complementary(dynamics, M, c, z, ws)
-
-
-# ---------------------------------------------------------------------------------------------- direct connections
-
-
-@generic
-def settle_lateral(dynamics, W_zz, H, c, z, ws):
-    """Settle z >= 0 under direct lateral connections W_zz, whose inverse is H."""
-
-
-@generic
-def follow_lateral(dynamics, H, rate, z, ws):
-    """H after W_zz <- W_zz + rate (z z' - W_zz)."""
-
-
-@settle_lateral.register(Exact)
-def _settle_lateral_exact(dynamics, W_zz, H, c, z, ws):
-    settle_exactly(dynamics, W_zz, H, c, z, ws)
-
-
-@settle_lateral.register(ProjectedGradient)
-def _settle_lateral_gradient(dynamics, W_zz, H, c, z, ws):
-    iterate_lateral(dynamics, W_zz, c, z, ws)
-
-
-@follow_lateral.register(Exact)
-def _follow_lateral_exact(dynamics, H, rate, z, ws):
-    follow_outer(H, rate, z, ws)
-
-
-@follow_lateral.register(ProjectedGradient)
-def _follow_lateral_gradient(dynamics, H, rate, z, ws):
-    pass  # the iteration does not use H
 
 
 # ---------------------------------------------------------------------------------------------- interneurons
@@ -610,7 +596,7 @@ def follow_interneurons(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
 
 @settle_interneurons.register(Exact)
 def _settle_interneurons_exact(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
-    settle_exactly(dynamics, M, H, c, y, ws)
+    settle_lateral(dynamics, M, H, c, y, ws)
     apply(W_yn, y, n)
 
 

@@ -21,7 +21,7 @@ from .guards import flip_silent, lift_eigenvalues
 from .plasticity import apply, hebb_uncentred, mean_weight
 from .rule import Rule, bookkeeping, inverse, register, shapes, solve_lateral
 from .settling import follow_lateral, refresh_inverse, scratch, settle_lateral
-from .whitening_layer import learn_whitening, refresh_whitening, whiten
+from .whitening_layer import Params, learn_whitening, refresh_whitening, whiten
 
 
 class State(NamedTuple):
@@ -35,15 +35,6 @@ class State(NamedTuple):
     fired: np.ndarray
     rng: np.ndarray
     repairs: np.ndarray
-
-
-class Params(NamedTuple):
-    """What the user chose."""
-
-    dynamics: Any
-    guards: Any
-    mean_window: int  # 0: the whole past, as in the paper
-    eps: float
 
 
 class Work(NamedTuple):

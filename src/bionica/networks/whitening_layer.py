@@ -51,6 +51,15 @@ class Fixed(NamedTuple):
 LEARNED = shapes(dk="layer.W_xh", dd="layer.W_hg layer.M layer.H", k="layer.x_bar", d="layer.h_bar layer.g_bar")
 
 
+class Params(NamedTuple):
+    """What the user chose, of rules with such a layer."""
+
+    dynamics: Any
+    guards: Any
+    mean_window: int  # 0: the whole past, as in the paper
+    eps: float
+
+
 class Work(NamedTuple):
     """Scratch arrays."""
 
