@@ -200,8 +200,9 @@ def test_a_full_disk(tmp_path, problem, suffix):
 
 
 @pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")
-@pytest.mark.parametrize("method", ["batch", "cone", "streaming"])
-@pytest.mark.parametrize("scale", [1e-200, 1e100, 1e160, 1e300])
+@pytest.mark.parametrize(
+    ("method", "scale"), [("batch", 1e-200), ("cone", 1e160), ("streaming", 1e300), ("batch", 1e300)]
+)
 def test_a_report_of_very_large_and_small_mixtures(tmp_path, problem, method, scale):
     """Squares overflow; the report is drawn, or the reason is said in one line."""
     X = problem[1][:300] * scale

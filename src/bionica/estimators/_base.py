@@ -14,7 +14,6 @@ from .._compat.sklearn import fit_context
 from ..offline.whitening import leading, linear_map, row_blocks
 from ._dask import blocks_of, map_back, validated_rows
 from ._diagnosis import Diagnosable
-from ._findings import Finding, conclude
 from ._input import Array, singular_as_divergence, unchanged_on_error
 
 _FOLDS = 10  # groups of mixtures that `score` predicts
@@ -116,9 +115,10 @@ class Estimator(
         path : path
             The file. It is replaced only when the new one is complete.
         """
-        from ._model_file import save
+        from ..io import write_model
+        from ._model_file import contents
 
-        save(self, path)
+        write_model(path, *contents(self))
 
     def _offset(self) -> Array | None:
         """Return what `inverse_transform` adds to every row."""
@@ -134,10 +134,6 @@ class Estimator(
                 f"n_components={d} sources cannot be found in n_features={n_features} mixtures; use n_components <= {n_features}"
             )
         return d
-
-    def _conclude(self, rows: Array, n: int, *own: Finding) -> None:
-        """Warn once of what speaks against the fit to n samples, of which `rows` are some; `own` is what only `fit` knows."""
-        conclude(self, rows, n, *own)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "components_" in vars(self)

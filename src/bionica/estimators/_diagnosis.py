@@ -4,6 +4,7 @@ Nothing is remembered from the fit, so that the verdict is the same after `fit`,
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, ClassVar
@@ -16,8 +17,9 @@ from sklearn.exceptions import NotFittedError
 from .._compat.sklearn import safe_indexing
 from ..offline.ambiguity import Bands, bands
 from ..offline.halves import Uncertainty, uncertainty
+from ..offline.outliers import inliers_of
 from ._dask import is_dask
-from ._findings import LIMITS, Finding, Measures, finding, measure_of, row_sample
+from ._findings import CHECKS, Finding, Measures, exceeds, measure, row_sample
 from ._input import DivergenceError
 
 Array = NDArray[Any]
@@ -144,8 +146,8 @@ class Diagnosable:
     def diagnose(self, X: ArrayLike, *, refit: bool = True) -> Diagnosis:
         """Say, without knowing the sources, how far to believe the fit, and what to do if not.
 
-        Halves of X are fitted by clones of this estimator, as it was: a network learns from each of them as a stream. With fewer
-        than 20 samples for each source, one of six groups of samples is left out at a time instead (jackknife). Of more than
+        Halves of X, without outliers, are fitted by clones of this estimator: a network learns from each of them as a stream. With
+        fewer than 100 samples for each source, one of six groups of samples is left out at a time instead (jackknife). Of more than
         100,000 samples, or 2^24 numbers, an evenly spaced sample is used (the last samples, with a horizon).
 
         Parameters
@@ -178,63 +180,49 @@ def diagnose(estimator: Any, X: ArrayLike, *, refit: bool = True) -> Diagnosis:
     """As `Diagnosable.diagnose`."""
     if not hasattr(estimator, "components_"):
         raise NotFittedError(f"{type(estimator).__name__} has no components_ to diagnose: call fit first")
-    k = estimator.components_.shape[1]
+    W, A = (np.asarray(M, np.float64) for M in (estimator.components_, estimator.mixing_))
+    k = W.shape[1]
     data: Any = X if hasattr(X, "shape") else np.asarray(X)
     if len(data.shape) != 2 or data.shape[1] != k or data.shape[0] < 2:
         raise ValueError(f"X has shape {data.shape}: pass at least 2 samples of {k} features, (n_samples, {k})")
-    horizon, n = getattr(estimator, "horizon", None), data.shape[0]
+    horizon = getattr(estimator, "horizon", None)
     rows = evenly_spaced(data, _REFIT_ROWS, _REFIT_NUMBERS, horizon)
-    names = [str(name) for name in estimator.get_feature_names_out()]
-    measures = measure_of(estimator, rows[row_sample(len(rows), k)], n)
+    some = rows[row_sample(len(rows), k)]
+    measures = measure(estimator, some, data.shape[0])
     found, moved, band = list(measures.findings), None, None
     if refit and not any(one.name in ("collapsed", "scale") for one in found):
-        moved = refitted(estimator, rows, measures.noise)
-        found += _of_halves(moved, tracking=horizon is not None, others=bool(found))
+        with np.errstate(all="ignore"):
+            moved = uncertainty(inliers_of(rows), W, A, _refits(estimator, len(W)), measures.noise)
+        unsure = exceeds("halves", moved.share, split=moved.split)
+        if found and not unsure and horizon is None:  # a change in time, as a reason for other findings
+            found += exceeds("changed", 1 - moved.contiguous)
+        found += unsure
         if measures.is_nonnegative:
-            some = rows[row_sample(len(rows), k)] @ np.asarray(estimator.components_, np.float64).T
-            band = bands(some, np.asarray(estimator.mixing_, np.float64), np.sqrt(measures.noise), moved.mixing)
-            found += _of_bands(band)
-    order = {name: i for i, name in enumerate(("collapsed", "transposed", "few", "scale", "unsettled", "halves"))}
-    found.sort(key=lambda one: order.get(one.name, len(order)))
+            band = bands(some, W, A, np.sqrt(measures.noise))
+            if not band.supported:
+                found += exceeds("ambiguous", band.width)
+    found.sort(key=lambda one: list(CHECKS).index(one.name))
+    names = [str(name) for name in estimator.get_feature_names_out()]
     return Diagnosis(tuple(found), moved, band, measures, names)
 
 
-def refitted(estimator: Any, rows: Array, noise: Array, n_splits: int = 2) -> Uncertainty:
-    """How far the weights of an estimator move if clones of it are fitted to halves of these rows."""
-    W, A = (np.asarray(M, np.float64) for M in (estimator.components_, estimator.mixing_))
+def _refits(estimator: Any, d: int) -> Callable[[Array], tuple[Array, Array]]:
+    """Fits clones of an estimator, each from another start, so that what was not learned differs."""
     seeds = iter(range(1, 1000))
 
-    def fit(some: Array) -> tuple[Array, Array]:
-        other = clone(estimator).set_params(n_components=len(W))
+    def fit(rows: Array) -> tuple[Array, Array]:
+        other = clone(estimator).set_params(n_components=d)
         if "random_state" in other.get_params():
-            other.set_params(random_state=next(seeds))  # another start, so that what was not learned differs
+            other.set_params(random_state=next(seeds))
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                other.fit(some)
+            with warnings.catch_warnings(action="ignore"):
+                other.fit(rows)
             return np.asarray(other.components_, np.float64), np.asarray(other.mixing_, np.float64)
         except (ValueError, ArithmeticError, DivergenceError):  # these rows do not determine a fit
-            return np.zeros_like(W), np.zeros_like(A)
+            k = rows.shape[1]
+            return np.zeros((d, k)), np.zeros((k, d))
 
-    with np.errstate(all="ignore"):
-        return uncertainty(rows, W, A, fit, noise, n_splits=n_splits)
-
-
-def _of_halves(moved: Uncertainty, *, tracking: bool, others: bool) -> list[Finding]:
-    """What the refits add: outputs that halves do not agree on; a change in time, as a reason for other findings."""
-    limit = LIMITS["halves"]
-    unsure = np.flatnonzero(moved.correlation < limit)
-    found = [finding("halves", unsure, moved.correlation.min(), split=moved.split)] if len(unsure) else []
-    if others and not tracking and not len(unsure) and moved.contiguous.min() < limit:
-        found.append(finding("changed", np.flatnonzero(moved.contiguous < limit), moved.contiguous.min()))
-    return found
-
-
-def _of_bands(band: Bands) -> list[Finding]:
-    """Spectra that nonnegativity leaves open, where no facet tells them apart."""
-    width = (band.mixing_high - band.mixing_low).max(axis=0) / np.maximum(band.mixing_high.max(axis=0), 1e-300)
-    wide = np.flatnonzero(width > LIMITS["ambiguous"])
-    return [finding("ambiguous", wide, width.max())] if len(wide) and band.support.min() < LIMITS["support"] else []
+    return fit
 
 
 def evenly_spaced(data: Any, most: int, numbers: int, horizon: int | None = None) -> Array:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import validate_data
 
 Array = NDArray[Any]
 Sample = ArrayLike | Mapping[str, float]
@@ -135,18 +134,6 @@ def in_own_precision(X: Any) -> Any:
     if isinstance(X, np.ndarray) and X.dtype.kind == "f" and not X.dtype.isnative:
         return X.astype(X.dtype.newbyteorder("="))
     return X
-
-
-def validated(estimator: Any, X: Any, *, finite: bool = True, **options: Any) -> Array:
-    """Return X as scikit-learn's `validate_data` does, float32 or float64; an error about a NaN names its row and feature.
-
-    With `finite=False` the caller checks that, block by block.
-    """
-    options = {"dtype": list(FLOATS), **options}
-    data = np.asarray(validate_data(estimator, in_own_precision(X), ensure_all_finite=False, **options))
-    if finite:
-        check_finite(data, 0, estimator)
-    return data
 
 
 def validated_sample(estimator: Any, x: Sample) -> Array:

@@ -13,7 +13,7 @@ from ..networks.schedules import Rate
 from ..offline.rotation import rotate
 from ._docstrings import documented
 from ._input import Array
-from .network import NeuralNICA, SingleLayerNICA, guard_seed, orthonormal_rows, project, typical_rows
+from .network import NeuralNICA, Setting, SingleLayerNICA, guard_seed, orthonormal_rows, project, typical_rows
 
 #: Sweeps in which a sample settles, at most.
 _SWEEPS = 200
@@ -90,7 +90,7 @@ class ConeNetwork(SingleLayerNICA):
     mean_window: int | None = field(default=None, init=False)  # it has no running means
 
     _own_guards: ClassVar = ("rate", "restart")
-    _plain_rates: ClassVar = (0.3, 0.0)
+    _plain: ClassVar = Setting(0.3, 0.0)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SingleLayerNICA._parameter_constraints,

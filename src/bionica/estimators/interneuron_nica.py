@@ -11,7 +11,7 @@ from ..networks import interneuron, natural
 from ..networks.settling import ExactAsymmetric
 from ._docstrings import documented
 from ._input import Array
-from .network import LocalSetting, SingleLayerNICA, Start, guard_seed, orthonormal_rows
+from .network import Setting, SingleLayerNICA, Start, guard_seed, orthonormal_rows
 
 
 @documented("W_xy, W_yn, W_ny")
@@ -64,7 +64,7 @@ class InterneuronNICA(SingleLayerNICA):
         "d10": {"eta0": 1e-2, "decay": 1e-3},
         "images": {"eta0": 1e-3, "decay": 1e-6},
     }
-    _plain_rates: ClassVar = (0.01, 0.001)
+    _plain: ClassVar = Setting(0.01, 0.001)
     _fixed: ClassVar = ("n_components", "precondition", "n_interneurons")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -144,8 +144,8 @@ class InterneuronNICA(SingleLayerNICA):
             )
         return self._natural(natural.InterneuronState, start, W_xy, W_yn.T @ W_yn, dtype, rng)
 
-    def _local_setting(self, d: int) -> LocalSetting:
-        return LocalSetting(eta0=0.02, decay=2e-4, mean_window=300)
+    def _local_setting(self, d: int) -> Setting:
+        return Setting(eta0=0.02, decay=2e-4, mean_window=300)
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, _, eps = self._common_params(dtype)

@@ -33,7 +33,7 @@ from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread
 from ._base import rectified, set_parameters
 from ._dask import DaskRows, map_rows, validated_rows
-from ._findings import RowCollector
+from ._findings import RowCollector, conclude
 from ._input import DivergenceError, cell, check_finite, finite_map, singular_as_divergence
 from ._model_file import Record
 from ._online import Online, appended, tracked
@@ -229,7 +229,7 @@ class MinimumVolumeCone(Online):
             self.n_samples_seen_ = len(rows)
             with one_blas_thread():
                 self._adopt(self._begun(rows))
-        self._conclude(collector.rows, collector.n)
+        conclude(self, collector.rows, collector.n)
 
     def _prepare(self, X: Array) -> None:
         """Before the first sample: the precision, and the seed of the start."""

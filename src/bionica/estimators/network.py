@@ -37,7 +37,7 @@ from ..offline.source_count import Count, count_sources
 from ..offline.whitening import largest, leading, linear_map, one_blas_thread, wider_than_long
 from ._base import rank_of
 from ._dask import DaskRows, checked, is_dask, lazily
-from ._findings import RowCollector
+from ._findings import RowCollector, conclude
 from ._input import CHANGED, Array, DivergenceError, check_finite
 from ._online import Online, appended, tracked
 from ._warn import warn
@@ -139,23 +139,6 @@ class Start(NamedTuple):
     V: Array
     u_bar: Array
     n: int
-
-
-def begin(block: Array, d: int, rng: np.random.RandomState) -> Start:
-    """Start a natural network from a block of mixtures, at a random rotation."""
-    if not wider_than_long(block):
-        block = np.asarray(block, dtype=np.float64)
-    block = typical_rows(block)
-    F, inverse = project(block, d)
-    with one_blas_thread():
-        U = linear_map(block, F).astype(np.float64)
-    if not np.isfinite(U).all():
-        raise DivergenceError(
-            f"the mixtures overflow: rescale them (largest absolute value {np.abs(block).max():.2g})", 0
-        )
-    V = np.linalg.qr(rng.standard_normal((d, d)))[0]
-    V[V @ U.mean(axis=0) < 0] *= -1  # towards the orthant
-    return Start(F, inverse, V, U.mean(axis=0), len(block))
 
 
 # ---------------------------------------------------------------------------------------------- networks
@@ -260,7 +243,7 @@ class OnlineNICA(Online):
                 order = rng.permutation(len(data)) if self.shuffle else None
                 for block in collector.passing(data):
                     self._learn(block, keep=False, order=order)
-        self._conclude(collector.rows, collector.n)
+        conclude(self, collector.rows, collector.n)
 
     def _count(self, block: Any) -> int:
         """Return the number of outputs: given, counted in this block, the rank of the X of `fit`, or one a mixture in a stream."""
@@ -553,6 +536,15 @@ class OnlineNICA(Online):
         return Guards(*(name in chosen for name in Guards._fields))
 
 
+class Setting(NamedTuple):
+    """Rates and means of a network; every rate must be below tau."""
+
+    eta0: Any
+    decay: Any
+    tau: float = 1.0
+    mean_window: int = 0  # 0: the whole past
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class NeuralNICA(OnlineNICA):
     """Base of the networks of neurons: learning rates, neural dynamics, initial weights and guards."""
@@ -587,17 +579,16 @@ class NeuralNICA(OnlineNICA):
         "guards": ["boolean", list, tuple, set, frozenset],
     }
 
-    def _schedule(self, d: int) -> tuple[Any, Any, float]:
-        """Return eta0, decay and what every rate must be below, for d outputs."""
-        return self.eta0, self.decay, 1.0
+    def _setting(self, d: int) -> Setting:
+        """Return the rates and means of a network of d outputs."""
+        return Setting(self.eta0, self.decay)
 
     def _rates(self, state: Any, n: int) -> Array:
-        eta0, decay, bound = self._schedule(state.fired.size)
-        t = int(state.t[0])
-        rates = learning_rates(eta0, decay, self.power, t, n, getattr(self, "horizon", None))
-        if rates.size and rates.max() >= bound:
+        setting, t = self._setting(state.fired.size), int(state.t[0])
+        rates = learning_rates(setting.eta0, setting.decay, self.power, t, n, getattr(self, "horizon", None))
+        if rates.size and rates.max() >= setting.tau:
             raise ValueError(
-                f"the learning rate {rates.max():g} at sample {t + int(rates.argmax())} is not below {bound:g}: lower eta0"
+                f"the learning rate {rates.max():g} at sample {t + int(rates.argmax())} is not below {setting.tau:g}: lower eta0"
                 f"{' or raise tau' if hasattr(self, 'tau') else ''}"
             )
         return rates[:, np.newaxis]
@@ -648,15 +639,6 @@ class WhiteningLayerNICA(NeuralNICA):
         return np.column_stack([super()._rates(state, n), zeta])
 
 
-class LocalSetting(NamedTuple):
-    """Rates and means of a network."""
-
-    eta0: Any
-    decay: Any
-    tau: float = 0.8  # Algorithm 2 only
-    mean_window: int = 0  # 0: the whole past
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
 class SingleLayerNICA(NeuralNICA):
     """Base of InterneuronNICA, TwoCompartmentNICA and ConeNetwork, which have natural steps and strictly local rules."""
@@ -676,15 +658,15 @@ class SingleLayerNICA(NeuralNICA):
         "average": ["boolean"],
     }
     _fixed: ClassVar[tuple[str, ...]] = ("n_components", "precondition")
-    #: eta0 and decay of the paper's network where the user names only the other.
-    _plain_rates: ClassVar[tuple[float, float]]
+    #: The paper's network where the user names eta0 or decay.
+    _plain: ClassVar[Setting]
     online_ = nonnegative_ = True
 
     def _natural_state(self, start: Start, dtype: Any, rng: np.random.RandomState) -> Any:
         """Return the natural network that begins at `start`."""
         raise NotImplementedError
 
-    def _local_setting(self, d: int) -> LocalSetting:
+    def _local_setting(self, d: int) -> Setting:
         """Return what a local network of d outputs uses where the user names neither eta0 nor decay."""
         raise NotImplementedError
 
@@ -697,20 +679,14 @@ class SingleLayerNICA(NeuralNICA):
         natural_name = {"W_xy": "W", "W_xz": "W", "W_zz": "M"}.get(name, name)
         return super()._weight(name if hasattr(self._fitted_state(), name) else natural_name)
 
-    def _setting(self, d: int) -> LocalSetting:
-        """Return the rates and means of a network of d outputs: those that the user names, and the defaults for the others."""
+    def _setting(self, d: int) -> Setting:
+        given = {name: getattr(self, name, None) for name in ("eta0", "decay", "tau", "mean_window")}
         if self.precondition == "natural":
-            default = LocalSetting(natural.ETA, 0.0, tau=1.0)
-        elif self.eta0 is None and self.decay is None:
-            default = self._local_setting(d)
+            default = Setting(natural.ETA, 0.0)
+            given["tau"] = None  # both kinds of weights learn at the rate eta
         else:
-            default = LocalSetting(*self._plain_rates)
-        named = {name: getattr(self, name, None) for name in LocalSetting._fields}
-        return default._replace(**{name: value for name, value in named.items() if value is not None})
-
-    def _schedule(self, d: int) -> tuple[Any, Any, float]:
-        setting = self._setting(d)
-        return setting.eta0, setting.decay, 1.0
+            default = self._local_setting(d) if self.eta0 is None and self.decay is None else self._plain
+        return default._replace(**{name: value for name, value in given.items() if value is not None})
 
     @property
     def local_(self) -> bool:
@@ -723,8 +699,16 @@ class SingleLayerNICA(NeuralNICA):
     def _started(self, rows: Array) -> Any:
         if self.precondition != "natural":
             return super()._started(rows)
-        rng = np.random.RandomState(self._start_seed)
-        return self._natural_state(begin(rows, self._count(rows), rng), rows.dtype, rng)
+        rng, d = np.random.RandomState(self._start_seed), self._count(rows)
+        block = typical_rows(rows if wider_than_long(rows) else np.asarray(rows, dtype=np.float64))
+        F, inverse = project(block, d)
+        with one_blas_thread():
+            U = linear_map(block, F).astype(np.float64)
+        if not np.isfinite(U).all():
+            raise self._divergence(0, block, learning=False)
+        V = np.linalg.qr(rng.standard_normal((d, d)))[0]
+        V[V @ U.mean(axis=0) < 0] *= -1  # towards the orthant
+        return self._natural_state(Start(F, inverse, V, U.mean(axis=0), len(block)), rows.dtype, rng)
 
     def _readout(self, state: Any) -> Any:
         return rule_of(state).averaged(state) if self.average else state

@@ -15,9 +15,9 @@ from ..offline.descent_ascent import Offline, Settling, offline_interneuron, off
 from ..offline.outliers import without_outliers
 from ..offline.whitening import moments
 from ._base import Separator, rank_of
-from ._dask import is_dask
-from ._findings import finding, row_sample
-from ._input import DivergenceError, validated
+from ._dask import is_dask, validated_rows
+from ._findings import conclude, finding, row_sample
+from ._input import DivergenceError
 from ._model_file import Record
 from .network import MOST_STEPS, orthonormal_rows
 
@@ -147,7 +147,7 @@ class OfflineNICA(Separator):
         self.n_outliers_ = n_samples - len(data)
         reason = f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol, or lower eta"
         own = () if found.converged else (finding("converged", reason=reason),)
-        self._conclude(data[row_sample(*data.shape)], n_samples, *own)
+        conclude(self, data[row_sample(*data.shape)], n_samples, *own)
 
     def _run(self, X: Array, W: Array, largest_eigenvalue: float) -> Offline:
         common: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "settling": self._settling()}
@@ -210,4 +210,4 @@ class OfflineNICA(Separator):
                 "X is a Dask array, and OfflineNICA needs all of it in memory: pass X.compute(), or use BatchNICA or an online "
                 "network, which read it block by block"
             )
-        return np.array(validated(self, X, reset=reset, dtype=np.float64), order="C")
+        return np.array(validated_rows(self, X, reset=reset, dtype=np.float64), order="C")

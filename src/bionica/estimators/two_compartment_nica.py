@@ -11,7 +11,7 @@ from ..networks import natural, two_compartment
 from ._docstrings import documented
 from ._input import Array
 from .network import (
-    LocalSetting,
+    Setting,
     SingleLayerNICA,
     Start,
     guard_seed,
@@ -72,7 +72,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
         "d10": {"eta0": 1e-3, "decay": 1e-4, "tau": 0.03},
         "images": {"eta0": 1e-2, "decay": 1e-4, "tau": 0.5},
     }
-    _plain_rates: ClassVar = (0.1, 0.01)
+    _plain: ClassVar = Setting(0.1, 0.01, tau=0.8)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SingleLayerNICA._parameter_constraints,
@@ -100,16 +100,12 @@ class TwoCompartmentNICA(SingleLayerNICA):
         W_xz = given["W_xz"] @ start.inverse if "W_xz" in given else W_zz @ start.V
         return self._natural(natural.TwoCompartmentState, start, W_xz, positive_definite(W_zz, "W_zz"), dtype, rng)
 
-    def _local_setting(self, d: int) -> LocalSetting:
+    def _local_setting(self, d: int) -> Setting:
         decay = 1e-5 * max(10, d)
         if self.precondition == "scale":
-            return LocalSetting(eta0=0.06, decay=decay, tau=0.3, mean_window=300)
+            return Setting(eta0=0.06, decay=decay, tau=0.3, mean_window=300)
         # The power of the mixtures grows like d^2 and not like d; the rate of W_zz, eta/tau, is the same.
-        return LocalSetting(eta0=0.0375 / d, decay=decay, tau=0.19 / d, mean_window=300)
-
-    def _schedule(self, d: int) -> tuple[Any, Any, float]:
-        eta0, decay, bound = super()._schedule(d)
-        return eta0, decay, bound if self.precondition == "natural" else self._setting(d).tau
+        return Setting(eta0=0.0375 / d, decay=decay, tau=0.19 / d, mean_window=300)
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, _, eps = self._common_params(dtype)

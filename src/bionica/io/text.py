@@ -93,8 +93,10 @@ def is_axis(
     even = k >= _EVEN and _is_even(a) and not any(map(_is_even, rest))
     if even or (k >= _UNEVEN and apart and not monotonic) or (k >= _COUNTED and counts):
         return True
-    apart = apart and (len(rest) > 1 or not streamed)
-    return None if counts or (integers and alone) or apart or (k >= _UNEVEN and not monotonic) else False
+    steps = np.diff(a)
+    even = k >= _COUNTED and bool(np.allclose(steps, steps[0], rtol=1e-3, atol=0)) and not any(map(_is_even, rest))
+    unlike = (apart or even) and (len(rest) > 1 or not streamed)
+    return None if counts or (integers and alone) or unlike or (k >= _UNEVEN and not monotonic) else False
 
 
 def _is_even(values: Array) -> bool:

@@ -31,7 +31,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +105,10 @@ class Outcome:
     device: str = "cpu"
     versions: str = field(default_factory=versions)
     machine: str = field(default_factory=machine)
+
+
+#: Runs cases and yields their outcomes as they finish, in any order; closing the generator stops it.
+RunCases = Callable[[Sequence[Case]], Generator[Outcome]]
 
 
 def run_case(case: Case) -> Outcome:
@@ -202,10 +206,6 @@ def _open_journal(folder: Path | None) -> Iterator[Callable[[Case, Outcome], obj
 
 
 # ------------------------------------------------------------------------------------------ processes
-
-
-def _run_here(cases: Sequence[Case]) -> Generator[Outcome]:
-    yield from map(run_case, cases)
 
 
 def _run_on_cluster(case: Case) -> Outcome:
@@ -342,19 +342,13 @@ def run(
     return sweep.run(lambda case: progress(len(sweep.outcomes), total) if progress else None)
 
 
-class Engine(NamedTuple):
-    """Runs cases and yields their outcomes as they finish, in any order; closing the generator stops it."""
-
-    name: str
-    run: Callable[[Sequence[Case]], Generator[Outcome]]
-
-
 @dataclass
 class Sweep:
-    """A plan that is ready to run: its engine, its folder, what is known and what is missing."""
+    """A plan that is ready to run: what runs it, its folder, what is known and what is missing."""
 
     plan: Plan
-    engine: Engine
+    engine: str
+    run_cases: RunCases
     folder: Path | None
     outcomes: dict[str, Outcome]
     missing: list[Case]
@@ -367,7 +361,7 @@ class Sweep:
             with (
                 _open_journal(self.folder) as add,
                 threadpool_limits(1),
-                closing(self.engine.run(self.missing)) as outcomes,
+                closing(self.run_cases(self.missing)) as outcomes,
             ):
                 for outcome in outcomes:
                     self.outcomes[outcome.case] = outcome
@@ -412,13 +406,13 @@ def prepare(
         check_folder(folder, [RESULTS], inputs, replace=force or journal.exists())
         outcomes = {} if force else read_journal(journal, cases)
     missing = [case for key, case in cases.items() if key not in outcomes]
-    return Sweep(plan, choose_engine(missing, **options), folder, outcomes, missing)
+    return Sweep(plan, *choose_engine(missing, **options), folder, outcomes, missing)
 
 
 def choose_engine(
     cases: Sequence[Case], device: str = "auto", n_jobs: int = -1, scheduler: str | None = None
-) -> Engine:
-    """Return what runs these cases."""
+) -> tuple[str, RunCases]:
+    """Return what runs these cases: its name, and a function."""
     from joblib import effective_n_jobs
 
     if device not in ("auto", "cpu", "cuda"):
@@ -426,18 +420,17 @@ def choose_engine(
     if n_jobs == 0:
         raise ValueError("n_jobs=0 runs nothing: give a number of processes, or -1 for one per core")
     if scheduler is not None:
-        return Engine(f"Dask at {scheduler}", lambda cases: _run_parallel(cases, -1, scheduler))
+        return f"Dask at {scheduler}", lambda cases: _run_parallel(cases, -1, scheduler)
     workers = min(n_jobs if n_jobs > 0 else int(effective_n_jobs(n_jobs)), max(1, len(cases)))
+    name, run_cases = f"{workers} processes", lambda cases: _run_parallel(cases, workers)
     if workers == 1 or (n_jobs < 0 and sum(case.cost for case in cases) < SMALL_SWEEP):
-        cpu = Engine("1 process", _run_here)
-    else:
-        cpu = Engine(f"{workers} processes", lambda cases: _run_parallel(cases, workers))
+        name, run_cases = "1 process", lambda cases: (run_case(case) for case in cases)
     if device == "cpu":
-        return cpu
+        return name, run_cases
     from . import cuda
 
     if (reason := cuda.unavailable()) is None:
-        return Engine("the GPU", lambda cases: cuda.run(cases, cpu.run))
+        return "the GPU", lambda cases: cuda.run(cases, run_cases)
     if device == "cuda":
         warnings.warn(f"device='cuda': {reason}; the CPU computes", stacklevel=3)
-    return cpu
+    return name, run_cases
