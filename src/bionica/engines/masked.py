@@ -24,6 +24,7 @@ import numpy as np
 from ..networks.plasticity import absolute_sum, apply
 from ..networks.rule import hot
 from ..networks.settling import (
+    EXCHANGES,
     Exact,
     complementary,
     follow_interneurons,
@@ -37,8 +38,6 @@ from ..networks.settling import (
 
 #: Sweeps behind the first guess, after the first.
 SWEEPS = 4
-#: Solutions before pivoting takes over.
-EXCHANGES = 12
 
 
 class Masked(NamedTuple):

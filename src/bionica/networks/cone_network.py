@@ -219,7 +219,7 @@ def inhibit(state, work, params, eta):
         v[i] = c[i] - (dot(W_zz, i, z) - z[i])
         total += abs(v[i])
         active += z[i]
-        negative += min(v[i], zero) ** 2
+        negative += min(v[i], zero) * min(v[i], zero)
     w = one / max(one, total / d)
     step = real(eta / d)
     top = math.log(params.kappa)
@@ -241,7 +241,7 @@ def inhibit(state, work, params, eta):
                 wall.q[i] += real(MEMORY) * (s * s - wall.q[i])
                 r = one
                 if params.adapts and wall.m[i] < wall.p[i] * math.sqrt(wall.q[i]):
-                    r = (wall.m[i] / wall.p[i]) ** 2 / wall.q[i]
+                    r = wall.m[i] / wall.p[i] * (wall.m[i] / wall.p[i]) / wall.q[i]
                 new = wall.log_kappa[i] + real(HARDENING) * step * (r - real(SHAPE))
                 wall.log_kappa[i] = min(max(new, real(bottom)), real(top))
         a = step / kappa
