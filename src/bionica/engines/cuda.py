@@ -137,17 +137,11 @@ def compile_in_processes(batches: list[Batch]) -> None:
 
     few = [
         Batch(
-            b.states[:1],
-            b.params[:1],
-            b.X[:1, :STRIDE],
-            b.S[:1, :STRIDE],
-            b.data[:1] * 0,
-            b.rates[:1],
-            b.schedule[:1] * 0,
-            b.times,
+            b.states[:1], b.params[:1], b.X[:1, :STRIDE], b.S[:1, :STRIDE], b.data[:1] * 0, b.rates[:1],
+            b.schedule[:1] * 0, b.times,
         )
         for b in batches
-    ]
+    ]  # fmt: skip
     if len(few) > 1 and not numba_cuda.simulated():
         with contextlib.suppress(Exception):  # then they are compiled in this process
             Parallel(min(len(few), cpu_count()))(delayed(_compile)(batch) for batch in few)
