@@ -41,7 +41,7 @@ INPUTS, SYNAPSES, SAMPLES = 1000, 2**18, 8
 BLOCK_BYTES = 2**28
 
 
-class Small(NamedTuple):
+class Reduced(NamedTuple):
     """The network and its block in few coordinates; `back` takes what the network learned into the state that it came from."""
 
     state: Any
@@ -74,12 +74,12 @@ def run(
     for part in _cut(int(state.t[0]), len(X), X.shape[1], state.fired.size, X.itemsize, rule.inspects_input):
         with np.errstate(all="ignore"):  # the status tells what overflows
             block = np.ascontiguousarray(X[part])  # products have other bits for other strides
-            small = _shrink(rule, state, params, block, learning) or Small(state, np.array(block), lambda: None)
+            reduced = _shrink(rule, state, params, block, learning) or Reduced(state, np.array(block), lambda: None)
             part_rates, part_Y = rates[part] if learning else rates, Y[part] if keeping else Y
-            done = run_rows(small.state, params, small.X, part_rates, part_Y)
-            if done < len(small.X):
+            done = run_rows(reduced.state, params, reduced.X, part_rates, part_Y)
+            if done < len(reduced.X):
                 return int(part.start) + done
-            small.back()
+            reduced.back()
     return len(X)
 
 
@@ -93,7 +93,7 @@ def _cut(seen: int, n: int, k: int, d: int, itemsize: int, last_alone: bool) -> 
         start = stop
 
 
-def _shrink(rule: Rule, state: Any, params: Any, X: np.ndarray, learning: bool) -> Small | None:
+def _shrink(rule: Rule, state: Any, params: Any, X: np.ndarray, learning: bool) -> Reduced | None:
     """Return the network and the block X in few coordinates; None for one sample, or if squares overflow."""
     if rule.projection:
         return _apply(state, rule.projection, X)
@@ -114,21 +114,21 @@ def _replace(state: Any, **arrays: Any) -> Any:
     return state
 
 
-def _apply(state: Any, weights: str, X: np.ndarray) -> Small:
+def _apply(state: Any, weights: str, X: np.ndarray) -> Reduced:
     W = _get(state, weights)
-    small = _replace(state, **{weights: np.eye(len(W), dtype=W.dtype)})
-    return Small(small, np.ascontiguousarray(X @ W.T), lambda: None)
+    reduced = _replace(state, **{weights: np.eye(len(W), dtype=W.dtype)})
+    return Reduced(reduced, np.ascontiguousarray(X @ W.T), lambda: None)
 
 
-def _rotate(rule: Rule, state: Any, params: Any, X: np.ndarray) -> Small | None:
+def _rotate(rule: Rule, state: Any, params: Any, X: np.ndarray) -> Reduced | None:
     weights = rule.input_weights
     mean = rule.averages.get(weights) if getattr(params, "average", False) else None
     W, x_bar = _get(state, weights), _get(state, rule.input_mean)
     W_mean = _get(state, mean) if mean else W[:0]
-    found = _coordinates(X, x_bar)
-    if found is None:
+    coordinates = _coordinates(X, x_bar)
+    if coordinates is None:
         return None
-    C, norm = found
+    C, norm = coordinates
     n, dtype = len(X), X.dtype
 
     def image(A):
@@ -159,7 +159,7 @@ def _rotate(rule: Rule, state: Any, params: Any, X: np.ndarray) -> Small | None:
         share = combination(arrays[rule.input_mean][np.newaxis].astype(np.float64))[0]
         x_bar[:] = share[:n] @ X + share[n] * x_bar
 
-    return Small(_replace(state, **arrays), V[:n].copy(), back)
+    return Reduced(_replace(state, **arrays), V[:n].copy(), back)
 
 
 def _update(W, factor, U, X, x_bar):

@@ -214,12 +214,12 @@ def _is_importable(cls: type) -> bool:
     if cls.__module__ == "__main__":
         return False
     try:
-        found: Any = importlib.import_module(cls.__module__)
+        value: Any = importlib.import_module(cls.__module__)
         for name in cls.__qualname__.split("."):
-            found = getattr(found, name)
+            value = getattr(found, name)
     except (ImportError, AttributeError):
         return False
-    return found is cls
+    return value is cls
 
 
 # ---------------------------------------------------------------------------------------------- scaled input
