@@ -76,17 +76,6 @@ def test_seeds(draw):
 # ---------------------------------------------------------------- odors
 
 
-@pytest.mark.parametrize("p_silent", [0.0, 0.5, 0.99])
-def test_odors_are_silent_as_often_as_asked_and_of_unit_variance(p_silent):
-    n = 100_000
-    S, A = odors(n, 4, 9, p_silent=p_silent, rng=2)
-    assert S.shape == (n, 4)
-    assert A.shape == (9, 4)
-    assert np.mean(S == 0) == pytest.approx(p_silent, abs=0.005)
-    fourth = np.mean((S - S.mean()) ** 4)
-    assert S.var() == pytest.approx(1, abs=5 * np.sqrt(fourth / S.size))
-
-
 # ---------------------------------------------------------------- copula
 
 

@@ -175,7 +175,7 @@ def compiled_loop(state: Any, work: Any, params: Any, X: np.ndarray, rates: np.n
     return entry
 
 
-def _announce(text):
+def announce(text: str) -> None:
     """Log, and write to standard error in an interactive session where nobody listens to the log."""
     _LOG.info(text)
     if hasattr(sys, "ps1") and not (_LOG.hasHandlers() and _LOG.isEnabledFor(logging.INFO)):
@@ -191,7 +191,7 @@ def _compile(rule, params, dtype, arguments):
     own = types.FunctionType(function.__code__, function.__globals__, name)
     own.__qualname__ = name
     own.__module__ = __name__
-    said = threading.Timer(_PATIENCE, _announce, [f"compiling {rule.name}, once ..."])
+    said = threading.Timer(_PATIENCE, announce, [f"compiling {rule.name}, once ..."])
     said.daemon = True
     said.start()
     try:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..offline.outliers import inliers_of
 from ._dask import DaskRows, blocks_of
-from ._warn import warn
+from ._input import warn
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -220,6 +220,7 @@ class Measures(NamedTuple):
     n_outliers: int
     variance: Floats
     noise: Floats  # variance of the noise of each output
+    misfit: Floats  # the same, if the residual is not white: as large as its leading direction
     negativity: Floats  # share of the energy of each linear output that is negative
     correlations: Floats
     is_nonnegative: bool  # X, but for noise
@@ -240,20 +241,27 @@ def measure(estimator: Any, X: Array, n: int) -> Measures:
     bad = np.flatnonzero(~((spread > 0) & (spread < CHECKS["collapsed"].limit)))
     if len(bad):
         empty = np.zeros(d)
-        return Measures(given, 0, empty, empty, empty, np.eye(d), False, 1.0, (finding("collapsed", sources=bad),))
+        return Measures(
+            given, 0, empty, empty, empty, empty, np.eye(d), False, 1.0, (finding("collapsed", sources=bad),)
+        )
     smoothness = _smoothness(X)
     X = inliers_of(X)
     U = X @ W.T
     variance, energy = np.maximum(U.var(axis=0), 1e-300), np.maximum(np.mean(U**2, axis=0), 1e-300)
     E, N, Y = X - U @ A.T, np.minimum(U, 0) ** 2, np.maximum(U, 0)
     leverage = np.clip(np.einsum("kd,dk->k", A, W), 0, 1)
-    noise = (W**2) @ (np.mean(E**2, axis=0) / np.maximum(1 - leverage, 0.05)) if k > d + 1 else np.zeros(d)
+    left = np.sqrt(np.mean(E**2, axis=0))
+    noise = (W**2) @ (left**2 / np.maximum(1 - leverage, 0.05)) if k > d + 1 else np.zeros(d)
     known = getattr(estimator, "noise_", None)
     if known is not None:
         noise = np.maximum(noise, np.asarray(known, np.float64) ** 2)
     blur = noise
     if k <= d + 1 and known is None:  # of Gaussian noise around a facet, <n^2> / P(u < 0) is 2/3 of the variance
         blur = 1.5 * N.sum(axis=0) / np.maximum(np.sum(U < 0, axis=0), 1)
+    misfit = blur
+    if k > d + 1:  # a model error that the residual shows in one direction may be as large within the span of A
+        white = k / (k - d) * (1 + np.sqrt((k - d) / len(X))) ** 2  # largest energy of white noise with unit variance
+        misfit = blur * max(float(_energies(E / np.maximum(left, 1e-300))[0]) / white, 1.0)
     is_nonnegative = bool(np.sum(np.minimum(X, 0) ** 2) < 1e-4 * np.sum(X**2))
     with np.errstate(invalid="ignore"):  # an output that is zero everywhere
         correlations = np.nan_to_num(np.corrcoef(Y.T)).reshape(d, d) if d > 1 else np.eye(1)
@@ -285,6 +293,7 @@ def measure(estimator: Any, X: Array, n: int) -> Measures:
         n_outliers=given - len(X),
         variance=variance,
         noise=blur,
+        misfit=misfit,
         negativity=N.mean(axis=0) / energy,
         correlations=correlations,
         is_nonnegative=is_nonnegative,
@@ -303,19 +312,22 @@ def _smoothness(X: Array) -> float:
     return roughness(X.T) / max(roughness(X), 1e-300) if min(X.shape) > 2 else 1.0
 
 
+def _energies(E: Array) -> Array:
+    """Energy of the samples E along each of their directions, the largest first."""
+    n, k = E.shape
+    return np.asarray(np.maximum(np.linalg.eigvalsh(E @ E.T if n < k else E.T @ E)[::-1], 0) / n)
+
+
 def _outer_directions(E: Array, spectra: Array) -> list[Finding]:
     """Directions of the residual that a source may explain: as strong as a source, or far stronger than the next ones."""
     k, d = spectra.shape
     if k == d:
         return []
-    gram = E @ E.T if len(E) < k else E.T @ E
-    values = np.maximum(np.linalg.eigvalsh(gram)[::-1][: k - d], 0) / len(E)
+    values = _energies(E)[: k - d]
     others = float(values[1:].mean()) * (1 + np.sqrt(k / len(E))) ** 2 if len(values) > 1 else 0.0
     weakest = max(float(np.linalg.svd(spectra, compute_uv=False)[-1]) ** 2, 1e-300)
-    ratios = np.where(values[:-1] > 0.002 * weakest, values[:-1] / np.maximum(values[1:], 1e-300), 0.0)
-    return exceeds("directions", (values[0] - others) / weakest, d=d) or exceeds(
-        "missing", ratios[:1].max(initial=0.0), d=d
-    )
+    ratio = values[0] / max(values[1], 1e-300) if len(values) > 1 and values[0] > 0.002 * weakest else 0.0
+    return exceeds("directions", (values[0] - others) / weakest, d=d) or exceeds("missing", ratio, d=d)
 
 
 def _subtracted(U: Array, noise: Array) -> Array:

@@ -8,9 +8,9 @@ leaves x as it is. It is allowed as long as y_i and a_j stay nonnegative, but fo
 
     -min over channels of (a_j + e_j) / a_i  <=  t  <=  min over samples of (y_i + s_i) / y_j.                             (2)
 
-The bands hold the curves of all pairs (i, j), each sheared to both ends, from the solution outwards. They are part of what
-MCR-BANDS (Jaumot and Tauler 2010) finds by constrained optimisation over all shears together, in closed form. Where sources
-touch zero in samples in which the others vary, and spectra are zero where others are not, the bands are as narrow as the errors.
+The bands hold the curves of random compositions of such shears, from the solution outwards. They are part of what MCR-BANDS (Jaumot
+and Tauler 2010) finds by constrained optimisation. Where sources touch zero in samples in which the others vary, and spectra are
+zero where others are not, the bands are as narrow as the errors: s of the noise of the outputs, and e of least squares.
 
 A wide band alone does not make a fit wrong: the smallest cone is the right one if its facets are touched by samples in which all
 other sources vary (`support`).
@@ -39,6 +39,8 @@ class Bands(NamedTuple):
         Smallest and largest share of the signal that each source may have.
     mixing_low, mixing_high : ndarray of shape (n_features, n_components)
         Range of each channel of the spectra, scaled as the solution is.
+    sources : ndarray of shape (n_components,)
+        By how much each output changes: root mean square over samples and compositions.
     support : ndarray of shape (n_components,)
         How far the other sources vary independently in samples without this one: smallest eigenvalue of their second moment
         there, with unit energy over all samples. 0 if nothing tells where its facet lies.
@@ -48,6 +50,7 @@ class Bands(NamedTuple):
     high: Array
     mixing_low: Array
     mixing_high: Array
+    sources: Array
     support: Array
 
     @property
@@ -84,6 +87,7 @@ def bands(X: Array, W: Array, A: Array, source_error: Array) -> Bands:
     norm = np.maximum(np.linalg.norm(A, axis=0), 1e-300)
     total = max(float(np.linalg.norm(Y, axis=0) @ norm), 1e-300)
     support = np.array([_support(Y, i, source_error[i]) for i in range(d)])
+    moved = np.zeros(d)
     shares, low, high = [np.linalg.norm(Y, axis=0) * norm / total], A.copy(), A.copy()
     rng, pairs = np.random.RandomState(0), list(permutations(range(d), 2))
     for _ in range(_ROUNDS):
@@ -95,11 +99,13 @@ def bands(X: Array, W: Array, A: Array, source_error: Array) -> Bands:
             t = first + (last - first) * np.clip(2 * rng.random_sample() - 0.5, 0, 1)  # half of the steps end at a wall
             Z[:, i] -= t * Z[:, j]
             spectrum = B[:, j] + t * B[:, i]
-            length = float(np.linalg.norm(spectrum)) / norm[j]
+            length = max(float(np.linalg.norm(spectrum)) / norm[j], 0.1)
             B[:, j], Z[:, j] = spectrum / length, Z[:, j] * length
             low[:, j], high[:, j] = np.minimum(low[:, j], B[:, j]), np.maximum(high[:, j], B[:, j])
         shares.append(np.linalg.norm(Z, axis=0) * norm / total)
-    return Bands(np.min(shares, axis=0), np.max(shares, axis=0), np.maximum(low, 0), high, support)
+        scale = np.linalg.norm(Y, axis=0) / np.maximum(np.linalg.norm(Z, axis=0), 1e-300)
+        moved += np.mean((Z * scale - Y) ** 2, axis=0) / _ROUNDS
+    return Bands(np.min(shares, axis=0), np.max(shares, axis=0), np.maximum(low, 0), high, np.sqrt(moved), support)
 
 
 def _support(Y: Array, i: int, error: float) -> float:

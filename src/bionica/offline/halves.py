@@ -40,7 +40,8 @@ class Uncertainty(NamedTuple):
     angle : ndarray of shape (n_components,)
         Between the spectra of two halves, in degrees.
     sources : ndarray of shape (n_components,)
-        Standard error of each output, in its unit: of the fit, and of the noise that passes it.
+        Standard error of each output, in its unit: of the fit, and of the noise or model error that passes it; where X is
+        nonnegative and no sample decides, also of what nonnegativity leaves open.
     mixing : ndarray of shape (n_features, n_components)
         Standard error of each channel of the spectra.
     share : ndarray of shape (n_components,)

@@ -42,7 +42,7 @@ from threadpoolctl import threadpool_limits
 from .. import __version__
 from ..estimators._input import DivergenceError
 from ..io import check_folder
-from .plan import Case, Data, Plan, PlanError, find_estimator, is_online
+from .plan import Case, Data, Plan, PlanError, is_online, source_digest
 from .table import Row, Table, write_table
 
 Array = NDArray[Any]
@@ -198,7 +198,12 @@ def _open_journal(folder: Path | None) -> Iterator[Callable[[Case, Outcome], obj
             file.write(b"" if file.read(1) == b"\n" else b"\n")  # after a line that a kill has torn
 
         def add(case: Case, outcome: Outcome) -> None:
-            which = {"data": case.data.name, "network": case.network, "params": dict(case.params), "seed": case.seed}
+            which = {
+                "data": case.data.name,
+                "network": case.network.name,
+                "params": dict(case.params),
+                "seed": case.seed,
+            }
             file.write(json.dumps({**which, **asdict(outcome)}).encode() + b"\n")
             file.flush()
 
@@ -218,7 +223,7 @@ def _run_parallel(cases: Sequence[Case], n_jobs: int, scheduler: str | None = No
     """Run cases in processes, or on a Dask cluster, long ones first; closing the generator stops them."""
     from joblib import Parallel, delayed, parallel_config
 
-    if alone := [case.network for case in cases if find_estimator(case.network).__module__ == "__main__"]:
+    if alone := [case.network.name for case in cases if case.network.cls.__module__ == "__main__"]:
         remedy = "put it into a module and name it as module:Class, or run in this process (n_jobs=1, --jobs 1)"
         raise PlanError(f"network {alone[0]!r} is defined where worker processes cannot import it: {remedy}")
     client = None if scheduler is None else _dask_client(scheduler)
@@ -226,7 +231,7 @@ def _run_parallel(cases: Sequence[Case], n_jobs: int, scheduler: str | None = No
     if client is None:
         _compile_networks(cases)
         # joblib reuses workers whose arguments are equal: not those that loaded another version of a user's estimator.
-        start = (os.getpid(), *sorted({case.source for case in cases}), *sys.path)
+        start = (os.getpid(), *sorted({source_digest(case.network.cls) for case in cases}), *sys.path)
         config = {"backend": "loky", "inner_max_num_threads": 1, "initializer": _start_worker, "initargs": start}
     try:
         with parallel_config(**config):
@@ -265,8 +270,8 @@ def _compile_networks(cases: Sequence[Case]) -> None:
     kinds: dict[Any, Case] = {}
     for case in cases:
         words = tuple(item for item in case.params if isinstance(item[1], bool) or not isinstance(item[1], int | float))
-        kinds.setdefault((case.network, case.published, words, case.dtype), case)
-    for case in (case for case in kinds.values() if is_online(find_estimator(case.network))):
+        kinds.setdefault((case.network.name, case.network.published, words, case.dtype), case)
+    for case in (case for case in kinds.values() if is_online(case.network.cls)):
         d = min(case.parameters().get("n_components", 3), 50)
         few = Data("compile", "sparse_uniform", d, d, 100 + 24 * d)  # enough for a natural network to start
         params = {name: value for name, value in case.params if name != "n_components"}
@@ -382,7 +387,7 @@ class Sweep:
         names = ("last_tenth", "status", "repairs", "seconds", "device", "versions", "machine")
         for case in self.plan.cases():
             if (outcome := self.outcomes.get(case.key)) is not None:
-                head: Row = {"case": case.key, "data": case.data.name, "network": case.label}
+                head: Row = {"case": case.key, "data": case.data.name, "network": case.network.label}
                 head |= {**case.values(swept), "seed": case.seed, "dtype": case.dtype}
                 tail = {name: getattr(outcome, name) for name in names}
                 errors: Sequence[float | None] = outcome.error or [None] * len(outcome.t)
