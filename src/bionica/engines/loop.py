@@ -216,7 +216,7 @@ def _is_importable(cls: type) -> bool:
     try:
         value: Any = importlib.import_module(cls.__module__)
         for name in cls.__qualname__.split("."):
-            value = getattr(found, name)
+            value = getattr(value, name)
     except (ImportError, AttributeError):
         return False
     return value is cls
