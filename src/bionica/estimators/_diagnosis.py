@@ -193,7 +193,7 @@ class Diagnosable:
             found += unsure
             if measures.is_nonnegative:
                 band = bands(some, W, A, np.sqrt(measures.noise))
-                if not (band.supported or self._uncorrelated):  # nonnegative ICA decides by uncorrelated outputs
+                if not band.supported:
                     found += exceeds("ambiguous", band.width)
                     moved = moved._replace(sources=np.hypot(moved.sources, band.sources))
         found.sort(key=lambda one: list(CHECKS).index(one.name))
