@@ -83,7 +83,9 @@ def test_float32_stays_white():
 def test_waiting_network(Single, tmp_path):
     """Before it has seen 100 + 20 d samples a natural network is silent, can be used, saved and gone on with."""
     _, X = mixtures(400, 3)
-    network = Single(3, random_state=0).partial_fit(X[:100])
+    first = X[:160].copy()  # as long as the first block: it must not become the memory of the network
+    network = Single(3, random_state=0).partial_fit(first[:100])
+    assert not np.shares_memory(network._waiting, first)
     assert network.n_samples_seen_ == 100
     assert np.array_equal(network.partial_fit_transform(X[100:110]), np.zeros((10, 3)))
     assert np.array_equal(network.transform(X), np.zeros((400, 3)))

@@ -24,7 +24,7 @@ Array = NDArray[Any]
 
 _ROWS = 20_000  # samples on which the number and the method are chosen
 _CLEARLY = 0.5
-METHODS = {"batch": BatchNICA, "cone": MinimumVolumeCone, "streaming": StreamingNICA}
+METHODS: dict[str, Any] = {"batch": BatchNICA, "cone": MinimumVolumeCone, "streaming": StreamingNICA}
 
 
 class Choice(NamedTuple):

@@ -162,7 +162,8 @@ class DaskRows(ChunkedRows):
 
     def __array__(self, *_: Any, **__: Any) -> Array:
         raise TypeError(
-            f"{self.name} would need all of the Dask array X in memory for this: give n_components a number, or pass X.compute()"
+            f"{self.name} would need all of the Dask array X in memory: pass X.compute(), or use BatchNICA or a network with "
+            "n_components=a number, which read it block by block"
         )
 
     def fold(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:

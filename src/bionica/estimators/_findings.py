@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..offline.outliers import inliers_of
 from ._dask import DaskRows, blocks_of
-from ._warn import warn
+from ._input import warn
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]

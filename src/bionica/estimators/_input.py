@@ -1,11 +1,15 @@
 """X of the user as an array, many samples or one: what is refused, what an error names, and what overflow raises."""
 
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 Array = NDArray[Any]
 Sample = ArrayLike | Mapping[str, float]
@@ -95,6 +99,17 @@ def finite_map(function: Callable[[Array], Array], X: Array, name: str, first: i
         f"one: {np.abs(X[row]).max():.2g}){', or use float64' if Y.dtype == np.float32 else ''}.",
         first + row,
     )
+
+
+def warn(text: str, category: type[Warning] = ConvergenceWarning) -> None:
+    """Warn at the user's line of code: the first outside of bionica, scikit-learn and joblib."""
+    inside = (str(Path(__file__).parents[1]), str(Path(warnings.__file__).parent / "contextlib.py"))
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and (
+        frame.f_code.co_filename.startswith(inside) or {"sklearn", "joblib"} & set(Path(frame.f_code.co_filename).parts)
+    ):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
 
 
 def cell(owner: Any, row: int, column: int) -> str:

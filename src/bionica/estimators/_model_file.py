@@ -1,7 +1,7 @@
 """Fitted estimators as model files (`io.model_file`), and back.
 
 `_saved` declares the attributes that make up a fitted estimator: a string is an array by its schema, `int`, `float` and `bool` are
-numbers, `np.dtype` is a precision, and a `Record` is a named tuple or a dict of these. For a network these are its state, whose
+numbers, `np.dtype` is a precision, and a `Record` is a named tuple of these. For a network these are its state, whose
 arrays its rule declares (`networks.rule`), or the samples that wait for its start. All of them become arrays with dotted names.
 
 Nothing in a file is trusted: class, parameters and the schema are checked first, then the values, then that all of them agree
@@ -33,7 +33,7 @@ _LARGEST = 2**62  # of an integer parameter
 
 
 class Record(NamedTuple):
-    """A class of named tuples, or dict; schemas of its arrays by dotted name; parts without a type hint; whether it may be None."""
+    """A class of named tuples; schemas of its arrays by dotted name; parts without a type hint; whether it may be None."""
 
     make: Any
     schemas: Mapping[str, str]
@@ -42,9 +42,8 @@ class Record(NamedTuple):
 
     def fields(self) -> dict[str, Any]:
         """What each field is, in the form of `_saved`."""
-        hints = get_type_hints(self.make) if hasattr(self.make, "_fields") else dict.fromkeys(self.schemas)
         fields: dict[str, Any] = {}
-        for name, hint in {**hints, **self.parts}.items():
+        for name, hint in {**get_type_hints(self.make), **self.parts}.items():
             inside = {key.partition(".")[2]: spec for key, spec in self.schemas.items() if key.startswith(f"{name}.")}
             fields[name] = Record(hint, inside) if hasattr(hint, "_fields") else self.schemas.get(name, hint)
         return fields
@@ -61,7 +60,8 @@ def _leaves(name: str, kind: Any) -> Iterator[tuple[str, Any]]:
 
 def _to_array(own: Any, name: str, kind: Any) -> Array:
     """The array with this dotted name, of the attributes `own`."""
-    value = reduce(lambda v, key: v[key] if isinstance(v, dict) else getattr(v, key), name.split("."), own)
+    first, *inside = name.split(".")
+    value = reduce(getattr, inside, own[first])
     return np.empty(0, value) if kind is np.dtype else np.asarray(kind(value) if isinstance(kind, type) else value)
 
 

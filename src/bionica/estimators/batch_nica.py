@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass, field
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from .._compat.sklearn import Interval, StrOptions
+from .._compat.sklearn import AUTO, COUNT, POSITIVE
 from ..offline.outliers import Inliers, without_outliers
 from ..offline.rotation import rotate
 from ..offline.source_count import Count, count_sources
@@ -20,7 +19,6 @@ from ._findings import conclude, finding, row_sample
 from .noncentered_whitener import whitening_or_error
 
 _AMBIGUOUS = 0.02
-_COUNTED_ROWS = 4000  # samples in which sources are counted
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -109,23 +107,14 @@ class BatchNICA(Separator):
     array([1., 1., 1.])
     """
 
-    n_components: int | str | None = field(default=None, kw_only=False)
-    n_init: int = 10
-    max_iter: int = 500
-    tol: float | None = None
-    robust: bool = True
-    random_state: Any = None
+    n_components: Annotated[int | str | None, COUNT, AUTO, None] = field(default=None, kw_only=False)
+    n_init: Annotated[int, COUNT] = 10
+    max_iter: Annotated[int, COUNT] = 500
+    tol: Annotated[float | None, POSITIVE, None] = None
+    robust: Annotated[bool, "boolean"] = True
+    random_state: Annotated[Any, "random_state"] = None
 
     _preserved_dtypes: ClassVar = ("float64", "float32")
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither"), None],
-        "robust": ["boolean"],
-        "random_state": ["random_state"],
-    }
-
     _saved: ClassVar[dict[str, Any]] = {
         "components_": "dk",
         "mixing_": "kd",
@@ -146,7 +135,7 @@ class BatchNICA(Separator):
         rows = validated_rows(self, X, min_samples=2)
         with one_blas_thread():
             rng, d = check_random_state(self.random_state), self._given_number()
-            sample = np.asarray(rows[:: max(1, rows.shape[0] // _COUNTED_ROWS)])
+            sample = np.asarray(rows[row_sample(*rows.shape)])
             if self.n_components == "auto":
                 self.count_: Count = count_sources(sample)
                 d = self.count_.n_sources
@@ -192,4 +181,4 @@ class BatchNICA(Separator):
             f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol": not rotation.converged,
         }
         own = [finding("converged", reason=reason) for reason, holds in reasons.items() if holds]
-        conclude(self, sample[row_sample(*sample.shape)], rows.shape[0], *own)
+        conclude(self, sample, rows.shape[0], *own)

@@ -1,12 +1,11 @@
 """Algorithm 1 behind scikit-learn's interface."""
 
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from .._compat.sklearn import Interval
+from .._compat.sklearn import COUNT
 from ..networks import interneuron, natural
 from ..networks.settling import ExactAsymmetric
 from ._docstrings import documented
@@ -54,8 +53,8 @@ class InterneuronNICA(SingleLayerNICA):
     {examples}
     """
 
-    n_interneurons: int | None = None
-    decoupled: bool = False
+    n_interneurons: Annotated[int | None, COUNT, None] = None
+    decoupled: Annotated[bool, "boolean"] = False
 
     _own_guards: ClassVar = ("silent", "row", "spectrum", "rate", "restart")
     _published: ClassVar = {
@@ -67,16 +66,10 @@ class InterneuronNICA(SingleLayerNICA):
     _plain: ClassVar = Setting(0.01, 0.001)
     _fixed: ClassVar = ("n_components", "precondition", "n_interneurons")
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SingleLayerNICA._parameter_constraints,
-        "n_interneurons": [Interval(Integral, 1, None, closed="left"), None],
-        "decoupled": ["boolean"],
-    }
-
     @property
     def W_xy_(self) -> Array:
         """Weights from mixtures to outputs, (n_components, n_features)."""
-        return self._from_mixtures(self._fitted_state(), self._weight("W_xy"))
+        return self._from_mixtures("W_xy")
 
     @property
     def W_yn_(self) -> Array:
