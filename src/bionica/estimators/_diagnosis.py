@@ -20,9 +20,8 @@ from ..engines.loop import announce
 from ..offline.ambiguity import Bands, bands
 from ..offline.halves import Uncertainty, uncertainty
 from ..offline.outliers import inliers_of
-from ._dask import is_dask
 from ._findings import CHECKS, Finding, Measures, exceeds, measure, row_sample
-from ._input import DivergenceError
+from ._input import DivergenceError, is_dask
 
 Array = NDArray[Any]
 
