@@ -207,7 +207,9 @@ def _refits(estimator: Any, d: int) -> Callable[[Array], tuple[Array, Array]]:
         other, seed = clone(estimator).set_params(n_components=d), next(seeds)
         if begun and (seconds := time.monotonic() - begun[0]) > 2:
             begun.clear()
-            announce(f"{type(estimator).__name__}.diagnose: {seed - 1} of 6 fits to parts of the samples took {seconds:.0f} s")
+            announce(
+                f"{type(estimator).__name__}.diagnose: {seed - 1} of 6 fits to parts of the samples took {seconds:.0f} s"
+            )
         if "random_state" in other.get_params():
             other.set_params(random_state=seed)
         try:
