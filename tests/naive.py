@@ -565,7 +565,7 @@ def cone_network(
     """
     W_xz, Q = np.array(W_xz, float), W_zz - np.eye(len(W_zz))
     d, k = W_xz.shape
-    log_kappa, p, m, q = np.full(d, np.log(10.0)), np.ones(d), np.ones(d), np.full(d, 1 / 0.75)
+    log_kappa, p, m, q = np.zeros(d), np.ones(d), np.ones(d), np.ones(d)
     mean_xz, mean_Q = W_xz, Q
     outputs = []
     for t, (x, eta) in enumerate(zip(X, rates, strict=True), 1):
@@ -591,16 +591,16 @@ def cone_network(
             hard = np.exp(log_kappa[i])
             s = 0.0
             if v[i] < 0:
-                s = min(np.sqrt(hard) * w * -v[i], 5 * np.sqrt(q[i] / (p[i] + 0.01)))
+                s = min(np.sqrt(hard) * w * -v[i], 5 * np.sqrt(q[i]))
                 z_bar = w * (z.sum() - z[i]) / max(d - 1, 1)
                 if z_bar > 0:
-                    p[i] += 0.01 * (z_bar**3 - p[i])
-                    m[i] += 0.01 * (z_bar**3 * s - m[i])
-                    q[i] += 0.01 * ((z_bar**3 + 0.01) * s**2 - q[i])
-                    harder = kappa is not None or m[i] ** 2 > 0.57 * p[i] * q[i]
-                    log_kappa[i] += eta / (5 * d) * (1 if harder else -1)
-                    log_kappa[i] = np.clip(log_kappa[i], np.log(10), max(top, np.log(10)))
-            a, b = eta / (hard * d), eta / (np.sqrt(hard) * d) * (3 if white is None else 1)
+                    p[i] += 0.01 * (z_bar - p[i])
+                    m[i] += 0.01 * (z_bar * s - m[i])
+                    q[i] += 0.01 * (s**2 - q[i])
+                    r = 1 if kappa is not None else min(1, m[i] ** 2 / (p[i] ** 2 * q[i]))
+                    log_kappa[i] += 0.6 * eta / d * (r - 0.6)
+                    log_kappa[i] = np.clip(log_kappa[i], 0, max(top, 0))
+            a, b = eta / (hard * d), eta / (hard**0.75 * d) * (3 if white is None else 1)
             for j in range(d):
                 if j != i:
                     new_Q[i, j] = Q[i, j] + a * (w * z[j] * (1 - np.sqrt(hard) * s) - Q[i, j])

@@ -148,7 +148,7 @@ class Console:
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
         terminal = Terminal(stderr=True)
-        # No time that is left: the first runs compile, and would make it many times too long.
+        # No estimate of the remaining time: the first runs compile, which would make it many times too long.
         columns = (
             TextColumn("{task.description}"), BarColumn(bar_width=20), TaskProgressColumn(), TimeElapsedColumn(),
             TextColumn("{task.fields[status]}"),

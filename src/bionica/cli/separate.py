@@ -88,7 +88,7 @@ def separate(
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Page of pictures: page.html.")] = None,
     axis: Annotated[int | None, _Read(min=0, max=1, metavar="0|1", help="Axis of the samples: 0 is rows.")] = None,
     use: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are mixtures: red,blue or 2-4,7.")] = None,
-    skip: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are no mixtures.")] = None,
+    skip: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are not mixtures.")] = None,
     skip_lines: Annotated[int, _Read(min=0, metavar="N", help="Lines of text before the table.")] = 0,
     header: Annotated[bool | None, _Read("--header/--no-header", help="Whether the first line holds names.")] = None,
     decimal: Annotated[Decimal, _Read(help="Decimal point of text, read and written.")] = Decimal.point,
@@ -139,7 +139,7 @@ def _check_usage(o: Any) -> None:
     of_cone = o.known is not None or o.signed_mixing or o.normalize == "sum"
     contradictions = {
         f"--sources {o.sources!r} is neither a number of sources (1 or more) nor auto": o.n_sources == 0,
-        "- stands alone: give one standard input, or files": "-" in o.inputs and not o.from_pipe,
+        "give either - (standard input) or files": "-" in o.inputs and not o.from_pipe,
         "--axis 1 needs a file: every line of a pipe is a sample": o.from_pipe and o.axis == 1,
         "--resume continues a pipe from a saved network: give - as INPUT, and --model": (
             o.resume and not (o.from_pipe and o.model)
@@ -242,8 +242,6 @@ class Separation:
     def _sample(self) -> tuple[Any, Any]:
         """Return the samples of a file that are fitted, all or evenly spaced ones of a large file, and their labels."""
         o, reader = self.o, self.reader
-        if reader.n_features is None:
-            next(reader.blocks())
         X, labels = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
         for note in reader.notes:
             self.console.note(note)
@@ -431,7 +429,7 @@ class Separation:
             if now != before:
                 raise io.InputError(f"{o.model} learned with {option} {before}: omit {option}")
         seen = counted(network.n_samples_seen_, "samples")
-        self.console.note(f"{o.model} has learned from {seen}: the input has to begin behind them")
+        self.console.note(f"{o.model} has learned from {seen}: the input must continue after them")
         return network
 
     # ------------------------------------------------------------------------------------------ what was found
@@ -471,7 +469,7 @@ class Separation:
         self.console.result([*lines, *([f"Wrote {', '.join(written)}"] if written else [])], summary)
 
     def _judgement(self, X: Any, diagnosis: Any, has_started: bool) -> tuple[str, list[str]]:
-        """Return how sure each source is, and what speaks against the fit, in words."""
+        """Return how sure each source is, and the findings against the fit, in words."""
         if not has_started:
             return "", ["the network has not started, and every answer was zero. More samples with --resume continue."]
         if diagnosis is None:

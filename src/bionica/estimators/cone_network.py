@@ -1,18 +1,18 @@
 """The network for correlated sources behind scikit-learn's interface."""
 
 from dataclasses import dataclass, field
-from numbers import Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from .._compat.sklearn import Interval
+from .._compat.sklearn import NONNEGATIVE, POSITIVE
 from ..engines.loop import gain
 from ..networks import cone_network
 from ..networks.schedules import Rate
+from ..offline.rotation import rotate
 from ._docstrings import documented
 from ._input import Array
-from .network import NeuralNICA, SingleLayerNICA, guard_seed, orthonormal_rows, project, typical_rows
+from .network import Setting, SingleLayerNICA, guard_seed, orthonormal_rows, project, typical_rows
 
 #: Sweeps in which a sample settles, at most.
 _SWEEPS = 200
@@ -31,11 +31,11 @@ class ConeNetwork(SingleLayerNICA):
     Parameters
     ----------
     kappa : float, default=None
-        Hardness of the wall: about 1/n^2 if outputs, of mean 1, may fall below zero by n. It grows to this number, from 10. None:
+        Hardness of the wall: about 1/n^2 if outputs, of mean 1, may fall below zero by n. It grows to this number, from 1. None:
         each neuron finds its own, from how far it is pushed below zero.
-    eta0 : float or callable, default=0.15
+    eta0 : float or callable, default=0.3
         Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule. Inhibition learns
-        at the rate eta/(kappa d), dendrites at eta/(kappa^1/2 d).
+        at the rate eta/(kappa d), dendrites at eta/(kappa^3/4 d).
     dynamics : {"exact", "gradient"}, default="exact"
         How the neurons settle: one after the other until nothing changes, or all together by the projected gradient iteration of
         Algorithm 2.
@@ -83,25 +83,18 @@ class ConeNetwork(SingleLayerNICA):
     True
     """
 
-    kappa: float | None = None
-    eta0: Rate | None = 0.15
-    decay: float | None = 0.0
+    kappa: Annotated[float | None, POSITIVE, None] = None
+    eta0: Annotated[Rate | None, POSITIVE, callable] = 0.3
+    decay: Annotated[float | None, NONNEGATIVE] = 0.0
     mean_window: int | None = field(default=None, init=False)  # it has no running means
 
     _own_guards: ClassVar = ("rate", "restart")
-    _plain_rates: ClassVar = (0.15, 0.0)
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SingleLayerNICA._parameter_constraints,
-        "eta0": NeuralNICA._parameter_constraints["eta0"],
-        "decay": NeuralNICA._parameter_constraints["decay"],
-        "kappa": [Interval(Real, 0, None, closed="neither"), None],
-    }
+    _plain: ClassVar = Setting(0.3, 0.0)
 
     @property
     def W_xz_(self) -> Array:
         """Weights from mixtures to dendrites, (n_components, n_features)."""
-        return self._from_mixtures(self._fitted_state(), self._weight("W_xz"))
+        return self._from_mixtures("W_xz")
 
     @property
     def W_zz_(self) -> Array:
@@ -127,22 +120,20 @@ class ConeNetwork(SingleLayerNICA):
         given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, np.float64)
         W_zz = given.get("W_zz", np.eye(d))
         np.fill_diagonal(W_zz, 1)
-        W_zz, kappa = W_zz.astype(dtype), min(float(self.kappa or cone_network.KAPPA), cone_network.KAPPA)
+        W_zz = W_zz.astype(dtype)
         rows = typical_rows(np.asarray(rows, dtype=np.float64))
         rows = rows * (np.ptp(rows, axis=0) > 0)  # an offset is no source
         if self.precondition == "natural":
             F, inverse = project(np.vstack([rows, -rows]), d)  # the second moments, not the covariance
-            u_bar = (rows @ F.T).mean(axis=0)
-            W_xz = (
-                given["W_xz"] @ inverse if "W_xz" in given else _towards(u_bar, orthonormal_rows(rng, d, d, np.float64))
-            )
+            U = rows @ F.T
+            W_xz = given["W_xz"] @ inverse if "W_xz" in given else _into_orthant(U, rng)
             F, W_xz = F.astype(dtype), W_xz.astype(dtype)
-            return cone_network.init(F, u_bar, len(rows), W_xz, W_zz, kappa, guard_seed(rng))
+            return cone_network.init(F, U.mean(axis=0), len(rows), W_xz, W_zz, guard_seed(rng))
         if self.precondition == "scale":
             rows = rows * gain((rows**2).mean(axis=0))
         size = float((rows**2).sum(axis=1).mean() / d) or 1.0
         W_xz = given.get("W_xz", _through(rows.mean(axis=0), orthonormal_rows(rng, d, k, np.float64)))
-        return cone_network.init_local(W_xz.astype(dtype), W_zz, kappa, size, guard_seed(rng))
+        return cone_network.init_local(W_xz.astype(dtype), W_zz, size, guard_seed(rng))
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, _, eps = self._common_params(dtype)
@@ -150,15 +141,20 @@ class ConeNetwork(SingleLayerNICA):
             dynamics = cone_network.Sweeps(4 * eps, _SWEEPS)
         # The default is the hardest wall that rounding resolves.
         wall = self.kappa is None, float(self.kappa or eps**-0.75)
-        common = dynamics, guards, int(self.horizon or 0), eps, bool(self.average), *wall
-        if self.precondition == "natural":
-            return cone_network.Params(*common)
-        return cone_network.LocalParams(*common, self.precondition == "scale")
+        scaled = self.precondition == "scale"
+        return cone_network.Params(dynamics, guards, int(self.horizon or 0), eps, bool(self.average), *wall, scaled)
 
 
-def _towards(u_bar: Array, W: Array) -> Array:
-    """Rows of W turned towards the mean of white inputs, and scaled so that the mean outputs are 1."""
-    W = W * np.where(W @ u_bar < 0, -1.0, 1.0)[:, np.newaxis] + 0.5 * u_bar
+def _into_orthant(U: Array, rng: np.random.RandomState) -> Array:
+    """Weights from U, whose second moments are white, that make it as nonnegative as a rotation can; mean outputs are 1.
+
+    From random weights a neuron may end at no facet: every second network of ten uniform sources.
+    """
+    u_bar = U.mean(axis=0)
+    power = min(float(u_bar @ u_bar), 0.99)
+    K = np.eye(len(u_bar)) + np.outer(u_bar, u_bar) * (((1 - power) ** -0.5 - 1) / max(power, 1e-12))  # covariance 1
+    W = rotate(U @ K, n_init=3, rng=rng).R @ K
+    W = W * np.where(W @ u_bar < 0, -1.0, 1.0)[:, np.newaxis]
     return np.asarray(W / np.maximum(W @ u_bar, 1e-3)[:, np.newaxis])
 
 

@@ -2,11 +2,9 @@
 
 import math
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -20,52 +18,25 @@ _MATLAB_NUMBER = re.compile("double|single|logical|u?int(8|16|32|64)")
 
 def open_npy(path: Path, axis: int, columns: Columns) -> MatrixReader:
     """Open a .npy file."""
-    with close_on_error(path.open("rb")) as file:
-        return _map_npy(str(path), file, axis, columns)
-
-
-def _map_npy(name: str, file: BinaryIO, axis: int, columns: Columns) -> MatrixReader:
-    """Read the header of a .npy file and map its numbers. The reader closes the file."""
-    shape, fortran, dtype = _read_header(name, file)
-    offset, order = file.tell(), "F" if fortran else "C"
 
     def fetch(index: Any) -> Array:
         # The file is mapped again for every block: the pages of a long-lived mapping would count as memory in use.
-        return np.array(np.memmap(file, dtype, "r", offset, shape, order)[index])  # type: ignore[call-overload]
+        return np.array(np.load(path, mmap_mode="r", allow_pickle=False)[index])
 
-    reader = MatrixReader(name, "npy data", shape, dtype, axis, fetch, columns=columns, close=file.close)
-    fetch((slice(0, 1), slice(0, 1)))  # fails if the file is too short
-    return reader
-
-
-def _read_header(name: str, file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Return shape, whether the order is Fortran's, and type."""
-    version = np.lib.format.read_magic(file)
-    read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    if version not in read_header:
-        raise InputError(f"{name} has version {version} of the .npy format, for records: save a plain matrix")
-    shape, fortran, dtype = read_header[version](file)
-    if dtype.hasobject:
-        raise InputError(f"{name} holds Python objects, not real numbers: convert it to float64 first")
-    return shape, fortran, dtype
+    header = np.load(path, mmap_mode="r", allow_pickle=False)  # fails if the file is too short
+    return MatrixReader(str(path), "npy data", header.shape, header.dtype, axis, fetch, columns=columns)
 
 
 def open_npz(path: Path, axis: int, dataset: str | None, columns: Columns) -> MatrixReader:
-    """Open an array of an .npz file, by default the only one. It is unpacked to disk, not to memory."""
-    with check_archive(path) as archive, close_on_error(TemporaryFile()) as unpacked:
+    """Open an array of an .npz file, by default the only one. It is unpacked to memory."""
+    with check_archive(path) as archive:
         members = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
         chosen = choose_array(str(path), members, dataset)
-        member, name = archive.getinfo(f"{chosen}.npy"), f"{path}[{chosen}]"
-        base.check_declared_size(name, member.file_size, member.compress_size)
-        with archive.open(member) as packed:
-            shape, _, dtype = _read_header(name, packed)
-            declared = math.prod(shape) * dtype.itemsize + packed.tell()
-        if declared != member.file_size:
-            raise InputError(f"{name} has {member.file_size:,} bytes; its header says {declared:,}: is it complete?")
-        with archive.open(member) as packed:
-            shutil.copyfileobj(packed, unpacked)
-        unpacked.seek(0)
-        return _map_npy(name, unpacked, axis, columns)
+        name = f"{path}[{chosen}]"
+        base.check_size(name, archive.getinfo(f"{chosen}.npy").file_size, "save it as .npy, which is read in blocks")
+    with np.load(path, allow_pickle=False) as arrays:
+        array = arrays[chosen]
+    return MatrixReader(name, "npz data", array.shape, array.dtype, axis, array.__getitem__, columns=columns)
 
 
 def open_mat(path: Path, axis: int, dataset: str | None, columns: Columns) -> MatrixReader:

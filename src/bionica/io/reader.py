@@ -58,12 +58,12 @@ def import_optional(module: str, purpose: str) -> Any:
 
 @contextmanager
 def explain_errors(name: str, kind: str) -> Iterator[None]:
-    """Turn whatever a library raises about a broken file into one sentence."""
+    """Turn any exception of a library about a broken file into an InputError of one sentence."""
     try:
         yield
     except (InputError, FileNotFoundError, PermissionError, IsADirectoryError):
         raise
-    except Exception as error:  # each library has exceptions of its own, and broken bytes lead to all of them
+    except Exception as error:  # libraries raise any exception on broken bytes
         if isinstance(error, OSError) and is_disk_full(error):
             raise
         cause = " ".join(str(error).split())[:200] or type(error).__name__
@@ -233,7 +233,7 @@ class Reader(AbstractContextManager["Reader"]):
     image_shape: tuple[int, ...] | None = None  # if the samples are pixels
     header: list[str] | None = None  # names of all columns of the file
     columns: Sequence[int] = ()  # indices of the columns that are mixtures
-    label_names: Sequence[str] = ()  # columns that are no mixtures, and are written beside the sources
+    label_names: Sequence[str] = ()  # columns that are not mixtures; they are written beside the sources
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -244,9 +244,9 @@ class Reader(AbstractContextManager["Reader"]):
         self.notes.append(printable(f"{self.name}: {text}"))
 
     def note_labels(self, reasons: Sequence[str]) -> None:
-        """Add the note about columns that are no mixtures."""
+        """Add the note about columns that are not mixtures."""
         if reasons:
-            self.note(f"left out because they are no mixtures: {', '.join(reasons)} (--use reads them)")
+            self.note(f"not read as mixtures: {', '.join(reasons)} (--use reads them)")
 
     @property
     def names(self) -> list[str]:

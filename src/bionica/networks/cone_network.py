@@ -12,7 +12,7 @@ and with w = 1/max(1, mean |v|), the divisive normalisation of the layer, for i 
                                                                     neuron i below zero                                          (2)
     W_xz,i <- W_xz,i + b_i (v_i - c_i) x'P / (1 + b_i x'P x)        the dendrite learns to predict the membrane                  (3)
     W_xz,i <- W_xz,i (1 + b_i w mean |v| (1 - |v_i|))               homeostasis: |v_i| has mean 1                                (4)
-    a_i = eta / (kappa_i d)           b_i = eta / (kappa_i^1/2 d)                                                                (5)
+    a_i = eta / (kappa_i d)           b_i = eta / (kappa_i^3/4 d)                                                                (5)
 
 Each synapse uses what its two neurons have; w and z_bar (below) are sums over the layer. P = I/<x'x/d> is the strictly local rule
 (`LocalState`, three times b_i). Natural steps (`State`, the default) take v = K F x (`running_whitening`) for x and
@@ -27,17 +27,17 @@ Where learning ends the inhibition has moved into the dendrites, W = I and <n_i 
 **How hard the wall is.** kappa_i = 1/n^2 for a wall of width n. Each neuron finds kappa_i from the samples that push it below zero.
 With s = kappa_i^1/2 w n_i > 0 and z_bar the mean of w z_j over j != i, averages over the last 100 such samples,
 
-    p_i = <z_bar^3>     m_i = <z_bar^3 s>     q_i = <(z_bar^3 + .01) s^2>                                                        (6)
-    log kappa_i <- log kappa_i + eta/(5 d) if m_i^2 > .57 p_i q_i, - eta/(5 d) otherwise; never below log 10                     (7)
+    p_i = <z_bar>     m_i = <z_bar s>     q_i = <s^2>     r_i = min(1, m_i^2/(p_i^2 q_i))                                        (6)
+    log kappa_i <- log kappa_i + .6 eta/d (r_i - .6); from 0, never below                                                        (7)
 
-m^2/(p q) is .75 if the facet cuts into the data, .64 for noise around an atom at zero, .59 for noise around a density, .5 if the
-facet follows the tails of the noise. Weights z_bar^3 are needed where sources are correlated: without them it is below .57 long
-before the facet is right (15 dB at a correlation of .5). The .01 adds samples that are below zero while the others are silent:
-too hard a wall leaves only those (without it kappa drifts upwards at a correlation of .5 and loses 2 dB). Rates (5) fall as the
-wall hardens: a sample below zero then moves its facet by at most eta z'z/d times its distance, whatever kappa. s and |v_i| count
-as 5 times their usual size at most, so that one outlier does no harm. A given kappa is reached from 10 by the first case of (7)
-alone: a network that starts with a hard wall does not move. With a horizon kappa_i is at most (eta horizon/d)^2, the
-wall that (2) can still move by its own width in that time.
+r_i says two things. Does n_i grow with the activity of the others? If the facet cuts into the data it does, because a cone has no
+scale, and r_i is about 1; if the facet is right, n_i is noise, which knows nothing of the sources. And how is n_i distributed?
+If it is independent of z_bar, r_i = <n>^2/<n^2>: .75 if the facet cuts into the data, .64 for noise around an atom at zero, .59 for
+noise around a density, .5 if the facet follows the tails of the noise. Where sources are correlated the first is what decides,
+where their sum is constant the second. Rates (5) fall as the wall hardens: a sample below zero then moves its facet by at most
+eta z'z/d times its distance, whatever kappa. s and |v_i| count as 5 times their usual size at most, so that one outlier does no
+harm. A given kappa is reached from 1 by r_i = 1 in (7): a network that starts with a hard wall does not move. With a horizon
+kappa_i is at most (eta horizon/d)^2, the wall that (2) can still move by its own width in that time.
 """
 
 import math
@@ -62,12 +62,8 @@ from .rule import RATE, UNSETTLED, Rule, bookkeeping, hot, register, shapes, sol
 from .running_whitening import SHAPES, START, Whitening, is_called_for, is_usable, weigh
 from .settling import scratch, settle_lateral
 
-#: The first and smallest kappa. A softer wall does not hold the neurons apart: on raw inputs they all learn the same.
-KAPPA = 10.0
-#: Eqs. 6 and 7: how fast kappa moves, the memory in samples below zero, the shape at which it stops, the share of all such samples.
-HARDENING, MEMORY, SHAPE, EVEN = 0.2, 0.01, 0.57, 0.01
-#: m^2/(p q) of a facet that cuts into the data, from which every neuron starts.
-SQUARES = 0.75
+#: Eqs. 6 and 7: how fast kappa moves, the memory in samples below zero, the r_i at which it stops.
+HARDENING, MEMORY, SHAPE = 0.6, 0.01, 0.6
 #: Largest s and |v_i| in units of their usual size.
 BOUND = 5.0
 #: b_i of the local rule over that of natural steps.
@@ -149,19 +145,7 @@ class Params(NamedTuple):
     average: bool
     adapts: bool  # whether each neuron finds its kappa; otherwise it grows to the largest
     kappa: float  # the largest
-
-
-class LocalParams(NamedTuple):
-    """What the user chose."""
-
-    dynamics: Any
-    guards: Any
-    horizon: int
-    eps: float
-    average: bool
-    adapts: bool
-    kappa: float
-    scaled: bool  # whether mixtures are divided by their running root mean square
+    scaled: bool  # whether mixtures are divided by their running root mean square; local networks only
 
 
 class Work(NamedTuple):
@@ -181,26 +165,26 @@ class Work(NamedTuple):
     ws: Any
 
 
-def init(F: np.ndarray, u_bar: np.ndarray, n: int, W_xz: Any, W_zz: Any, kappa: float, rng: Any) -> State:
+def init(F: np.ndarray, u_bar: np.ndarray, n: int, W_xz: Any, W_zz: Any, rng: Any) -> State:
     """Return a network that starts from n samples, which F whitens and whose mean is then u_bar, with these weights (copied)."""
     rest = _averaged(W_xz, W_zz) | bookkeeping(len(W_zz), rng)
     white = running_whitening.start(np.eye(len(F)), np.zeros(len(F), F.dtype), u_bar, n)
-    return State(white=white, F=F.copy(), wall=_wall(kappa, W_zz), **rest)
+    return State(white=white, F=F.copy(), wall=_wall(W_zz), **rest)
 
 
-def init_local(W_xz: np.ndarray, W_zz: np.ndarray, kappa: float, size: float, rng: np.ndarray) -> LocalState:
+def init_local(W_xz: np.ndarray, W_zz: np.ndarray, size: float, rng: np.ndarray) -> LocalState:
     """Return a local network with these initial weights (copied); `size` is the mean of x'x/d."""
     rest = _averaged(W_xz, W_zz) | bookkeeping(len(W_zz), rng)
-    return LocalState(wall=_wall(kappa, W_zz), size=np.array([size]), x_power=np.zeros(W_xz.shape[1]), **rest)
+    return LocalState(wall=_wall(W_zz), size=np.array([size]), x_power=np.zeros(W_xz.shape[1]), **rest)
 
 
 def _averaged(W_xz: np.ndarray, W_zz: np.ndarray) -> dict[str, np.ndarray]:
     return {"W_xz": W_xz.copy(), "W_zz": W_zz.copy(), "W_xz_mean": W_xz.copy(), "W_zz_mean": W_zz.copy()}
 
 
-def _wall(kappa: float, W_zz: np.ndarray) -> Wall:
+def _wall(W_zz: np.ndarray) -> Wall:
     log_kappa, p, m, q = np.ones((4, len(W_zz)), W_zz.dtype)
-    return Wall(math.log(kappa) * log_kappa, p, m, q / SQUARES)
+    return Wall(log_kappa - 1, p, m, q)
 
 
 def workspace(state):
@@ -238,8 +222,8 @@ def inhibit(state, work, params, eta):
         negative += min(v[i], zero) ** 2
     w = one / max(one, total / d)
     step = real(eta / d)
-    bottom = math.log(min(KAPPA, params.kappa))
     top = math.log(params.kappa)
+    bottom = min(top, 0.0)
     if params.horizon > 0:
         top = max(bottom, min(top, 2 * math.log(max(eta * params.horizon / d, 1.0))))
     for i in range(d):
@@ -248,22 +232,23 @@ def inhibit(state, work, params, eta):
         push = one
         others = active - z[i]
         if v[i] < 0:
-            usual = max(math.sqrt(wall.q[i] / (wall.p[i] + real(EVEN))), real(1e-6))
-            s = min(-w * root * v[i], real(BOUND) * usual)
+            s = min(-w * root * v[i], real(BOUND) * math.sqrt(wall.q[i]))
             push = one - root * s
             if others > 0:
-                f = (w * others / (d - 1)) ** 3
+                f = w * others / (d - 1)
                 wall.p[i] += real(MEMORY) * (f - wall.p[i])
                 wall.m[i] += real(MEMORY) * (f * s - wall.m[i])
-                wall.q[i] += real(MEMORY) * ((f + real(EVEN)) * (s * s) - wall.q[i])
-                harder = wall.m[i] * wall.m[i] > real(SHAPE) * (wall.p[i] * wall.q[i])
-                change = real(HARDENING) * step if harder or not params.adapts else -real(HARDENING) * step
-                wall.log_kappa[i] = min(max(wall.log_kappa[i] + change, real(bottom)), real(top))
+                wall.q[i] += real(MEMORY) * (s * s - wall.q[i])
+                r = one
+                if params.adapts and wall.m[i] < wall.p[i] * math.sqrt(wall.q[i]):
+                    r = (wall.m[i] / wall.p[i]) ** 2 / wall.q[i]
+                new = wall.log_kappa[i] + real(HARDENING) * step * (r - real(SHAPE))
+                wall.log_kappa[i] = min(max(new, real(bottom)), real(top))
         a = step / kappa
         for j in range(d):
             if j != i:
                 W_zz[i, j] += a * (w * z[j] * push - W_zz[i, j])
-        work.b[i] = step / root
+        work.b[i] = step / (root * math.sqrt(root))
     return w * total / d, negative
 
 
@@ -365,8 +350,8 @@ def repair(state, work, params):
             for i in range(W_zz.shape[0]):
                 wall.p[i] = 1
                 wall.m[i] = 1
-                wall.q[i] = 1 / SQUARES
-                wall.log_kappa[i] = math.log(min(KAPPA, params.kappa))
+                wall.q[i] = 1
+                wall.log_kappa[i] = 0
             copy_matrix(state.W_xz, state.W_xz_mean)
             copy_matrix(W_zz, state.W_zz_mean)
 
@@ -403,7 +388,7 @@ RULE = register(
 
 LOCAL_RULE = register(
     Rule(
-        "local_cone_network", LocalState, LocalParams,
+        "local_cone_network", LocalState, Params,
         _WALL | shapes(dk="W_xz W_xz_mean", dd="W_zz W_zz_mean") | {"size": "1:float64", "x_power": "k:float64"},
         workspace, settle_local, learn_local, unmixing_local,
         parts={"wall": Wall}, averages=_AVERAGES,

@@ -1,6 +1,7 @@
 """The paper's figures: point clouds (1), error curves (4), images (5), and the grid of appendix C."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from math import isfinite, isqrt, log10, nan
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
@@ -99,20 +100,6 @@ def _draw_errors(axis: Any, rows: Sequence[Row]) -> None:
         axis.set_ylim(top=min(axis.get_ylim()[1], 2 * max(tops)))
 
 
-def images_figure(pictures: Sequence[tuple[str, Array]], rows: Sequence[Row]) -> Any:
-    """Draw rows of square images, (n_pixels, 3) each, on the left and error curves on the right (the paper's figure 5)."""
-    figure = _figure(12.5, 6.6)
-    left, right = figure.subfigures(1, 2, width_ratios=(0.43, 0.57))
-    for axes, (title, images) in zip(left.subplots(len(pictures), 3), pictures, strict=True):
-        side = isqrt(len(images))
-        plot.images(images, (side, side), axes=axes)
-        axes[0].set_ylabel(title, fontsize=10)
-    axis = right.subplots()
-    _draw_errors(axis, rows)
-    _legend(right, axis, 2)
-    return figure
-
-
 def check_images(images: str | None) -> Array:
     """Return the user's or scikit-image's images as sources, (n_pixels, 3): three, as the mixing matrix needs, and square."""
     try:
@@ -127,52 +114,53 @@ def check_images(images: str | None) -> Array:
     return S
 
 
-def figure1_points(config: Reproduction) -> dict[str, Array]:
-    """Return the point clouds of figure 1, and as "tracked" the indices of three sources to follow."""
+def scatter_figure(config: Reproduction) -> Any:
+    """Draw sources, mixtures, whitened mixtures and recovered sources, and follow three of the sources (figure 1)."""
     (case,) = plans_of(Reproduction(("figure1",), seed=config.seed))["figure1", "d2"].cases()
     _, S, X, Y = outputs(case)
     whitened = np.asarray(estimators.NoncenteredWhitener(2).fit_transform(X))
     clouds = (S, X, whitened, Y[:, metrics.match_sources(S, Y).permutation])
     corners = np.array([[0.45, 2.6], [2.5, 0.55], [1.9, 1.9]])
-    tracked = np.array([np.argmin(((S[:N_POINTS] - corner) ** 2).sum(axis=1)) for corner in corners])
-    return {**{name: cloud[:N_POINTS] for name, cloud in zip(_CLOUDS, clouds, strict=True)}, "tracked": tracked}
-
-
-def figure5_images(config: Reproduction) -> list[tuple[str, Array]]:
-    """Return the rows of images of figure 5, (n_pixels, 3) each: sources, mixtures, outputs of the two networks.
-
-    Outputs are those of the first run in the last presentation. A network that diverges is left out.
-    """
-    S = check_images(config.images)
-    rows = [("Sources", S), ("Mixtures", datasets.mix(S, datasets.paper_mixing("images"))[0])]
-    plan = plans_of(Reproduction(("figure5",), runs=1, seed=config.seed, epochs=config.epochs, images=config.images))
-    for case, title in zip(plan["figure5", "images"].cases(), ("Algorithm 1", "Algorithm 2"), strict=False):
-        try:
-            _, presented, _, Y = outputs(case)
-        except estimators.DivergenceError:
-            continue
-        order = case.data.order(case.seed)
-        assert order is not None
-        recovered = np.empty_like(S)
-        recovered[order[-len(S) :]] = Y[-len(S) :, metrics.match_sources(presented, Y).permutation]
-        rows.append((f"Recovered by\n{title}", recovered))
-    return rows
-
-
-def scatter_figure(clouds: Mapping[str, Array]) -> Any:
-    """Draw the clouds of `figure1_points`."""
+    tracked = [np.argmin(((S[:N_POINTS] - corner) ** 2).sum(axis=1)) for corner in corners]
     figure = _figure(13.0, 3.6)
-    for axis, (name, symbol) in zip(figure.subplots(1, 4), _CLOUDS.items(), strict=True):
+    for axis, cloud, (name, symbol) in zip(figure.subplots(1, 4), clouds, _CLOUDS.items(), strict=True):
         axis.axhline(0, color="0.75", linewidth=0.8, zorder=0)
         axis.axvline(0, color="0.75", linewidth=0.8, zorder=0)
-        axis.scatter(*clouds[name].T, s=5, color="0.45", alpha=0.5, linewidths=0)
-        for point, color in zip(clouds[name][clouds["tracked"]], _TRACKED, strict=True):
-            axis.scatter(*point, s=75, color=color, edgecolors="white", linewidths=1.2, zorder=3)
+        axis.scatter(*cloud[:N_POINTS].T, s=5, color="0.45", alpha=0.5, linewidths=0)
+        axis.scatter(*cloud[tracked].T, s=75, c=_TRACKED, edgecolors="white", linewidths=1.2, zorder=3)
         axis.set_title(name.capitalize(), fontsize=11)
         axis.set_xlabel(f"${symbol}_1$")
         axis.set_ylabel(f"${symbol}_2$", rotation=0)
         axis.set_aspect("equal", adjustable="datalim")
         axis.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def images_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
+    """Draw sources, mixtures and outputs of the two networks as images, and error curves beside them (figure 5).
+
+    Outputs are those of the first run in the last presentation; a network that diverges is left out. `rows` are as for
+    `error_figure`.
+    """
+    S = check_images(config.images)
+    pictures = [("Sources", S), ("Mixtures", datasets.mix(S, datasets.paper_mixing("images"))[0])]
+    plan = plans_of(Reproduction(("figure5",), runs=1, seed=config.seed, epochs=config.epochs, images=config.images))
+    for case, title in zip(plan["figure5", "images"].cases(), ("Algorithm 1", "Algorithm 2"), strict=False):
+        with suppress(estimators.DivergenceError):
+            _, presented, _, Y = outputs(case)
+            order = case.data.order(case.seed)
+            assert order is not None
+            recovered = np.empty_like(S)
+            recovered[order[-len(S) :]] = Y[-len(S) :, metrics.match_sources(presented, Y).permutation]
+            pictures.append((f"Recovered by\n{title}", recovered))
+    figure, side = _figure(12.5, 6.6), isqrt(len(S))
+    left, right = figure.subfigures(1, 2, width_ratios=(0.43, 0.57))
+    for axes, (title, images) in zip(left.subplots(len(pictures), 3), pictures, strict=True):
+        plot.images(images, (side, side), axes=axes)
+        axes[0].set_ylabel(title, fontsize=10)
+    axis = right.subplots()
+    _draw_errors(axis, rows)
+    _legend(right, axis, 2)
     return figure
 
 

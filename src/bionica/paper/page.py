@@ -101,7 +101,7 @@ def write_reproduction(config: Reproduction, tables: Tables, folder: Path, targe
         table = _table(_ERRORS, final_rows(tables, "figure4"))
         sections.append(Section("Figure 4: sparse uniform sources", [figure, table, _STREAM, *floor]))
     if "figure5" in rows:
-        images = figures.images_figure(figures.figure5_images(config), curve_rows(tables, "figure5"))
+        images = figures.images_figure(config, curve_rows(tables, "figure5"))
         which = _CC0 if config.images is None else "The user's images."
         table = _table(_ERRORS, final_rows(tables, "figure5"))
         sections.append(Section("Figure 5: images", [which, written.figure("figure5", images, _FIGURE5), table]))
@@ -109,9 +109,9 @@ def write_reproduction(config: Reproduction, tables: Tables, folder: Path, targe
         grid = written.figure("table1", figures.grid_figure(means), _TABLE1)
         sections.append(Section("Table 1: the grid search", [_table(_GRID, best), grid]))
     if "figure1" in rows:
-        figure = figures.scatter_figure(figures.figure1_points(config))
         caption = _FIGURE1.format(rows["figure1"][0]["error"])
-        sections.append(Section("Figure 1: the problem", [written.figure("figure1", figure, caption)]))
+        figure = written.figure("figure1", figures.scatter_figure(config), caption)
+        sections.append(Section("Figure 1: the problem", [figure]))
     cases = list({row["case"]: row for table in tables.values() for row in table}.values())
     provenance = [
         ("runs, first seed", f"{config.runs}, {config.seed}"),

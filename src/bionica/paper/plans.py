@@ -1,5 +1,6 @@
 """The paper's experiments as plans of a sweep, and offline references for them."""
 
+import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -26,10 +27,7 @@ AS_CODED: dict[str, dict[str, float]] = {
     "TwoCompartmentNICA as coded": {"eta0": 1e-3, "decay": 1e-6, "tau": 0.1, "mean_window": 100},
 }
 #: Methods that see all the data at once, and the error that remains because sources are correlated: label -> estimator.
-OFFLINE = {
-    "BatchNICA": "BatchNICA",
-    "correlation floor": "bionica.paper.plans:CorrelationFloor",
-}
+OFFLINE = {"BatchNICA": "BatchNICA", "correlation floor": "bionica.paper.plans:CorrelationFloor"}
 
 #: The experiments that `bionica reproduce` knows.
 EXPERIMENTS = ("figure1", "figure4", "figure5", "table1")
@@ -45,16 +43,6 @@ GRID_RUNS = 5
 N_TIMES = 200
 #: The mixing of figure 1, of which the paper prints none: a rotation and a shear that take the sources out of the orthant.
 FIGURE1_MIXING = ((1.0, 0.55), (-0.45, 0.8))
-
-# The grid of appendix C.
-ETA0 = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
-DECAY = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
-TAU = (0.01, 0.03, 0.05, 0.08, 0.1, 0.3, 0.5, 0.8, 1.0, 3.0)
-
-
-def grid_of(network: str) -> dict[str, tuple[float, ...]]:
-    """The grid of a network."""
-    return {"eta0": ETA0, "decay": DECAY} | ({"tau": TAU} if network == "TwoCompartmentNICA" else {})
 
 
 @dataclass(frozen=True)
@@ -119,9 +107,9 @@ def _networks(config: Reproduction, experiment: str, setting: str) -> list[dict[
             for name in ("ConeNetwork", "MinimumVolumeCone")
         ]
         return [*ours, *({"name": name} for name in ("InterneuronNICA", "TwoCompartmentNICA", STREAM))]
-    networks: list[dict[str, Any]] = [{"name": name, "published": setting} for name in NETWORKS]
     if experiment == "table1":
-        return [network | {"grid": grid_of(network["name"])} for network in networks]
+        return [network | {"published": setting} for network in tomllib.loads(paper_grid())["network"]]
+    networks: list[dict[str, Any]] = [{"name": name, "published": setting} for name in NETWORKS]
     networks.append({"name": STREAM})
     if not config.with_defaults:
         return networks
