@@ -36,9 +36,8 @@ from ..networks.settling import Exact, ProjectedGradient
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import largest, leading, linear_map, one_blas_thread, wider_than_long
 from ._base import rank_of
-from ._dask import DaskRows, checked, is_dask, lazily
 from ._findings import RowCollector, conclude
-from ._input import CHANGED, Array, DivergenceError, check_finite, warn
+from ._input import CHANGED, Array, DaskRows, DivergenceError, check_finite, checked, is_dask, lazily, warn
 from ._online import Online, appended, tracked
 
 #: The number of sources of each of the paper's problems.
@@ -61,8 +60,6 @@ _BLOCK_BYTES, _BLOCK_PRODUCTS = 2**20, 10**9
 #: Learning rates that are computed at once for single samples.
 _RATES_AHEAD = 64
 _NO_RATES = np.empty((0, 1))
-#: gamma of the averaged weights of the paper's rules (see `networks.plasticity`).
-AVERAGING = 5.0
 
 
 def published(cls: Any, setting: str) -> dict[str, Any]:
