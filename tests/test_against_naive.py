@@ -155,7 +155,7 @@ def test_nonnegative_pca_whitened_beforehand(whiten):
 
 def test_float32_follows_float64(Neural):
     """Single precision stays single, and near the double precision network."""
-    _, X = mixtures(2000, 3)
+    _, X = mixtures(700, 3)
     single = Neural(3, random_state=0, eta0=0.01).partial_fit_transform(X.astype(np.float32))
     double = Neural(3, random_state=0, eta0=0.01).partial_fit_transform(X)
     assert single.dtype == np.float32

@@ -65,12 +65,3 @@ def test_more_rows_than_are_looked_at_give_the_same_method(monkeypatch):
     sampled = separate(X, random_state=0)
     assert sampled.choice_.method == whole.choice_.method and sampled.choice_.n_sources == 3
     assert worst_correlation(S, sampled.transform(X)) > 0.99
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [({"method": "magic"}, "method="), ({"n_sources": "many"}, "n_sources="), ({"X": np.ones(5)}, "shape")],
-)
-def test_bad_arguments_are_named(arguments, named):
-    with pytest.raises(ValueError, match=named):
-        separate(**{"X": problem("sparse", T=100)[0], **arguments})

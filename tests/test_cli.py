@@ -1,11 +1,9 @@
 """The command line: what it loads, how it speaks, how it ends."""
 
-import logging
 import os
 import signal
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pytest
@@ -58,23 +56,6 @@ except SystemExit as end:
 
 
 # ---------------------------------------------------------------------------------------------- the console
-
-
-@pytest.mark.parametrize(("silence", "shown"), [({}, True), ({"json": True}, False), ({"quiet": True}, False)])
-def test_log_records_and_warnings_are_shown_once_unless_silenced(capsys, silence, shown):
-    console, logger = Console(**silence), logging.getLogger("bionica")
-    before = logger.level, logger.propagate, list(logger.handlers)
-    with console.session(interrupted=""):
-        logging.getLogger("bionica.engines").info("compiling the loop")
-        logger.warning("nothing can be cached")
-        warnings.warn("few samples", UserWarning, stacklevel=1)
-        warnings.warn("few samples", UserWarning, stacklevel=1)
-    out, err = capsys.readouterr()
-    assert out == ""
-    lines = ["compiling the loop", "Note: nothing can be cached", "Note: few samples"]
-    assert err.splitlines() == (lines if shown else [])
-    assert console.notes == ["nothing can be cached", "few samples"]
-    assert (logger.level, logger.propagate, list(logger.handlers)) == before
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,8 @@ import warnings
 import numpy as np
 import pytest
 
-import bionica
 import naive
-from bionica import ConeNetwork, plot
+from bionica import ConeNetwork
 from bionica.datasets import copula_uniform, mix
 from bionica.metrics import sinr
 from bionica.networks import cone_network
@@ -215,17 +214,3 @@ def test_settling():
         work = cone_network.workspace(start(mixtures(200, 4, 4)[1], 4)._state)
         cone_network.settle_lateral(cone_network.Sweeps(1e-15, 500), W, W, c, z, work.ws)
         np.testing.assert_allclose(z, np.maximum(c - W @ z + z, 0), atol=1e-12)
-
-
-def test_recorded_weights():
-    X = correlated(1000, 3, 4)[1]
-    network, whole = ConeNetwork(3, random_state=0), learned(X)
-    record = plot.record_weights(network, X, every=300)
-    np.testing.assert_array_equal(record["n_samples"], [300, 600, 900, 1000])
-    assert record["W_xz_"].shape == (4, 3, 4)
-    np.testing.assert_array_equal(record["W_zz_"][-1], whole.W_zz_)
-    np.testing.assert_array_equal(record["kappa_"][-1], whole.kappa_)
-    lines = plot.weights(record)[list(record).index("W_zz_") - 1].lines
-    np.testing.assert_array_equal(lines[1].get_ydata(), record["W_zz_"][:, 0, 1])
-    with pytest.raises(ValueError, match="no weights"):
-        plot.record_weights(bionica.StreamingNICA(3), X)

@@ -42,18 +42,6 @@ def test_the_page_shows_the_median_run(made):
     assert min(findings["correlation"]) > 0.99
 
 
-def test_error_falls_pixel_by_pixel(made):
-    """From the second pixel on, from random weights, to the errors that are said."""
-    findings, _ = made
-    curve = findings["curves"]["StreamingNICA"]
-    assert (curve[0][0], curve[-1][0]) == (2, findings["pixels"])
-    times, errors = zip(*curve, strict=True)
-    assert sorted(set(times)) == list(times)
-    assert errors[0] > 1
-    by_time = dict(curve)
-    assert by_time[100] > by_time[1000] > by_time[10_000] > by_time[100_000]
-
-
 def test_page_needs_nothing_else_and_holds_every_picture(made):
     _, folder = made
     assert sorted(path.name for path in folder.iterdir()) == ["demo.html", "separation.png"]

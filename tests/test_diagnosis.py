@@ -48,10 +48,13 @@ def test_a_right_fit_is_called_right(estimator):
 @pytest.mark.parametrize(
     ("spoil", "expected"),
     [
-        (lambda S, X, rng: X - X.mean(axis=0), {"negative", "unsettled", "halves"}),
-        (lambda S, X, rng: X + 5 * rng.random(X.shape[1]), {"directions", "noise", "untouched"}),
-        (lambda S, X, rng: mixed(np.column_stack([S, rng.exponential(size=(len(S), 1))]), 8), {"directions"}),
-        (lambda S, X, rng: mixed(S - [0.4, 0, 0], 8), {"negative", "halves"}),
+        (lambda S, X, rng: X - X.mean(axis=0), {"centred", "halves"}),
+        (lambda S, X, rng: X + 5 * rng.random(X.shape[1]), {"directions", "missing", "noise", "untouched"}),
+        (
+            lambda S, X, rng: mixed(np.column_stack([S, rng.exponential(size=(len(S), 1))]), 8),
+            {"directions", "missing"},
+        ),
+        (lambda S, X, rng: mixed(S - [0.4, 0, 0], 8), {"negative", "centred", "halves"}),
         (lambda S, X, rng: X + 1.5 * X.std() * rng.standard_normal(X.shape), {"noise", "halves"}),
         (lambda S, X, rng: np.minimum(X, np.quantile(X, 0.95, axis=0)), {"ceiling"}),
         (lambda S, X, rng: X[:12], {"few", "halves"}),
@@ -93,24 +96,39 @@ def test_transposed_spectra_are_named_and_one_mixture_is_no_fault():
 
 
 @pytest.mark.parametrize("rates", [(0.3, 0.1), (0.05, 0.1)])
-def test_true_spectra_lie_inside_the_band_of_the_true_solution(rates):
-    """A shear of the true solution that is nonnegative has a band that holds the true spectra."""
+def test_true_spectra_lie_inside_the_band_of_a_sheared_solution(rates):
+    """From a nonnegative shear of the true solution, the band reaches the true spectra."""
     C, A, _ = reaction(*rates)
     A = A.T
-    sheared, t = A.copy(), 0.9 * np.min(C[1:, 1] / C[1:, 0])
-    Y = C.copy()
-    Y[:, 1] -= t * C[:, 0]
+    t = 0.9 * np.min(C[1:, 1] / C[1:, 0])
+    sheared = A.copy()
     sheared[:, 0] += t * A[:, 1]
-    found = bands(Y, sheared, np.zeros(3), np.zeros_like(A))
+    found = bands(C @ A.T, np.linalg.pinv(sheared), sheared, np.zeros(3))
     true = A[:, 0] * np.linalg.norm(sheared[:, 0]) / np.linalg.norm(A[:, 0])
     inside = (true > found.mixing_low[:, 0] - 0.02) & (true < found.mixing_high[:, 0] + 0.02)
     assert inside.mean() > 0.9
     assert (found.low <= found.high).all()
 
 
+@pytest.mark.parametrize(("rates", "wide"), [((0.3, 0.1), False), ((0.2, 0.05), False), ((0.05, 0.1), True)])
+def test_a_band_is_wide_where_nonnegativity_decides_nothing(rates, wide):
+    """If B reacts faster than it is formed (k1 < k2), any share of A can be in the spectrum of B."""
+    C, A, X = reaction(*rates)
+    A = A.T
+    cone = MinimumVolumeCone(3, random_state=0).fit(X)
+    found = cone.diagnose(X)
+    assert ("ambiguous" in names(found)) == wide
+    assert (found.band_.width.max() > 0.6) == wide
+    order = np.argmax(np.corrcoef(C.T, cone.transform(X).T)[:3, 3:], axis=1)
+    true = A * np.linalg.norm(cone.mixing_[:, order], axis=0) / np.linalg.norm(A, axis=0)
+    error = 2 * found.uncertainty_.mixing[:, order]
+    inside = (true > found.band_.mixing_low[:, order] - error) & (true < found.band_.mixing_high[:, order] + error)
+    assert inside.mean() > 0.9
+
+
 def test_sources_and_spectra_that_reach_zero_leave_nothing_open():
     S, A = sparse(500, 3), np.eye(6)[:, :3]
-    found = bands(S, A, np.zeros(3), np.zeros_like(A))
+    found = bands(S @ A.T, A.T, A, np.zeros(3))
     np.testing.assert_allclose(found.mixing_high, found.mixing_low, atol=1e-12)
     np.testing.assert_allclose(found.low, found.high)
     assert found.support.min() > 0.1

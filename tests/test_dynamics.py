@@ -152,7 +152,7 @@ def test_nearly_singular_is_regularised_and_counted(kind):
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.05])
-@pytest.mark.parametrize("d", [1, 3, 7])
+@pytest.mark.parametrize("d", [1, 4])
 def test_both_dynamics_settle_to_the_same_point(d, gamma):
     rng = np.random.default_rng(d)
     gradient = ProjectedGradient(gamma, 1e-13, 100_000)

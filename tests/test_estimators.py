@@ -199,11 +199,14 @@ def test_bad_parameters_name_themselves(Neural, parameter, value):
             learn(X)
 
 
+def weights_of(network):
+    names = [name for name in dir(network) if name.startswith("W_") and name.endswith("_")]
+    return {name.removesuffix("_"): getattr(network, name) for name in names}
+
+
 def test_bad_initial_weights(Network):
     _, X = mixtures(20, 3)
-    names = [name.split(".")[-1] for name in to_arrays(Network().fit(X)._state)]
-    names = [name for name in names if name.startswith("W") and not name.endswith(("_mean", "_good"))]
-    for name in names:
+    for name in weights_of(Network().fit(X)):
         for W, message in ((np.eye(2), "shape"), (np.full((3, 3), np.nan), "NaN")):
             with pytest.raises(ValueError, match=rf"init\['{name}'\].*{message}"):
                 online(Network, init={name: W}).fit(X)
@@ -216,10 +219,7 @@ def test_bad_initial_weights(Network):
 def test_inputs_and_initial_weights_are_neither_changed_nor_kept(Neural):
     _, X = mixtures(400, 3)
     start = online(Neural, random_state=0).partial_fit(X)
-    init = {name.split(".")[-1]: a.copy() for name, a in to_arrays(start._state).items()}
-    init = {name: W for name, W in init.items() if name.startswith("W") and not name.endswith(("_mean", "_good"))}
-    if Neural is bionica.InterneuronNICA:
-        init["W_ny"] = init["W_yn"].T.copy()
+    init = weights_of(start)
     kept = {name: W.copy() for name, W in init.items()}
     original = X.copy()
     network = online(Neural, random_state=0, init=init).fit(X)

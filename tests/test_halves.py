@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bionica.offline.halves import agreement, match, splits, uncertainty
+from bionica.offline.halves import match, splits, uncertainty
 
 
 def test_matching_undoes_permutation_sign_and_scale():
@@ -28,14 +28,6 @@ def test_splits_are_disjoint_halves_in_order():
         assert (np.diff(first) > 0).all() and (np.diff(second) > 0).all()
 
 
-def test_a_fit_that_fails_does_not_agree():
-    def fails(rows):
-        raise np.linalg.LinAlgError("singular")
-
-    assert agreement(np.ones((10, 2)), fails) == 90.0
-    assert agreement(np.ones((10, 2)), lambda rows: np.eye(2)) == 0.0
-
-
 def leading(rows):
     """Least squares for x = a s with s the first column: components and mixing of a single source."""
     a = rows.T @ rows[:, 0] / (rows[:, 0] @ rows[:, 0])
@@ -51,6 +43,6 @@ def test_standard_errors_of_spectra_are_those_of_least_squares(n):
         s = rng.random(n)
         X = s[:, None] * [1.0, 2.0, 3.0] + 0.1 * rng.standard_normal((n, 3)) * [0, 1, 1]
         moved = uncertainty(X, *leading(X), leading, np.zeros(1))
-        assert moved.split == ("jackknife" if n < 20 else "random")
+        assert moved.split == ("jackknife" if n < 100 else "random")
         estimates.append(moved.mixing[1:, 0])
     assert np.sqrt(np.mean(np.square(estimates))) == pytest.approx(true, rel=0.35)

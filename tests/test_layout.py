@@ -190,6 +190,10 @@ def test_a_line_that_may_be_names_or_a_sample_is_asked_for(read, refused, rng, f
         assert len(read(first + "\n" + text(X), header=False)[0]) == 10
 
 
+def test_equal_steps_above_samples_of_the_same_size_are_asked_for(refused):
+    assert "--no-header" in refused("400,402,404\n22,671,876\n133,744,829\n33,543,662\n")
+
+
 def test_first_samples_are_seldom_taken_for_an_axis_or_asked_about():
     """Of rows in random order as they come, beside 19 others; and of rows made to fall, against one other."""
     rng = np.random.default_rng(0)

@@ -150,23 +150,6 @@ def test_an_edited_file_is_compiled_again_in_the_next_process(tmp_path):
         assert out.split()[-1] == expected
 
 
-def test_a_users_file_of_the_same_name_leaves_ours_alone(tmp_path):
-    """A user's two_compartment.py neither replaces ours nor is asked for by later processes."""
-    (tmp_path / "mylab").mkdir()
-    (tmp_path / "mylab" / "__init__.py").write_text("")
-    (tmp_path / "mylab" / "two_compartment.py").write_text(SOURCE.replace('"my_rule"', '"two_compartment"'))
-    tests, src = str(Path(__file__).parent), str(Path(bionica.__file__).parents[1])
-    fit = (
-        "import numpy as np, bionica; X = np.random.default_rng(0).exponential(size=(50, 2)); "
-        "print(bionica.TwoCompartmentNICA(2, precondition=None, init='random', random_state=0).fit(X).transform(X).sum())"
-    )
-    theirs = "import mylab.two_compartment as m, test_new_rule; print(test_new_rule.first_output(m)); " + fit
-    with_theirs = run_python(theirs, paths=[str(tmp_path), tests, str(OUTSIDE), src])
-    without = run_python(fit, paths=[src])
-    assert with_theirs.split()[0] == "2.0"
-    assert with_theirs.split()[-1] == without.split()[-1]
-
-
 def test_types_of_parameters_do_not_leak():
     """A horizon of numpy.uint8 is an int like any other: a later network with 300 does not count modulo 256."""
     _, X = mixtures(600, 2)

@@ -127,7 +127,7 @@ def test_small_scales_do_not_pass_for_convergence():
 def test_a_step_that_diverges_raises(papers_problem, network):
     _, X = papers_problem
     with pytest.raises(bionica.DivergenceError, match=r"lower gamma \(now 100.0\)"):
-        OfflineNICA(3, network=network, dynamics="gradient", gamma=100.0, random_state=0).fit(X[:200])
+        OfflineNICA(3, network=network, dynamics="gradient", gamma=100.0, settle_steps=500, random_state=0).fit(X[:200])
 
 
 @pytest.mark.parametrize("network", ["interneuron", "two_compartment"])

@@ -59,15 +59,6 @@ def test_every_kind_of_state(tmp_path):
         assert same_bits(loaded.partial_fit(X[:50]), network.partial_fit(X[:50]))
 
 
-def test_feature_names_travel(tmp_path):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(mixtures(50, 2)[1], columns=["left", "right"])
-    bionica.TwoCompartmentNICA(random_state=0).fit(frame).save(tmp_path / "model")
-    loaded = bionica.load(tmp_path / "model")
-    assert list(loaded.feature_names_in_) == ["left", "right"]
-    loaded.partial_fit(frame)
-
-
 def test_a_schedule_that_is_a_function(tmp_path):
     _, X = mixtures(50, 2)
 

@@ -1,14 +1,8 @@
 """`bionica reproduce`: real files from tiny runs, nothing run twice, nothing of others replaced."""
 
-import contextlib
 import csv
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +11,9 @@ from typer.testing import CliRunner
 
 from bionica import InterneuronNICA, StreamingNICA, datasets, metrics
 from bionica.cli import app
-from bionica.paper import Reproduction, claims_of, final_rows, plans_of
+from bionica.paper import claims_of, final_rows
 from bionica.paper.plans import NETWORKS
 from bionica.sweep import Table
-from bionica.sweep.run import prepare
 from browser import check_page
 
 pytest.importorskip("matplotlib")
@@ -192,45 +185,3 @@ def test_errors_are_one_line(tmp_path, arguments, code):
     assert "Traceback" not in result.output
     assert code == 2 or result.output.count("\n") == 1
     assert not (tmp_path / "results").exists()
-
-
-@pytest.mark.parametrize(
-    "images", [np.ones((2, 16)) * np.arange(16), np.ones((3, 4, 9)) * np.arange(9), np.ones((3, 16))]
-)
-def test_images_that_do_not_fit_are_refused(tmp_path, images):
-    np.save(tmp_path / "images.npy", images)
-    result = reproduce("figure5", "--images", tmp_path / "images.npy", "--output", tmp_path / "results")
-    assert (result.exit_code, result.output.count("\n")) == (1, 1), result.output
-    assert not (tmp_path / "results").exists()
-
-
-def alive(group):
-    """The processes of a group that run, as far as the system tells; a zombie does not run."""
-    stats = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it has ended meanwhile
-            stats.append(path.read_text().rpartition(")")[2].split())
-    return [stat for stat in stats if stat[0] != "Z" and int(stat[2]) == group]
-
-
-@pytest.mark.skipif(os.name != "posix", reason="no process groups")
-def test_interrupted_says_how_to_go_on_and_does(tmp_path):
-    command = ["reproduce", "figure4", "--runs", "50", "--jobs", "2", "--output", str(tmp_path)]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bionica", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
-    )  # fmt: skip
-    while not any(journals(tmp_path).values()):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    output, errors = process.communicate()
-    assert (process.returncode, output) == (130, "")
-    assert "Traceback" not in errors
-    plans = plans_of(Reproduction(("figure4",), runs=50))
-    missing = {key: len(prepare(plan, tmp_path / "runs" / "-".join(key)).missing) for key, plan in plans.items()}
-    assert 0 < missing["figure4", "d10"] < 250
-    assert missing["figure4", "d3"] == 250
-    assert not list(tmp_path.rglob(".*"))
-    while alive(process.pid):  # no worker outlives the command
-        time.sleep(0.1)

@@ -184,15 +184,14 @@ def test_wrong_usage(arguments):
     separate(*arguments, code=2)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".h5"])
-def test_a_full_disk(tmp_path, problem, suffix):
-    pytest.importorskip({".h5": "h5py"}.get(suffix, "numpy"))
+def test_a_full_disk(tmp_path, problem):
+    pytest.importorskip("h5py")
     np.save(tmp_path / "x.npy", problem[1])
 
     def little():
         resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
 
-    arguments = ["x.npy", "-o", f"y{suffix}", "--method", "batch", "--sources", "3"]
+    arguments = ["x.npy", "-o", "y.h5", "--method", "batch", "--sources", "3"]
     result = subprocess.run([*COMMAND, *arguments], cwd=tmp_path, capture_output=True, text=True, preexec_fn=little)
     assert result.returncode == 1, result.stderr
     assert result.stderr.count("\n") == 1
@@ -200,8 +199,9 @@ def test_a_full_disk(tmp_path, problem, suffix):
 
 
 @pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")
-@pytest.mark.parametrize("method", ["batch", "cone", "streaming"])
-@pytest.mark.parametrize("scale", [1e-200, 1e100, 1e160, 1e300])
+@pytest.mark.parametrize(
+    ("method", "scale"), [("batch", 1e-200), ("cone", 1e160), ("streaming", 1e300), ("batch", 1e300)]
+)
 def test_a_report_of_very_large_and_small_mixtures(tmp_path, problem, method, scale):
     """Squares overflow; the report is drawn, or the reason is said in one line."""
     X = problem[1][:300] * scale
@@ -302,15 +302,14 @@ def test_too_few_samples_to_start_are_said_to_be(tmp_path, problem):
     assert names_in(tmp_path) == ["m"]
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_ends_a_recording_from_a_pipe(tmp_path, problem, how):
+def test_ctrl_c_ends_a_recording_from_a_pipe(tmp_path, problem):
     """All samples that were answered are in the files, however long the compiler takes before the first answer."""
     arguments = [*map(str, AT_ONCE), "--model", "m", "--mixing", "a.csv"]
     with subprocess.Popen([*COMMAND, "-", *arguments], cwd=tmp_path, stdin=-1, stdout=-1, stderr=-1) as process:
         process.stdin.write(text(problem[1][:1000]).encode())
         process.stdin.flush()
         answers = [process.stdout.readline() for _ in range(1000)]
-        process.send_signal(how)
+        process.send_signal(signal.SIGINT)
         process.wait(120)
         errors = process.stderr.read().decode()
         rest = process.stdout.read()
@@ -323,7 +322,7 @@ def test_ctrl_c_ends_a_recording_from_a_pipe(tmp_path, problem, how):
     assert names_in(tmp_path) == ["a.csv", "m"]
 
 
-@pytest.mark.parametrize("redirected", ["- <&-", "x.npy -o - >&-", "x.npy -o - <&- >/dev/full"])
+@pytest.mark.parametrize("redirected", ["- <&-", "x.npy -o - <&- >/dev/full"])
 def test_standard_streams_that_are_closed(tmp_path, problem, redirected):
     np.save(tmp_path / "x.npy", problem[1][:400])
     command = f"{sys.executable} -m bionica separate {redirected} --sources 2"

@@ -81,9 +81,3 @@ def test_directions_that_are_no_sources_are_not_counted(nonnegative):
     counted = count_sources(X)
     assert 3 in (counted.n_sources, *counted.candidates)
     assert counted.n_sources < 6
-
-
-def test_candidates_are_other_numbers_that_were_tried():
-    counted = count_sources(mixtures("sparse", 60, 3, 8, 15, seed=0))
-    assert counted.n_sources not in counted.candidates
-    assert set(counted.candidates) < set(counted.angles)

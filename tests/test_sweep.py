@@ -402,10 +402,3 @@ def test_the_command_runs_the_example_and_a_class_beside_the_plan(plan_file, tmp
     refused = command(plan_file, "-o", tmp_path)
     assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
     assert (tmp_path / "results.csv").read_text() == "mine"
-
-
-@pytest.mark.parametrize(("arguments", "code"), [([], 2), (["nothing.toml"], 1), (["PLAN", "--jobs", "-3"], 2)])
-def test_the_command_ends_with_a_sentence(plan_file, arguments, code):
-    result = command(*(plan_file if argument == "PLAN" else argument for argument in arguments))
-    assert result.exit_code == code
-    assert "Traceback" not in result.output

@@ -24,7 +24,7 @@ __all__ = [
     "weights",
 ]
 
-_NUMBERS = 12  # rows and columns of the largest matrix whose numbers are written
+_NUMBERS, _LABELS = 12, 30  # rows and columns whose numbers are written, and that have labels of their own
 
 
 def _axes(ax: Any, width: float = 6.4, height: float = 3.6) -> Any:
@@ -44,6 +44,14 @@ def _matrix(values: ArrayLike, name: str) -> np.ndarray:
 
 def _names(names: Sequence[str] | None, n: int) -> Sequence[str]:
     return names or [f"source {i + 1}" for i in range(n)]
+
+
+def _stacked(ax: Any, names: Sequence[str]) -> Any:
+    """Name curves that are drawn one below the other."""
+    ax.set_yticks(-np.arange(len(names)), names)
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    return ax
 
 
 def sources(
@@ -87,11 +95,8 @@ def sources(
     tops = np.maximum(Y.max(axis=0, initial=0.0), np.finfo(float).tiny)
     for i, (y, top) in enumerate(zip(Y.T, tops, strict=True)):
         ax.plot(t, y / top * 0.9 - i, lw=1)
-    ax.set_yticks(-np.arange(Y.shape[1]), _names(names, Y.shape[1]))
     ax.set_xlabel(label or ("sample" if np.array_equal(t, np.arange(len(Y))) else "time"))
-    ax.spines[["top", "right", "left"]].set_visible(False)
-    ax.tick_params(axis="y", length=0)
-    return ax
+    return _stacked(ax, _names(names, Y.shape[1]))
 
 
 def spectra(
@@ -186,11 +191,8 @@ def distributions(U: ArrayLike, *, names: Sequence[str] | None = None, ax: Any =
         counts, _ = np.histogram(u / (u.std() or 1.0), edges)
         ax.stairs(0.9 * counts / max(1, counts.max()) - i, edges, baseline=-i, fill=True, color="C0")
     ax.axvline(0, color="0.3", lw=0.8)
-    ax.set_yticks(-np.arange(outputs.shape[1]), _names(names, outputs.shape[1]))
     ax.set(xlabel="standard deviations", xlim=(-1, 4))
-    ax.spines[["top", "right", "left"]].set_visible(False)
-    ax.tick_params(axis="y", length=0)
-    return ax
+    return _stacked(ax, _names(names, outputs.shape[1]))
 
 
 def images(Y: ArrayLike, shape: tuple[int, ...], *, names: Sequence[str] | None = None, axes: Any = None) -> Any:
@@ -289,8 +291,8 @@ def record_weights(network: Any, X: ArrayLike, every: int = 100) -> dict[str, np
     Returns
     -------
     dict of str to ndarray
-        "n_samples" : how many samples the network had learned from; and each kind of weights, and of `kappa_` of a `ConeNetwork`,
-        by its attribute, (n_records, n_outputs, n_inputs). `weights` draws them.
+        "n_samples" : how many samples the network had learned from, from its start on; and each kind of weights, and `kappa_` of
+        a `ConeNetwork`, by its attribute, (n_records, n_outputs, n_inputs). `weights` draws them.
 
     Examples
     --------
@@ -299,7 +301,7 @@ def record_weights(network: Any, X: ArrayLike, every: int = 100) -> dict[str, np
     >>> X, A = mix(sparse_uniform(1000, 3, rng=0), rng=0)
     >>> record = plot.record_weights(TwoCompartmentNICA(3, random_state=0), X)
     >>> list(record), record["W_zz_"].shape
-    (['n_samples', 'W_xz_', 'W_zz_'], (10, 3, 3))
+    (['n_samples', 'W_xz_', 'W_zz_'], (9, 3, 3))
     """
     if every < 1:
         raise ValueError(f"every={every} must be at least 1")
@@ -310,6 +312,8 @@ def record_weights(network: Any, X: ArrayLike, every: int = 100) -> dict[str, np
     records: dict[str, list[Any]] = {name: [] for name in ("n_samples", *names)}
     for start in range(0, len(rows), every):
         network.partial_fit(rows[start : start + every])
+        if network.n_samples_until_start_:
+            continue
         records["n_samples"].append(network.n_samples_seen_)
         for name in names:
             records[name].append(getattr(network, name))
@@ -349,15 +353,13 @@ def weights(
     if isinstance(W, Mapping):
         return _weights_over_time(W, ax)
     W = _matrix(W, "W")
-    ax = _axes(ax, 3.4, 3.0)
+    ax = _axes(ax, *np.clip([1.2 + 0.6 * W.shape[1], 1.2 + 0.4 * W.shape[0]], 3.0, 9.0))
     largest = float(np.abs(W).max(initial=0.0)) or 1.0
-    image = ax.imshow(W / largest, cmap="PuOr", vmin=-1, vmax=1, aspect="auto")
+    image = ax.imshow(W / largest, cmap="PuOr", vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
     if max(W.shape) <= _NUMBERS:
         for (i, j), value in np.ndenumerate(W):
             color = "white" if abs(value) > 0.6 * largest else "black"
-            ax.text(j, i, f"{value:.3g}", ha="center", va="center", color=color)
-        ax.tick_params(length=0)
-        ax.spines[:].set_visible(False)
+            ax.text(j, i, f"{value:.2g}", ha="center", va="center", color=color)
     else:
         ax.figure.colorbar(image, ax=ax, label=f"in units of {largest:.3g}")
     for axis, names, title in ((ax.xaxis, columns, "input"), (ax.yaxis, rows, "output")):
@@ -365,7 +367,10 @@ def weights(
             axis.get_major_locator().set_params(integer=True)
             axis.set_label_text(title)
         else:
-            axis.set_ticks(range(len(names)), names)
+            shown = range(0, len(names), -(-len(names) // _LABELS))
+            rotation = 90 if axis is ax.xaxis and max(map(len, names)) > 6 else 0
+            axis.set_ticks(shown, [names[i] for i in shown], rotation=rotation)
+    ax.tick_params(length=0)
     return ax
 
 

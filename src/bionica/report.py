@@ -258,9 +258,18 @@ def write_separation(
         caption = "Each spectrum is divided by its largest value." + more
         if error is not None:
             caption += " The band is two standard errors wide on either side, from fits to halves of the samples."
-        form: dict[str, Any] = {"error": error, "names": shown, "label": axis_label}
+        band: Any = network.diagnosis_.band_
+        if band is not None:
+            caption += " The paler band is what nonnegativity leaves open."
         x = np.arange(1, len(A) + 1) if axis is None else axis
-        curves = drawing(lambda ax: plot.spectra(A[:, :d], x, ax=ax, **form), caption, height=4.2)
+
+        def draw(ax: Any) -> None:
+            plot.spectra(A[:, :d], x, ax=ax, error=error, names=shown, label=axis_label)
+            for i, line in enumerate(ax.lines[:d] if band is not None else ()):
+                low, high = (M[:, i] / np.abs(A[:, i]).max() for M in (band.mixing_low, band.mixing_high))
+                ax.fill_between(x, low, high, color=line.get_color(), alpha=0.12, lw=0)
+
+        curves = drawing(draw, caption, height=4.2)
         sections.append(Section("Spectra of the sources", [curves]))
     U = X @ np.asarray(network.components_)[:d].T
     caption = "Before values below zero are cut off. A good fit has almost nothing left of 0." + more

@@ -5,6 +5,7 @@ from typing import Any
 
 from river import base
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from .estimators import StreamingNICA
 
@@ -62,9 +63,10 @@ class RiverTransformer(base.MiniBatchTransformer):  # type: ignore[misc]
         x
             Its features.
         """
-        if not self._has_learned():
+        try:
+            y = self.model.transform_one(self._named(x))
+        except NotFittedError:
             return {}
-        y = self.model.transform_one(self._named(x))
         if len(y) != len(self._names_out):
             self._names_out = list(self.model.get_feature_names_out())
         return dict(zip(self._names_out, y.tolist(), strict=True))
@@ -87,23 +89,19 @@ class RiverTransformer(base.MiniBatchTransformer):  # type: ignore[misc]
         X
             A pandas DataFrame with a column for each feature.
         """
-        if not self._has_learned():
+        try:
+            Y = self.model.transform(self._in_order(X))
+        except NotFittedError:
             return X[[]]
-        names = self.model.get_feature_names_out()
-        return type(X)(self.model.transform(self._in_order(X)), index=X.index, columns=names)
-
-    def _has_learned(self) -> bool:
-        return hasattr(self.model, "n_features_in_")
+        return type(X)(Y, index=X.index, columns=self.model.get_feature_names_out())
 
     def _named(self, x: dict[Any, float]) -> dict[str, float]:
-        """Return x with strings for names, which river does not demand; the first sample decides on the order."""
-        if self._has_learned():
-            return {str(name): value for name, value in x.items()}
+        """Return x with strings for names, which river does not demand, in the order of the names."""
         return {str(name): x[name] for name in sorted(x, key=str)}
 
     def _in_order(self, X: Any) -> Any:
         X = X.rename(columns=str)
-        known = list(self.model.feature_names_in_) if self._has_learned() else sorted(X.columns)
+        known = list(getattr(self.model, "feature_names_in_", sorted(X.columns)))
         # If columns are missing or unknown, the estimator's message says which.
         return X[known] if set(known) == set(X.columns) else X
 

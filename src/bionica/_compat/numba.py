@@ -111,7 +111,8 @@ def _one_module(name: str) -> Iterator[None]:
     class Linked(Library):  # type: ignore[misc]
         def finalize(self) -> None:
             for library in dict.fromkeys(self._linking_libraries):
-                self._reload_init.update(library._reload_init)
+                if hasattr(self, "_reload_init"):  # since Numba 0.62
+                    self._reload_init.update(library._reload_init)
                 self._final_module.link_in(library._get_module_for_linking(), preserve=True)
             self._finalized = True
 

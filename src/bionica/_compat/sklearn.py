@@ -1,7 +1,7 @@
 """Private names of scikit-learn, which third-party estimators need for its own behaviour.
 
 `sklearn.utils._param_validation`
-    `Interval`, `Options` and `StrOptions` declare what a parameter may be, in the `_parameter_constraints` of an estimator.
+    `Interval`, `Options` and `StrOptions` declare what a parameter may be (`_parameter_constraints` of an estimator).
     `BaseEstimator._validate_params` and the decorator `_fit_context` of `sklearn.base` check it, with scikit-learn's messages.
 `sklearn.utils._set_output._wrap_data_with_container`
     What `set_output` does to `transform`, for methods of other names.
@@ -16,6 +16,7 @@ Checked with scikit-learn 1.6.0 and 1.9.1.
 """
 
 from functools import cache
+from numbers import Integral, Real
 from operator import attrgetter
 from typing import Any
 
@@ -25,15 +26,17 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils._set_output import _wrap_data_with_container
 
 __all__ = [
-    "Interval",
-    "Options",
-    "StrOptions",
-    "fit_context",
-    "output_container",
-    "parameter_values",
-    "safe_indexing",
-    "wrap_output",
-]
+    "AUTO", "COUNT", "NONNEGATIVE", "POSITIVE", "SHARE", "WINDOW", "Interval", "Options", "StrOptions", "fit_context",
+    "output_container", "parameter_values", "safe_indexing", "wrap_output",
+]  # fmt: skip
+
+#: What a parameter may be: a number of things, of samples to look back on, a positive or nonnegative number, a share.
+COUNT = Interval(Integral, 1, None, closed="left")
+WINDOW = Interval(Integral, 2, None, closed="left")
+POSITIVE = Interval(Real, 0, None, closed="neither")
+NONNEGATIVE = Interval(Real, 0, None, closed="left")
+SHARE = Interval(Real, 0, 1, closed="neither")
+AUTO = StrOptions({"auto"})
 
 
 @cache

@@ -67,7 +67,7 @@ def sweep(
         if (own := str(plan.resolve().parent)) not in sys.path:
             sys.path.append(own)  # for the user's own estimators
         ready = prepare(plan, folder, n_jobs=jobs or -1, device=device.value, scheduler=scheduler, force=force)
-        engine, there, missing = ready.engine.name, len(ready.outcomes), len(ready.missing)
+        engine, there, missing = ready.engine, len(ready.outcomes), len(ready.missing)
         total = there + missing
         summary: dict[str, Any] = {"cases": total, "finished before": there, "engine": engine}
         if dry_run:

@@ -9,7 +9,6 @@ Every source has minimum 0 and variance 1, as the theory asks (nonnegative, well
 - *images*: of the pixels given. Each image has minimum 0 and variance 1 (with 1/n), to rounding.
 
 `rng` is None (fresh entropy), an integer (the same draw every time) or a `numpy.random.Generator` (which is advanced).
-float32 sources are the float64 sources of the same seed, rounded.
 """
 
 from .image_sources import natural_images

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
-from .synthetic import Sources, float_dtype, positive_int
+from .synthetic import Sources, positive_int
 
 _SHIPPED = ("camera", "brick", "gravel", "grass", "moon")  # inside scikit-image's wheel: no download
 _IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".pgm", ".npy")
@@ -19,7 +19,6 @@ def natural_images(
     *,
     names: Sequence[str] | None = None,
     size: int | tuple[int, int] | None = 252,
-    dtype: DTypeLike = np.float64,
 ) -> Sources:
     """Images as sources: one column per image, one row per pixel.
 
@@ -31,17 +30,14 @@ def natural_images(
         - None: images that ship with scikit-image (``pip install 'bionica[plot]'``);
         - a folder: its ``sources.npy`` if there is one, otherwise every image file in it, ordered by name;
         - an image file, of any format that scikit-image reads;
-        - ``.npy``: an array of shape (n_images, n_pixels), or (n_images, height, width);
-        - ``.npz``: one image per entry.
+        - ``.npy``: an array of shape (n_images, n_pixels), or (n_images, height, width).
     names : sequence of str or None, default=None
-        Which images, and in what order: file names without suffix, entries of the ``.npz``, numbers ("0", "1", ...) of the
-        images of an ``.npy``, or, without `path`, some of scikit-image's "camera", "brick", "gravel", "grass" (CC0) and
-        "moon". None means all that `path` holds, or ("camera", "brick", "gravel").
+        Which images, and in what order: file names without suffix, numbers ("0", "1", ...) of the images of an ``.npy``, or,
+        without `path`, some of scikit-image's "camera", "brick", "gravel", "grass" (CC0) and "moon". None means all that
+        `path` holds, or ("camera", "brick", "gravel").
     size : int, (int, int) or None, default=252
         Images are cropped about their centres to the largest height and width that all of them have, at most `size`. The
         paper's are 252 by 252. Rows of an (n_images, n_pixels) array are not cropped.
-    dtype : {float64, float32}, default=float64
-        Type of the result.
 
     Returns
     -------
@@ -64,7 +60,6 @@ def natural_images(
     >>> S.min(axis=0), S.var(axis=0).round(12)
     (array([0., 0., 0.]), array([1., 1., 1.]))
     """
-    result = float_dtype(dtype)
     if isinstance(names, str):
         raise TypeError(f"names={names!r} is one string: pass a sequence, names=({names!r},)")
     labelled = _shipped_images(names) if path is None else _read_images(Path(path).expanduser(), names)
@@ -75,8 +70,7 @@ def natural_images(
     for (label, _), spread in zip(labelled, deviation, strict=True):
         if not spread > 0:
             raise ValueError(f"image {label!r} is constant after cropping: omit it from `names`")
-    S /= deviation
-    return S.astype(result, copy=False)
+    return np.asarray(S / deviation)
 
 
 def _shipped_images(names: Sequence[str] | None) -> list[tuple[str, NDArray[Any]]]:
@@ -92,17 +86,13 @@ def _shipped_images(names: Sequence[str] | None) -> list[tuple[str, NDArray[Any]
 
 def _read_images(path: Path, names: Sequence[str] | None) -> list[tuple[str, NDArray[Any]]]:
     if not path.exists():
-        raise FileNotFoundError(f"path={str(path)!r} does not exist: pass a folder, an image, .npy or .npz")
+        raise FileNotFoundError(f"path={str(path)!r} does not exist: pass a folder, an image or .npy")
     if path.is_dir() and (path / "sources.npy").is_file():
         path = path / "sources.npy"
     if path.is_dir():
         files = sorted(f for f in path.iterdir() if f.suffix.lower() in _IMAGE_SUFFIXES)
         chosen = [files[i] for i in _choose([f.stem for f in files], names, path)]
-        return [(f.name, np.load(f) if f.suffix.lower() == ".npy" else _imread(f)) for f in chosen]
-    if path.suffix.lower() == ".npz":
-        with np.load(path) as archive:
-            entries = archive.files
-            return [(entries[i], archive[entries[i]]) for i in _choose(entries, names, path)]
+        return [(f.name, _imread(f)) for f in chosen]
     if path.suffix.lower() == ".npy":
         stack = np.load(path)
         if stack.ndim not in (2, 3) or (stack.ndim == 2 and stack.shape[0] > stack.shape[1]):
@@ -126,7 +116,7 @@ def _choose(available: list[str], names: Sequence[str] | None, path: Path) -> li
 
 
 def _imread(path: Path) -> NDArray[Any]:
-    return np.asarray(_skimage(path.name).io.imread(path))
+    return np.asarray(np.load(path) if path.suffix.lower() == ".npy" else _skimage(path.name).io.imread(path))
 
 
 def _skimage(wanted: str) -> Any:
@@ -159,8 +149,5 @@ def _crop(images: list[NDArray[np.float64]], size: int | tuple[int, int] | None)
         limits = size if isinstance(size, tuple) else (size, size)
         height = min(height, positive_int("size", limits[0]))
         width = min(width, positive_int("size", limits[1]))
-    cropped = []
-    for image in images:
-        top, left = (image.shape[0] - height) // 2, (image.shape[1] - width) // 2
-        cropped.append(image[top : top + height, left : left + width])
-    return cropped
+    corners = [((i.shape[0] - height) // 2, (i.shape[1] - width) // 2) for i in images]
+    return [i[top : top + height, left : left + width] for i, (top, left) in zip(images, corners, strict=True)]

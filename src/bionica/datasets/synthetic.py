@@ -5,14 +5,12 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 Rng = int | np.integer[Any] | np.random.Generator | None
 Sources = NDArray[np.floating[Any]]
 Kind = Literal["sparse_uniform", "exponential", "half_normal", "gamma", "odor"]
-
-NOISE_BLOCK = 1 << 19  # numbers drawn at a time as noise
 
 _PAPER_MIXING = {
     "d3": ((0.031518, 0.38793, 0.061132), (-0.78502, 0.16561, 0.12458), (0.34782, 0.27295, 0.67793)),
@@ -45,14 +43,6 @@ def generator_of(rng: Rng) -> np.random.Generator:
     raise ValueError(f"rng={rng!r}: pass None, an integer >= 0 or a numpy.random.Generator")
 
 
-def float_dtype(dtype: DTypeLike) -> np.dtype[np.floating[Any]]:
-    """Return float64 or float32, or raise ValueError."""
-    for result in (np.dtype(np.float64), np.dtype(np.float32)):
-        if np.dtype(dtype) == result:
-            return result
-    raise ValueError(f"dtype={dtype!r}: use numpy.float64 or numpy.float32")
-
-
 def positive_int(name: str, value: int) -> int:
     """Return a positive integer, or raise ValueError."""
     try:
@@ -64,12 +54,12 @@ def positive_int(name: str, value: int) -> int:
     return count
 
 
-def sparse_uniform(n_samples: int, n_sources: int, *, rng: Rng = None, dtype: DTypeLike = np.float64) -> Sources:
+def sparse_uniform(n_samples: int, n_sources: int, *, rng: Rng = None) -> Sources:
     """The paper's sources: 0 with probability 1/2, otherwise uniform on (0, sqrt(48/5)).
 
     Parameters
     ----------
-    n_samples, n_sources, rng, dtype
+    n_samples, n_sources, rng
         As in `random_sources`.
 
     Returns
@@ -84,12 +74,10 @@ def sparse_uniform(n_samples: int, n_sources: int, *, rng: Rng = None, dtype: DT
     >>> S.shape, float(S.min()), round(float(S.var()), 2), round(float((S == 0).mean()), 2)
     ((100000, 3), 0.0, 1.0, 0.5)
     """
-    return random_sources("sparse_uniform", n_samples, n_sources, rng=rng, dtype=dtype)
+    return random_sources("sparse_uniform", n_samples, n_sources, rng=rng)
 
 
-def random_sources(
-    kind: Kind, n_samples: int, n_sources: int, *, rng: Rng = None, dtype: DTypeLike = np.float64
-) -> Sources:
+def random_sources(kind: Kind, n_samples: int, n_sources: int, *, rng: Rng = None) -> Sources:
     """Sources of one family, each of unit variance and infimum 0; independent but for "abundances".
 
     Parameters
@@ -107,8 +95,6 @@ def random_sources(
         Shape of the result.
     rng : int, numpy.random.Generator or None, default=None
         Source of randomness.
-    dtype : {float64, float32}, default=float64
-        Type of the result.
 
     Returns
     -------
@@ -125,8 +111,7 @@ def random_sources(
     if kind not in _DRAWS:
         raise ValueError(f"kind={kind!r} is unknown: use one of {', '.join(map(repr, _DRAWS))}")
     shape = (positive_int("n_samples", n_samples), positive_int("n_sources", n_sources))
-    result = float_dtype(dtype)
-    return _DRAWS[kind](generator_of(rng), shape).astype(result, copy=False)
+    return _DRAWS[kind](generator_of(rng), shape)
 
 
 def odors(
@@ -137,13 +122,12 @@ def odors(
     p_silent: float = 0.9,
     rho: float = 0.0,
     rng: Rng = None,
-    dtype: DTypeLike = np.float64,
 ) -> tuple[Sources, Sources]:
     """Odorant concentrations, and how strongly each receptor responds to each odorant.
 
     An odorant is absent from a sample with probability `p_silent`; if present, its concentration is exponential. Affinities
-    span orders of magnitude: the entries of A are log-normal, exp(N(0, 1)). A is drawn for every seed and is not a measured
-    data. `mix(S, A)` gives the activities of the receptors.
+    span orders of magnitude: the entries of A are log-normal, exp(N(0, 1)). A is drawn, not measured. `mix(S, A)` gives the
+    activities of the receptors.
 
     Parameters
     ----------
@@ -157,8 +141,6 @@ def odors(
         Correlation of the Gaussian copula of the concentrations; 0: they are independent.
     rng : int, numpy.random.Generator or None, default=None
         Source of randomness.
-    dtype : {float64, float32}, default=float64
-        Type of both results.
 
     Returns
     -------
@@ -184,27 +166,23 @@ def odors(
         )
     if not 0 <= p_silent < 1:
         raise ValueError(f"p_silent={p_silent!r} is no probability below 1: use 0.9, for instance")
-    result = float_dtype(dtype)
     generator = generator_of(rng)
     A = np.exp(generator.standard_normal((n_receptors, n_odorants)))
     if rho == 0:
         E = generator.standard_exponential(shape)
     else:
         E = -np.log1p(-copula_uniform(*shape, rho, df=np.inf, rng=generator) / np.sqrt(12))
-    S = _odor_of(E, p_silent)
-    return S.astype(result, copy=False), A.astype(result, copy=False)
+    return _odor_of(E, p_silent), A
 
 
-def copula_uniform(
-    n_samples: int, n_sources: int, rho: float, *, df: float = 4, rng: Rng = None, dtype: DTypeLike = np.float64
-) -> Sources:
+def copula_uniform(n_samples: int, n_sources: int, rho: float, *, df: float = 4, rng: Rng = None) -> Sources:
     """Dependent sources: uniform on [0, sqrt(12)], coupled by a t-copula of equal correlations.
 
     NICA assumes uncorrelated sources. These measure the cost of correlation (see `bionica.metrics.correlation_floor`).
 
     Parameters
     ----------
-    n_samples, n_sources, rng, dtype
+    n_samples, n_sources, rng
         As in `random_sources`.
     rho : float
         Correlation of every pair of the underlying t variables, -1/(n_sources - 1) <= rho < 1. Pearson's correlation of the
@@ -232,7 +210,6 @@ def copula_uniform(
         raise ValueError(f"rho={rho!r} is no common correlation of {d} variables: use {lowest:.3g} <= rho < 1")
     if not df > 0:
         raise ValueError(f"df={df!r} must be positive: use df=4, or df=float('inf') for a Gaussian copula")
-    result = float_dtype(dtype)
     generator = generator_of(rng)
 
     # The symmetric root of (1 - rho) I + rho 11' is a I + b 11': O(d) per sample, and rho may be negative.
@@ -246,8 +223,7 @@ def copula_uniform(
         with np.errstate(divide="ignore", over="ignore"):  # df near 0 draws 0, which puts the sample at a corner
             Z *= np.sqrt(df / generator.chisquare(df, size=(n_samples, 1)))
         S = special.stdtr(df, Z)
-    S *= np.sqrt(12)
-    return np.asarray(S, dtype=result)
+    return np.asarray(S * np.sqrt(12))
 
 
 # Every family fills its array row by row in one call, so that blocks from one Generator continue each other.
@@ -347,7 +323,8 @@ def mix(
     if snr_db is not None:
         if not snr_db > -np.inf:
             raise ValueError(f"snr_db={snr_db!r} is no ratio in dB: use 30, for instance, or None for no noise")
-        _add_noise(X, float(snr_db), generator)
+        amplitude = np.sqrt(np.mean(X**2, axis=0, dtype=np.float64)) * 10 ** (-float(snr_db) / 20)
+        X += (generator.standard_normal(X.shape) * amplitude).astype(X.dtype, copy=False)
     return X, A
 
 
@@ -374,12 +351,3 @@ def paper_mixing(setting: Literal["d3", "d10", "images"]) -> NDArray[np.float64]
     if setting not in _PAPER_MIXING:
         raise ValueError(f"setting={setting!r} is unknown: use one of {', '.join(map(repr, _PAPER_MIXING))}")
     return np.array(_PAPER_MIXING[setting])
-
-
-def _add_noise(X: Sources, snr_db: float, generator: np.random.Generator) -> None:
-    power = np.einsum("ij,ij->j", X, X, dtype=np.float64) / X.shape[0]
-    amplitude = np.sqrt(power) * 10 ** (-snr_db / 20)
-    rows = max(1, NOISE_BLOCK // X.shape[1])
-    for start in range(0, X.shape[0], rows):
-        block = X[start : start + rows]
-        block += (generator.standard_normal(block.shape) * amplitude).astype(X.dtype, copy=False)

@@ -193,7 +193,7 @@ def _entry(kind: str, rule: Rule, params: Any, dtype: Any, arguments: tuple[Any,
     return entry
 
 
-def _announce(text):
+def announce(text: str) -> None:
     """Log, and write to standard error in an interactive session where nobody listens to the log."""
     _LOG.info(text)
     if hasattr(sys, "ps1") and not (_LOG.hasHandlers() and _LOG.isEnabledFor(logging.INFO)):
@@ -207,7 +207,7 @@ def _compile(kind, rule, params, dtype, arguments):
     own = types.FunctionType(function.__code__, function.__globals__, name)
     own.__qualname__ = name
     own.__module__ = __name__
-    said = threading.Timer(_PATIENCE, _announce, [f"compiling {rule.name}, once ..."])
+    said = threading.Timer(_PATIENCE, announce, [f"compiling {rule.name}, once ..."])
     said.daemon = True
     said.start()
     try:

@@ -1,5 +1,6 @@
 """What all estimators share: parameters, `fit`, `transform`, `inverse_transform`, `score` and `save`."""
 
+import inspect
 import os
 from abc import ABCMeta, abstractmethod
 from numbers import Integral
@@ -8,22 +9,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.exceptions import NotFittedError
 
 from .._compat.sklearn import fit_context
 from ..offline.whitening import leading, linear_map, row_blocks
 from ._dask import blocks_of, map_back, validated_rows
 from ._diagnosis import Diagnosable
-from ._findings import Finding, conclude
 from ._input import Array, singular_as_divergence, unchanged_on_error
 
 _FOLDS = 10  # groups of mixtures that `score` predicts
 _RANK_ROWS = 20_000  # from which the rank of the data is taken
-
-
-def set_parameters(estimator: Any, arguments: dict[str, Any]) -> None:
-    """Store the arguments of `__init__` unchanged: its body is ``set_parameters(self, locals())``."""
-    vars(estimator).update({name: value for name, value in arguments.items() if name not in ("self", "__class__")})
 
 
 def rank_of(X: Any) -> int:
@@ -44,11 +39,26 @@ class Estimator(
     BaseEstimator,  # type: ignore[misc]
     metaclass=ABCMeta,
 ):
-    """Base of all estimators; a subclass has `_fit`, `_transform`, `components_` and `mixing_`."""
+    """Base of all estimators; a subclass has `_fit`, `_transform`, `components_` and `mixing_`.
 
+    Estimators are dataclasses. A field ``eta: Annotated[float | None, POSITIVE, None] = None`` is a parameter with its type, what
+    scikit-learn validates, and its default. Subclasses inherit it.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
     _preserved_dtypes: ClassVar[tuple[str, ...]] = ("float64",)
     #: Parameters that the learned weights depend on: `load` cannot change them.
     _fixed: ClassVar[tuple[str, ...]] = ("n_components",)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        hints = inspect.get_annotations(cls)
+        own = {name: hint for name, hint in hints.items() if hasattr(hint, "__metadata__")}
+        constraints = {name: list(hint.__metadata__) for name, hint in own.items()}
+        cls._parameter_constraints = {**cls._parameter_constraints, **constraints}
+        cls.__annotations__ = hints | {
+            name: hint.__origin__ for name, hint in own.items()
+        }  # for a signature that can be read
 
     @abstractmethod
     def _fit(self, X: ArrayLike) -> Any: ...
@@ -116,9 +126,10 @@ class Estimator(
         path : path
             The file. It is replaced only when the new one is complete.
         """
-        from ._model_file import save
+        from ..io import write_model
+        from ._model_file import contents
 
-        save(self, path)
+        write_model(path, *contents(self))
 
     def _offset(self) -> Array | None:
         """Return what `inverse_transform` adds to every row."""
@@ -135,15 +146,13 @@ class Estimator(
             )
         return d
 
-    def _conclude(self, rows: Array, n: int, *own: Finding) -> None:
-        """Warn once of what speaks against the fit to n samples, of which `rows` are some; `own` is what only `fit` knows."""
-        conclude(self, rows, n, *own)
-
     def __sklearn_is_fitted__(self) -> bool:
         return "components_" in vars(self)
 
     def _check_is_fitted(self) -> None:
-        check_is_fitted(self, msg="This %(name)s has seen no sample: call fit first")
+        if not self.__sklearn_is_fitted__():
+            # An AttributeError too, so that hasattr(est, "components_") answers False before fit.
+            raise NotFittedError(f"This {type(self).__name__} has seen no sample: call fit first")
 
     def _check_saved(self) -> None:
         """Raise ValueError if what was read from a file contradicts the parameters or itself; shapes are checked before."""

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..offline.source_count import count_sources
+from ..offline.source_count import Count, count_sources
 from ._dask import is_dask
-from ._diagnosis import Diagnosis, diagnose, evenly_spaced
+from ._diagnosis import Diagnosis, evenly_spaced
 from ._input import DivergenceError
 from .batch_nica import BatchNICA
 from .minimum_volume_cone import MinimumVolumeCone
@@ -24,7 +24,7 @@ Array = NDArray[Any]
 
 _ROWS = 20_000  # samples on which the number and the method are chosen
 _CLEARLY = 0.5
-METHODS = {"batch": BatchNICA, "cone": MinimumVolumeCone, "streaming": StreamingNICA}
+METHODS: dict[str, Any] = {"batch": BatchNICA, "cone": MinimumVolumeCone, "streaming": StreamingNICA}
 
 
 class Choice(NamedTuple):
@@ -109,20 +109,11 @@ def separate(
     """
     if method not in ("auto", *METHODS):
         raise ValueError(f"method={method!r} is unknown: choose from 'auto', {', '.join(map(repr, METHODS))}")
+    if isinstance(n_sources, str) and n_sources != "auto":
+        raise ValueError(f"n_sources={n_sources!r} is neither a number nor 'auto'")
     data: Any = X if hasattr(X, "shape") else np.asarray(X)
     if len(data.shape) != 2 or data.shape[0] < 2:
         raise ValueError(f"X has shape {data.shape}: pass at least 2 samples, (n_samples, n_features)")
-    sample = evenly_spaced(data, _ROWS, 1 << 23)
-    count: Any = n_sources
-    candidates: tuple[int, ...] = ()
-    angles: dict[int, float] = {}
-    if isinstance(n_sources, str):
-        if n_sources != "auto":
-            raise ValueError(f"n_sources={n_sources!r} is neither a number nor 'auto'")
-        _say(verbose, "counting sources")
-        count, candidates, angles = count_sources(sample)
-    if known_mixing is not None:
-        method = "cone"
     options = {
         "random_state": random_state,
         "horizon": horizon,
@@ -130,68 +121,57 @@ def separate(
         "known_mixing": known_mixing,
         "noise": noise,
     }
+
+    def fitted(name: str, rows: Any, **others: Any) -> tuple[Any, Diagnosis]:
+        """The estimator of a method with those of the options that it has, fitted to these rows, and what is said about it."""
+        estimator = METHODS[name](count.n_sources)
+        own = {key: value for key, value in {**options, **others}.items() if key in estimator.get_params()}
+        with warnings.catch_warnings(action="ignore"):  # the diagnosis says it
+            if verbose:
+                sys.stderr.write(f"bionica.separate: {type(estimator).__name__} with {count.n_sources} sources\n")
+            estimator.set_params(**own).fit(rows)
+            return estimator, estimator.diagnose(rows)
+
+    sample = evenly_spaced(data, _ROWS, 1 << 23)
+    count = count_sources(sample) if n_sources == "auto" else Count(n_sources, (), {})  # type: ignore[arg-type]
     tried: dict[str, tuple[Any, Diagnosis]] = {}
-    failures = {}
-    for name in ("batch", "cone") if method == "auto" else ():
-        _say(verbose, f"trying {METHODS[name].__name__} with {count} sources")
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                fitted = _new(name, count, {**options, "horizon": None}).fit(sample)
-                tried[name] = fitted, diagnose(fitted, sample)
-        except (ValueError, DivergenceError) as error:
-            failures[name] = error
+    why = "it was asked for"
+    if known_mixing is not None:
+        method, why = "cone", "spectra are known"
     if method == "auto":
-        if not tried:
-            raise next(iter(failures.values()))
-        method, why = _better(tried)
-    else:
-        why = "it was asked for" if known_mixing is None else "spectra are known"
+        failure: Exception | None = None
+        for name in ("batch", "cone"):
+            try:
+                tried[name] = fitted(name, sample, horizon=None)
+            except (ValueError, DivergenceError) as error:
+                failure = failure or error
+        if failure is not None and not tried:
+            raise failure
+        method, why = _better({name: diagnosis for name, (_, diagnosis) in tried.items()})
     if horizon is not None and method == "batch":
         method = "streaming"
     if method in tried and horizon is None and len(sample) == data.shape[0]:
         estimator, diagnosis = tried[method]
     else:
-        _say(verbose, f"fitting {METHODS[method].__name__}")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the diagnosis says it
-            estimator = _new(method, count, options).fit(data if is_dask(data) else np.asarray(data))
-        diagnosis = diagnose(estimator, data)
+        estimator, diagnosis = fitted(method, data if is_dask(data) else np.asarray(data))
     estimator.diagnosis_ = diagnosis
-    names = {METHODS[name].__name__: verdict for name, (_, verdict) in tried.items()}
-    estimator.choice_ = Choice(len(estimator.components_), candidates, angles, type(estimator).__name__, why, names)
+    verdicts = {type(other).__name__: verdict for other, verdict in tried.values()}
+    estimator.choice_ = Choice(len(estimator.components_), *count[1:], type(estimator).__name__, why, verdicts)
     return estimator
 
 
-def _new(name: str, count: Any, options: dict[str, Any]) -> Any:
-    """The estimator of a method, with those of the options that it has."""
-    estimator = METHODS[name](count)
-    return estimator.set_params(**{key: value for key, value in options.items() if key in estimator.get_params()})
-
-
-def _better(tried: dict[str, tuple[Any, Diagnosis]]) -> tuple[str, str]:
+def _better(tried: dict[str, Diagnosis]) -> tuple[str, str]:
     """Which method is kept, and why."""
     if len(tried) == 1:
         return next(iter(tried)), "the other method cannot be fitted"
-    (_, batch), (_, cone) = tried["batch"], tried["cone"]
+    batch, cone = tried["batch"], tried["cone"]
     if batch.ok != cone.ok:
         kept, other = ("batch", cone) if batch.ok else ("cone", batch)
-        return (
-            kept,
-            f"nothing speaks against it, but against the other method ({other.sentences[0].partition('. ')[0]})",
-        )
-    disagreement = [
-        1.0 - float(d.uncertainty_.correlation.min()) if d.uncertainty_ is not None else 1.0 for d in (batch, cone)
-    ]
-    cannot = any(one.name == "negative" for one in batch.findings)
-    if disagreement[0] < _CLEARLY * disagreement[1] and not cannot:
-        return (
-            "batch",
-            f"halves of the samples agree better (disagreement {disagreement[0]:.2g} against {disagreement[1]:.2g})",
-        )
+        reason = other.sentences[0].partition(". ")[0]
+        return kept, f"nothing speaks against it, but against the other method ({reason})"
+    mine, its = (
+        1.0 if d.uncertainty_ is None else 1.0 - float(d.uncertainty_.correlation.min()) for d in (batch, cone)
+    )
+    if mine < _CLEARLY * its and not any(one.name in ("negative", "centred") for one in batch.findings):
+        return "batch", f"halves of the samples agree better (disagreement {mine:.2g} against {its:.2g})"
     return "cone", "it does not ask for uncorrelated sources, and halves of the samples agree on it as well"
-
-
-def _say(verbose: int, text: str) -> None:
-    if verbose:
-        sys.stderr.write(f"bionica.separate: {text}\n")

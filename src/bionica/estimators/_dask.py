@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, validate_data
 from .._compat.dask import block_type
 from ..offline.outliers import Limit, is_inlier
 from ..offline.whitening import ChunkedRows, Moments, linear_map, moments
-from ._input import FLOATS, Array, check_finite, finite_map, in_own_precision, validated
+from ._input import FLOATS, Array, check_finite, finite_map, in_own_precision
 
 T = TypeVar("T")
 
@@ -66,19 +66,26 @@ def checked(X: Any, estimator: Any = None, *, reset: bool = False, min_samples: 
 
 
 def validated_rows(
-    estimator: Any, X: Any, *, reset: bool = True, min_samples: int = 1, finite: bool = True
-) -> "Array | DaskRows":
-    """X as scikit-learn's `validate_data` returns it, float32 or float64; a Dask array as `DaskRows`."""
+    estimator: Any, X: Any, *, reset: bool = True, min_samples: int = 1, finite: bool = True, dtype: Any = FLOATS
+) -> Any:
+    """X as scikit-learn's `validate_data` returns it, an array of `dtype`; a Dask array as `DaskRows`.
+
+    An error about a NaN names its row and feature. With `finite=False` the caller checks that, block by block.
+    """
     if is_dask(X):
         return DaskRows(checked(X, estimator, reset=reset, min_samples=min_samples), type(estimator).__name__)
-    return validated(estimator, X, reset=reset, ensure_min_samples=min_samples, finite=finite)
+    options: dict[str, Any] = {"dtype": dtype, "ensure_all_finite": False, "ensure_min_samples": min_samples}
+    data = np.asarray(validate_data(estimator, in_own_precision(X), reset=reset, **options))
+    if finite:
+        check_finite(data, 0, estimator)
+    return data
 
 
 def map_rows(function: Callable[[Array], Array], X: Any, n_columns: int, estimator: Any) -> Any:
     """`function` of the rows of X, validated as input of a fitted estimator; lazily for a Dask array."""
     if is_dask(X):
         return lazily(function, checked(X, estimator, known=False), n_columns, type(estimator).__name__)
-    return finite_map(function, validated(estimator, X, reset=False), type(estimator).__name__)
+    return finite_map(function, validated_rows(estimator, X, reset=False), type(estimator).__name__)
 
 
 def map_back(Y: Any, matrix: Array, offset: Array | None, name: str) -> Any:
@@ -155,7 +162,8 @@ class DaskRows(ChunkedRows):
 
     def __array__(self, *_: Any, **__: Any) -> Array:
         raise TypeError(
-            f"{self.name} would need all of the Dask array X in memory for this: give n_components a number, or pass X.compute()"
+            f"{self.name} would need all of the Dask array X in memory: pass X.compute(), or use BatchNICA or a network with "
+            "n_components=a number, which read it block by block"
         )
 
     def fold(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:

@@ -3,7 +3,9 @@
 Nothing is remembered from the fit, so that the verdict is the same after `fit`, `partial_fit`, `save` and `load`.
 """
 
+import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, ClassVar
@@ -14,10 +16,12 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from .._compat.sklearn import safe_indexing
+from ..engines.loop import announce
 from ..offline.ambiguity import Bands, bands
 from ..offline.halves import Uncertainty, uncertainty
+from ..offline.outliers import inliers_of
 from ._dask import is_dask
-from ._findings import LIMITS, Finding, Measures, finding, measure_of, row_sample
+from ._findings import CHECKS, Finding, Measures, exceeds, measure, row_sample
 from ._input import DivergenceError
 
 Array = NDArray[Any]
@@ -75,28 +79,31 @@ class Diagnosis:
     @property
     def details(self) -> str:
         """Everything, as text."""
-        u = self.uncertainty_
-        lines = [f"- {sentence}" for sentence in self._all]
-        if u is not None:
-            lines.append(f"Between halves ({u.split}): output, correlation, angle of the spectra, standard error")
-            for name, r, angle, error in zip(self.names, u.correlation, u.angle, u.sources, strict=True):
-                lines.append(f"  {name}  {r:.3f}  {angle:.1f} deg  {error:.2g}")
-        return "\n".join(lines)
+        return "\n".join([*(f"- {one}" for one in self._all), *("  ".join(row) for row in self._table)])
 
     @property
     def _all(self) -> list[str]:
         if not self.ok:
             return [one.text(self.names) for one in self.findings]
-        m, u = self.measures, self.uncertainty_
-        sure = (
-            ""
-            if u is None
-            else (
-                f" Halves of the samples agree: outputs correlate by {u.correlation.min():.3f} or more, spectra differ by at most "
-                f"{u.angle.max():.1f} degrees."
-            )
+        text, u = (
+            f"the fit looks right: {self.measures.residual:.2g} of the variance of X is unexplained.",
+            self.uncertainty_,
         )
-        return [f"the fit looks right: the outputs leave {m.residual:.2g} of the variance of X unexplained.{sure}"]
+        if u is not None:
+            text += (
+                f" Halves of the samples agree: outputs correlate by {u.correlation.min():.3f} or more, spectra differ by at "
+                f"most {u.angle.max():.1f} degrees."
+            )
+        return [text]
+
+    @property
+    def _table(self) -> list[tuple[str, ...]]:
+        u = self.uncertainty_
+        if u is None:
+            return []
+        numbers = zip(self.names, u.correlation, u.angle, u.sources, strict=True)
+        rows = [(name, f"{r:.3f}", f"{angle:.1f}", f"{error:.2g}") for name, r, angle, error in numbers]
+        return [("output", f"correlation of halves ({u.split})", "angle, degrees", "standard error"), *rows]
 
     def __str__(self) -> str:
         return "\n".join(f"- {sentence}" for sentence in self.sentences)
@@ -106,17 +113,8 @@ class Diagnosis:
     def _repr_html_(self) -> str:
         mark, title = ("&#10003;", "the fit looks right") if self.ok else ("&#10007;", "the fit does not look right")
         items = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.sentences)
-        u, rows = self.uncertainty_, ""
-        if u is not None:
-            cells = zip(self.names, u.correlation, u.angle, u.sources, strict=True)
-            rows = "".join(
-                f"<tr><td>{escape(n)}</td><td>{r:.3f}</td><td>{a:.1f}</td><td>{e:.2g}</td></tr>" for n, r, a, e in cells
-            )
-            heads = "".join(
-                f"<th>{head}</th>" for head in ("output", "correlation of halves", "angle, degrees", "standard error")
-            )
-            rows = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
-        return f"<div><p><strong>{mark} {title}</strong></p><ul>{items}</ul>{rows}</div>"
+        rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in self._table)
+        return f"<div><p><strong>{mark} {title}</strong></p><ul>{items}</ul><table>{rows}</table></div>"
 
     def plot(self, ax: Any = None) -> Any:
         """Draw correlation and angle between halves, noise and negative energy of each output; see `bionica.plot.diagnosis`.
@@ -138,14 +136,17 @@ class Diagnosis:
 class Diagnosable:
     """Mixin: gives an estimator with `components_` and `mixing_` the method `diagnose`."""
 
+    components_: Any
+    mixing_: Any
+    get_feature_names_out: Any
     #: Whether outputs are uncorrelated and have unit variance: nonnegative ICA.
     _uncorrelated: ClassVar[bool] = True
 
     def diagnose(self, X: ArrayLike, *, refit: bool = True) -> Diagnosis:
         """Say, without knowing the sources, how far to believe the fit, and what to do if not.
 
-        Halves of X are fitted by clones of this estimator, as it was: a network learns from each of them as a stream. With fewer
-        than 20 samples for each source, one of six groups of samples is left out at a time instead (jackknife). Of more than
+        Halves of X, without outliers, are fitted by clones of this estimator: a network learns from each of them as a stream. With
+        fewer than 100 samples for each source, one of six groups of samples is left out at a time instead (jackknife). Of more than
         100,000 samples, or 2^24 numbers, an evenly spaced sample is used (the last samples, with a horizon).
 
         Parameters
@@ -171,77 +172,61 @@ class Diagnosable:
         >>> nica.diagnose(3 * X, refit=False).findings[0].name
         'scale'
         """
-        return diagnose(self, X, refit=refit)
+        if not hasattr(self, "components_"):
+            raise NotFittedError(f"{type(self).__name__} has no components_ to diagnose: call fit first")
+        W, A = (np.asarray(M, np.float64) for M in (self.components_, self.mixing_))
+        k = W.shape[1]
+        data: Any = X if hasattr(X, "shape") else np.asarray(X)
+        if len(data.shape) != 2 or data.shape[1] != k or data.shape[0] < 2:
+            raise ValueError(f"X has shape {data.shape}: pass at least 2 samples of {k} features, (n_samples, {k})")
+        horizon = getattr(self, "horizon", None)
+        rows = evenly_spaced(data, _REFIT_ROWS, _REFIT_NUMBERS, horizon)
+        some = rows[row_sample(len(rows), k)]
+        measures = measure(self, some, data.shape[0])
+        found, moved, band = list(measures.findings), None, None
+        if refit and not any(one.name in ("collapsed", "scale") for one in found):
+            with np.errstate(all="ignore"):
+                moved = uncertainty(inliers_of(rows), W, A, _refits(self, len(W)), measures.misfit)
+            unsure = exceeds("halves", moved.share, split=moved.split)
+            if found and not unsure and horizon is None:  # a change in time, as a reason for other findings
+                found += exceeds("changed", 1 - moved.contiguous)
+            found += unsure
+            if measures.is_nonnegative:
+                band = bands(some, W, A, np.sqrt(measures.noise))
+                if not band.supported:
+                    found += exceeds("ambiguous", band.width)
+                    moved = moved._replace(sources=np.hypot(moved.sources, band.sources))
+        found.sort(key=lambda one: list(CHECKS).index(one.name))
+        return Diagnosis(tuple(found), moved, band, measures, [str(name) for name in self.get_feature_names_out()])
 
 
-def diagnose(estimator: Any, X: ArrayLike, *, refit: bool = True) -> Diagnosis:
-    """As `Diagnosable.diagnose`."""
-    if not hasattr(estimator, "components_"):
-        raise NotFittedError(f"{type(estimator).__name__} has no components_ to diagnose: call fit first")
-    k = estimator.components_.shape[1]
-    data: Any = X if hasattr(X, "shape") else np.asarray(X)
-    if len(data.shape) != 2 or data.shape[1] != k or data.shape[0] < 2:
-        raise ValueError(f"X has shape {data.shape}: pass at least 2 samples of {k} features, (n_samples, {k})")
-    horizon, n = getattr(estimator, "horizon", None), data.shape[0]
-    rows = evenly_spaced(data, _REFIT_ROWS, _REFIT_NUMBERS, horizon)
-    names = [str(name) for name in estimator.get_feature_names_out()]
-    measures = measure_of(estimator, rows[row_sample(len(rows), k)], n)
-    found, moved, band = list(measures.findings), None, None
-    if refit and not any(one.name in ("collapsed", "scale") for one in found):
-        moved = refitted(estimator, rows, measures.noise)
-        found += _of_halves(moved, tracking=horizon is not None, others=bool(found))
-        if measures.is_nonnegative:
-            some = rows[row_sample(len(rows), k)] @ np.asarray(estimator.components_, np.float64).T
-            band = bands(some, np.asarray(estimator.mixing_, np.float64), np.sqrt(measures.noise), moved.mixing)
-            found += _of_bands(band)
-    order = {name: i for i, name in enumerate(("collapsed", "transposed", "few", "scale", "unsettled", "halves"))}
-    found.sort(key=lambda one: order.get(one.name, len(order)))
-    return Diagnosis(tuple(found), moved, band, measures, names)
+def _refits(estimator: Any, d: int) -> Callable[[Array], tuple[Array, Array]]:
+    """Fits clones of an estimator, each from another start, so that what was not learned differs; says so if it takes long."""
+    seeds, start = iter(range(1, 1000)), time.monotonic()
 
-
-def refitted(estimator: Any, rows: Array, noise: Array, n_splits: int = 2) -> Uncertainty:
-    """How far the weights of an estimator move if clones of it are fitted to halves of these rows."""
-    W, A = (np.asarray(M, np.float64) for M in (estimator.components_, estimator.mixing_))
-    seeds = iter(range(1, 1000))
-
-    def fit(some: Array) -> tuple[Array, Array]:
-        other = clone(estimator).set_params(n_components=len(W))
+    def fit(rows: Array) -> tuple[Array, Array]:
+        other, seed = clone(estimator).set_params(n_components=d), next(seeds)
+        if time.monotonic() - start > 2:
+            announce(f"{type(estimator).__name__}.diagnose: fit {seed} of 6 to a part of the samples")
         if "random_state" in other.get_params():
-            other.set_params(random_state=next(seeds))  # another start, so that what was not learned differs
+            other.set_params(random_state=seed)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                other.fit(some)
+            with warnings.catch_warnings(action="ignore"):
+                other.fit(rows)
             return np.asarray(other.components_, np.float64), np.asarray(other.mixing_, np.float64)
         except (ValueError, ArithmeticError, DivergenceError):  # these rows do not determine a fit
-            return np.zeros_like(W), np.zeros_like(A)
+            k = rows.shape[1]
+            return np.zeros((d, k)), np.zeros((k, d))
 
-    with np.errstate(all="ignore"):
-        return uncertainty(rows, W, A, fit, noise, n_splits=n_splits)
-
-
-def _of_halves(moved: Uncertainty, *, tracking: bool, others: bool) -> list[Finding]:
-    """What the refits add: outputs that halves do not agree on; a change in time, as a reason for other findings."""
-    limit = LIMITS["halves"]
-    unsure = np.flatnonzero(moved.correlation < limit)
-    found = [finding("halves", unsure, moved.correlation.min(), split=moved.split)] if len(unsure) else []
-    if others and not tracking and not len(unsure) and moved.contiguous.min() < limit:
-        found.append(finding("changed", np.flatnonzero(moved.contiguous < limit), moved.contiguous.min()))
-    return found
-
-
-def _of_bands(band: Bands) -> list[Finding]:
-    """Spectra that nonnegativity leaves open, where no facet tells them apart."""
-    width = (band.mixing_high - band.mixing_low).max(axis=0) / np.maximum(band.mixing_high.max(axis=0), 1e-300)
-    wide = np.flatnonzero(width > LIMITS["ambiguous"])
-    return [finding("ambiguous", wide, width.max())] if len(wide) and band.support.min() < LIMITS["support"] else []
+    return fit
 
 
 def evenly_spaced(data: Any, most: int, numbers: int, horizon: int | None = None) -> Array:
     """At most so many samples, and about so many numbers, finite float64: evenly spaced, or the last with a horizon."""
     n, k = data.shape
-    most = min(n, most, max(1000, numbers // k))
-    index = np.arange(most) * n // most if horizon is None else np.arange(n - min(most, max(4 * horizon, 1000)), n)
+    index = row_sample(n, k, most, numbers)
+    if horizon is not None:
+        index = np.arange(n - min(len(index), max(4 * horizon, 1000)), n)
     rows = data[index].compute() if is_dask(data) else safe_indexing(data, index)
     rows = np.ascontiguousarray(rows, dtype=np.float64)
     finite = np.isfinite(rows).all(axis=1)

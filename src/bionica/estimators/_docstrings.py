@@ -122,10 +122,10 @@ def documented(names: str = "") -> Callable[[type[T]], type[T]]:
         own = inspect.cleandoc(cls.__doc__)
         defaults = {name: parameter.default for name, parameter in inspect.signature(cls).parameters.items()}
         texts = _entries(_PARAMETERS)
-        if hasattr(cls, "_plain_rates"):
+        if hasattr(cls, "_plain"):
             plain = {} if defaults["eta0"] is None else {name: texts[name] for name in ("eta0", "decay")}
             texts |= _entries(_NATURAL) | plain
-            defaults["eta0"], defaults["decay"] = cls._plain_rates
+            defaults["eta0"], defaults["decay"] = cls._plain[:2]
         auto = "horizon" in defaults
         values = {
             **defaults, "names": names, "name": cls.__name__, "guards": cls._own_guards,

@@ -1,88 +1,103 @@
 """What speaks against a fit: measurements on some samples, each with one limit, and the record of those beyond it.
 
-All of it is measured on the weights and on the rows that are given, with u = W x, y = max(u, 0), the residual e = x - A u and
-n = min(u, 0). `fit` reads the list and warns once, `diagnose` adds what refits show, `separate` chooses a method by it.
+All of it is measured on the weights and on the rows that are given, with u = W x, y = max(u, 0) and the residual e = x - A u.
+`fit` reads the list and warns once, `diagnose` adds what refits show, `separate` chooses a method by it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..offline.outliers import inliers_of
-from ..offline.rotation import descend
 from ._dask import DaskRows, blocks_of
-from ._warn import warn
+from ._input import warn
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
-#: All limits. Set on seeds 210000 to 210149 of benchmarks/trust.py, between what right fits (worst source above 0.99) and wrong
-#: fits (below 0.9) measured there; in brackets the extremes of both.
-LIMITS = {
-    "halves": 0.85,  # correlation of an output between halves (right: 0.91 and more; streams of 1,300 samples 0.82)
-    "scale": 4.0,  # factor by which the variance of an output of nonnegative ICA differs from 1 (right: up to 1.4)
-    "transposed": 0.05,  # roughness of neighbouring rows over that of neighbouring columns (transposed spectra: 0.01)
-    "few": 5,  # samples for each source: halves of fewer say nothing
-    "directions": 0.1,  # energy of a direction of the residual over that of the weakest source (right: 0.01; missing: 0.1 to 5)
-    "noise": 0.15,  # noise in the variance of an output (right: 0.02 and less)
-    "negative": 1e-4,  # negative energy that grows with the other outputs (right: 1e-5; correlated, two signs: 5e-4)
-    "energy": 0.05,  # share of the energy of an output that is negative beyond its noise (mean removed: 0.5)
-    "unsettled": 0.2,  # sin^2 by which a descent turns an output of nonnegative ICA (right: 0.02; streams that stopped: 0.3)
-    "untouched": 0.2,  # tenth lowest value of an output over its standard deviation (right: 0.16; with an offset: 0.5)
-    "spectra": 0.1,  # negative energy of a spectrum where X is nonnegative (right: 0.01)
-    "ambiguous": 0.7,  # width of the band of a spectrum over its largest value (kinetics: right up to 0.3, wrong 1.0)
-    "support": 0.1,  # of a facet, below which a wide band is a finding (2 % of random nonnegative mixtures; kinetics: 0.08)
-    "duplicate": 0.98,  # correlation of two outputs
-    "huge": 1e3,  # typical largest output of a sample while a network learns (right: 1 to 10; rates that fail: 1e5 and more)
-    "ceiling": 0.01,  # samples in which a mixture has its largest value
-}
-#: Statement and remedies of each finding, the gravest first. Outputs are {sources}, mixtures {mixtures}.
-_STATEMENTS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "collapsed": ("{sources}: overflow or constant, the weights have collapsed", ("natural", "rescale", "fewer")),
-    "huge": ("outputs are {value:.2g} where 1 is right, because the weights have diverged", ("natural", "rescale")),
-    "transposed": (
-        "X may be transposed, because neighbouring rows are alike and neighbouring columns are not",
-        ("transpose",),
+
+class Check(NamedTuple):
+    """The limit that a measured value exceeds if something is wrong, what is said then, and keys of the remedies."""
+
+    limit: float
+    statement: str
+    remedies: tuple[str, ...] = ()
+
+
+#: All checks, the gravest first. The limits lie between what right fits (worst source above 0.99) and wrong fits (below 0.9)
+#: measured on seeds 500000 to 500359 and 620000 to 620239 of benchmarks/trust.py. Outputs are {sources}, mixtures {mixtures}.
+CHECKS = {
+    "collapsed": Check(
+        1e100, "{sources}: overflow or constant, the weights have collapsed", ("natural", "rescale", "fewer")
     ),
-    "few": ("{n} samples are few for {d} sources", ("more samples", "fewer")),
-    "scale": ("{sources}: variance {value:.2g} where 1 is right", ("same scale", "natural", "more samples")),
-    "unsettled": (
-        "{sources}: not settled, other outputs of the same samples are less negative",
-        ("more samples", "natural"),
+    # Typical largest output of a sample while a network learns: right 1 to 10; rates that fail 1e5 and more.
+    "huge": Check(1e3, "outputs are {value:.2g} where 1 is right, because the weights diverge", ("natural", "rescale")),
+    # Roughness of neighbouring columns over that of neighbouring rows: transposed spectra 100.
+    "transposed": Check(
+        20, "X may be transposed, because neighbouring rows are alike and neighbouring columns are not", ("transpose",)
     ),
-    "halves": (
-        "{sources}: uncertain, because two halves of the samples give outputs that correlate by {value:.2f}",
+    # Sources for each sample.
+    "few": Check(0.2, "{n} samples are few for {d} sources", ("more samples", "fewer")),
+    # Factor by which the variance of an output of nonnegative ICA differs from 1.
+    "scale": Check(
+        4, "{sources}: the variance is {value:.2g} times too large or small", ("same scale", "natural", "more samples")
+    ),
+    # Share of the variance of an output that is error of the fit, from halves.
+    "halves": Check(
+        0.08,
+        "{sources}: uncertain, because fits to halves of the samples give other outputs (error {value:.0%} of the variance)",
         ("more samples", "fewer"),
     ),
-    "directions": (
-        "X has more directions than these {d} sources explain ({value:.0%} of the weakest source)",
-        ("count",),
+    # Energy of the leading direction of the residual, above that of the others, over that of the weakest source.
+    "directions": Check(
+        0.1, "X has more directions than these {d} sources explain ({value:.2g} of the weakest source)", ("count",)
     ),
-    "noise": ("{sources}: {value:.0%} of the variance is noise", ("average",)),
-    "negative": ("{sources}: more negative than noise explains ({value:.2g} of the energy)", ("cone", "mean", "count")),
-    "untouched": ("{sources}: hardly ever near zero, so that other sources may fit as well", ("background",)),
-    "spectra": (
+    # Energy of a direction of the residual over that of the next one, if it has 0.2 % of that of the weakest source.
+    "missing": Check(
+        10, "X has a direction beyond these {d} sources, with {value:.2g} times the energy of the next", ("count",)
+    ),
+    # Noise in the variance of an output.
+    "noise": Check(0.1, "{sources}: {value:.0%} of the variance is noise", ("average",)),
+    # Share of the variance of an output that others make by being subtracted from it.
+    "negative": Check(
+        0.007,
+        "{sources}: negative where other outputs are large, which noise does not explain",
+        ("cone", "mean", "count"),
+    ),
+    # Share of the energy of an output that is negative beyond its noise.
+    "centred": Check(0.05, "{sources}: {value:.0%} of the energy is negative", ("mean", "cone", "count")),
+    # Tenth lowest value of an output over its standard deviation.
+    "untouched": Check(1.0, "{sources}: hardly ever near zero, so that other sources may fit as well", ("background",)),
+    # Negative energy of a spectrum where X is nonnegative.
+    "spectra": Check(
+        0.1,
         "{sources}: {value:.0%} of the energy of the spectrum is negative, although X is nonnegative",
         ("walls", "count"),
     ),
-    "ambiguous": (
+    # Width of the band of a spectrum over its largest value, where no facet is touched by samples in which all others vary.
+    "ambiguous": Check(
+        0.6,
         "{sources}: other spectra and sources are as nonnegative (up to {value:.0%} of the largest channel)",
         ("known", "background"),
     ),
-    "duplicate": ("{sources}: nearly alike (correlation {value:.2f})", ("fewer",)),
-    "ceiling": (
+    "duplicate": Check(0.98, "{sources}: nearly alike (correlation {value:.2f})", ("fewer",)),
+    # Share of the samples in which a mixture has its largest value.
+    "ceiling": Check(
+        0.01,
         "{mixtures}: the largest value occurs in {value:.1%} of the samples, as of a saturated sensor",
         ("saturated",),
     ),
-    "changed": (
-        "the first and the second half of the samples give other sources (correlation {value:.2f}): the mixing changes, or "
-        "sources are present in a part of the samples only",
+    # Disagreement (1 - correlation) of the first and the second half of the samples, as a reason for other findings.
+    "changed": Check(
+        0.15,
+        "the first and the second half of the samples give other sources: the mixing changes, or sources are present in a part "
+        "of the samples only",
         ("horizon",),
     ),
-    "outliers": ("{n} samples are outliers and may carry the fit", ("outliers",)),
-    "converged": ("{reason}", ()),
+    "outliers": Check(0, "{n} samples are outliers and may carry the fit", ("outliers",)),
+    "converged": Check(0, "{reason}"),
 }
 #: What to do, in Python. The command line has its own words for some of them.
 REMEDIES = {
@@ -111,7 +126,7 @@ class Finding(NamedTuple):
     Attributes
     ----------
     name : str
-        Which, a key of the table of limits or "collapsed", "changed", "outliers", "converged".
+        Which, a key of the table of checks.
     sources, mixtures : tuple of int
         Outputs and mixtures that it concerns, counted from 0.
     values : dict
@@ -133,7 +148,7 @@ class Finding(NamedTuple):
         remedies: Mapping[str, str] = REMEDIES,
     ) -> str:
         """One sentence, with these names of outputs and mixtures and these words for the remedies."""
-        statement = _STATEMENTS[self.name][0].format(
+        statement = CHECKS[self.name].statement.format(
             sources=_listed("output", self.sources, sources),
             mixtures=_listed("mixture", self.mixtures, mixtures),
             **self.values,
@@ -143,20 +158,27 @@ class Finding(NamedTuple):
 
 
 def _listed(noun: str, indices: Sequence[int], names: Sequence[str] | None, most: int = 4) -> str:
-    if names is None:
-        words = [str(i) for i in indices]
-        start = f"{noun}s " if len(words) > 1 else f"{noun} "
-    else:
-        words, start = [str(names[i]) for i in indices], ""
+    words = [str(i if names is None else names[i]) for i in indices]
+    start = "" if names is not None else f"{noun}s " if len(words) > 1 else f"{noun} "
     if len(words) > most:
         return f"{start}{', '.join(words[:most])} and {len(words) - most} others"
     return start + " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
-def finding(name: str, sources: Any = (), value: float = 0.0, *, mixtures: Any = (), **values: Any) -> Finding:
-    """A finding with the remedies of its name."""
-    values = {"value": float(value), "limit": LIMITS.get(name), **values}
-    return Finding(name, tuple(map(int, sources)), tuple(map(int, mixtures)), values, _STATEMENTS[name][1])
+def finding(name: str, value: float = 0.0, sources: Any = (), mixtures: Any = (), **values: Any) -> Finding:
+    """A finding with the limit and the remedies of its check."""
+    limit, _, remedies = CHECKS[name]
+    values = {"value": float(value), "limit": limit, **values}
+    return Finding(name, tuple(map(int, sources)), tuple(map(int, mixtures)), values, remedies)
+
+
+def exceeds(name: str, values: ArrayLike, of: str = "sources", **numbers: Any) -> list[Finding]:
+    """The finding of a check, if one of these values exceeds its limit: for each source or mixture, or a single one."""
+    values = np.asarray(values)
+    where = np.flatnonzero(values > CHECKS[name].limit)
+    if not len(where):
+        return []
+    return [finding(name, values.max(), **({of: where} if values.ndim else {}), **numbers)]
 
 
 class RowCollector:
@@ -197,7 +219,8 @@ class Measures(NamedTuple):
     n_samples: int
     n_outliers: int
     variance: Floats
-    noise: Floats  # variance of the noise of each output; 0 if it is not known
+    noise: Floats  # variance of the noise of each output
+    misfit: Floats  # the same, if the residual is not white: as large as its leading direction
     negativity: Floats  # share of the energy of each linear output that is negative
     correlations: Floats
     is_nonnegative: bool  # X, but for noise
@@ -205,180 +228,142 @@ class Measures(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-def measure(
-    X: Array,
-    W: Array,
-    A: Array,
-    *,
-    n: int | None = None,
-    uncorrelated: bool = True,
-    noise: Array | None = None,
-    tracking: bool = False,
-) -> Measures:
-    """Measure the components W (d, k) and spectra A (k, d) on some rows X, of n.
-
-    `uncorrelated`: as nonnegative ICA asks of its outputs, which have unit variance then. `noise` is the standard deviation of
-    that of the outputs, if the estimator knows it. `tracking`: the mixing changes, which makes outputs negative.
-    """
-    given, d, k = len(X), len(W), W.shape[1]
-    n = given if n is None else n
+def measure(estimator: Any, X: Array, n: int) -> Measures:
+    """Measure the weights of an estimator on some rows X, of n. Findings name only remedies that it has not tried."""
+    W, A = (np.asarray(M, np.float64) for M in (estimator.components_, estimator.mixing_))
+    (d, k), given = W.shape, len(X)
+    uncorrelated = estimator._uncorrelated  # nonnegative ICA: unit variance too
+    tracking = getattr(estimator, "horizon", None) is not None  # a mixing that changes makes outputs negative
     unit = float(np.abs(X).max(initial=0.0)) or 1.0
-    X, W, A = np.asarray(X, np.float64) / unit, np.asarray(W, np.float64) * unit, np.asarray(A, np.float64) / unit
+    X, W, A = np.asarray(X, np.float64) / unit, W * unit, A / unit
     with np.errstate(all="ignore"):
-        U = X @ W.T
-        std = U.std(axis=0)
-    bad = np.flatnonzero(~(np.isfinite(U).all(axis=0) & (std > 0) & (std < 1e100)))
+        spread = (X @ W.T).std(axis=0)
+    bad = np.flatnonzero(~((spread > 0) & (spread < CHECKS["collapsed"].limit)))
     if len(bad):
         empty = np.zeros(d)
-        return Measures(given, 0, empty, empty, empty, np.eye(d), False, 1.0, (finding("collapsed", bad),))
-    transposed = _smoothness(X)
-    inliers = inliers_of(X)
-    n_outliers = given - len(inliers)
-    X, U = inliers, inliers @ W.T
-    std, energy = np.maximum(U.std(axis=0), 1e-300), np.maximum(np.mean(U**2, axis=0), 1e-300)
-    E = X - U @ A.T
-    N, Y = np.minimum(U, 0) ** 2, np.maximum(U, 0)
+        return Measures(
+            given, 0, empty, empty, empty, empty, np.eye(d), False, 1.0, (finding("collapsed", sources=bad),)
+        )
+    smoothness = _smoothness(X)
+    X = inliers_of(X)
+    U = X @ W.T
+    variance, energy = np.maximum(U.var(axis=0), 1e-300), np.maximum(np.mean(U**2, axis=0), 1e-300)
+    E, N, Y = X - U @ A.T, np.minimum(U, 0) ** 2, np.maximum(U, 0)
     leverage = np.clip(np.einsum("kd,dk->k", A, W), 0, 1)
-    output_noise = (W**2) @ (np.mean(E**2, axis=0) / np.maximum(1 - leverage, 0.05)) if k > d else np.zeros(d)
-    if noise is not None:
-        output_noise = np.maximum(output_noise if k > d + 1 else 0.0, np.asarray(noise, np.float64) ** 2)
+    left = np.sqrt(np.mean(E**2, axis=0))
+    noise = (W**2) @ (left**2 / np.maximum(1 - leverage, 0.05)) if k > d + 1 else np.zeros(d)
+    known = getattr(estimator, "noise_", None)
+    if known is not None:
+        noise = np.maximum(noise, np.asarray(known, np.float64) ** 2)
+    blur = noise
+    if k <= d + 1 and known is None:  # of Gaussian noise around a facet, <n^2> / P(u < 0) is 2/3 of the variance
+        blur = 1.5 * N.sum(axis=0) / np.maximum(np.sum(U < 0, axis=0), 1)
+    misfit = blur
+    if k > d + 1:  # a model error that the residual shows in one direction may be as large within the span of A
+        white = k / (k - d) * (1 + np.sqrt((k - d) / len(X))) ** 2  # largest energy of white noise with unit variance
+        misfit = blur * max(float(_energies(E / np.maximum(left, 1e-300))[0]) / white, 1.0)
     is_nonnegative = bool(np.sum(np.minimum(X, 0) ** 2) < 1e-4 * np.sum(X**2))
     with np.errstate(invalid="ignore"):  # an output that is zero everywhere
         correlations = np.nan_to_num(np.corrcoef(Y.T)).reshape(d, d) if d > 1 else np.eye(1)
+    alike = np.triu(correlations, 1)
+    top = X.max(axis=0)
+    found = [
+        *(exceeds("transposed", smoothness) if n < k else []),
+        *exceeds("few", d / n, n=n, d=d),
+        *(exceeds("scale", np.maximum(variance, 1 / variance)) if uncorrelated else []),
+        *_outer_directions(E, A * np.sqrt(energy)),
+        *exceeds("noise", np.minimum(blur / variance, 1.0)),
+        *(exceeds("negative", _subtracted(U, noise)) if not tracking else []),
+        *(exceeds("centred", (N.mean(axis=0) - noise) / energy) if not tracking else []),
+        *exceeds("untouched", np.sort(U, axis=0)[min(9, len(U) // 50)] / np.sqrt(variance)),
+        *exceeds("duplicate", np.maximum(alike, alike.T).max(axis=0)),
+        *(exceeds("ceiling", np.mean((X == top) & (top > 0), axis=0), "mixtures") if len(X) >= 200 else []),
+    ]
+    if is_nonnegative:
+        below = np.sum(np.minimum(A, 0) ** 2, axis=0) / np.maximum(np.sum(A**2, axis=0), 1e-300)
+        found += exceeds("spectra", below)
+    if found and len(X) < given:
+        found.append(finding("outliers", n=given - len(X)))
+    tried = {"natural"} if getattr(estimator, "precondition", "natural") == "natural" else set()
+    tried |= set() if uncorrelated else {"cone"}
+    tried |= {"walls"} if getattr(estimator, "nonnegative_mixing_", False) else set()
     total = float(np.sum((X - X.mean(axis=0)) ** 2))
-
-    def found() -> Iterator[Finding]:
-        if n < k and transposed < LIMITS["transposed"]:
-            yield finding("transposed", value=transposed)
-        if n < LIMITS["few"] * d:
-            yield finding("few", value=n / d, n=n, d=d)
-        off = np.maximum(std**2, 1 / std**2)
-        if uncorrelated and off.max() > LIMITS["scale"]:
-            yield finding("scale", np.flatnonzero(off > LIMITS["scale"]), std[np.argmax(off)] ** 2)
-        elif uncorrelated and d > 1 and not tracking:
-            turned = _turned(U)
-            if turned.max() > LIMITS["unsettled"]:
-                yield finding("unsettled", np.flatnonzero(turned > LIMITS["unsettled"]), turned.max())
-        gap = _outer_direction(E, A * np.sqrt(energy))
-        if gap > LIMITS["directions"]:
-            yield finding("directions", value=gap, d=d)
-        share = output_noise / std**2
-        if share.max() > LIMITS["noise"]:
-            yield finding("noise", np.flatnonzero(share > LIMITS["noise"]), min(share.max(), 1.0))
-        dependent = _dependent(N, Y) / energy
-        # Nonnegative ICA makes chance correlations exactly zero, which turns right outputs by about 1 / sqrt(n).
-        limit = LIMITS["negative"] + (d - 1) / (4 * n) * uncorrelated
-        negative = (dependent > limit) | (N.mean(axis=0) > output_noise + LIMITS["energy"] * energy)
-        if negative.any() and not tracking:
-            yield finding("negative", np.flatnonzero(negative), np.max(N.mean(axis=0) / energy))
-        lowest = np.sort(U, axis=0)[min(9, len(U) // 50)] / std
-        if lowest.max() > LIMITS["untouched"]:
-            yield finding("untouched", np.flatnonzero(lowest > LIMITS["untouched"]), lowest.max())
-        if is_nonnegative:
-            below = np.sum(np.minimum(A, 0) ** 2, axis=0) / np.maximum(np.sum(A**2, axis=0), 1e-300)
-            if below.max() > LIMITS["spectra"]:
-                yield finding("spectra", np.flatnonzero(below > LIMITS["spectra"]), below.max())
-        alike = np.triu(correlations, 1)
-        if d > 1 and alike.max() > LIMITS["duplicate"]:
-            yield finding("duplicate", np.unravel_index(np.argmax(alike), alike.shape), alike.max())
-        top = np.mean((X == X.max(axis=0)) & (X.max(axis=0) > 0), axis=0)  # 0: all sources are silent
-        if len(X) >= 200 and top.max() > LIMITS["ceiling"]:
-            yield finding("ceiling", value=top.max(), mixtures=np.flatnonzero(top > LIMITS["ceiling"]))
-
-    listed = sorted(found(), key=lambda one: list(_STATEMENTS).index(one.name))
-    if listed and n_outliers:
-        listed.append(finding("outliers", n=n_outliers))
     return Measures(
         n_samples=given,
-        n_outliers=n_outliers,
-        variance=std**2,
-        noise=output_noise,
+        n_outliers=given - len(X),
+        variance=variance,
+        noise=blur,
+        misfit=misfit,
         negativity=N.mean(axis=0) / energy,
         correlations=correlations,
         is_nonnegative=is_nonnegative,
         residual=float(np.sum((E - E.mean(axis=0)) ** 2)) / total if total else 0.0,
-        findings=tuple(listed),
+        findings=tuple(one._replace(remedies=tuple(r for r in one.remedies if r not in tried)) for one in found),
     )
 
 
 def _smoothness(X: Array) -> float:
-    """Energy of the differences of neighbouring rows over that of neighbouring columns, both over their variance."""
+    """Energy of the differences of neighbouring columns over that of neighbouring rows, both over their variance."""
 
     def roughness(x: Array) -> float:
         variance = float(np.sum((x - x.mean(axis=0)) ** 2))
         return 0.5 * float(np.sum(np.diff(x, axis=0) ** 2)) / variance if variance > 0 else 1.0
 
-    return roughness(X) / max(roughness(X.T), 1e-300) if min(X.shape) > 2 else 1.0
+    return roughness(X.T) / max(roughness(X), 1e-300) if min(X.shape) > 2 else 1.0
 
 
-def _turned(U: Array) -> Array:
-    """By how much a descent turns each of the outputs U, once white: sin^2 of the angle, 0 if it hardly gains anything."""
-    d = U.shape[1]
-    w, V = np.linalg.eigh(np.cov(U.T, bias=True))
-    if w[0] <= 1e-10 * w[-1]:
-        return np.ones(d)
-    Z = np.ascontiguousarray(U @ (V / np.sqrt(w)) @ V.T)
-    before = 0.5 * float(np.sum(np.minimum(Z, 0) ** 2)) / len(Z)
-    if before < 1e-5 * d:
-        return np.zeros(d)
-    end = descend(Z, np.eye(d), tol=1e-3, max_iter=50)
-    return np.asarray(1 - np.max(end.x**2, axis=1)) if end.value < before / 2 else np.zeros(d)
+def _energies(E: Array) -> Array:
+    """Energy of the samples E along each of their directions, the largest first."""
+    n, k = E.shape
+    return np.asarray(np.maximum(np.linalg.eigvalsh(E @ E.T if n < k else E.T @ E)[::-1], 0) / n)
 
 
-def _outer_direction(E: Array, spectra: Array) -> float:
-    """Energy of the leading direction of the residual, above that of the others, over that of the weakest source."""
+def _outer_directions(E: Array, spectra: Array) -> list[Finding]:
+    """Directions of the residual that a source may explain: as strong as a source, or far stronger than the next ones."""
     k, d = spectra.shape
     if k == d:
-        return 0.0
-    gram = E @ E.T if len(E) < k else E.T @ E
-    values = np.maximum(np.linalg.eigvalsh(gram)[::-1][: k - d], 0) / len(E)
+        return []
+    values = _energies(E)[: k - d]
     others = float(values[1:].mean()) * (1 + np.sqrt(k / len(E))) ** 2 if len(values) > 1 else 0.0
-    weakest = float(np.linalg.svd(spectra, compute_uv=False)[-1]) ** 2
-    return max(float(values[0]) - others, 0.0) / max(weakest, 1e-300)
+    weakest = max(float(np.linalg.svd(spectra, compute_uv=False)[-1]) ** 2, 1e-300)
+    ratio = values[0] / max(values[1], 1e-300) if len(values) > 1 and values[0] > 0.002 * weakest else 0.0
+    return exceeds("directions", (values[0] - others) / weakest, d=d) or exceeds("missing", ratio, d=d)
 
 
-def _dependent(N: Array, Y: Array) -> Array:
-    """Negative energy of each output that grows with the sum of the others, beyond three standard errors.
+def _subtracted(U: Array, noise: Array) -> Array:
+    """Share of the variance of each output that is subtracted by the others.
 
-    Noise makes outputs negative whatever the others do. Samples outside of the cone are more negative the larger they are.
+    If u_i = s_i - sum_j t_j s_j, then u_i < 0 where s_i is small, and it falls with s_j there: with slope t_j for sources that are
+    often zero, and t_j / 2 for a density at zero. Noise makes outputs negative whatever the others are. The slope of each pair
+    counts as far as it exceeds three standard errors (with each sample left out: a few samples may decide it), and as far as
+    more than noise varies the other output in these samples: the noise of two outputs is correlated.
     """
-    others = Y.sum(axis=1)[:, np.newaxis] - Y
-    if not others.any():
-        return np.zeros(N.shape[1])
-    each = N * (others / np.maximum(others.mean(axis=0), 1e-300) - 1)
-    return np.asarray(each.mean(axis=0) - 3 * each.std(axis=0) / np.sqrt(len(each)))
+    scale = np.maximum(U.std(axis=0), 1e-300)
+    U, noise = U / scale, noise / scale**2
+    found = np.zeros(U.shape[1])
+    for i, below in enumerate((U < 0).T):
+        if np.sum(below) < 10:
+            continue
+        u, Y = U[below, i], np.maximum(U[below], 0)
+        u, Y = u - u.mean(), Y - Y.mean(axis=0)
+        energy = np.maximum(np.sum(Y**2, axis=0), 1e-300)
+        slope = -(u @ Y) / energy
+        left_out = (u[:, np.newaxis] + Y * slope) / np.maximum(1 - 1 / len(u) - Y**2 / energy, 1e-3)
+        error = np.sqrt(np.sum((Y * left_out) ** 2, axis=0)) / energy
+        reliable = np.maximum(1 - noise * len(u) / energy, 0)
+        found[i] = np.sum((reliable * np.maximum(slope - 3 * error, 0)) ** 2)
+    return found
 
 
 def conclude(estimator: Any, rows: Array, n: int, *own: Finding) -> None:
     """Warn once of what speaks against the fit of an estimator to n samples, of which `rows` are some; `own` is what it knows."""
-    found = measure_of(estimator, rows, n).findings
-    told = [*own, *found][:3]
-    if told:
-        name = type(estimator).__name__
-        warn(f"{name}: {' '.join(sentence[:1].upper() + sentence[1:] for sentence in (one.text() for one in told))}")
+    sentences = [one.text() for one in (*own, *measure(estimator, rows, n).findings)][:3]
+    if sentences:
+        warn(f"{type(estimator).__name__}: {' '.join(one[:1].upper() + one[1:] for one in sentences)}")
 
 
 def warn_of_huge_outputs(estimator: Any, Y: Array) -> None:
     """Warn if the outputs of a network, whose variance should be 1, are typically huge while it learns."""
-    if estimator._uncorrelated and len(Y) and (size := float(np.median(Y.max(axis=1)))) > LIMITS["huge"]:
-        warn(f"{type(estimator).__name__}: {finding('huge', value=size).text()}")
-
-
-def measure_of(estimator: Any, rows: Array, n: int) -> Measures:
-    """`measure` for the weights of an estimator, with the remedies that it has not tried."""
-    measures = measure(
-        rows,
-        estimator.components_,
-        estimator.mixing_,
-        n=n,
-        uncorrelated=estimator._uncorrelated,
-        noise=getattr(estimator, "noise_", None),
-        tracking=getattr(estimator, "horizon", None) is not None,
-    )
-    tried = {"natural"} if getattr(estimator, "precondition", "natural") == "natural" else set()
-    tried |= set() if estimator._uncorrelated else {"cone"}
-    tried |= {"walls"} if getattr(estimator, "nonnegative_mixing_", False) else set()
-    untried = (
-        one._replace(remedies=tuple(key for key in one.remedies if key not in tried)) for one in measures.findings
-    )
-    return measures._replace(findings=tuple(untried))
+    if estimator._uncorrelated and len(Y):
+        for one in exceeds("huge", float(np.median(Y.max(axis=1)))):
+            warn(f"{type(estimator).__name__}: {one.text()}")

@@ -1,12 +1,15 @@
 """X of the user as an array, many samples or one: what is refused, what an error names, and what overflow raises."""
 
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import validate_data
+from sklearn.exceptions import ConvergenceWarning
 
 Array = NDArray[Any]
 Sample = ArrayLike | Mapping[str, float]
@@ -98,6 +101,17 @@ def finite_map(function: Callable[[Array], Array], X: Array, name: str, first: i
     )
 
 
+def warn(text: str, category: type[Warning] = ConvergenceWarning) -> None:
+    """Warn at the user's line of code: the first outside of bionica, scikit-learn and joblib."""
+    inside = (str(Path(__file__).parents[1]), str(Path(warnings.__file__).parent / "contextlib.py"))
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and (
+        frame.f_code.co_filename.startswith(inside) or {"sklearn", "joblib"} & set(Path(frame.f_code.co_filename).parts)
+    ):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
+
+
 def cell(owner: Any, row: int, column: int) -> str:
     """Return "X[3, 1]", or "X[3, 'name']" if the estimator `owner` knows the names of its features."""
     names = getattr(owner, "feature_names_in_", None)
@@ -135,18 +149,6 @@ def in_own_precision(X: Any) -> Any:
     if isinstance(X, np.ndarray) and X.dtype.kind == "f" and not X.dtype.isnative:
         return X.astype(X.dtype.newbyteorder("="))
     return X
-
-
-def validated(estimator: Any, X: Any, *, finite: bool = True, **options: Any) -> Array:
-    """Return X as scikit-learn's `validate_data` does, float32 or float64; an error about a NaN names its row and feature.
-
-    With `finite=False` the caller checks that, block by block.
-    """
-    options = {"dtype": list(FLOATS), **options}
-    data = np.asarray(validate_data(estimator, in_own_precision(X), ensure_all_finite=False, **options))
-    if finite:
-        check_finite(data, 0, estimator)
-    return data
 
 
 def validated_sample(estimator: Any, x: Sample) -> Array:

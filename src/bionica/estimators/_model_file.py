@@ -1,7 +1,7 @@
 """Fitted estimators as model files (`io.model_file`), and back.
 
 `_saved` declares the attributes that make up a fitted estimator: a string is an array by its schema, `int`, `float` and `bool` are
-numbers, `np.dtype` is a precision, and a `Record` is a named tuple or a dict of these. For a network these are its state, whose
+numbers, `np.dtype` is a precision, and a `Record` is a named tuple of these. For a network these are its state, whose
 arrays its rule declares (`networks.rule`), or the samples that wait for its start. All of them become arrays with dotted names.
 
 Nothing in a file is trusted: class, parameters and the schema are checked first, then the values, then that all of them agree
@@ -10,20 +10,18 @@ Nothing in a file is trusted: class, parameters and the schema are checked first
 
 import inspect
 import os
-import platform
 from collections.abc import Iterator, Mapping
 from functools import reduce
 from importlib.metadata import version
 from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
-import sklearn
 from numpy.typing import NDArray
 
 from .. import io
 from .._compat.sklearn import output_container
 from ..io.model_file import check_arrays, refused
-from ..networks.rule import BOOKKEEPING, RULES, copy_state, rule_of
+from ..networks.rule import BOOKKEEPING, RULES, rule_of
 from ._base import Estimator
 from .network import OnlineNICA
 
@@ -35,9 +33,7 @@ _LARGEST = 2**62  # of an integer parameter
 
 
 class Record(NamedTuple):
-    """A named tuple class, or dict; the schemas of its arrays by their dotted names; named tuples inside it that have no type hint;
-    and whether it may be None. Numbers are known by their type hints.
-    """
+    """A class of named tuples; schemas of its arrays by dotted name; parts without a type hint; whether it may be None."""
 
     make: Any
     schemas: Mapping[str, str]
@@ -46,12 +42,9 @@ class Record(NamedTuple):
 
     def fields(self) -> dict[str, Any]:
         """What each field is, in the form of `_saved`."""
-        hints = get_type_hints(self.make) if hasattr(self.make, "_fields") else dict.fromkeys(self.schemas)
         fields: dict[str, Any] = {}
-        for name, hint in {**hints, **self.parts}.items():
-            inside = {
-                key.removeprefix(f"{name}."): spec for key, spec in self.schemas.items() if key.startswith(f"{name}.")
-            }
+        for name, hint in {**get_type_hints(self.make), **self.parts}.items():
+            inside = {key.partition(".")[2]: spec for key, spec in self.schemas.items() if key.startswith(f"{name}.")}
             fields[name] = Record(hint, inside) if hasattr(hint, "_fields") else self.schemas.get(name, hint)
         return fields
 
@@ -67,7 +60,8 @@ def _leaves(name: str, kind: Any) -> Iterator[tuple[str, Any]]:
 
 def _to_array(own: Any, name: str, kind: Any) -> Array:
     """The array with this dotted name, of the attributes `own`."""
-    value = reduce(lambda v, key: v[key] if isinstance(v, dict) else getattr(v, key), name.split("."), own)
+    first, *inside = name.split(".")
+    value = reduce(getattr, inside, own[first])
     return np.empty(0, value) if kind is np.dtype else np.asarray(kind(value) if isinstance(kind, type) else value)
 
 
@@ -102,11 +96,6 @@ def _classes() -> dict[str, Any]:
     return classes
 
 
-def save(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator; see `Estimator.save`."""
-    io.write_model(path, *contents(estimator))
-
-
 def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return what a file of this estimator holds, header and arrays, which never change."""
     name = type(estimator).__name__
@@ -114,9 +103,7 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
         raise TypeError(f"{name} is none of {sorted(_classes())}, and load could not make one again; use pickle")
     estimator._check_is_fitted()
     estimator._validate_params()
-    own = dict(vars(estimator))
-    if "_state" in own:
-        own["_state"] = copy_state(own["_state"])
+    own = estimator.__getstate__()  # a copy of a network's state
     rule = rule_of(own["_state"]).name if "_state" in own else None
     saved = _attributes(estimator, rule, {name for name, value in own.items() if value is not None})
     header = {
@@ -126,12 +113,7 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
         "n_features": estimator.n_features_in_,
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
         "set_output": output_container(estimator),
-        "versions": {
-            "bionica": version("bionica"),
-            "numpy": np.__version__,
-            "scikit-learn": sklearn.__version__,
-            "python": platform.python_version(),
-        },
+        "versions": {name: version(name) for name in ("bionica", "numpy", "scikit-learn")},
     }
     return header, {key: _to_array(own, key, kind) for item in saved.items() for key, kind in _leaves(*item)}
 

@@ -7,12 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import parameter_values, wrap_output
 from ._base import Separator
-from ._dask import blocks_of, is_dask, validated_rows
+from ._dask import DaskRows, is_dask, validated_rows
 from ._findings import warn_of_huge_outputs
 from ._input import Array, Sample, sample_names, unchanged_on_error, validated_sample
 
@@ -61,7 +60,8 @@ class Online(Separator):
         self
         """
         with unchanged_on_error(self), self._warning_of_news():
-            for block in blocks_of(self._validated(X, reset=not self.__sklearn_is_fitted__())):
+            data = self._validated(X, reset=not self.__sklearn_is_fitted__())
+            for block in data if isinstance(data, DaskRows) else (data,):
                 self._learn(block, keep=False)
         return self
 
@@ -144,13 +144,6 @@ class Online(Separator):
         """Return X as an array that may hold NaN, or a Dask array as `DaskRows`, which checks each block when it is read."""
         self._check_params()
         return validated_rows(self, X, reset=reset, finite=False)
-
-    def _check_is_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            # An AttributeError, so that hasattr(est, "components_") answers False before fit.
-            raise NotFittedError(
-                f"This {type(self).__name__} has seen no sample: call fit, partial_fit or learn_one first"
-            )
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in super().__getstate__().items() if name != "_checked"}

@@ -2,26 +2,23 @@
 
 from dataclasses import dataclass, field
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from .._compat.sklearn import Interval, StrOptions, fit_context
+from .._compat.sklearn import AUTO, COUNT, POSITIVE
 from ..offline.outliers import Inliers, without_outliers
 from ..offline.rotation import rotate
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread, refine, row_space, unit_of, wider_than_long
 from ._base import Separator, rectified
 from ._dask import DaskRows, map_rows, mapped_inliers, moments_of, validated_rows
-from ._findings import finding, row_sample
-from ._input import Array, singular_as_divergence, unchanged_on_error
+from ._findings import conclude, finding, row_sample
 from .noncentered_whitener import whitening_or_error
 
 _AMBIGUOUS = 0.02
-_COUNTED_ROWS = 4000  # samples in which sources are counted
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -89,8 +86,7 @@ class BatchNICA(Separator):
     the quantiles of all distances predict (`bionica.offline.outliers`). Otherwise the result has the same bits as with
     ``robust=False``. Outliers within the tail of heavy-tailed sources (samples times 3 to 10) are not recognised.
 
-    Besides X, memory holds one array of n_samples x n_components (the result of `fit_transform`) and at most a third of its
-    rows again: 2.6 copies of X in all, measured at 100,000 x 100.
+    Besides X, memory holds one array of n_samples x n_components, and at most a third of its rows again.
 
     A Dask array is never gathered: every descent on all rows reads its blocks once per iteration, and only subsets of at most
     128 MB are brought into memory (all rows, if there are fewer than 3 max(2000, 100 n_components)). The result is that of the
@@ -111,23 +107,14 @@ class BatchNICA(Separator):
     array([1., 1., 1.])
     """
 
-    n_components: int | str | None = field(default=None, kw_only=False)
-    n_init: int = 10
-    max_iter: int = 500
-    tol: float | None = None
-    robust: bool = True
-    random_state: Any = None
+    n_components: Annotated[int | str | None, COUNT, AUTO, None] = field(default=None, kw_only=False)
+    n_init: Annotated[int, COUNT] = 10
+    max_iter: Annotated[int, COUNT] = 500
+    tol: Annotated[float | None, POSITIVE, None] = None
+    robust: Annotated[bool, "boolean"] = True
+    random_state: Annotated[Any, "random_state"] = None
 
     _preserved_dtypes: ClassVar = ("float64", "float32")
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither"), None],
-        "robust": ["boolean"],
-        "random_state": ["random_state"],
-    }
-
     _saved: ClassVar[dict[str, Any]] = {
         "components_": "dk",
         "mixing_": "kd",
@@ -141,48 +128,35 @@ class BatchNICA(Separator):
         "n_outliers_": int,
     }
 
-    @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit_transform(self, X: npt.ArrayLike, y: None = None) -> Any:
-        """Fit to X and return its sources: the same numbers as ``fit(X).transform(X)``, but X is whitened only once."""
-        with unchanged_on_error(self), singular_as_divergence("BatchNICA"):
-            rows, Z = self._fit(X)
-        if isinstance(rows, DaskRows):
-            return self._transform(rows.array)
-        return rectified(rows, self.components_, out=Z)
-
     def _transform(self, X: npt.ArrayLike) -> Any:
         return map_rows(partial(rectified, W=self.components_), X, self._n_features_out, self)
 
-    def _fit(self, X: npt.ArrayLike) -> tuple[Array | DaskRows, Any]:
-        """Fit; return X as validated, and an array of the shape of the outputs or None, which the caller may overwrite."""
+    def _fit(self, X: npt.ArrayLike) -> None:
+        rows = validated_rows(self, X, min_samples=2)
         with one_blas_thread():
-            return self._fit_rows(validated_rows(self, X, min_samples=2))
-
-    def _fit_rows(self, rows: Array | DaskRows) -> tuple[Array | DaskRows, Any]:
-        rng, d = check_random_state(self.random_state), self._given_number()
-        sample = np.asarray(rows[:: max(1, rows.shape[0] // _COUNTED_ROWS)])
-        if self.n_components == "auto":
-            self.count_: Count = count_sources(sample)
-            d = self.count_.n_sources
-        data, basis, unit = rows, None, 1.0
-        if isinstance(rows, np.ndarray):
-            unit = unit_of(rows)
-            data = rows if unit == 1 else rows / unit
-            if wider_than_long(rows):
-                data, basis = row_space(data)
-        m = moments_of(data)
-        inliers, m = without_outliers(data, m, d) if self.robust else (data, m)
-        limit = inliers.limit if isinstance(inliers, Inliers) else None
-        white = whitening_or_error(m, d, precision=rows.dtype, n_features=None if basis is None else rows.shape[1])
-
-        white = refine(inliers, white)
-
-        Z: Any  # whitened rows, 0 for outliers, which then have no effect on the rotation
-        if isinstance(data, DaskRows):
-            Z = data.image(white.matrix, limit)
-        else:
-            Z = mapped_inliers(data, white.matrix, limit)
-        rotation = rotate(Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng)
+            rng, d = check_random_state(self.random_state), self._given_number()
+            sample = np.asarray(rows[row_sample(*rows.shape)])
+            if self.n_components == "auto":
+                self.count_: Count = count_sources(sample)
+                d = self.count_.n_sources
+            data, basis, unit = rows, None, 1.0
+            if isinstance(rows, np.ndarray):
+                unit = unit_of(rows)
+                data = rows if unit == 1 else rows / unit
+                if wider_than_long(rows):
+                    data, basis = row_space(data)
+            m = moments_of(data)
+            inliers, m = without_outliers(data, m, d) if self.robust else (data, m)
+            limit = inliers.limit if isinstance(inliers, Inliers) else None
+            white = whitening_or_error(m, d, precision=rows.dtype, n_features=None if basis is None else rows.shape[1])
+            white = refine(inliers, white)
+            # Outliers become 0, and then have no effect on the rotation.
+            Z = (
+                data.image(white.matrix, limit)
+                if isinstance(data, DaskRows)
+                else mapped_inliers(data, white.matrix, limit)
+            )
+            rotation = rotate(Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng)
         # y has unit covariance without outliers, so its energy is d + |F <x>|^2. The objective is a mean over all rows.
         energy = len(white.matrix) + float(np.sum((white.matrix @ m.mean) ** 2))
         mean = m.mean
@@ -201,11 +175,10 @@ class BatchNICA(Separator):
         self.n_samples_seen_ = rows.shape[0]
         self.n_outliers_ = rows.shape[0] - inliers.shape[0]
         reasons = {
-            f"two rotations that disagree by {self.ambiguity_:.2g} are equally nonnegative": self.ambiguity_
+            f"two rotations that disagree by {rotation.ambiguity:.2g} are equally nonnegative": rotation.ambiguity
             > _AMBIGUOUS,
             f"the best of {rotation.n_starts} starts was met only once: raise n_init={self.n_init}": not rotation.confirmed,
             f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol": not rotation.converged,
         }
         own = [finding("converged", reason=reason) for reason, holds in reasons.items() if holds]
-        self._conclude(sample[row_sample(*sample.shape)], rows.shape[0], *own)
-        return rows, None if Z.dtype != rows.dtype else Z
+        conclude(self, sample, rows.shape[0], *own)

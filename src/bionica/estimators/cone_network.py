@@ -1,19 +1,18 @@
 """The network for correlated sources behind scikit-learn's interface."""
 
 from dataclasses import dataclass, field
-from numbers import Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from .._compat.sklearn import Interval
+from .._compat.sklearn import NONNEGATIVE, POSITIVE
 from ..engines.loop import gain
 from ..networks import cone_network
 from ..networks.schedules import Rate
 from ..offline.rotation import rotate
 from ._docstrings import documented
 from ._input import Array
-from .network import NeuralNICA, SingleLayerNICA, guard_seed, orthonormal_rows, project, typical_rows
+from .network import Setting, SingleLayerNICA, guard_seed, orthonormal_rows, project, typical_rows
 
 #: Sweeps in which a sample settles, at most.
 _SWEEPS = 200
@@ -84,25 +83,18 @@ class ConeNetwork(SingleLayerNICA):
     True
     """
 
-    kappa: float | None = None
-    eta0: Rate | None = 0.3
-    decay: float | None = 0.0
+    kappa: Annotated[float | None, POSITIVE, None] = None
+    eta0: Annotated[Rate | None, POSITIVE, callable] = 0.3
+    decay: Annotated[float | None, NONNEGATIVE] = 0.0
     mean_window: int | None = field(default=None, init=False)  # it has no running means
 
     _own_guards: ClassVar = ("rate", "restart")
-    _plain_rates: ClassVar = (0.3, 0.0)
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SingleLayerNICA._parameter_constraints,
-        "eta0": NeuralNICA._parameter_constraints["eta0"],
-        "decay": NeuralNICA._parameter_constraints["decay"],
-        "kappa": [Interval(Real, 0, None, closed="neither"), None],
-    }
+    _plain: ClassVar = Setting(0.3, 0.0)
 
     @property
     def W_xz_(self) -> Array:
         """Weights from mixtures to dendrites, (n_components, n_features)."""
-        return self._from_mixtures(self._fitted_state(), self._weight("W_xz"))
+        return self._from_mixtures("W_xz")
 
     @property
     def W_zz_(self) -> Array:

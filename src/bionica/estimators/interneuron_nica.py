@@ -1,17 +1,16 @@
 """Algorithm 1 behind scikit-learn's interface."""
 
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from .._compat.sklearn import Interval
+from .._compat.sklearn import COUNT
 from ..networks import interneuron, natural
 from ..networks.settling import ExactAsymmetric
 from ._docstrings import documented
 from ._input import Array
-from .network import AVERAGING, LocalSetting, SingleLayerNICA, Start, guard_seed, orthonormal_rows
+from .network import AVERAGING, Setting, SingleLayerNICA, Start, guard_seed, orthonormal_rows
 
 
 @documented("W_xy, W_yn, W_ny")
@@ -54,8 +53,8 @@ class InterneuronNICA(SingleLayerNICA):
     {examples}
     """
 
-    n_interneurons: int | None = None
-    decoupled: bool = False
+    n_interneurons: Annotated[int | None, COUNT, None] = None
+    decoupled: Annotated[bool, "boolean"] = False
 
     _own_guards: ClassVar = ("silent", "row", "spectrum", "rate", "restart")
     _published: ClassVar = {
@@ -64,19 +63,13 @@ class InterneuronNICA(SingleLayerNICA):
         "d10": {"eta0": 1e-2, "decay": 1e-3},
         "images": {"eta0": 1e-3, "decay": 1e-6},
     }
-    _plain_rates: ClassVar = (0.01, 0.001)
+    _plain: ClassVar = Setting(0.01, 0.001)
     _fixed: ClassVar = ("n_components", "precondition", "n_interneurons")
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SingleLayerNICA._parameter_constraints,
-        "n_interneurons": [Interval(Integral, 1, None, closed="left"), None],
-        "decoupled": ["boolean"],
-    }
 
     @property
     def W_xy_(self) -> Array:
         """Weights from mixtures to outputs, (n_components, n_features)."""
-        return self._from_mixtures(self._fitted_state(), self._weight("W_xy"))
+        return self._from_mixtures("W_xy")
 
     @property
     def W_yn_(self) -> Array:
@@ -144,8 +137,8 @@ class InterneuronNICA(SingleLayerNICA):
             )
         return self._natural(natural.InterneuronState, start, W_xy, W_yn.T @ W_yn, dtype, rng)
 
-    def _local_setting(self, d: int) -> LocalSetting:
-        return LocalSetting(eta0=0.02, decay=2e-4, mean_window=300)
+    def _local_setting(self, d: int) -> Setting:
+        return Setting(eta0=0.02, decay=2e-4, mean_window=300)
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, _, eps = self._common_params(dtype)

@@ -5,17 +5,16 @@ the model has the same bits however a stream is cut into calls. `_stream` is the
 (`bionica.offline.cone.stream`), and None before the first.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Real
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import NotFittedError
 
-from .._compat.sklearn import Interval, StrOptions
+from .._compat.sklearn import AUTO, COUNT, NONNEGATIVE, WINDOW, Interval, StrOptions
 from ..networks.rule import finite, shapes
 from ..offline.cone.fit import Settings, screened
 from ..offline.cone.noise import WIDE, eigenvalues
@@ -31,9 +30,9 @@ from ..offline.cone.stream import (
 )
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread
-from ._base import rectified, set_parameters
+from ._base import rectified
 from ._dask import DaskRows, map_rows, validated_rows
-from ._findings import RowCollector
+from ._findings import RowCollector, conclude
 from ._input import DivergenceError, cell, check_finite, finite_map, singular_as_divergence
 from ._model_file import Record
 from ._online import Online, appended, tracked
@@ -60,6 +59,7 @@ _STREAM = shapes(
 _STREAM |= {"limit": ":float64~", "samples.importance": "m~"}
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MinimumVolumeCone(Online):
     """Nonnegative sources that may be correlated: concentrations, abundances, spectra, images.
 
@@ -169,22 +169,21 @@ class MinimumVolumeCone(Online):
     True
     """
 
+    n_components: Annotated[int | str | None, COUNT, AUTO, None] = field(default=None, kw_only=False)
+    noise: Annotated[str | float, StrOptions({"estimate", "poisson"}), NONNEGATIVE] = "estimate"
+    nonnegative_mixing: Annotated[bool | str, "boolean", AUTO] = "auto"
+    known_mixing: Annotated[Any, "array-like", None] = None
+    outliers: Annotated[float, Interval(Real, 0, 0.5, closed="left")] = 0.0
+    normalize: Annotated[str, StrOptions({"variance", "mean", "sum"})] = "variance"
+    horizon: Annotated[int | None, WINDOW, None] = None
+    random_state: Annotated[Any, "random_state"] = None
+    verbose: Annotated[int, "verbose"] = 0
+
     online_, local_, nonnegative_ = True, False, True
     _uncorrelated: ClassVar = False
 
     _preserved_dtypes: ClassVar = ("float64", "float32")
     _fixed: ClassVar[tuple[str, ...]] = ("n_components", "known_mixing")
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-        "noise": [StrOptions({"estimate", "poisson"}), Interval(Real, 0, None, closed="left")],
-        "nonnegative_mixing": ["boolean", StrOptions({"auto"})],
-        "known_mixing": ["array-like", None],
-        "outliers": [Interval(Real, 0, 0.5, closed="left")],
-        "normalize": [StrOptions({"variance", "mean", "sum"})],
-        "horizon": [Interval(Integral, 2, None, closed="left"), None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-    }
     _saved: ClassVar[dict[str, Any]] = {
         "_waiting": "wk:float",
         "_stream": Record(State, _STREAM, optional=True),
@@ -192,21 +191,6 @@ class MinimumVolumeCone(Online):
         "_dtype": np.dtype,
         "n_samples_seen_": int,
     }
-
-    def __init__(
-        self,
-        n_components: int | str | None = None,
-        *,
-        noise: str | float = "estimate",
-        nonnegative_mixing: bool | str = "auto",
-        known_mixing: npt.ArrayLike | None = None,
-        outliers: float = 0.0,
-        normalize: str = "variance",
-        horizon: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        set_parameters(self, locals())
 
     # --- learning
 
@@ -229,7 +213,7 @@ class MinimumVolumeCone(Online):
             self.n_samples_seen_ = len(rows)
             with one_blas_thread():
                 self._adopt(self._begun(rows))
-        self._conclude(collector.rows, collector.n)
+        conclude(self, collector.rows, collector.n)
 
     def _prepare(self, X: Array) -> None:
         """Before the first sample: the precision, and the seed of the start."""
@@ -297,10 +281,6 @@ class MinimumVolumeCone(Online):
     def _adopt(self, state: State) -> None:
         self._stream = state
         self._read = self.normalize, readout(state, self.normalize)  # the scale of the outputs follows the moments
-
-    @contextmanager
-    def _warning_of_news(self) -> Iterator[None]:
-        yield
 
     def _settings(self, k: int) -> Settings:
         known = np.empty((k, 0)) if self.known_mixing is None else np.asarray(self.known_mixing, np.float64)

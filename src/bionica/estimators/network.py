@@ -16,14 +16,14 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
-from .._compat.sklearn import Interval, Options, StrOptions
+from .._compat.sklearn import AUTO, COUNT, NONNEGATIVE, POSITIVE, SHARE, WINDOW, Interval, Options, StrOptions
 from ..engines import blocks
 from ..engines.loop import Diverged, gain, run
 from ..engines.runner import Runner
@@ -37,10 +37,9 @@ from ..offline.source_count import Count, count_sources
 from ..offline.whitening import largest, leading, linear_map, one_blas_thread, wider_than_long
 from ._base import rank_of
 from ._dask import DaskRows, checked, is_dask, lazily
-from ._findings import RowCollector
-from ._input import CHANGED, Array, DivergenceError, check_finite
+from ._findings import RowCollector, conclude
+from ._input import CHANGED, Array, DivergenceError, check_finite, warn
 from ._online import Online, appended, tracked
-from ._warn import warn
 
 #: The number of sources of each of the paper's problems.
 SOURCES = {"d3": 3, "d10": 10, "images": 3}
@@ -55,8 +54,8 @@ _PUBLISHED: dict[str, Any] = {
 }
 #: Largest size of a first block in bytes, unless 4 d + 20 samples are larger.
 START_BYTES = 2**28
-#: Largest `settle_steps`: with a safe gamma, only a singular network needs more steps.
-MOST_STEPS = 10**6
+#: Of the gradient dynamics for a sample: with a safe gamma, only a singular network needs more.
+STEPS = Interval(Integral, 1, 10**6, closed="both")
 #: Most bytes of samples in a compiled call, which Ctrl-C cannot interrupt, and most products, if no sample settles: about a second.
 _BLOCK_BYTES, _BLOCK_PRODUCTS = 2**20, 10**9
 #: Learning rates that are computed at once for single samples.
@@ -143,23 +142,6 @@ class Start(NamedTuple):
     n: int
 
 
-def begin(block: Array, d: int, rng: np.random.RandomState) -> Start:
-    """Start a natural network from a block of mixtures, at a random rotation."""
-    if not wider_than_long(block):
-        block = np.asarray(block, dtype=np.float64)
-    block = typical_rows(block)
-    F, inverse = project(block, d)
-    with one_blas_thread():
-        U = linear_map(block, F).astype(np.float64)
-    if not np.isfinite(U).all():
-        raise DivergenceError(
-            f"the mixtures overflow: rescale them (largest absolute value {np.abs(block).max():.2g})", 0
-        )
-    V = np.linalg.qr(rng.standard_normal((d, d)))[0]
-    V[V @ U.mean(axis=0) < 0] *= -1  # towards the orthant
-    return Start(F, inverse, V, U.mean(axis=0), len(block))
-
-
 # ---------------------------------------------------------------------------------------------- networks
 
 
@@ -172,23 +154,15 @@ def weights(name: str, doc: str) -> Any:
 class OnlineNICA(Online):
     """Base of StreamingNICA and of the networks."""
 
-    n_components: int | str | None = field(default=None, kw_only=False)
-    n_epochs: int = 1
-    shuffle: bool = False
-    random_state: Any = None
-    verbose: int = 0
+    n_components: Annotated[int | str | None, COUNT, AUTO, None] = field(default=None, kw_only=False)
+    n_epochs: Annotated[int, COUNT] = 1
+    shuffle: Annotated[bool, "boolean"] = False
+    random_state: Annotated[Any, "random_state"] = None
+    verbose: Annotated[int, "verbose"] = 0
 
     _own_guards: ClassVar[tuple[str, ...]] = ()
     #: The paper's parameters in each setting, and in "always" those that all settings share; empty if it is not in the paper.
     _published: ClassVar[dict[str, dict[str, Any]]] = {}
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-        "horizon": [Interval(Integral, 2, None, closed="left"), None],
-        "n_epochs": [Interval(Integral, 1, None, closed="left")],
-        "shuffle": ["boolean"],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-    }
 
     @abstractmethod
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
@@ -254,7 +228,7 @@ class OnlineNICA(Online):
         elif len(data) < self._n_start(data.shape[1]):  # no more samples will come: start from these
             rows = data[:]
             check_finite(rows, 0, self)
-            self._start_seed = self._new_seed()
+            self._start_seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             self._state = self._started(rows)
         collector = RowCollector(data.shape, getattr(self, "horizon", None))
         with self._warning_of_news():
@@ -262,7 +236,7 @@ class OnlineNICA(Online):
                 order = rng.permutation(len(data)) if self.shuffle else None
                 for block in collector.passing(data):
                     self._learn(block, keep=False, order=order)
-        self._conclude(collector.rows, collector.n)
+        conclude(self, collector.rows, collector.n)
 
     def _count(self, block: Any) -> int:
         """Return the number of outputs: given, counted in this block, the rank of the X of `fit`, or one a mixture in a stream."""
@@ -293,7 +267,7 @@ class OnlineNICA(Online):
     def _wait(self, X: Array, keep: bool) -> Array:
         """Collect the first block; once it is full, start, and learn from it and from the rest of X."""
         length = self._n_start(X.shape[1])
-        known = vars(self).get("_waiting", X[:0])
+        known = self._waiting_rows(X)
         missing = length - len(known)
         if keep and self.n_components == "auto" and (len(known) or len(X) < missing):
             raise self._unknown_number(length)
@@ -301,7 +275,7 @@ class OnlineNICA(Online):
         check_finite(part, 0, self)
         self._waiting = appended(known, part, length)
         if not len(known):
-            self._start_seed = self._new_seed()
+            self._start_seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if len(part) < missing:
             if not len(known):  # fail now rather than after buffering
                 state = self._started(part)
@@ -441,9 +415,12 @@ class OnlineNICA(Online):
         If some outputs are silent the others settle without them, so `transform` equals `max(components_ @ x, 0)` only up to the
         residual negativity of the fit. Read from the averaged weights if `average` is set.
         """
-        state = self._fitted_state()
+        state = self._readout(self._fitted_state())
         with np.errstate(all="ignore"):  # a collapsed network may overflow
-            return self._unmixing(self._readout(state))
+            W = finite(np.asarray(rule_of(state).unmixing(state)))
+            if getattr(self, "precondition", None) == "scale":
+                W = W * gain(state.x_power)
+            return W.astype(states.precision(state))
 
     @property
     def mixing_(self) -> Array:
@@ -472,9 +449,6 @@ class OnlineNICA(Online):
         if "_waiting" in vars(self) and self.n_components != "auto":
             return self._count(self._waiting)
         return int(self._fitted_state().fired.size)
-
-    def _unmixing(self, state: Any) -> Array:
-        return finite(np.asarray(rule_of(state).unmixing(state)))
 
     def _weight(self, name: str) -> Array:
         """Return a copy of a weight matrix, so that the user cannot change the network through it."""
@@ -555,51 +529,42 @@ class OnlineNICA(Online):
         return Guards(*(name in chosen for name in Guards._fields))
 
 
+class Setting(NamedTuple):
+    """Rates and means of a network; every rate must be below tau."""
+
+    eta0: Any
+    decay: Any
+    tau: float = 1.0
+    mean_window: int = 0  # 0: the whole past
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class NeuralNICA(OnlineNICA):
     """Base of the networks of neurons: learning rates, neural dynamics, initial weights and guards."""
 
-    eta0: Rate | None = 0.01
-    decay: float | None = 0.001
-    power: float = 1.0
-    dynamics: str = "exact"
-    gamma: float | None = None
-    settle_tol: float = 1e-10
-    settle_steps: int = 10_000
-    mean_window: int | None = None
-    precondition: str | None = None
-    average: bool = False
-    init: str | dict[str, ArrayLike] = "random"
-    guards: bool | Iterable[str] = True
+    eta0: Annotated[Rate | None, POSITIVE, callable] = 0.01
+    decay: Annotated[float | None, NONNEGATIVE] = 0.001
+    power: Annotated[float, NONNEGATIVE] = 1.0
+    dynamics: Annotated[str, StrOptions({"exact", "gradient"})] = "exact"
+    gamma: Annotated[float | None, POSITIVE, None] = None
+    settle_tol: Annotated[float, SHARE] = 1e-10
+    settle_steps: Annotated[int, STEPS] = 10_000
+    mean_window: Annotated[int | None, WINDOW, None] = None
+    precondition: Annotated[str | None, None] = None
+    average: Annotated[bool, Options(bool, {False})] = False
+    init: Annotated[str | dict[str, Any], StrOptions({"random"}), dict] = "random"
+    guards: Annotated[bool | Iterable[str], "boolean", list, tuple, set, frozenset] = True
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineNICA._parameter_constraints,
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "eta0": [Interval(Real, 0, None, closed="neither"), callable],
-        "decay": [Interval(Real, 0, None, closed="left")],
-        "power": [Interval(Real, 0, None, closed="left")],
-        "dynamics": [StrOptions({"exact", "gradient"})],
-        "gamma": [Interval(Real, 0, None, closed="neither"), None],
-        "settle_tol": [Interval(Real, 0, 1, closed="neither")],
-        "settle_steps": [Interval(Integral, 1, MOST_STEPS, closed="both")],
-        "mean_window": [Interval(Integral, 2, None, closed="left"), None],
-        "precondition": [None],
-        "average": [Options(bool, {False})],
-        "init": [StrOptions({"random"}), dict],
-        "guards": ["boolean", list, tuple, set, frozenset],
-    }
-
-    def _schedule(self, d: int) -> tuple[Any, Any, float]:
-        """Return eta0, decay and what every rate must be below, for d outputs."""
-        return self.eta0, self.decay, 1.0
+    def _setting(self, d: int) -> Setting:
+        """Return the rates and means of a network of d outputs."""
+        return Setting(self.eta0, self.decay)
 
     def _rates(self, state: Any, n: int) -> Array:
-        eta0, decay, bound = self._schedule(state.fired.size)
-        t = int(state.t[0])
-        rates = learning_rates(eta0, decay, self.power, t, n, getattr(self, "horizon", None))
-        if rates.size and rates.max() >= bound:
+        setting, t = self._setting(state.fired.size), int(state.t[0])
+        rates = learning_rates(setting.eta0, setting.decay, self.power, t, n, getattr(self, "horizon", None))
+        if rates.size and rates.max() >= setting.tau:
             raise ValueError(
-                f"the learning rate {rates.max():g} at sample {t + int(rates.argmax())} is not below {bound:g}: lower eta0"
+                f"the learning rate {rates.max():g} at sample {t + int(rates.argmax())} is not below {setting.tau:g}: lower eta0"
                 f"{' or raise tau' if hasattr(self, 'tau') else ''}"
             )
         return rates[:, np.newaxis]
@@ -634,59 +599,36 @@ class NeuralNICA(OnlineNICA):
 class WhiteningLayerNICA(NeuralNICA):
     """Base of the networks with an online whitening layer, which learns at the rate zeta: NonnegativePCA and TwoLayerNSM."""
 
-    whitening_eta0: float = 0.01
-    whitening_decay: float = 0.01
-    whitening_power: float = 1.0
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NeuralNICA._parameter_constraints,
-        "whitening_eta0": [Interval(Real, 0, 1, closed="neither")],
-        "whitening_decay": [Interval(Real, 0, None, closed="left")],
-        "whitening_power": [Interval(Real, 0, None, closed="left")],
-    }
+    n_components: Annotated[int | str | None, COUNT, None] = field(default=None, kw_only=False)
+    whitening_eta0: Annotated[float, SHARE] = 0.01
+    whitening_decay: Annotated[float, NONNEGATIVE] = 0.01
+    whitening_power: Annotated[float, NONNEGATIVE] = 1.0
 
     def _rates(self, state: Any, n: int) -> Array:
         zeta = learning_rates(self.whitening_eta0, self.whitening_decay, self.whitening_power, int(state.t[0]), n)
         return np.column_stack([super()._rates(state, n), zeta])
 
 
-class LocalSetting(NamedTuple):
-    """Rates and means of a network."""
-
-    eta0: Any
-    decay: Any
-    tau: float = 0.8  # Algorithm 2 only
-    mean_window: int = 0  # 0: the whole past
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
 class SingleLayerNICA(NeuralNICA):
     """Base of InterneuronNICA, TwoCompartmentNICA and ConeNetwork, which have natural steps and strictly local rules."""
 
-    eta0: Rate | None = None
-    decay: float | None = None
-    precondition: str | None = "natural"
-    average: bool = True
-    horizon: int | None = None
+    eta0: Annotated[Rate | None, POSITIVE, callable, None] = None
+    decay: Annotated[float | None, NONNEGATIVE, None] = None
+    precondition: Annotated[str | None, StrOptions({"natural", "scale"}), None] = "natural"
+    average: Annotated[bool, "boolean"] = True
+    horizon: Annotated[int | None, WINDOW, None] = None
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NeuralNICA._parameter_constraints,
-        "n_components": OnlineNICA._parameter_constraints["n_components"],
-        "eta0": [Interval(Real, 0, None, closed="neither"), callable, None],
-        "decay": [Interval(Real, 0, None, closed="left"), None],
-        "precondition": [StrOptions({"natural", "scale"}), None],
-        "average": ["boolean"],
-    }
     _fixed: ClassVar[tuple[str, ...]] = ("n_components", "precondition")
-    #: eta0 and decay of the paper's network where the user names only the other.
-    _plain_rates: ClassVar[tuple[float, float]]
+    #: The paper's network where the user names eta0 or decay.
+    _plain: ClassVar[Setting]
     online_ = nonnegative_ = True
 
     def _natural_state(self, start: Start, dtype: Any, rng: np.random.RandomState) -> Any:
         """Return the natural network that begins at `start`."""
         raise NotImplementedError
 
-    def _local_setting(self, d: int) -> LocalSetting:
+    def _local_setting(self, d: int) -> Setting:
         """Return what a local network of d outputs uses where the user names neither eta0 nor decay."""
         raise NotImplementedError
 
@@ -699,20 +641,14 @@ class SingleLayerNICA(NeuralNICA):
         natural_name = {"W_xy": "W", "W_xz": "W", "W_zz": "M"}.get(name, name)
         return super()._weight(name if hasattr(self._fitted_state(), name) else natural_name)
 
-    def _setting(self, d: int) -> LocalSetting:
-        """Return the rates and means of a network of d outputs: those that the user names, and the defaults for the others."""
+    def _setting(self, d: int) -> Setting:
+        given = {name: getattr(self, name, None) for name in ("eta0", "decay", "tau", "mean_window")}
         if self.precondition == "natural":
-            default = LocalSetting(natural.ETA, 0.0, tau=1.0)
-        elif self.eta0 is None and self.decay is None:
-            default = self._local_setting(d)
+            default = Setting(natural.ETA, 0.0)
+            given["tau"] = None  # both kinds of weights learn at the rate eta
         else:
-            default = LocalSetting(*self._plain_rates)
-        named = {name: getattr(self, name, None) for name in LocalSetting._fields}
-        return default._replace(**{name: value for name, value in named.items() if value is not None})
-
-    def _schedule(self, d: int) -> tuple[Any, Any, float]:
-        setting = self._setting(d)
-        return setting.eta0, setting.decay, 1.0
+            default = self._local_setting(d) if self.eta0 is None and self.decay is None else self._plain
+        return default._replace(**{name: value for name, value in given.items() if value is not None})
 
     @property
     def local_(self) -> bool:
@@ -725,18 +661,23 @@ class SingleLayerNICA(NeuralNICA):
     def _started(self, rows: Array) -> Any:
         if self.precondition != "natural":
             return super()._started(rows)
-        rng = np.random.RandomState(self._start_seed)
-        return self._natural_state(begin(rows, self._count(rows), rng), rows.dtype, rng)
+        rng, d = np.random.RandomState(self._start_seed), self._count(rows)
+        block = typical_rows(rows if wider_than_long(rows) else np.asarray(rows, dtype=np.float64))
+        F, inverse = project(block, d)
+        with one_blas_thread():
+            U = linear_map(block, F).astype(np.float64)
+        if not np.isfinite(U).all():
+            raise self._divergence(0, block, learning=False)
+        V = np.linalg.qr(rng.standard_normal((d, d)))[0]
+        V[V @ U.mean(axis=0) < 0] *= -1  # towards the orthant
+        return self._natural_state(Start(F, inverse, V, U.mean(axis=0), len(block)), rows.dtype, rng)
 
     def _readout(self, state: Any) -> Any:
         return rule_of(state).averaged(state) if self.average else state
 
-    def _from_mixtures(self, state: Any, W: Array) -> Array:
+    def _from_mixtures(self, name: str) -> Array:
         """Return weights from what the network sees as weights from the mixtures."""
-        return np.asarray(W @ natural.whitening_matrix(state)) if hasattr(state, "white") else self._scaled(state, W)
-
-    def _unmixing(self, state: Any) -> Array:
-        return self._scaled(state, super()._unmixing(state))
-
-    def _scaled(self, state: Any, W: Array) -> Array:
+        state, W = self._fitted_state(), self._weight(name)
+        if hasattr(state, "white"):
+            return np.asarray(W @ natural.whitening_matrix(state))
         return (W * gain(state.x_power)).astype(W.dtype) if self.precondition == "scale" else W

@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass, field
 from functools import partial
-from numbers import Integral, Real
 from operator import attrgetter
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from .._compat.sklearn import Interval, fit_context
+from .._compat.sklearn import COUNT, NONNEGATIVE, fit_context
 from ..offline.outliers import without_outliers
 from ..offline.whitening import (
     ChunkedRows,
@@ -124,17 +123,11 @@ class NoncenteredWhitener(Estimator):
     True
     """
 
-    n_components: int | None = field(default=None, kw_only=False)
-    tol: float | None = None
-    robust: bool = False
+    n_components: Annotated[int | None, COUNT, None] = field(default=None, kw_only=False)
+    tol: Annotated[float | None, NONNEGATIVE, None] = None
+    robust: Annotated[bool, "boolean"] = False
 
     _preserved_dtypes: ClassVar = ("float64", "float32")
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "tol": [Interval(Real, 0, 1, closed="left"), None],
-        "robust": ["boolean"],
-    }
-
     _saved: ClassVar[dict[str, Any]] = {
         "_moments": Record(Moments, {"mean": "k", "scatter": "kk"}),
         "_whitening": Record(Whitening, {"matrix": "dk", "inverse": "kd", "eigenvalues": "r"}, optional=True),

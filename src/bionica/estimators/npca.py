@@ -1,7 +1,7 @@
 """Nonnegative PCA behind scikit-learn's interface."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -12,8 +12,7 @@ from ..offline.outliers import inliers_of, without_outliers
 from ..offline.whitening import leading, one_blas_thread, unit_of, whitening
 from ._dask import DaskRows, moments_of
 from ._docstrings import documented
-from ._input import Array, check_finite
-from ._warn import warn
+from ._input import Array, check_finite, warn
 from .network import WhiteningLayerNICA, guard_seed, orthonormal_rows, weights
 from .noncentered_whitener import NoncenteredWhitener
 
@@ -49,7 +48,7 @@ class NonnegativePCA(WhiteningLayerNICA):
     {examples}
     """
 
-    whiten: str | bool = "offline"
+    whiten: Annotated[str | bool, StrOptions({"offline", "online"}), Options(bool, {False})] = "offline"
     decay: float | None = 1e-5
 
     _own_guards: ClassVar = ("silent", "rate")
@@ -59,11 +58,6 @@ class NonnegativePCA(WhiteningLayerNICA):
         "d3": {"eta0": 1e-2, "decay": 1e-5},
         "d10": {"eta0": 1e-2, "decay": 1e-5},
         "images": {"eta0": 1e-3, "decay": 1e-5},
-    }
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **WhiteningLayerNICA._parameter_constraints,
-        "whiten": [StrOptions({"offline", "online"}), Options(bool, {False})],
     }
 
     W_ = weights("W", "Weights from the whitened mixtures to the outputs.")

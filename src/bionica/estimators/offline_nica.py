@@ -1,25 +1,23 @@
 """Algorithms 1 and 2 on all the data at once, behind scikit-learn's interface."""
 
 from dataclasses import dataclass, field
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from .._compat.sklearn import Interval, StrOptions
+from .._compat.sklearn import COUNT, NONNEGATIVE, POSITIVE, SHARE, StrOptions
 from ..engines.loop import Diverged
 from ..networks.rule import pseudoinverse, solve_lateral
 from ..offline.descent_ascent import Offline, Settling, offline_interneuron, offline_two_compartment, settle
 from ..offline.outliers import without_outliers
 from ..offline.whitening import moments
 from ._base import Separator, rank_of
-from ._dask import is_dask
-from ._findings import finding, row_sample
-from ._input import DivergenceError, validated
-from ._model_file import Record
-from .network import MOST_STEPS, orthonormal_rows
+from ._dask import validated_rows
+from ._findings import conclude, finding, row_sample
+from ._input import DivergenceError
+from .network import STEPS, orthonormal_rows
 
 Array = NDArray[Any]
 
@@ -87,38 +85,26 @@ class OfflineNICA(Separator):
     True
     """
 
-    n_components: int | None = field(default=None, kw_only=False)
-    network: str = "interneuron"
-    eta: float | None = None
-    tau: float | None = None
-    dynamics: str = "exact"
-    gamma: float | None = None
-    settle_tol: float = 1e-8
-    settle_steps: int = 10_000
-    tol: float = 5e-5
-    max_iter: int = 1000
-    robust: bool = True
-    random_state: Any = None
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "network": [StrOptions({"interneuron", "two_compartment"})],
-        "eta": [Interval(Real, 0, None, closed="neither"), None],
-        "tau": [Interval(Real, 0, None, closed="neither"), None],
-        "dynamics": [StrOptions({"exact", "gradient"})],
-        "gamma": [Interval(Real, 0, None, closed="neither"), None],
-        "settle_tol": [Interval(Real, 0, 1, closed="neither")],
-        "settle_steps": [Interval(Integral, 1, MOST_STEPS, closed="both")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "robust": ["boolean"],
-        "random_state": ["random_state"],
-    }
+    n_components: Annotated[int | None, COUNT, None] = field(default=None, kw_only=False)
+    network: Annotated[str, StrOptions({"interneuron", "two_compartment"})] = "interneuron"
+    eta: Annotated[float | None, POSITIVE, None] = None
+    tau: Annotated[float | None, POSITIVE, None] = None
+    dynamics: Annotated[str, StrOptions({"exact", "gradient"})] = "exact"
+    gamma: Annotated[float | None, POSITIVE, None] = None
+    settle_tol: Annotated[float, SHARE] = 1e-8
+    settle_steps: Annotated[int, STEPS] = 10_000
+    tol: Annotated[float, NONNEGATIVE] = 5e-5
+    max_iter: Annotated[int, COUNT] = 1000
+    robust: Annotated[bool, "boolean"] = True
+    random_state: Annotated[Any, "random_state"] = None
 
     _fixed: ClassVar = ("n_components", "network")
+    _saved: ClassVar[dict[str, Any]] = {
+        "components_": "dk", "mixing_": "kd", "_W": "dk", "_M": "dd", "objective_curve_": "t", "n_iter_": int, "n_outliers_": int,
+    }  # fmt: skip
 
     def _fit(self, X: ArrayLike) -> None:
-        data = self._validated(X, reset=True)
+        data = np.array(validated_rows(self, X, dtype=np.float64), order="C")
         d = self._given_number(data.shape[1]) or rank_of(data)
         with np.errstate(over="ignore", invalid="ignore"):
             seen = moments(data)
@@ -137,17 +123,15 @@ class OfflineNICA(Separator):
             raise self._divergence(f"output at sample {error.sample}", error.sample, data) from None
         if not np.isfinite(found.gradient):
             raise self._divergence("weights", 0, data)
-        W, M = found.weights.values()
-        components = solve_lateral(M if "W_zz" in found.weights else M.T @ M, W)
-        self.mixing_ = pseudoinverse(components)
-        self.components_ = components
-        self.weights_ = found.weights
+        self._W, self._M = W, M = found.weights.values()
+        self.components_ = solve_lateral(M if "W_zz" in found.weights else M.T @ M, W)
+        self.mixing_ = pseudoinverse(self.components_)
         self.objective_curve_ = found.objective
         self.n_iter_ = len(found.objective)
         self.n_outliers_ = n_samples - len(data)
         reason = f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol, or lower eta"
         own = () if found.converged else (finding("converged", reason=reason),)
-        self._conclude(data[row_sample(*data.shape)], n_samples, *own)
+        conclude(self, data[row_sample(*data.shape)], n_samples, *own)
 
     def _run(self, X: Array, W: Array, largest_eigenvalue: float) -> Offline:
         common: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "settling": self._settling()}
@@ -170,11 +154,17 @@ class OfflineNICA(Separator):
             )
         return offline_two_compartment(X, W, np.eye(len(W)), eta=eta, tau=tau, **common)
 
+    @property
+    def weights_(self) -> dict[str, Array]:
+        """The learned weights by the paper's names."""
+        names = ("W_xy", "W_yn") if self.network == "interneuron" else ("W_xz", "W_zz")
+        return dict(zip(names, (self._W, self._M), strict=True))
+
     def _settling(self) -> Settling:
         return Settling(self.dynamics == "exact", self.gamma, self.settle_tol, self.settle_steps)
 
     def _transform(self, X: ArrayLike) -> Any:
-        data = self._validated(X, reset=False)
+        data = np.array(validated_rows(self, X, reset=False, dtype=np.float64), order="C")
         Y = np.zeros((len(data), len(self.components_)))
         try:
             settle(self.weights_, data, Y, self._settling())
@@ -189,25 +179,3 @@ class OfflineNICA(Separator):
             f"{np.abs(X).max():.2g}). The model is as it was before this call.",
             sample,
         )
-
-    @property
-    def _saved(self) -> dict[str, Any]:
-        """What a model file holds; see `_model_file`."""
-        names = ("W_xy", "W_yn") if self.network == "interneuron" else ("W_xz", "W_zz")
-        weights = Record(dict, dict(zip(names, ("dk", "dd"), strict=True)))
-        return {
-            "components_": "dk",
-            "mixing_": "kd",
-            "objective_curve_": "t",
-            "n_iter_": int,
-            "n_outliers_": int,
-            "weights_": weights,
-        }
-
-    def _validated(self, X: ArrayLike, reset: bool) -> Array:
-        if is_dask(X):
-            raise TypeError(
-                "X is a Dask array, and OfflineNICA needs all of it in memory: pass X.compute(), or use BatchNICA or an online "
-                "network, which read it block by block"
-            )
-        return np.array(validated(self, X, reset=reset, dtype=np.float64), order="C")

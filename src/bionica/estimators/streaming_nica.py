@@ -1,12 +1,12 @@
 """The orthant rotation behind scikit-learn's interface: nonnegative ICA of a stream, without tuning."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from .._compat.sklearn import WINDOW
 from ..networks import orthant_rotation
-from ..networks import rule as states
 from ..networks.rule import rule_of
 from ..networks.settling import Exact
 from ._docstrings import documented
@@ -64,7 +64,7 @@ class StreamingNICA(OnlineNICA):
     True
     """
 
-    horizon: int | None = None
+    horizon: Annotated[int | None, WINDOW, None] = None
 
     online_, local_, nonnegative_ = True, False, True
 
@@ -91,6 +91,3 @@ class StreamingNICA(OnlineNICA):
 
     def _readout(self, state: Any) -> Any:
         return orthant_rotation.averaged(state)
-
-    def _unmixing(self, state: Any) -> Array:
-        return super()._unmixing(state).astype(states.precision(state))

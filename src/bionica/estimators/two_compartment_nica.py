@@ -1,18 +1,17 @@
 """Algorithm 2 behind scikit-learn's interface."""
 
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from .._compat.sklearn import Interval
+from .._compat.sklearn import POSITIVE
 from ..networks import natural, two_compartment
 from ._docstrings import documented
 from ._input import Array
 from .network import (
     AVERAGING,
-    LocalSetting,
+    Setting,
     SingleLayerNICA,
     Start,
     guard_seed,
@@ -64,7 +63,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
     {examples}
     """
 
-    tau: float | None = None
+    tau: Annotated[float | None, POSITIVE, None] = None
 
     _own_guards: ClassVar = ("silent", "spectrum", "rate", "restart")
     _published: ClassVar = {
@@ -73,17 +72,12 @@ class TwoCompartmentNICA(SingleLayerNICA):
         "d10": {"eta0": 1e-3, "decay": 1e-4, "tau": 0.03},
         "images": {"eta0": 1e-2, "decay": 1e-4, "tau": 0.5},
     }
-    _plain_rates: ClassVar = (0.1, 0.01)
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SingleLayerNICA._parameter_constraints,
-        "tau": [Interval(Real, 0, None, closed="neither"), None],
-    }
+    _plain: ClassVar = Setting(0.1, 0.01, tau=0.8)
 
     @property
     def W_xz_(self) -> Array:
         """Weights from mixtures to outputs, (n_components, n_features)."""
-        return self._from_mixtures(self._fitted_state(), self._weight("W_xz"))
+        return self._from_mixtures("W_xz")
 
     W_zz_ = weights("W_zz", "Weights between outputs, (n_components, n_components).")
 
@@ -97,20 +91,16 @@ class TwoCompartmentNICA(SingleLayerNICA):
         d, k = start.F.shape
         given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, np.float64)
         m = start.V @ start.u_bar
-        W_zz = given.get("W_zz", np.eye(d) + np.outer(m, m))
+        W_zz = positive_definite(given["W_zz"], "W_zz") if "W_zz" in given else np.eye(d) + np.outer(m, m)
         W_xz = given["W_xz"] @ start.inverse if "W_xz" in given else W_zz @ start.V
-        return self._natural(natural.TwoCompartmentState, start, W_xz, positive_definite(W_zz, "W_zz"), dtype, rng)
+        return self._natural(natural.TwoCompartmentState, start, W_xz, W_zz, dtype, rng)
 
-    def _local_setting(self, d: int) -> LocalSetting:
+    def _local_setting(self, d: int) -> Setting:
         decay = 1e-5 * max(10, d)
         if self.precondition == "scale":
-            return LocalSetting(eta0=0.06, decay=decay, tau=0.3, mean_window=300)
+            return Setting(eta0=0.06, decay=decay, tau=0.3, mean_window=300)
         # The power of the mixtures grows like d^2 and not like d; the rate of W_zz, eta/tau, is the same.
-        return LocalSetting(eta0=0.0375 / d, decay=decay, tau=0.19 / d, mean_window=300)
-
-    def _schedule(self, d: int) -> tuple[Any, Any, float]:
-        eta0, decay, bound = super()._schedule(d)
-        return eta0, decay, bound if self.precondition == "natural" else self._setting(d).tau
+        return Setting(eta0=0.0375 / d, decay=decay, tau=0.19 / d, mean_window=300)
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, _, eps = self._common_params(dtype)

@@ -11,18 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .reader import (
-    Array,
-    Columns,
-    InputError,
-    MatrixReader,
-    Reader,
-    check_dtype,
-    check_size,
-    close_on_error,
-    explain_errors,
-    import_optional,
-)
+from . import reader as base
+from .reader import Array, Columns, InputError, MatrixReader, Reader, explain_errors, import_optional
 
 TIFF = (".tif", ".tiff")
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", *TIFF)
@@ -40,11 +30,10 @@ def open_images(paths: Sequence[Path], columns: Columns, *, optical_density: boo
     """
     name = str(paths[0]) if len(paths) == 1 else f"{len(paths)} images"
     notes: list[str] = []
-    images = _bands(paths[0], notes) if len(paths) == 1 else (_only_image(path, notes) for path in paths)
     shapes: list[tuple[int, ...]] = []
-    with close_on_error(TemporaryFile()) as pixels:
-        for label, image in images:
-            check_dtype(image.dtype, label)
+    with base.close_on_error(TemporaryFile()) as pixels:
+        for label, image in _mixtures(paths, notes):
+            base.check_dtype(image.dtype, label)
             shapes.append(image.shape)
             if image.shape != shapes[0]:
                 raise InputError(
@@ -73,28 +62,26 @@ def _optical_density(name: str, light: Array) -> Array:
     return np.log10(brightest / np.maximum(light, darkest))
 
 
-def _bands(path: Path, notes: list[str]) -> Iterator[Named]:
-    """Yield the pages of a file, or if there is one page its bands."""
-    images = _pages(path, notes) if path.suffix.lower() in TIFF else iter([_picture(path, notes)])
-    first, second = next(images, None), next(images, None)
-    if first is not None and second is None and first[1].ndim == 3:
-        yield from ((f"{path}, band {i}", band) for i, band in enumerate(np.moveaxis(first[1], 2, 0), 1))
-        return
-    yield from (image for image in (first, second) if image is not None)
-    yield from images
+def _mixtures(paths: Sequence[Path], notes: list[str]) -> Iterator[Named]:
+    """Yield the images of several files, the pages of one file, or if it has one page its bands."""
+    for path in paths:
+        images = (_pages if path.suffix.lower() in TIFF else _picture)(path, notes)
+        first, second = next(images, None), next(images, None)
+        if first is None:
+            raise InputError(f"{path} holds no image")
+        if len(paths) > 1 and second is not None:
+            raise InputError(f"{path} holds several images: each file must hold one")
+        if len(paths) == 1 and second is None and first[1].ndim == 3:
+            yield from ((f"{path}, band {i}", band) for i, band in enumerate(np.moveaxis(first[1], 2, 0), 1))
+            continue
+        yield first
+        if second is not None:
+            yield second
+            yield from images
 
 
-def _only_image(path: Path, notes: list[str]) -> Named:
-    """Return the image of a file, one of several."""
-    images = _pages(path, notes) if path.suffix.lower() in TIFF else iter([_picture(path, notes)])
-    first = next(images)
-    if next(images, None) is not None:
-        raise InputError(f"{path} holds several images: each file must hold one")
-    return first
-
-
-def _picture(path: Path, notes: list[str]) -> Named:
-    """Decode a PNG, JPEG or BMP, without transparency. Other formats, for some of which Pillow starts programs, are refused."""
+def _picture(path: Path, notes: list[str]) -> Iterator[Named]:
+    """Yield the image of a PNG, JPEG or BMP, without transparency; for other formats Pillow may start programs."""
     pillow = import_optional("PIL.Image", "reading images")
     with explain_errors(str(path), "an image"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of Pillow, about sizes: they are checked here
@@ -103,7 +90,7 @@ def _picture(path: Path, notes: list[str]) -> Named:
         if start.startswith(b"\x89PNG") and start[24:25] == b"\x10" and start[25:26] != b"\0":
             raise InputError(f"{path} is a colour PNG of 16 bits, which is read as 8 bits: save it as TIFF")
         with pillow.open(path, formats=("PNG", "JPEG", "BMP")) as image:
-            check_size(
+            base.check_size(
                 str(path), math.prod(image.size) * len(image.getbands()), "crop it, or save the mixtures as .npy or .h5"
             )
             if getattr(image, "n_frames", 1) > 1 or image.mode in ("CMYK", "LAB", "HSV"):
@@ -112,7 +99,7 @@ def _picture(path: Path, notes: list[str]) -> Named:
             if image.mode in ("LA", "RGBA"):
                 notes.append(f"{path}: its transparency was left out")
                 array = array[..., :-1]
-    return str(path), array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
+    yield str(path), array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
 
 
 def _pages(path: Path, notes: list[str]) -> Iterator[Named]:
@@ -126,7 +113,7 @@ def _pages(path: Path, notes: list[str]) -> Iterator[Named]:
         for i, page in enumerate(file.pages, 1):
             name = f"{path}, page {i}"
             if page.compression != 1:
-                check_size(name, page.nbytes, "crop it, or save the mixtures as .npy or .h5")
+                base.check_size(name, page.nbytes, "crop it, or save the mixtures as .npy or .h5")
             elif page.nbytes > path.stat().st_size:
                 raise InputError(f"{name} has {page.nbytes:,} bytes, more than the file: it is not complete")
             image, axes = page.asarray(), page.axes
@@ -134,11 +121,8 @@ def _pages(path: Path, notes: list[str]) -> Iterator[Named]:
                 raise InputError(f"{name} has the axes {axes}: save each mixture as a page of height x width")
             if "S" in axes:
                 image = np.moveaxis(image, axes.index("S"), 2)
-                alpha = [
-                    j
-                    for j, kind in enumerate(page.extrasamples, image.shape[2] - len(page.extrasamples))
-                    if kind in _ALPHA
-                ]
+                first = image.shape[2] - len(page.extrasamples)
+                alpha = [j for j, kind in enumerate(page.extrasamples, first) if kind in _ALPHA]
                 if alpha:
                     notes.append(f"{name}: its transparency was left out")
                 image = np.delete(image, alpha, axis=2)

@@ -246,7 +246,7 @@ class Reader(AbstractContextManager["Reader"]):
     def note_labels(self, reasons: Sequence[str]) -> None:
         """Add the note about columns that are not mixtures."""
         if reasons:
-            self.note(f"left out because they are not mixtures: {', '.join(reasons)} (--use reads them)")
+            self.note(f"not read as mixtures: {', '.join(reasons)} (--use reads them)")
 
     @property
     def names(self) -> list[str]:

@@ -93,8 +93,10 @@ def is_axis(
     even = k >= _EVEN and _is_even(a) and not any(map(_is_even, rest))
     if even or (k >= _UNEVEN and apart and not monotonic) or (k >= _COUNTED and counts):
         return True
-    apart = apart and (len(rest) > 1 or not streamed)
-    return None if counts or (integers and alone) or apart or (k >= _UNEVEN and not monotonic) else False
+    steps = np.diff(a)
+    even = k >= _COUNTED and bool(np.allclose(steps, steps[0], rtol=1e-3, atol=0)) and not any(map(_is_even, rest))
+    unlike = (apart or even) and (len(rest) > 1 or not streamed)
+    return None if counts or (integers and alone) or unlike or (k >= _UNEVEN and not monotonic) else False
 
 
 def _is_even(values: Array) -> bool:
@@ -303,8 +305,7 @@ class TextReader(Reader):
 
     def _parse(self, lines: list[str], first: int) -> tuple[Array, Labels, InputError | None]:
         """Return lines as samples and labels, and what is wrong with the first line that is no sample."""
-        numbered = [(i, line) for i, line in enumerate(lines, first) if line and not line.isspace()]
-        rows, separator, fault = [line for _, line in numbered], self._separator, None
+        rows, separator, fault = [line for line in lines if line and not line.isspace()], self._separator, None
         block: Array | None = None
         widths = {line.count(separator) + 1 if separator else len(line.split()) for line in rows}
         if widths == {self._width} and not any('"' in line for line in rows):
@@ -315,8 +316,9 @@ class TextReader(Reader):
         if block is None or not np.isfinite(block).all():  # line by line: an error names its place
             values: list[list[float]] = []
             try:
-                for i, line in numbered:
-                    values.append(self._parse_line(line, i))
+                for i, line in enumerate(lines, first):
+                    if line and not line.isspace():
+                        values.append(self._parse_line(line, i))
             except InputError as error:
                 fault = error
             block, rows = np.array(values, float).reshape(-1, len(self.columns)), rows[: len(values)]

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -36,14 +36,17 @@ class TextWriter:
 
     def write(self, block: Array, labels: Sequence[Array] = ()) -> None:
         """Append samples, and before each what the label columns hold beside it."""
-        digits: Callable[[float], str] = "{:.9g}".format if block.dtype == np.float32 else repr
-        rows = [[digits(value).replace(".", self._decimal) for value in row] for row in block.tolist()]
+        rows = block.tolist()
+        if block.dtype == np.float32:
+            rows = [[float(f"{value:.9g}") for value in row] for row in rows]
+        if self._decimal != ".":
+            rows = [[repr(value).replace(".", self._decimal) for value in row] for row in rows]
         for column in reversed(labels):
             for row, label in zip(rows, column, strict=True):
                 row.insert(0, self._cell(str(label)))
         self._write_rows(rows)
 
-    def _write_rows(self, rows: list[list[str]]) -> None:
+    def _write_rows(self, rows: list[list[Any]]) -> None:
         text = io.StringIO()
         csv.writer(text, delimiter=self._separator, lineterminator="\n").writerows(rows)
         self._file.write(text.getvalue().encode())

@@ -32,18 +32,15 @@ from .whitening import ChunkedRows, Moments, fold, moments, row_blocks, whitenin
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 
-_SHARE = 0.005  # of the samples that may be outliers: n_2 of them (5 in small samples), and n_1 = 4 n_2
+_SHARE, _LEAST_TAIL = 0.005, 5  # of the samples that may be outliers: n_2 of them (5 in small samples), and n_1 = 4 n_2
 _LEAST_SAMPLES = 200  # fewer have no tail to extrapolate from
 _FAR = 3.0  # times s_*: with 1.2, one of five fits to gamma(0.1) sources loses sound samples
 _SUBSET = 5000  # samples of the metric
 _SAMPLES_PER_DIRECTION = 50  # with fewer, the samples are equally far from their mean
 _OUTSIDE = 1e-9  # of the variance: less energy outside of F is rounding
 _WIDEST = 128  # features; more are projected on so many random directions first
-_OCTAVE, _BINS, _LOWEST = (
-    64,
-    64 * 192,
-    -64,
-)  # of the histogram of log2(s^2): bins for a factor of two, in all, where it begins
+#: Of the histogram of log2(s^2): bins for a factor of two, in all, where it begins.
+_OCTAVE, _BINS, _LOWEST = 64, 64 * 192, -64
 
 
 class Limit(NamedTuple):
@@ -127,24 +124,16 @@ def _histogram(X: Array, limit: Limit) -> Array:
     return np.stack([np.bincount(b, minlength=_BINS) for b in bins])
 
 
-def _edge(b: int) -> float:
-    """The distance at which bin b begins."""
-    return float(2.0 ** ((b / _OCTAVE + _LOWEST) / 2))
-
-
 def _tail(counts: Array) -> tuple[float, bool]:
     """The largest s^2 of a sample that is no outlier, from a histogram of s^2, and whether there are outliers at all."""
     n = int(counts.sum())
-    n_2 = _tail_size(n)
+    n_2 = max(_LEAST_TAIL, round(_SHARE * n))
     beyond = n - np.cumsum(counts)  # how many samples lie above each bin
     first, second, last = (int(np.argmax(beyond <= m)) for m in (4 * n_2, n_2, 0))
-    s_1, s_2 = _edge(first), _edge(second + 1)  # rounded so that the limit is never too tight
-    limit = s_2 + (s_2 - s_1) * np.log(n_2 / 0.2) / np.log(4)
-    return limit**2, _edge(last) > _FAR * limit
-
-
-def _tail_size(n: int) -> int:
-    return max(5, round(_SHARE * n))
+    # Where these bins begin; rounded so that the limit is never too tight.
+    s_1, s_2, farthest = (2.0 ** ((b / _OCTAVE + _LOWEST) / 2) for b in (first, second + 1, last))
+    limit = float(s_2 + (s_2 - s_1) * np.log(n_2 / 0.2) / np.log(4))
+    return limit**2, farthest > _FAR * limit
 
 
 def find_limit(X: Array | ChunkedRows, n_components: int | None = None) -> Limit | None:
@@ -193,7 +182,7 @@ def _metric(X: Array | ChunkedRows, n_components: int | None) -> Limit | None:
         basis = rng.standard_normal((_WIDEST, k)) / np.where(deviation > 0, deviation, 1) / np.sqrt(k)
         subset = subset @ basis.T
     d = min(n_components or k, max(1, len(subset) // _SAMPLES_PER_DIRECTION))
-    nth = len(subset) - 1 - _tail_size(len(subset))
+    nth = len(subset) - 1 - max(_LEAST_TAIL, round(_SHARE * len(subset)))
     limit = _metric_of(moments(subset), d, X.dtype)
     for _ in range(3):
         if limit is None:

@@ -130,25 +130,21 @@ def moments(X: Array | ChunkedRows, F: Array | None = None) -> Moments:
 
 
 def _moments_of_block(X: Array, F: Array | None) -> Moments:
-    with np.errstate(over="ignore", invalid="ignore"):  # the caller checks that the moments are finite
-        return _sum_moments(X, F)
-
-
-def _sum_moments(X: Array, F: Array | None) -> Moments:
     k = X.shape[1] if F is None else len(F)
     total = Moments(0, np.zeros(k), np.zeros((k, k)))
-    for rows in row_blocks(*X.shape):
-        block = X[rows].astype(np.float64)  # a copy, which is centred in place
-        if F is not None:
-            block = block @ F.T
-        weights = np.full(len(block), 1.0 / len(block))
-        mean = weights @ block
-        block -= mean
-        residual = weights @ block  # the rounding error of the mean, corrected in both moments
-        scatter = block.T @ block
-        scatter -= np.outer(residual, residual * len(block))
-        np.fill_diagonal(scatter, np.maximum(np.diag(scatter), 0.0))  # rounding, of a constant column
-        total = merge_moments(total, Moments(len(block), mean + residual, scatter))
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller checks that the moments are finite
+        for rows in row_blocks(*X.shape):
+            block = X[rows].astype(np.float64)  # a copy, which is centred in place
+            if F is not None:
+                block = block @ F.T
+            weights = np.full(len(block), 1.0 / len(block))
+            mean = weights @ block
+            block -= mean
+            residual = weights @ block  # the rounding error of the mean, corrected in both moments
+            scatter = block.T @ block
+            scatter -= np.outer(residual, residual * len(block))
+            np.fill_diagonal(scatter, np.maximum(np.diag(scatter), 0.0))  # rounding, of a constant column
+            total = merge_moments(total, Moments(len(block), mean + residual, scatter))
     return total
 
 

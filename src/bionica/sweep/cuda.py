@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .._compat.numba_cuda import cuda, row_stack
 from ..engines import cuda as gpu
 from ..networks.rule import to_arrays
-from .plan import Case, find_estimator
+from .plan import Case
 from .run import Outcome, errors, squared_sums, sum_times
 
 Array = NDArray[Any]
@@ -90,7 +90,7 @@ def run(cases: Sequence[Case], on_cpu: Callable[[Sequence[Case]], Generator[Outc
 
 
 def _needs_cpu(case: Case) -> bool:
-    has_rule = hasattr(find_estimator(case.network), "_open")
+    has_rule = hasattr(case.network.cls, "_open")
     return not has_rule or not case.data.d or case.values(["precondition"])["precondition"] == "scale"
 
 

@@ -104,10 +104,10 @@ def find_estimator(name: Any, where: str = "network") -> Any:
     Networks have `partial_fit_transform`: each output is compared as its sample arrives. Offline methods have
     `fit_transform(X, y)`: the outputs of the final solution are compared. `y` are the sources, for references that need them.
     """
-    ours = [each for each in estimators.__all__ if hasattr(getattr(estimators, each), "fit_transform")]
-    if name in ours:
-        return getattr(estimators, name)
+    if name in estimators.__all__ and hasattr(cls := getattr(estimators, name), "fit_transform"):
+        return cls
     if not isinstance(name, str) or ":" not in name:
+        ours = [each for each in estimators.__all__ if hasattr(getattr(estimators, each), "fit_transform")]
         raise PlanError(f"{where} = {name!r} is unknown: choose from {', '.join(ours)}, or give module:Class")
     module, _, path = name.partition(":")
     try:
@@ -131,7 +131,7 @@ def _defaults(cls: Any) -> dict[str, Any]:
 
 
 @cache
-def _source_digest(cls: Any) -> str:
+def source_digest(cls: Any) -> str:
     """Digest of the modules of a class from outside bionica: an edit makes new cases."""
     package = cls.__module__.partition(".")[0]
     if package == "bionica":
@@ -225,7 +225,7 @@ class Data:
         """Number of samples of a run, in all presentations."""
         return self.T * self.epochs
 
-    @property
+    @cached_property
     def identity(self) -> str:
         """What results depend on, as text: neither the name nor where the files are."""
         left_out = ("name", "path", "mixtures", "sources")
@@ -318,6 +318,11 @@ class Network:
     grid: tuple[tuple[str, tuple[Any, ...]], ...] = ()
 
     @property
+    def cls(self) -> Any:
+        """The estimator."""
+        return find_estimator(self.name)
+
+    @property
     def n_settings(self) -> int:
         """Number of settings of the grid."""
         return prod(len(values) for _, values in self.grid)
@@ -377,23 +382,20 @@ def _hashable(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Case:
-    """One run: an estimator with its parameters and seed on one set of data; `source` is the digest of a user's estimator."""
+    """One run: a network with one of its settings and a seed on one set of data."""
 
-    network: str
-    label: str
-    published: str | None
+    network: Network
     params: Params
     seed: int
     data: Data
     dtype: str
     times: tuple[int, ...]
-    source: str = ""
 
     @cached_property
     def key(self) -> str:
         """Digest of everything that the result depends on, the version of bionica included, and not of its label."""
-        body = [self.network, self.published, sorted(self.params, key=lambda item: item[0]), self.seed, self.dtype]
-        text = json.dumps([*body, self.times, self.data.identity, __version__, self.source])
+        network = [self.network.name, self.network.published, source_digest(self.network.cls), sorted(self.params)]
+        text = json.dumps([*network, self.seed, self.dtype, self.times, self.data.identity, __version__])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -408,21 +410,21 @@ class Case:
 
     def parameters(self) -> dict[str, Any]:
         """Every parameter that is not the default of the class."""
-        estimator = find_estimator(self.network)
-        names, base = _defaults(estimator), published(estimator, self.published) if self.published else {}
-        if not self.published and self.data.d and "n_components" in names:
+        cls, setting = self.network.cls, self.network.published
+        names, base = _defaults(cls), published(cls, setting) if setting else {}
+        if not setting and self.data.d and "n_components" in names:
             base["n_components"] = self.data.d
         seed = {"random_state": self.seed} if "random_state" in names else {}
         return {**base, **dict(self.params), **seed}
 
     def values(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the values of parameters, None for one that the estimator does not have."""
-        known = {**_defaults(find_estimator(self.network)), **self.parameters()}
+        known = {**_defaults(self.network.cls), **self.parameters()}
         return {name: known.get(name) for name in names}
 
     def start(self) -> tuple[Any, Any]:
         """Return the estimator, and the transformer that all its mixtures go through first, or None."""
-        model = find_estimator(self.network)(**self.parameters())
+        model = self.network.cls(**self.parameters())
         if not isinstance(model, OnlineNICA):
             return model, None
         transformer, model = model._offline_preprocessing()
@@ -502,10 +504,10 @@ class Plan:
         if plan.size > MOST_CASES:
             remedy = "use fewer seeds, make a grid coarser, or cut the plan"
             raise PlanError(f"the plan has {plan.size:,} cases: {MOST_CASES:,} at most; {remedy}")
-        for case in {(c.label, c.data.name): c for c in plan.cases() if c.data.d}.values():
+        for case in {(c.network.label, c.data.name): c for c in plan.cases() if c.data.d}.values():
             if (count := case.parameters().get("n_components", case.data.d)) != case.data.d:
                 remedy = f"the error compares one output with each source, so use n_components = {case.data.d}"
-                start = f"network {case.label!r} has n_components = {count!r} and data {case.data.name!r}"
+                start = f"network {case.network.label!r} has n_components = {count!r} and data {case.data.name!r}"
                 raise PlanError(f"{start} {case.data.d} sources: {remedy}")
         return plan
 
@@ -529,14 +531,12 @@ class Plan:
 
     @cached_property
     def _cases(self) -> list[Case]:
-        cases: dict[tuple[str, str], Case] = {}
+        cases: dict[tuple[str, str, str], Case] = {}
         for data, seed, network in product(self.data, self.seeds, self.networks):
-            cls = find_estimator(network.name)
-            times = error_times(self.times if is_online(cls) else 1, data.n_samples)
-            head = (network.name, network.label, network.published)
+            times = error_times(self.times if is_online(network.cls) else 1, data.n_samples)
             for params in network.settings():
-                case = Case(*head, params, seed, data, self.dtype, times, _source_digest(cls))
-                cases.setdefault((case.label, f"{data.name} {case.key}"), case)
+                case = Case(network, params, seed, data, self.dtype, times)
+                cases.setdefault((network.label, data.name, case.key), case)
         return list(cases.values())
 
 

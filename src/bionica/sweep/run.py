@@ -31,7 +31,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ from threadpoolctl import threadpool_limits
 from .. import __version__
 from ..estimators._input import DivergenceError
 from ..io import check_folder
-from .plan import Case, Data, Plan, PlanError, find_estimator, is_online
+from .plan import Case, Data, Plan, PlanError, is_online, source_digest
 from .table import Row, Table, write_table
 
 Array = NDArray[Any]
@@ -105,6 +105,10 @@ class Outcome:
     device: str = "cpu"
     versions: str = field(default_factory=versions)
     machine: str = field(default_factory=machine)
+
+
+#: Runs cases and yields their outcomes as they finish, in any order; closing the generator stops it.
+RunCases = Callable[[Sequence[Case]], Generator[Outcome]]
 
 
 def run_case(case: Case) -> Outcome:
@@ -194,7 +198,12 @@ def _open_journal(folder: Path | None) -> Iterator[Callable[[Case, Outcome], obj
             file.write(b"" if file.read(1) == b"\n" else b"\n")  # after a line that a kill has torn
 
         def add(case: Case, outcome: Outcome) -> None:
-            which = {"data": case.data.name, "network": case.network, "params": dict(case.params), "seed": case.seed}
+            which = {
+                "data": case.data.name,
+                "network": case.network.name,
+                "params": dict(case.params),
+                "seed": case.seed,
+            }
             file.write(json.dumps({**which, **asdict(outcome)}).encode() + b"\n")
             file.flush()
 
@@ -202,10 +211,6 @@ def _open_journal(folder: Path | None) -> Iterator[Callable[[Case, Outcome], obj
 
 
 # ------------------------------------------------------------------------------------------ processes
-
-
-def _run_here(cases: Sequence[Case]) -> Generator[Outcome]:
-    yield from map(run_case, cases)
 
 
 def _run_on_cluster(case: Case) -> Outcome:
@@ -218,7 +223,7 @@ def _run_parallel(cases: Sequence[Case], n_jobs: int, scheduler: str | None = No
     """Run cases in processes, or on a Dask cluster, long ones first; closing the generator stops them."""
     from joblib import Parallel, delayed, parallel_config
 
-    if alone := [case.network for case in cases if find_estimator(case.network).__module__ == "__main__"]:
+    if alone := [case.network.name for case in cases if case.network.cls.__module__ == "__main__"]:
         remedy = "put it into a module and name it as module:Class, or run in this process (n_jobs=1, --jobs 1)"
         raise PlanError(f"network {alone[0]!r} is defined where worker processes cannot import it: {remedy}")
     client = None if scheduler is None else _dask_client(scheduler)
@@ -226,7 +231,7 @@ def _run_parallel(cases: Sequence[Case], n_jobs: int, scheduler: str | None = No
     if client is None:
         _compile_networks(cases)
         # joblib reuses workers whose arguments are equal: not those that loaded another version of a user's estimator.
-        start = (os.getpid(), *sorted({case.source for case in cases}), *sys.path)
+        start = (os.getpid(), *sorted({source_digest(case.network.cls) for case in cases}), *sys.path)
         config = {"backend": "loky", "inner_max_num_threads": 1, "initializer": _start_worker, "initargs": start}
     try:
         with parallel_config(**config):
@@ -265,8 +270,8 @@ def _compile_networks(cases: Sequence[Case]) -> None:
     kinds: dict[Any, Case] = {}
     for case in cases:
         words = tuple(item for item in case.params if isinstance(item[1], bool) or not isinstance(item[1], int | float))
-        kinds.setdefault((case.network, case.published, words, case.dtype), case)
-    for case in (case for case in kinds.values() if is_online(find_estimator(case.network))):
+        kinds.setdefault((case.network.name, case.network.published, words, case.dtype), case)
+    for case in (case for case in kinds.values() if is_online(case.network.cls)):
         d = min(case.parameters().get("n_components", 3), 50)
         few = Data("compile", "sparse_uniform", d, d, 100 + 24 * d)  # enough for a natural network to start
         params = {name: value for name, value in case.params if name != "n_components"}
@@ -342,19 +347,13 @@ def run(
     return sweep.run(lambda case: progress(len(sweep.outcomes), total) if progress else None)
 
 
-class Engine(NamedTuple):
-    """Runs cases and yields their outcomes as they finish, in any order; closing the generator stops it."""
-
-    name: str
-    run: Callable[[Sequence[Case]], Generator[Outcome]]
-
-
 @dataclass
 class Sweep:
-    """A plan that is ready to run: its engine, its folder, what is known and what is missing."""
+    """A plan that is ready to run: what runs it, its folder, what is known and what is missing."""
 
     plan: Plan
-    engine: Engine
+    engine: str
+    run_cases: RunCases
     folder: Path | None
     outcomes: dict[str, Outcome]
     missing: list[Case]
@@ -367,7 +366,7 @@ class Sweep:
             with (
                 _open_journal(self.folder) as add,
                 threadpool_limits(1),
-                closing(self.engine.run(self.missing)) as outcomes,
+                closing(self.run_cases(self.missing)) as outcomes,
             ):
                 for outcome in outcomes:
                     self.outcomes[outcome.case] = outcome
@@ -388,7 +387,7 @@ class Sweep:
         names = ("last_tenth", "status", "repairs", "seconds", "device", "versions", "machine")
         for case in self.plan.cases():
             if (outcome := self.outcomes.get(case.key)) is not None:
-                head: Row = {"case": case.key, "data": case.data.name, "network": case.label}
+                head: Row = {"case": case.key, "data": case.data.name, "network": case.network.label}
                 head |= {**case.values(swept), "seed": case.seed, "dtype": case.dtype}
                 tail = {name: getattr(outcome, name) for name in names}
                 errors: Sequence[float | None] = outcome.error or [None] * len(outcome.t)
@@ -412,13 +411,13 @@ def prepare(
         check_folder(folder, [RESULTS], inputs, replace=force or journal.exists())
         outcomes = {} if force else read_journal(journal, cases)
     missing = [case for key, case in cases.items() if key not in outcomes]
-    return Sweep(plan, choose_engine(missing, **options), folder, outcomes, missing)
+    return Sweep(plan, *choose_engine(missing, **options), folder, outcomes, missing)
 
 
 def choose_engine(
     cases: Sequence[Case], device: str = "auto", n_jobs: int = -1, scheduler: str | None = None
-) -> Engine:
-    """Return what runs these cases."""
+) -> tuple[str, RunCases]:
+    """Return what runs these cases: its name, and a function."""
     from joblib import effective_n_jobs
 
     if device not in ("auto", "cpu", "cuda"):
@@ -426,18 +425,17 @@ def choose_engine(
     if n_jobs == 0:
         raise ValueError("n_jobs=0 runs nothing: give a number of processes, or -1 for one per core")
     if scheduler is not None:
-        return Engine(f"Dask at {scheduler}", lambda cases: _run_parallel(cases, -1, scheduler))
+        return f"Dask at {scheduler}", lambda cases: _run_parallel(cases, -1, scheduler)
     workers = min(n_jobs if n_jobs > 0 else int(effective_n_jobs(n_jobs)), max(1, len(cases)))
+    name, run_cases = f"{workers} processes", lambda cases: _run_parallel(cases, workers)
     if workers == 1 or (n_jobs < 0 and sum(case.cost for case in cases) < SMALL_SWEEP):
-        cpu = Engine("1 process", _run_here)
-    else:
-        cpu = Engine(f"{workers} processes", lambda cases: _run_parallel(cases, workers))
+        name, run_cases = "1 process", lambda cases: (run_case(case) for case in cases)
     if device == "cpu":
-        return cpu
+        return name, run_cases
     from . import cuda
 
     if (reason := cuda.unavailable()) is None:
-        return Engine("the GPU", lambda cases: cuda.run(cases, cpu.run))
+        return "the GPU", lambda cases: cuda.run(cases, run_cases)
     if device == "cuda":
         warnings.warn(f"device='cuda': {reason}; the CPU computes", stacklevel=3)
-    return cpu
+    return name, run_cases
