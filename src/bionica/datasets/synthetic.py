@@ -10,7 +10,7 @@ from scipy import special
 
 Rng = int | np.integer[Any] | np.random.Generator | None
 Sources = NDArray[np.floating[Any]]
-Kind = Literal["sparse_uniform", "exponential", "half_normal", "gamma", "odor"]
+Kind = Literal["sparse_uniform", "exponential", "half_normal", "gamma", "odor", "abundances"]
 
 _PAPER_MIXING = {
     "d3": ((0.031518, 0.38793, 0.061132), (-0.78502, 0.16561, 0.12458), (0.34782, 0.27295, 0.67793)),
