@@ -27,7 +27,7 @@ def made(tmp_path_factory):
     """What one run with --json says, and its folder."""
     folder = tmp_path_factory.mktemp("demo") / "new" / "pictures"
     result = demo("-o", folder, "--json")
-    assert result.stderr == ""
+    assert not result.stderr.strip()
     return json.loads(result.stdout), folder
 
 

@@ -102,6 +102,7 @@ def test_an_existing_file_is_replaced_only_if_asked(folder):
         check_folder(folder, ["mine.csv"], [Path("mine.csv")], replace=True)
     with pytest.raises(OutputError, match="give a folder"):
         check_folder(folder / "mine.csv" / "below", ["a.csv"])
+    (folder / "below").touch()
     check_folder(folder / "new" / "below", ["a.csv"])
     for name in ("d.npy", "d.zarr"):
         (folder / name).mkdir()

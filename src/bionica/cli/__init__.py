@@ -14,14 +14,13 @@ from .sweep import sweep
 
 app = typer.Typer(
     cls=OneLineGroup,
-    help="Separate nonnegative sources from a stream of mixtures.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
 )
 _STATUS = """Sources, columns and samples are counted from 1. Exit status: 0 done, 1 the input or a file is at fault, 2 wrong usage,
 70 a fault of bionica, 130 interrupted."""
-for command in (demo, doctor, reproduce, separate, sweep):
+for command in (separate, demo, reproduce, sweep, doctor):
     app.command(epilog=_STATUS if command is separate else None)(command)
 
 
@@ -38,4 +37,4 @@ def main(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error before its line.")] = False,
 ) -> None:
-    """Separate nonnegative sources from a stream of mixtures."""
+    """Find nonnegative sources in mixtures: spectra, images, tables and streams of numbers."""

@@ -22,9 +22,7 @@ OPTIONAL = {
 }
 
 
-def doctor(
-    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
-) -> None:
+def doctor(json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False) -> None:
     """Say which versions, threads, cache, GPU and optional packages there are, and run a short self test.
 
     For example: bionica doctor --json

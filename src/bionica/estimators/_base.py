@@ -13,9 +13,8 @@ from sklearn.exceptions import NotFittedError
 
 from .._compat.sklearn import fit_context
 from ..offline.whitening import leading, linear_map, row_blocks
-from ._dask import blocks_of, map_back, validated_rows
 from ._diagnosis import Diagnosable
-from ._input import Array, singular_as_divergence, unchanged_on_error
+from ._input import Array, blocks_of, map_back, singular_as_divergence, unchanged_on_error, validated_rows
 
 _FOLDS = 10  # groups of mixtures that `score` predicts
 _RANK_ROWS = 20_000  # from which the rank of the data is taken

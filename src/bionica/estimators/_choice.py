@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..offline.source_count import Count, count_sources
-from ._dask import is_dask
 from ._diagnosis import Diagnosis, evenly_spaced
-from ._input import DivergenceError
+from ._input import DivergenceError, is_dask
 from .batch_nica import BatchNICA
 from .minimum_volume_cone import MinimumVolumeCone
 from .streaming_nica import StreamingNICA

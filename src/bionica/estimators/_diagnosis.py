@@ -20,9 +20,8 @@ from ..engines.loop import announce
 from ..offline.ambiguity import Bands, bands
 from ..offline.halves import Uncertainty, uncertainty
 from ..offline.outliers import inliers_of
-from ._dask import is_dask
 from ._findings import CHECKS, Finding, Measures, exceeds, measure, row_sample
-from ._input import DivergenceError
+from ._input import DivergenceError, is_dask
 
 Array = NDArray[Any]
 
@@ -202,12 +201,15 @@ class Diagnosable:
 
 def _refits(estimator: Any, d: int) -> Callable[[Array], tuple[Array, Array]]:
     """Fits clones of an estimator, each from another start, so that what was not learned differs; says so if it takes long."""
-    seeds, start = iter(range(1, 1000)), time.monotonic()
+    seeds, begun = iter(range(1, 1000)), [time.monotonic()]
 
     def fit(rows: Array) -> tuple[Array, Array]:
         other, seed = clone(estimator).set_params(n_components=d), next(seeds)
-        if time.monotonic() - start > 2:
-            announce(f"{type(estimator).__name__}.diagnose: fit {seed} of 6 to a part of the samples")
+        if begun and (seconds := time.monotonic() - begun[0]) > 2:
+            begun.clear()
+            announce(
+                f"{type(estimator).__name__}.diagnose: {seed - 1} of 6 fits to parts of the samples took {seconds:.0f} s"
+            )
         if "random_state" in other.get_params():
             other.set_params(random_state=seed)
         try:

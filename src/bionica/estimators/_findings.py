@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..offline.outliers import inliers_of
-from ._dask import DaskRows, blocks_of
-from ._input import warn
+from ._input import DaskRows, blocks_of, warn
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]

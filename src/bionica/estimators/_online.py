@@ -11,9 +11,8 @@ from sklearn.utils import check_random_state
 
 from .._compat.sklearn import parameter_values, wrap_output
 from ._base import Separator
-from ._dask import DaskRows, is_dask, validated_rows
 from ._findings import warn_of_huge_outputs
-from ._input import Array, Sample, sample_names, unchanged_on_error, validated_sample
+from ._input import Array, DaskRows, Sample, is_dask, sample_names, unchanged_on_error, validated_rows, validated_sample
 
 
 def tracked(blocks: Iterable[Any], estimator: Any, total: int) -> Iterable[Any]:

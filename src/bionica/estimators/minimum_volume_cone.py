@@ -31,9 +31,17 @@ from ..offline.cone.stream import (
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread
 from ._base import rectified
-from ._dask import DaskRows, map_rows, validated_rows
 from ._findings import RowCollector, conclude
-from ._input import DivergenceError, cell, check_finite, finite_map, singular_as_divergence
+from ._input import (
+    DaskRows,
+    DivergenceError,
+    cell,
+    check_finite,
+    finite_map,
+    map_rows,
+    singular_as_divergence,
+    validated_rows,
+)
 from ._model_file import Record
 from ._online import Online, appended, tracked
 from .network import START_BYTES
@@ -51,7 +59,7 @@ _STREAM = shapes(
     dq="fit.components fit.coordinates.matrix",
     qd="fit.mixing fit.coordinates.inverse",
     dd="fit.cone.V",
-    d="fit.cone.wall.c fit.cone.wall.variance fit.cone.wall.e fit.cone.wall.m fit.cone.noise fit.cone.rho fit.cone.expected_rho",
+    d="fit.cone.wall.c fit.cone.wall.variance fit.cone.wall.e fit.cone.wall.m",
     mq="samples.z",
     m="samples.number",
 )
@@ -288,7 +296,10 @@ class MinimumVolumeCone(Online):
             raise ValueError(
                 f"known_mixing has shape {known.shape}; it must hold finite columns of n_features={k} entries, not all of them zero"
             )
-        if np.linalg.matrix_rank(known / np.maximum(np.linalg.norm(known, axis=0), 1e-300)) < known.shape[1]:
+        if (
+            known.size
+            and np.linalg.matrix_rank(known / np.maximum(np.linalg.norm(known, axis=0), 1e-300)) < known.shape[1]
+        ):
             raise ValueError(f"the {known.shape[1]} columns of known_mixing are linearly dependent: drop one of them")
         nonnegative = None if self.nonnegative_mixing == "auto" else bool(self.nonnegative_mixing)
         return Settings(float(self.outliers), float(self.horizon or np.inf), nonnegative, known)

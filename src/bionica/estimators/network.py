@@ -36,9 +36,8 @@ from ..networks.settling import Exact, ProjectedGradient
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import largest, leading, linear_map, one_blas_thread, wider_than_long
 from ._base import rank_of
-from ._dask import DaskRows, checked, is_dask, lazily
 from ._findings import RowCollector, conclude
-from ._input import CHANGED, Array, DivergenceError, check_finite, warn
+from ._input import CHANGED, Array, DaskRows, DivergenceError, check_finite, checked, is_dask, lazily, warn
 from ._online import Online, appended, tracked
 
 #: The number of sources of each of the paper's problems.

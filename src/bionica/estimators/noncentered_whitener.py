@@ -21,8 +21,7 @@ from ..offline.whitening import (
     whitening,
 )
 from ._base import Estimator
-from ._dask import map_rows, moments_of, validated_rows
-from ._input import Array, unchanged_on_error
+from ._input import Array, map_rows, moments_of, unchanged_on_error, validated_rows
 from ._model_file import Record
 
 

@@ -10,9 +10,8 @@ from .._compat.sklearn import Options, StrOptions
 from ..networks import nonnegative_pca, whitening_layer
 from ..offline.outliers import inliers_of, without_outliers
 from ..offline.whitening import leading, one_blas_thread, unit_of, whitening
-from ._dask import DaskRows, moments_of
 from ._docstrings import documented
-from ._input import Array, check_finite, warn
+from ._input import Array, DaskRows, check_finite, moments_of, warn
 from .network import WhiteningLayerNICA, guard_seed, orthonormal_rows, weights
 from .noncentered_whitener import NoncenteredWhitener
 

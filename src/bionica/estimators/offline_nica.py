@@ -14,9 +14,8 @@ from ..offline.descent_ascent import Offline, Settling, offline_interneuron, off
 from ..offline.outliers import without_outliers
 from ..offline.whitening import moments
 from ._base import Separator, rank_of
-from ._dask import validated_rows
 from ._findings import conclude, finding, row_sample
-from ._input import DivergenceError
+from ._input import DivergenceError, validated_rows
 from .network import STEPS, orthonormal_rows
 
 Array = NDArray[Any]

@@ -11,15 +11,7 @@ from .arrays import ParquetReader, open_hdf5, open_mat, open_npy, open_npz, open
 from .files import OutputError, Target, atomic_file, check_folder, check_targets, is_disk_full, write_atomically
 from .images import IMAGES, open_images
 from .model_file import ModelFileError, read_model, write_model
-from .reader import (
-    Columns,
-    InputError,
-    Reader,
-    RowSample,
-    explain_errors,
-    import_optional,
-    wavelengths_in,
-)
+from .reader import Columns, InputError, Reader, RowSample, explain_errors, import_optional, wavelengths_in
 from .text import TEXT, TextReader, open_lines, open_xlsx
 from .write import TextWriter, check_format, open_writer, output_files, write_spectra
 

@@ -107,15 +107,15 @@ def check_folder(folder: Path, names: Sequence[str], inputs: Sequence[Path] = ()
 
     Files of these names that are there already may be replaced only if `replace` says so.
     """
-    parent = Path(os.path.realpath(folder))
+    missing, parent = None, Path(os.path.realpath(folder))
     while not parent.exists() and parent != parent.parent:
-        parent = parent.parent
+        missing, parent = parent, parent.parent
     if not parent.is_dir():
         raise OutputError(f"--output {folder}: {parent} is a file; give a folder")
-    if parent == Path(os.path.realpath(folder)):
+    if missing is None:
         check_targets([Target("--output", folder / name, replace) for name in names], inputs)
-    else:  # the folder will be made
-        _check_target(Target("--output", parent / folder.name))
+    else:
+        _check_target(Target("--output", missing))
 
 
 def _is_within(path: Path, other: Path | int) -> bool:

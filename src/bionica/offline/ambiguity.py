@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 
 
 _SUPPORTED = 0.12  # 2 % of random nonnegative mixtures have less; kinetics that are ambiguous 0.08
-_ROUNDS = 40  # walks from the solution, in which each pair is sheared once
+_SHEARS = 240  # in walks from the solution, in which each pair is sheared once; five walks at least
 _TOUCHING = 0.02  # standard deviations of a source, beyond its error, in which a sample touches its facet
 
 
@@ -90,7 +90,8 @@ def bands(X: Array, W: Array, A: Array, source_error: Array) -> Bands:
     moved = np.zeros(d)
     shares, low, high = [np.linalg.norm(Y, axis=0) * norm / total], A.copy(), A.copy()
     rng, pairs = np.random.RandomState(0), list(permutations(range(d), 2))
-    for _ in range(_ROUNDS):
+    n_walks = max(_SHEARS // max(len(pairs), 1), 5)
+    for _ in range(n_walks):
         Z, B = Y.copy(), A.copy()
         for i, j in (pairs[p] for p in rng.permutation(len(pairs))):
             most = 0.9 * norm[j] / norm[i]
@@ -104,7 +105,7 @@ def bands(X: Array, W: Array, A: Array, source_error: Array) -> Bands:
             low[:, j], high[:, j] = np.minimum(low[:, j], B[:, j]), np.maximum(high[:, j], B[:, j])
         shares.append(np.linalg.norm(Z, axis=0) * norm / total)
         scale = np.linalg.norm(Y, axis=0) / np.maximum(np.linalg.norm(Z, axis=0), 1e-300)
-        moved += np.mean((Z * scale - Y) ** 2, axis=0) / _ROUNDS
+        moved += np.mean((Z * scale - Y) ** 2, axis=0) / n_walks
     return Bands(np.min(shares, axis=0), np.max(shares, axis=0), np.maximum(low, 0), high, np.sqrt(moved), support)
 
 

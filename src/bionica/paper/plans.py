@@ -27,10 +27,7 @@ AS_CODED: dict[str, dict[str, float]] = {
     "TwoCompartmentNICA as coded": {"eta0": 1e-3, "decay": 1e-6, "tau": 0.1, "mean_window": 100},
 }
 #: Methods that see all the data at once, and the error that remains because sources are correlated: label -> estimator.
-OFFLINE = {
-    "BatchNICA": "BatchNICA",
-    "correlation floor": "bionica.paper.plans:CorrelationFloor",
-}
+OFFLINE = {"BatchNICA": "BatchNICA", "correlation floor": "bionica.paper.plans:CorrelationFloor"}
 
 #: The experiments that `bionica reproduce` knows.
 EXPERIMENTS = ("figure1", "figure4", "figure5", "table1")
