@@ -80,14 +80,14 @@ class Sweeps(NamedTuple):
 
 
 @settle_lateral.register(Sweeps)
-def _settle_by_sweeps(dynamics, W_zz, H, c, z, ws):
+def _settle_by_sweeps(dynamics, M, H, c, z, ws):
     for i in range(c.shape[0]):
         z[i] = max(c[i], c.dtype.type(0))
     for _ in range(dynamics.n):
         change = c.dtype.type(0)
         largest = c.dtype.type(0)
         for i in range(c.shape[0]):
-            new = max(c[i] - (dot(W_zz, i, z) - z[i]), c.dtype.type(0))
+            new = max(c[i] - (dot(M, i, z) - z[i]), c.dtype.type(0))
             change = max(change, abs(new - z[i]))
             largest = max(largest, new)
             z[i] = new
@@ -221,7 +221,7 @@ def inhibit(state, work, params, eta):
         v[i] = c[i] - (dot(W_zz, i, z) - z[i])
         total += abs(v[i])
         active += z[i]
-        negative += min(v[i], zero) ** 2
+        negative += min(v[i], zero) * min(v[i], zero)
     w = one / max(one, total / d)
     step = real(eta / d)
     top = math.log(params.kappa)
