@@ -230,7 +230,11 @@ def settle(data: Data, cone: Cone, max_rounds: int, *, known: bool) -> Cone:
 _AT_ZERO = 1e-5  # share of an output in the sum of all: such samples lie on the facet
 _AT_ZERO_USED = 2000  # of these samples
 _NEAREST = 200  # samples per facet, and 20 for each source
-_MOST_CHANGE = 50.0  # of a coefficient of a row in one sweep
+_MOST_CHANGE = (
+    0.5,
+    5.0,
+    50.0,
+)  # of a coefficient of a row in one sweep: the first with which the row holds all samples
 _MAX_SWEEPS = 30
 _LARGER = 0.01  # logarithm of the volume, for each source
 
@@ -305,17 +309,20 @@ def _row_through(Y: Array) -> Array:
 def _best_row(P: Array, i: int, near: Array) -> Array:
     """Row i that maximises det P with near' p >= 0 and sum(p) = 1; as it was if there is no such row."""
     size = np.maximum(np.linalg.norm(near, axis=0), 1e-300)
-    solution = linprog(
-        -np.linalg.inv(P)[:, i],
-        A_ub=-(near / size).T,
-        b_ub=np.zeros(near.shape[1]),
-        A_eq=np.ones((1, len(P))),
-        b_eq=[1.0],
-        bounds=np.stack([P[i] - _MOST_CHANGE, P[i] + _MOST_CHANGE], axis=1),
-        method="highs",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )
-    return np.asarray(P[i] if solution.x is None or -solution.fun <= 1e-3 else solution.x)
+    for change in _MOST_CHANGE:
+        solution = linprog(
+            -np.linalg.inv(P)[:, i],
+            A_ub=-(near / size).T,
+            b_ub=np.zeros(near.shape[1]),
+            A_eq=np.ones((1, len(P))),
+            b_eq=[1.0],
+            bounds=np.stack([P[i] - change, P[i] + change], axis=1),
+            method="highs",
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )
+        if solution.x is not None and -solution.fun > 1e-3:
+            return np.asarray(solution.x)
+    return np.asarray(P[i])
 
 
 # --- the cone of mixtures
