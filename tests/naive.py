@@ -581,6 +581,7 @@ def cone_network(
             assert white.learns_from(u, white.K @ u)
             dv, share = white.weigh(white.K @ u, "rate" in guards)
             P = white.K.T @ np.linalg.inv(np.eye(d) + np.outer(white.v_bar, white.v_bar)) @ white.K
+            eta = share * eta
         w = 1 / max(1, np.abs(v).mean())
         top = -0.75 * np.log(np.finfo(float).eps) if kappa is None else np.log(kappa)
         if horizon is not None:

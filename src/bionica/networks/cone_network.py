@@ -278,7 +278,7 @@ def learn(state, work, params, X, t, rates):
         return
     distance_2, weight = weigh(white, v, work.dv, params.guards.rate, params.guards.restart)
     work.ws.events[RATE] += weight < 1
-    activity, negative = inhibit(state, work, params, rates[t, 0])
+    activity, negative = inhibit(state, work, params, weight * rates[t, 0])
     white.negative[0] += min(weight * negative / d, 1.0)
     along = 0.0
     whole = 1.0
