@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone
 from bionica.datasets import copula_uniform, mix
-from bionica.metrics import sinr
+from bionica.metrics import match_sources, sinr
 from bionica.offline.cone.fit import successive_projection, tighten
 from bionica.offline.cone.noise import channel_noise, leakage, on_a_grid
 from bionica.offline.cone.objective import Facets, Wall, inverse_curvature, minimise, unweighted, value_and_gradient
@@ -311,6 +311,25 @@ def test_known_spectra_are_kept_and_come_first(tmp_path):
     for bad, message in ((A.T[:50, :1], "shape"), (A[[1, 1]].T, "dependent"), (np.eye(121)[:, :4], "more than")):
         with pytest.raises(ValueError, match=message):
             fitted(X, 3, known_mixing=bad)
+
+
+@pytest.mark.parametrize("drawn_along", [False, True])
+def test_a_known_solvent_helps_where_solutes_come_with_it(drawn_along):
+    """Solutes that are never absent where the solvent is present are not identified without its spectrum."""
+    rng = np.random.default_rng(50000)
+    x = np.linspace(0, 1, 80)
+    bands = [(0.2, 0.05), (0.45, 0.06), (0.7, 0.07)], [(0.55, 0.08), (0.8, 0.05), (0.3, 0.06)]
+    first, second = (np.array([np.exp(-(((x - c) / w) ** 2) / 2) for c, w in some]) for some in bands)
+    solvent = 0.3 + np.exp(-(((x - 0.5) / 0.25) ** 2) / 2)
+    amount = rng.uniform(0.2, 2, 800)
+    solutes = rng.exponential(0.5, (800, 3)) + 0.4 * drawn_along * amount[:, None]
+    X = np.column_stack([amount, solutes]) @ np.vstack([solvent, first + 0.3 * second])
+    X += 0.003 * rng.standard_normal(X.shape)
+    without = match_sources(solutes, fitted(X, 4).transform(X), by="correlation").correlation.min()
+    outputs = fitted(X, 4, known_mixing=solvent[:, None]).transform(X)
+    told = match_sources(solutes, outputs[:, 1:], by="correlation").correlation.min()
+    assert told > max(0.98, without - 1e-3)
+    assert without < 0.96 or not drawn_along
 
 
 # --- outliers that were not declared

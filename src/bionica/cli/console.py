@@ -107,13 +107,9 @@ class Console:
 
     def __init__(self, *, json: bool = False, quiet: bool = False, data_on_stdout: bool = False) -> None:
         self.json, self.quiet, self.data_on_stdout = json, quiet, data_on_stdout
+        self.silent = json or quiet  # nothing but errors and the result is printed
         self.notes: list[str] = []
         self._finished = False
-
-    @property
-    def silent(self) -> bool:
-        """Whether nothing but errors and the result is printed."""
-        return self.json or self.quiet
 
     def say(self, message: str) -> None:
         """Say what happens now."""

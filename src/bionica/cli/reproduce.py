@@ -27,7 +27,7 @@ def reproduce(
         bool,
         typer.Option(
             "--with-defaults",
-            help="Add our untuned networks, BatchNICA, the correlation floor; on images, the authors' code's settings.",
+            help="Add our untuned networks, BatchNICA, the correlation floor.",
         ),
     ] = False,
     images: Annotated[

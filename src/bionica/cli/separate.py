@@ -167,7 +167,10 @@ class Separation:
     def __init__(self, o: Any, console: Console) -> None:
         self.o, self.console = o, console
         self.started = time.monotonic()
-        self.path = None if o.to_stdout else Path(o.output or self._default_output())
+        first = Path(o.inputs[0])
+        stem = "sources" if len(o.inputs) > 1 else f"{first.stem}-sources"
+        default = first.with_name(stem + _WRITTEN_AS.get(first.suffix.lower(), first.suffix))
+        self.path = None if o.to_stdout else Path(o.output or default)
         self._check_files()
         self.network: Any = None
         self.known_names: list[str] = []
@@ -180,11 +183,6 @@ class Separation:
         else:
             form |= {"axis": o.axis, "dataset": o.dataset, "optical_density": o.optical_density}
             self.reader = io.open_reader(o.inputs, **form)
-
-    def _default_output(self) -> Path:
-        first = Path(self.o.inputs[0])
-        suffix = _WRITTEN_AS.get(first.suffix.lower(), first.suffix)
-        return first.with_name(f"{'' if len(self.o.inputs) > 1 else f'{first.stem}-'}sources{suffix}")
 
     def _check_files(self) -> None:
         """Raise if an output cannot be written, or is an input or another output, before anything is read."""
@@ -366,7 +364,7 @@ class Separation:
             finally:
                 if o.model is not None and sample.n_seen:
                     network.save(o.model)
-            missing, seen = self._samples_until_start, network.n_samples_seen_
+            missing, seen = getattr(network, "n_samples_until_start_", 0), network.n_samples_seen_
             if missing and o.model is None and not stopped:
                 raise io.InputError(
                     f"{reader.name} ended after {seen} samples, and {type(network).__name__} starts with {seen + missing}: "
@@ -380,11 +378,6 @@ class Separation:
             if o.model:
                 remedy = f"the network is in {o.model}; the same command with --resume continues with the samples that follow"
             self.console.interrupted(f"Interrupted: {remedy}")
-
-    @property
-    def _samples_until_start(self) -> int:
-        """How many samples the network still needs before it starts."""
-        return int(getattr(self.network, "n_samples_until_start_", 0))
 
     def _choose(self, first: list[Any], blocks: Iterator[Any]) -> Any:
         """Return an estimator that can learn on, of the method that suits the first samples, and has learned from them.
@@ -439,7 +432,7 @@ class Separation:
         o, network = self.o, self.network
         d, method, diagnosis = len(self.names), type(network).__name__, network.diagnosis_
         files = [] if self.path is None else [str(file) for file in io.output_files(self.path, d)]
-        written, has_started = list(files), not self._samples_until_start
+        written, has_started = list(files), not getattr(network, "n_samples_until_start_", 0)
         written += [f"{o.model} (model)"] if o.model else []
         if o.mixing is not None and has_started:
             spectra = np.ascontiguousarray(np.asarray(network.mixing_).T)

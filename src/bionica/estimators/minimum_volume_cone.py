@@ -59,7 +59,7 @@ _STREAM = shapes(
     dq="fit.components fit.coordinates.matrix",
     qd="fit.mixing fit.coordinates.inverse",
     dd="fit.cone.V",
-    d="fit.cone.wall.c fit.cone.wall.variance fit.cone.wall.e fit.cone.wall.m fit.cone.noise fit.cone.rho fit.cone.expected_rho",
+    d="fit.cone.wall.c fit.cone.wall.variance fit.cone.wall.e fit.cone.wall.m",
     mq="samples.z",
     m="samples.number",
 )

@@ -141,7 +141,9 @@ class ParquetReader(Reader):
             labels = [] if len(schema.names) == 1 else labels
             self.columns, self._labels = columns.select(self.name, len(self.header), self.header, labels)
             self.label_names, self.n_features = [self.header[j] for j in self._labels], len(self.columns)
-            self.note_labels([f"column {j + 1} ({self.header[j] or 'no name'})" for j in self._labels])
+            if self._labels:
+                named = ", ".join(f"column {j + 1} ({self.header[j] or 'no name'})" for j in self._labels)
+                self.note(f"not read as mixtures: {named} (--use reads them)")
             if wrong := [j for j in self.columns if kinds[j] != "number"]:
                 name, kind = self.header[wrong[0]], schema.field(wrong[0]).type
                 raise InputError(

@@ -243,11 +243,6 @@ class Reader(AbstractContextManager["Reader"]):
         """Add a note."""
         self.notes.append(printable(f"{self.name}: {text}"))
 
-    def note_labels(self, reasons: Sequence[str]) -> None:
-        """Add the note about columns that are not mixtures."""
-        if reasons:
-            self.note(f"not read as mixtures: {', '.join(reasons)} (--use reads them)")
-
     @property
     def names(self) -> list[str]:
         """The names of the mixtures: those of the header, or else the numbers of their columns, counted from 1."""

@@ -279,8 +279,9 @@ class TextReader(Reader):
         self.columns, self._labels = columns.select(self.name, width, self.header, [*reasons])
         self._width, self.n_features = width, len(self.columns)
         self.label_names = [header[j] or f"label_{j + 1}" for j in self._labels]
-        if not self.axis:
-            self.note_labels([f"column {j + 1} ({reasons[j]})" for j in self._labels])
+        if self._labels and not self.axis:
+            named = ", ".join(f"column {j + 1} ({reasons[j]})" for j in self._labels)
+            self.note(f"not read as mixtures: {named} (--use reads them)")
 
     # ------------------------------------------------------------------------------------------ all other lines
 

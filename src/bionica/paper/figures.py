@@ -39,8 +39,6 @@ LOOKS = {
     "StreamingNICA": Look("StreamingNICA (ours, no tuning)"),
     "InterneuronNICA untuned": Look("Algorithm 1, ours untuned", "#0072B2", "--"),
     "TwoCompartmentNICA untuned": Look("Algorithm 2, ours untuned", "#D55E00", "--"),
-    "InterneuronNICA as coded": Look("Algorithm 1, settings of the authors' code", "#0072B2", ":"),
-    "TwoCompartmentNICA as coded": Look("Algorithm 2, settings of the authors' code", "#D55E00", ":"),
     "ConeNetwork": Look("ConeNetwork", "#009E73"),
     "MinimumVolumeCone": Look("MinimumVolumeCone (stream)", "#CC79A7"),
     "BatchNICA": Look("BatchNICA (offline)", line="-."),

@@ -21,11 +21,6 @@ NETWORKS = ("InterneuronNICA", "TwoCompartmentNICA", "TwoLayerNSM", "Nonnegative
 STREAM = "StreamingNICA"
 #: The single-layer networks with our defaults: natural steps, default rates, random initial weights.
 UNTUNED = ("InterneuronNICA untuned", "TwoCompartmentNICA untuned")
-#: The authors' code on the images exchanges the table's two pairs of rates, and has running means over 100 samples.
-AS_CODED: dict[str, dict[str, float]] = {
-    "InterneuronNICA as coded": {"eta0": 1e-2, "decay": 1e-4, "mean_window": 100},
-    "TwoCompartmentNICA as coded": {"eta0": 1e-3, "decay": 1e-6, "tau": 0.1, "mean_window": 100},
-}
 #: Methods that see all the data at once, and the error that remains because sources are correlated: label -> estimator.
 OFFLINE = {"BatchNICA": "BatchNICA", "correlation floor": "bionica.paper.plans:CorrelationFloor"}
 
@@ -50,9 +45,8 @@ class Reproduction:
     """Which experiments to run, and at which size; the defaults are the paper's.
 
     Run i has the seed ``seed + i`` for its data and its initial weights. Figures 4 and 5 have StreamingNICA beside the paper's
-    networks. `with_defaults` adds the untuned networks, the offline methods and the correlation floor, and on images the settings
-    of the authors' code. `full` adds d = 10 and the images to the grid search. `images` is the path of the user's images; None
-    takes those of scikit-image.
+    networks. `with_defaults` adds the untuned networks, the offline methods and the correlation floor. `full` adds d = 10 and the
+    images to the grid search. `images` is the path of the user's images; None takes those of scikit-image.
     """
 
     experiments: tuple[str, ...] = EXPERIMENTS
@@ -113,9 +107,6 @@ def _networks(config: Reproduction, experiment: str, setting: str) -> list[dict[
     networks.append({"name": STREAM})
     if not config.with_defaults:
         return networks
-    if setting == "images":
-        for label, params in AS_CODED.items():
-            networks.append({"name": label.split()[0], "label": label, "published": setting, "params": params})
     networks += [{"name": label.split()[0], "label": label} for label in UNTUNED]
     return networks + [{"name": name, "label": label} for label, name in OFFLINE.items()]
 

@@ -9,7 +9,7 @@ from .. import estimators
 from ..sweep import Table
 from ..sweep.table import Row
 from .figures import look
-from .plans import AS_CODED, NETWORKS, SETTINGS
+from .plans import NETWORKS, SETTINGS
 
 #: The table of each experiment and setting.
 Tables = Mapping[tuple[str, str], Table]
@@ -93,7 +93,6 @@ def claims_of(runs: list[Row], finals: list[Row], best: list[Row], *, own_images
             continue
         if setting == "images":
             rows += [_order(f"Figure 5{images}", mine, ends), _recovered(f"Figure 5, left{images}", mine, ends)]
-            rows += [_as_coded(f"Table 1, images{images}", mine, ends)] if AS_CODED.keys() <= mine.keys() else []
         else:
             rows.append(_order(f"Figure 4, {SETTINGS[setting]}", mine, ends))
             rows += [_size(setting, mine)] if mine[NETWORKS[0]]["n_samples"] == 100_000 else []
@@ -151,23 +150,6 @@ def _separated(network: str, ends: list[Row]) -> str:
     tails = [row["last_tenth"] for row in ends if row["network"] == network]
     good = sum(tail is not None and tail < _RECOVERED for tail in tails)
     return f"below {_RECOVERED:g} in {good} of {len(tails)} runs"
-
-
-def _as_coded(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
-    """The table beside the settings of the authors' code."""
-    parts, better = [], 0
-    for name in AS_CODED:
-        network = name.split()[0]
-        ours, coded = mine[network]["last_tenth"], mine[name]["last_tenth"]
-        better += coded is not None and 2 * coded < ours
-        code = "diverged" if coded is None else f"{coded:.2g}"
-        parts.append(
-            f"{look(network).label} {ours:.2g} with the table's, {code} with the code's ({_separated(name, ends)})"
-        )
-    paper = "The best hyperparameters were (0.001, 1e-06) for Algorithm 1 and (0.01, 0.0001, 0.5) for Algorithm 2."
-    text = "The authors' code exchanges the two pairs (η₀, γ) and has τ = 0.5 or 0.1 (here 0.1) and running means over "
-    text += f"100 samples. Error over the last tenth, with these settings: {'; '.join(parts)}."
-    return _claim(where, paper, text, better, len(AS_CODED))
 
 
 def _hyperparameters(row: Row) -> Row:

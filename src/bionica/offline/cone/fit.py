@@ -8,9 +8,6 @@ row V_i solves
 
     maximise det V    subject to    V_i u >= 0 for all samples u,   V_i u_bar = 1.                                        (7)
 
-From a start that is far (its negative part is larger than a tenth of the mean), walls are first as wide as what is negative, then
-a third of that. A near start goes without them, because wide walls would only push sparse sources into a wrong cone.
-
 If spectra are nonnegative too, their wall grows in stages m = 100 to 1e5: a hard wall on spectra that are far from nonnegative has
 many local minima. Real spectra vary more than noise explains; then a wall that follows the noise is too hard. See `soften`.
 
@@ -18,6 +15,7 @@ If the noise of an output exceeds its mean (half of it, if the noise is not know
 nonnegative ICA (`Fit.fallback`), unless X is nonnegative.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +28,6 @@ from .noise import (
     FIRST_C,
     Channels,
     Coordinates,
-    Leakage,
     coordinates,
     largest_entry,
     leakages,
@@ -43,9 +40,7 @@ Array = npt.NDArray[Any]
 
 SOFT, FINAL = 0.5, 0.1  # kappa of the first two rounds, and after
 FIRST_M, LAST_M = 1e2, 1e5  # of the wall on spectra, tenfold from round to round
-_WIDEST = 0.3  # e of the first walls from a start, times the mean of the output, at most
-_NO_NOISE_WIDTHS = (0.1, 3e-2, 1e-2, 3e-3, 1e-3)
-_NEAR = 0.1  # of the mean of an output: a start whose negative part is smaller is near
+_WIDTHS = (0.3, 0.1, 3e-2, 1e-2, 3e-3, 1e-3)  # e of walls without noise
 _LOST = 30.0  # noise of an output over its mean, or change of P: no facet holds the mean any more
 _SUBSET = 20_000
 _MAX_ROUNDS, _SUBSET_ROUNDS = 25, 10
@@ -59,27 +54,20 @@ _GAP = 3.0  # ratio of distances: below 1.5 between samples of one distribution,
 
 
 class Cone(NamedTuple):
-    """A cone in coordinates u, with V u_bar = 1.
+    """A cone in coordinates u, with V u_bar = 1, and the last wall.
 
-    `wall` is the last wall; `noise` (d,) the standard deviation of the noise of each output (of mean 1); `rho` and `expected_rho`
-    (d,) the discrepancy, eq. (6); `n_iter` counts iterations of L-BFGS and sweeps of linear programs; `converged` says whether
-    the wall has settled.
+    `n_iter` counts iterations of L-BFGS and sweeps of linear programs; `converged` says whether the wall has settled.
     """
 
     V: Array
     wall: Wall
-    noise: Array
-    rho: Array
-    expected_rho: Array
     n_iter: int
     converged: bool
 
-
-def cone_of(V: Array, wall: Wall, leaks: list[Leakage], n_iter: int, converged: bool) -> Cone:
-    """The cone V with what was seen near its facets."""
-    noise = np.sqrt(wall.variance) * np.linalg.norm(V, axis=1)
-    rho, expected = np.array([k.rho for k in leaks]), np.array([k.expected_rho for k in leaks])
-    return Cone(V, wall, noise, rho, expected, n_iter, converged)
+    @property
+    def noise(self) -> Array:
+        """Standard deviation of the noise of each output, (d,)."""
+        return np.asarray(np.sqrt(self.wall.variance) * np.linalg.norm(self.V, axis=1))
 
 
 # --- starts
@@ -141,55 +129,46 @@ def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState) -> 
     d = data.U.shape[1]
     if d == 1:
         one = np.ones(1)
-        wall = Wall(np.full(1, FIRST_C), one * (variance or 0.0), 0 * one, FINAL, LAST_M * one)
-        V = np.array([[1 / data.mean[0]]])
-        return Cone(V, wall, np.sqrt(wall.variance) * abs(V[0]), 0 * one, one, 0, True), 0.0
+        wall = Wall(FIRST_C * one, (variance or 0.0) * one, 0 * one, FINAL, LAST_M * one)
+        return Cone(np.array([[1 / data.mean[0]]]), wall, 0, True), 0.0
     subset = data.thinned(_SUBSET)
     rounds = _MAX_ROUNDS if subset is data else _SUBSET_ROUNDS
     rotated = rotation(subset, variance or 0.0, rng, thorough=False)
     starts = [] if rotated is None else [hold_mean(rotated, subset)]
     starts.append(successive_projection(subset))
     starts = [V for V in starts if feasible(V, subset)] or starts
-    cones = [cone for V in starts for cone in _descents(subset, V, variance, rounds)]
-    best, ambiguity = cones[0], 0.0
-    for cone in cones[1:]:
+    widths = [()] if variance else [_WIDTHS] if variance == 0 else [(), _WIDTHS[:2]]
+    best, *others = [_descend(subset, V, variance, rounds, first) for V in starts for first in widths]
+    ambiguity = 0.0
+    for cone in others:
         best, ambiguity = better(subset, best, cone, ambiguity)
-    if subset is not data:
-        best = settle(data, best, variance, _MAX_ROUNDS)
+    if subset is not data and variance != 0:
+        best = settle(data, best, _MAX_ROUNDS, known=variance is not None)
     return (without_noise(data, best, known=variance == 0) if not variance else best), ambiguity
 
 
-def _descents(data: Data, V: Array, variance: float | None, rounds: int) -> list[Cone]:
-    """The cones that a start leads to: with wide walls first, if the start is far; both ways, if the noise is not known."""
+def _descend(data: Data, V: Array, variance: float | None, max_rounds: int, widths: Sequence[float]) -> Cone:
+    """The cone that a start leads to: inside walls of these widths, then as the noise asks, unless there is none.
+
+    Noise that is not known is first what lies below zero. Wide walls before help a start that is far, and push sparse sources into
+    a wrong cone.
+    """
     V, Y = data.outputs(V)
-    negative = float(np.median(tail(Y, data.weights)))
-    noise = float(np.median(np.linalg.norm(V, axis=1))) * np.sqrt(variance or 0.0)
-    far = variance == 0 or negative >= max(_NEAR, 2 * noise)
-    ways = [far] if variance is not None or not far else [False, True]
-    return [_descend(data, V, Y, variance, wide, rounds) for wide in ways]
-
-
-def _descend(data: Data, V: Array, Y: Array, variance: float | None, wide: bool, rounds: int) -> Cone:
-    """From a start: if `wide`, walls as wide as what is negative there, then a third of that; then as the noise asks."""
-    d = len(V)
-    e = np.minimum(tail(Y, data.weights), _WIDEST)
-    known = np.full(d, variance or 0.0)
-    n_iter = 0
-    for width in (e, e / 3) if wide else ():
-        wall = Wall(np.full(d, FIRST_C), known, np.maximum(width, 1e-8), SOFT, np.full(d, FIRST_M))
-        minimum = minimise_on_all(V, data, wall, tol=1e-2 * float(width.min()) + 1e-9)
-        n_iter += minimum.n_iter
-        V, Y = data.outputs(minimum.V)
-    if variance is None:
-        known = np.full(d, np.median(np.maximum(tail(Y, data.weights), 1e-8) ** 2 / np.sum(V**2, axis=1)))
-    wall = Wall(np.full(d, np.nan), known, e / 3, SOFT, np.full(d, FIRST_M))
-    cone = cone_of(V, wall, leakages(Y, np.full(d, 1e-8), data.weights), n_iter, False)
-    return _harden(data, cone) if variance == 0 else settle(data, cone, variance, rounds)
+    level, n_iter = np.ones(len(V)), 0
+    for e, m in zip(widths, np.geomspace(FIRST_M, LAST_M, len(_WIDTHS)), strict=False):
+        wall = Wall(FIRST_C * level, 0 * level, e * level, 0.0, m * level)
+        minimum = minimise_on_all(V, data, wall, tol=0.1 * e)
+        V, n_iter = minimum.V, n_iter + minimum.n_iter
+    if variance == 0:
+        return Cone(V, wall, n_iter, True)
+    V, Y = data.outputs(V)
+    shown = np.median(np.maximum(tail(Y, data.weights), 1e-8) ** 2 / np.sum(V**2, axis=1))
+    wall = Wall(np.nan * level, (variance or shown) * level, 0 * level, SOFT, FIRST_M * level)
+    return settle(data, Cone(V, wall, n_iter, False), max_rounds, known=variance is not None)
 
 
 def better(data: Data, first: Cone, second: Cone, ambiguity: float) -> tuple[Cone, float]:
-    """The cone that has settled; then the one with the better objective; then the one that needs less noise
-    by 20 % or more; and the ambiguity.
+    """The cone that has settled, then the one with the better objective, then the one that needs less noise; and the ambiguity.
 
     Objectives are compared inside one wall, as soft as the softer of both, because a wide cone with hard walls that few samples
     touch is a minimum inside its own wall, and with the lesser noise of both, because more noise explains any smaller cone. In a
@@ -197,52 +176,43 @@ def better(data: Data, first: Cone, second: Cone, ambiguity: float) -> tuple[Con
     The objectives of two cones that have not settled mean nothing.
     """
     gain = float(second.converged) - float(first.converged)
+    needed = [float(np.median(cone.wall.variance)) for cone in (first, second)]
     if first.converged and second.converged:
         level = np.ones_like(first.wall.c)  # the same wall for all facets, whose order may differ
         c = min(np.exp(np.log(cone.wall.c).mean()) for cone in (first, second))
-        variance = min(np.median(cone.wall.variance) for cone in (first, second))
         e = min(np.median(cone.wall.e) for cone in (first, second))
-        wall = first.wall._replace(c=level * c, variance=level * variance, e=level * max(e, 1e-6))
+        wall = first.wall._replace(c=level * c, variance=level * min(needed), e=level * max(e, 1e-6))
         gain = (objective(first.V, data, wall) - objective(second.V, data, wall)) / len(level)
     if abs(gain) < _TIE:
-        ambiguity = max(ambiguity, float(spectral_angles(first.V, second.V).max()))
-        needed = [float(np.median(cone.wall.variance)) for cone in (first, second)]
-        return (second if needed[1] < needed[0] / 1.44 else first), ambiguity
+        A, B = (E / np.linalg.norm(E, axis=0) for E in (np.linalg.inv(first.V), np.linalg.inv(second.V)))
+        cosines = A.T @ B
+        worst = float(cosines[linear_sum_assignment(-cosines)].min())
+        angle = float(np.degrees(np.arccos(np.clip(worst, -1, 1))))
+        return (second if needed[1] < needed[0] else first), max(ambiguity, angle)
     return (second, 0.0) if gain > 0 else (first, ambiguity)
 
 
-def spectral_angles(V: Array, W: Array) -> Array:
-    """Angles in degrees between the matched edges of two cones, in coordinates."""
-    A, B = (E / np.linalg.norm(E, axis=0) for E in (np.linalg.inv(V), np.linalg.inv(W)))
-    cosines = A.T @ B
-    return np.asarray(np.degrees(np.arccos(np.clip(cosines[linear_sum_assignment(-cosines)], -1, 1))))
+def settle(data: Data, cone: Cone, max_rounds: int, *, known: bool) -> Cone:
+    """Alternate between the wall that the leakage asks for and the cone inside that wall; `known` says whether the noise is.
 
-
-def settle(data: Data, cone: Cone, variance: float | None, max_rounds: int) -> Cone:
-    """Alternate between the wall that the leakage asks for and the cone inside that wall.
-
-    It ends if no c and no noise variance changes by more than 5 %, or by what chance does to them in small samples, or if facets
-    move by less than half the noise.
+    It ends if facets do not move, and no c and no noise variance changes by more than 5 %, or by what chance does to them in small
+    samples.
     """
     tol = max(0.05, 15 / np.sqrt(len(data.U)))
     wall, n_iter = cone.wall, cone.n_iter
     if not wall.variance.any():
         return cone
-    known = variance is not None
-    largest = np.inf if known else float(np.linalg.eigvalsh(data.second_moment)[0])
     V, Y = data.outputs(cone.V)
-    converged, exponent = False, 1
+    converged = False
     for r in range(3 * cone.converged, max_rounds):
         size = np.linalg.norm(V, axis=1)
         leaks = leakages(Y, np.sqrt(wall.variance) * size, data.weights)
         last = wall._replace(kappa=SOFT if r < 2 else FINAL, m=np.full(len(V), min(FIRST_M * 10.0**r, LAST_M)))
-        wall, change = next_wall(last, leaks, size, known=known, largest=largest, exponent=exponent)
-        # The noise keeps shrinking if there is none.
-        exponent = min(exponent + 1, 5) if np.median(wall.variance / last.variance) < 0.75 else 1
+        wall, change = next_wall(last, leaks, size, known=known)
         if not wall.variance.any():
             converged = True
             break
-        if r > 5 and not np.isnan(last.c).any():
+        if r > 5:
             wall = wall._replace(c=np.sqrt(wall.c * last.c))  # with few samples near a facet c may alternate
         minimum = minimise_on_all(V, data, wall, tol=1e-2 * float(np.min(np.sqrt(wall.variance) * size)))
         n_iter += minimum.n_iter
@@ -250,23 +220,10 @@ def settle(data: Data, cone: Cone, variance: float | None, max_rounds: int) -> C
         if not np.all(s < _LOST) or minimum.change > _LOST:
             break
         V, Y = data.outputs(minimum.V)
-        still = minimum.change < _STILL and (change < tol or (known and r >= 5 and minimum.change < 0.5 * s.min()))
-        converged = r >= (3 if len(data.B) else 2) and still
+        converged = r >= (3 if len(data.B) else 2) and minimum.change < _STILL and change < tol
         if converged:
             break
-    return cone_of(V, wall, leaks, n_iter, converged)
-
-
-def _harden(data: Data, cone: Cone) -> Cone:
-    """Without noise: narrow the wall in steps until its width is 1e-3 of the mean of an output."""
-    V, n_iter, d = cone.V, cone.n_iter, len(cone.V)
-    for e in [e for e in _NO_NOISE_WIDTHS if e < np.median(cone.wall.e)] or _NO_NOISE_WIDTHS[-1:]:
-        m = min(FIRST_M * (_NO_NOISE_WIDTHS[0] / e) ** 1.5, LAST_M)
-        wall = Wall(np.full(d, FIRST_C), np.zeros(d), np.full(d, e), 0.0, np.full(d, m))
-        minimum = minimise_on_all(V, data, wall, tol=0.1 * e)
-        V, n_iter = minimum.V, n_iter + minimum.n_iter
-    V, Y = data.outputs(V)
-    return cone_of(V, wall, leakages(Y, wall.e, data.weights), n_iter, True)
+    return Cone(V, wall, n_iter, converged)
 
 
 # --- the cone without noise, exactly
@@ -296,7 +253,7 @@ def without_noise(data: Data, cone: Cone, *, known: bool) -> Cone:
         holds_all = np.min(Y / np.maximum(np.abs(Y).sum(axis=0), _AT_ZERO)) > -10 * _AT_ZERO
         if not holds_all or np.linalg.slogdet(V)[1] < np.linalg.slogdet(cone.V)[1] - _LARGER * len(V):
             return cone
-    cone = cone._replace(wall=cone.wall._replace(variance=zero, e=zero), noise=zero)
+    cone = cone._replace(wall=cone.wall._replace(variance=zero, e=zero))
     A = data.B @ np.linalg.inv(V)
     if data.n_known or (len(A) and np.any(np.minimum(A, 0).min(axis=0) < -1e-2 * np.abs(A).mean(axis=0))):
         return cone
@@ -503,9 +460,8 @@ def fit_data(
     if last is None or variance is None:
         cone, ambiguity = fit_cone(data, variance, rng)
     elif variance:
-        cone = settle(
-            data, last._replace(wall=last.wall._replace(variance=np.full(len(last.V), variance))), variance, _MAX_ROUNDS
-        )
+        level = np.full(len(last.V), variance)
+        cone = settle(data, last._replace(wall=last.wall._replace(variance=level)), _MAX_ROUNDS, known=True)
     else:
         cone = without_noise(data, last, known=True)
     q, d = at.inverse.shape
@@ -527,10 +483,11 @@ def with_noise_of_tails(data: Data, cone: Cone, *, uncertain: bool) -> Cone:
     Real data differ from the model by more than noise (spectra vary, detectors saturate), which the directions left out do not
     show. The wall must be as soft as what they show at the facets. `uncertain`: the noise of the channels is in doubt anyway.
     """
-    ratio = np.maximum(cone.rho, 1e-3) / np.maximum(cone.expected_rho, 1e-3)
+    leaks = leakages(cone.V @ data.U.T, cone.noise, data.weights)
+    ratio = np.array([max(leak.rho, 1e-3) / max(leak.expected_rho, 1e-3) for leak in leaks])
     if not cone.wall.variance.any() or not (uncertain or np.abs(np.log(ratio)).max() > _EXPLAINED):
         return cone
-    tails = settle(data, cone._replace(converged=True), None, _MAX_ROUNDS)
+    tails = settle(data, cone._replace(converged=True), _MAX_ROUNDS, known=False)
     return tails if tails.converged and tails.wall.variance.any() else cone
 
 
@@ -551,10 +508,9 @@ def with_noise_of_spectra(data: Data, cone: Cone) -> Cone:
 
 def _without_mean(data: Data, rng: np.random.RandomState) -> Cone:
     """Nonnegative ICA of data whose mean was removed: no cone holds their mean, and the result is arbitrary."""
-    d = data.U.shape[1]
     V = rotation(data, 0.0, rng)
-    zero = np.zeros(d)
-    return Cone(np.eye(d) if V is None else V, Wall(zero + 1, zero, zero, 0.0, zero), zero, zero, zero + 1, 0, False)
+    zero = np.zeros(data.U.shape[1])
+    return Cone(np.eye(len(zero)) if V is None else V, Wall(zero + 1, zero, zero, 0.0, zero), 0, False)
 
 
 def assemble(

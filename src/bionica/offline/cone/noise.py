@@ -287,11 +287,9 @@ _SQRT_2PI = float(np.sqrt(2 * np.pi))
 _LEAST_ATOM = 0.3  # in units of p
 _LEAST_SUPPORT = 0.3  # mean of the other outputs at an atom: wide cones around very sparse sources have 0.005 to 0.05
 _NO_NOISE = 1e-6  # of the mean of an output
-_FEW = 20  # samples in the windows: too few to fit anything
-_FEW_FOR_NOISE = 30
 _POOLED = 100  # samples below zero that the noise of all outputs together counts for
-_HARDEST = 1e3
-FIRST_C = 3.0
+_FEW = 30  # samples in the windows: with fewer nothing can be fitted
+FIRST_C, _HARDEST = 3.0, 1e3
 
 
 def _window_shares() -> Array:
@@ -337,11 +335,7 @@ def leakage(z: Array, others: Array, weights: Array) -> Leakage:
     density = max(density, 0.15 * counts[1])  # counts[1] / 2 is the density itself where it is flat
     share = max(0.0, 1 - _LEAST_ATOM * density / atom) if atom > 0 else 0.0
     parts = _FROM_WINDOWS @ sums * _FIRST
-    flat = sums[1] / 8
-    force = max(share * parts[0] + parts[1] + parts[2], 0.4 * flat)
-    if not share:
-        force = min(force, 2.5 * flat)
-    force = max(force, _LEAST_SUPPORT * share * atom * _FIRST[0])
+    force = max(share * parts[0] + parts[1] + parts[2], 0.05 * sums[1], _LEAST_SUPPORT * share * atom * _FIRST[0])
     below = z < 0
     shares = np.array([share * max(atom, 0.0), density])
     weight_below = float(w[below].sum())
@@ -371,41 +365,26 @@ def tail(Y: Array, weights: Array) -> Array:
     return np.asarray(np.sqrt(1.5 * (np.minimum(Y, 0) ** 2 @ weights) / np.maximum((Y < 0) @ weights, 1e-300)))
 
 
-def next_wall(
-    wall: Wall, leaks: list[Leakage], size: Array, *, known: bool, largest: float, exponent: int
-) -> tuple[Wall, float]:
+def next_wall(wall: Wall, leaks: list[Leakage], size: Array, *, known: bool) -> tuple[Wall, float]:
     """The wall that the leakage asks for, eq. (4), and the largest change of a logarithm.
 
-    `size` is |V_i|; `known` says whether the noise variance is known; `largest` bounds it otherwise, and `exponent` speeds up its
-    change. If no noise is seen, or if fewer than 30 samples lie near the facets, then the variances are zero.
+    `size` is |V_i|; `known` says whether the noise variance is known. If no noise is seen, or if fewer than 30 samples
+    lie near the facets, then the variances are zero.
     """
     v = wall.variance
     if not known:
-        few = np.median([k.n_near for k in leaks]) < _FEW_FOR_NOISE
-        v = np.zeros_like(v) if few else _noise_from_tails(v, leaks, largest, exponent)
+        # Of outputs with few samples below zero the noise is that of all. A wall too wide by 1 + h makes rho too large by
+        # 1 + 0.8 h, not 1 + 2 h: the power 1.5 makes up for most of it.
+        below, rho, expected, near = np.array([(k.n_below, k.rho, k.expected_rho, k.n_near) for k in leaks]).T
+        own = np.log(v) + 1.5 * np.log(np.clip(rho / np.maximum(expected, 1e-3), 0.1, 4))
+        pooled = np.median(own)
+        own = np.clip((below * own + _POOLED * pooled) / (below + _POOLED), pooled - 1, pooled + 1)
+        v = np.exp(own) * (np.median(near) >= _FEW)
         if np.median(np.sqrt(v) * size) < _NO_NOISE:
             c = np.where(np.isnan(wall.c), FIRST_C, wall.c)
             return wall._replace(c=c, variance=np.zeros_like(v), e=np.sqrt(wall.variance) * size), 0.0
     s = np.sqrt(v) * size
     c = np.array([s_i / max(k.force, 1e-300) if k.n_near >= _FEW else 10.0 for s_i, k in zip(s, leaks, strict=True)])
-    if not np.isnan(wall.c).any():
-        c = np.clip(c, wall.c / 4, wall.c * 4)
     c = np.clip(c, np.minimum(2 * s, 1), _HARDEST)
     change = max(np.abs(np.log(c / wall.c)).max(), np.abs(np.log(v / wall.variance)).max())
     return wall._replace(c=c, variance=v, e=np.zeros(len(v))), float(change)
-
-
-def _noise_from_tails(v: Array, leaks: list[Leakage], largest: float, exponent: int) -> Array:
-    """Next estimate of the noise variances from the discrepancy, eq. (6).
-
-    A wall too wide by 1 + h makes rho too large by 1 + 0.8 h, not 1 + 2 h: the power 1.5 makes up for most of it. At an atom
-    rho tells the noise directly, and the power is 1. Outputs with few samples below zero take the noise of all outputs together.
-    """
-    below = np.array([k.n_below for k in leaks])
-    expected = np.array([k.expected_rho for k in leaks])
-    ratio = np.array([k.rho for k in leaks]) / np.maximum(expected, 1e-300)
-    power = 1.5 - 1.5 * np.clip(expected - 2 / 3, 0, 1 / 3)
-    own = np.log(np.clip(ratio, 0.1, 4.0)) * power * exponent + np.log(v)
-    pooled = float(np.median(own))
-    own = np.clip((below * own + _POOLED * pooled) / (below + _POOLED), pooled - 1, pooled + 1)
-    return np.asarray(np.minimum(np.exp(own), largest))

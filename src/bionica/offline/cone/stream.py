@@ -278,8 +278,7 @@ def _by_share(fit: Fit, averages: Averages, n_known: int) -> Fit:
 def _ordered(fit: Fit, order: Array) -> Fit:
     cone = fit.cone
     wall = cone.wall._replace(**{name: getattr(cone.wall, name)[order] for name in ("c", "variance", "e", "m")})
-    fields = {name: getattr(cone, name)[order] for name in ("V", "noise", "rho", "expected_rho")}
-    cone = cone._replace(wall=wall, **fields)
+    cone = cone._replace(V=cone.V[order], wall=wall)
     return fit._replace(components=fit.components[order], mixing=fit.mixing[:, order], cone=cone)
 
 
