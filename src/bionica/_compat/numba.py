@@ -5,9 +5,6 @@
 `one_module`: Numba optimises and assembles every function that the loop calls, and gives it a wrapper for C, although only the
     loop is ever called from Python. Here the called functions are linked into the loop, and the loop alone is optimised: a first
     fit takes a third of the time. If a future Numba lacks one of the names, it compiles as it always does.
-`global_compiler_lock` and llvmlite's lock: a child of `os.fork` has the locks as they were, but not the threads that would release
-    them, and a child that compiles would wait for ever. So `os.fork` waits until nobody compiles, holds the locks while the process
-    is copied, and releases them on both sides (as the logging module does).
 """
 
 import contextlib
@@ -16,7 +13,6 @@ import importlib
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,8 +23,6 @@ __all__ = ["COMPILING", "compile_entry", "jit_is_off"]
 
 #: Of threads that compile, one goes on and the others wait. Taken before Numba's own lock.
 COMPILING = threading.RLock()
-#: How long `os.fork` waits for a compilation in another thread, in seconds.
-_FORK_PATIENCE = 120.0
 
 _LOG = logging.getLogger("bionica")
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
@@ -114,6 +108,11 @@ def _one_module(name: str) -> Iterator[None]:
                 if hasattr(self, "_reload_init"):  # since Numba 0.62
                     self._reload_init.update(library._reload_init)
                 self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+            for (
+                function
+            ) in self._final_module.functions:  # what is not inlined is rarely called: no vectorised variants
+                if not function.is_declaration and not any(b"alwaysinline" in flags for flags in function.attributes):
+                    function.add_function_attribute("optsize")
             self._finalized = True
 
     def create_library(self: Any, library: str, **options: Any) -> Any:
@@ -140,34 +139,7 @@ def _one_module(name: str) -> Iterator[None]:
         Codegen.create_library, Context.get_executable, Context.create_cfunc_wrapper = create, execute, wrap
 
 
-def _fork_locks() -> list[Any]:
-    """The locks that a compilation holds, in the order in which it takes them."""
-    locks: list[Any] = [COMPILING]
-    try:
-        from numba.core.compiler_lock import global_compiler_lock
-
-        locks.append(global_compiler_lock._lock)
-        ffi: Any = importlib.import_module("llvmlite.binding.ffi")
-        locks.append(ffi.lib._lock._lock)
-    except (ImportError, AttributeError):
-        pass
-    return [lock for lock in locks if hasattr(lock, "acquire")]
-
-
-_forking = threading.local()  # the locks that the thread which forks holds
-
-
-def _before_fork() -> None:
-    # If a lock cannot be had, this thread holds something that the compiling thread needs: fork without it, as before.
-    until = time.monotonic() + _FORK_PATIENCE
-    _forking.held = [lock for lock in _fork_locks() if lock.acquire(timeout=max(0.0, until - time.monotonic()))]
-
-
-def _after_fork() -> None:
-    for lock in reversed(_forking.held):
-        lock.release()
-    _forking.held = []
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+    # A child of `os.fork` has the locks of the compiler as they were, but not the threads that would release them: a child that
+    # compiles would wait for ever. So nobody compiles while the process is copied.
+    os.register_at_fork(before=COMPILING.acquire, after_in_parent=COMPILING.release, after_in_child=COMPILING.release)

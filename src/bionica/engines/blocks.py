@@ -20,8 +20,8 @@ it changes these sizes by 1e-12 (in single precision, by 1e-3 at most).
 Weights that do not learn from the input (F of a natural network or of an offline whitening; all of them in `transform`) take a
 block in one product, before the loop, which then finds the identity in their place.
 
-Rules whose guards look at all weights from the input (`Rule.inspects_input`) do so every 100 samples: a block ends there, and the
-guards act on the weights from all k inputs.
+Rules whose guards look at all weights from the input (`Rule.inspects_input`) do so every 100 samples: that sample is a block of its
+own, taken through the network as it is.
 """
 
 from collections.abc import Callable, Iterator
@@ -40,11 +40,8 @@ INPUTS, SYNAPSES, SAMPLES = 1000, 2**18, 8
 #: A block has so many bytes at most (but 8 samples).
 BLOCK_BYTES = 2**28
 
-#: More samples than a network ever sees.
-_NEVER = 2**62
 
-
-class Small(NamedTuple):
+class Reduced(NamedTuple):
     """The network and its block in few coordinates; `back` takes what the network learned into the state that it came from."""
 
     state: Any
@@ -71,38 +68,32 @@ def run(
     rates: np.ndarray,
     Y: np.ndarray,
     run_rows: Callable[..., int],
-    inspect: Callable[..., None],
 ) -> int:
-    """Take X through the network in blocks, each by `run_rows`; returns the number of rows before an output left its range.
-
-    `inspect` runs the guards that look every 100 samples, where those of the rule read the weights from all inputs.
-    """
+    """Take X through the network in blocks, each by `run_rows`; returns the number of rows before an output left its range."""
     learning, keeping = len(rates) > 0, len(Y) > 0
-    every = _NEVER if rule.inspects_input else EVERY
-    for part in _cut(int(state.t[0]), len(X), X.shape[1], state.fired.size, X.itemsize):
+    for part in _cut(int(state.t[0]), len(X), X.shape[1], state.fired.size, X.itemsize, rule.inspects_input):
         with np.errstate(all="ignore"):  # the status tells what overflows
             block = np.ascontiguousarray(X[part])  # products have other bits for other strides
-            small = _shrink(rule, state, params, block, learning) or Small(state, np.array(block), lambda: None)
+            reduced = _shrink(rule, state, params, block, learning) or Reduced(state, np.array(block), lambda: None)
             part_rates, part_Y = rates[part] if learning else rates, Y[part] if keeping else Y
-            done = run_rows(small.state, params, small.X, part_rates, part_Y, every)
-            if done < len(small.X):
+            done = run_rows(reduced.state, params, reduced.X, part_rates, part_Y)
+            if done < len(reduced.X):
                 return int(part.start) + done
-            small.back()
-        if learning and rule.inspects_input and state.t[0] % EVERY == 0:
-            inspect(state, params)
+            reduced.back()
     return len(X)
 
 
-def _cut(seen: int, n: int, k: int, d: int, itemsize: int) -> Iterator[slice]:
-    """Cut n samples into blocks, which end where guards look at all of the weights."""
+def _cut(seen: int, n: int, k: int, d: int, itemsize: int, last_alone: bool) -> Iterator[slice]:
+    """Cut n samples into blocks of at most 100, of which the last one is alone if guards look at the weights from all inputs."""
     size, start = rows(k, d, itemsize), 0
     while start < n:
-        stop = min(start + size, n, start + EVERY - (seen + start) % EVERY)
+        left = EVERY - (seen + start) % EVERY
+        stop = min(start + size, n, start + max(left - last_alone, 1))
         yield slice(start, stop)
         start = stop
 
 
-def _shrink(rule: Rule, state: Any, params: Any, X: np.ndarray, learning: bool) -> Small | None:
+def _shrink(rule: Rule, state: Any, params: Any, X: np.ndarray, learning: bool) -> Reduced | None:
     """Return the network and the block X in few coordinates; None for one sample, or if squares overflow."""
     if rule.projection:
         return _apply(state, rule.projection, X)
@@ -123,21 +114,21 @@ def _replace(state: Any, **arrays: Any) -> Any:
     return state
 
 
-def _apply(state: Any, weights: str, X: np.ndarray) -> Small:
+def _apply(state: Any, weights: str, X: np.ndarray) -> Reduced:
     W = _get(state, weights)
-    small = _replace(state, **{weights: np.eye(len(W), dtype=W.dtype)})
-    return Small(small, np.ascontiguousarray(X @ W.T), lambda: None)
+    reduced = _replace(state, **{weights: np.eye(len(W), dtype=W.dtype)})
+    return Reduced(reduced, np.ascontiguousarray(X @ W.T), lambda: None)
 
 
-def _rotate(rule: Rule, state: Any, params: Any, X: np.ndarray) -> Small | None:
+def _rotate(rule: Rule, state: Any, params: Any, X: np.ndarray) -> Reduced | None:
     weights = rule.input_weights
     mean = rule.averages.get(weights) if getattr(params, "average", False) else None
     W, x_bar = _get(state, weights), _get(state, rule.input_mean)
     W_mean = _get(state, mean) if mean else W[:0]
-    found = _coordinates(X, x_bar)
-    if found is None:
+    coordinates = _coordinates(X, x_bar)
+    if coordinates is None:
         return None
-    C, norm = found
+    C, norm = coordinates
     n, dtype = len(X), X.dtype
 
     def image(A):
@@ -168,7 +159,7 @@ def _rotate(rule: Rule, state: Any, params: Any, X: np.ndarray) -> Small | None:
         share = combination(arrays[rule.input_mean][np.newaxis].astype(np.float64))[0]
         x_bar[:] = share[:n] @ X + share[n] * x_bar
 
-    return Small(_replace(state, **arrays), V[:n].copy(), back)
+    return Reduced(_replace(state, **arrays), V[:n].copy(), back)
 
 
 def _update(W, factor, U, X, x_bar):

@@ -6,7 +6,7 @@ are compared with the sources at once, a few samples at a time, and only sums of
 
 Networks of at most 10 neurons are kept in registers, which have no address: neurons settle by masks (see `masked`), and what is
 rare and needs addresses, the guards of every 100 samples and samples that masks do not settle, works on a copy in the thread's
-local memory, `home`. Other networks live there altogether. From 4 neurons on the compiler unrolls loops only if it is told to:
+local memory, `local`. Other networks live there altogether. From 4 neurons on the compiler unrolls loops only if it is told to:
 `_unroll` is the one function that does it. It gives five times the speed at d = 10, and nothing at d = 3.
 
 On a machine without a card the kernels run in Numba's simulator (NUMBA_ENABLE_CUDASIM=1).
@@ -137,17 +137,11 @@ def compile_in_processes(batches: list[Batch]) -> None:
 
     few = [
         Batch(
-            b.states[:1],
-            b.params[:1],
-            b.X[:1, :STRIDE],
-            b.S[:1, :STRIDE],
-            b.data[:1] * 0,
-            b.rates[:1],
-            b.schedule[:1] * 0,
-            b.times,
+            b.states[:1], b.params[:1], b.X[:1, :STRIDE], b.S[:1, :STRIDE], b.data[:1] * 0, b.rates[:1],
+            b.schedule[:1] * 0, b.times,
         )
         for b in batches
-    ]
+    ]  # fmt: skip
     if len(few) > 1 and not numba_cuda.simulated():
         with contextlib.suppress(Exception):  # then they are compiled in this process
             Parallel(min(len(few), cpu_count()))(delayed(_compile)(batch) for batch in few)
@@ -169,7 +163,7 @@ def launch(batches: list[Prepared]) -> float:
 
 
 def collect(batch: Prepared) -> Results:
-    """Bring back what was found."""
+    """Bring back the results."""
     noted, done = np.cumsum(batch.noted.copy_to_host(), axis=0), batch.done.copy_to_host()
     noted[..., done < batch.arguments[0].shape[1]] = np.nan  # a caller that ignores `done` sees it
     return Results(noted, done, batch.repairs.copy_to_host())
@@ -234,7 +228,7 @@ class _Writer:
         self.rule = rule
         self.lines = []
         self.loaded = []
-        self.local = 0
+        self.n_arrays = 0
         self.number = 0
 
     def tuple_of(self, kind, load, field=""):
@@ -253,8 +247,8 @@ class _Writer:
         return name
 
     def allocate(self, shape, dtype):
-        name = f"x{self.local}"
-        self.local += 1
+        name = f"x{self.n_arrays}"
+        self.n_arrays += 1
         size = tuple(max(1, length) for length in shape)
         self.lines.append(f"{name} = cuda.local.array({size}, np.{'bool_' if dtype == 'bool' else dtype})")
         if 0 in shape:
@@ -288,24 +282,24 @@ class _Writer:
         return name
 
     def in_registers(self, state, work, params):
-        """Write what keeps a copy of `home` in registers, and copies it back and forth."""
-        at_home, self.loaded = self.loaded, []
+        """Write what keeps a copy of `local` in registers, and copies it back and forth."""
+        in_local, self.loaded = self.loaded, []
         made = {"state": self.tuple_of(state, load=True), "work": self.tuple_of(work, load=False)}
         made["allocate"] = self.text(8)
         # Inverses that only the exact solver reads are not read here: their copies cost nothing as long as nobody fills them.
         unread = () if self.rule.learns_by_inverses else self.rule.inverses
-        pairs = [pair for pair in zip(self.loaded, at_home, strict=True) if pair[0][1] not in unread]
-        for (name, _, shape), (home, *_) in pairs:
-            self.fill(name, shape, f"{home}[{{}}]")
-        made["from_home"] = self.text(20)
-        for (name, field, shape), (home, *_) in pairs:
-            self.fill(home, shape, f"{name}[{{}}]", field in self.rule.symmetric)
-        made["to_home"] = self.text(20)
+        pairs = [pair for pair in zip(self.loaded, in_local, strict=True) if pair[0][1] not in unread]
+        for (name, _, shape), (local, *_) in pairs:
+            self.fill(name, shape, f"{local}[{{}}]")
+        made["from_local"] = self.text(20)
+        for (name, field, shape), (local, *_) in pairs:
+            self.fill(local, shape, f"{name}[{{}}]", field in self.rule.symmetric)
+        made["to_local"] = self.text(20)
         self.number = 0
         return {
             **made,
             "params": self.params(params),
-            "counted": "home.repairs[i] + home_work.ws.events[i] + work.ws.events[i]",
+            "counted": "local.repairs[i] + local_work.ws.events[i] + work.ws.events[i]",
         }
 
     def text(self, indent):
@@ -324,8 +318,8 @@ def kernel(X, S, data, rates, schedule, times, noted, done, repairs, limit, stri
         alive = first + cuda.threadIdx.x < data.shape[0]
         n = min(first + cuda.threadIdx.x, data.shape[0] - 1)
         {load}
-        home = {home}
-        home_work = {home_work}
+        local = {local}
+        local_work = {local_work}
         careful = {careful}
         {allocate}
         state = {state}
@@ -334,7 +328,7 @@ def kernel(X, S, data, rates, schedule, times, noted, done, repairs, limit, stri
         for i in range(d):
             for j in range(d):
                 part[i, j] = 0
-        due = {every} - home.t[0] % {every}
+        due = {every} - local.t[0] % {every}
         note = 0
         summed = 0
         t = 0
@@ -349,15 +343,15 @@ def kernel(X, S, data, rates, schedule, times, noted, done, repairs, limit, stri
                 settled = step(state, work, params, mixtures, row, etas, Y, limit)
                 due -= 1
                 if not settled or due == 0:
-                    {to_home}
+                    {to_local}
                     if not settled:
-                        alive = careful_step(home, home_work, careful, mixtures, row, etas, Y, limit)
+                        alive = careful_step(local, local_work, careful, mixtures, row, etas, Y, limit)
                         if not alive:
                             done[n] = t + np.int64(row)
                     if due == 0:
                         due = {every}
-                        look(home, home_work, careful)
-                    {from_home}
+                        look(local, local_work, careful)
+                    {from_local}
             sources = S[data[n], t:]
             if not alive:
                 pass
@@ -397,16 +391,16 @@ def _kernel(rule: Rule, state: Any, work: Any, params: Any, d: int, dtype: str, 
         functions[function.__name__] = cold(types.FunctionType(function.__code__, {**globals(), **scope}))
     names: dict[str, Any] = {"np": np, **functions}
     writer = _Writer(names, rule)
-    parts = {"home": writer.tuple_of(state, load=True), "home_work": writer.tuple_of(work, load=False)}
+    parts = {"local": writer.tuple_of(state, load=True), "local_work": writer.tuple_of(work, load=False)}
     parts |= {"careful": writer.params(params, Pivoted), "load": writer.text(8)}
     arguments = [f"a{i}" for i in range(len(writer.loaded))]
     parts |= {
-        "state": "home",
-        "work": "home_work",
+        "state": "local",
+        "work": "local_work",
         "params": "careful",
-        "counted": "home.repairs[i] + home_work.ws.events[i]",
+        "counted": "local.repairs[i] + local_work.ws.events[i]",
     }
-    parts |= dict.fromkeys(["allocate", "to_home", "from_home"], "pass")
+    parts |= dict.fromkeys(["allocate", "to_local", "from_local"], "pass")
     if params[1][0][0] is Masked:
         parts |= writer.in_registers(state, work, params)
     parts["together"] = "if row % 4 == 0: cuda.syncthreads()" if d >= TOGETHER else "pass"
@@ -452,7 +446,7 @@ def _unroll(modules):
     metadata of the branch back to their beginning ask for it. Numba cannot write these: they are added to the text of its LLVM
     code, in the kernel and in the `hot` functions that are inlined into it. `cold` functions are kept out of line.
     """
-    functions = {found[1]: found[0] for module in modules for found in _FUNCTION.finditer(module)}
+    functions = {match[1]: match[0] for module in modules for match in _FUNCTION.finditer(module)}
     inside = new = {name for name, text in functions.items() if text.startswith("define void")}  # the kernel
     while new:
         called = {name for caller in new for name in _CALL.findall(functions[caller])} - inside
@@ -465,9 +459,9 @@ def _unroll(modules):
 def _unroll_module(module, inside, numbers):
     loops = []
 
-    def change(found):
-        lines = found[0].splitlines()
-        if found[1] not in inside:
+    def change(match):
+        lines = match[0].splitlines()
+        if match[1] not in inside:
             return "\n".join([lines[0] if "inline" in lines[0] else f"{lines[0]} noinline", *lines[1:]])
         labels = set()
         for i, line in enumerate(lines):

@@ -25,7 +25,7 @@ import numpy as np
 from .. import networks  # noqa: F401  (the rules register themselves)
 from .._compat.numba import COMPILING, compile_entry
 from ..networks.guards import EVERY
-from ..networks.rule import Rule, copy_state, hot, precision, rule_of
+from ..networks.rule import Rule, hot, precision, rule_of
 from . import blocks
 
 __all__ = ["Diverged", "compiled_loop", "digest", "gain", "largest_output", "plain", "run", "scaled"]
@@ -67,19 +67,14 @@ def step(state, work, params, X, t, rates, Y, limit):
     return True
 
 
-def loop(state, work, params, X, rates, Y, limit, every):
+def loop(state, work, params, X, rates, Y, limit):
     """Take the rows of X through a network; returns how many went through before an output was beyond `limit`."""
     for t in range(X.shape[0]):
         if not step(state, work, params, X, t, rates, Y, limit):
             return t
-        if rates.shape[0] > 0 and state.t[0] % every == 0:
+        if rates.shape[0] > 0 and state.t[0] % EVERY == 0:
             inspect(state, work, params)  # noqa: F821
     return X.shape[0]
-
-
-def inspect_once(state, work, params):
-    """The guards that look every 100 samples, for engines that run the loop without them."""
-    inspect(state, work, params)  # noqa: F821
 
 
 _jitable = functools.cache(hot)
@@ -89,7 +84,7 @@ _jitable = functools.cache(hot)
 def bound(rule: Rule) -> dict[str, Any]:
     """The functions above for a rule: copies whose globals hold the functions of the rule."""
     scope = {name: _jitable(getattr(rule, name)) for name in ("settle", "learn", "repair", "inspect")}
-    for function in (step, loop, inspect_once):
+    for function in (step, loop):
         own = types.FunctionType(function.__code__, {**globals(), **scope}, function.__name__)
         scope[function.__name__] = hot(own) if function is step else own
     return scope
@@ -137,7 +132,7 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
     done = 0
     try:
         if blocks.suits(rule, state, *X.shape):
-            done = blocks.run(rule, state, params, X, rates, Y, _run_rows, inspect_alone)
+            done = blocks.run(rule, state, params, X, rates, Y, _run_rows)
         else:
             done = _run_rows(state, params, np.require(X, None, ["C", "W", "A"]), rates, Y)
     finally:
@@ -154,14 +149,14 @@ def plain(params: Any) -> Any:
     return params.item() if isinstance(params, np.generic) else params
 
 
-def _run_rows(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray, every: int = EVERY) -> int:
+def _run_rows(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> int:
     """Run the compiled loop; returns the number of rows before an output left the range of its dtype."""
     rule = rule_of(state)
     work = rule.workspace(state)
     limit = largest_output(X.dtype)
     entry = compiled_loop(state, work, params, X, rates, Y)
     with np.errstate(all="ignore"):  # with the JIT off, as it is without
-        done = entry(state, work, params, X, rates, Y, limit, every)
+        done = entry(state, work, params, X, rates, Y, limit)
     if rates.shape[0] > 0:
         state.repairs[:] += work.ws.events
     return int(done)
@@ -169,26 +164,13 @@ def _run_rows(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.n
 
 def compiled_loop(state: Any, work: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> Any:
     """Return the compiled loop for arguments of these types."""
-    empty = (state, work, params, X[:0], rates[:0], Y[:0], largest_output(X.dtype), EVERY)
-    return _entry("loop", rule_of(state), params, X.dtype, empty)
-
-
-def inspect_alone(state: Any, params: Any) -> None:
-    """Run the guards that look every 100 samples."""
     rule = rule_of(state)
-    work = rule.workspace(state)
-    a_copy = copy_state(state), rule.workspace(state), params
-    _entry("inspect_once", rule, params, precision(state), a_copy)(state, work, params)
-    state.repairs[:] += work.ws.events
-
-
-def _entry(kind: str, rule: Rule, params: Any, dtype: Any, arguments: tuple[Any, ...]) -> Any:
-    """The compiled function of this kind; it is compiled by a call with `arguments`, which must not matter."""
-    key = kind, rule, _classes(params), dtype
+    key = rule, _classes(params), X.dtype
     entry = _ENTRIES.get(key)
     if entry is None:
+        empty = (state, work, params, X[:0], rates[:0], Y[:0], largest_output(X.dtype))
         with COMPILING:  # of threads that meet a network first, one compiles and the others wait
-            entry = _ENTRIES.get(key) or _compile(kind, rule, params, dtype, arguments)
+            entry = _ENTRIES.get(key) or _compile(rule, params, X.dtype, empty)
             _ENTRIES[key] = entry
     return entry
 
@@ -201,9 +183,11 @@ def announce(text: str) -> None:
         sys.stderr.flush()
 
 
-def _compile(kind, rule, params, dtype, arguments):
-    function = bound(rule)[kind]
-    name = _name(kind, rule, params, dtype, arguments)
+def _compile(rule, params, dtype, arguments):
+    function = bound(rule)["loop"]
+    # What it contains decides on its cache file.
+    content = digest([function], [value for value in _flat(_classes(arguments[:3])) if issubclass(value, tuple)])
+    name = re.sub(r"\W", "_", f"loop_{rule.name}_{type(params.dynamics).__name__}_{dtype.name}_{content}")
     own = types.FunctionType(function.__code__, function.__globals__, name)
     own.__qualname__ = name
     own.__module__ = __name__
@@ -214,14 +198,6 @@ def _compile(kind, rule, params, dtype, arguments):
         return compile_entry(own, arguments, cache=_is_importable(rule.State))
     finally:
         said.cancel()
-
-
-def _name(kind, rule, params, dtype, arguments):
-    """The name of the compiled function: what it contains decides on its cache file."""
-    classes = [value for value in _flat(_classes((arguments[0], arguments[1], params))) if isinstance(value, type)]
-    content = digest([bound(rule)[kind]], classes)
-    readable = re.sub(r"\W", "_", f"{rule.name}_{type(params.dynamics).__name__}_{dtype.name}")
-    return f"{kind}_{readable}_{content}"
 
 
 def _classes(value):
@@ -238,12 +214,12 @@ def _is_importable(cls: type) -> bool:
     if cls.__module__ == "__main__":
         return False
     try:
-        found: Any = importlib.import_module(cls.__module__)
+        value: Any = importlib.import_module(cls.__module__)
         for name in cls.__qualname__.split("."):
-            found = getattr(found, name)
+            value = getattr(value, name)
     except (ImportError, AttributeError):
         return False
-    return found is cls
+    return value is cls
 
 
 # ---------------------------------------------------------------------------------------------- scaled input
@@ -318,74 +294,56 @@ def digest(functions: Iterable[Any], classes: Iterable[type]) -> str:
     >>> before == digest([f], [])
     False
     """
-    walk = _Walk(classes)
-    for function in functions:
-        walk.value(function)
-    walk.generics()
-    return hashlib.sha256("\n".join(walk.lines).encode()).hexdigest()[:16]
+    lines: list[str] = []
+    seen: set[int] = set()
+    tuples: dict[type, None] = {}
+    generics: dict[Any, None] = {}
 
-
-class _Walk:
-    def __init__(self, classes: Iterable[type]) -> None:
-        self.lines: list[str] = []
-        self.seen: set[int] = set()
-        self.classes: dict[type, None] = {}
-        self.generic: dict[Any, None] = {}
-        for cls in classes:
-            self.value(cls)
-
-    def value(self, value: Any, names: Iterable[str] = ()) -> None:
+    def visit(value: Any, names: Iterable[str] = ()) -> None:
         """Note a value that a function reads; `names` are the attributes that it may read of a module."""
         value = getattr(value, "py_func", value)  # of a function that is compiled already
+        built_in = (
+            str(getattr(value, "__module__", None) or getattr(value, "__name__", "")).partition(".")[0] in _BUILT_IN
+        )
         if isinstance(value, _CONSTANTS):
-            self.lines.append(repr(value))
+            lines.append(repr(value))
         elif isinstance(value, tuple | list | set | frozenset):
             for part in sorted(value, key=repr) if isinstance(value, set | frozenset) else value:
-                self.value(part)
+                visit(part)
         elif isinstance(value, types.ModuleType):
-            if value.__name__.partition(".")[0] not in _BUILT_IN:
-                for name in names:
-                    if hasattr(value, name):
-                        self.value(getattr(value, name))
-        elif id(value) in self.seen:
-            return
-        elif isinstance(value, type):
-            self.seen.add(id(value))
-            self.lines.append(f"{value.__module__}.{value.__qualname__}{getattr(value, '_fields', '')}")
-            if issubclass(value, tuple):
-                self.classes[value] = None
-        elif hasattr(value, "registry") and hasattr(value, "dispatch"):
-            self.seen.add(id(value))
-            self.generic[value] = None
-        elif isinstance(value, types.FunctionType):
-            self.seen.add(id(value))
-            if value.__module__ is None or value.__module__.partition(".")[0] not in _BUILT_IN:
-                self.function(value)
+            for name in () if built_in else names:
+                visit(getattr(value, name, None))
+        elif id(value) not in seen:
+            seen.add(id(value))
+            if isinstance(value, type):
+                lines.append(f"{value.__module__}.{value.__qualname__}{getattr(value, '_fields', '')}")
+                if issubclass(value, tuple):
+                    tuples[value] = None
+            elif hasattr(value, "registry") and hasattr(value, "dispatch"):
+                generics[value] = None
+            elif isinstance(value, types.FunctionType) and not built_in:
+                lines.append(value.__name__)
+                visit(value.__defaults__ or ())
+                visit([cell.cell_contents for cell in value.__closure__ or ()])
+                visit_code(value.__code__, value.__globals__, value.__doc__)
 
-    def function(self, function: types.FunctionType) -> None:
-        self.lines.append(function.__name__)
-        self.value(function.__defaults__ or ())
-        for cell in function.__closure__ or ():
-            self.value(cell.cell_contents)
-        self.code(function.__code__, function.__globals__, function.__doc__)
-
-    def code(self, code: types.CodeType, scope: dict[str, Any], doc: str | None) -> None:
-        self.lines += [code.co_code.hex(), repr(code.co_varnames[: code.co_argcount]), repr(code.co_names)]
+    def visit_code(code: types.CodeType, scope: dict[str, Any], doc: str | None) -> None:
+        lines.extend([code.co_code.hex(), repr(code.co_varnames[: code.co_argcount]), repr(code.co_names)])
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
-                self.code(constant, scope, None)
+                visit_code(constant, scope, None)
             elif constant != doc or doc is None:
-                self.value(constant)
+                visit(constant)
         for name in code.co_names:
             if name in scope:
-                self.value(scope[name], code.co_names)
+                visit(scope[name], code.co_names)
 
-    def generics(self) -> None:
-        """Note the implementations that the classes select, until there are no new ones."""
-        done: set[tuple[Any, type]] = set()
-        while new := [pair for pair in ((g, c) for g in self.generic for c in self.classes) if pair not in done]:
-            done.update(new)
-            for generic, cls in new:
-                found = generic.dispatch(cls)
-                if found is not generic.registry[object]:
-                    self.value(found)
+    visit([*classes, *functions])
+    done: set[tuple[Any, type]] = set()
+    # The implementations that the classes select, until there are no new ones.
+    while new := [pair for pair in ((g, c) for g in generics for c in tuples) if pair not in done]:
+        done.update(new)
+        for generic, cls in new:
+            if (implementation := generic.dispatch(cls)) is not generic.registry[object]:
+                visit(implementation)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]

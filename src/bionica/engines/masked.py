@@ -21,30 +21,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..networks.plasticity import absolute_sum, apply, hebb
+from ..networks.plasticity import absolute_sum, apply
 from ..networks.rule import hot
 from ..networks.settling import (
+    EXCHANGES,
     Exact,
     complementary,
     follow_interneurons,
     follow_lateral,
     follow_product,
+    linear,
     settle_interneurons,
     settle_lateral,
-)
-from ..networks.whitening_layer import (
-    follow_inverse,
-    learn_feedback,
-    settle_whitening,
-    solve,
-    solve_without_inverse,
-    solved,
+    settle_linear,
 )
 
 #: Sweeps behind the first guess, after the first.
 SWEEPS = 4
-#: Solutions before pivoting takes over.
-EXCHANGES = 12
 
 
 class Masked(NamedTuple):
@@ -124,8 +117,8 @@ def _give_up(z):
         z[i] = np.nan
 
 
-@hot
-def settle_masked(dynamics, M, c, z, ws):
+@settle_lateral.register(Masked)
+def settle_masked(dynamics, M, H, c, z, ws):
     """z >= 0 with M z - c >= 0 and complementary, or NaN."""
     d = c.shape[0]
     m = ws.v
@@ -157,14 +150,9 @@ def settle_masked(dynamics, M, c, z, ws):
     _give_up(z)
 
 
-@settle_lateral.register(Masked)
-def _lateral_masked(dynamics, W_zz, H, c, z, ws):
-    settle_masked(dynamics, W_zz, c, z, ws)
-
-
 @settle_lateral.register(Pivoted)
-def _lateral_pivoted(dynamics, W_zz, H, c, z, ws):
-    complementary(Exact(dynamics.eps), W_zz, c, z, ws)
+def _lateral_pivoted(dynamics, M, H, c, z, ws):
+    complementary(Exact(dynamics.eps), M, c, z, ws)
 
 
 @follow_lateral.register(Masked)
@@ -174,13 +162,7 @@ def _follow_nothing(dynamics, H, rate, z, ws):
 
 @settle_interneurons.register(Masked)
 def _interneurons_masked(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
-    settle_masked(dynamics, M, c, y, ws)
-    apply(W_yn, y, n)
-
-
-@settle_interneurons.register(Pivoted)
-def _interneurons_pivoted(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
-    complementary(Exact(dynamics.eps), M, c, y, ws)
+    settle_lateral(dynamics, M, H, c, y, ws)
     apply(W_yn, y, n)
 
 
@@ -189,22 +171,16 @@ def _follow_interneurons_masked(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
     follow_product(M, eta, p, p, dy, dn)
 
 
-@settle_whitening.register(Masked)
-def _whiten_masked(dynamics, W_hg, B, c, h, g, ws):
-    solve(B, c, h, g)
-    if not solved(dynamics.eps, W_hg, c, absolute_sum(c), h, g, ws):
+@settle_linear.register(Masked)
+def _linear_masked(dynamics, W_hg, M, H, c, h, g, ws):
+    for i in range(c.shape[0]):
+        ws.v[i] = 1
+    if _solve(M.dtype.type(8 * c.shape[0] * dynamics.eps), M, ws.v, c, ws.L, h):
         _give_up(h)
+    apply(W_hg, h, g)
 
 
-@settle_whitening.register(Pivoted)
-def _whiten_pivoted(dynamics, W_hg, B, c, h, g, ws):
-    solve_without_inverse(dynamics.eps, W_hg, c, h, g, ws)
-
-
-@learn_feedback.register(Masked)
-def _learn_masked(dynamics, W_hg, B, zeta, h, h_bar, g, g_bar, ws):
-    kept = follow_inverse(B, zeta, h, h_bar, g, g_bar, ws)
-    hebb(W_hg, zeta, g, g_bar, h, h_bar)
-    for i in range(B.shape[0]):
-        for p in range(B.shape[1]):
-            B[i, p] = B[i, p] if kept else B.dtype.type(0)  # until it is recomputed
+@settle_linear.register(Pivoted)
+def _linear_pivoted(dynamics, W_hg, M, H, c, h, g, ws):
+    linear(Exact(dynamics.eps), M, c, h, ws)
+    apply(W_hg, h, g)

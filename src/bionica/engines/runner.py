@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..networks.guards import EVERY
 from ..networks.rule import in_one_buffer, precision, rule_of
 from . import blocks
 from .loop import Diverged, compiled_loop, largest_output, plain, run, scaled
@@ -87,7 +86,7 @@ class Runner:
         if self._scaled:
             X = scaled(state, self._params, X, learning=len(rates) > 0)
         with np.errstate(all="ignore"):  # with the JIT off, as it is without
-            done = self._loop(state, self._work, self._params, X, rates, Y, self._limit, EVERY)
+            done = self._loop(state, self._work, self._params, X, rates, Y, self._limit)
         if done < len(X):
             Y[:] = np.nan
             raise Diverged(int(done))

@@ -10,7 +10,7 @@ from ..networks import interneuron, natural
 from ..networks.settling import ExactAsymmetric
 from ._docstrings import documented
 from ._input import Array
-from .network import AVERAGING, Setting, SingleLayerNICA, Start, guard_seed, orthonormal_rows
+from .network import Setting, SingleLayerNICA, Start, guard_seed, orthonormal_rows
 
 
 @documented("W_xy, W_yn, W_ny")
@@ -148,4 +148,4 @@ class InterneuronNICA(SingleLayerNICA):
         if self.dynamics == "exact" and not state.coupled[0]:
             dynamics = ExactAsymmetric(eps)
         scaled, window = self.precondition == "scale", int(self._setting(state.fired.size).mean_window)
-        return interneuron.Params(dynamics, guards, window, eps, AVERAGING, horizon, average, scaled)
+        return interneuron.Params(dynamics, guards, window, eps, horizon, average, scaled)

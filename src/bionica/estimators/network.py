@@ -60,8 +60,6 @@ _BLOCK_BYTES, _BLOCK_PRODUCTS = 2**20, 10**9
 #: Learning rates that are computed at once for single samples.
 _RATES_AHEAD = 64
 _NO_RATES = np.empty((0, 1))
-#: gamma of the averaged weights of the paper's rules (see `networks.plasticity`).
-AVERAGING = 5.0
 
 
 def published(cls: Any, setting: str) -> dict[str, Any]:

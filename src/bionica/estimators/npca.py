@@ -69,7 +69,7 @@ class NonnegativePCA(WhiteningLayerNICA):
     @property
     def online_(self) -> bool:
         """Whether it learned sample by sample (the paper's first requirement); False where the whitening was computed offline."""
-        return not isinstance(self._fitted_state().layer, whitening_layer.Fixed)
+        return self.whiten is False or isinstance(self._fitted_state().layer, whitening_layer.Learned)
 
     local_, nonnegative_ = False, True
 
@@ -89,7 +89,7 @@ class NonnegativePCA(WhiteningLayerNICA):
         W = given.get("W", orthonormal_rows(rng, *shapes["W"], dtype))
         layer: Any
         if self.whiten is False:
-            layer = whitening_layer.Absent(np.array([k]))
+            layer = whitening_layer.Fixed(np.eye(k, dtype=dtype))
         elif self.whiten == "offline" and X is not None:
             with one_blas_thread():
                 layer = whitening_layer.Fixed(self._offline_whitening(X, d).astype(dtype))
@@ -123,14 +123,10 @@ class NonnegativePCA(WhiteningLayerNICA):
     def _check_saved(self) -> None:
         super()._check_saved()
         layer = self._state.layer
-        absent = isinstance(layer, whitening_layer.Absent)
-        fixed = isinstance(layer, whitening_layer.Fixed)
-        if absent != (self.whiten is False) or (fixed and self.whiten != "offline"):
+        if self.whiten == (False if isinstance(layer, whitening_layer.Learned) else "online"):
             raise ValueError(
                 f"whiten={self.whiten!r} does not belong to a layer that is {type(layer).__name__.lower()}"
             )
-        if absent and layer.width[0] != self.n_features_in_:
-            raise ValueError(f"the width is {layer.width[0]}, and there are {self.n_features_in_} mixtures")
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
-        return nonnegative_pca.Params(*self._common_params(dtype))
+        return whitening_layer.Params(*self._common_params(dtype))

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..networks import two_layer_nsm
+from ..networks import two_layer_nsm, whitening_layer
 from ..networks.schedules import Rate
 from ._docstrings import documented
 from ._input import Array
@@ -64,4 +64,4 @@ class TwoLayerNSM(WhiteningLayerNICA):
         return two_layer_nsm.init(W_xh, W_hg, W_hy, W_yy, guard_seed(rng))
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
-        return two_layer_nsm.Params(*self._common_params(dtype))
+        return whitening_layer.Params(*self._common_params(dtype))

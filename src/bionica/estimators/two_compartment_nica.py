@@ -10,7 +10,6 @@ from ..networks import natural, two_compartment
 from ._docstrings import documented
 from ._input import Array
 from .network import (
-    AVERAGING,
     Setting,
     SingleLayerNICA,
     Start,
@@ -114,4 +113,4 @@ class TwoCompartmentNICA(SingleLayerNICA):
             return natural.Params(dynamics, guards, horizon, eps, average)
         scaled, setting = self.precondition == "scale", self._setting(state.fired.size)
         window, tau = int(setting.mean_window), float(setting.tau)
-        return two_compartment.Params(dynamics, guards, window, eps, AVERAGING, horizon, tau, average, scaled)
+        return two_compartment.Params(dynamics, guards, window, eps, horizon, tau, average, scaled)

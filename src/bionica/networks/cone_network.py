@@ -78,14 +78,14 @@ class Sweeps(NamedTuple):
 
 
 @settle_lateral.register(Sweeps)
-def _settle_by_sweeps(dynamics, W_zz, H, c, z, ws):
+def _settle_by_sweeps(dynamics, M, H, c, z, ws):
     for i in range(c.shape[0]):
         z[i] = max(c[i], c.dtype.type(0))
     for _ in range(dynamics.n):
         change = c.dtype.type(0)
         largest = c.dtype.type(0)
         for i in range(c.shape[0]):
-            new = max(c[i] - (dot(W_zz, i, z) - z[i]), c.dtype.type(0))
+            new = max(c[i] - (dot(M, i, z) - z[i]), c.dtype.type(0))
             change = max(change, abs(new - z[i]))
             largest = max(largest, new)
             z[i] = new
@@ -219,7 +219,7 @@ def inhibit(state, work, params, eta):
         v[i] = c[i] - (dot(W_zz, i, z) - z[i])
         total += abs(v[i])
         active += z[i]
-        negative += min(v[i], zero) ** 2
+        negative += min(v[i], zero) * min(v[i], zero)
     w = one / max(one, total / d)
     step = real(eta / d)
     top = math.log(params.kappa)
@@ -241,7 +241,7 @@ def inhibit(state, work, params, eta):
                 wall.q[i] += real(MEMORY) * (s * s - wall.q[i])
                 r = one
                 if params.adapts and wall.m[i] < wall.p[i] * math.sqrt(wall.q[i]):
-                    r = (wall.m[i] / wall.p[i]) ** 2 / wall.q[i]
+                    r = wall.m[i] / wall.p[i] * (wall.m[i] / wall.p[i]) / wall.q[i]
                 new = wall.log_kappa[i] + real(HARDENING) * step * (r - real(SHAPE))
                 wall.log_kappa[i] = min(max(new, real(bottom)), real(top))
         a = step / kappa

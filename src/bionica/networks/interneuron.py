@@ -25,6 +25,7 @@ import numpy as np
 
 from .guards import flip_silent, lift_singular_values, lift_transposed, replace_rows
 from .plasticity import (
+    AVERAGING,
     average,
     averaging_weight,
     follow,
@@ -70,7 +71,6 @@ class Params(NamedTuple):
     guards: Any
     mean_window: int  # 0: the whole past, as in the paper
     eps: float
-    gamma: float = 0.0  # of the averaging
     horizon: int = 0  # of the averaging; 0: none
     average: bool = False
     scaled: bool = False  # whether mixtures are divided by their running root mean square
@@ -144,7 +144,7 @@ def learn(state, work, params, X, t, rates):
     hebb_uncentred(W_yn, eta, dn, dy)
     hebb_input(W_xy, eta, y, state.y_bar, X, t, state.x_bar)
     if params.average:
-        weight = averaging_weight(state.t[0], params.gamma, params.horizon)
+        weight = averaging_weight(state.t[0], AVERAGING, params.horizon)
         average(state.W_xy_mean, W_xy, weight)
         average(state.W_yn_mean, W_yn, weight)
         average(state.W_ny_mean, W_ny, weight)

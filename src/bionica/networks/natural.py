@@ -55,7 +55,17 @@ import numpy as np
 
 from . import running_whitening
 from .orthant_rotation import find_turn
-from .plasticity import apply, average, averaging_weight, dot, dot_rows, hebb_uncentred, multiply, project
+from .plasticity import (
+    apply,
+    apply_transposed,
+    average,
+    averaging_weight,
+    dot,
+    dot_rows,
+    hebb_uncentred,
+    multiply,
+    project,
+)
 from .rule import (
     RATE,
     RESTART,
@@ -251,21 +261,10 @@ def plane_of_turn(state, work, params, g):
     if sin != 0:
         apply(H, work.a, work.ws.u)
         apply(H, work.b, work.ws.v)
-        _apply_transposed(W, work.ws.u, work.ws.v, work.Va, work.Vb)
+        apply_transposed(W, work.ws.u, work.Va)
+        apply_transposed(W, work.ws.v, work.Vb)
     state.white.negative[0] += min(energy / mean, 1.0)
     return W.dtype.type(cos_1), W.dtype.type(sin)
-
-
-@ordered
-def _apply_transposed(W, f, g, a, b):
-    """a <- W'f and b <- W'g."""
-    for j in range(W.shape[1]):
-        a[j] = 0
-        b[j] = 0
-    for i in range(W.shape[0]):
-        for j in range(W.shape[1]):
-            a[j] += W[i, j] * f[i]
-            b[j] += W[i, j] * g[i]
 
 
 @ordered

@@ -3,8 +3,8 @@
     y_t = [W h_t]_+
     W <- W + eta_t y_t (h_t - W' y_t)'
 
-The mixtures must be noncentered-whitened: offline (`Offline`, as the paper does), by a layer that learns (`Online`), or beforehand
-(`Whitened`). The rule is not local: a synapse needs W' y, which sums over all outputs.
+The mixtures must be noncentered-whitened: offline (`Offline`, as the paper does; by the identity if they are white already) or by
+a layer that learns (`Online`). The rule is not local: a synapse needs W' y, which sums over all outputs.
 """
 
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from .guards import cap_rate, flip_silent
 from .plasticity import apply, mean_weight
 from .rule import Rule, bookkeeping, register
 from .settling import scratch
-from .whitening_layer import learn_whitening, refresh_whitening, whiten
+from .whitening_layer import Params, learn_whitening, refresh_whitening, whiten
 
 
 class State(NamedTuple):
@@ -38,19 +38,6 @@ class Online(State):
     """Whitened by a layer that learns."""
 
 
-class Whitened(State):
-    """The mixtures are white already."""
-
-
-class Params(NamedTuple):
-    """What the user chose."""
-
-    dynamics: Any  # of the whitening layer
-    guards: Any
-    mean_window: int  # 0: the whole past, as in the paper
-    eps: float
-
-
 class Work(NamedTuple):
     """Scratch arrays."""
 
@@ -61,8 +48,8 @@ class Work(NamedTuple):
 
 def init(layer: Any, W: np.ndarray, rng: np.ndarray) -> State:
     """Return a network that has seen nothing, with this whitening and these initial weights (copied)."""
-    kinds = {whitening_layer.Fixed: Offline, whitening_layer.Learned: Online, whitening_layer.Absent: Whitened}
-    return kinds[type(layer)](layer=layer, W=W.copy(), **bookkeeping(len(W), rng))
+    Kind = Online if isinstance(layer, whitening_layer.Learned) else Offline
+    return Kind(layer=layer, W=W.copy(), **bookkeeping(len(W), rng))
 
 
 def workspace(state):
@@ -116,7 +103,7 @@ def repair(state, work, params):
 
 def inspect(state, work, params):
     """The whitening layer's inverse is recomputed from time to time."""
-    refresh_whitening(state.layer, work.first, state.t[0])
+    refresh_whitening(state.layer, state.t[0])
 
 
 def unmixing(state: State) -> np.ndarray:
@@ -140,4 +127,3 @@ ONLINE = _declare(
     input_weights="layer.W_xh",
     input_mean="layer.x_bar",
 )
-WHITENED = _declare("nonnegative_pca_whitened", Whitened, whitening_layer.Absent, {"layer.width": "1:int64", "W": "dk"})

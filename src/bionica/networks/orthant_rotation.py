@@ -225,7 +225,7 @@ def find_turn(v, mean, a, b, turned, g, horizon, eps):
         positive = max(v[i], 0.0)
         pp += positive * positive
         ee += min(v[i], 0.0) * min(v[i], 0.0)
-    if ee <= (64 * eps) ** 2 * (pp + ee):
+    if ee <= 64 * eps * (64 * eps) * (pp + ee):
         return 0.0, 0.0, 0.0
     turned[0] += 1
     if horizon > 0:
@@ -469,7 +469,7 @@ def weigh_outside(state, work, X, t):
     largest = 8 * SPARE * outside[0]
     s = quantile_step(state.white.age, d)
     outside[0] *= 1 + s if r > outside[0] else 1 - s * P_2
-    return (largest / r) ** 2 if r > largest else 1.0
+    return largest / r * (largest / r) if r > largest else 1.0
 
 
 @hot

@@ -7,6 +7,8 @@ from .rule import cold, hot, ordered
 
 #: Sums of fewer terms are taken in order.
 FEW = 12
+#: gamma of the averaged weights.
+AVERAGING = 5.0
 
 
 @hot
@@ -70,6 +72,16 @@ def apply(W, v, c):
         c[i] = dot(W, i, v)
 
 
+@ordered
+def apply_transposed(W, v, c):
+    """c <- W'v."""
+    for j in range(W.shape[1]):
+        c[j] = 0
+    for i in range(W.shape[0]):
+        for j in range(W.shape[1]):
+            c[j] += W[i, j] * v[i]
+
+
 @cold
 def multiply(A, B, M):
     """M <- A B."""
@@ -131,16 +143,6 @@ def subtract(v, mean, out):
 
 
 @hot
-def hebb(W, eta, post, post_bar, pre, pre_bar):
-    """W <- W + eta ((post - post_bar)(pre - pre_bar)' - W)."""
-    eta = W.dtype.type(eta)
-    for i in range(W.shape[0]):
-        a = eta * (post[i] - post_bar[i])
-        for j in range(W.shape[1]):
-            W[i, j] += a * (pre[j] - pre_bar[j]) - eta * W[i, j]
-
-
-@hot
 def hebb_input(W, eta, post, post_bar, X, t, x_bar):
     """W <- W + eta ((post - post_bar)(x_t - x_bar)' - W)."""
     eta = W.dtype.type(eta)
@@ -182,7 +184,10 @@ def average(mean, W, weight):
 
 @hot
 def averaging_weight(n, gamma, horizon):
-    """(gamma + 1)/(n + gamma), and never below (gamma + 1)/horizon where one is set (> 0)."""
+    """c of the averaged weights, mean <- mean + c (W - mean): (gamma + 1)/(n + gamma), and never below (gamma + 1)/horizon.
+
+    A horizon of 0 is none.
+    """
     if horizon > 0 and n > horizon:
         return min(1.0, (gamma + 1.0) / horizon)
     return (gamma + 1.0) / (n + gamma)

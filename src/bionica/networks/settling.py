@@ -38,8 +38,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .plasticity import absolute_sum, apply, dot
+from .plasticity import absolute_sum, apply, apply_transposed, dot
 from .rule import REGULARISED, UNSETTLED, cold, generic, hot, n_repairs
+
+
+@generic
+def settle_lateral(dynamics, M, H, c, z, ws):
+    """Settle z >= 0 under direct lateral connections M, whose inverse is H."""
+
+
+@generic
+def follow_lateral(dynamics, H, rate, z, ws):
+    """H after M <- M + rate (z z' - M)."""
+
 
 # ---------------------------------------------------------------------------------------------- gradient
 
@@ -52,22 +63,27 @@ class ProjectedGradient(NamedTuple):
     max_iter: int
 
 
-@hot
-def iterate_lateral(dynamics, W_zz, c, z, ws):
-    """Settle z >= 0 under direct lateral connections."""
+@follow_lateral.register(ProjectedGradient)
+def _follow_nothing(dynamics, H, rate, z, ws):
+    pass  # the iteration does not use H
+
+
+@settle_lateral.register(ProjectedGradient)
+def iterate_lateral(dynamics, M, H, c, z, ws):
+    """Eq. 15."""
     d = c.shape[0]
     gamma = dynamics.gamma
     c_max = 0.0
     trace = 0.0
     for i in range(d):
         c_max = max(c_max, abs(c[i]))
-        trace += W_zz[i, i]
+        trace += M[i, i]
         z[i] = 0
     if gamma == 0:
         gamma = 1 / max(trace, 1e-30)
     for _ in range(dynamics.max_iter):
         for i in range(d):
-            ws.w[i] = c[i] - dot(W_zz, i, z)
+            ws.w[i] = c[i] - dot(M, i, z)
         change = 0.0
         for i in range(d):
             new = max(z[i] + gamma * ws.w[i], 0.0)
@@ -120,9 +136,6 @@ def iterate_interneurons(dynamics, W_yn, W_ny, c, y, n, ws, rectify):
 
 # ---------------------------------------------------------------------------------------------- pivoting
 
-#: From so many firing neurons on, the elimination goes by whole rows, which the compiler vectorises.
-LARGE = 12
-
 
 class Exact(NamedTuple):
     """Settle exactly; `eps` is the rounding unit of the network's numbers."""
@@ -142,7 +155,6 @@ class Scratch(NamedTuple):
     firing: np.ndarray  # the neurons that fire: the warm start
     chosen: np.ndarray  # their numbers
     L: np.ndarray  # factor of M over them, reciprocal pivots on the diagonal
-    U: np.ndarray  # the same by rows of D L', for many neurons
     u: np.ndarray  # their activity
     w: np.ndarray  # what must not be negative: M_ii z_i of the firing, (M z - c)_i of the silent; or the gradient
     free: np.ndarray  # the activity without rectification; in between, a vector
@@ -157,7 +169,6 @@ def scratch(d, dtype, events=None):
         firing=np.zeros(d, np.bool_),
         chosen=np.zeros(d, np.uint64),
         L=np.zeros((d, d), dtype),
-        U=np.zeros((d + 1, d + 1), dtype),
         u=np.zeros(d, dtype),
         w=np.zeros(d, dtype),
         free=np.zeros(d, dtype),
@@ -176,15 +187,9 @@ def solve_firing(dynamics, M, shift, c, index, f, ws):
 
 
 @solve_firing.register(Exact)
-def _solve_symmetric(dynamics, M, shift, c, index, f, ws):
+def _ldl(dynamics, M, shift, c, index, f, ws):
+    L, u = ws.L, ws.u
     floor = 8 * dynamics.eps * f
-    if f < LARGE:
-        return _ldl_small(floor, M, shift, c, index, f, ws.L, ws.u)
-    return _ldl_large(floor, M, shift, c, index, f, ws.U, ws.u)
-
-
-@hot
-def _ldl_small(floor, M, shift, c, index, f, L, u):
     # L D L' without square roots; L[a, a] = 1/D_a. Row a is kept times D until it is complete.
     for a in range(f):
         i = index[a]
@@ -210,39 +215,6 @@ def _ldl_small(floor, M, shift, c, index, f, L, u):
     for a in range(f - 1, 0, -1):
         for b in range(a):
             u[b] -= L[a, b] * u[a]
-    return True
-
-
-@cold
-def _ldl_large(floor, M, shift, c, index, f, U, u):
-    # Rows of U = D L' with c as column f, and reciprocal pivots in the last row; four rows above are eliminated at once.
-    last = U.shape[0] - 1
-    for b in range(f):
-        i = index[b]
-        for j in range(b, f):
-            U[b, j] = M[i, index[j]]
-        U[b, b] += M.dtype.type(shift)
-        U[b, f] = c[i]
-        least = floor * U[b, b]
-        for q in range(b // 4):
-            e = 4 * q
-            v0, v1 = U[e, b] * U[last, e], U[e + 1, b] * U[last, e + 1]
-            v2, v3 = U[e + 2, b] * U[last, e + 2], U[e + 3, b] * U[last, e + 3]
-            for j in range(b, f + 1):
-                U[b, j] -= v0 * U[e, j] + v1 * U[e + 1, j] + v2 * U[e + 2, j] + v3 * U[e + 3, j]
-        for e in range(b - b % 4, b):
-            v = U[e, b] * U[last, e]
-            for j in range(b, f + 1):
-                U[b, j] -= v * U[e, j]
-        if not U[b, b] > least:
-            return False
-        U[last, b] = M.dtype.type(1) / U[b, b]
-    for q in range(f):
-        a = f - 1 - q
-        s = U[a, f]
-        for j in range(a + 1, f):
-            s -= U[a, j] * u[j]
-        u[a] = s * U[last, a]
     return True
 
 
@@ -442,8 +414,8 @@ def refresh_inverse(M, H, t, changed):
         invert(M, H)
 
 
-@hot
-def follow_outer(H, rate, z, ws):
+@follow_lateral.register(Exact)
+def follow_outer(dynamics, H, rate, z, ws):
     """H after M <- M + rate (z z' - M)."""
     d = z.shape[0]
     g = ws.free
@@ -558,36 +530,30 @@ def _rectify(dynamics, M, H, c, c_sum, z, ws):
 
 
 @hot
-def accepted(eps, worst, c_sum, reach):
-    """Whether a residual is small beside the terms of c - M z, whose sizes are c_sum and `reach`.
+def _settled(eps, M, c, c_sum, z, rectified):
+    """Whether c - M z is small beside its terms; if `rectified`, for firing neurons, and for silent ones that should fire.
 
-    An M that is invertible in this precision never makes a `reach` of more than c_sum / eps out of c.
+    The terms have the sizes c_sum and `reach`. An M that is invertible in this precision never makes a `reach` of more than
+    c_sum / eps out of c.
     """
+    zero = c.dtype.type(0)
+    worst = zero
+    largest = zero
+    for i in range(c.shape[0]):
+        w = c[i] - dot(M, i, z)
+        if rectified and not z[i] > 0:
+            w = max(w, zero)
+        worst = max(worst, abs(w))
+        largest = max(largest, M[i, i])
+    eps = c.dtype.type(eps)
     bound = eps * (ACCEPTED_SINGLE if eps > 1e-10 else ACCEPTED)
+    if worst <= bound * c_sum:
+        return True
+    reach = largest * absolute_sum(z)
     return eps * reach <= c_sum and worst <= bound * (c_sum + reach)
 
 
-@hot
-def _settled(eps, M, c, c_sum, z, ws):
-    """ws.w <- c - M z for firing neurons, and for silent ones that should fire; whether it is small beside its terms."""
-    w = ws.w
-    zero = c.dtype.type(0)
-    worst = zero
-    for i in range(c.shape[0]):
-        w[i] = c[i] - dot(M, i, z)
-        if not z[i] > 0:
-            w[i] = max(w[i], zero)
-        worst = max(worst, abs(w[i]))
-    eps = c.dtype.type(eps)
-    if accepted(eps, worst, c_sum, zero):
-        return True
-    largest = zero
-    for i in range(c.shape[0]):
-        largest = max(largest, M[i, i])
-    return accepted(eps, worst, c_sum, largest * absolute_sum(z))
-
-
-@hot
+@settle_lateral.register(Exact)
 def settle_exactly(dynamics, M, H, c, z, ws):
     """z >= 0 with M z - c >= 0 and complementary; infinite if c is not finite."""
     c_sum = c.dtype.type(0)
@@ -600,42 +566,9 @@ def settle_exactly(dynamics, M, H, c, z, ws):
     with_inverse = _rectify(dynamics, M, H, c, c_sum, z, ws)
     if with_inverse == 1:
         return
-    if with_inverse == 2 and _settled(dynamics.eps, M, c, c_sum, z, ws):
+    if with_inverse == 2 and _settled(dynamics.eps, M, c, c_sum, z, True):
         return
     complementary(dynamics, M, c, z, ws)
-
-
-# ---------------------------------------------------------------------------------------------- direct connections
-
-
-@generic
-def settle_lateral(dynamics, W_zz, H, c, z, ws):
-    """Settle z >= 0 under direct lateral connections W_zz, whose inverse is H."""
-
-
-@generic
-def follow_lateral(dynamics, H, rate, z, ws):
-    """H after W_zz <- W_zz + rate (z z' - W_zz)."""
-
-
-@settle_lateral.register(Exact)
-def _settle_lateral_exact(dynamics, W_zz, H, c, z, ws):
-    settle_exactly(dynamics, W_zz, H, c, z, ws)
-
-
-@settle_lateral.register(ProjectedGradient)
-def _settle_lateral_gradient(dynamics, W_zz, H, c, z, ws):
-    iterate_lateral(dynamics, W_zz, c, z, ws)
-
-
-@follow_lateral.register(Exact)
-def _follow_lateral_exact(dynamics, H, rate, z, ws):
-    follow_outer(H, rate, z, ws)
-
-
-@follow_lateral.register(ProjectedGradient)
-def _follow_lateral_gradient(dynamics, H, rate, z, ws):
-    pass  # the iteration does not use H
 
 
 # ---------------------------------------------------------------------------------------------- interneurons
@@ -644,6 +577,11 @@ def _follow_lateral_gradient(dynamics, H, rate, z, ws):
 @generic
 def settle_interneurons(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
     """Settle y >= 0 and n = W_yn y under connections through interneurons; M = W_ny W_yn, H its inverse."""
+
+
+@generic
+def settle_linear(dynamics, W_hg, M, H, c, h, g, ws):
+    """Settle h = M^-1 c and g = W_hg h, without rectification; M = W_hg' W_hg, H its inverse."""
 
 
 @generic
@@ -658,7 +596,7 @@ def follow_interneurons(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
 
 @settle_interneurons.register(Exact)
 def _settle_interneurons_exact(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
-    settle_exactly(dynamics, M, H, c, y, ws)
+    settle_lateral(dynamics, M, H, c, y, ws)
     apply(W_yn, y, n)
 
 
@@ -673,6 +611,22 @@ def _settle_interneurons_gradient(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
     iterate_interneurons(dynamics, W_yn, W_ny, c, y, n, ws, True)
 
 
+@settle_linear.register(Exact)
+def _settle_linear_exact(dynamics, W_hg, M, H, c, h, g, ws):
+    c_sum = absolute_sum(c)
+    apply(H, c, h)
+    if not c_sum < np.inf:
+        overflow(h)
+    elif not _settled(dynamics.eps, M, c, c_sum, h, False):
+        linear(dynamics, M, c, h, ws)
+    apply(W_hg, h, g)
+
+
+@settle_linear.register(ProjectedGradient)
+def _settle_linear_gradient(dynamics, W_hg, M, H, c, h, g, ws):
+    iterate_interneurons(dynamics, W_hg, W_hg.T, c, h, g, ws, False)
+
+
 @follow_interneurons.register(Exact)
 def _follow_interneurons_exact(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
     s = follow_product(M, eta, p, p, dy, dn)  # q is p
@@ -682,13 +636,8 @@ def _follow_interneurons_exact(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
 @follow_interneurons.register(ExactAsymmetric)
 @follow_interneurons.register(ProjectedGradient)
 def _follow_interneurons_asymmetric(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
-    q = ws.free
-    for i in range(q.shape[0]):
-        q[i] = 0
-    for a in range(dn.shape[0]):
-        for i in range(q.shape[0]):
-            q[i] += W_yn[a, i] * dn[a]
-    follow_product(M, eta, p, q, dy, dn)
+    apply_transposed(W_yn, dn, ws.free)
+    follow_product(M, eta, p, ws.free, dy, dn)
 
 
 @hot

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .guards import cap_rate, flip_silent, lift_eigenvalues
-from .plasticity import average, averaging_weight, follow, follow_input, hebb_uncentred, mean_weight, project
+from .plasticity import AVERAGING, average, averaging_weight, follow, follow_input, hebb_uncentred, mean_weight, project
 from .rule import Rule, bookkeeping, inverse, register, shapes, solve_lateral
 from .settling import follow_lateral, refresh_inverse, scratch, settle_lateral
 
@@ -54,7 +54,6 @@ class Params(NamedTuple):
     guards: Any
     mean_window: int  # 0: the whole past, as in the paper
     eps: float
-    gamma: float = 0.0  # of the averaging
     horizon: int = 0  # of the averaging; 0: none
     tau: float = 0.8
     average: bool = False
@@ -120,7 +119,7 @@ def learn(state, work, params, X, t, rates):
         for j in range(W_xz.shape[1]):
             W_xz[i, j] += a * X[t, j] - b * (X[t, j] - x_bar[j])
     if params.average:
-        weight = averaging_weight(state.t[0], params.gamma, params.horizon)
+        weight = averaging_weight(state.t[0], AVERAGING, params.horizon)
         average(state.W_xz_mean, state.W_xz, weight)
         average(state.W_zz_mean, state.W_zz, weight)
 

@@ -21,7 +21,7 @@ from .guards import flip_silent, lift_eigenvalues
 from .plasticity import apply, hebb_uncentred, mean_weight
 from .rule import Rule, bookkeeping, inverse, register, shapes, solve_lateral
 from .settling import follow_lateral, refresh_inverse, scratch, settle_lateral
-from .whitening_layer import learn_whitening, refresh_whitening, whiten
+from .whitening_layer import Params, learn_whitening, refresh_whitening, whiten
 
 
 class State(NamedTuple):
@@ -35,15 +35,6 @@ class State(NamedTuple):
     fired: np.ndarray
     rng: np.ndarray
     repairs: np.ndarray
-
-
-class Params(NamedTuple):
-    """What the user chose."""
-
-    dynamics: Any
-    guards: Any
-    mean_window: int  # 0: the whole past, as in the paper
-    eps: float
 
 
 class Work(NamedTuple):
@@ -102,7 +93,7 @@ def repair(state, work, params):
 
 def inspect(state, work, params):
     """The guard `spectrum`; inverses are recomputed from time to time."""
-    refresh_whitening(state.layer, work.first, state.t[0])
+    refresh_whitening(state.layer, state.t[0])
     lifted = False
     if params.guards.spectrum:
         lifted = lift_eigenvalues(state.W_yy, params.eps, work.ws)

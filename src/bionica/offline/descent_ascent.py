@@ -143,7 +143,7 @@ def settle(weights: Weights, X: Array, Y: Array, settling: Settling | None = Non
     W, M = weights.values()
     if settling is None or settling.exact:
         eps, seed = float(np.finfo(np.float64).eps), np.array([1, 1])
-        common = (pivoting.Exact(eps), guards.Guards(*5 * (False,)), 0, eps, 0.0, 0)
+        common = (pivoting.Exact(eps), guards.Guards(*5 * (False,)), 0, eps, 0)
         state: Any
         params: Any
         if "W_xy" in weights:
