@@ -195,10 +195,10 @@ def lines(folder):
     yield "|---|" + "---|" * len(names)
     rows = []
     for setting in REACTIONS:
-        C, X = reaction(*setting, seed=7)
+        draws = [reaction(*setting, seed=seed) for seed in range(41000, 41003)]
         rows.append(
             [
-                measured(name, X, 3, lambda Y, A, C=C: (worst(C, Y),), range(1 if name == "NMF" else 3))[0][0]
+                np.median([measured(name, X, 3, lambda Y, A, C=C: (worst(C, Y),), [0])[0][0] for C, X in draws])
                 for name in names
             ]
         )

@@ -23,7 +23,7 @@ import numpy as np
 from runner import RESULTS, markdown, seconds, setting
 
 NETWORKS = ("TwoCompartmentNICA", "InterneuronNICA", "TwoLayerNSM", "NonnegativePCA")
-ONLINE = ("StreamingNICA", *NETWORKS)
+ONLINE = ("ConeNetwork", "StreamingNICA", *NETWORKS)
 #: d -> samples of one measurement.
 SIZES = {3: 400_000, 10: 100_000, 50: 8000}
 
@@ -215,7 +215,7 @@ def main():
     d, n = ((3, 10), 20_000) if args.quick else (SIZES, 100_000)
     ns, us, s = ("ns", 1e9), ("us", 1e6), ("s", 1.0)
     loops = [f"loop {name} published {i}" for name in NETWORKS for i in d]
-    loops += [f"loop {name} defaults {i}" for name in ONLINE[:3] for i in d]
+    loops += [f"loop {name} defaults {i}" for name in ONLINE[:4] for i in d]
     growth = [f"loop TwoCompartmentNICA published {i} {k} {size}" for i, k, size in
               ((3, 3, 10_000), (3, 3, 1_000_000), (20, 20, 20_000), (200, 200, 400), (10, 1000, 2000), (10, 20_000, 300),
                (100, 20_000, 300))]  # fmt: skip

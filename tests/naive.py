@@ -594,11 +594,11 @@ def cone_network(
                 s = min(np.sqrt(hard) * w * -v[i], 5 * np.sqrt(q[i]))
                 z_bar = w * (z.sum() - z[i]) / max(d - 1, 1)
                 if z_bar > 0:
-                    p[i] += 0.01 * (z_bar - p[i])
-                    m[i] += 0.01 * (z_bar * s - m[i])
-                    q[i] += 0.01 * (s**2 - q[i])
-                    r = 1 if kappa is not None else min(1, m[i] ** 2 / (p[i] ** 2 * q[i]))
-                    log_kappa[i] += 0.6 * eta / d * (r - 0.6)
+                    p[i] += 0.04 * (z_bar - p[i])
+                    m[i] += 0.04 * z_bar * (s - m[i])
+                    q[i] += 0.04 * p[i] * (s**2 - q[i])
+                    r = 1 if kappa is not None else min(1, m[i] ** 2 / q[i])
+                    log_kappa[i] += 1.25 * eta / d * z_bar * (r - 0.6)
                     log_kappa[i] = np.clip(log_kappa[i], 0, max(top, 0))
             a, b = eta / (hard * d), eta / (hard**0.75 * d) * (3 if white is None else 1)
             for j in range(d):

@@ -68,9 +68,11 @@ def reproduce(
 
         require("reproduce", "matplotlib")
         names = paper.EXPERIMENTS if target == "all" else (target.value,)
-        with_images = "figure5" in names or ("table1" in names and full)
+        with_images = not {"figure5", "cone-network"}.isdisjoint(names) or ("table1" in names and full)
         if images is not None and not with_images:
-            raise typer.BadParameter(f"--images is of no use to {target}: it is for figure5, all, or table1 --full")
+            raise typer.BadParameter(
+                f"--images is of no use to {target}: it is for figure5, cone-network, all, or table1 --full"
+            )
         path = None if images is None else str(images.resolve())
         if with_images:
             check_images(path)  # before the first run

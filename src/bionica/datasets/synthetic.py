@@ -10,7 +10,7 @@ from scipy import special
 
 Rng = int | np.integer[Any] | np.random.Generator | None
 Sources = NDArray[np.floating[Any]]
-Kind = Literal["sparse_uniform", "exponential", "half_normal", "gamma", "odor"]
+Kind = Literal["sparse_uniform", "exponential", "half_normal", "gamma", "odor", "abundances"]
 
 _PAPER_MIXING = {
     "d3": ((0.031518, 0.38793, 0.061132), (-0.78502, 0.16561, 0.12458), (0.34782, 0.27295, 0.67793)),
@@ -78,7 +78,7 @@ def sparse_uniform(n_samples: int, n_sources: int, *, rng: Rng = None) -> Source
 
 
 def random_sources(kind: Kind, n_samples: int, n_sources: int, *, rng: Rng = None) -> Sources:
-    """Independent sources of one family, each of unit variance and infimum 0.
+    """Sources of one family, each of unit variance and infimum 0; independent but for "abundances".
 
     Parameters
     ----------
@@ -89,7 +89,8 @@ def random_sources(kind: Kind, n_samples: int, n_sources: int, *, rng: Rng = Non
         - "sparse_uniform": 0 with probability 1/2, otherwise uniform (the paper's);
         - "exponential": its density is largest at 0;
         - "half_normal": its density is flat at 0;
-        - "gamma": of shape 2; its density vanishes at 0, the hardest case.
+        - "gamma": of shape 2; its density vanishes at 0, the hardest case;
+        - "abundances": Dirichlet with alpha = 1/2, of constant sum.
     n_samples, n_sources : int
         Shape of the result.
     rng : int, numpy.random.Generator or None, default=None
@@ -119,6 +120,7 @@ def odors(
     n_receptors: int = 21,
     *,
     p_silent: float = 0.9,
+    rho: float = 0.0,
     rng: Rng = None,
 ) -> tuple[Sources, Sources]:
     """Odorant concentrations, and how strongly each receptor responds to each odorant.
@@ -135,6 +137,8 @@ def odors(
         Sources and mixtures; at least as many receptors as odorants.
     p_silent : float, default=0.9
         Probability that an odorant is absent, 0 <= p_silent < 1.
+    rho : float, default=0
+        Correlation of the Gaussian copula of the concentrations; 0: they are independent.
     rng : int, numpy.random.Generator or None, default=None
         Source of randomness.
 
@@ -164,7 +168,11 @@ def odors(
         raise ValueError(f"p_silent={p_silent!r} is no probability below 1: use 0.9, for instance")
     generator = generator_of(rng)
     A = np.exp(generator.standard_normal((n_receptors, n_odorants)))
-    return _draw_odor(generator, shape, p_silent), A
+    if rho == 0:
+        E = generator.standard_exponential(shape)
+    else:
+        E = -np.log1p(-copula_uniform(*shape, rho, df=np.inf, rng=generator) / np.sqrt(12))
+    return _odor_of(E, p_silent), A
 
 
 def copula_uniform(n_samples: int, n_sources: int, rho: float, *, df: float = 4, rng: Rng = None) -> Sources:
@@ -234,19 +242,25 @@ def _draw_gamma(generator: np.random.Generator, shape: tuple[int, int]) -> NDArr
     return np.asarray(generator.standard_gamma(2.0, shape) / np.sqrt(2))
 
 
-def _draw_odor(generator: np.random.Generator, shape: tuple[int, int], p_silent: float = 0.9) -> NDArray[np.float64]:
-    # exceeds 0 with probability 1 - p_silent, and then is exponential again
-    S = np.maximum(generator.standard_exponential(shape) + np.log1p(-p_silent), 0)
+def _odor_of(E: NDArray[np.float64], p_silent: float = 0.9) -> NDArray[np.float64]:
+    """Concentrations of variance 1; E exceeds -log p with probability p, and then is exponential again."""
     p = 1 - p_silent
-    return np.asarray(S / np.sqrt(p * (2 - p)))
+    return np.asarray(np.maximum(E + np.log(p), 0) / np.sqrt(p * (2 - p)))
+
+
+def _draw_abundances(generator: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
+    d = shape[1]
+    S = generator.standard_gamma(0.5, shape)
+    return np.asarray(S / S.sum(axis=1, keepdims=True) * (d * np.sqrt((d / 2 + 1) / max(d - 1, 1))))
 
 
 _DRAWS: dict[str, Callable[[np.random.Generator, tuple[int, int]], NDArray[np.float64]]] = {
-    "odor": _draw_odor,
+    "odor": lambda generator, shape: _odor_of(generator.standard_exponential(shape)),
     "sparse_uniform": _draw_sparse_uniform,
     "exponential": np.random.Generator.standard_exponential,
     "half_normal": _draw_half_normal,
     "gamma": _draw_gamma,
+    "abundances": _draw_abundances,
 }
 
 

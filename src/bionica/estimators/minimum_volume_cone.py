@@ -145,8 +145,7 @@ class MinimumVolumeCone(Online):
     Notes
     -----
     A result that is probably wrong is reported by a ConvergenceWarning. If mixtures may be negative and the noise of an output
-    exceeds its mean (half of it, if as many mixtures as sources are recorded), the facets cannot be seen, and the outputs are those
-    of nonnegative ICA.
+    exceeds its mean, the facets cannot be seen, and the outputs are those of nonnegative ICA.
 
     A stream (`partial_fit`, `learn_one`) starts after max(2000, 200 n_components) samples. It holds the moments of the mixtures
     and at most 3000 samples for each source (20,000, if these are more). The cone is solved again each time the number of

@@ -25,19 +25,21 @@ W_xz by b <(v - c) x'> P = -b (W - I) <z x'> P, about b G W_xz: a feedforward ru
 Where learning ends the inhibition has moved into the dendrites, W = I and <n_i z_j> = <z_j>/kappa_i.
 
 **How hard the wall is.** kappa_i = 1/n^2 for a wall of width n. Each neuron finds kappa_i from the samples that push it below zero.
-With s = kappa_i^1/2 w n_i > 0 and z_bar the mean of w z_j over j != i, averages over the last 100 such samples,
+With s = kappa_i^1/2 w n_i > 0 and z_bar the mean of w z_j over j != i, each of them moves
 
-    p_i = <z_bar>     m_i = <z_bar s>     q_i = <s^2>     r_i = min(1, m_i^2/(p_i^2 q_i))                                        (6)
-    log kappa_i <- log kappa_i + .6 eta/d (r_i - .6); from 0, never below                                                        (7)
+    p_i <- p_i + .04 (z_bar - p_i)     m_i <- m_i + .04 z_bar (s - m_i)     q_i <- q_i + .04 p_i (s^2 - q_i)                     (6)
+    log kappa_i <- log kappa_i + 1.25 eta/d z_bar (r_i - .6), from 0, never below;     r_i = min(1, m_i^2/q_i)                   (7)
 
-r_i says two things. Does n_i grow with the activity of the others? If the facet cuts into the data it does, because a cone has no
-scale, and r_i is about 1; if the facet is right, n_i is noise, which knows nothing of the sources. And how is n_i distributed?
-If it is independent of z_bar, r_i = <n>^2/<n^2>: .75 if the facet cuts into the data, .64 for noise around an atom at zero, .59 for
-noise around a density, .5 if the facet follows the tails of the noise. Where sources are correlated the first is what decides,
-where their sum is constant the second. Rates (5) fall as the wall hardens: a sample below zero then moves its facet by at most
-eta z'z/d times its distance, whatever kappa. s and |v_i| count as 5 times their usual size at most, so that one outlier does no
-harm. A given kappa is reached from 1 by r_i = 1 in (7): a network that starts with a hard wall does not move. With a horizon
-kappa_i is at most (eta horizon/d)^2, the wall that (2) can still move by its own width in that time.
+m is the mean of s weighted by activity, q the plain mean of s^2, over the same time. r_i says two things. Does n_i grow with the
+activity of the others? If the facet cuts into the data it does, because a cone has no scale, and r_i is about 1; if the facet is
+right, n_i is noise, which knows nothing of the sources. And how is n_i distributed? If it is independent of z_bar,
+r_i = <n>^2/<n^2>: .75 if the facet cuts into the data, .64 for noise around an atom at zero, .59 for noise around a density, .5 if
+the facet follows the tails of the noise. Where sources are correlated the first decides, where their sum is constant the second.
+Samples count by z_bar: with a memory in plain samples kappa diverges where sources are silent for 90 % of the time. Rates (5) fall
+as the wall hardens: a sample below zero then moves its facet by at most eta z'z/d times its distance, whatever kappa. s and |v_i|
+count as 5 times their usual size at most, so that one outlier does no harm. A given kappa is reached from 1 by r_i = 1 in (7): a
+network that starts with a hard wall does not move. With a horizon kappa_i is at most (eta horizon/d)^2, the wall that (2) can still
+move by its own width in that time.
 """
 
 import math
@@ -63,7 +65,7 @@ from .running_whitening import SHAPES, START, Whitening, is_called_for, is_usabl
 from .settling import scratch, settle_lateral
 
 #: Eqs. 6 and 7: how fast kappa moves, the memory in samples below zero, the r_i at which it stops.
-HARDENING, MEMORY, SHAPE = 0.6, 0.01, 0.6
+HARDENING, MEMORY, SHAPE = 1.25, 0.04, 0.6
 #: Largest s and |v_i| in units of their usual size.
 BOUND = 5.0
 #: b_i of the local rule over that of natural steps.
@@ -235,14 +237,14 @@ def inhibit(state, work, params, eta):
             s = min(-w * root * v[i], real(BOUND) * math.sqrt(wall.q[i]))
             push = one - root * s
             if others > 0:
-                f = w * others / (d - 1)
-                wall.p[i] += real(MEMORY) * (f - wall.p[i])
-                wall.m[i] += real(MEMORY) * (f * s - wall.m[i])
-                wall.q[i] += real(MEMORY) * (s * s - wall.q[i])
+                z_bar = w * others / (d - 1)
+                wall.p[i] += real(MEMORY) * (z_bar - wall.p[i])
+                wall.m[i] += real(MEMORY) * z_bar * (s - wall.m[i])
+                wall.q[i] += real(MEMORY) * wall.p[i] * (s * s - wall.q[i])
                 r = one
-                if params.adapts and wall.m[i] < wall.p[i] * math.sqrt(wall.q[i]):
-                    r = wall.m[i] / wall.p[i] * (wall.m[i] / wall.p[i]) / wall.q[i]
-                new = wall.log_kappa[i] + real(HARDENING) * step * (r - real(SHAPE))
+                if params.adapts and wall.m[i] * wall.m[i] < wall.q[i]:
+                    r = wall.m[i] * wall.m[i] / wall.q[i]
+                new = wall.log_kappa[i] + real(HARDENING) * step * z_bar * (r - real(SHAPE))
                 wall.log_kappa[i] = min(max(new, real(bottom)), real(top))
         a = step / kappa
         for j in range(d):

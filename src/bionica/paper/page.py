@@ -46,8 +46,9 @@ _CC0 = (
     "takes the original ones."
 )
 _CONE_NETWORK = (
-    "error(t) on uniform sources with a Gaussian copula in 2 d mixtures, with noise 36 dB below them. One pass, default "
-    "parameters; outputs are scaled to variance 1. Not in the paper."
+    "error(t) on uniform sources with a Gaussian copula in 2 d mixtures, on odorants with such a copula at 21 receptors and on "
+    "Dirichlet abundances in 10 mixtures, with noise 36 dB below them; on images without noise. One pass, default parameters; "
+    "outputs are scaled to variance 1. Not in the paper."
 )
 _TABLE1 = "Table 1. Mean final error at every learning rate and decay of the grid; of Algorithm 2, with the best τ."
 

@@ -26,12 +26,22 @@ OFFLINE = {"BatchNICA": "BatchNICA", "correlation floor": "bionica.paper.plans:C
 
 #: The experiments that `bionica reproduce` knows.
 EXPERIMENTS = ("figure1", "figure4", "figure5", "table1")
-#: Not in the paper: correlated sources. Number of sources and correlation of every setting.
+#: Not in the paper: correlated sources.
 CONE_NETWORK = "cone-network"
-CORRELATED = {f"d{d}-rho{rho:g}": (d, rho) for d, rho in ((3, 0.0), (3, 0.3), (3, 0.5), (3, 0.7), (5, 0.5), (10, 0.5))}
+_COPULAS = {f"d{d}-rho{rho:g}": (d, rho) for d, rho in ((3, 0.0), (3, 0.3), (3, 0.5), (3, 0.7), (5, 0.5), (10, 0.5))}
+#: Its settings and their data; "images" is one presentation of them.
+CORRELATED: dict[str, dict[str, Any]] = {
+    **{
+        s: {"kind": "copula_uniform", "d": d, "rho": r, "df": np.inf, "n_mixtures": 2 * d}
+        for s, (d, r) in _COPULAS.items()
+    },
+    "odors": {"kind": "odors", "d": 5, "rho": 0.5},
+    "abundances": {"kind": "abundances", "d": 5, "n_mixtures": 10},
+    "images": {},
+}
 #: The settings in words.
-SETTINGS = {"d3": "d = 3", "d10": "d = 10", "images": "images"}
-SETTINGS |= {setting: f"d = {d}, correlation {rho:g}" for setting, (d, rho) in CORRELATED.items()}
+SETTINGS = {"d3": "d = 3", "d10": "d = 10"} | {s: f"d = {d}, correlation {r:g}" for s, (d, r) in _COPULAS.items()}
+SETTINGS |= {"odors": "odors, d = 5, correlation 0.5", "abundances": "abundances, d = 5", "images": "images"}
 #: Most runs of a setting in the grid search, which ranks settings and does not measure one.
 GRID_RUNS = 5
 #: Times of an error curve.
@@ -78,11 +88,10 @@ def _plan(config: Reproduction, experiment: str, setting: str) -> Plan:
     runs = {"figure1": 1, "table1": min(config.runs, GRID_RUNS)}.get(experiment, config.runs)
     body = {"seeds": list(range(config.seed, config.seed + runs)), "times": 1 if experiment == "table1" else N_TIMES}
     if setting == "images":
-        data: dict[str, Any] = {"kind": "images", "epochs": config.epochs, "path": config.images}
+        epochs = 1 if experiment == CONE_NETWORK else config.epochs
+        data: dict[str, Any] = {"kind": "images", "epochs": epochs, "path": config.images}
     elif experiment == CONE_NETWORK:
-        d, rho = CORRELATED[setting]
-        data = {"kind": "copula_uniform", "d": d, "rho": rho, "df": float("inf"), "n_mixtures": 2 * d, "snr_db": 36}
-        data["T"] = config.n_samples
+        data = CORRELATED[setting] | {"snr_db": 36, "T": config.n_samples}
     elif setting == "d2":
         data = {"kind": "sparse_uniform", "d": 2, "T": 20_000, "mixing": FIGURE1_MIXING}
     else:

@@ -147,12 +147,14 @@ def source_digest(cls: Any) -> str:
 # ------------------------------------------------------------------------------------------ data
 
 _MIXED = ("mixing", "n_mixtures", "snr_db")
-_DRAWN = dict.fromkeys(("sparse_uniform", "exponential", "half_normal", "gamma", "odor"), ("d", "T", *_MIXED))
+_DRAWN = dict.fromkeys(
+    ("sparse_uniform", "exponential", "half_normal", "gamma", "odor", "abundances"), ("d", "T", *_MIXED)
+)
 #: The keys of each kind of data beside the common ones.
 _KEYS: dict[str, tuple[str, ...]] = {
     **_DRAWN,
     "copula_uniform": ("d", "T", "rho", "df", *_MIXED),
-    "odors": ("d", "T", "n_mixtures", "snr_db"),
+    "odors": ("d", "T", "rho", "n_mixtures", "snr_db"),
     "images": ("path", "names", *_MIXED),
     "file": ("mixtures", "sources"),
 }
@@ -191,6 +193,8 @@ class Data:
         keys = ("name", "kind", "epochs", "shuffle", "seed", *_KEYS[kind])
         values = _check_keys(given, keys, f"{where} (kind {kind})")
         values = {key: value for key, value in values.items() if value is not None}
+        if kind == "odors":
+            values.setdefault("rho", 0.0)
         for needed in {"d", "T", "rho", "mixtures"} & {*_KEYS[kind]} - {*values}:
             raise PlanError(f"{where}.{needed} is missing: {kind} needs the key {needed}")
         for key in ("d", "T", "epochs", "n_mixtures", "seed"):
@@ -252,7 +256,7 @@ class Data:
         """Draw the sources, or read the images, and mix them."""
         A: Array | None = None
         if self.kind == "odors":
-            S, A = datasets.odors(self.T, self.d, self.k or max(21, self.d), rng=seed)
+            S, A = datasets.odors(self.T, self.d, self.k or max(21, self.d), rho=self.rho, rng=seed)  # type: ignore[arg-type]
         elif self.kind == "images":
             S = datasets.natural_images(self.path, names=self.names)
         elif self.kind == "copula_uniform":

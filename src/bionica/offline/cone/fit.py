@@ -11,8 +11,8 @@ row V_i solves
 If spectra are nonnegative too, their wall grows in stages m = 100 to 1e5: a hard wall on spectra that are far from nonnegative has
 many local minima. Real spectra vary more than noise explains; then a wall that follows the noise is too hard. See `soften`.
 
-If the noise of an output exceeds its mean (half of it, if the noise is not known), facets cannot be seen. Then the cone is that of
-nonnegative ICA (`Fit.fallback`), unless X is nonnegative.
+If the noise of an output exceeds its mean, facets cannot be seen. Then the cone is that of nonnegative ICA (`Fit.fallback`), unless
+X is nonnegative.
 """
 
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ from scipy.optimize import linear_sum_assignment, linprog
 
 from ..outliers import find_limit, is_inlier
 from ..rotation import rotate
+from ..whitening import largest
 from .noise import (
     FIRST_C,
     Channels,
     Coordinates,
     coordinates,
-    largest_entry,
     leakages,
     next_wall,
     tail,
@@ -45,7 +45,7 @@ _LOST = 30.0  # noise of an output over its mean, or change of P: no facet holds
 _SUBSET = 20_000
 _MAX_ROUNDS, _SUBSET_ROUNDS = 25, 10
 _STILL = 0.05  # change of P
-_TOO_NOISY, _TOO_NOISY_UNKNOWN = 1.0, 0.5  # noise of an output over its mean, by whether it is known
+_TOO_NOISY = 1.0  # noise of an output over its mean
 _LEAST_MEAN = 1e-6  # of the size of the data: with less, no cone holds the mean
 _LEAST_ALONG = 0.1  # of the mean: noise decides the direction of samples with less
 _TIE = 0.02  # of the objective, for each source
@@ -101,15 +101,14 @@ def hold_mean(V: Array, data: Data) -> Array:
     return np.asarray(V / (V @ mean)[:, None])
 
 
-def rotation(data: Data, variance: float, rng: np.random.RandomState, *, thorough: bool = True) -> Array | None:
+def rotation(data: Data, variance: float, rng: np.random.RandomState) -> Array | None:
     """Nonnegative ICA's V, with outputs of unit variance; None if the covariance is singular, or nearly so beside the noise."""
     covariance = data.second_moment - np.outer(data.mean, data.mean)
     w, E = np.linalg.eigh(covariance)
     if w[0] <= max(1e-10 * w[-1], 2 * variance):
         return None
     F = (E / np.sqrt(w)).T
-    effort: dict[str, Any] = {} if thorough else {"tol": 1e-3, "n_init": 5}
-    V = rotate(data.U @ F.T, rng=rng, **effort).R @ F
+    V = rotate(data.U @ F.T, rng=rng).R @ F
     if not data.n_known:
         return np.asarray(V)
     edges = np.linalg.inv(V)
@@ -133,7 +132,7 @@ def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState) -> 
         return Cone(np.array([[1 / data.mean[0]]]), wall, 0, True), 0.0
     subset = data.thinned(_SUBSET)
     rounds = _MAX_ROUNDS if subset is data else _SUBSET_ROUNDS
-    rotated = rotation(subset, variance or 0.0, rng, thorough=False)
+    rotated = rotation(subset, variance or 0.0, rng)
     starts = [] if rotated is None else [hold_mean(rotated, subset)]
     starts.append(successive_projection(subset))
     starts = [V for V in starts if feasible(V, subset)] or starts
@@ -358,7 +357,7 @@ class Fit(NamedTuple):
 
 def screened(X: Array) -> Array:
     """Which rows of X are no outliers (`bionica.offline.outliers`): samples far beyond the tail of all others are never used."""
-    Z = np.divide(X, largest_entry(X), dtype=np.float64)
+    Z = np.divide(X, largest(X), dtype=np.float64)
     limit = find_limit(Z)
     return np.ones(len(X), dtype=bool) if limit is None else is_inlier(Z, limit)
 
@@ -470,7 +469,7 @@ def fit_data(
     if len(data.B) and at.variance:
         cone = with_noise_of_spectra(data, cone)
     fallback = False
-    if not len(data.B) and cone.noise.max() > (_TOO_NOISY if at.known else _TOO_NOISY_UNKNOWN):
+    if not len(data.B) and cone.noise.max() > _TOO_NOISY:
         rotated = rotation(data, at.variance, rng)
         if rotated is not None:
             fallback, cone = True, cone._replace(V=hold_mean(rotated, data))

@@ -48,6 +48,7 @@ from scipy.spatial import KDTree
 from scipy.special import ndtr
 from sklearn.utils.extmath import randomized_svd
 
+from ..whitening import largest
 from .objective import Wall
 
 Array = npt.NDArray[Any]
@@ -56,7 +57,6 @@ WIDE = 1000  # channels; with more, <x x'> is not formed
 _MANY_CHANNELS = 512  # of factor analysis
 _MISFIT = 2.0  # over its expectation; 1.0 to 1.2 if the noise of channels is independent, 9 to 46 for interfering notes
 _LEAST_COUNT = 0.01  # of the mean total count of a sample
-_SAME_UNITS = 100.0  # channels whose sizes differ by more are scaled to unit size first
 _LEAST_NOISE = 1e-6  # of the largest noise variance of a channel
 _ROUNDING = 1e-13  # share of the energy that rounding of float64 can leave in the directions left out
 
@@ -103,7 +103,7 @@ class Channels(NamedTuple):
 def find_channels(X: Array, d: int, noise: Any) -> Channels:
     """The channels for X (n_samples, k), finite. `noise` is "estimate", "poisson" or a standard deviation."""
     n, k = X.shape
-    scale = float(2.0 ** np.clip(np.round(np.log2(largest_entry(X))), -1000, 1000))
+    scale = float(2.0 ** np.clip(np.round(np.log2(largest(X))), -1000, 1000))
     estimate, counts = noise == "estimate" and not (k == d and on_a_grid(X)), noise == "poisson"
     level, total = np.full(k, 0.0 if isinstance(noise, str) else float(noise) / scale), 1.0
     if counts:
@@ -154,17 +154,12 @@ def _poisson_weights(X: Array, mean_total: float) -> Array:
     return np.asarray(np.sqrt(mean_total / np.maximum(X.sum(axis=1), _LEAST_COUNT * mean_total)))
 
 
-def largest_entry(X: Array) -> float:
-    """The largest absolute value of X, or 1 if all are zero."""
-    return max(float(X.max()), -float(X.min())) or 1.0
-
-
 def eigenvalues(X: Array) -> Array:
     """Eigenvalues of <x x'> that rounding cannot explain, over the square of the largest entry. Their number is the rank.
 
     For at most 1000 channels they are counted with every channel scaled to unit size, so that the rank does not depend on units.
     """
-    x = np.divide(X, largest_entry(X), dtype=np.float64)
+    x = np.divide(X, largest(X), dtype=np.float64)
     n, k = x.shape
     single = float(np.finfo(np.float32).eps ** 2) if X.dtype == np.float32 else 0.0
     floor = 4 * float(np.finfo(np.float64).eps) + single
@@ -212,7 +207,7 @@ def coordinates(
     size = np.sqrt(np.diag(second_moment))
     size[size == 0] = 1.0
     # Few mixtures may have different units. Many channels have one, and small ones would distract if they were scaled up.
-    units = size if (q - d) ** 2 < q + d and size.max() > _SAME_UNITS * size.min() else np.ones(q)
+    units = size if (q - d) ** 2 < q + d else np.ones(q)
     second_moment = second_moment / units / units[:, None]
     D, known = np.zeros(q), True
     if noise is not None:
