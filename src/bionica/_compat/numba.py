@@ -140,8 +140,8 @@ def _one_module(name: str) -> Iterator[None]:
         Codegen.create_library, Context.get_executable, Context.create_cfunc_wrapper = create, execute, wrap
 
 
-# A child of `os.fork` has the locks of the compiler as they were, but not the threads that would release them: a child that compiles
-# would wait for ever. So nobody compiles while the process is copied.
+# A child of `os.fork` has the locks of the compiler as they were, but not the threads that would release them, and would wait for
+# ever when it compiles. So nobody compiles while the process is copied.
 
 
 def _before_fork() -> None:
