@@ -161,7 +161,7 @@ def mutate_model(path, rng):
         with np.errstate(all="ignore"):
             arrays[name] = rng.choice([
                 lambda: np.full_like(a, -1), lambda: np.zeros_like(a), lambda: a * (1e300 if a.dtype.kind == "f" else 2),
-                lambda: np.full(a.shape, np.nan), lambda: a.astype(np.float16), lambda: a.ravel(), lambda: a[:0],
+                lambda: np.full(a.shape, np.nan), lambda: a.astype(np.float16), lambda: a.ravel(), lambda: np.atleast_1d(a)[:0],
                 lambda: np.concatenate([np.atleast_1d(a)] * 2), lambda: a.astype(complex), lambda: np.full(a.shape, "x"),
             ])()  # fmt: skip
     path.unlink()

@@ -22,8 +22,8 @@ from pathlib import Path
 
 import numpy as np
 from joblib import Parallel, delayed, parallel_config
+from scipy import special
 from scipy.optimize import linear_sum_assignment
-from scipy.special import ndtr
 
 import bionica
 import real_spectra
@@ -83,7 +83,7 @@ def draw(kind, T, d, rng):
         return np.stack([_peaks(T, rng) for _ in range(d)], axis=1)
     if name == "copula":
         rho = float(number[0])
-        return ndtr(np.sqrt(rho) * rng.standard_normal((T, 1)) + np.sqrt(1 - rho) * rng.standard_normal((T, d)))
+        return special.ndtr(np.sqrt(rho) * rng.standard_normal((T, 1)) + np.sqrt(1 - rho) * rng.standard_normal((T, d)))
     draws = {
         "exponential": rng.exponential,
         "lognormal": rng.lognormal,

@@ -212,19 +212,6 @@ def test_what_cannot_be_fitted_says_so(X, error, message):
 # --- the other estimators
 
 
-def test_the_whitener_takes_blocks_too():
-    X = mixed(100_000, 3, 5)
-    lazy = da.from_array(X, chunks=(ragged(len(X)), (5,)))
-    here, there = NoncenteredWhitener().fit(X), NoncenteredWhitener().fit(lazy)
-    np.testing.assert_allclose(there.components_, here.components_, rtol=0, atol=1e-12)
-    parts = NoncenteredWhitener().partial_fit(lazy[:40_000]).partial_fit(lazy[40_000:])
-    np.testing.assert_allclose(parts.covariance_, here.covariance_, rtol=0, atol=1e-12)
-    Z = there.transform(lazy)
-    assert isinstance(Z, da.Array)
-    np.testing.assert_allclose(Z.compute(), here.transform(X), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(there.inverse_transform(Z).compute(), X, rtol=0, atol=1e-10)
-
-
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_networks_read_blocks_in_their_order(name, dtype):

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numba
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import NumbaError
 
 __all__ = ["COMPILING", "compile_entry", "jit_is_off"]
@@ -139,7 +140,19 @@ def _one_module(name: str) -> Iterator[None]:
         Codegen.create_library, Context.get_executable, Context.create_cfunc_wrapper = create, execute, wrap
 
 
+# A child of `os.fork` has the locks of the compiler as they were, but not the threads that would release them, and would wait for
+# ever when it compiles. So nobody compiles while the process is copied.
+
+
+def _before_fork() -> None:
+    COMPILING.acquire()
+    global_compiler_lock.acquire()
+
+
+def _after_fork() -> None:
+    global_compiler_lock.release()
+    COMPILING.release()
+
+
 if hasattr(os, "register_at_fork"):
-    # A child of `os.fork` has the locks of the compiler as they were, but not the threads that would release them: a child that
-    # compiles would wait for ever. So nobody compiles while the process is copied.
-    os.register_at_fork(before=COMPILING.acquire, after_in_parent=COMPILING.release, after_in_child=COMPILING.release)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

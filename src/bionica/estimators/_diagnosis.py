@@ -186,7 +186,7 @@ class Diagnosable:
         if refit and not any(one.name in ("collapsed", "scale") for one in found):
             with np.errstate(all="ignore"):
                 moved = uncertainty(inliers_of(rows), W, A, _refits(self, len(W)), measures.misfit)
-            unsure = exceeds("halves", moved.share, split=moved.split)
+            unsure = exceeds("halves", np.minimum(moved.share, 1.0), split=moved.split)
             if found and not unsure and horizon is None:  # a change in time, as a reason for other findings
                 found += exceeds("changed", 1 - moved.contiguous)
             found += unsure

@@ -1,7 +1,7 @@
 """The public methods of estimators that learn from a stream of samples: in chunks of any length, and one by one."""
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
@@ -12,7 +12,17 @@ from sklearn.utils import check_random_state
 from .._compat.sklearn import parameter_values, wrap_output
 from ._base import Separator
 from ._findings import warn_of_huge_outputs
-from ._input import Array, DaskRows, Sample, is_dask, sample_names, unchanged_on_error, validated_rows, validated_sample
+from ._input import (
+    Array,
+    DaskRows,
+    Sample,
+    is_dask,
+    sample_names,
+    unchanged_on_error,
+    validated_rows,
+    validated_sample,
+    warn,
+)
 
 
 def tracked(blocks: Iterable[Any], estimator: Any, total: int) -> Iterable[Any]:
@@ -36,8 +46,8 @@ class Online(Separator):
     def _outputs(self, X: Array) -> Array:
         """Return the outputs for the rows of X, which may hold NaN, with what was learned."""
 
-    def _warning_of_news(self) -> AbstractContextManager[None]:
-        """Warn of what learning within this context finds to speak against the result."""
+    def _warning_of_news(self, tell: Callable[[str], None] = warn) -> AbstractContextManager[None]:
+        """Tell what learning within this context finds to speak against the result."""
         return nullcontext()
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:

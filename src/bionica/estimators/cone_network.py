@@ -47,8 +47,8 @@ class ConeNetwork(SingleLayerNICA):
         the mixing matrix is ill-conditioned. "scale": the same with every mixture over its running root mean square.
     init : "random" or dict, default="random"
         Initial weights: random, or arrays by name, W_xz (d, k) and W_zz (d, d, its diagonal is not used); those that are not given
-        are random. The network is silent for its first 100 + 20 d samples, from which it takes the scale (and, with natural steps,
-        the leading directions) of its input; then it learns from them too.
+        are random. The network is silent for its first 100 + 20 d samples, from which it takes the scale of its input and, with
+        natural steps, its leading directions and the rotation that makes it nonnegative; then it learns from them too.
     horizon : int, default=None
         For mixtures that change: about this many samples are remembered. With natural steps the network restarts after an abrupt
         change. None: all samples weigh the same.

@@ -11,7 +11,7 @@ that, it starts from all of them.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ from ..networks.settling import Exact, ProjectedGradient
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import largest, leading, linear_map, one_blas_thread, wider_than_long
 from ._base import rank_of
-from ._findings import RowCollector, conclude
+from ._findings import RowCollector, conclude, finding
 from ._input import CHANGED, Array, DaskRows, DivergenceError, check_finite, checked, is_dask, lazily, warn
 from ._online import Online, appended, tracked
 
@@ -228,12 +228,13 @@ class OnlineNICA(Online):
             self._start_seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             self._state = self._started(rows)
         collector = RowCollector(data.shape, getattr(self, "horizon", None))
-        with self._warning_of_news():
+        news: list[str] = []
+        with self._warning_of_news(news.append):
             for _ in range(self.n_epochs):
                 order = rng.permutation(len(data)) if self.shuffle else None
                 for block in collector.passing(data):
                     self._learn(block, keep=False, order=order)
-        conclude(self, collector.rows, collector.n)
+        conclude(self, collector.rows, collector.n, *(finding("converged", reason=text) for text in news))
 
     def _count(self, block: Any) -> int:
         """Return the number of outputs: given, counted in this block, the rank of the X of `fit`, or one a mixture in a stream."""
@@ -481,8 +482,8 @@ class OnlineNICA(Online):
     # ------------------------------------------------------------------------------------------ what is reported
 
     @contextmanager
-    def _warning_of_news(self) -> Iterator[None]:
-        """Warn if samples do not settle within this context, or if the mixtures change."""
+    def _warning_of_news(self, tell: Callable[[str], None] = warn) -> Iterator[None]:
+        """Tell if samples do not settle within this context, or if the mixtures change."""
         state, unsettled, n, changed = self.__dict__.get("_state"), 0, 0, False
         if state is not None:
             unsettled, n = int(state.repairs[UNSETTLED]), int(state.t[0])
@@ -490,9 +491,9 @@ class OnlineNICA(Online):
         yield
         state = self.__dict__.get("_state")
         if state is not None and state.repairs[UNSETTLED] > unsettled:
-            warn(self._unsettled_message(int(state.repairs[UNSETTLED]) - unsettled, int(state.t[0]) - n))
+            tell(self._unsettled_message(int(state.repairs[UNSETTLED]) - unsettled, int(state.t[0]) - n))
         if state is not None and not changed and hasattr(state, "white") and state.white.changed[0]:
-            warn(f"{type(self).__name__}: the mixtures changed before sample {int(state.t[0])}: {CHANGED}")
+            tell(f"the mixtures changed before sample {int(state.t[0])}: {CHANGED}")
 
     def _unsettled_message(self, unsettled: int, n: int) -> str:
         return (
