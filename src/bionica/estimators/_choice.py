@@ -166,7 +166,7 @@ def _better(tried: dict[str, Diagnosis]) -> tuple[str, str]:
     batch, cone = tried["batch"], tried["cone"]
     if batch.ok != cone.ok:
         kept, other = ("batch", cone) if batch.ok else ("cone", batch)
-        reason = other.sentences[0].partition(". ")[0]
+        reason = other.findings[0].text().partition(". ")[0]
         return kept, f"nothing speaks against it, but against the other method ({reason})"
     mine, its = (
         1.0 if d.uncertainty_ is None else 1.0 - float(d.uncertainty_.correlation.min()) for d in (batch, cone)
