@@ -79,7 +79,7 @@ def test_moments_are_those_of_the_other_rows(kind, k, how, size):
     np.testing.assert_allclose(F @ seen.covariance @ F.T, np.eye(4), atol=0.02)
 
 
-@pytest.mark.filterwarnings("ignore:BatchNICA. Output 3. variance:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a source of 20 samples
 def test_samples_that_alone_show_a_source_are_kept():
     X = mixed("sparse_uniform")[1]
     X[:, 3] = 0

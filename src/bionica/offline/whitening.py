@@ -211,7 +211,8 @@ def whitening(
     if np.abs(F @ inverse - np.eye(d)).max() > 1e-12:
         F = np.zeros((d, k))
         F[:, alive] = (Wt[:d] / np.sqrt(M)) @ V.T / scale
-    return Whitening(F, inverse, sigma**2, rank, float(M.max() / M.min()))
+    # C order, which a loaded model has: products have the same bits.
+    return Whitening(np.ascontiguousarray(F), np.ascontiguousarray(inverse), sigma**2, rank, float(M.max() / M.min()))
 
 
 def positive_signs(U: Array) -> Array:
