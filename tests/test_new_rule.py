@@ -50,6 +50,7 @@ def line_by_line(network, X, rates):
     return np.array(Y), W
 
 
+@pytest.mark.interpreted
 def test_it_learns_as_its_line_by_line_version():
     _, X = mixtures(400, 3, 4)
     network = MyNetwork(3, random_state=0)
