@@ -4,7 +4,8 @@
 `_nrt=False`: without it Numba counts references to every array of a state at every call, 1.5 us a sample at d = 3.
 `one_module`: Numba optimises and assembles every function that the loop calls, and gives it a wrapper for C, although only the
     loop is ever called from Python. Here the called functions are linked into the loop, and the loop alone is optimised: a first
-    fit takes a third of the time. If a future Numba lacks one of the names, it compiles as it always does.
+    fit takes a third of the time. Numba also compiles a function anew for callers with other flags (`hot` and `cold`); here all
+    callers share one copy. If a future Numba lacks one of the names, it compiles as it always does.
 """
 
 import contextlib
@@ -93,11 +94,15 @@ def _one_module(name: str) -> Iterator[None]:
     try:
         numba_functions: Any = importlib.import_module("numba._dynfunc")
         from numba.core import codegen, cpu
+        from numba.core.targetconfig import ConfigStack
+        from numba.core.typing import templates
 
         Library: Any = codegen.JITCodeLibrary
         Codegen: Any = codegen.JITCPUCodegen
         Context: Any = cpu.CPUContext
+        Overload: Any = templates._OverloadFunctionTemplate
         create, execute, wrap = Codegen.create_library, Context.get_executable, Context.create_cfunc_wrapper
+        find = Overload._get_impl
     except (ImportError, AttributeError):
         yield
         return
@@ -132,12 +137,23 @@ def _one_module(name: str) -> Iterator[None]:
         # Nobody calls it: it stands for the function in Numba's tables.
         return numba_functions.make_function(description.lookup_module(), description.qualname, "", 0, env, (library,))
 
+    first: list[Any] = []  # flags of the loop
+
+    def get_impl(self: Any, *types: Any) -> Any:
+        if threading.get_ident() != here:
+            return find(self, *types)
+        if not first:
+            first.append(ConfigStack.top_or_none())
+        with ConfigStack().enter(first[0]):
+            return find(self, *types)
+
     Codegen.create_library, Context.get_executable = create_library, get_executable
-    Context.create_cfunc_wrapper = create_cfunc_wrapper
+    Context.create_cfunc_wrapper, Overload._get_impl = create_cfunc_wrapper, get_impl
     try:
         yield
     finally:
         Codegen.create_library, Context.get_executable, Context.create_cfunc_wrapper = create, execute, wrap
+        Overload._get_impl = find
 
 
 # A child of `os.fork` has the locks of the compiler as they were, but not the threads that would release them, and would wait for
