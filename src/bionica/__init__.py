@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import datasets, metrics, plot, sweep
+    from . import datasets, io, metrics, plot, sweep
     from .estimators import (
         BatchNICA,
         ConeNetwork,
@@ -40,6 +40,7 @@ __all__ = [
     "TwoCompartmentNICA",
     "TwoLayerNSM",
     "datasets",
+    "io",
     "load",
     "metrics",
     "plot",
@@ -47,7 +48,7 @@ __all__ = [
     "sweep",
 ]
 
-_MODULES = {"datasets", "metrics", "plot", "sweep"}
+_MODULES = {"datasets", "io", "metrics", "plot", "sweep"}
 _HOMES = {"ModelFileError": "io"}
 
 

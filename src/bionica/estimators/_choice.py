@@ -7,6 +7,7 @@ the samples agree clearly better on BatchNICA (half the disagreement of the wors
 
 import sys
 import warnings
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,6 +112,8 @@ def separate(
     if isinstance(n_sources, str) and n_sources != "auto":
         raise ValueError(f"n_sources={n_sources!r} is neither a number nor 'auto'")
     data: Any = X if hasattr(X, "shape") else np.asarray(X)
+    if isinstance(X, str | PathLike):
+        raise ValueError(f"X={str(X)!r} is the name of a file: read it with bionica.io.open_reader(X).read()")
     if len(data.shape) != 2 or data.shape[0] < 2:
         raise ValueError(f"X has shape {data.shape}: pass at least 2 samples, (n_samples, n_features)")
     options = {
@@ -165,9 +168,11 @@ def _better(tried: dict[str, Diagnosis]) -> tuple[str, str]:
         return next(iter(tried)), "the other method cannot be fitted"
     batch, cone = tried["batch"], tried["cone"]
     if batch.ok != cone.ok:
-        kept, other = ("batch", cone) if batch.ok else ("cone", batch)
-        reason = other.findings[0].text().partition(". ")[0]
-        return kept, f"nothing speaks against it, but against the other method ({reason})"
+        kept, other, diagnosis = ("batch", "cone", cone) if batch.ok else ("cone", "batch", batch)
+        first = diagnosis.findings[0]
+        reason = first.text().partition(". ")[0]
+        reason = reason.partition(": ")[2] if first.sources else reason  # without the names of its outputs
+        return kept, f"nothing speaks against it; against {METHODS[other].__name__}: {reason}"
     mine, its = (
         1.0 if d.uncertainty_ is None else 1.0 - float(d.uncertainty_.correlation.min()) for d in (batch, cone)
     )

@@ -252,7 +252,8 @@ def measure(estimator: Any, X: Array, n: int) -> Measures:
         found += exceeds("spectra", below)
     if found and len(X) < given:
         found.append(finding("outliers", n=given - len(X)))
-    tried = {"natural"} if getattr(estimator, "precondition", "natural") == "natural" else set()
+    default = getattr(type(estimator), "precondition", None) == "natural"
+    tried = set() if default and estimator.precondition != "natural" else {"natural"}
     tried |= set() if uncorrelated else {"cone"}
     tried |= {"walls"} if getattr(estimator, "nonnegative_mixing_", False) else set()
     total = float(np.sum((X - X.mean(axis=0)) ** 2))

@@ -170,7 +170,7 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     """
     header, arrays = io.read_model(path)
     with refused(path):
-        estimator = _unfitted(header)
+        estimator = _unfitted(header, path)
         saved = _attributes(estimator, header.get("rule"), {name.partition(".")[0] for name in arrays})
         kinds = [leaf for item in saved.items() for leaf in _leaves(*item)]
         schema = {name: kind if isinstance(kind, str) else _SPECS[kind] for name, kind in kinds}
@@ -191,12 +191,13 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     return estimator
 
 
-def _unfitted(header: dict[str, Any]) -> Any:
+def _unfitted(header: dict[str, Any], path: Any) -> Any:
     """Return the estimator that the header describes, its parameters checked."""
     cls = _classes().get(str(header.get("class")))
     if cls is None:
-        raise ValueError(
-            f"it holds a {str(header.get('class'))[:80]!r}, which is none of {sorted(_classes())}; if it is yours, import it first"
+        raise io.ModelFileError(
+            f"{path} holds a {str(header.get('class'))[:80]!r}, which is none of {sorted(_classes())}: if it is yours, import its "
+            "module first"
         )
     parameters = {name: value for name, value in _of_type(header, "parameters", dict).items() if value != _CALLABLE}
     for name, value in parameters.items():

@@ -115,12 +115,14 @@ def _save_array(path: Path, rows: Array, name: str) -> None:
     elif suffix == ".zarr":
         chunks = max(1, min(2**14, 2**20 // rows.shape[1])), rows.shape[1]
         import_optional("zarr", "writing Zarr").create_array(str(path), data=rows, chunks=chunks, zarr_format=3)
-    else:
+    elif suffix in (".h5", ".hdf5"):
         # HDF5 crashes the process if the disk is full while it writes.
         if rows.nbytes > shutil.disk_usage(path.parent).free:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         with import_optional("h5py", "writing HDF5").File(path, "w") as file:
             file[name] = rows
+    else:
+        raise AssertionError(f"no writer for {suffix}")
 
 
 def _save_images(paths: Sequence[Path], rows: Array, shape: tuple[int, ...]) -> None:

@@ -57,6 +57,7 @@ WIDE = 1000  # channels; with more, <x x'> is not formed
 _MANY_CHANNELS = 512  # of factor analysis
 _MISFIT = 2.0  # over its expectation; 1.0 to 1.2 if the noise of channels is independent, 9 to 46 for interfering notes
 _LEAST_COUNT = 0.01  # of the mean total count of a sample
+_SAME_UNITS = 100.0  # channels whose sizes differ by more are scaled to unit size first
 _LEAST_NOISE = 1e-6  # of the largest noise variance of a channel
 _ROUNDING = 1e-13  # share of the energy that rounding of float64 can leave in the directions left out
 
@@ -207,7 +208,7 @@ def coordinates(
     size = np.sqrt(np.diag(second_moment))
     size[size == 0] = 1.0
     # Few mixtures may have different units. Many channels have one, and small ones would distract if they were scaled up.
-    units = size if (q - d) ** 2 < q + d else np.ones(q)
+    units = size if (q - d) ** 2 < q + d and size.max() > _SAME_UNITS * size.min() else np.ones(q)
     second_moment = second_moment / units / units[:, None]
     D, known = np.zeros(q), True
     if noise is not None:
