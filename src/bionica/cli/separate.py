@@ -474,8 +474,7 @@ class Separation:
             least = sorted(range(len(names)), key=lambda i: -float(error[i]))[:_NAMED]
             sure = ", ".join(f"{names[i]} {100 * error[i]:.2g} %" for i in sorted(least)) + (
                 " (standard error of a value, in standard deviations of the source: what halves of the samples, model errors and "
-                "nonnegativity leave open)"
-                + "; the others are smaller" * (len(names) > _NAMED)
+                "nonnegativity leave open)" + "; the others are smaller" * (len(names) > _NAMED)
             )
         mixtures = [self.reader.column(j) for j in range(self.network.n_features_in_)]
         tried = {"MinimumVolumeCone": "cone", "StreamingNICA": "natural"}.get(type(self.network).__name__)
