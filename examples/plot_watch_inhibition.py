@@ -19,7 +19,8 @@ X, A = mix(S, n_mixtures=6, snr_db=36, rng=1)
 
 # %%
 # The weights over time: from mixtures to dendrites, between the neurons (one color for each neuron that receives them), and the
-# hardness of the wall that each neuron finds by itself. Inhibition is strong at first, and small once the dendrites have learned.
+# hardness of the wall that each neuron finds by itself. Lateral weights, of both signs, are
+# large at first, and small once the dendrites have learned.
 network = ConeNetwork(3, random_state=0)
 record = plot.record_weights(network, X, every=200)
 axes = plot.weights(record)
