@@ -1,9 +1,8 @@
 """The circuit of ConeNetwork: inputs, dendrites, somata, and inhibition that differs in its two directions."""
 
 import matplotlib.pyplot as plt
-from matplotlib.patches import Circle
+from circuit_layers import ROWS, draw_layers
 
-ROWS = (2.4, 1.2, 0.0)
 INPUT, DENDRITE, SOMA, INHIBITION = "#7A7A7A", "#56B4E9", "#0072B2", "#D55E00"
 
 figure, ax = plt.subplots(figsize=(6.4, 3.9), layout="constrained")
@@ -19,15 +18,12 @@ for source, target, bend in ((0, 1, -0.5), (1, 0, 0.85), (1, 2, -0.5), (2, 1, 0.
     bar = {"arrowstyle": "|-|, widthA=0, widthB=0.25", "color": INHIBITION, "lw": 1, "mutation_scale": 10}
     ends = (4.62, ROWS[target] + (0.06 if source > target else -0.06)), (4.62, ROWS[source])
     ax.annotate("", *ends, arrowprops={**bar, "connectionstyle": f"arc3,rad={bend}"})
-for x, symbol, color, title, count in (
+layers = (
     (0, "x", INPUT, "inputs", "k"),
     (2.6, "c", DENDRITE, "dendrites", "d"),
     (4.3, "z", SOMA, "somata", "d"),
-):
-    for y, index in zip(ROWS, ("1", "2", count), strict=True):
-        ax.add_patch(Circle((x, y), 0.3, facecolor=color, edgecolor="white", zorder=3))
-        ax.text(x, y, f"${symbol}_{index}$", color="white", ha="center", va="center", zorder=4)
-    ax.text(x, 2.95, title, ha="center", color=color)
+)
+draw_layers(ax, layers, 2.95)
 ax.text(1.3, 2.75, "$W_{xz}$", ha="center")
 ax.text(6.6, 1.2, "$-W_{zz}$", ha="center", va="center", color=INHIBITION)
 note = "dotted: the membrane $v_i$ teaches its dendrite\nbars inhibit; each direction has its own weight"

@@ -1,9 +1,8 @@
 """The circuit of Algorithm 1 (the paper's figure 2): inputs, principal neurons and interneurons."""
 
 import matplotlib.pyplot as plt
-from matplotlib.patches import Circle
+from circuit_layers import ROWS, draw_layers
 
-ROWS = (2.4, 1.2, 0.0)
 INPUT, OUTPUT, INTER = "#7A7A7A", "#0072B2", "#E69F00"
 
 figure, ax = plt.subplots(figsize=(6.0, 4.0), layout="constrained")
@@ -16,15 +15,12 @@ for y in ROWS:
         ax.annotate("", (2.6, target), (0, y), arrowprops=line | {"color": INPUT})
         ax.annotate("", (5.2, target + 0.07), (2.6, y + 0.07), arrowprops=line | {"color": OUTPUT})
         ax.annotate("", (2.6, target - 0.07), (5.2, y - 0.07), arrowprops=bar)
-for x, symbol, color, title, count in (
+layers = (
     (0, "x", INPUT, "inputs", "k"),
     (2.6, "y", OUTPUT, "principal neurons", "d"),
     (5.2, "n", INTER, "interneurons", "m"),
-):
-    for y, index in zip(ROWS, ("1", "2", count), strict=True):
-        ax.add_patch(Circle((x, y), 0.3, facecolor=color, edgecolor="white", zorder=3))
-        ax.text(x, y, f"${symbol}_{index}$", color="white", ha="center", va="center", zorder=4)
-    ax.text(x, 3.2, title, ha="center", color=color)
+)
+draw_layers(ax, layers, 3.2)
 ax.text(1.3, 2.85, "$W_{xy}$", ha="center")
 ax.text(3.9, 2.85, "$W_{yn}$ (out),  $-W_{ny}$ (back)", ha="center")
 note = "arrows excite, bars inhibit; every synapse learns from its two neurons"

@@ -1,9 +1,8 @@
 """The circuit of Algorithm 2 (the paper's figure 3): inputs, dendrites and somata."""
 
 import matplotlib.pyplot as plt
-from matplotlib.patches import Circle
+from circuit_layers import ROWS, draw_layers
 
-ROWS = (2.4, 1.2, 0.0)
 INPUT, DENDRITE, SOMA, INHIBITION = "#7A7A7A", "#56B4E9", "#0072B2", "#D55E00"
 
 figure, ax = plt.subplots(figsize=(6.0, 3.8), layout="constrained")
@@ -18,15 +17,12 @@ for upper, lower, bend in ((0, 1, -0.6), (1, 2, -0.6), (0, 2, -0.75)):  # W_zz i
     bars = {"arrowstyle": "|-|, widthA=0.2, widthB=0.2", "color": INHIBITION, "lw": 1.2, "mutation_scale": 12}
     ends = (4.58, ROWS[lower] + 0.06), (4.58, ROWS[upper] - 0.06)
     ax.annotate("", *ends, arrowprops={**bars, "connectionstyle": f"arc3,rad={bend}"})
-for x, symbol, color, title, count in (
+layers = (
     (0, "x", INPUT, "inputs", "k"),
     (2.6, "c", DENDRITE, "dendrites", "d"),
     (4.25, "z", SOMA, "somata", "d"),
-):
-    for y, index in zip(ROWS, ("1", "2", count), strict=True):
-        ax.add_patch(Circle((x, y), 0.3, facecolor=color, edgecolor="white", zorder=3))
-        ax.text(x, y, f"${symbol}_{index}$", color="white", ha="center", va="center", zorder=4)
-    ax.text(x, 2.95, title, ha="center", color=color)
+)
+draw_layers(ax, layers, 2.95)
 ax.text(1.3, 2.75, "$W_{xz}$", ha="center")
 ax.text(6.2, 1.2, "$-W_{zz}$", ha="center", va="center", color=INHIBITION)
 ax.text(3.0, -0.75, "a dendrite and its soma are one neuron; bars inhibit", ha="center", fontsize=8)

@@ -4,7 +4,7 @@
 `_nrt=False`: without it Numba counts references to every array of a state at every call, 1.5 us a sample at d = 3.
 `one_module`: Numba optimises and assembles every function that the loop calls, and gives it a wrapper for C, although only the
     loop is ever called from Python. Here the called functions are linked into the loop, and the loop alone is optimised: a first
-    fit takes a third of the time. Numba also compiles a function anew for callers with other flags (`hot` and `cold`); here all
+    fit takes a third of the time. Numba also compiles a function again for callers with other flags (`hot` and `cold`); here all
     callers share one copy. If a future Numba lacks one of the names, it compiles as it always does.
 """
 
