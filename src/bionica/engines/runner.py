@@ -11,7 +11,7 @@ import numpy as np
 
 from ..networks.rule import in_one_buffer, precision, rule_of
 from . import blocks
-from .loop import Diverged, compiled_loop, largest_output, plain, run, scaled
+from .loop import Diverged, compiled_loop, plain, run, scaled, take_rows
 
 __all__ = ["Runner"]
 
@@ -48,7 +48,6 @@ class Runner:
         dtype = precision(state)
         self.sample, self._wide = np.zeros((1, k), dtype), blocks.suits(self._rule, state, blocks.SAMPLES, k)
         self.no_outputs = np.empty((0, state.fired.size), dtype)
-        self._limit = largest_output(dtype)
         self._loop = compiled_loop(self.state, self._work, self._params, self.sample, _NO_RATES, self.no_outputs)
 
     def backup(self) -> np.ndarray:
@@ -71,10 +70,7 @@ class Runner:
         if self._wide and len(X) >= blocks.SAMPLES:
             run(state, self._params, X, rates, Y)
         else:
-            events = self._work.ws.events
-            events.fill(0)
             self._run(state, X, rates, Y)
-            state.repairs[:] += events
         if not all(np.isfinite(numbers).all() for numbers in self._floats):
             raise Diverged(len(X) - 1)
 
@@ -85,8 +81,7 @@ class Runner:
     def _run(self, state: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> None:
         if self._scaled:
             X = scaled(state, self._params, X, learning=len(rates) > 0)
-        with np.errstate(all="ignore"):  # with the JIT off, as it is without
-            done = self._loop(state, self._work, self._params, X, rates, Y, self._limit)
+        done = take_rows(self._loop, state, self._work, self._params, X, rates, Y)
         if done < len(X):
             Y[:] = np.nan
-            raise Diverged(int(done))
+            raise Diverged(done)
