@@ -112,16 +112,11 @@ class ConeNetwork(SingleLayerNICA):
         return True
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
-        raise NotImplementedError("a cone network starts from its first samples")
-
-    def _started(self, rows: Array) -> Any:
-        rng = np.random.RandomState(self._start_seed)
-        d, k, dtype = self._count(rows), rows.shape[1], rows.dtype
-        given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, np.float64)
+        given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)})
         W_zz = given.get("W_zz", np.eye(d))
         np.fill_diagonal(W_zz, 1)
         W_zz = W_zz.astype(dtype)
-        rows = typical_rows(np.asarray(rows, dtype=np.float64))
+        rows = typical_rows(np.asarray(X, dtype=np.float64))
         rows = rows * (np.ptp(rows, axis=0) > 0)  # an offset is no source
         if self.precondition == "natural":
             F, inverse = project(np.vstack([rows, -rows]), d)  # the second moments, not the covariance

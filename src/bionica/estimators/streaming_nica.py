@@ -83,11 +83,9 @@ class StreamingNICA(OnlineNICA):
 
     def _check_saved(self) -> None:
         super()._check_saved()
-        if "_state" not in vars(self):
-            return
-        d, k = self._state.fired.size, self.n_features_in_
-        if isinstance(self._state, orthant_rotation.State) != (d == k):
-            raise ValueError(f"{d} outputs of {k} mixtures do not belong to the rule {rule_of(self._state).name!r}")
+        square = self._n_features_out == self.n_features_in_
+        if self._state is not None and isinstance(self._state, orthant_rotation.State) != square:
+            raise ValueError(f"the number of outputs does not belong to the rule {rule_of(self._state).name!r}")
 
     def _readout(self, state: Any) -> Any:
         return orthant_rotation.averaged(state)
