@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import BinaryIO
 
 _LONGEST_PREFIX = 60  # characters of the target's name in that of the folder: a file name has 255 bytes at most
 
@@ -56,13 +55,6 @@ def complete_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
             part.replace(target)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that appears under its name when it is complete and on disk."""
-    with complete_files([path]) as (part,), part.open("wb") as file:
-        yield file
 
 
 def write_atomically(path: Path, content: bytes) -> None:
