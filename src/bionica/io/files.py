@@ -94,7 +94,9 @@ def check_targets(targets: Sequence[Target], inputs: Sequence[Path | int] = ()) 
         _check_target(target)
 
 
-def check_folder(folder: Path, names: Sequence[str], inputs: Sequence[Path] = (), *, replace: bool = False) -> None:
+def check_folder(
+    folder: Path, names: Sequence[str], inputs: Sequence[Path] = (), *, replace: bool = False, remedy: str | None = None
+) -> None:
     """Raise unless files of these names can be written to --output, which need not exist, and none of them is an input.
 
     Files of these names that are there already may be replaced only if `replace` says so.
@@ -105,7 +107,7 @@ def check_folder(folder: Path, names: Sequence[str], inputs: Sequence[Path] = ()
     if not parent.is_dir():
         raise OutputError(f"--output {folder}: {parent} is a file; give a folder")
     if missing is None:
-        check_targets([Target("--output", folder / name, replace) for name in names], inputs)
+        check_targets([Target("--output", folder / name, replace, remedy) for name in names], inputs)
     else:
         _check_target(Target("--output", missing))
 
