@@ -154,7 +154,7 @@ class ParquetReader(Reader):
             self.n_samples = int(self._file.metadata.num_rows)
             if not self.n_samples:
                 raise InputError(f"{path} is empty: it has no row")
-            base.check_declared_size(self.name, 8 * self.n_samples * self.n_features, path.stat().st_size)
+            base.check_declared_size(self.name, 8 * self.n_samples * len(self.columns), path.stat().st_size)
 
     def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples."""

@@ -174,7 +174,7 @@ class Data:
     @classmethod
     def from_dict(cls, given: Any, where: str, folder: Path) -> "Data":
         """Check an entry of `[[data]]`, last by making two of its samples; paths are relative to `folder`."""
-        kind = given.get("kind") if isinstance(given, Mapping) else None
+        kind: Any = given.get("kind") if isinstance(given, Mapping) else None
         _check(kind in _KEYS, f"{where}.kind", kind, f"choose from {', '.join(_KEYS)}")
         values = _table(given, ("name", "kind", "epochs", "shuffle", "seed", *_KEYS[kind]), where)
         values = {"shuffle": kind == "images", **{key: value for key, value in values.items() if value is not None}}
@@ -461,7 +461,11 @@ class Plan:
         networks = tuple(Network.from_dict(n, f"network[{i}]") for i, n in enumerate(body["network"]))
         seeds = _integers(body.get("seeds", 1), "seeds", 0)
         seeds = tuple(range(seeds)) if isinstance(seeds, int) else seeds
-        names = {"data.name": [d.name for d in data], "network.label": [n.label for n in networks], "seeds": [*seeds]}
+        names: dict[str, list[Any]] = {
+            "data.name": [d.name for d in data],
+            "network.label": [n.label for n in networks],
+            "seeds": [*seeds],
+        }
         for key, values in names.items():  # the table could not distinguish them
             _check(len(set(values)) == len(values), key, values, "give values that differ")
         times, dtype = _integers(body.get("times", 1), "times", 1), body.get("dtype", "float64")

@@ -390,7 +390,9 @@ def prepare(
     if not isinstance(plan, Plan):
         plan = Plan.from_dict(plan) if isinstance(plan, Mapping) else Plan.from_toml(plan)
     cases = {case.key: case for case in plan.cases()}
-    folder, outcomes, tables = None if output is None else Path(output), {}, set()
+    folder = None if output is None else Path(output)
+    outcomes: dict[str, Outcome] = {}
+    tables: set[str] = set()
     if folder is not None:
         outcomes, tables = read_journal(folder / JOURNAL, cases)
         inputs += [Path(file) for data in plan.data for file in (data.mixtures, data.sources) if file]
