@@ -7,7 +7,7 @@ from typing import Any
 
 from ..io import write_atomically
 from ..report import PageTable, Picture, Section, figure_bytes, page
-from ..sweep.table import Row, write_table
+from ..sweep.table import Row, table_bytes
 from . import figures
 from .plans import CONE_NETWORK, CORRELATED, SETTINGS, Reproduction
 from .results import Tables, best_settings, claims_of, curve_rows, final_rows, grid_means, run_rows
@@ -89,7 +89,8 @@ def write_reproduction(config: Reproduction, tables: Tables, folder: Path, targe
     written = Written(folder / page_name, claims, finals, best)
     for name, mine in [*((f"{name}.csv", mine) for name, mine in rows.items()), (summary_name, finals)]:
         if mine:
-            written.files.append(write_table(folder / name, mine))
+            write_atomically(folder / name, table_bytes(mine))
+            written.files.append(folder / name)
     sections = [Section("The paper's statements and our runs", [_table(_CLAIMS, claims)])] if claims else []
     if CONE_NETWORK in rows:
         figure = figures.error_figure(curve_rows(tables, CONE_NETWORK), tuple(CORRELATED))
