@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._compat.numba import jit_is_off
 from ..networks.rule import in_one_buffer, precision, rule_of
 from . import blocks
 from .loop import Diverged, compiled_loop, largest_output, plain, run, scaled
@@ -33,6 +34,8 @@ class Runner:
     ----------
     state : State of a rule
         Learns in place.
+    wide : bool
+        Whether many samples are taken through it in blocks.
     rates : (int, ndarray of shape (n, r))
         Room for learning rates, from this sample on.
     readout : State of a rule or None
@@ -46,12 +49,15 @@ class Runner:
         self._scaled = getattr(params, "scaled", False)
         self._work = self._rule.workspace(self.state)
         dtype = precision(state)
-        self._wide = blocks.suits(self._rule, state, blocks.SAMPLES, k)
+        self.wide = blocks.suits(self._rule, state, blocks.SAMPLES, k)
         self._limit = largest_output(dtype)
         self.rates: tuple[int, np.ndarray] = (0, _NO_RATES)
         self.readout: Any = None
         X, Y = np.empty((0, k), dtype), np.empty((0, state.fired.size), dtype)
-        self._loop = compiled_loop(self.state, self._work, self._params, X, _NO_RATES, Y)
+        loop = compiled_loop(self.state, self._work, self._params, X, _NO_RATES, Y)
+        self._loop = (
+            np.errstate(all="ignore")(loop) if jit_is_off() else loop
+        )  # without warnings, as it is with the JIT
 
     def backup(self) -> np.ndarray:
         """A copy of the state, for `restore`."""
@@ -70,7 +76,7 @@ class Runner:
             If an output or the state overflowed: call `restore` then.
         """
         state, self.readout = self.state, None
-        if self._wide and len(X) >= blocks.SAMPLES:
+        if self.wide and len(X) >= blocks.SAMPLES:
             run(state, self._params, X, rates, Y)
         else:
             events = self._work.ws.events
@@ -91,8 +97,7 @@ class Runner:
     def _run(self, state: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> None:
         if self._scaled:
             X = scaled(state, self._params, X, learning=len(rates) > 0)
-        with np.errstate(all="ignore"):  # with the JIT off, as it is without
-            done = self._loop(state, self._work, self._params, X, rates, Y, self._limit)
+        done = self._loop(state, self._work, self._params, X, rates, Y, self._limit)
         if done < len(X):
             Y[:] = np.nan
             raise Diverged(int(done))

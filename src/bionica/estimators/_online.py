@@ -40,8 +40,8 @@ class Online(Separator):
     _rank: int | None = None  # of the X of `fit`, if it is the number of sources
 
     @abstractmethod
-    def _n_wanted(self, d: int) -> int:
-        """Return the number of samples of the next block, for d sources; 0 if any number is learned at once."""
+    def _block_length(self, k: int) -> int:
+        """Return the number of samples of the block that is being filled; 0 if samples need not wait."""
 
     @abstractmethod
     def _check_start(self, X: Array) -> None:
@@ -75,8 +75,8 @@ class Online(Separator):
         """
         self._check_params()
         with unchanged_on_error(self):
-            for block in blocks_of(validated_rows(self, X, reset=not self.__sklearn_is_fitted__())):
-                self._update(block)
+            for block in blocks_of(validated_rows(self, X, reset="_waiting" not in vars(self))):
+                self._learn(block)
         return self
 
     def partial_fit_transform(self, X: ArrayLike, y: None = None) -> Any:
@@ -102,7 +102,7 @@ class Online(Separator):
             )
         self._check_params()
         with unchanged_on_error(self):
-            Y = self._update(validated_rows(self, X, reset=not self.__sklearn_is_fitted__()), keep=True)
+            Y = self._learn(validated_rows(self, X, reset="_waiting" not in vars(self)), keep=True)
             warn_of_huge_outputs(self, Y)
         return wrap_output(Y, X, self)
 
@@ -120,7 +120,7 @@ class Online(Separator):
         """
         self._check_params()
         with unchanged_on_error(self):
-            self._update(validated_sample(self, x, reset=not self.__sklearn_is_fitted__()))
+            self._learn(validated_sample(self, x, reset="_waiting" not in vars(self)))
         return self
 
     def transform_one(self, x: Sample) -> Array:
@@ -153,29 +153,19 @@ class Online(Separator):
             self._checked = now
             self.__dict__.pop("_runner", None)  # of a network: it was made for other parameters
 
-    def _block_length(self, k: int) -> int:
-        """Return the number of samples of the block that is being filled; 0 if samples need not wait."""
-        d = self._given_number() or k
-        return min(self._n_wanted(d), max(4 * d + 20, _BLOCK_BYTES // (8 * k)))
-
     def _reset(self, X: Any) -> None:
         """Forget what was learned, before the first rows X."""
         self._waiting, self._state = np.empty((0, X.shape[1]), X.dtype), None
 
-    def _update(self, X: Array, keep: bool = False) -> Array:
-        """Learn from the rows of X, and warn of what speaks against the result since then."""
-        known = self._problems()
-        Y = self._learn(X, keep)
-        for text in sorted(self._problems() - known):
-            warn(f"{type(self).__name__}: {text}")
-        return Y
+    def _learn(self, X: Array, keep: bool = False, quiet: bool = False) -> Array:
+        """Learn from the rows of X, which are finite, and warn of what speaks against the result since then.
 
-    def _learn(self, X: Array, keep: bool = False) -> Array:
-        """Learn from the rows of X, which are finite; return the outputs before each row was learned if `keep`."""
-        if not self.__sklearn_is_fitted__():
+        Return the outputs before each row was learned if `keep`.
+        """
+        if "_waiting" not in vars(self):
             self._reset(X)
             self._check_start(X)
-        dtype = self._waiting.dtype
+        known, dtype = self._problems(), self._waiting.dtype
         if X.dtype != dtype:
             with np.errstate(over="ignore"):
                 X = X.astype(dtype)
@@ -195,6 +185,8 @@ class Online(Separator):
             if len(self._waiting) == length:
                 block, self._waiting = self._waiting, self._waiting[:0].copy()
                 self._take(block)
+        for text in () if quiet else sorted(self._problems() - known):
+            warn(f"{type(self).__name__}: {text}")
         return np.concatenate([np.zeros((silent, self._n_features_out), dtype), *Y]) if keep else X
 
     def _started(self) -> Any:
@@ -217,6 +209,11 @@ class Online(Separator):
         if "_waiting" in state:  # `_appended` writes into it
             state["_waiting"] = state["_waiting"].copy()
         return state
+
+
+def bounded(n: int, d: int, k: int) -> int:
+    """Return n samples, or as many as the largest size of a block allows."""
+    return min(n, max(4 * d + 20, _BLOCK_BYTES // (8 * k)))
 
 
 def _appended(waiting: Array, part: Array, length: int) -> Array:

@@ -10,7 +10,7 @@ from ..networks import interneuron, natural
 from ..networks.settling import ExactAsymmetric
 from ._docstrings import documented
 from ._input import Array
-from .network import Setting, SingleLayerNICA, guard_seed, orthonormal_rows
+from .network import Setting, SingleLayerNICA, guard_seed, orthonormal_rows, weights
 
 
 @documented("W_xy, W_yn, W_ny")
@@ -65,10 +65,7 @@ class InterneuronNICA(SingleLayerNICA):
     }
     _plain: ClassVar = Setting(0.01, 0.001)
 
-    @property
-    def W_xy_(self) -> Array:
-        """Weights from mixtures to outputs, (n_components, n_features)."""
-        return self._from_mixtures("W_xy")
+    W_xy_ = weights("W_xy", "Weights from mixtures to outputs, (n_components, n_features).")
 
     @property
     def W_yn_(self) -> Array:

@@ -18,7 +18,7 @@ from ..offline.whitening import one_blas_thread
 from ._findings import RowCollector, conclude, row_sample
 from ._input import DaskRows, DivergenceError, cell, validated_rows
 from ._model_file import Record
-from ._online import Online
+from ._online import Online, bounded
 
 Array = npt.NDArray[Any]
 
@@ -168,7 +168,7 @@ class MinimumVolumeCone(Online):
         self._reset(rows)
         collector, stream = RowCollector(rows.shape), isinstance(rows, DaskRows) or self.horizon is not None
         for block in collector.passing(rows):
-            self._learn(block) if stream else self._take(block)
+            self._learn(block, quiet=True) if stream else self._take(block)
         if stream:
             self._end()
         conclude(self, collector.rows, collector.n)
@@ -176,8 +176,9 @@ class MinimumVolumeCone(Online):
     def _check_start(self, X: Array) -> None:
         self._settings(X.shape[1])
 
-    def _n_wanted(self, d: int) -> int:
-        return first_block(d) if self._state is None else BLOCK
+    def _block_length(self, k: int) -> int:
+        d = self._given_number() or k
+        return bounded(first_block(d) if self._state is None else BLOCK, d, k)
 
     def _take(self, X: Array, keep: bool = False) -> None:
         with one_blas_thread():
@@ -210,7 +211,7 @@ class MinimumVolumeCone(Online):
         """Make a state the present one. The scale of the outputs follows its moments."""
         out, dtype = readout(state, self.normalize), self._waiting.dtype
         with np.errstate(over="ignore"):
-            self.components_, self.mixing_ = finite(out.components.astype(dtype)), finite(out.mixing.astype(dtype))
+            self._weights = finite(out.components.astype(dtype)), finite(out.mixing.astype(dtype))
         self.noise_, self.wall_, self.volume_ = out.noise, out.wall, out.volume
         self.nonnegative_mixing_, self.ambiguity_ = state.fit.nonnegative, state.fit.ambiguity
         self.negativity_, self.n_iter_ = state.negativity, state.fit.cone.n_iter
@@ -269,6 +270,18 @@ class MinimumVolumeCone(Online):
         return self.count_.n_sources
 
     # --- what was learned
+
+    @property
+    def components_(self) -> Array:
+        """W, (n_components, n_features)."""
+        self._started()
+        return self._weights[0]
+
+    @property
+    def mixing_(self) -> Array:
+        """The estimated A, (n_features, n_components)."""
+        self._started()
+        return self._weights[1]
 
     def _outputs(self, X: Array) -> Array:
         if self._state is None:

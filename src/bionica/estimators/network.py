@@ -6,7 +6,7 @@ complete rule with its estimator.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
@@ -30,7 +30,7 @@ from ..offline.whitening import largest, leading, linear_map, one_blas_thread, w
 from ._base import rank_of
 from ._findings import RowCollector, conclude, finding
 from ._input import Array, DaskRows, DivergenceError, validated_rows
-from ._online import Online
+from ._online import Online, bounded
 
 #: The number of sources of each of the paper's problems.
 SOURCES = {"d3": 3, "d10": 10, "images": 3}
@@ -151,6 +151,7 @@ class OnlineNICA(Online):
 
     _saved: ClassVar[dict[str, Any]] = {"_waiting": "wk"}  # and `_state`, which the rule describes
     _own_guards: ClassVar[tuple[str, ...]] = ()
+    _waits: ClassVar[bool] = False  # whether it always starts from a first block of samples
     #: The paper's parameters in each setting, and in "always" those that all settings share; empty if it is not in the paper.
     _published: ClassVar[dict[str, dict[str, Any]]] = {}
 
@@ -172,10 +173,6 @@ class OnlineNICA(Online):
     def _readout(self, state: Any) -> Any:
         """Return the state with whose weights `transform` reads out."""
         return state
-
-    def _waits(self) -> bool:
-        """Whether this network, with its parameters, starts from a first block of samples."""
-        return bool(self.n_components == "auto")
 
     def _offline_preprocessing(self) -> tuple[Any, Self]:
         """Return a transformer to fit to all mixtures first, or None, and the network to stream its output through."""
@@ -216,7 +213,7 @@ class OnlineNICA(Online):
         collector, rng = RowCollector(data.shape, getattr(self, "horizon", None)), check_random_state(self.random_state)
         for _ in range(self.n_epochs):
             for block in collector.passing(data):
-                self._learn(block[rng.permutation(len(block))] if self.shuffle else block)
+                self._learn(block[rng.permutation(len(block))] if self.shuffle else block, quiet=True)
         problems = (finding("converged", reason=text) for text in sorted(self._problems()))
         conclude(self, collector.rows, collector.n, *problems)
 
@@ -227,8 +224,12 @@ class OnlineNICA(Online):
             self._params_of(state)
             self._rates(state, 1)
 
-    def _n_wanted(self, d: int) -> int:
-        return 100 + 20 * d if self._state is None and self._waits() else 0
+    def _block_length(self, k: int) -> int:
+        waits = self._waits or self.n_components == "auto" or getattr(self, "precondition", None) == "natural"
+        if self._state is not None or not waits:
+            return 0
+        d = self._given_number() or k
+        return bounded(100 + 20 * d, d, k)
 
     def _start(self, X: Any) -> None:
         """Make the state: from the first block or all data, or from nothing if X is None."""
@@ -239,13 +240,13 @@ class OnlineNICA(Online):
         else:  # the rank of the X of `fit`, or one a mixture in a stream
             d = self._given_number(k) or self._rank or k
         rng = check_random_state(self.random_state)
-        if self._waits():  # the permutations of `fit` begin with the same seed
+        if self._block_length(k):  # the permutations of `fit` begin with the same seed
             rng = np.random.RandomState(rng.randint(np.iinfo(np.int32).max))
         self._state = self._initial_state(k, d, dtype, rng, X)
 
     def _take(self, X: Array, keep: bool = False) -> Array:
         if self._state is None:
-            self._start(X if self._waits() else None)
+            self._start(X if self._block_length(X.shape[1]) else None)
         return self._run(X, np.empty((len(X) if keep else 0, self._state.fired.size), X.dtype), learning=True)
 
     def _open(self, X: Array) -> tuple[Any, Array]:
@@ -258,28 +259,26 @@ class OnlineNICA(Online):
             self._start(self._waiting if n else None)
         return self._state, Y
 
-    def _running(self) -> Runner:
-        """Return the runner of the present state and parameters. Its state is `_state`, and learns in place."""
-        self._check_params()
-        runner: Runner | None = self.__dict__.get("_runner")
-        if runner is None or runner.state is not self._state:
-            self._runner = runner = Runner(self._state, self._params_of(self._state), self.n_features_in_)
-            self._state = runner.state
-        return runner
-
     def _run(self, X: Array, Y: Array, learning: bool) -> Array:
         """Take the rows of X through the network, block by block; outputs go to Y, if it has rows."""
-        runner = self._running()
-        t = int(runner.state.t[0]) if learning else 0
-        for start, block in self._blocks(X):
-            out = Y[start : start + len(block)]
+        runner: Runner | None = self.__dict__.get("_runner")
+        if runner is None or runner.state is not self._state:  # its state learns in place
+            runner = self._runner = Runner(self._state, self._params_of(self._state), X.shape[1])
+            self._state = runner.state
+        if runner.readout is None and not learning:
+            runner.readout = self._readout(self._state)
+        k, d, dtype, t = X.shape[1], self._state.fired.size, self._waiting.dtype, int(self._state.t[0])
+        rows = max(1, _BLOCK_BYTES // (dtype.itemsize * k), blocks.rows(k, d, dtype.itemsize) if runner.wide else 0)
+        for start in range(0, len(X), rows):
+            # Arrays that are not writable or not aligned are copied: the loop is compiled for one type.
+            block, out = np.require(X[start : start + rows], dtype, ["C", "W", "A"]), Y[start : start + rows]
             try:
                 if learning:
                     runner.learn(block, self._next_rates(runner, len(block)), out)
                 else:
                     runner.settle(block, out)
             except Diverged as error:
-                raise self._divergence(t + start + error.sample, block, learning) from None
+                raise self._divergence(start + error.sample + (t if learning else 0), block, learning) from None
         return Y
 
     def _next_rates(self, runner: Runner, n: int) -> Array:
@@ -289,16 +288,6 @@ class OnlineNICA(Online):
             ahead = n if n > 1 or callable(getattr(self, "eta0", None)) else _RATES_AHEAD
             first, rates = runner.rates = t, np.require(self._rates(runner.state, ahead), np.float64, ["C", "W", "A"])
         return rates[t - first : t - first + n]
-
-    def _blocks(self, X: Array) -> Iterator[tuple[int, Array]]:
-        """Yield mixtures as the loop takes them, in calls that end soon, with their first row."""
-        (n, k), d = X.shape, self._state.fired.size
-        rows = max(1, _BLOCK_BYTES // (X.itemsize * k))
-        if n > 1 and blocks.suits(rule_of(self._state), self._state, n, k):
-            rows = max(rows, blocks.rows(k, d, X.itemsize))
-        for start in range(0, n, rows):
-            # Arrays that are not writable or not aligned are copied: the loop is compiled for one type.
-            yield start, np.require(X[start : start + rows], self._waiting.dtype, ["C", "W", "A"])
 
     def _params_of(self, state: Any) -> Any:
         """Return the Params for the rule of this state; ValueError if the user's parameters belong to another rule."""
@@ -315,9 +304,7 @@ class OnlineNICA(Online):
     def _outputs(self, X: Array) -> Array:
         if self._state is None:
             return np.zeros((len(X), self._n_features_out), self._waiting.dtype)
-        runner = self._running()
-        if runner.readout is None:
-            runner.readout = self._readout(runner.state)
+        self._check_params()
         return self._run(X, np.empty((len(X), self._state.fired.size), self._waiting.dtype), learning=False)
 
     @property
@@ -400,23 +387,13 @@ class OnlineNICA(Online):
         if learning and hasattr(self, "eta0"):
             remedies.append("lower eta0" + (f" (now {self.eta0:g})" if isinstance(self.eta0, Real) else ""))
         remedies.append(f"rescale the mixtures (largest absolute value near it: {float(np.abs(block).max()):.2g})")
-        off = [g for g in self._own_guards if not getattr(self._guard_flags(), g)]
-        if learning and off:
-            remedies.append(f"turn on guards={self._own_guards!r} ({', '.join(off)} now off)")
+        if learning and self._own_guards and self.guards is not True:
+            remedies.append(f"turn on guards={self._own_guards!r} (now {self.guards!r})")
         return DivergenceError(
             f"{type(self).__name__} diverged at sample {sample}: an output or a weight overflowed. To change: "
             f"{'; '.join(remedies)}. The model is as it was before this call.",
             sample,
         )
-
-    def _guard_flags(self) -> Guards:
-        given = getattr(self, "guards", False)
-        chosen = set(self._own_guards if given else ()) if isinstance(given, bool | np.bool_) else set(given)
-        if unknown := chosen - set(self._own_guards):
-            raise ValueError(
-                f"guards={given!r} names {sorted(map(str, unknown))}; {type(self).__name__} has {self._own_guards}"
-            )
-        return Guards(*(name in chosen for name in Guards._fields))
 
 
 class Setting(NamedTuple):
@@ -465,7 +442,13 @@ class NeuralNICA(OnlineNICA):
         if self.dynamics == "gradient":
             tol = max(float(self.settle_tol), 64 * eps)
             dynamics = ProjectedGradient(float(self.gamma or 0.0), tol, int(self.settle_steps))
-        return dynamics, self._guard_flags(), int(self.mean_window or 0), eps
+        chosen = set(self.guards if isinstance(self.guards, Iterable) else self._own_guards if self.guards else ())
+        if unknown := chosen - set(self._own_guards):
+            raise ValueError(
+                f"guards={self.guards!r} names {sorted(map(str, unknown))}; {type(self).__name__} has {self._own_guards}"
+            )
+        guards = Guards(*(name in chosen for name in Guards._fields))
+        return dynamics, guards, int(self.mean_window or 0), eps
 
     def _given_weights(
         self, shapes: dict[str, tuple[int, int]], positive_definite: tuple[str, ...] = ()
@@ -483,8 +466,7 @@ class NeuralNICA(OnlineNICA):
                 raise ValueError(f"init[{name!r}] has shape {W.shape}; for these mixtures it must be {shapes[name]}")
             if not np.isfinite(W).all():
                 raise ValueError(f"init[{name!r}] holds NaN or infinity; give finite weights")
-            symmetric = np.allclose(W, W.T) if name in positive_definite else True
-            if name in positive_definite and not (symmetric and np.linalg.eigvalsh(W)[0] > 0):
+            if name in positive_definite and not (np.allclose(W, W.T) and np.linalg.eigvalsh(W)[0] > 0):
                 raise ValueError(f"init[{name!r}] must be symmetric positive definite; W @ W.T of any full-rank W is")
             given[name] = W
         return given
@@ -523,8 +505,14 @@ class SingleLayerNICA(NeuralNICA):
         raise NotImplementedError
 
     def _weight(self, name: str) -> Array:
+        state = self._started()
         natural_name = {"W_xy": "W", "W_xz": "W", "W_zz": "M"}.get(name, name)
-        return super()._weight(name if hasattr(self._started(), name) else natural_name)
+        W = super()._weight(name if hasattr(state, name) else natural_name)
+        if not name.startswith("W_x"):
+            return W
+        if hasattr(state, "white"):  # from the mixtures, not from what the network sees
+            return np.asarray(W @ natural.whitening_matrix(state))
+        return (W * gain(state.x_power)).astype(W.dtype) if self.precondition == "scale" else W
 
     def _setting(self, d: int) -> Setting:
         given = {name: getattr(self, name, None) for name in ("eta0", "decay", "tau", "mean_window")}
@@ -540,9 +528,6 @@ class SingleLayerNICA(NeuralNICA):
         """Whether every synapse sees only its two neurons (the paper's second requirement); False with natural steps."""
         return bool(self.precondition != "natural")
 
-    def _waits(self) -> bool:
-        return bool(self.precondition == "natural" or super()._waits())
-
     def _natural_start(self, X: Array, d: int, rng: np.random.RandomState) -> Start:
         """Return where a natural network starts from its first block."""
         block = typical_rows(X if wider_than_long(X) else np.asarray(X, dtype=np.float64))
@@ -557,10 +542,3 @@ class SingleLayerNICA(NeuralNICA):
 
     def _readout(self, state: Any) -> Any:
         return rule_of(state).averaged(state) if self.average else state
-
-    def _from_mixtures(self, name: str) -> Array:
-        """Return weights from what the network sees as weights from the mixtures."""
-        state, W = self._started(), self._weight(name)
-        if hasattr(state, "white"):
-            return np.asarray(W @ natural.whitening_matrix(state))
-        return (W * gain(state.x_power)).astype(W.dtype) if self.precondition == "scale" else W

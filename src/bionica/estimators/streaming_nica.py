@@ -7,6 +7,7 @@ import numpy as np
 
 from .._compat.sklearn import WINDOW
 from ..networks import orthant_rotation
+from ..networks.guards import Guards
 from ..networks.rule import rule_of
 from ..networks.settling import Exact
 from ._docstrings import documented
@@ -76,7 +77,7 @@ class StreamingNICA(OnlineNICA):
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         eps = float(np.finfo(dtype).eps)
-        return orthant_rotation.Params(Exact(eps), self._guard_flags(), int(self.horizon or 0), eps)
+        return orthant_rotation.Params(Exact(eps), Guards(False, False, False, False), int(self.horizon or 0), eps)
 
     def _rates(self, state: Any, n: int) -> Array:
         return np.zeros((n, 1))  # the rule has none

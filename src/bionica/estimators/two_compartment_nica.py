@@ -8,7 +8,6 @@ import numpy as np
 from .._compat.sklearn import POSITIVE
 from ..networks import natural, two_compartment
 from ._docstrings import documented
-from ._input import Array
 from .network import Setting, SingleLayerNICA, guard_seed, orthonormal_rows, weights
 
 
@@ -65,11 +64,7 @@ class TwoCompartmentNICA(SingleLayerNICA):
     }
     _plain: ClassVar = Setting(0.1, 0.01, tau=0.8)
 
-    @property
-    def W_xz_(self) -> Array:
-        """Weights from mixtures to outputs, (n_components, n_features)."""
-        return self._from_mixtures("W_xz")
-
+    W_xz_ = weights("W_xz", "Weights from mixtures to outputs, (n_components, n_features).")
     W_zz_ = weights("W_zz", "Weights between outputs, (n_components, n_components).")
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
