@@ -371,4 +371,4 @@ def error_curve(S: ArrayLike, Y: ArrayLike) -> Floats:
     """
     S, Y = validated_pair(S, Y)
     squares = np.sum((S - Y[:, match_sources(S, Y).permutation]) ** 2, axis=1)
-    return np.cumsum(squares) / (np.arange(1, len(S) + 1) * S.shape[1])
+    return np.asarray(np.cumsum(squares) / (np.arange(1, len(S) + 1) * S.shape[1]))
