@@ -165,6 +165,8 @@ class Console:
                 warnings.simplefilter("always", UserWarning)
                 warnings.showwarning = lambda message, *_, **__: self.note(str(message))
                 yield
+        except typer.Exit:  # is a RuntimeError
+            raise
         except KeyboardInterrupt:
             self.interrupted(interrupted)
         except OSError as error:
