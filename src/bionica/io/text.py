@@ -44,6 +44,7 @@ _SEPARATORS = ("\t", ";", ",", "|", None)  # None: spaces
 _AXIS = 6  # numbers at least of an axis that is not asked for
 _APART = 10.0
 _MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?")
+_COMMENT = re.compile(r'#|"?sep=', re.IGNORECASE)  # the latter is what Excel writes
 _INTEGER = re.compile(r"[-+]?\d+")
 _MARKS = re.compile(r"^[^\w.+-]+|[^\w.]+$")
 _DAMAGED_NUMBER = re.compile(r"[-+−]?[\d.,'\s]*\d[\d.,'\s]*([eE][-+]?\d+)?")
@@ -173,7 +174,7 @@ class TextReader(Reader):
     def _find_layout(self, lines: list[str], *, last: bool) -> bool:
         """Find separator, header and columns, if there are lines enough; return whether they are known."""
         numbered = [(i, line) for i, line in enumerate(lines, 1) if i > self._skip_lines and line.strip()]
-        n = next((i for i, (_, line) in enumerate(numbered) if not line.startswith("#")), len(numbered))
+        n = next((i for i, (_, line) in enumerate(numbered) if not _COMMENT.match(line)), len(numbered))
         comments, numbered = numbered[:n], numbered[n : n + (_HEAD if self.repeatable else 2)]
         needed = 3 if self.repeatable else 1 if self._given_header is False else 2
         if len(numbered) < needed and not last:
@@ -183,7 +184,7 @@ class TextReader(Reader):
         rows = self._split(numbered)
         header = self._is_header(rows) if self._given_header is None else self._given_header
         if comments:
-            self.note(f"the first lines, which begin with # ({comments[0][1][:40]}), were left out")
+            self.note(f"the first lines, which are comments ({comments[0][1][:40]}), were left out")
         self.header = [printable(self._point(cell)) for cell in rows[0]] if header else None
         self._first_line, samples = numbered[0][0] + header, rows[header:]
         self.axis = 1 if self._transposed else self._find_axis(samples)
