@@ -45,6 +45,13 @@ def test_a_method_can_be_asked_for(method):
     assert found.diagnosis_.uncertainty_ is not None
 
 
+def test_a_column_of_times_is_refused():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(problem("sparse")[0]).rename(columns={3: "time"})
+    with pytest.raises(ValueError, match="time"):
+        separate(frame)
+
+
 def test_a_horizon_gives_a_stream_of_the_chosen_method():
     X, _ = problem("sparse", T=6000)
     found = separate(X, 3, horizon=2000, random_state=0)

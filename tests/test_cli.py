@@ -65,15 +65,11 @@ except SystemExit as end:
         (FileNotFoundError(2, "No such file", "x.npy"), 1),
         (OSError(28, "No space left on device"), 1),
         (MemoryError(), 1),
-        (ZeroDivisionError("expected"), 1),
         (KeyboardInterrupt(), 130),
     ],
 )
 def test_what_is_not_our_fault_ends_in_one_line(capsys, error, status):
-    with (
-        pytest.raises(typer.Exit) as ended,
-        Console(json=True).session(interrupted="stopped", expected=(ZeroDivisionError,)),
-    ):
+    with pytest.raises(typer.Exit) as ended, Console(json=True).session(interrupted="stopped"):
         raise error
     assert ended.value.exit_code == status
     out, err = capsys.readouterr()

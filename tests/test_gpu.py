@@ -32,6 +32,7 @@ plan = {
 print(json.dumps([dict(row) for row in sweep.run(plan, device=sys.argv[2], n_jobs=1)]))
 """
 
+
 def table(script, *arguments, folder=None):
     env = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"} if "cuda" in arguments else os.environ
     command = [sys.executable, "-c", script, *arguments]

@@ -8,38 +8,25 @@
 | `amari_distance`    | nothing: invariant    | largest entries of P  | 0       | P = W A   |
 | `correlation_floor` | nothing               | nothing               | 0       | S         |
 
-S is (n_samples, n_sources) and Y is (n_samples, n_outputs). Arrays, memory maps included, are read in blocks of rows and
-summed in float64, so that a score needs a few megabytes beside its arguments.
+S is (n_samples, n_sources) and Y is (n_samples, n_outputs). Sums are in float64.
 """
 
-from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-from .offline.whitening import moments
-
 __all__ = [
     "Matching", "amari_distance", "correlation_floor", "error_curve", "match_sources", "permutation_error", "sinr",
 ]  # fmt: skip
 
-BLOCK_NUMBERS = 1 << 19  # 4 MiB of float64
 _LARGEST = 1e140  # beyond this a sum of squares may overflow
 
-Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
 
-def float64_blocks(*arrays: Array) -> Iterator[tuple[Floats, ...]]:
-    """Yield the same block of rows of every array, as float64."""
-    step = max(1, BLOCK_NUMBERS // max(a.shape[1] for a in arrays))
-    for start in range(0, len(arrays[0]), step):
-        yield tuple(np.asarray(a[start : start + step], dtype=np.float64) for a in arrays)
-
-
-def validated(name: str, array: ArrayLike) -> Array:
+def validated(name: str, array: ArrayLike) -> Floats:
     """Return a two-dimensional array of real numbers whose squares can be summed, or raise ValueError."""
     a = np.asarray(array)
     if a.dtype.kind not in "biuf":
@@ -48,21 +35,18 @@ def validated(name: str, array: ArrayLike) -> Array:
         raise ValueError(f"{name} has shape {a.shape} and must have two axes; for one signal, {name}.reshape(-1, 1)")
     if a.size == 0:
         raise ValueError(f"{name} has shape {a.shape} and is empty: pass at least one row and one column")
-    n_checked = 0
-    for (block,) in float64_blocks(a):
-        largest = np.abs(block).max(axis=1)
-        usable = largest <= _LARGEST  # False for NaN
-        if not usable.all():
-            row = int(np.argmin(usable))
-            raise ValueError(
-                f"{name}[{n_checked + row}] holds {largest[row]}: scores need finite numbers that can be squared. A network "
-                "that diverges outputs such values; score the samples before that"
-            )
-        n_checked += len(block)
+    a = a.astype(np.float64, copy=False)
+    largest = np.abs(a).max(axis=1)
+    if not (usable := largest <= _LARGEST).all():  # False for NaN
+        row = int(np.argmin(usable))
+        raise ValueError(
+            f"{name}[{row}] holds {largest[row]}: scores need finite numbers that can be squared. A network that diverges outputs "
+            "such values; score the samples before that"
+        )
     return a
 
 
-def validated_pair(S: ArrayLike, Y: ArrayLike, *, surplus_outputs: bool = False) -> tuple[Array, Array]:
+def validated_pair(S: ArrayLike, Y: ArrayLike, *, surplus_outputs: bool = False) -> tuple[Floats, Floats]:
     """Return sources and outputs with equal numbers of rows, and of columns unless `surplus_outputs`."""
     S, Y = validated("S", S), validated("Y", Y)
     if len(S) != len(Y):
@@ -112,7 +96,7 @@ def amari_distance(P: ArrayLike) -> float:
     >>> amari_distance(np.ones((4, 4)))
     1.0
     """
-    P = np.abs(validated("P", P).astype(np.float64, copy=False))
+    P = np.abs(validated("P", P))
     d = len(P)
     if P.shape[1] != d:
         raise ValueError(f"P has shape {P.shape} and must be square: pass W @ A, n_sources by n_sources")
@@ -157,17 +141,18 @@ def correlation_floor(S: ArrayLike) -> float:
     >>> correlation_floor(S) > 0.1
     True
     """
-    seen = moments(validated("S", S))
-    d = len(seen.mean)
-    eigenvalues, U = np.linalg.eigh(seen.covariance)
+    S = validated("S", S)
+    n, d = S.shape
+    mean = S.mean(axis=0)
+    eigenvalues, U = np.linalg.eigh((S - mean).T @ (S - mean) / n)
     if eigenvalues[0] <= d * np.finfo(np.float64).eps * eigenvalues[-1]:
         raise ValueError(
-            f"S has a singular covariance ({seen.n} samples, {d} sources): a source is constant or a combination of the "
+            f"S has a singular covariance ({n} samples, {d} sources): a source is constant or a combination of the "
             "others, and cannot be whitened. Omit it, or pass more samples"
         )
     # mean |s - F s|^2 = tr[(I - F)(C + m m')(I - F)]: the small factor appears twice, so that nothing cancels.
     shrunk = (1 - 1 / np.sqrt(eigenvalues)) * U  # U (I - Lambda^-1/2); its product with U' is I - F
-    return float((np.sum(shrunk**2 * eigenvalues) + np.sum((seen.mean @ shrunk) ** 2)) / d)
+    return float((np.sum(shrunk**2 * eigenvalues) + np.sum((mean @ shrunk) ** 2)) / d)
 
 
 class Matching(NamedTuple):
@@ -234,42 +219,9 @@ def match_sources(S: ArrayLike, Y: ArrayLike, *, by: Literal["error", "correlati
     """
     if by not in ("error", "correlation"):
         raise ValueError(f'by={by!r} is unknown: use by="error" or by="correlation"')
-    return match_moments(PairMoments.of(*validated_pair(S, Y, surplus_outputs=by == "correlation")), by)
-
-
-class PairMoments(NamedTuple):
-    """Number of rows, means, and centred sums of products of the columns of S and Y."""
-
-    n: int
-    s_mean: Floats
-    y_mean: Floats
-    ss: Floats
-    yy: Floats
-    sy: Floats
-
-    @classmethod
-    def of(cls, S: Array, Y: Array) -> "PairMoments":
-        """Compute them in two passes: means, then products of what is centred."""
-        n = len(S)
-        s_mean = sum(s.sum(axis=0) for (s,) in float64_blocks(S)) / n
-        y_mean = sum(y.sum(axis=0) for (y,) in float64_blocks(Y)) / n
-        ss, yy, sy = np.zeros(S.shape[1]), np.zeros(Y.shape[1]), np.zeros((S.shape[1], Y.shape[1]))
-        for s, y in float64_blocks(S, Y):
-            s, y = s - s_mean, y - y_mean
-            ss += np.einsum("ij,ij->j", s, s)
-            yy += np.einsum("ij,ij->j", y, y)
-            sy += s.T @ y
-        # A constant column leaves the rounding error of its mean.
-        ss[ss <= n * (1e-14 * s_mean) ** 2] = 0
-        yy[yy <= n * (1e-14 * y_mean) ** 2] = 0
-        sy[ss == 0] = 0
-        sy[:, yy == 0] = 0
-        return cls(n, s_mean, y_mean, ss, yy, sy)
-
-
-def match_moments(moments: PairMoments, by: Literal["error", "correlation"]) -> Matching:
-    """Match sources and outputs whose moments are known."""
-    n, s_mean, y_mean, ss, yy, sy = moments
+    S, Y = validated_pair(S, Y, surplus_outputs=by == "correlation")
+    n, s_mean, y_mean, s, y = len(S), S.mean(axis=0), Y.mean(axis=0), _centred(S), _centred(Y)
+    ss, yy, sy = np.sum(s**2, axis=0), np.sum(y**2, axis=0), s.T @ y
     norms = np.sqrt(ss)[:, np.newaxis] * np.sqrt(yy)
     correlation = np.divide(sy, norms, out=np.zeros_like(sy), where=norms > 0)
     if by == "correlation":
@@ -282,6 +234,11 @@ def match_moments(moments: PairMoments, by: Literal["error", "correlation"]) -> 
     square = yy[permutation] + n * y_mean[permutation] ** 2
     scale = np.divide(dot, square, out=np.zeros_like(dot), where=square > 0)
     return Matching(permutation, scale, np.clip(correlation[sources, permutation], -1, 1))
+
+
+def _centred(S: Floats) -> Floats:
+    """Return S without its means; a constant column is zero, not the rounding error of its mean."""
+    return np.where(S.max(axis=0) > S.min(axis=0), S - S.mean(axis=0), 0.0)
 
 
 def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = False, per_source: bool = False) -> Any:
@@ -326,23 +283,16 @@ def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = False, per_source: bool =
     20
     """
     S, Y = validated_pair(S, Y, surplus_outputs=True)
-    moments = PairMoments.of(S, Y)
-    order = match_moments(moments, "correlation").permutation
-    n, s_mean, y_mean, power, yy, sy = moments
-    y_mean, yy, sy = y_mean[order], yy[order], sy[np.arange(len(order)), order]
-    if not center:
-        power, yy, sy = power + n * s_mean**2, yy + n * y_mean**2, sy + n * s_mean * y_mean
-        s_mean = y_mean = np.zeros(len(order))
+    Y = Y[:, match_sources(S, Y, by="correlation").permutation]
+    if center:
+        S, Y = _centred(S), _centred(Y)
+    power, square = np.sum(S**2, axis=0), np.sum(Y**2, axis=0)
     if not power.all():
         fault = "constant" if center else "zero throughout"
         raise ValueError(f"S[:, {np.argmin(power)}] is {fault} and has no power to compare with: omit that source")
-    scale = np.divide(sy, yy, out=np.zeros_like(yy), where=yy > 0)
-    power, residual = np.zeros_like(power), np.zeros_like(power)  # summed alike: a silent output has exactly 0 dB
-    for s, y in float64_blocks(S, Y):
-        power += np.sum((s - s_mean) ** 2, axis=0)
-        residual += np.sum((s - s_mean - scale * (y[:, order] - y_mean)) ** 2, axis=0)
+    scale = np.divide(np.sum(S * Y, axis=0), square, out=np.zeros_like(square), where=square > 0)
     # The scale is a least-squares fit, so only rounding can push the residual above the power.
-    residual = np.minimum(residual, power)
+    residual = np.minimum(np.sum((S - scale * Y) ** 2, axis=0), power)
     with np.errstate(divide="ignore"):
         if per_source:
             return np.asarray(10 * np.log10(power / residual))
@@ -383,11 +333,7 @@ def permutation_error(S: ArrayLike, Y: ArrayLike) -> float:
     >>> permutation_error(S, S[:, [2, 0, 1]] + 0.1)
     0.01
     """
-    S, Y = validated_pair(S, Y)
-    total = 0.0
-    for sums in _cumulative_squares(S, Y):
-        total = float(sums[-1])
-    return total / S.size
+    return float(error_curve(S, Y)[-1])
 
 
 def error_curve(S: ArrayLike, Y: ArrayLike) -> Floats:
@@ -424,19 +370,5 @@ def error_curve(S: ArrayLike, Y: ArrayLike) -> Floats:
     array([0.5       , 0.25      , 0.16666667, 0.125     ])
     """
     S, Y = validated_pair(S, Y)
-    curve = np.concatenate(list(_cumulative_squares(S, Y)))
-    curve /= np.arange(1, len(S) + 1) * S.shape[1]
-    return curve
-
-
-def _cumulative_squares(S: Array, Y: Array) -> Iterator[Floats]:
-    """Yield the cumulative sums of |s_t - P y_t|^2 in blocks, where P is the permutation that is best at the end."""
-    permutation = match_moments(PairMoments.of(S, Y), "error").permutation
-    total = 0.0
-    for s, y in float64_blocks(S, Y):
-        difference = s - y[:, permutation]
-        squares = np.einsum("ij,ij->i", difference, difference)
-        squares[0] += total
-        sums = np.cumsum(squares)
-        total = float(sums[-1])
-        yield sums
+    squares = np.sum((S - Y[:, match_sources(S, Y).permutation]) ** 2, axis=1)
+    return np.asarray(np.cumsum(squares) / (np.arange(1, len(S) + 1) * S.shape[1]))

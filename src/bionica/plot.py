@@ -336,11 +336,11 @@ def weights(
     rows, columns : sequence of str, optional
         Names of the rows and columns; their numbers by default.
     ax : matplotlib Axes, optional
-        Where to draw.
+        Where to draw; for records, a sequence of axes.
 
     Returns
     -------
-    matplotlib Axes
+    matplotlib Axes; for records, an array of them
 
     Examples
     --------

@@ -1,7 +1,8 @@
 """Pages: text, tables and pictures in one HTML file that needs no network, and the page about one separation.
 
-A page adapts to light and dark, to a telephone and to a printer. Text is escaped. In text, `code` stands between backquotes.
-Drawings are those of `plot`.
+A page is a title and sections, and a section is a heading and parts: `text`, `table`, `picture`, `slides`, `beside` and `verdict`
+return HTML, and escape what they are given. In text, `code` stands between backquotes. A page adapts to light and dark, to a
+telephone and to a printer.
 """
 
 import base64
@@ -10,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from . import plot
 from .io import write_atomically
 
 Array = NDArray[Any]
+Sections = list[tuple[str, list[str]]]
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1a1a1a;--soft:#555;--paper:#fff;--rule:#ddd;--good:#00694d;--bad:#b00020;--fair:#8a5a00}
@@ -47,49 +49,84 @@ table.text td{display:block;border:0;padding:.1rem 0}table.text td:first-child{f
 _SLIDE = "this.parentNode.querySelectorAll('figure').forEach((f,i)=>f.hidden=i!=this.value)"
 
 
-class PageTable(NamedTuple):
-    """A table of a page: the headings of its columns, if any, and its rows. Numbers are shown with three digits."""
+def page(title: str, lead: str, sections: Sections) -> str:
+    """Build a page, HTML with its pictures: a heading, a sentence below it (if any) and sections.
 
-    columns: Sequence[str]
-    rows: Sequence[Sequence[object]]
-
-
-class Picture(NamedTuple):
-    """A figure of a page: the bytes of an "svg" or "png", its caption, and `alt` if the caption does not describe it."""
-
-    data: bytes
-    caption: str
-    kind: str = "svg"
-    alt: str = ""
-
-
-class Slides(NamedTuple):
-    """Pictures of which a slider shows one; the last one at first."""
-
-    pictures: Sequence[Picture]
+    Examples
+    --------
+    >>> html = page("Results", "", [("Errors", [table(["network", "error"], [["A < B", 0.00123]])])])
+    >>> "A &lt; B" in html and "0.00123" in html
+    True
+    """
+    body = f"<h1>{escape(title)}</h1>" + (f'<p class="lead">{_inline(lead)}</p>' if lead else "")
+    for heading, parts in sections:
+        body += "\n<section>" + (f"<h2>{escape(heading)}</h2>\n" if heading else "") + "\n".join(parts) + "</section>"
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1"><link rel="icon" href="data:,">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n<body>{body}\n</body></html>\n"
+    )
 
 
-class Beside(NamedTuple):
-    """Parts side by side, or below each other in a narrow window."""
-
-    parts: Sequence["Part"]
-
-
-class Verdict(NamedTuple):
-    """Sentences on whether something is right."""
-
-    good: bool
-    sentences: Sequence[str]
+def text(sentences: str) -> str:
+    """Return a paragraph."""
+    return f"<p>{_inline(sentences)}</p>"
 
 
-Part = str | PageTable | Picture | Slides | Beside | Verdict
+def _inline(sentences: str) -> str:
+    """Escape text, with `code` as such; 1e-05, 2-layer and x = 3 are not broken over lines."""
+    html = re.sub("`([^`]+)`", r"<code>\1</code>", escape(sentences))
+    html = re.sub(r"\b(\d[\d.]*e-\d+|\d-[a-z]{1,12})\b", r'<span class="word">\1</span>', html)
+    return re.sub(r" = (?=\d)", "&nbsp;=&nbsp;", html)
 
 
-class Section(NamedTuple):
-    """A heading, if any, and what stands under it."""
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return a table with these headings, if any. Floats are shown with three digits."""
+    numeric = [any(map(_is_number, column)) for column in zip(*rows, strict=True)] or [False] * len(columns)
+    marks = [' class="number"' * number for number in numeric]
+    head = "".join(f"<th{mark}>{escape(title)}</th>" for title, mark in zip(columns, marks, strict=False))
+    body = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
+    kind = "numbers" if any(numeric) else "text" if head else "text facts"
+    head = f"<thead><tr>{head}</tr></thead>" if head else ""
+    return f'<div class="table"><table class="{kind}">{head}<tbody>{body}</tbody></table></div>'
 
-    title: str
-    parts: Sequence[Part]
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, int | float) and not isinstance(cell, bool)
+
+
+def _cell(value: object) -> str:
+    if value is None or _is_number(value):
+        shown = "–" if value is None else f"{value:.3g}" if isinstance(value, float) else f"{value:,}"
+        return f'<td class="number">{shown}</td>'
+    words = ("yes" if value else "no") if isinstance(value, bool) else str(value)
+    kind = f' class="{words}"' if words in ("yes", "no", "partly") else ""
+    return f"<td{kind}>{_inline(words)}</td>"
+
+
+def picture(data: bytes, caption: str, kind: str = "svg", alt: str = "") -> str:
+    """Return the bytes of an "svg" or "png" as a figure; `alt` if the caption does not describe it."""
+    source = f"data:image/{'png' if kind == 'png' else 'svg+xml'};base64,{base64.b64encode(data).decode()}"
+    image = f'<img alt="{escape(alt or caption)}" src="{source}">'
+    return f"<figure>{image}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def slides(pictures: Sequence[str]) -> str:
+    """Return pictures of which a slider shows one; the last one at first."""
+    last = len(pictures) - 1
+    hidden = [picture.replace("<figure", "<figure hidden", 1) for picture in pictures[:-1]]
+    slider = f'<input type="range" min="0" max="{last}" value="{last}" aria-label="picture" oninput="{_SLIDE}">'
+    return f'<div class="slides">{slider}{"".join([*hidden, pictures[-1]])}</div>'
+
+
+def beside(*parts: str) -> str:
+    """Return parts side by side, or below each other in a narrow window."""
+    return f'<div class="beside">{"".join(parts)}</div>'
+
+
+def verdict(good: bool, sentences: Sequence[str]) -> str:
+    """Return sentences on whether something is right."""
+    return f'<div class="verdict {"good" if good else "bad"}">{"".join(map(text, sentences))}</div>'
 
 
 def figure_bytes(figure: Any, kind: str) -> bytes:
@@ -103,95 +140,13 @@ def figure_bytes(figure: Any, kind: str) -> bytes:
     return buffer.getvalue()
 
 
-def drawing(draw: Callable[[Any], object], caption: str, width: float = 9.0, height: float = 3.6) -> Picture:
+def drawing(draw: Callable[[Any], object], caption: str, width: float = 9.0, height: float = 3.6) -> str:
     """Return what `draw` draws on new axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
     draw(figure.subplots())
-    return Picture(figure_bytes(figure, "svg"), caption)
-
-
-def page(title: str, lead: str, sections: Sequence[Section]) -> str:
-    """Build a page, HTML with its pictures: a heading, a sentence below it (if any) and sections.
-
-    Examples
-    --------
-    >>> html = page("Results", "", [Section("Errors", [PageTable(["network", "error"], [["A < B", 0.00123]])])])
-    >>> "A &lt; B" in html and "0.00123" in html
-    True
-    """
-    parts = [f"<h1>{escape(title)}</h1>"]
-    if lead:
-        parts.append(f'<p class="lead">{_text(lead)}</p>')
-    for section in sections:
-        heading = f"<h2>{escape(section.title)}</h2>\n" if section.title else ""
-        parts.append(f"<section>{heading}" + "\n".join(map(_part, section.parts)) + "</section>")
-    body = "\n".join(parts)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1"><link rel="icon" href="data:,">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n<body>{body}\n</body></html>\n"
-    )
-
-
-def _part(part: Part) -> str:
-    if isinstance(part, str):
-        return f"<p>{_text(part)}</p>"
-    if isinstance(part, Picture):
-        return _figure(part)
-    if isinstance(part, Slides):
-        last = len(part.pictures) - 1
-        figures = "".join(_figure(picture, hidden=i < last) for i, picture in enumerate(part.pictures))
-        slider = f'<input type="range" min="0" max="{last}" value="{last}" aria-label="picture" oninput="{_SLIDE}">'
-        return f'<div class="slides">{slider}{figures}</div>'
-    if isinstance(part, Beside):
-        return f'<div class="beside">{"".join(map(_part, part.parts))}</div>'
-    if isinstance(part, Verdict):
-        sentences = "".join(f"<p>{_text(sentence)}</p>" for sentence in part.sentences)
-        return f'<div class="verdict {"good" if part.good else "bad"}">{sentences}</div>'
-    return _table(part)
-
-
-def _figure(picture: Picture, hidden: bool = False) -> str:
-    data = base64.b64encode(picture.data).decode()
-    source = f"data:image/{'png' if picture.kind == 'png' else 'svg+xml'};base64,{data}"
-    image = f'<img alt="{escape(picture.alt or picture.caption)}" src="{source}">'
-    return f"<figure{' hidden' * hidden}>{image}<figcaption>{escape(picture.caption)}</figcaption></figure>"
-
-
-def _table(table: PageTable) -> str:
-    columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
-    numeric = [any(map(_is_number, column)) for column in columns]
-    head = "".join(
-        ('<th class="number">' if number else "<th>") + escape(title) + "</th>"
-        for title, number in zip(table.columns, numeric, strict=False)
-    )
-    rows = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in table.rows)
-    kind = "numbers" if any(numeric) else "text" if head else "text facts"
-    head = f"<thead><tr>{head}</tr></thead>" if head else ""
-    return f'<div class="table"><table class="{kind}">{head}<tbody>{rows}</tbody></table></div>'
-
-
-def _is_number(cell: object) -> bool:
-    return isinstance(cell, int | float) and not isinstance(cell, bool)
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return '<td class="number">–</td>'
-    if _is_number(value):
-        return f'<td class="number">{f"{value:.3g}" if isinstance(value, float) else f"{value:,}"}</td>'
-    text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
-    kind = f' class="{text}"' if text in ("yes", "no", "partly") else ""
-    return f"<td{kind}>{_text(text)}</td>"
-
-
-def _text(text: str) -> str:
-    """Escape text, with `code` as such; 1e-05, 2-layer and x = 3 are not broken over lines."""
-    text = re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
-    text = re.sub(r"\b(\d[\d.]*e-\d+|\d-[a-z]{1,12})\b", r'<span class="word">\1</span>', text)
-    return re.sub(r" = (?=\d)", "&nbsp;=&nbsp;", text)
+    return picture(figure_bytes(figure, "svg"), caption)
 
 
 # ---------------------------------------------------------------------------------------------- one separation
@@ -224,41 +179,37 @@ def write_separation(
     A, uncertainty = np.asarray(network.mixing_), network.diagnosis_.uncertainty_
     d = min(len(names), MOST_SOURCES)
     shown, more = names[:d], f" The first {d} of {len(names)} sources." * (d < len(names))
-    sections = [Section("", [Verdict(network.diagnosis_.ok, lines), PageTable((), facts)])]
+    sections: Sections = [("", [verdict(network.diagnosis_.ok, lines), table((), facts)])]
     if uncertainty is not None:
-        text = "Halves of the samples were fitted by themselves. If they agree, the source does not depend on chance."
+        why = "Halves of the samples were fitted by themselves. If they agree, the source does not depend on chance."
         columns = ("source", "correlation of the halves", "angle of the spectra, degrees", "standard error of a value")
         numbers = zip(names, uncertainty.correlation, uncertainty.angle, uncertainty.sources, strict=True)
         rows = [(name, f"{correlation:.4f}", float(angle), float(error)) for name, correlation, angle, error in numbers]
-        sections.append(Section("How sure each source is", [text, PageTable(columns, rows)]))
+        sections.append(("How sure each source is", [text(why), table(columns, rows)]))
     choice = getattr(network, "choice_", None)
     if choice is not None and choice.angles:
         caption = "How far the spectra of two halves of the samples differ, for each number of sources that was tried."
         tried = drawing(lambda ax: plot.number_of_sources(choice, ax=ax), caption, 6.0, 3.2)
-        sections.append(Section("Number of sources", [tried]))
+        sections.append(("Number of sources", [tried]))
     if images is not None:
-        sections.append(Section("Sources", [_gallery(images[1][:d], shown)]))
-        sections.append(Section("Mixtures", [_gallery(images[0][:MOST_SOURCES], mixtures)]))
+        sections.append(("Sources", [_gallery(images[1][:d], shown)]))
+        sections.append(("Mixtures", [_gallery(images[0][:MOST_SOURCES], mixtures)]))
     else:
         Y = network.transform(X)[:, :d]
         caption = "Sources of samples spread evenly over the input, each on its own scale." + more
-        curves = drawing(
-            lambda ax: plot.sources(Y, t, names=shown, label=t_label, ax=ax), caption, height=0.8 + 0.7 * d
-        )
-        sections.append(Section("Sources", [curves]))
+        height = 0.8 + 0.7 * d
+        curves = drawing(lambda ax: plot.sources(Y, t, names=shown, label=t_label, ax=ax), caption, height=height)
+        sections.append(("Sources", [curves]))
     if len(A) < _FEW_MIXTURES:
-        caption, size = (
-            "How strongly each source enters each mixture; orange is negative.",
-            (1.5 + 0.9 * d, 0.6 + 0.35 * len(A)),
-        )
-        matrix = drawing(lambda ax: plot.weights(A[:, :d], rows=mixtures, columns=shown, ax=ax), caption + more, *size)
-        sections.append(Section("Mixing matrix", [matrix]))
+        caption = "How strongly each source enters each mixture; orange is negative." + more
+        size = 1.5 + 0.9 * d, 0.6 + 0.35 * len(A)
+        matrix = drawing(lambda ax: plot.weights(A[:, :d], rows=mixtures, columns=shown, ax=ax), caption, *size)
+        sections.append(("Mixing matrix", [matrix]))
     else:
-        error = None if uncertainty is None else uncertainty.mixing[:, :d]
+        error, band = None if uncertainty is None else uncertainty.mixing[:, :d], network.diagnosis_.band_
         caption = "Each spectrum is divided by its largest value." + more
         if error is not None:
             caption += " The band is two standard errors wide on either side, from fits to halves of the samples."
-        band: Any = network.diagnosis_.band_
         if band is not None:
             caption += " The paler band is what nonnegativity leaves open."
         x = np.arange(1, len(A) + 1) if axis is None else axis
@@ -269,16 +220,15 @@ def write_separation(
                 low, high = (M[:, i] / np.abs(A[:, i]).max() for M in (band.mixing_low, band.mixing_high))
                 ax.fill_between(x, low, high, color=line.get_color(), alpha=0.12, lw=0)
 
-        curves = drawing(draw, caption, height=4.2)
-        sections.append(Section("Spectra of the sources", [curves]))
+        sections.append(("Spectra of the sources", [drawing(draw, caption, height=4.2)]))
     U = X @ np.asarray(network.components_)[:d].T
     caption = "Before values below zero are cut off. A good fit has almost nothing left of 0." + more
     bars = drawing(lambda ax: plot.distributions(U, names=shown, ax=ax), caption, height=0.8 + 0.5 * d)
-    sections.append(Section("Distribution of each source", [bars]))
+    sections.append(("Distribution of each source", [bars]))
     write_atomically(path, page("What bionica separate found", "", sections).encode())
 
 
-def _gallery(images: Array, names: Sequence[str]) -> Picture:
+def _gallery(images: Array, names: Sequence[str]) -> str:
     """Small pictures in rows of four."""
     from matplotlib.figure import Figure
 
@@ -289,4 +239,4 @@ def _gallery(images: Array, names: Sequence[str]) -> Picture:
     plot.images(images.reshape(n, -1).T, images.shape[1:], names=names[:n], axes=axes[:n])
     for ax in axes[n:]:
         ax.set_axis_off()
-    return Picture(figure_bytes(figure, "png"), "", "png", ", ".join(names[:n]))
+    return picture(figure_bytes(figure, "png"), "", "png", ", ".join(names[:n]))

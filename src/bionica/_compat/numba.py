@@ -109,16 +109,17 @@ def _one_module(name: str) -> Iterator[None]:
     here = threading.get_ident()
 
     class Linked(Library):  # type: ignore[misc]
+        def add_ir_module(self, ir_module: Any) -> None:
+            for function in ir_module.functions:  # what is not inlined is rarely called: no vectorised variants
+                if function.blocks and "alwaysinline" not in function.attributes:
+                    function.attributes.add("optsize")
+            super().add_ir_module(ir_module)
+
         def finalize(self) -> None:
             for library in dict.fromkeys(self._linking_libraries):
                 if hasattr(self, "_reload_init"):  # since Numba 0.62
                     self._reload_init.update(library._reload_init)
                 self._final_module.link_in(library._get_module_for_linking(), preserve=True)
-            for (
-                function
-            ) in self._final_module.functions:  # what is not inlined is rarely called: no vectorised variants
-                if not function.is_declaration and not any(b"alwaysinline" in flags for flags in function.attributes):
-                    function.add_function_attribute("optsize")
             self._finalized = True
 
     def create_library(self: Any, library: str, **options: Any) -> Any:

@@ -3,8 +3,8 @@
 Results go to standard output. Progress, notes and errors go to standard error. --quiet leaves errors only, and --json
 prints one object in place of everything else. An error is one line:
 
-    1     the input, a parameter or a file is at fault: InputError, OutputError, DivergenceError, OSError, MemoryError, a missing
-          package, and every ValueError that a `raise` statement of bionica raises
+    1     the input, a parameter or a file is at fault: InputError, OutputError, OSError, MemoryError, and every ValueError,
+          ArithmeticError (DivergenceError is one), ImportError and RuntimeError that a `raise` statement of bionica raises
     70    anything else: a fault of bionica (EX_SOFTWARE of sysexits.h)
     130   Ctrl-C or SIGTERM
 
@@ -155,36 +155,30 @@ class Console:
             yield lambda n, status="": bar.update(task, advance=n, status=status)
 
     @contextmanager
-    def session(
-        self,
-        *,
-        interrupted: str,
-        disk_full: str = "free some space",
-        out_of_memory: str = "use smaller data, or fewer processes",
-        expected: tuple[type[Exception], ...] = (),
-    ) -> Iterator[None]:
+    def session(self, *, interrupted: str) -> Iterator[None]:
         """Run a command: show warnings and log records, and end with one line rather than with a traceback.
 
-        `interrupted` is said after Ctrl-C or SIGTERM, `disk_full` and `out_of_memory` are the remedies, and `expected` are
-        more exceptions whose message is meant for the user.
+        `interrupted` is said after Ctrl-C or SIGTERM.
         """
         try:
             with _handlers(_interrupt, signal.SIGTERM), warnings.catch_warnings(), self._show_log():
                 warnings.simplefilter("always", UserWarning)
                 warnings.showwarning = lambda message, *_, **__: self.note(str(message))
                 yield
+        except typer.Exit:  # is a RuntimeError
+            raise
         except KeyboardInterrupt:
             self.interrupted(interrupted)
         except OSError as error:
             if is_disk_full(error):
-                fail(f"the disk is full ({error.strerror}): {disk_full}")
+                fail(
+                    f"the disk is full ({error.strerror}): free some space, or write elsewhere; no partial file was left"
+                )
             fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except MemoryError:
-            fail(f"out of memory: {out_of_memory}")
-        except Exception as error:
-            ours = (ValueError, ArithmeticError, ImportError)  # DivergenceError is an ArithmeticError
-            named = isinstance(error, (InputError, OutputError, *expected))
-            if not (named or (isinstance(error, ours) and raised_by_bionica(error))):
+            fail("out of memory: use smaller data or fewer processes; very many mixtures may be samples (--axis)")
+        except (ValueError, ArithmeticError, ImportError, RuntimeError) as error:
+            if not (isinstance(error, InputError | OutputError) or raised_by_bionica(error)):
                 raise
             fail(str(error))
 

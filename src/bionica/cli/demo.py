@@ -39,9 +39,7 @@ def demo(
     Exit status: 0 done, 1 files or packages in the way, 2 wrong usage, 130 interrupted.
     """
     console = Console(json=json, quiet=quiet)
-    with console.session(
-        interrupted="Interrupted: the page was not written", disk_full="free some space, or choose another --output"
-    ):
+    with console.session(interrupted="Interrupted: the page was not written"):
         require("the demo", "matplotlib", "skimage")
         io.check_folder(output, [PICTURE, PAGE], replace=force)
         if not console.silent:
@@ -118,7 +116,7 @@ def _page(findings: dict[str, Any], S: Any, X: Any, frames: dict[int, Any]) -> t
     from matplotlib.figure import Figure
 
     from .. import plot
-    from ..report import Beside, PageTable, Picture, Section, Slides, drawing, figure_bytes, page
+    from ..report import beside, drawing, figure_bytes, page, picture, slides, table, text
 
     def images(*rows: tuple[str, Any], width: float = 7.0) -> bytes:
         figure = Figure(figsize=(width, 0.35 * width * len(rows)), layout="constrained")
@@ -136,29 +134,30 @@ def _page(findings: dict[str, Any], S: Any, X: Any, frames: dict[int, Any]) -> t
         ax.grid(alpha=0.25)
         ax.legend(frameon=False)
 
-    picture = images(("Sources", S), ("Mixtures", X), ("Recovered", frames[len(X)]))
+    overview = images(("Sources", S), ("Mixtures", X), ("Recovered", frames[len(X)]))
     errors, falls = findings["errors"], dict(findings["curves"][METHOD])
-    slides = [
-        Picture(images((f"After {t:,} pixels", Y), width=4.6), f"After {t:,} pixels: error {falls[t]:.2g}", "png")
+    shown = [
+        picture(images((f"After {t:,} pixels", Y), width=4.6), f"After {t:,} pixels: error {falls[t]:.2g}", "png")
         for t, Y in frames.items()
     ]
     caption = f"Mean squared error on {WATCHED:,} pixels against pixels seen, both logarithmic. Dots: the pictures of the slider."
     correlations = [(name, f"{value:.4f}") for name, value in zip(NAMES, findings["correlation"], strict=True)]
     sections = [
-        Section("See it learn", [
-            f"{METHOD} starts from random weights and sees each of {len(X):,} pixels once, in random order. It has no learning "
-            "rate, and nothing was tuned. Move the slider.",
-            Beside([Slides(slides), drawing(learning, caption, 6.2, 4.2)]),
-            f"The paper's network {NETWORK} (Algorithm 2) sees the same stream."]),
-        Section("Sources, mixtures, recovered", [
-            Picture(picture, f"Top: the sources. Middle: what {METHOD} saw. Bottom: what it recovered.", "png",
+        ("See it learn", [
+            text(f"{METHOD} starts from random weights and sees each of {len(X):,} pixels once, in random order. It has no "
+                 "learning rate, and nothing was tuned. Move the slider."),
+            beside(slides(shown), drawing(learning, caption, 6.2, 4.2)),
+            text(f"The paper's network {NETWORK} (Algorithm 2) sees the same stream.")]),
+        ("Sources, mixtures, recovered", [
+            picture(overview, f"Top: the sources. Middle: what {METHOD} saw. Bottom: what it recovered.", "png",
                     "Three photographs (camera, brick, gravel), three mixtures of them, and three recovered photographs")]),
-        Section("Numbers", [
-            PageTable(("method", "error"), [(METHOD, findings["error"]), (NETWORK, findings["network_error"])]),
-            "The error is the mean squared error on all pixels, of sources with variance 1. It depends on the order of the pixels "
-            f"and on the initial weights: {RUNS} runs end at {errors[0]:.2g} to {errors[-1]:.2g}; this page shows the median one.",
-            PageTable(("source", "correlation"), correlations)]),
-        Section("Your own mixtures", ["`bionica separate mixed-1.png mixed-2.png mixed-3.png -o recovered.png`"]),
+        ("Numbers", [
+            table(("method", "error"), [(METHOD, findings["error"]), (NETWORK, findings["network_error"])]),
+            text("The error is the mean squared error on all pixels, of sources with variance 1. It depends on the order of the "
+                 f"pixels and on the initial weights: {RUNS} runs end at {errors[0]:.2g} to {errors[-1]:.2g}; this page shows the "
+                 "median one."),
+            table(("source", "correlation"), correlations)]),
+        ("Your own mixtures", [text("`bionica separate mixed-1.png mixed-2.png mixed-3.png -o recovered.png`")]),
     ]  # fmt: skip
     lead = "Three photographs were mixed, and recovered from the mixtures alone, one pixel at a time."
-    return picture, page("bionica demo", lead, sections).encode()
+    return overview, page("bionica demo", lead, sections).encode()

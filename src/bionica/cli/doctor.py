@@ -2,9 +2,7 @@
 
 import os
 import platform
-import tempfile
 import time
-from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
@@ -73,21 +71,16 @@ def installed(name: str) -> str:
 
 def cache() -> str:
     """Say where compiled loops are kept, how many there are, and whether new ones can be kept."""
-    import numba
+    from numba import config
 
     from .. import engines
 
-    config: Any = numba.config
-    if config.DISABLE_JIT:
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return "the JIT is off (NUMBA_DISABLE_JIT): everything runs interpreted, hundreds of times slower"
-    home = os.path.expanduser(os.environ.get("XDG_CACHE_HOME", "~/.cache"))  # noqa: PTH111 - a user may have no home
-    folders = [config.CACHE_DIR, Path(engines.__file__).parent / "__pycache__", Path(home) / "numba"]
-    for folder in map(Path, filter(None, folders)):  # Numba tries them in this order
-        with suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=folder).close()
-            return f"{sum(1 for _ in folder.rglob('*.nbc'))} loops in {folder}"
-    return "nothing can be kept, so every process compiles again: set NUMBA_CACHE_DIR to a writable folder"
+    folder = Path(config.CACHE_DIR or Path(engines.__file__).parent / "__pycache__")  # type: ignore[attr-defined]
+    if not os.access(folder if folder.exists() else folder.parent, os.W_OK):
+        return f"{folder} cannot be written to, so processes may compile again: set NUMBA_CACHE_DIR to another folder"
+    return f"{sum(1 for _ in folder.rglob('*.nbc'))} loops in {folder}"
 
 
 def gpu() -> str:

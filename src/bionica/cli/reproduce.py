@@ -24,11 +24,7 @@ def reproduce(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the results.")] = Path("results"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; run i has seed + i.")] = 0,
     with_defaults: Annotated[
-        bool,
-        typer.Option(
-            "--with-defaults",
-            help="Add our untuned networks, BatchNICA, the correlation floor.",
-        ),
+        bool, typer.Option("--with-defaults", help="Add our untuned networks, BatchNICA, the correlation floor.")
     ] = False,
     images: Annotated[
         Path | None, typer.Option(help="Three images: a folder or sources.npy; else CC0 images of scikit-image.")
@@ -51,16 +47,10 @@ def reproduce(
 
     Exit status: 0 done, 1 something failed, 2 wrong usage, 130 interrupted.
     """
-    from ..sweep import WorkerDiedError
-
     started = time.perf_counter()
     console = Console(json=json)
     again = f"the same command{' without --force' if force else ''} continues"
-    with console.session(
-        interrupted=f"Interrupted. Finished runs are kept in {output / 'runs'}: {again}.",
-        disk_full=f"free some space. Finished runs are kept: {again}",
-        expected=(WorkerDiedError,),
-    ):
+    with console.session(interrupted=f"Interrupted. Finished runs are kept in {output / 'runs'}: {again}."):
         from .. import paper
         from ..paper.figures import check_images
         from ..paper.page import file_names

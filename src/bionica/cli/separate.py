@@ -61,13 +61,8 @@ _OFFLINE = (AUTO, "batch", "cone")
 Method = StrEnum("Method", {name: name for name in (AUTO, *METHODS)})  # type: ignore[misc]
 _AUTO = Method(AUTO)
 Scale = StrEnum("Scale", ["variance", "sum"])
-
-
-class Decimal(StrEnum):
-    """Decimal points of text."""
-
-    point = "."
-    comma = ","
+Decimal = StrEnum("Decimal", {"point": ".", "comma": ","})
+_POINT = Decimal(".")
 
 
 _Read = partial(typer.Option, rich_help_panel="How the input is read")
@@ -91,7 +86,7 @@ def separate(
     skip: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are not mixtures.")] = None,
     skip_lines: Annotated[int, _Read(min=0, metavar="N", help="Lines of text before the table.")] = 0,
     header: Annotated[bool | None, _Read("--header/--no-header", help="Whether the first line holds names.")] = None,
-    decimal: Annotated[Decimal, _Read(help="Decimal point of text, read and written.")] = Decimal.point,
+    decimal: Annotated[Decimal, _Read(help="Decimal point of text, read and written.")] = _POINT,
     dataset: Annotated[str | None, _Read(metavar="NAME", help="Array or sheet, if a file holds several.")] = None,
     optical_density: Annotated[bool, _Read("--optical-density", help="Images of light to absorbance.")] = False,
     method: Annotated[Method, _Model(metavar="NAME", help=_METHOD_HELP)] = _AUTO,
@@ -123,11 +118,7 @@ def separate(
     o.to_stdout = output == "-" or (o.from_pipe and output is None)
     _check_usage(o)
     console = Console(json=json, quiet=quiet, data_on_stdout=o.to_stdout)
-    with console.session(
-        interrupted="Interrupted: nothing was written",
-        disk_full="free some space; no partial output was left",
-        out_of_memory="has the input very many mixtures (--axis), or are there very many --sources?",
-    ):
+    with console.session(interrupted="Interrupted: nothing was written"):
         run = Separation(o, console)
         with run.reader:
             run.stream() if o.from_pipe or horizon else run.file()
@@ -272,7 +263,7 @@ class Separation:
             random_state=o.seed,
             horizon=o.horizon,
             nonnegative_mixing=False if o.signed_mixing else AUTO,
-            known_mixing=self._known(X.shape[1]),
+            known_mixing=self._known(X.shape[1]) if o.known else None,
         )
         if o.normalize == "sum":
             network.diagnosis_ = network.set_params(normalize="sum").diagnose(X)
@@ -280,8 +271,6 @@ class Separation:
 
     def _known(self, k: int) -> Any:
         """Return the spectra of --known, a column each; their names are those of the first sources."""
-        if self.o.known is None:
-            return None
         with io.open_reader(self.o.known, axis=0, decimal=self.o.decimal) as reader:
             spectra, labels = reader.sample(2**20)
         if spectra.shape[1] != k:

@@ -57,13 +57,12 @@ def sweep(
         return
     if plan is None:
         raise typer.BadParameter("PLAN is missing: bionica sweep --example > plan.toml makes one")
-    from ..sweep import WorkerDiedError
     from ..sweep.run import RESULTS, prepare
 
     folder = Path(f"{plan.stem}-results") if output is None else output
     console = Console(json=json, quiet=quiet)
     interrupted = f"Interrupted. Finished cases are kept in {folder}: the same command continues."
-    with console.session(interrupted=interrupted, expected=(WorkerDiedError,)):
+    with console.session(interrupted=interrupted):
         if (own := str(plan.resolve().parent)) not in sys.path:
             sys.path.append(own)  # for the user's own estimators
         ready = prepare(plan, folder, n_jobs=jobs or -1, device=device.value, scheduler=scheduler, force=force)

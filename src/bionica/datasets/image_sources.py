@@ -1,6 +1,7 @@
 """Images as sources: those of scikit-image, image files, or arrays on disk."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from .synthetic import Sources, positive_int
 
 _SHIPPED = ("camera", "brick", "gravel", "grass", "moon")  # inside scikit-image's wheel: no download
-_IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".pgm", ".npy")
+_IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".pgm")
 _LUMINANCE = (0.2125, 0.7154, 0.0721)  # of linear RGB, ITU-R BT.709
 
 
@@ -62,38 +63,27 @@ def natural_images(
     """
     if isinstance(names, str):
         raise TypeError(f"names={names!r} is one string: pass a sequence, names=({names!r},)")
-    labelled = _shipped_images(names) if path is None else _read_images(Path(path).expanduser(), names)
-    images = _crop([_gray(label, image) for label, image in labelled], size)
+    labelled = _read_images(None if path is None else Path(path).expanduser(), names)
+    images = _crop([_gray(label, image) for label, image in labelled.items()], size)
     S = np.stack([image.ravel() for image in images], axis=1)
     S -= S.min(axis=0)
     deviation = S.std(axis=0)
-    for (label, _), spread in zip(labelled, deviation, strict=True):
+    for label, spread in zip(labelled, deviation, strict=True):
         if not spread > 0:
             raise ValueError(f"image {label!r} is constant after cropping: omit it from `names`")
     return np.asarray(S / deviation)
 
 
-def _shipped_images(names: Sequence[str] | None) -> list[tuple[str, NDArray[Any]]]:
-    names = ("camera", "brick", "gravel") if names is None else names
-    for name in names:
-        if name not in _SHIPPED:
-            raise ValueError(
-                f"names holds {name!r}, which is not one of {', '.join(map(repr, _SHIPPED))}: pass other images by `path`"
-            )
-    data = _skimage("the sample images").data
-    return [(name, getattr(data, name)()) for name in names]
-
-
-def _read_images(path: Path, names: Sequence[str] | None) -> list[tuple[str, NDArray[Any]]]:
-    if not path.exists():
-        raise FileNotFoundError(f"path={str(path)!r} does not exist: pass a folder, an image or .npy")
-    if path.is_dir() and (path / "sources.npy").is_file():
+def _read_images(path: Path | None, names: Sequence[str] | None) -> dict[str, NDArray[Any]]:
+    """Return the images of these names; by default all of them."""
+    if path is not None and (path / "sources.npy").is_file():
         path = path / "sources.npy"
-    if path.is_dir():
-        files = sorted(f for f in path.iterdir() if f.suffix.lower() in _IMAGE_SUFFIXES)
-        chosen = [files[i] for i in _choose([f.stem for f in files], names, path)]
-        return [(f.name, _imread(f)) for f in chosen]
-    if path.suffix.lower() == ".npy":
+    readers: dict[str, Callable[[], Any]] = {}
+    if path is None:
+        names = ("camera", "brick", "gravel") if names is None else names
+        data = _skimage("the sample images").data
+        readers = {name: getattr(data, name) for name in _SHIPPED}
+    elif path.suffix.lower() == ".npy":
         stack = np.load(path)
         if stack.ndim not in (2, 3) or (stack.ndim == 2 and stack.shape[0] > stack.shape[1]):
             raise ValueError(
@@ -101,22 +91,19 @@ def _read_images(path: Path, names: Sequence[str] | None) -> list[tuple[str, NDA
                 "transposed if need be"
             )
         images = stack if stack.ndim == 3 else stack[:, None, :]  # a flat image is one row high
-        indices = _choose([str(i) for i in range(len(images))], names, path)
-        return [(f"{path.name}[{i}]", images[i]) for i in indices]
-    return [(path.name, _imread(path))]
-
-
-def _choose(available: list[str], names: Sequence[str] | None, path: Path) -> list[int]:
-    if not available:
+        readers = {str(i): partial(np.asarray, image) for i, image in enumerate(images)}
+    else:
+        files = sorted(path.iterdir()) if path.is_dir() else [path]
+        files = [file for file in files if file.suffix.lower() in _IMAGE_SUFFIXES]
+        readers = {file.stem: partial(_skimage(file.name).io.imread, file) for file in files}
+    if not readers:
         raise ValueError(f"path={str(path)!r} holds no image: files end in {', '.join(_IMAGE_SUFFIXES)}")
     for name in names or ():
-        if name not in available:
-            raise ValueError(f"names holds {name!r}, and {path} holds {', '.join(available)}: choose from those")
-    return list(range(len(available))) if names is None else [available.index(name) for name in names]
-
-
-def _imread(path: Path) -> NDArray[Any]:
-    return np.asarray(np.load(path) if path.suffix.lower() == ".npy" else _skimage(path.name).io.imread(path))
+        if name not in readers:
+            raise ValueError(
+                f"names holds {name!r}: choose from {', '.join(map(repr, readers))}, or pass other images by `path`"
+            )
+    return {name: readers[name]() for name in (readers if names is None else names)}
 
 
 def _skimage(wanted: str) -> Any:

@@ -18,12 +18,12 @@ import sys
 import threading
 import types
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from .. import networks  # noqa: F401  (the rules register themselves)
-from .._compat.numba import COMPILING, compile_entry
+from .._compat.numba import COMPILING, compile_entry, jit_is_off
 from ..networks.guards import EVERY
 from ..networks.rule import Rule, hot, precision, rule_of
 from . import blocks
@@ -98,6 +98,7 @@ def bound(rule: Rule) -> dict[str, Any]:
 # ---------------------------------------------------------------------------------------------- called
 
 
+@functools.cache
 def largest_output(dtype: Any) -> float:
     """Return the largest output that passes: its square stays finite."""
     return float(np.sqrt(np.finfo(dtype).max)) / 16
@@ -160,17 +161,15 @@ def _run_rows(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.n
     return take_rows(compiled_loop(state, work, params, X, rates, Y), state, work, params, X, rates, Y)
 
 
-def take_rows(
-    entry: Any, state: Any, work: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
-) -> int:
+def take_rows(entry: Any, state: Any, work: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> int:
     """As `_run_rows`, with this compiled loop and scratch arrays."""
-    n, done, limit, attend = len(X), 0, largest_output(X.dtype), rule_of(state).attend
-    with np.errstate(all="ignore"):  # with the JIT off, as it is without
-        while 0 <= (done := entry(state, work, params, X, done, rates, Y, limit)) < n:
+    n, done, limit, attend = len(X), 0, largest_output(X.dtype), cast("Any", rule_of(state).attend)
+    work.ws.events[:] = 0
+    while 0 <= (done := entry(state, work, params, X, done, rates, Y, limit)) < n:
+        with np.errstate(all="ignore"):
             attend(state, params)
     if len(rates):
         state.repairs[:] += work.ws.events
-        work.ws.events[:] = 0
     return int(done if done >= 0 else ~done)
 
 
@@ -183,6 +182,8 @@ def compiled_loop(state: Any, work: Any, params: Any, X: np.ndarray, rates: np.n
         empty = (state, work, params, X[:0], 0, rates[:0], Y[:0], largest_output(X.dtype))
         with COMPILING:  # of threads that meet a network first, one compiles and the others wait
             entry = _ENTRIES.get(key) or _compile(rule, params, X.dtype, empty)
+            if jit_is_off():
+                entry = np.errstate(all="ignore")(entry)  # without warnings, as it is with the JIT
             _ENTRIES[key] = entry
     return entry
 

@@ -33,22 +33,26 @@ class Runner:
     ----------
     state : State of a rule
         Learns in place.
-    sample : ndarray of shape (1, k)
-        Room for one sample.
-    lock : threading.Lock
-        To be held by threads that may meet.
+    wide : bool
+        Whether many samples are taken through it in blocks.
+    rates : (int, ndarray of shape (n, r))
+        Room for learning rates, from this sample on.
+    readout : State of a rule or None
+        Room for the state whose weights `settle` uses. `learn` forgets it.
     """
 
     def __init__(self, state: Any, params: Any, k: int) -> None:
         self.state, self._buffer, self._floats = in_one_buffer(state)
-        self.lock = threading.Lock()
+        self._lock = threading.Lock()
         self._rule, self._params = rule_of(state), plain(params)
         self._scaled = getattr(params, "scaled", False)
         self._work = self._rule.workspace(self.state)
         dtype = precision(state)
-        self.sample, self._wide = np.zeros((1, k), dtype), blocks.suits(self._rule, state, blocks.SAMPLES, k)
-        self.no_outputs = np.empty((0, state.fired.size), dtype)
-        self._loop = compiled_loop(self.state, self._work, self._params, self.sample, _NO_RATES, self.no_outputs)
+        self.wide = blocks.suits(self._rule, state, blocks.SAMPLES, k)
+        self.rates: tuple[int, np.ndarray] = (0, _NO_RATES)
+        self.readout: Any = None
+        X, Y = np.empty((0, k), dtype), np.empty((0, state.fired.size), dtype)
+        self._loop = compiled_loop(self.state, self._work, self._params, X, _NO_RATES, Y)
 
     def backup(self) -> np.ndarray:
         """A copy of the state, for `restore`."""
@@ -66,17 +70,21 @@ class Runner:
         Diverged
             If an output or the state overflowed: call `restore` then.
         """
-        state = self.state
-        if self._wide and len(X) >= blocks.SAMPLES:
+        state, self.readout = self.state, None
+        if self.wide and len(X) >= blocks.SAMPLES:
             run(state, self._params, X, rates, Y)
         else:
             self._run(state, X, rates, Y)
         if not all(np.isfinite(numbers).all() for numbers in self._floats):
             raise Diverged(len(X) - 1)
 
-    def settle(self, state: Any, X: np.ndarray, Y: np.ndarray) -> None:
-        """Write the outputs for the rows of X to Y, with the weights of `state`, which has the shapes of the own one."""
-        self._run(state, X, _NO_RATES, Y)
+    def settle(self, X: np.ndarray, Y: np.ndarray) -> None:
+        """Write the outputs for the rows of X to Y, with the weights of `readout`. Threads may call it side by side."""
+        if len(X) > 1:
+            run(self.readout, self._params, X, _NO_RATES, Y)
+        else:
+            with self._lock:
+                self._run(self.readout, X, _NO_RATES, Y)
 
     def _run(self, state: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> None:
         if self._scaled:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..io.reader import is_label_name
 from ..offline.source_count import Count, count_sources
 from ._diagnosis import Diagnosis, evenly_spaced
 from ._input import DivergenceError, is_dask
@@ -116,6 +117,8 @@ def separate(
         raise ValueError(f"X={str(X)!r} is the name of a file: read it with bionica.io.open_reader(X).read()")
     if len(data.shape) != 2 or data.shape[0] < 2:
         raise ValueError(f"X has shape {data.shape}: pass at least 2 samples, (n_samples, n_features)")
+    if labels := [name for name in getattr(X, "columns", ()) if isinstance(name, str) and is_label_name(name)]:
+        raise ValueError(f"X has the columns {labels}, which are no mixtures by their names: X.drop(columns={labels})")
     options = {
         "random_state": random_state,
         "horizon": horizon,

@@ -1,30 +1,42 @@
 """Mixtures and sources in files and pipes, and models on disk. `open_reader` chooses a reader by the suffix of the file."""
 
-from collections.abc import Sequence
-from contextlib import nullcontext
-from functools import partial
+import os
+import select
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from .arrays import ParquetReader, open_hdf5, open_mat, open_npy, open_npz, open_zarr
-from .files import OutputError, Target, atomic_file, check_folder, check_targets, is_disk_full, write_atomically
+from .files import OutputError, Target, check_folder, check_targets, is_disk_full, write_atomically
 from .images import IMAGES, open_images
 from .model_file import ModelFileError, read_model, write_model
 from .reader import Columns, InputError, Reader, RowSample, explain_errors, import_optional, wavelengths_in
-from .text import TEXT, TextReader, open_lines, open_xlsx
+from .text import TEXT, TextReader, open_text, open_xlsx
 from .write import TextWriter, check_format, open_writer, output_files, write_spectra
 
 __all__ = [
     "IMAGES",
     "Columns", "InputError", "ModelFileError", "OutputError", "Reader", "RowSample", "Target", "TextWriter",
-     "atomic_file", "check_folder", "check_format", "check_inputs", "check_targets", "import_optional", "is_disk_full",
+    "check_folder", "check_format", "check_inputs", "check_targets", "import_optional", "is_disk_full",
     "open_pipe", "open_reader", "open_writer", "output_files", "read_model", "wavelengths_in", "write_atomically",
     "write_model", "write_spectra",
 ]  # fmt: skip
 
-_ARRAYS = {".npz": open_npz, ".h5": open_hdf5, ".hdf5": open_hdf5, ".mat": open_mat, ".zarr": open_zarr}
-FORMATS = (".npy", *TEXT, ".xlsx", ".parquet", *_ARRAYS, *IMAGES)
+#: What opens the files of a suffix, and the options that it takes beside `columns`.
+_OPENERS: dict[str, tuple[Callable[..., Reader], tuple[str, ...]]] = {
+    ".npy": (open_npy, ("axis",)),
+    **dict.fromkeys(TEXT, (open_text, ("axis", "header", "decimal", "skip_lines"))),
+    ".xlsx": (open_xlsx, ("axis", "header", "skip_lines", "dataset")),
+    ".parquet": (ParquetReader, ("axis",)),
+    ".npz": (open_npz, ("axis", "dataset")),
+    **dict.fromkeys((".h5", ".hdf5"), (open_hdf5, ("axis", "dataset"))),
+    ".mat": (open_mat, ("axis", "dataset")),
+    ".zarr": (open_zarr, ("axis", "dataset")),
+    **dict.fromkeys(IMAGES, (open_images, ("optical_density",))),
+}
+FORMATS = tuple(_OPENERS)
 
 
 def open_reader(
@@ -71,40 +83,18 @@ def open_reader(
     (array([[1., 2.],
            [3., 4.]]), ['a', 'b'], ['time'])
     """
-    columns = columns or Columns()
     paths = check_inputs([inputs] if isinstance(inputs, (str, Path)) else inputs)
-    suffixes = {path.suffix.lower() for path in paths}
-    if len(paths) > 1 and not suffixes <= set(IMAGES):
+    if len(paths) > 1 and not {path.suffix.lower() for path in paths} <= set(IMAGES):
         raise InputError(f"{len(paths)} inputs that are not all images: give one file, or several images of one shape")
     path, suffix = paths[0], paths[0].suffix.lower()
-    lines = (*TEXT, ".xlsx")
-    wrong = {
-        f"--axis {axis}: in images the pixels are the samples": axis is not None and suffix in IMAGES,
-        f"--dataset {dataset}: a {suffix} file holds one table": dataset and suffix not in (*_ARRAYS, ".xlsx"),
-        f"--header: a {suffix} file has no lines of text": header is not None and suffix not in lines,
-        f"--skip-lines: a {suffix} file has no lines of text": skip_lines and suffix not in lines,
-        f"--decimal {decimal}: the numbers in a {suffix} file are not text": decimal != "." and suffix not in TEXT,
-        f"--axis 1: in a {suffix} file every column is a mixture": axis == 1 and suffix == ".parquet",
-        f"--optical-density: a {suffix} file is no image": optical_density and suffix not in IMAGES,
-    }
-    for message, applies in wrong.items():
-        if applies:
-            raise InputError(f"{message}; omit it")
+    opener, takes = _OPENERS[suffix]
+    options = {"axis": axis, "dataset": dataset, "header": header, "skip_lines": skip_lines or None}
+    options |= {"decimal": None if decimal == "." else decimal, "optical_density": optical_density or None}
+    given = {name: value for name, value in options.items() if value is not None}
+    if wrong := [name for name in given if name not in takes]:
+        raise InputError(f"--{wrong[0].replace('_', '-')} has no meaning for a {suffix} file: omit it")
     with explain_errors(str(path), f"{suffix[1:]} data"):
-        if suffix in IMAGES:
-            return open_images(paths, columns, optical_density=optical_density)
-        if suffix in TEXT:
-            opened = partial(path.open, "rb")
-            return open_lines(
-                str(path), opened, columns, axis=axis, header=header, decimal=decimal, skip_lines=skip_lines
-            )
-        if suffix == ".xlsx":
-            return open_xlsx(path, dataset, columns, axis=axis, header=header, skip_lines=skip_lines)
-        if suffix == ".parquet":
-            return ParquetReader(path, columns)
-        if suffix == ".npy":
-            return open_npy(path, axis or 0, columns)
-        return _ARRAYS[suffix](path, axis or 0, dataset, columns)
+        return opener(paths if suffix in IMAGES else path, columns or Columns(), **given)
 
 
 def open_pipe(
@@ -121,7 +111,22 @@ def open_pipe(
            [3., 4.]])
     """
     form: dict[str, Any] = {"header": header, "decimal": decimal, "skip_lines": skip_lines}
-    return TextReader(name, lambda: nullcontext(stream), columns or Columns(), repeatable=False, **form)
+    return TextReader(name, lambda: nullcontext(_Pipe(stream)), columns or Columns(), repeatable=False, **form)
+
+
+class _Pipe:
+    """A stream that Ctrl-C always ends: a signal just before a read that blocks would be handled at the end of that read."""
+
+    def __init__(self, stream: Any) -> None:
+        self.read = getattr(stream, "read1", stream.read)
+        with suppress(OSError, AttributeError):  # it has no descriptor
+            self._descriptor = stream.fileno()
+            self.read = self._read if os.name == "posix" else self.read
+
+    def _read(self, n: int) -> bytes:
+        while not select.select([self._descriptor], [], [], 0.5)[0]:
+            pass  # Python handles signals here
+        return os.read(self._descriptor, n)
 
 
 def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:

@@ -2,6 +2,7 @@
 
 import math
 import re
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ _HDF5 = b"\x89HDF\r\n\x1a\n"
 _MATLAB_NUMBER = re.compile("double|single|logical|u?int(8|16|32|64)")
 
 
-def open_npy(path: Path, axis: int, columns: Columns) -> MatrixReader:
+def open_npy(path: Path, columns: Columns, axis: int = 0) -> MatrixReader:
     """Open a .npy file."""
 
     def fetch(index: Any) -> Array:
@@ -27,25 +28,27 @@ def open_npy(path: Path, axis: int, columns: Columns) -> MatrixReader:
     return MatrixReader(str(path), "npy data", header.shape, header.dtype, axis, fetch, columns=columns)
 
 
-def open_npz(path: Path, axis: int, dataset: str | None, columns: Columns) -> MatrixReader:
+def open_npz(path: Path, columns: Columns, axis: int = 0, dataset: str | None = None) -> MatrixReader:
     """Open an array of an .npz file, by default the only one. It is unpacked to memory."""
     with check_archive(path) as archive:
         members = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
         chosen = choose_array(str(path), members, dataset)
         name = f"{path}[{chosen}]"
-        base.check_size(name, archive.getinfo(f"{chosen}.npy").file_size, "save it as .npy, which is read in blocks")
+        member = archive.getinfo(f"{chosen}.npy")
+        if member.compress_type != zipfile.ZIP_STORED:  # a small file may unpack to gigabytes
+            base.check_size(name, member.file_size, "save it as .npy, or with numpy.savez, which does not pack it")
     with np.load(path, allow_pickle=False) as arrays:
         array = arrays[chosen]
     return MatrixReader(name, "npz data", array.shape, array.dtype, axis, array.__getitem__, columns=columns)
 
 
-def open_mat(path: Path, axis: int, dataset: str | None, columns: Columns) -> MatrixReader:
+def open_mat(path: Path, columns: Columns, axis: int = 0, dataset: str | None = None) -> MatrixReader:
     """Open a matrix of a .mat file, by default the only one."""
     with path.open("rb") as file:
         start = file.read(520)
     if _HDF5 in (start[:8], start[512:]):
         # MATLAB stores columns one after the other: HDF5 knows the matrix as its transpose.
-        return open_hdf5(path, 1 - axis, dataset, columns, matlab=True)
+        return open_hdf5(path, columns, 1 - axis, dataset, matlab=True)
     scipy_io = import_optional("scipy.io", "reading .mat")
     variables = {name: (shape, kind) for name, shape, kind in scipy_io.whosmat(path)}
     numeric = [name for name, (_, kind) in variables.items() if _MATLAB_NUMBER.fullmatch(kind)]
@@ -57,7 +60,9 @@ def open_mat(path: Path, axis: int, dataset: str | None, columns: Columns) -> Ma
     return MatrixReader(str(path), ".mat data", matrix.shape, matrix.dtype, axis, matrix.__getitem__, columns=columns)
 
 
-def open_hdf5(path: Path, axis: int, dataset: str | None, columns: Columns, *, matlab: bool = False) -> MatrixReader:
+def open_hdf5(
+    path: Path, columns: Columns, axis: int = 0, dataset: str | None = None, *, matlab: bool = False
+) -> MatrixReader:
     """Open a dataset of an HDF5 file, by default the only one; of a MATLAB file, only a matrix of numbers."""
     h5py = import_optional("h5py", "reading MATLAB 7.3 files, which are HDF5," if matlab else "reading HDF5")
     with close_on_error(h5py.File(path, "r")) as file:
@@ -73,7 +78,7 @@ def open_hdf5(path: Path, axis: int, dataset: str | None, columns: Columns, *, m
         array = file[choose_array(str(path), names, dataset, matrices)]
         if array.external or array.is_virtual:  # these can name any file of this machine
             raise InputError(f"{path}: {array.name} has its numbers in other files: copy it into a dataset of its own")
-        return _read_chunks(str(path), "HDF5", array, axis, columns, path.stat().st_size, file.close)
+        return _read_chunks(str(path), "HDF5", array, axis, columns, path.stat().st_size, close=file.close)
 
 
 def _is_matlab_number(dataset: Any) -> bool:
@@ -83,7 +88,7 @@ def _is_matlab_number(dataset: Any) -> bool:
     return not inner and isinstance(kind, bytes) and bool(_MATLAB_NUMBER.fullmatch(kind.decode("ascii", "replace")))
 
 
-def open_zarr(path: Path, axis: int, dataset: str | None, columns: Columns) -> MatrixReader:
+def open_zarr(path: Path, columns: Columns, axis: int = 0, dataset: str | None = None) -> MatrixReader:
     """Open an array of a Zarr store, by default the only one."""
     zarr = import_optional("zarr", "reading Zarr")
     root = zarr.open(str(path), mode="r")
@@ -98,7 +103,7 @@ def open_zarr(path: Path, axis: int, dataset: str | None, columns: Columns) -> M
 
 
 def _read_chunks(
-    name: str, kind: str, array: Any, axis: int, columns: Columns, stored: int, close: Any = None
+    name: str, kind: str, array: Any, axis: int, columns: Columns, stored: int, **close: Any
 ) -> MatrixReader:
     """Read an array in blocks of whole chunks, if these are not too large."""
     shape, size = tuple(map(int, array.shape or ())), np.dtype(array.dtype).itemsize
@@ -106,7 +111,7 @@ def _read_chunks(
     base.check_declared_size(name, math.prod(shape) * size, stored)
     chunk = int(array.chunks[axis]) if array.chunks and len(shape) == 2 else 1
     return MatrixReader(
-        name, kind, shape, array.dtype, axis, array.__getitem__, columns=columns, chunk=max(1, chunk), close=close
+        name, kind, shape, array.dtype, axis, array.__getitem__, columns=columns, chunk=max(1, chunk), **close
     )
 
 
@@ -128,36 +133,33 @@ def choose_array(name: str, arrays: Sequence[str], dataset: str | None, matrices
 class ParquetReader(Reader):
     """A Parquet file, each column a mixture."""
 
-    def __init__(self, path: Path, columns: Columns) -> None:
+    def __init__(self, path: Path, columns: Columns, axis: int = 0) -> None:
         super().__init__(str(path))
+        if axis:
+            raise InputError(f"--axis 1: every column of {path} is a mixture; omit it")
         self._file = import_optional("pyarrow.parquet", "reading Parquet").ParquetFile(path)
         with close_on_error(self._file):
             schema = self._file.schema_arrow
-            self.header, kinds = [base.printable(name) for name in schema.names], [_kind(field) for field in schema]
-            index = _pandas_index(schema)
-            labels = [
-                j for j, n in enumerate(schema.names) if n in index or base.is_label_name(n) or kinds[j] == "label"
-            ]
-            labels = [] if len(schema.names) == 1 else labels
-            self.columns, self._labels = columns.select(self.name, len(self.header), self.header, labels)
-            self.label_names, self.n_features = [self.header[j] for j in self._labels], len(self.columns)
-            if self._labels:
-                named = ", ".join(f"column {j + 1} ({self.header[j] or 'no name'})" for j in self._labels)
-                self.note(f"not read as mixtures: {named} (--use reads them)")
-            if wrong := [j for j in self.columns if kinds[j] != "number"]:
+            self.header, index = [base.printable(name) for name in schema.names], _pandas_index(schema)
+            reasons = {}
+            for j, field in enumerate(schema):
+                if not _is_number(field.type):
+                    reasons[j] = str(field.type)
+                elif len(schema) > 1 and (field.name in index or base.is_label_name(field.name)):
+                    reasons[j] = self.header[j] or "no name"
+            self.choose(columns, len(schema), reasons)
+            if wrong := [j for j in self.columns if not _is_number(schema.field(j).type)]:
                 name, kind = self.header[wrong[0]], schema.field(wrong[0]).type
-                raise InputError(
-                    f"{path}, column {name!r} holds {kind}, not real numbers: leave it out with --skip {name}"
-                )
+                raise InputError(f"{path}, column {name!r} holds {kind}, not real numbers: omit it from --use")
             self.n_samples = int(self._file.metadata.num_rows)
             if not self.n_samples:
                 raise InputError(f"{path} is empty: it has no row")
-            base.check_declared_size(self.name, 8 * self.n_samples * self.n_features, path.stat().st_size)
+            base.check_declared_size(self.name, 8 * self.n_samples * len(self.columns), path.stat().st_size)
 
     def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples."""
         names, first = self._file.schema_arrow.names, 1
-        columns = sorted([*self.columns, *self._labels])
+        columns = sorted([*self.columns, *self.labels])
         batches = self._file.iter_batches(base.block_rows(len(self.columns)), columns=[names[j] for j in columns])
         while True:
             with base.explain_errors(self.name, "Parquet"):
@@ -173,21 +175,16 @@ class ParquetReader(Reader):
                         )
                 arrays = {j: part.to_numpy(zero_copy_only=False) for j, part in parts.items()}
                 block = base.finite_floats(np.stack([arrays[j] for j in self.columns], axis=1), self.name, first - 1)
-            yield block, [arrays[j] for j in self._labels]
+            yield block, [arrays[j] for j in self.labels]
             first += len(block)
 
     def __exit__(self, *error: object) -> None:
         self._file.close()
 
 
-def _kind(field: Any) -> str:
-    """Return "number", "label" for text, dates and times, or "other"."""
+def _is_number(kind: Any) -> bool:
     types = import_optional("pyarrow", "reading Parquet").types
-    kind = field.type
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
-        return "number"
-    is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind)
-    return "label" if is_text or types.is_temporal(kind) else "other"
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
 
 
 def _pandas_index(schema: Any) -> list[Any]:

@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import BinaryIO
 
 _LONGEST_PREFIX = 60  # characters of the target's name in that of the folder: a file name has 255 bytes at most
 
@@ -58,13 +57,6 @@ def complete_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextmanager
-def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that appears under its name when it is complete and on disk."""
-    with complete_files([path]) as (part,), part.open("wb") as file:
-        yield file
-
-
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file that appears under its name only when it is complete."""
     with complete_files([path]) as (part,):
@@ -102,7 +94,9 @@ def check_targets(targets: Sequence[Target], inputs: Sequence[Path | int] = ()) 
         _check_target(target)
 
 
-def check_folder(folder: Path, names: Sequence[str], inputs: Sequence[Path] = (), *, replace: bool = False) -> None:
+def check_folder(
+    folder: Path, names: Sequence[str], inputs: Sequence[Path] = (), *, replace: bool = False, remedy: str | None = None
+) -> None:
     """Raise unless files of these names can be written to --output, which need not exist, and none of them is an input.
 
     Files of these names that are there already may be replaced only if `replace` says so.
@@ -113,7 +107,7 @@ def check_folder(folder: Path, names: Sequence[str], inputs: Sequence[Path] = ()
     if not parent.is_dir():
         raise OutputError(f"--output {folder}: {parent} is a file; give a folder")
     if missing is None:
-        check_targets([Target("--output", folder / name, replace) for name in names], inputs)
+        check_targets([Target("--output", folder / name, replace, remedy) for name in names], inputs)
     else:
         _check_target(Target("--output", missing))
 

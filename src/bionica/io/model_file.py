@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .files import atomic_file
+from .files import complete_files
 
 FORMAT = 6
 _HEADER, _HEADER_BYTES = "header.json", 2**22  # parsed JSON takes up to 25 times the memory of its text
@@ -88,7 +88,7 @@ def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: Ma
             f"the parameters and feature names of {path} would take {len(text):,} bytes, and load reads {_HEADER_BYTES:,}: "
             "shorten the names, or replace a large init or known_mixing (set_params) before saving"
         )
-    with atomic_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with complete_files([path]) as (part,), zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo(_HEADER, _EPOCH), text)
         for name in sorted(arrays):
             with archive.open(zipfile.ZipInfo(f"{name}.npy", _EPOCH), "w", force_zip64=True) as stream:

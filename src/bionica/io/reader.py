@@ -3,7 +3,7 @@
 import importlib
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -233,7 +233,8 @@ class Reader(AbstractContextManager["Reader"]):
     image_shape: tuple[int, ...] | None = None  # if the samples are pixels
     header: list[str] | None = None  # names of all columns of the file
     columns: Sequence[int] = ()  # indices of the columns that are mixtures
-    label_names: Sequence[str] = ()  # columns that are not mixtures; they are written beside the sources
+    labels: Sequence[int] = ()  # and of those that are not: they are written beside the sources
+    label_names: Sequence[str] = ()
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -242,6 +243,15 @@ class Reader(AbstractContextManager["Reader"]):
     def note(self, text: str) -> None:
         """Add a note."""
         self.notes.append(printable(f"{self.name}: {text}"))
+
+    def choose(self, columns: "Columns", width: int, reasons: Mapping[int, str]) -> None:
+        """Find the columns that are mixtures; `reasons` say why a column is a label unless the user names it."""
+        self.columns, self.labels = columns.select(self.name, width, self.header, [*reasons])
+        self.n_features = len(self.columns)
+        self.label_names = [(self.header[j] if self.header else "") or f"label_{j + 1}" for j in self.labels]
+        if self.labels and not self.axis:
+            named = ", ".join(f"column {j + 1} ({reasons[j]})" for j in self.labels)
+            self.note(f"not read as mixtures: {named} (--use reads them)")
 
     @property
     def names(self) -> list[str]:
@@ -299,7 +309,7 @@ class MatrixReader(Reader):
 
     def __init__(
         self, name: str, kind: str, shape: tuple[int, ...], dtype: Any, axis: int, fetch: Callable[[Any], Any], *,
-        columns: Columns | None = None, header: list[str] | None = None, chunk: int = 1, close: Callable[[], None] | None = None,
+        columns: Columns, chunk: int = 1, close: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         super().__init__(name)
         if len(shape) != 2:
@@ -312,17 +322,15 @@ class MatrixReader(Reader):
             raise InputError(f"{name} is empty: its shape is {shape}")
         self._kind, self._fetch, self._close, self.axis = kind, fetch, close, axis
         self.n_samples, width = int(shape[axis]), int(shape[1 - axis])
-        self.header, self.columns = header, (columns or Columns()).select(name, width, header)[0]
-        self.n_features, self._all = len(self.columns), len(self.columns) == width
+        self.choose(columns, width, {})
         rows, whole = block_rows(width), max(1, LARGEST // (8 * width))
         self._rows = -(-rows // chunk) * chunk if chunk <= whole else rows
-        self.labels: Labels = []  # of all samples
 
     def take(self, index: Any, first: int = 0) -> Array:
         """Return the samples of an index or a slice; errors count from sample `first`."""
         with explain_errors(self.name, self._kind):
             part = np.asarray(self._fetch(index) if self.axis == 0 else np.asarray(self._fetch((slice(None), index))).T)
-        return finite_floats(part if self._all else part[:, self.columns], self.name, first)
+        return finite_floats(part if len(self.columns) == part.shape[1] else part[:, self.columns], self.name, first)
 
     def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples in blocks of about 4 MiB, cut from what the file stores together."""
@@ -330,9 +338,7 @@ class MatrixReader(Reader):
             part = self.take(slice(start, min(start + self._rows, self.n_samples)), start)
             rows = block_rows(self.n_features)
             for i in range(0, len(part), rows):
-                block = part[i : i + rows]
-                yield block, [column[start + i : start + i + len(block)] for column in self.labels]
+                yield part[i : i + rows], []
 
     def __exit__(self, *error: object) -> None:
-        if self._close is not None:
-            self._close()
+        self._close()

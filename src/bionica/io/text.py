@@ -4,14 +4,15 @@ The first lines (20 of a file, 2 of a pipe) show separator, header and columns:
 
 - The separator is the first of tab ; , | and spaces by which all of them have the same number of cells.
 - A first line of words is a header. A first line of numbers is one if they rise or fall strictly and are an axis of the columns
-  (wavelengths, masses): 5 or more in equal steps, where no other line has equal steps; or 6 or more, all at least 10 times as
-  large as those of the other lines or at most a tenth of them; or 0, 1, 2, ... as pandas writes it. If such a line may be an axis
-  or a sample, the reader does not guess: InputError names --header and --no-header.
+  (wavelengths, masses): 6 or more in equal steps, where no other line has equal steps, or all at least 10 times as large as those
+  of the other lines or at most a tenth of them; or 0, 1, 2, ... as pandas writes it. If such a line may be an axis or a sample,
+  the reader does not guess: InputError names --header and --no-header.
 - A column is no mixture if it has no name, holds text, or is named as a time, an index or a wavelength (`reader.is_label_name`).
   A column of `<0.1` or `$10` is no text but an error, which names line and column.
 
 All other lines must have a finite number in each mixture. NumPy parses them; if it cannot, they are parsed one by one, so that an
-error names line and column, after the samples before it have been handed out.
+error names line and column, after the samples before it have been handed out. A table whose lines are mixtures is transposed, and
+then read by the same rules.
 """
 
 import codecs
@@ -23,6 +24,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -30,21 +32,19 @@ from typing import Any
 import numpy as np
 
 from . import reader as base
-from .reader import Array, Columns, InputError, Labels, MatrixReader, Reader, is_monotonic, printable, wavelengths_in
+from .reader import Array, Columns, InputError, Labels, Reader, is_monotonic, printable, wavelengths_in
 
 OpenInput = Callable[[], AbstractContextManager[Any]]  # of an object whose read(n) returns b"" at the end
 
 TEXT = (".csv", ".tsv", ".txt", ".dat")
 _CHUNK = 2**20
-_LONGEST_LINE = 2**26  # characters
-_MOST_COLUMNS = 2**21  # a line of more takes gigabytes of memory to parse
-_LARGEST_TABLE = 2**30  # bytes of a table that is transposed in memory
+_LONGEST_LINE = 2**24  # characters: cells take ten times their memory
 _HEAD = 20  # lines of a file that show its layout
 _SEPARATORS = ("\t", ";", ",", "|", None)  # None: spaces
-_EVEN, _UNEVEN, _COUNTED = 5, 6, 3  # numbers at least of an axis in equal steps, in others, and of 0, 1, 2, ...
+_AXIS = 6  # numbers at least of an axis that is not asked for
 _APART = 10.0
 _MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?")
-_SEPARATOR_LINE = re.compile(r'"?sep=([\t;,|])"?\s*', re.IGNORECASE)  # a first line that Excel obeys
+_COMMENT = re.compile(r'#|"?sep=', re.IGNORECASE)  # the latter is what Excel writes
 _INTEGER = re.compile(r"[-+]?\d+")
 _MARKS = re.compile(r"^[^\w.+-]+|[^\w.]+$")
 _DAMAGED_NUMBER = re.compile(r"[-+−]?[\d.,'\s]*\d[\d.,'\s]*([eE][-+]?\d+)?")
@@ -54,7 +54,7 @@ _DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?|\d+[\s|]+[-+]?\d+")  #
 def cells_of(line: str, separator: str | None) -> list[str]:
     """Return the values of a line, none if it has a stray quote."""
     if '"' not in line:
-        return [cell.strip() for cell in line.split(separator, _MOST_COLUMNS)]
+        return [cell.strip() for cell in line.split(separator)]
     try:
         line = line if separator else " ".join(line.split())
         return [cell.strip() for cell in next(csv.reader([line], delimiter=separator or " ", strict=True))]
@@ -63,18 +63,19 @@ def cells_of(line: str, separator: str | None) -> list[str]:
 
 
 def is_axis(
-    first: Sequence[float | None], others: Sequence[Sequence[float | None]], *,
-    integers: bool = False, alone: bool = False, streamed: bool = False,
-) -> bool | None:  # fmt: skip
-    """Whether the numbers of a first line (or column) are the axis of the columns, by the rule of this module.
+    first: Sequence[float | None],
+    others: Sequence[Sequence[float | None]],
+    *,
+    integers: bool = False,
+    alone: bool = False,
+) -> bool | None:
+    """Whether the numbers of a first line are the axis of the columns, by the rule of this module; None if they may be.
 
-    None if they may be an axis or a sample. `integers` says that the numbers of the first line are written without a point,
-    `alone` that others are written with one, and `streamed` that more lines will follow: that two samples of a stream differ in
-    scale is no reason to ask.
+    `integers` says that the numbers of the first line are written without a point, `alone` that others are written with one.
 
     Examples
     --------
-    >>> is_axis([400.0, 401.0, 402.0, 403.0, 404.0], [[0.2, 0.3, 0.5, 0.3, 0.1]])
+    >>> is_axis([400.0, 401.0, 402.0, 403.0, 404.0, 405.0], [[0.2, 0.3, 0.5, 0.3, 0.1, 0.1]])
     True
     >>> is_axis([400.0, 500.0], [[0.2, 0.3], [0.4, 0.4]], integers=True, alone=True) is None
     True
@@ -89,14 +90,12 @@ def is_axis(
         return False
     smallest, largest = np.abs(rest).min(axis=1), np.abs(rest).max(axis=1)
     apart = bool(((np.abs(a).min() > _APART * largest) | (_APART * np.abs(a).max() < smallest)).all())
+    even = k > 2 and _is_even(a) and not any(map(_is_even, rest))
     counts, monotonic = integers and bool((a == np.arange(k)).all()), any(map(is_monotonic, rest))
-    even = k >= _EVEN and _is_even(a) and not any(map(_is_even, rest))
-    if even or (k >= _UNEVEN and apart and not monotonic) or (k >= _COUNTED and counts):
+    if (k > 2 and counts) or (k >= _AXIS and (even or (apart and not monotonic))):
         return True
-    steps = np.diff(a)
-    even = k >= _COUNTED and bool(np.allclose(steps, steps[0], rtol=1e-3, atol=0)) and not any(map(_is_even, rest))
-    unlike = (apart or even) and (len(rest) > 1 or not streamed)
-    return None if counts or (integers and alone) or unlike or (k >= _UNEVEN and not monotonic) else False
+    unlike = (apart or even) and len(rest) > 1  # two samples may differ in scale
+    return None if counts or (integers and alone) or unlike or (k >= _AXIS and not monotonic) else False
 
 
 def _is_even(values: Array) -> bool:
@@ -108,18 +107,23 @@ def _is_even(values: Array) -> bool:
 
 
 class TextReader(Reader):
-    """Separated values, a line for each sample. `header`, `axis` and `separator` are shown by the first lines if they are None."""
+    """Separated values, a line for each sample. `header`, `axis` and `separator` are shown by the first lines if they are None.
+
+    Of a `transposed` table the lines are the columns of the file, and messages say so; `labelled` says that the first cell of
+    each is a label.
+    """
 
     def __init__(
         self, name: str, open_input: OpenInput, columns: Columns, *, axis: int | None = None, header: bool | None = None,
         decimal: str = ".", skip_lines: int = 0, separator: str | None = None, repeatable: bool = True,
+        transposed: bool = False, labelled: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(name)
         self._open_input, self._columns, self.repeatable = open_input, columns, repeatable
         self._given_axis, self._given_header, self._decimal = axis, header, decimal
         self._skip_lines, self._separator = skip_lines, separator
+        self._transposed, self._labelled = transposed, labelled
         self._first_line = self._width = 0  # of the samples; 0 until they are known
-        self._labels: list[int] = []
         if repeatable:
             next(self.labelled_blocks())  # an error in the first lines is raised now
 
@@ -161,7 +165,7 @@ class TextReader(Reader):
                 rest = ""
             rest += end
             if len(rest) > _LONGEST_LINE:
-                raise InputError(f"{self.name} has a line of more than {_LONGEST_LINE >> 20} MiB: is it text?")
+                raise InputError(f"{self.name} has a line of more than {_LONGEST_LINE >> 20} MiB: save it as .npy")
         if rest:
             yield [rest]
 
@@ -170,32 +174,30 @@ class TextReader(Reader):
     def _find_layout(self, lines: list[str], *, last: bool) -> bool:
         """Find separator, header and columns, if there are lines enough; return whether they are known."""
         numbered = [(i, line) for i, line in enumerate(lines, 1) if i > self._skip_lines and line.strip()]
-        n = next((i for i, (_, line) in enumerate(numbered) if not line.startswith("#")), len(numbered))
+        n = next((i for i, (_, line) in enumerate(numbered) if not _COMMENT.match(line)), len(numbered))
         comments, numbered = numbered[:n], numbered[n : n + (_HEAD if self.repeatable else 2)]
         needed = 3 if self.repeatable else 1 if self._given_header is False else 2
-        match = _SEPARATOR_LINE.fullmatch(numbered[0][1]) if numbered and not self._separator else None
-        if match:
-            numbered, needed = numbered[1:], max(1, needed - 1)
         if len(numbered) < needed and not last:
             return False
         if not numbered:
             raise InputError(f"{self.name} holds no sample: give one line of numbers for each")
-        rows = self._split(numbered, self._separator or (match and match[1]))
-        header = self._given_header if self._given_header is not None else self._is_header(rows)
+        rows = self._split(numbered)
+        header = self._is_header(rows) if self._given_header is None else self._given_header
         if comments:
-            self.note(f"the first lines, which begin with # ({comments[0][1][:40]}), were left out")
+            self.note(f"the first lines, which are comments ({comments[0][1][:40]}), were left out")
         self.header = [printable(self._point(cell)) for cell in rows[0]] if header else None
-        self._first_line, samples = numbered[0][0] + bool(header), rows[bool(header) :]
-        self.axis = self._find_axis(samples)
-        self._choose_columns(len(rows[0]), samples)
+        self._first_line, samples = numbered[0][0] + header, rows[header:]
+        self.axis = 1 if self._transposed else self._find_axis(samples)
+        self._width = len(rows[0])
+        reasons = {j: self._why_label(j, [row[j] for row in samples if j < len(row)]) for j in range(self._width)}
+        columns = Columns() if self.axis > self._transposed else self._columns  # the user chooses rows: see `transpose`
+        self.choose(columns, self._width, {j: reason for j, reason in reasons.items() if reason})
         return True
 
-    def _split(self, numbered: Sequence[tuple[int, str]], given: str | None) -> list[list[str]]:
+    def _split(self, numbered: Sequence[tuple[int, str]]) -> list[list[str]]:
         """Find the separator; return the cells of the lines."""
-        if given == self._decimal:
-            raise InputError(f"{self.name}: {given} separates values: omit --decimal {given}")
         lines = [line for _, line in numbered]
-        choices = [given] if given else [separator for separator in _SEPARATORS if separator != self._decimal]
+        choices = [self._separator] if self._separator else [s for s in _SEPARATORS if s != self._decimal]
         tables = {separator: [cells_of(line, separator) for line in lines] for separator in choices}
         same = [s for s, table in tables.items() if len({len(row) for row in table}) == 1 and len(table[0]) > 1]
         several = [s for s, table in tables.items() if len(table[-1]) > 1]
@@ -205,8 +207,6 @@ class TextReader(Reader):
             rows[0] = [lines[0].strip().strip('"')]  # one column whose name has spaces
         if not rows[0]:
             raise InputError(f"{self.name} has a stray quote in its first line: correct it")
-        if len(rows[0]) > _MOST_COLUMNS:
-            raise InputError(f"{self.name} has more than {_MOST_COLUMNS:,} columns: save it as .npy")
         n = next((i for i in range(len(rows), 0, -1) if len(rows[i - 1]) != len(rows[-1])), 0)
         if len(rows[0]) != len(rows[-1]) > 1 and len(rows) - n > 1:
             (i, line), start = numbered[0], numbered[n][0]
@@ -218,30 +218,30 @@ class TextReader(Reader):
 
     def _is_header(self, rows: list[list[str]]) -> bool:
         """Whether the first of these rows of cells holds names; InputError if it cannot be known."""
-        values, *below = [[self._number(cell) for cell in row] for row in rows if len(row) == len(rows[0])]
-        cells = rows[0]
+        rows = [row[self._labelled :] for row in rows if len(row) == len(rows[0])]
+        cells, (values, *below) = rows[0], [[self._number(cell) for cell in row] for row in rows]
         numbers = [j for j, value in enumerate(values) if value is not None]
         if not numbers:
             return True
         first = [values[j] for j in numbers]
         others = [[row[j] for j in numbers] for row in below]
         integers = all(_INTEGER.fullmatch(cells[j]) for j in numbers)
-        alone = any(self._decimal in row[j] for row in rows[1:] for j in numbers if j < len(row))
-        verdict = is_axis(first, others, integers=integers, alone=alone, streamed=not self.repeatable)
+        alone = any(self._decimal in row[j] for row in rows[1:] for j in numbers)
+        verdict = is_axis(first, others, integers=integers, alone=alone)
         rises = len(first) > 1 and is_monotonic(np.array(first, float))
         above = [cell for j, cell in enumerate(cells) if values[j] is None and any(row[j] is not None for row in below)]
         if verdict is not True and any(map(self._is_word, above)):  # a word above numbers
             verdict = True if rises or len(first) == 1 else None
         elif verdict is not True and "" in cells and rises:  # a corner without a name, or a missing number
             verdict = True if "" not in above or first == [*range(len(first))] else None
-        shown = ", ".join(cells[:4]) + (", ..." if len(cells) > 4 else "")
+        line, columns = ("column", "rows") if self._transposed else ("line", "columns")
+        shown = f"the first {line} ({', '.join(cells[:4])}{', ...' * (len(cells) > 4)})"
         if verdict is None:
             raise InputError(
-                f"{self.name}: the first line ({shown}) may hold names or wavelengths of the columns, or a sample: pass --header "
-                "or --no-header"
+                f"{self.name}: {shown} may hold names or wavelengths of the {columns}, or a sample: pass --header or --no-header"
             )
         if verdict:
-            self.note(f"the first line ({shown}) was read as names of the columns (--no-header: a sample)")
+            self.note(f"{shown} was read as names of the {columns} (--no-header: a sample)")
         return verdict
 
     def _find_axis(self, samples: list[list[str]]) -> int:
@@ -263,25 +263,16 @@ class TextReader(Reader):
             )
         return 0
 
-    def _choose_columns(self, width: int, samples: list[list[str]]) -> None:
-        """Find the columns that are mixtures; with axis 1 the user chooses rows, not columns."""
-        header, reasons = self.header or [""] * width, {}
-        for j in range(width):
-            cells = [row[j] for row in samples if j < len(row)]
-            words = [cell for cell in cells if cell.lower() not in _MISSING]
-            if self.header and width > 1 and base.is_label_name(header[j]):
-                reasons[j] = header[j] or "no name"
-            elif words and all(map(self._is_word, words)):
-                reasons[j] = f"text: {', '.join(words[:2])[:40]}, ..."
-            elif cells and not self.header and not any(cells):
-                reasons[j] = "empty"
-        columns = Columns() if self.axis else self._columns
-        self.columns, self._labels = columns.select(self.name, width, self.header, [*reasons])
-        self._width, self.n_features = width, len(self.columns)
-        self.label_names = [header[j] or f"label_{j + 1}" for j in self._labels]
-        if self._labels and not self.axis:
-            named = ", ".join(f"column {j + 1} ({reasons[j]})" for j in self._labels)
-            self.note(f"not read as mixtures: {named} (--use reads them)")
+    def _why_label(self, j: int, cells: list[str]) -> str:
+        """Return why column j, which begins with these cells, is no mixture; "" if it may be one."""
+        words = [cell for cell in cells if cell.lower() not in _MISSING]
+        if self.header and self._width > 1 and base.is_label_name(self.header[j]):
+            return self.header[j] or "no name"
+        if words and all(map(self._is_word, words)):
+            return f"text: {', '.join(words[:2])[:40]}, ..."
+        if self._labelled and j == 0:
+            return "names"
+        return "empty" if cells and not self.header and not any(cells) else ""
 
     # ------------------------------------------------------------------------------------------ all other lines
 
@@ -323,8 +314,8 @@ class TextReader(Reader):
             except InputError as error:
                 fault = error
             block, rows = np.array(values, float).reshape(-1, len(self.columns)), rows[: len(values)]
-        cells = [cells_of(line, separator) for line in rows] if self._labels else []
-        return block, [np.array([printable(self._point(row[j])) for row in cells], str) for j in self._labels], fault
+        cells = [cells_of(line, separator) for line in rows] if self.labels else []
+        return block, [np.array([printable(self._point(row[j])) for row in cells], str) for j in self.labels], fault
 
     def _parse_line(self, line: str, i: int) -> list[float]:
         """Return the mixtures of line number i; InputError says what is wrong with it."""
@@ -338,7 +329,8 @@ class TextReader(Reader):
             return row
         j = next(j for j, value in values.items() if value is None or not math.isfinite(value))
         cell, remedy = cells[j], f"correct it, remove the line, or leave the column out with --skip {j + 1}"
-        where += f", column {j + 1}" + (f" ({self.header[j]})" if self.header else "")
+        where = f"{self.name}, row {j + 1}, column {i}" if self._transposed else f"{where}, column {j + 1}"
+        where += f" ({self.header[j]})" if self.header else ""
         if cell.lower() in _MISSING or values[j] is not None:
             what = repr(cell[:40]) if cell else "empty"
             raise InputError(f"{where} is {what}: drop or fill such samples, or pass --skip {j + 1}")
@@ -351,45 +343,37 @@ class TextReader(Reader):
             remedy = f"if the first line holds names or wavelengths, {how}"
         raise InputError(f"{where}: {cell[:40]!r} is not a number: {remedy}")
 
+    def transpose(self) -> "TextReader":
+        """Return the reader of a table whose lines are mixtures; the first column may hold their names, or their wavelengths."""
+        with self._open_input() as file:
+            lines = list(chain.from_iterable(self._complete_lines(file.read)))[
+                self._first_line - 1 - bool(self.header) :
+            ]
+        base.check_size(self.name, sum(map(len, lines)), "save it as .npy or .h5")
+        rows = [cells_of(line, self._separator) for line in lines if line.strip()]
+        if any(len(row) != self._width for row in rows):
+            for _ in self.labelled_blocks():  # names the line
+                pass
+        named = self.labels[:1] == [0]
+        text = tabbed(zip(*rows, strict=True))
+        reader = TextReader(
+            self.name, lambda: nullcontext(io.BytesIO(text)), self._columns, axis=0, decimal=self._decimal, separator="\t",
+            header=True if named else self._given_header, transposed=True, labelled=bool(self.header),
+        )  # fmt: skip
+        reader.notes = [*self.notes, *reader.notes]
+        reader.label_names = ["sample" for _ in reader.labels]
+        return reader
 
-def open_lines(name: str, open_input: OpenInput, columns: Columns, **form: Any) -> Reader:
+
+def open_lines(name: str, open_input: OpenInput, columns: Columns, **form: Any) -> TextReader:
     """Open lines of text that can be read again. `form` is what the user says about them."""
     reader = TextReader(name, open_input, columns, **form)
-    return _transposed(reader, columns, form.get("header")) if reader.axis else reader
+    return reader.transpose() if reader.axis else reader
 
 
-def _transposed(reader: TextReader, columns: Columns, header: bool | None) -> MatrixReader:
-    """Read a table whose lines are mixtures. The first column may hold their names, or their wavelengths."""
-    tables: list[Array] = []
-    names: list[str] = []
-    for block, labels in reader.labelled_blocks():
-        tables.append(block)
-        names += labels[0].tolist() if labels else []
-        if sum(table.nbytes for table in tables) > _LARGEST_TABLE:
-            raise InputError(f"{reader.name} is too large to transpose: save it as .npy or .h5")
-    table, samples = np.concatenate(tables), reader.names
-    column = ", ".join(names[:3] or map(str, table[:3, 0]))
-    if not names and header is not False and table.shape[1] > 1:
-        integers, *others_are = (table[:, : _HEAD + 1] == np.rint(table[:, : _HEAD + 1])).all(axis=0)
-        others = table[:, 1 : _HEAD + 1].T.tolist()
-        verdict = is_axis(table[:, 0].tolist(), others, integers=bool(integers), alone=not all(others_are))
-        if verdict is None:
-            raise InputError(
-                f"{reader.name}: the first column ({column}, ...) may hold the wavelengths of the rows, or a sample: pass --header "
-                "or --no-header"
-            )
-        if verdict:
-            names = [np.format_float_positional(value, trim="-") for value in table[:, 0]]
-            table, samples = table[:, 1:], samples[1:]
-    matrix = MatrixReader(
-        reader.name, "text", table.shape, table.dtype, 1, table.__getitem__, columns=columns, header=names or None
-    )
-    matrix.notes = reader.notes
-    if names and not (reader.header and base.CHANNEL_NAMES.fullmatch(reader.header[0].strip())):
-        matrix.note(f"the first column ({column}, ...) was read as names of the mixtures (--no-header: a sample)")
-    if reader.header:
-        matrix.label_names, matrix.labels = ["sample"], [np.array(samples, str)]
-    return matrix
+def open_text(path: Path, columns: Columns, **form: Any) -> Reader:
+    """Open a file of text."""
+    return open_lines(str(path), partial(path.open, "rb"), columns, **form)
 
 
 def check_archive(path: Path) -> zipfile.ZipFile:
@@ -404,7 +388,7 @@ def check_archive(path: Path) -> zipfile.ZipFile:
     return archive
 
 
-def open_xlsx(path: Path, sheet: str | None, columns: Columns, **form: Any) -> Reader:
+def open_xlsx(path: Path, columns: Columns, dataset: str | None = None, **form: Any) -> Reader:
     """Open a sheet of a workbook, by default the first one, row by row as if it were text. No formula is evaluated."""
     openpyxl = base.import_optional("openpyxl", "reading .xlsx")
     base.import_optional("defusedxml", "reading .xlsx")  # openpyxl then refuses XML that names entities
@@ -414,24 +398,26 @@ def open_xlsx(path: Path, sheet: str | None, columns: Columns, **form: Any) -> R
         warnings.simplefilter("ignore")  # about styles, extensions and invalid dates
         book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
         sheets = {" ".join(each.title.split()): each for each in book.worksheets}
-        if not sheets or (sheet is not None and sheet not in sheets):
-            raise InputError(f"{path} has no sheet {sheet or 'of cells'!r}: there are {', '.join(sheets) or 'none'}")
-        lines = "\n".join(_rows(sheets[sheet or next(iter(sheets))])).encode()
-    reader = open_lines(str(path), lambda: nullcontext(io.BytesIO(lines)), columns, separator="\t", **form)
-    if len(sheets) > 1 and sheet is None:
+        if not sheets or dataset not in (None, *sheets):
+            raise InputError(f"{path} has no sheet {dataset or 'of cells'!r}: there are {', '.join(sheets) or 'none'}")
+        chosen = sheets[dataset or next(iter(sheets))]
+        chosen.reset_dimensions()  # a stale <dimension> would cut rows and columns
+        rows = [row[: _filled(row)] for row in chosen.iter_rows(values_only=True)]
+    width = next((len(row) for row in rows if row), 0)  # missing cells at the end of a row are empty
+    text = tabbed(row + (None,) * (width - len(row)) if row else row for row in rows)
+    reader = open_lines(str(path), lambda: nullcontext(io.BytesIO(text)), columns, separator="\t", **form)
+    if len(sheets) > 1 and dataset is None:
         reader.note(f"of its {len(sheets)} sheets the first was read (--dataset reads another)")
     return reader
 
 
-def _rows(sheet: Any) -> Iterator[str]:
-    """Yield the rows of a sheet as lines of text, as wide as the first row that is not empty, or wider where there are values."""
-    sheet.reset_dimensions()  # a stale <dimension> would cut rows and columns
-    width = 0
-    for row in sheet.iter_rows(values_only=True):
-        filled = max((j + 1 for j, value in enumerate(row) if value is not None), default=0)
-        width = width or filled
-        cells = [_cell(value) for value in row[: max(filled, width)]]
-        yield "\t".join(cells + [""] * (width - len(cells)) * bool(filled))
+def _filled(row: Sequence[Any]) -> int:
+    return max((j + 1 for j, value in enumerate(row) if value is not None), default=0)
+
+
+def tabbed(rows: Iterator[Sequence[Any]]) -> bytes:
+    """Return cells as lines of text, separated by tabs."""
+    return "\n".join("\t".join(map(_cell, row)) for row in rows).encode()
 
 
 def _cell(value: Any) -> str:

@@ -102,7 +102,7 @@ class Rule:
     unmixing: Callable[[Any], np.ndarray]
     inspect: Callable[..., None] = nothing
     is_due: Callable[..., bool] = never
-    attend: Callable[..., None] | None = None
+    attend: Callable[..., Any] | None = None
     parts: Mapping[str, Any] = field(default_factory=dict)
     averages: Mapping[str, str] = field(default_factory=dict)
     products: Mapping[str, tuple[str, str]] = field(default_factory=dict)

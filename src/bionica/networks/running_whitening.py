@@ -34,11 +34,13 @@ that the outputs of a block are correlated, and some are negative. Two numbers f
     s                        the share of the energy that is negative
 
 A block is unusual if c > CORRELATED + mean + FAR spreads, or if c > mean and s > NEGATIVE + 3 means + FAR spreads. Means and
-spreads are those of about PAST past blocks. A block ends when n/4 more samples have come. With a horizon a block far from its usual size is unusual too, and the whitening starts
-again: after 5 horizons 0.7 % of an old covariance is left, more than all of a new one in its thin directions. Without a horizon a
-change is only reported. Measured: twelve kinds of sources whose mixing stays, d = 3 and 10, 50,000 samples: no change is reported.
+spreads are those of about PAST past blocks. With a horizon a block far from its usual size is unusual too, and the whitening
+starts again: after 5 horizons 0.7 % of an old covariance is left, more than all of a new one in its thin directions. Without a
+horizon a change is only reported. Measured: five kinds of sources whose mixing stays, d = 3, 5 and 10, 40,000 samples: no change is
+reported.
 
-Every n/4 samples, in NumPy (`Rule.attend`), blocks are tested and C gets 1e-16 power I (1e-10 with a horizon), so that K stays finite if a channel freezes.
+Every n/4 samples, in NumPy (`Rule.attend`), a block may end, and C gets 1e-16 power I (1e-10 with a horizon), so that K stays
+finite if a channel freezes.
 
 Loops that sum store nothing, and divisions are outside of loops: otherwise the compiler chooses between code of different rounding
 by where the arrays lie in memory, and results would not be the same bits.
@@ -342,7 +344,7 @@ def add_to_covariance(white: Whitening, w: float) -> None:
 
 
 def must_restart(white: Whitening, V: Any, horizon: int) -> bool:
-    """Whether the whitening must start again; notes a change where there is no horizon. V takes v to the outputs; None: the identity."""
+    """Whether the whitening must start again; notes a change where there is no horizon. V takes v to the outputs (None: I)."""
     if white.level[0] < LOST:
         white.level[0] = 1
         return True

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ..io import write_atomically
-from ..report import PageTable, Picture, Section, figure_bytes, page
-from ..sweep.table import Row, write_table
+from ..report import Sections, figure_bytes, page, picture, table, text
+from ..sweep.table import Row, table_bytes
 from . import figures
 from .plans import CONE_NETWORK, CORRELATED, SETTINGS, Reproduction
 from .results import Tables, best_settings, claims_of, curve_rows, final_rows, grid_means, run_rows
@@ -69,13 +69,13 @@ class Written:
     best: list[Row]
     files: list[Path] = field(default_factory=list)
 
-    def figure(self, name: str, figure: Any, caption: str) -> Picture:
+    def figure(self, name: str, figure: Any, caption: str) -> str:
         """Write a figure as .svg and .png; return it for the page."""
         kinds = {kind: figure_bytes(figure, kind) for kind in ("svg", "png")}
         for kind, content in kinds.items():
             self.files.append(self.page.with_name(f"{name}.{kind}"))
             write_atomically(self.files[-1], content)
-        return Picture(kinds["svg"], caption)
+        return picture(kinds["svg"], caption)
 
 
 def write_reproduction(config: Reproduction, tables: Tables, folder: Path, target: str = "all") -> Written:
@@ -89,31 +89,32 @@ def write_reproduction(config: Reproduction, tables: Tables, folder: Path, targe
     written = Written(folder / page_name, claims, finals, best)
     for name, mine in [*((f"{name}.csv", mine) for name, mine in rows.items()), (summary_name, finals)]:
         if mine:
-            written.files.append(write_table(folder / name, mine))
-    sections = [Section("The paper's statements and our runs", [_table(_CLAIMS, claims)])] if claims else []
+            write_atomically(folder / name, table_bytes(mine))
+            written.files.append(folder / name)
+    sections: Sections = [("The paper's statements and our runs", [_table(_CLAIMS, claims)])] if claims else []
     if CONE_NETWORK in rows:
         figure = figures.error_figure(curve_rows(tables, CONE_NETWORK), tuple(CORRELATED))
-        table = _table(_ERRORS, final_rows(tables, CONE_NETWORK))
-        sections.append(Section("Correlated sources", [written.figure(CONE_NETWORK, figure, _CONE_NETWORK), table]))
+        errors = _table(_ERRORS, final_rows(tables, CONE_NETWORK))
+        sections.append(("Correlated sources", [written.figure(CONE_NETWORK, figure, _CONE_NETWORK), errors]))
     if "figure4" in rows:
         curves = curve_rows(tables, "figure4")
-        figure = written.figure("figure4", figures.error_figure(curves, ("d3", "d10")), _FIGURE4)
-        floor = [_FLOOR] if any(row["network"] == "correlation floor" for row in curves) else []
-        table = _table(_ERRORS, final_rows(tables, "figure4"))
-        sections.append(Section("Figure 4: sparse uniform sources", [figure, table, _STREAM, *floor]))
+        drawn = written.figure("figure4", figures.error_figure(curves, ("d3", "d10")), _FIGURE4)
+        floor = [text(_FLOOR)] if any(row["network"] == "correlation floor" for row in curves) else []
+        errors = _table(_ERRORS, final_rows(tables, "figure4"))
+        sections.append(("Figure 4: sparse uniform sources", [drawn, errors, text(_STREAM), *floor]))
     if "figure5" in rows:
         images = figures.images_figure(config, curve_rows(tables, "figure5"))
         which = _CC0 if config.images is None else "The user's images."
-        table = _table(_ERRORS, final_rows(tables, "figure5"))
-        sections.append(Section("Figure 5: images", [which, written.figure("figure5", images, _FIGURE5), table]))
+        errors = _table(_ERRORS, final_rows(tables, "figure5"))
+        sections.append(("Figure 5: images", [text(which), written.figure("figure5", images, _FIGURE5), errors]))
     if "table1" in rows:
         grid = written.figure("table1", figures.grid_figure(means), _TABLE1)
-        sections.append(Section("Table 1: the grid search", [_table(_GRID, best), grid]))
+        sections.append(("Table 1: the grid search", [_table(_GRID, best), grid]))
     if "figure1" in rows:
         caption = _FIGURE1.format(rows["figure1"][0]["error"])
-        figure = written.figure("figure1", figures.scatter_figure(config), caption)
-        sections.append(Section("Figure 1: the problem", [figure]))
-    cases = list({row["case"]: row for table in tables.values() for row in table}.values())
+        drawn = written.figure("figure1", figures.scatter_figure(config), caption)
+        sections.append(("Figure 1: the problem", [drawn]))
+    cases = list({row["case"]: row for rows in tables.values() for row in rows}.values())
     provenance = [
         ("runs, first seed", f"{config.runs}, {config.seed}"),
         ("samples of a run", f"{config.n_samples:,} (synthetic), {config.epochs} presentations (images)"),
@@ -121,13 +122,13 @@ def write_reproduction(config: Reproduction, tables: Tables, folder: Path, targe
         ("machine", "; ".join(sorted({case["machine"] for case in cases}))),
         ("time of all runs, one after the other", f"{sum(case['seconds'] for case in cases):.0f} s"),
     ]
-    sections.append(Section("Where the numbers come from", [PageTable((), provenance)]))
+    sections.append(("Where the numbers come from", [table((), provenance)]))
     write_atomically(written.page, page("The paper, reproduced", _LEAD, sections).encode())
     written.files.append(written.page)
     return written
 
 
-def _table(columns: dict[str, str], rows: Sequence[Row]) -> PageTable:
+def _table(columns: dict[str, str], rows: Sequence[Row]) -> str:
     """A table of the page, with methods and settings named as in the figures."""
 
     def cell(name: str, value: Any) -> Any:
@@ -137,4 +138,4 @@ def _table(columns: dict[str, str], rows: Sequence[Row]) -> PageTable:
             return SETTINGS.get(value, value)
         return "(" + ", ".join(f"{number:g}" for number in value) + ")" if isinstance(value, tuple) else value
 
-    return PageTable(tuple(columns.values()), [[cell(name, row[name]) for name in columns] for row in rows])
+    return table(tuple(columns.values()), [[cell(name, row[name]) for name in columns] for row in rows])

@@ -14,7 +14,6 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cache, cached_property
 from importlib import import_module
 from itertools import product
@@ -30,7 +29,7 @@ from numpy.typing import NDArray
 
 from .. import __version__, datasets, estimators
 from ..estimators._input import check_finite
-from ..estimators.network import SOURCES, OnlineNICA, published
+from ..estimators.network import OnlineNICA, published
 
 Array = NDArray[Any]
 Params = tuple[tuple[str, Any], ...]
@@ -56,34 +55,25 @@ class PlanError(ValueError):
     """
 
 
-# ------------------------------------------------------------------------------------------ checks
+def _check(holds: Any, where: str, value: Any, remedy: str) -> None:
+    if not holds:
+        raise PlanError(f"{where} = {value!r}: {remedy}")
 
 
-def _check_keys(given: Any, allowed: Iterable[str], where: str) -> dict[str, Any]:
+def _table(given: Any, keys: Sequence[str], where: str) -> dict[str, Any]:
     """Return a table of the plan if it has no other keys than these."""
-    if not isinstance(given, Mapping):
-        raise PlanError(f"{where} = {given!r} is not a table of keys and values")
-    allowed = list(allowed)
-    for key in given:
-        if key not in allowed:
-            near = get_close_matches(str(key), allowed, n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            raise PlanError(f"{where} has no key {key!r}: {hint}There are {', '.join(allowed)}")
+    _check(isinstance(given, Mapping), where, given, "give a table of keys and values")
+    for key, value in given.items():
+        _check(key in keys, f"{where}.{key}", value, f"there is no such key, but {', '.join(keys)}")
     return dict(given)
 
 
-def _check_choice(value: Any, choices: Iterable[str], where: str) -> str:
-    if not isinstance(value, str) or value not in choices:
-        raise PlanError(f"{where} = {value!r} is unknown: choose from {', '.join(choices)}")
-    return value
-
-
-def _check_integer(value: Any, where: str, least: int = 1, most: int = 2**32 - 1) -> int:
+def _integer(value: Any, where: str, least: int = 1, most: int = 2**32 - 1) -> int:
     """Return `value` if it is an integer in this range; 1e5 is an integer."""
     number = int(value) if isinstance(value, float) and value.is_integer() else value
-    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
-        raise PlanError(f"{where} = {value!r}: give a whole number from {least} to {most:,}")
-    return number
+    is_integer = isinstance(number, int) and not isinstance(number, bool)
+    _check(is_integer and least <= number <= most, where, value, f"give a whole number from {least} to {most:,}")
+    return int(number)
 
 
 @contextmanager
@@ -104,20 +94,15 @@ def find_estimator(name: Any, where: str = "network") -> Any:
     Networks have `partial_fit_transform`: each output is compared as its sample arrives. Offline methods have
     `fit_transform(X, y)`: the outputs of the final solution are compared. `y` are the sources, for references that need them.
     """
-    if name in estimators.__all__ and hasattr(cls := getattr(estimators, name), "fit_transform"):
-        return cls
-    if not isinstance(name, str) or ":" not in name:
-        ours = [each for each in estimators.__all__ if hasattr(getattr(estimators, each), "fit_transform")]
-        raise PlanError(f"{where} = {name!r} is unknown: choose from {', '.join(ours)}, or give module:Class")
-    module, _, path = name.partition(":")
+    module, colon, path = str(name).partition(":")
     try:
-        cls = attrgetter(path)(import_module(module))
+        cls = attrgetter(path)(import_module(module)) if colon else getattr(estimators, module, None)
     except Exception as error:  # a module may raise anything while it is imported
-        remedy = "install its module, or put it on PYTHONPATH"
-        raise PlanError(f"{where} = {name!r} cannot be imported ({error}): {remedy}") from error
-    if not (isinstance(cls, type) and hasattr(cls, "get_params") and (is_online(cls) or hasattr(cls, "fit_transform"))):
-        needs = "give a class in the style of scikit-learn with partial_fit_transform or fit_transform"
-        raise PlanError(f"{where} = {name!r} is not an estimator that can run: {needs}")
+        raise PlanError(f"{where} = {name!r}: {error}; install its module, or put it on PYTHONPATH") from error
+    if not (hasattr(cls, "get_params") and (is_online(cls) or hasattr(cls, "fit_transform"))):
+        ours = [each for each in estimators.__all__ if hasattr(getattr(estimators, each), "fit_transform")]
+        needs = "module:Class with get_params, and partial_fit_transform or fit_transform"
+        raise PlanError(f"{where} = {name!r} is no estimator: choose from {', '.join(ours)}, or give {needs}")
     return cls
 
 
@@ -175,7 +160,7 @@ class Data:
     T: int = 0
     mixing: str | tuple[tuple[float, ...], ...] = "random"
     snr_db: float | None = None
-    rho: float | None = None
+    rho: float = 0.0
     df: float = 4.0
     path: str | None = None
     names: tuple[str, ...] | None = None
@@ -189,19 +174,15 @@ class Data:
     @classmethod
     def from_dict(cls, given: Any, where: str, folder: Path) -> "Data":
         """Check an entry of `[[data]]`, last by making two of its samples; paths are relative to `folder`."""
-        kind = _check_choice(given.get("kind") if isinstance(given, Mapping) else None, _KEYS, f"{where}.kind")
-        keys = ("name", "kind", "epochs", "shuffle", "seed", *_KEYS[kind])
-        values = _check_keys(given, keys, f"{where} (kind {kind})")
-        values = {key: value for key, value in values.items() if value is not None}
-        if kind == "odors":
-            values.setdefault("rho", 0.0)
-        for needed in {"d", "T", "rho", "mixtures"} & {*_KEYS[kind]} - {*values}:
-            raise PlanError(f"{where}.{needed} is missing: {kind} needs the key {needed}")
+        kind: Any = given.get("kind") if isinstance(given, Mapping) else None
+        _check(kind in _KEYS, f"{where}.kind", kind, f"choose from {', '.join(_KEYS)}")
+        values = _table(given, ("name", "kind", "epochs", "shuffle", "seed", *_KEYS[kind]), where)
+        values = {"shuffle": kind == "images", **{key: value for key, value in values.items() if value is not None}}
         for key in ("d", "T", "epochs", "n_mixtures", "seed"):
             if key in values:
-                values[key] = _check_integer(values[key], f"{where}.{key}", 0 if key == "seed" else 1)
-        if not isinstance(values.setdefault("shuffle", kind == "images"), bool):
-            raise PlanError(f"{where}.shuffle = {values['shuffle']!r}: give true or false")
+                values[key] = _integer(values[key], f"{where}.{key}", 0 if key == "seed" else 1)
+        for key in {"d", "T", "mixtures"} & {*_KEYS[kind]}:
+            _check(key in values, f"{where}.{key}", None, f"{kind} needs it")
         with _errors_named(where):
             if not isinstance(values.get("mixing", ""), str):
                 values["mixing"] = tuple(tuple(map(float, row)) for row in values["mixing"])
@@ -256,11 +237,11 @@ class Data:
         """Draw the sources, or read the images, and mix them."""
         A: Array | None = None
         if self.kind == "odors":
-            S, A = datasets.odors(self.T, self.d, self.k or max(21, self.d), rho=self.rho, rng=seed)  # type: ignore[arg-type]
+            S, A = datasets.odors(self.T, self.d, self.k or max(21, self.d), rho=self.rho, rng=seed)
         elif self.kind == "images":
             S = datasets.natural_images(self.path, names=self.names)
         elif self.kind == "copula_uniform":
-            S = datasets.copula_uniform(self.T, self.d, self.rho, df=self.df, rng=seed)  # type: ignore[arg-type]
+            S = datasets.copula_uniform(self.T, self.d, self.rho, df=self.df, rng=seed)
         else:
             S = datasets.random_sources(self.kind, self.T, self.d, rng=seed)  # type: ignore[arg-type]
         if isinstance(self.mixing, tuple):
@@ -295,13 +276,8 @@ def _digest(path: str) -> str:
 
 # ------------------------------------------------------------------------------------------ networks and cases
 
-#: Parameters that a plan sets by other keys.
-_SET_ELSEWHERE = {
-    "random_state": "seeds",
-    "n_epochs": "epochs of data",
-    "shuffle": "shuffle of [[data]]",
-    "verbose": "--quiet",
-}
+#: Parameters that a plan sets by keys of its own.
+_SET_ELSEWHERE = ("random_state", "n_epochs", "shuffle", "verbose")
 
 
 @dataclass(frozen=True)
@@ -331,46 +307,36 @@ class Network:
         """Yield the parameters of every setting: the product of the grid."""
         names = [name for name, _ in self.grid]
         for values in product(*(values for _, values in self.grid)):
-            yield (*self.params, *zip(names, values, strict=True))
+            yield tuple({**dict(self.params), **dict(zip(names, values, strict=True))}.items())
 
     @classmethod
     def from_dict(cls, given: Any, where: str) -> "Network":
-        """Check an entry of `[[network]]`; values by the constraints of the estimator."""
-        given = _check_keys(given, ("name", "label", "published", "params", "grid"), where)
+        """Check an entry of `[[network]]`; each value by the constraints of the estimator."""
+        given = _table(given, ("name", "label", "published", "params", "grid"), where)
         estimator = find_estimator(given.get("name"), f"{where}.name")
-        base = {}
-        if (setting := given.get("published")) is not None:
-            _check_choice(setting, SOURCES, f"{where}.published")
-            if not getattr(estimator, "_published", None):
-                raise PlanError(f"{where}.published is for the paper's networks; omit it for {estimator.__name__!r}")
-            base = published(estimator, setting)
-        names = [name for name in _defaults(estimator) if name not in _SET_ELSEWHERE]
-        settings: dict[str, dict[str, tuple[Any, ...]]] = {"params": {}, "grid": {}}
-        for part, values in ((part, given.get(part, {})) for part in settings):
-            inside = f"{where}.{part}"
-            for key in _SET_ELSEWHERE.keys() & values:
-                raise PlanError(f"{inside}.{key} = {values[key]!r}: the plan says this by {_SET_ELSEWHERE[key]}")
-            for key, value in _check_keys(values, names, f"{inside} ({estimator.__name__})").items():
-                if part == "grid" and (not isinstance(value, list | tuple) or not value):
-                    raise PlanError(f"{inside}.{key} = {value!r}: give a list of the values to try")
-                if part == "grid" and key in settings["params"]:
-                    raise PlanError(f"{inside}.{key} is in {where}.params too: leave one of them out")
-                entries = value if part == "grid" else [value]
-                settings[part][key] = tuple(_value(estimator, base, key, entry, f"{inside}.{key}") for entry in entries)
-        fixed = tuple((key, value) for key, (value,) in settings["params"].items())
-        label = str(given.get("label", estimator.__name__))
-        return cls(given["name"], label, setting, fixed, tuple(settings["grid"].items()))
-
-
-def _value(estimator: Any, base: dict[str, Any], key: str, value: Any, where: str) -> Any:
-    """Check one value of one parameter."""
-    value = _hashable(value)
-    with _errors_named(f"{where} = {value!r}"):
-        model = estimator(**{**base, key: value})
-        if hasattr(model, "_validate_params"):
-            model._validate_params()
-        hash(value)
-    return value
+        setting, parts = given.get("published"), {"params": given.get("params", {}), "grid": given.get("grid", {})}
+        if setting is not None:
+            _check(hasattr(estimator, "_published"), f"{where}.published", setting, "it is for the paper's networks")
+        with _errors_named(f"{where}.published"):
+            base = {} if setting is None else published(estimator, setting)
+        for part, key, value in ((part, key, value) for part, values in parts.items() for key, value in values.items()):
+            place, values = f"{where}.{part}.{key}", value if part == "grid" else [value]
+            _check(
+                key not in _SET_ELSEWHERE,
+                place,
+                value,
+                "a plan says this by seeds, and by epochs and shuffle of its data",
+            )
+            _check(isinstance(values, list | tuple) and values, place, value, "give a list of the values to try")
+            for each in map(_hashable, values):
+                with _errors_named(f"{place} = {each!r}"):
+                    model = estimator(**base).set_params(**{key: each})
+                    if hasattr(model, "_validate_params"):
+                        model._validate_params()
+                    hash(each)
+        params = tuple((key, _hashable(value)) for key, value in parts["params"].items())
+        grid = tuple((key, tuple(map(_hashable, values))) for key, values in parts["grid"].items())
+        return cls(given["name"], str(given.get("label", estimator.__name__)), setting, params, grid)
 
 
 def _hashable(value: Any) -> Any:
@@ -487,28 +453,32 @@ class Plan:
     @classmethod
     def from_dict(cls, body: Mapping[str, Any], folder: str | PathLike[str] = ".") -> "Plan":
         """Check what a TOML file would hold; paths in it are relative to `folder`."""
-        body = _check_keys(body, ("data", "network", "seeds", "times", "dtype"), "the plan")
+        body = _table(body, ("data", "network", "seeds", "times", "dtype"), "the plan")
         for key in ("data", "network"):
-            if not isinstance(body.get(key), list | tuple) or not body[key]:
-                raise PlanError(f"{key} = {body.get(key)!r}: the plan needs at least one [[{key}]]")
+            entries = body.get(key)
+            _check(isinstance(entries, list | tuple) and entries, key, entries, f"give at least one [[{key}]]")
         data = tuple(Data.from_dict(d, f"data[{i}]", Path(folder)) for i, d in enumerate(body["data"]))
         networks = tuple(Network.from_dict(n, f"network[{i}]") for i, n in enumerate(body["network"]))
-        _differ([d.name for d in data], "data.name")
-        _differ([n.label for n in networks], "network.label")
         seeds = _integers(body.get("seeds", 1), "seeds", 0)
         seeds = tuple(range(seeds)) if isinstance(seeds, int) else seeds
-        _differ(seeds, "seeds")
-        times = _integers(body.get("times", 1), "times", 1)
-        dtype = _check_choice(body.get("dtype", "float64"), ("float64", "float32"), "dtype")
+        names: dict[str, list[Any]] = {
+            "data.name": [d.name for d in data],
+            "network.label": [n.label for n in networks],
+            "seeds": [*seeds],
+        }
+        for key, values in names.items():  # the table could not distinguish them
+            _check(len(set(values)) == len(values), key, values, "give values that differ")
+        times, dtype = _integers(body.get("times", 1), "times", 1), body.get("dtype", "float64")
+        _check(dtype in ("float64", "float32"), "dtype", dtype, "choose from float64, float32")
         plan = cls(data, networks, seeds, times, dtype)
         if plan.size > MOST_CASES:
-            remedy = "use fewer seeds, make a grid coarser, or cut the plan"
-            raise PlanError(f"the plan has {plan.size:,} cases: {MOST_CASES:,} at most; {remedy}")
+            raise PlanError(
+                f"the plan has {plan.size:,} cases: {MOST_CASES:,} at most; use fewer seeds, or a coarser grid"
+            )
         for case in {(c.network.label, c.data.name): c for c in plan.cases() if c.data.d}.values():
-            if (count := case.parameters().get("n_components", case.data.d)) != case.data.d:
-                remedy = f"the error compares one output with each source, so use n_components = {case.data.d}"
-                start = f"network {case.network.label!r} has n_components = {count!r} and data {case.data.name!r}"
-                raise PlanError(f"{start} {case.data.d} sources: {remedy}")
+            count = case.parameters().get("n_components", case.data.d)
+            remedy = f"data {case.data.name!r} has {case.data.d} sources, and each is compared with one output"
+            _check(count == case.data.d, f"network {case.network.label!r}: n_components", count, remedy)
         return plan
 
     @property
@@ -549,14 +519,8 @@ def error_times(times: int | tuple[int, ...], n: int) -> tuple[int, ...]:
     return tuple(sorted({*wanted, n}))
 
 
-def _differ(names: Sequence[Any], where: str) -> None:
-    """Refuse two entries of one name: the table could not distinguish them."""
-    if len(set(names)) < len(names):
-        raise PlanError(f"{where} = {list(names)!r}: give values that differ")
-
-
 def _integers(value: Any, where: str, least: int) -> int | tuple[int, ...]:
     """Check a number of seeds or times, or a list of them."""
     if not isinstance(value, list | tuple):
-        return _check_integer(value, where, 1, MOST_CASES)
-    return tuple(_check_integer(entry, f"{where}[{i}]", least) for i, entry in enumerate(value))
+        return _integer(value, where, 1, MOST_CASES)
+    return tuple(_integer(entry, f"{where}[{i}]", least) for i, entry in enumerate(value))

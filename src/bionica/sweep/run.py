@@ -5,8 +5,8 @@ The folder of a sweep holds
     journal.jsonl     a line for each finished case, appended as it finishes; nothing is ever removed
     results.csv       the table: a row for each case and time, written again at the end of each run
 
-A line that a kill has torn is skipped, and its case runs again. A folder without a journal is not the sweep's: a results.csv in it
-is not replaced.
+A line that a kill has torn is skipped, and its case runs again. The journal has a digest of each table too: a results.csv that is
+none of these, because somebody else wrote or edited it, is not replaced.
 
 The error at time t is the paper's. For every source i and output j, (s_i - y_j)^2 is summed over the samples. One permutation P is
 chosen, the one with the smallest error over all samples. Then
@@ -24,11 +24,12 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -41,9 +42,9 @@ from threadpoolctl import threadpool_limits
 
 from .. import __version__
 from ..estimators._input import DivergenceError
-from ..io import check_folder
+from ..io import check_folder, write_atomically
 from .plan import Case, Data, Plan, PlanError, is_online, source_digest
-from .table import Row, Table, write_table
+from .table import Row, Table, table_bytes
 
 Array = NDArray[Any]
 PlanLike = Plan | Mapping[str, Any] | str | os.PathLike[str]
@@ -80,12 +81,6 @@ def versions() -> str:
     return f"bionica {__version__} python {platform.python_version()} {packages}"
 
 
-@lru_cache
-def machine() -> str:
-    """The machine in words."""
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-
-
 @dataclass(frozen=True)
 class Outcome:
     """The result of one case, known by its key.
@@ -104,7 +99,7 @@ class Outcome:
     seconds: float
     device: str = "cpu"
     versions: str = field(default_factory=versions)
-    machine: str = field(default_factory=machine)
+    machine: str = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
 
 
 #: Runs cases and yields their outcomes as they finish, in any order; closing the generator stops it.
@@ -172,42 +167,28 @@ def errors(sums: Array, times: Sequence[int]) -> tuple[list[float] | None, float
 # ------------------------------------------------------------------------------------------ the journal
 
 
-def read_journal(path: Path, cases: Mapping[str, Case]) -> dict[str, Outcome]:
-    """Return the outcomes of those cases that are finished, by their keys; a line that is not whole is skipped."""
-    outcomes = {}
-    names = Outcome.__dataclass_fields__
+def read_journal(path: Path, cases: Mapping[str, Case]) -> tuple[dict[str, Outcome], set[str]]:
+    """Return the outcomes of those cases that are finished, and the digests of tables; a line that is not whole is skipped."""
+    outcomes, tables = {}, set()
     for line in path.read_bytes().splitlines() if path.is_file() else ():
         with suppress(ValueError, TypeError, KeyError, RecursionError):
             body = json.loads(line)
-            outcome = Outcome(**{name: body[name] for name in names})
+            if "table" in body:
+                tables.add(body["table"])
+                continue
+            outcome = Outcome(**{name: body[name] for name in Outcome.__dataclass_fields__})
             if outcome.case in cases and outcome.t == list(cases[outcome.case].times):
                 outcomes[outcome.case] = outcome
-    return outcomes
+    return outcomes, tables
 
 
-@contextmanager
-def _open_journal(folder: Path | None) -> Iterator[Callable[[Case, Outcome], object]]:
-    """Yield a function that appends a finished case, with its parameters for a human reader."""
-    if folder is None:
-        yield lambda case, outcome: None
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / JOURNAL).open("a+b") as file:
-        if file.tell():
-            file.seek(-1, os.SEEK_END)
-            file.write(b"" if file.read(1) == b"\n" else b"\n")  # after a line that a kill has torn
-
-        def add(case: Case, outcome: Outcome) -> None:
-            which = {
-                "data": case.data.name,
-                "network": case.network.name,
-                "params": dict(case.params),
-                "seed": case.seed,
-            }
-            file.write(json.dumps({**which, **asdict(outcome)}).encode() + b"\n")
-            file.flush()
-
-        yield add
+def append_line(journal: Path, body: dict[str, Any]) -> None:
+    """Append a line to a journal, which it makes if there is none."""
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    with journal.open("a+b") as file:
+        file.seek(max(0, file.tell() - 1))
+        torn = file.read(1) not in (b"", b"\n")  # by a kill
+        file.write(b"\n" * torn + json.dumps(body).encode() + b"\n")
 
 
 # ------------------------------------------------------------------------------------------ processes
@@ -219,16 +200,19 @@ def _run_on_cluster(case: Case) -> Outcome:
         return run_case(case)
 
 
-def _run_parallel(cases: Sequence[Case], n_jobs: int, scheduler: str | None = None) -> Generator[Outcome]:
-    """Run cases in processes, or on a Dask cluster, long ones first; closing the generator stops them."""
+def _run_on_cpu(cases: Sequence[Case], n_jobs: int, scheduler: str | None = None) -> Generator[Outcome]:
+    """Run cases here, in processes, or on a Dask cluster, long ones first; closing the generator stops them."""
     from joblib import Parallel, delayed, parallel_config
 
-    if alone := [case.network.name for case in cases if case.network.cls.__module__ == "__main__"]:
+    elsewhere = n_jobs > 1 or scheduler is not None
+    if elsewhere and (own := [c.network.name for c in cases if c.network.cls.__module__ == "__main__"]):
         remedy = "put it into a module and name it as module:Class, or run in this process (n_jobs=1, --jobs 1)"
-        raise PlanError(f"network {alone[0]!r} is defined where worker processes cannot import it: {remedy}")
+        raise PlanError(f"network {own[0]!r} is defined where worker processes cannot import it: {remedy}")
     client = None if scheduler is None else _dask_client(scheduler)
-    config: dict[str, Any] = {"backend": "dask", "client": client, "wait_for_workers_timeout": WORKER_TIMEOUT}
-    if client is None:
+    config: dict[str, Any] = {"backend": "sequential"}
+    if client is not None:
+        config = {"backend": "dask", "client": client, "wait_for_workers_timeout": WORKER_TIMEOUT}
+    elif elsewhere:
         _compile_networks(cases)
         # joblib reuses workers whose arguments are equal: not those that loaded another version of a user's estimator.
         start = (os.getpid(), *sorted({source_digest(case.network.cls) for case in cases}), *sys.path)
@@ -236,7 +220,8 @@ def _run_parallel(cases: Sequence[Case], n_jobs: int, scheduler: str | None = No
     try:
         with parallel_config(**config):
             parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-        order = sorted(cases, key=lambda case: (-case.cost, str(case.data_key)))  # neighbours share their data
+        # Neighbours share their data.
+        order = sorted(cases, key=lambda case: (-case.cost, str(case.data_key))) if elsewhere else cases
         run_one = run_case if client is None else _run_on_cluster
         outcomes = parallel(delayed(run_one)(case) for case in order)
         try:
@@ -357,27 +342,29 @@ class Sweep:
     folder: Path | None
     outcomes: dict[str, Outcome]
     missing: list[Case]
+    tables: set[str]
 
     def run(self, done: Callable[[Case], object] = lambda case: None) -> Table:
         """Run what is missing, store each result as it arrives, and return the table; `done` is called with each case."""
-        cases = {case.key: case for case in self.missing}
+        cases, journal = {case.key: case for case in self.missing}, self.folder and self.folder / JOURNAL
         try:
             # One BLAS thread, here as in worker processes: the same bits, and no thread waits for another.
-            with (
-                _open_journal(self.folder) as add,
-                threadpool_limits(1),
-                closing(self.run_cases(self.missing)) as outcomes,
-            ):
+            with threadpool_limits(1), closing(self.run_cases(self.missing)) as outcomes:
                 for outcome in outcomes:
-                    self.outcomes[outcome.case] = outcome
-                    add(cases[outcome.case], outcome)
-                    done(cases[outcome.case])
+                    self.outcomes[outcome.case], case = outcome, cases[outcome.case]
+                    if journal:  # with the parameters, for a human reader
+                        which = {"data": case.data.name, "network": case.network.name, "params": dict(case.params)}
+                        append_line(journal, {**which, "seed": case.seed, **asdict(outcome)})
+                    done(case)
             if cases.keys() - self.outcomes.keys():  # a cluster that is gone may end without an error
                 raise WorkerDiedError(_DIED)
         finally:  # after an interruption too
             table = self._table()
-            if self.folder and len(table):
-                write_table(self.folder / RESULTS, table.rows)
+            if self.folder and journal and len(table):
+                content = table_bytes(table.rows)
+                if (digest := sha256(content).hexdigest()) not in self.tables:
+                    append_line(journal, {"table": digest})
+                write_atomically(self.folder / RESULTS, content)
         return table
 
     def _table(self) -> Table:
@@ -403,15 +390,19 @@ def prepare(
     if not isinstance(plan, Plan):
         plan = Plan.from_dict(plan) if isinstance(plan, Mapping) else Plan.from_toml(plan)
     cases = {case.key: case for case in plan.cases()}
-    folder, outcomes = None, {}
-    if output is not None:
-        folder = Path(output)
-        journal = folder / JOURNAL
+    folder = None if output is None else Path(output)
+    outcomes: dict[str, Outcome] = {}
+    tables: set[str] = set()
+    if folder is not None:
+        outcomes, tables = read_journal(folder / JOURNAL, cases)
         inputs += [Path(file) for data in plan.data for file in (data.mixtures, data.sources) if file]
-        check_folder(folder, [RESULTS], inputs, replace=force or journal.exists())
-        outcomes = {} if force else read_journal(journal, cases)
+        table = folder / RESULTS
+        ours = table.is_file() and sha256(table.read_bytes()).hexdigest() in tables
+        remedy = "this sweep has not written it, or it was edited since: rename it, or --force replaces it and runs all again"
+        check_folder(folder, [RESULTS], inputs, replace=force or ours, remedy=remedy)
+    outcomes = {} if force else outcomes
     missing = [case for key, case in cases.items() if key not in outcomes]
-    return Sweep(plan, *choose_engine(missing, **options), folder, outcomes, missing)
+    return Sweep(plan, *choose_engine(missing, **options), folder, outcomes, missing, tables)
 
 
 def choose_engine(
@@ -425,17 +416,15 @@ def choose_engine(
     if n_jobs == 0:
         raise ValueError("n_jobs=0 runs nothing: give a number of processes, or -1 for one per core")
     if scheduler is not None:
-        return f"Dask at {scheduler}", lambda cases: _run_parallel(cases, -1, scheduler)
+        return f"Dask at {scheduler}", lambda cases: _run_on_cpu(cases, -1, scheduler)
     workers = min(n_jobs if n_jobs > 0 else int(effective_n_jobs(n_jobs)), max(1, len(cases)))
-    name, run_cases = f"{workers} processes", lambda cases: _run_parallel(cases, workers)
-    if workers == 1 or (n_jobs < 0 and sum(case.cost for case in cases) < SMALL_SWEEP):
-        name, run_cases = "1 process", lambda cases: (run_case(case) for case in cases)
-    if device == "cpu":
-        return name, run_cases
-    from . import cuda
+    if n_jobs < 0 and sum(case.cost for case in cases) < SMALL_SWEEP:
+        workers = 1
+    if device != "cpu":
+        from . import cuda
 
-    if (reason := cuda.unavailable()) is None:
-        return "the GPU", lambda cases: cuda.run(cases, run_cases)
-    if device == "cuda":
-        warnings.warn(f"device='cuda': {reason}; the CPU computes", stacklevel=3)
-    return name, run_cases
+        if (reason := cuda.unavailable()) is None:
+            return "the GPU", lambda cases: cuda.run(cases, lambda cases: _run_on_cpu(cases, workers))
+        if device == "cuda":
+            warnings.warn(f"device='cuda': {reason}; the CPU computes", stacklevel=3)
+    return f"{workers} process{'es' * (workers > 1)}", lambda cases: _run_on_cpu(cases, workers)

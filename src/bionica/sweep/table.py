@@ -7,13 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from ..io import write_atomically
 
 Row = dict[str, Any]
 
@@ -21,17 +18,14 @@ Row = dict[str, Any]
 _DRAWS = 2000
 
 
-def write_table(path: Path, rows: Sequence[Row]) -> Path:
-    """Write rows as a .csv file with a column for each key. Tuples and truth values are written as JSON."""
+def table_bytes(rows: Sequence[Row]) -> bytes:
+    """Return rows as a .csv file with a column for each key. Tuples and truth values are written as JSON."""
     text = io.StringIO()
     writer = csv.DictWriter(text, dict.fromkeys(key for row in rows for key in row), lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow(
-            {k: json.dumps(value) if isinstance(value, bool | tuple) else value for k, value in row.items()}
-        )
-    write_atomically(path, text.getvalue().encode())
-    return path
+        writer.writerow({k: json.dumps(v) if isinstance(v, bool | tuple) else v for k, v in row.items()})
+    return text.getvalue().encode()
 
 
 @dataclass(frozen=True)
