@@ -44,9 +44,9 @@ W_xz does.) Measured as a stream: exponential sources, d = 3, 1e-3 with rates of
 Averaged weights: mean <- mean + c (W - mean) with c = (gamma + 1)/(n + gamma), gamma = 10, never below (gamma + 1)/horizon.
 `transform` reads out with the means.
 
-Guards. `silent`: an output with a negative mean, (V v_bar)_i < 0, has its sign flipped, as often as the floor is added (see
-`running_whitening`) and after every block. `rate`: the weight of a sample is below 1 for outliers. `restart`: with a horizon the network starts again where the mixing has changed: K <- the rows of
-V K made orthonormal, W and M <- I. Without a horizon the change is only reported.
+Guards. `silent`: an output with a negative mean, (V v_bar)_i < 0, has its sign flipped when the rule is attended to. `rate`: the
+weight of a sample is below 1 for outliers. `restart`: with a horizon the network starts again where the mixing has changed: K <- the
+rows of V K made orthonormal, W and M <- I. Without a horizon the change is only reported.
 """
 
 from typing import Any, NamedTuple
