@@ -45,8 +45,8 @@ Averaged weights: mean <- mean + c (W - mean) with c = (gamma + 1)/(n + gamma), 
 `transform` reads out with the means.
 
 Guards. `silent`: an output with a negative mean, (V v_bar)_i < 0, has its sign flipped when the rule is attended to. `rate`: the
-weight of a sample is below 1 for outliers. `restart`: with a horizon the network starts again where the mixing has changed: K <- the
-rows of V K made orthonormal, W and M <- I. Without a horizon the change is only reported.
+weight of a sample is below 1 for outliers. `restart`: with a horizon the network starts again where the mixing has changed: K <-
+the rows of V K made orthonormal, W and M <- I. Without a horizon the change is only reported.
 """
 
 from typing import Any, NamedTuple
