@@ -426,7 +426,7 @@ class RunningWhitening:
         C, mean, share = (v.T * weight) @ v / len(v), weight @ v / len(v), sum(self.negatives) / len(v)
         variance = np.trace(C) - mean @ mean
         self.block, self.negatives, different = [], [], False
-        if np.trace(C) > 0 and self.prior * self.power * (self.K**2).sum(axis=0).max() <= 0.1:
+        if np.trace(C) > 0 and self.prior == 0:
             different = self.past.is_unusual(log_inverse_correlation(C - np.outer(mean, mean)), share)
             if h and self.past.n > 1:
                 different |= variance > 10 * d or variance < 3e-4 * d
@@ -441,20 +441,18 @@ class RunningWhitening:
         self.begin()
         self.past.n = blocks
 
-    def end_start(self):
-        self.prior = 0.0
-        if self.age < self.n:
-            self.K, self.v_bar = (np.sqrt(self.age / self.n) * a for a in (self.K, self.v_bar))
-            self.n = self.age
-
     def tend(self):
         if self.prior > 0:
-            small = self.prior * self.power * (self.K**2).sum(axis=0).max() <= 0.5
-            share = 0.99 if self.age > 100 * self.d and small else 0.5
-            self.add(-share * self.prior * self.power)
-            self.prior *= 1 - share
-            if self.prior < 1e-16:
-                self.end_start()
+            first = self.age < 20 * self.d
+            for _ in range(1 if first else 9):
+                share = 0.5 if first else 0.99
+                self.add(-share * self.prior * self.power)
+                self.prior *= 1 - share
+            if not first:
+                self.prior = 0.0
+                if self.age < self.n:
+                    self.K, self.v_bar = (np.sqrt(self.age / self.n) * a for a in (self.K, self.v_bar))
+                    self.n = self.age
         self.add(0.25 * (1e-10 if self.h else 1e-16) * self.power)
         wait = 0.2 * self.age if self.prior > 0 else min(0.25 * self.n, 10 * (300 + 30 * self.d))
         self.due = self.age + max(self.d, wait)
@@ -660,20 +658,13 @@ class OrthantRotation(RunningWhitening):
         return y
 
     def attend(self):
-        d = self.d
-        turns = self.F is not None and self.age >= self.due and self.age >= 20 * d
-        if turns and self.prior > 0:
-            for _ in range(6):
-                self.add(-0.99 * self.prior * self.power)
-                self.prior *= 0.01
-            self.end_start()
         if self.must_restart():
             self.restart()
         elif self.age >= self.due:
             if self.v_bar.sum() < 0:
-                self.K, self.v_bar, self.D = -self.K, -self.v_bar, np.eye(d)
+                self.K, self.v_bar, self.D = -self.K, -self.v_bar, np.eye(self.d)
             self.tend()
-            if turns:
+            if self.F is not None and self.prior == 0:
                 self.turn_projection()
 
     def learn(self, x, v):

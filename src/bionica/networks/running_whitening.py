@@ -60,7 +60,9 @@ STEP, SPARE = 0.05, 1.5
 #: So many equal samples in a row pass where equal samples are not usual.
 PATIENCE = 30.0
 #: The first scale counts as d + PRIOR_SAMPLES samples, and nothing is left of it after START d samples.
-PRIOR_SAMPLES, START = 6.0, 100.0
+PRIOR_SAMPLES, START = 6.0, 20.0
+#: The first EARLY d samples, in which the scale is watched and outputs are bounded.
+EARLY = 100.0
 #: If one of the first d + PRIOR_SAMPLES samples has this many times the mean energy, the scale was wrong.
 LARGER = 30.0
 #: Share of the first sample's power that C never falls below, and with a horizon.
@@ -174,7 +176,7 @@ def weigh(white, v, dv, weighs):
     v_bar, tails, level, age, d = white.v_bar, white.tails, white.level, white.age, v.shape[0]
     for i in range(d):
         dv[i] = v[i] - v_bar[i]
-    if white.run[0] == 0 and age[0] < 2 * START * d:
+    if white.run[0] == 0 and age[0] < 2 * EARLY * d:
         size = min(energy_of(v) / mean_energy(v_bar), 1.0)
         if size > 0:
             level[0] += max(1 / (100.0 + 10 * d), 3 / (age[0] + 6)) * (size - level[0])
@@ -267,10 +269,8 @@ def is_scaled(white, v):
 # ---------------------------------------------------------------------------------------------- rarely, in NumPy
 
 
-def orthonormal(A: np.ndarray) -> np.ndarray:
-    """The rows of A made orthonormal, from the first to the last."""
-    Q, R = np.linalg.qr(A.T)
-    return np.asarray((Q * np.where(np.diag(R) < 0, -1.0, 1.0)).T)
+#: What begins with a block.
+_BLOCK = ("products", "sums", "length", "negative")
 
 
 def restart(state: Any) -> None:
@@ -278,60 +278,35 @@ def restart(state: Any) -> None:
     white = state.white
     # In the first samples the scale was wrong, and nothing has changed.
     state.repairs[RESTART] += white.age[0] >= len(white.K) + PRIOR_SAMPLES
-    white.K[:] = orthonormal(white.K)
-    for name in ("v_bar", "n", "age", "power", "prior", "due", "usual"):
-        getattr(white, name)[:] = 0
+    Q, R = np.linalg.qr(white.K.T)
+    white.K[:] = (Q * np.where(np.diag(R) < 0, -1.0, 1.0)).T
+    for name in ("v_bar", "n", "age", "power", "prior", "due", "usual", *_BLOCK):
+        getattr(white, name)[...] = 0
     white.tails[:] = 10.0 * len(white.K)
     white.blocks[0] = min(white.blocks[0], 1.0)
-    _clear_block(white)
-
-
-def _clear_block(white: Whitening) -> None:
-    for name in ("products", "sums", "length", "negative"):
-        getattr(white, name)[...] = 0
 
 
 def tend(white: Whitening, horizon: int) -> None:
     """Remove what is due of the covariance that the start counted as samples, and add the floor.
 
-    No more than half of it before START d samples, or while the samples have less variance than that in some direction: they may
-    not have shown it yet.
+    Half of it each time before START d samples, and then all, in steps: 0.99 of a variance can be removed without losing digits.
+    Then C is the covariance of `age` samples.
     """
-    age, prior, d = white.age[0], white.prior, len(white.K)
+    age, n, prior, d = white.age[0], white.n, white.prior, len(white.K)
     if prior[0] > 0:
-        remove_prior(white, 0.99 if age > START * d and prior_share(white) <= 0.5 else 0.5)
-        if prior[0] < FLOOR:
-            end_start(white)
+        share, steps = (0.99, 9) if age >= START * d else (0.5, 1)
+        for _ in range(steps):
+            add_to_covariance(white, -share * prior[0] * white.power[0])
+            prior[0] *= 1 - share
+        if steps > 1:
+            prior[0] = 0.0
+            if age < n[0]:
+                f = math.sqrt(age / n[0])
+                white.K[:] *= f
+                white.v_bar[:] *= f
+                n[0] = age
     add_to_covariance(white, 0.25 * (FLOOR_HORIZON if horizon > 0 else FLOOR) * white.power[0])
-    wait = 0.2 * age if prior[0] > 0 else min(0.25 * white.n[0], LONGEST * BLOCK * (10 + d))
-    white.due[0] = age + max(d, wait)
-
-
-def block_length(d: int, horizon: int) -> float:
-    """The least length of a block."""
-    size = BLOCK * (10 + d)
-    return min(max(size, 0.25 * horizon), LONGEST * size)
-
-
-def prior_share(white: Whitening) -> float:
-    """The largest share of the variance along a coordinate that is left from the start."""
-    return float(white.prior[0] * white.power[0] * (white.K**2).sum(axis=0).max())
-
-
-def remove_prior(white: Whitening, share: float) -> None:
-    """Remove this share of what is left of the start."""
-    add_to_covariance(white, -share * white.prior[0] * white.power[0])
-    white.prior[0] *= 1 - share
-
-
-def end_start(white: Whitening) -> None:
-    """Nothing is left of the start: C is the covariance of `age` samples, and no longer counts those of the start."""
-    white.prior[0] = 0.0
-    if white.age[0] < white.n[0]:
-        f = math.sqrt(white.age[0] / white.n[0])
-        white.K[:] *= f
-        white.v_bar[:] *= f
-        white.n[0] = white.age[0]
+    white.due[0] = age + max(d, 0.2 * age if prior[0] > 0 else min(0.25 * n[0], LONGEST * BLOCK * (10 + d)))
 
 
 def add_to_covariance(white: Whitening, w: float) -> None:
@@ -344,24 +319,23 @@ def add_to_covariance(white: Whitening, w: float) -> None:
 
 
 def must_restart(white: Whitening, V: Any, horizon: int) -> bool:
-    """Whether the whitening must start again; notes a change where there is no horizon. V takes v to the outputs (None: I)."""
+    """Whether the whitening must start again: its scale was wrong, or the block that ends here shows a change of the mixing.
+
+    Without a horizon a change is only noted. V takes v to the outputs (None: I).
+    """
     if white.level[0] < LOST:
         white.level[0] = 1
         return True
-    if white.length[0] < block_length(len(white.K), horizon) or not is_block_unusual(white, V, horizon):
+    d, usual, blocks, length = len(white.sums), white.usual, white.blocks, white.length[0]
+    least = BLOCK * (10 + d)
+    if length < min(max(least, 0.25 * horizon), LONGEST * least):
         return False
-    white.changed[0] = horizon == 0
-    return horizon > 0
-
-
-def is_block_unusual(white: Whitening, V: Any, horizon: int) -> bool:
-    """Whether the block that ends here shows a change of the mixing; the next block begins."""
-    d, usual, blocks, share = len(white.sums), white.usual, white.blocks, 1 / white.length[0]
-    C, mean, s = share * white.products, share * white.sums, share * white.negative[0]
+    C, mean, s = white.products / length, white.sums / length, white.negative[0] / length
     if V is not None:
         C, mean = V @ C @ V.T, V @ mean
-    _clear_block(white)
-    if not C.trace() > 0 or prior_share(white) > 0.1:
+    for name in _BLOCK:
+        getattr(white, name)[...] = 0
+    if not C.trace() > 0 or white.prior[0] > 0:
         return False
     C -= mean[:, np.newaxis] * mean
     variance = C.trace()
@@ -380,4 +354,5 @@ def is_block_unusual(white: Whitening, V: Any, horizon: int) -> bool:
         off = now - usual[2 * i]
         usual[2 * i] += weight * off
         usual[2 * i + 1] += weight * (abs(off) - usual[2 * i + 1])
-    return bool(unusual)
+    white.changed[0] |= unusual and horizon == 0
+    return bool(unusual and horizon > 0)
