@@ -182,7 +182,12 @@ def write_separation(
     sections: Sections = [("", [verdict(network.diagnosis_.ok, lines), table((), facts)])]
     if uncertainty is not None:
         why = "Halves of the samples were fitted by themselves. If they agree, the source does not depend on chance."
-        columns = ("source", "correlation of the halves", "angle of the spectra, degrees", "standard error of a value")
+        columns = (
+            "source",
+            "correlation of the halves",
+            "angle of the spectra, degrees",
+            "standard error of a value, in standard deviations",
+        )
         numbers = zip(names, uncertainty.correlation, uncertainty.angle, uncertainty.sources, strict=True)
         rows = [(name, f"{correlation:.4f}", float(angle), float(error)) for name, correlation, angle, error in numbers]
         sections.append(("How sure each source is", [text(why), table(columns, rows)]))
@@ -211,7 +216,7 @@ def write_separation(
         if error is not None:
             caption += " The band is two standard errors wide on either side, from fits to halves of the samples."
         if band is not None:
-            caption += " The paler band is what nonnegativity leaves open."
+            caption += " The paler band is what nonnegativity leaves open: the samples follow a curve."
         x = np.arange(1, len(A) + 1) if axis is None else axis
 
         def draw(ax: Any) -> None:
