@@ -171,9 +171,10 @@ def both_natural(Single, shape, X, horizon, guards):
     d, k, m = SHAPES[shape]
     own = {"n_interneurons": m} if Single is bionica.InterneuronNICA else {}
     ours = Single(d, horizon=horizon, guards=guards, random_state=0, **own)
-    ours._check_params()
-    ours._start_seed, ours.n_features_in_ = 0, k
-    state = ours._started(X[:120])
+    ours.n_features_in_ = k
+    ours._reset(X)
+    ours._start(X[:120])
+    state = ours._state
     state.t[0] = 99  # the guard `silent` looks after one sample
     for A in (state.W, state.W_mean):
         A[0] *= -1

@@ -80,7 +80,7 @@ def test_river_transformer_is_the_estimator(X):
     assert np.array_equal(Y.to_numpy(), expected.transform(X))
     assert one.transform_one(samples(X)[3]) == Y.iloc[3].to_dict()
     assert not hasattr(one.estimator, "n_features_in_")
-    with pytest.raises(ValueError, match=r"lacks \['w440'\]"):
+    with pytest.raises(ValueError, match="w440"):
         one.learn_one(dict.fromkeys(NAMES[:4], 1.0))
     with pytest.raises(ValueError, match="w440"):
         many.learn_many(frame[NAMES[:4]])

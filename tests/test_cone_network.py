@@ -33,9 +33,9 @@ def learned(X, d=3, **parameters):
 def start(X, d, **parameters):
     """A network that has started and learned nothing."""
     network = ConeNetwork(d, random_state=0, **parameters)
-    network._check_params()
-    network._start_seed, network.n_features_in_ = 0, X.shape[1]
-    network._state = network._started(X)
+    network.n_features_in_ = X.shape[1]
+    network._reset(X)
+    network._start(X)
     return network
 
 

@@ -71,17 +71,12 @@ def test_the_fit_is_that_of_the_array_in_memory(n_components, X):
         assert there.components_.dtype == X.dtype
 
 
-def test_blocks_of_unknown_length_are_counted():
-    X = mixed(30_000, 3)
-    lazy = da.from_array(X, chunks=(7000, 3))
-    lazy = lazy[lazy[:, 0] > -np.inf]
-    assert np.isnan(lazy.shape[0])
-    nica = BatchNICA(random_state=0)
-    Y = nica.fit_transform(lazy)
-    assert np.isnan(lazy.shape[0])  # the user's array was left alone
-    assert_same(BatchNICA(random_state=0).fit(X), nica)
-    np.testing.assert_allclose(Y.compute(), nica.transform(X), atol=1e-12)
-    np.testing.assert_allclose(nica.transform(lazy).compute(), nica.transform(X), atol=1e-12)
+def test_blocks_of_unknown_length_are_refused():
+    lazy = da.from_array(mixed(300, 3), chunks=(70, 3))
+    nica = BatchNICA(random_state=0).fit(lazy)
+    for use in (nica.fit, nica.transform):
+        with pytest.raises(TypeError, match="compute_chunk_sizes"):
+            use(lazy[lazy[:, 0] > -np.inf])
 
 
 # --- X is never gathered
@@ -184,10 +179,6 @@ def test_a_bad_number_is_named_by_its_row(value, row):
     block = row // 7777
     with pytest.raises(ValueError, match=rf"X\[{row}, 1\] is (NaN|infinity)"):
         nica.transform(bad).blocks[block].compute()
-    place = rf"X\[{row % 7777}, 1\] .* first row of block {block}," if block else rf"X\[{row}, 1\]"
-    unknown = nica.transform(bad[bad[:, 0] > -np.inf])
-    with pytest.raises(ValueError, match=place):
-        unknown.blocks[block].compute()
     network = bionica.TwoCompartmentNICA(random_state=0, init="random")
     with pytest.raises(ValueError, match=rf"X\[{row}, 1\] is (NaN|infinity)"):
         network.fit(bad)
@@ -198,8 +189,8 @@ def test_a_bad_number_is_named_by_its_row(value, row):
     ("X", "error", "message"),
     [
         (da.zeros(5), ValueError, "Expected 2D array"),
-        (da.zeros((5, 2), dtype=complex), TypeError, "dtype complex128"),
-        (da.zeros((1, 2)), ValueError, "minimum of 2 is required"),
+        (da.zeros((5, 2), dtype=complex), TypeError, "complex128"),
+        (da.zeros((1, 2)), ValueError, "minimum of 2"),
         (da.zeros((100, 3)), ValueError, "do not vary"),
         (dask.delayed(np.zeros)((5, 2)), TypeError, r"to_dask_array\(lengths=True\)"),
     ],

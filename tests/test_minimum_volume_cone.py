@@ -492,7 +492,7 @@ def test_noise_that_the_first_block_does_not_show_is_noticed_later(seed):
 def test_solving_again_takes_the_noise_that_the_first_solution_took(k, snr):
     _, X, _ = problem("copula0.3", 3000, 3, k, snr)
     cone = fitted(X, 3)
-    first = cone._stream
+    first = cone._state
     again = solve(first._replace(next_start=first.n), cone._settings(k))
     np.testing.assert_allclose(again.fit.coordinates.channel_noise, first.fit.coordinates.channel_noise, rtol=1e-9)
 
@@ -519,19 +519,18 @@ def test_sources_that_the_first_blocks_do_not_show_are_found_later(seed, dwell, 
     np.testing.assert_array_equal(again.components_, stream.components_)
 
 
-def test_before_the_start_it_answers_what_it_would_be():
+def test_before_the_start_outputs_are_zero():
     _, X, _ = problem("copula0.3", 3000, 3, 6, 40)
     stream = MinimumVolumeCone(3, random_state=0)
     with pytest.raises(NotFittedError, match="no sample"):
         stream.transform(X)
-    stream.learn_one(X[0])
-    with pytest.raises(NotFittedError, match="more samples"):
-        stream.transform(X)
-    stream.partial_fit(X[1:1500])
+    stream.learn_one(X[0]).partial_fit(X[1:1500])
     assert stream.n_samples_until_start_ == 500
-    np.testing.assert_allclose(stream.components_, fitted(X[:1500], 3).components_)
+    assert not stream.transform(X).any()
+    assert not hasattr(stream, "components_")
     stream.partial_fit(X[1500:2000])
     assert stream.n_samples_until_start_ == 0
+    np.testing.assert_allclose(stream.components_, fitted(X[:2000], 3).components_)
 
 
 def test_a_drifting_mixture_is_followed():

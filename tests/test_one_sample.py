@@ -67,7 +67,7 @@ def test_a_failing_sample_changes_nothing():
         network.learn_one([1.0, np.nan, 1.0])
     assert bits(network) == before
     network.set_params(dynamics="gradient", settle_steps=1, settle_tol=1e-12)
-    with pytest.raises(Warning, match="1 of 1 samples did not settle"):
+    with pytest.raises(Warning, match="samples did not settle"):
         network.learn_one(X[1])
     assert bits(network.set_params(dynamics="exact", settle_steps=10_000, settle_tol=1e-10)) == before
     with pytest.raises(ValueError, match="learning rate"):
@@ -115,7 +115,7 @@ def test_dicts_are_samples_whose_order_does_not_matter(Online):
         ({"a": 1.0, "b": 2.0, "d": 2.0}, "'c'"),
         ({"a": 1.0, "b": np.nan, "c": 2.0}, r"X\[0, 'b'\] is NaN"),
         ({"a": 1.0, "b": "x", "c": 2.0}, "real numbers"),
-        (pd.Series([1.0, 2.0, 3.0], index=["b", "a", "c"]), "features"),
+        (pd.Series([1.0, 2.0, 3.0], index=["b", "a", "d"]), "features"),
     ):
         for method in (dicts.learn_one, dicts.transform_one):
             with pytest.raises(ValueError, match=message):
@@ -142,16 +142,3 @@ def test_errors_name_the_feature(cls):
         model.fit(wide)
     assert model.n_features_in_ == 3
     assert model.feature_names_in_ is names
-
-
-@pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
-def test_tensors_with_gradients_are_refused(cls):
-    class Tensor(np.ndarray):
-        requires_grad = True
-
-    _, X = mixtures(300, 3)
-    model = made(cls).fit(X)
-    for method in ("fit", "partial_fit", "transform", "inverse_transform", "learn_one", "transform_one"):
-        if hasattr(model, method):
-            with pytest.raises(TypeError, match=r"requires gradients.*detach\(\)"):
-                getattr(model, method)((X[0] if method.endswith("one") else X).view(Tensor))

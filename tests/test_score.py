@@ -37,7 +37,7 @@ def test_score_is_its_definition():
 
 @pytest.mark.parametrize("cls", SEPARATING)
 def test_every_estimator_that_separates_has_one(cls):
-    X = mixtures(n=1500, snr_db=30)
+    X = mixtures(n=2000, snr_db=30)
     estimator = cls(4, random_state=0)
     with pytest.raises(NotFittedError):
         estimator.score(X)

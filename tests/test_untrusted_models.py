@@ -82,7 +82,7 @@ FITS = {
 @pytest.mark.parametrize("kind", FITS)
 def test_nan_foreign_dtypes_and_wrong_shapes_are_refused_in_every_array(path, kind):
     header, arrays = unpack(saved_bytes(path, FITS[kind](mixtures(300, 3, 4)[1])))
-    free = ("samples.importance", "_stream.limit")  # where infinity has a meaning
+    free = ("samples.importance", "_state.limit")  # where infinity has a meaning
     for name, a in arrays.items():
         spoiled = [a.astype(np.float16), a.astype(complex), a[np.newaxis], np.full(a.shape, "x")]
         if a.dtype.kind == "f" and a.size and not name.endswith(free):
@@ -117,12 +117,7 @@ def test_parameters_agree_with_the_weights_and_with_what_a_machine_can_do(path, 
 def test_overrides_cannot_contradict_the_weights(path):
     network = bionica.InterneuronNICA(3, random_state=0).fit(mixtures(100, 3, 4)[1])
     network.save(path)
-    for override in (
-        {"n_components": 2},
-        {"n_interneurons": 5},
-        {"precondition": None},
-        {"n_components": "auto", "n_interneurons": 7},
-    ):
+    for override in ({"n_components": 2}, {"n_interneurons": 2}, {"precondition": None}):
         with pytest.raises(ModelFileError):
             bionica.load(path, **override)
     assert bionica.load(path, n_components=3, horizon=50, average=False).horizon == 50
@@ -133,8 +128,7 @@ def test_overrides_cannot_contradict_the_weights(path):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("kind", "prefix", "wrong"), [
     ("InterneuronNICA", "_state.", {"t": [-5, 2**62], "rng": [0, 2**31], "repairs": [-3], "white.run": [np.inf]}),
-    ("waiting", "", {"_start_seed": [-1, 2**31, 2**60]}),
-    ("MinimumVolumeCone", "_stream.", {"samples.number": [0.5, np.inf, -1], "samples.importance": [0, np.nan], "limit": [-1],
+    ("MinimumVolumeCone", "_state.", {"samples.number": [0.5, np.inf, -1], "samples.importance": [0, np.nan], "limit": [-1],
                                        "rate": [0], "channels.scale": [0], "raw.weight": [-1], "next_solve": [-1]}),
 ])  # fmt: skip
 def test_numbers_stay_in_their_range(path, kind, prefix, wrong):

@@ -5,8 +5,6 @@
     `BaseEstimator._validate_params` and the decorator `_fit_context` of `sklearn.base` check it, with scikit-learn's messages.
 `sklearn.utils._set_output._wrap_data_with_container`
     What `set_output` does to `transform`, for methods of other names.
-`_sklearn_output_config` of an estimator
-    Where `set_output` keeps its setting.
 `BaseEstimator._get_param_names`
     The names of the parameters; `get_params` reads the signature of `__init__` at every call, 100 us.
 `sklearn.utils._safe_indexing`
@@ -27,7 +25,7 @@ from sklearn.utils._set_output import _wrap_data_with_container
 
 __all__ = [
     "AUTO", "COUNT", "NONNEGATIVE", "POSITIVE", "SHARE", "WINDOW", "Interval", "Options", "StrOptions", "fit_context",
-    "output_container", "parameter_values", "safe_indexing", "wrap_output",
+    "parameter_values", "safe_indexing", "wrap_output",
 ]  # fmt: skip
 
 #: What a parameter may be: a number of things, of samples to look back on, a positive or nonnegative number, a share.
@@ -43,12 +41,6 @@ AUTO = StrOptions({"auto"})
 def parameter_values(cls: Any) -> Any:
     """Return the function that takes an estimator of this class to the tuple of its class and all its parameters."""
     return attrgetter("__class__", *cls._get_param_names())
-
-
-def output_container(estimator: Any) -> str | None:
-    """Return what `set_output(transform=...)` was given last; None if it was not called."""
-    config: dict[str, str] = getattr(estimator, "_sklearn_output_config", {})
-    return config.get("transform")
 
 
 def wrap_output(Y: Any, X: Any, estimator: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._compat.numba import jit_is_off
 from ..networks.rule import in_one_buffer, precision, rule_of
 from . import blocks
 from .loop import Diverged, compiled_loop, largest_output, plain, run, scaled
@@ -33,23 +34,30 @@ class Runner:
     ----------
     state : State of a rule
         Learns in place.
-    sample : ndarray of shape (1, k)
-        Room for one sample.
-    lock : threading.Lock
-        To be held by threads that may meet.
+    wide : bool
+        Whether many samples are taken through it in blocks.
+    rates : (int, ndarray of shape (n, r))
+        Room for learning rates, from this sample on.
+    readout : State of a rule or None
+        Room for the state whose weights `settle` uses. `learn` forgets it.
     """
 
     def __init__(self, state: Any, params: Any, k: int) -> None:
         self.state, self._buffer, self._floats = in_one_buffer(state)
-        self.lock = threading.Lock()
+        self._lock = threading.Lock()
         self._rule, self._params = rule_of(state), plain(params)
         self._scaled = getattr(params, "scaled", False)
         self._work = self._rule.workspace(self.state)
         dtype = precision(state)
-        self.sample, self._wide = np.zeros((1, k), dtype), blocks.suits(self._rule, state, blocks.SAMPLES, k)
-        self.no_outputs = np.empty((0, state.fired.size), dtype)
+        self.wide = blocks.suits(self._rule, state, blocks.SAMPLES, k)
         self._limit = largest_output(dtype)
-        self._loop = compiled_loop(self.state, self._work, self._params, self.sample, _NO_RATES, self.no_outputs)
+        self.rates: tuple[int, np.ndarray] = (0, _NO_RATES)
+        self.readout: Any = None
+        X, Y = np.empty((0, k), dtype), np.empty((0, state.fired.size), dtype)
+        loop = compiled_loop(self.state, self._work, self._params, X, _NO_RATES, Y)
+        self._loop = (
+            np.errstate(all="ignore")(loop) if jit_is_off() else loop
+        )  # without warnings, as it is with the JIT
 
     def backup(self) -> np.ndarray:
         """A copy of the state, for `restore`."""
@@ -67,8 +75,8 @@ class Runner:
         Diverged
             If an output or the state overflowed: call `restore` then.
         """
-        state = self.state
-        if self._wide and len(X) >= blocks.SAMPLES:
+        state, self.readout = self.state, None
+        if self.wide and len(X) >= blocks.SAMPLES:
             run(state, self._params, X, rates, Y)
         else:
             events = self._work.ws.events
@@ -78,15 +86,18 @@ class Runner:
         if not all(np.isfinite(numbers).all() for numbers in self._floats):
             raise Diverged(len(X) - 1)
 
-    def settle(self, state: Any, X: np.ndarray, Y: np.ndarray) -> None:
-        """Write the outputs for the rows of X to Y, with the weights of `state`, which has the shapes of the own one."""
-        self._run(state, X, _NO_RATES, Y)
+    def settle(self, X: np.ndarray, Y: np.ndarray) -> None:
+        """Write the outputs for the rows of X to Y, with the weights of `readout`. Threads may call it side by side."""
+        if len(X) > 1:
+            run(self.readout, self._params, X, _NO_RATES, Y)
+        else:
+            with self._lock:
+                self._run(self.readout, X, _NO_RATES, Y)
 
     def _run(self, state: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> None:
         if self._scaled:
             X = scaled(state, self._params, X, learning=len(rates) > 0)
-        with np.errstate(all="ignore"):  # with the JIT off, as it is without
-            done = self._loop(state, self._work, self._params, X, rates, Y, self._limit)
+        done = self._loop(state, self._work, self._params, X, rates, Y, self._limit)
         if done < len(X):
             Y[:] = np.nan
             raise Diverged(int(done))

@@ -3,6 +3,8 @@
 import inspect
 import os
 from abc import ABCMeta, abstractmethod
+from copy import copy
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -10,11 +12,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_array
 
 from .._compat.sklearn import fit_context
-from ..offline.whitening import leading, linear_map, row_blocks
+from ..offline.whitening import leading, row_blocks
 from ._diagnosis import Diagnosable
-from ._input import Array, blocks_of, map_back, singular_as_divergence, unchanged_on_error, validated_rows
+from ._input import (
+    FLOATS,
+    Array,
+    blocks_of,
+    finite_map,
+    is_dask,
+    lazily,
+    unchanged_on_error,
+    validated_dask,
+    validated_rows,
+)
 
 _FOLDS = 10  # groups of mixtures that `score` predicts
 _RANK_ROWS = 20_000  # from which the rank of the data is taken
@@ -26,19 +39,13 @@ def rank_of(X: Any) -> int:
     return max(1, leading(rows).rank) if np.isfinite(rows).all() else int(X.shape[1])
 
 
-def rectified(X: Array, W: Array, out: Array | None = None) -> Array:
-    """Return max(W x, 0) for the rows x of X."""
-    Y = linear_map(X, W, out=out)
-    return np.maximum(Y, 0, out=Y)
-
-
 class Estimator(
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
     metaclass=ABCMeta,
 ):
-    """Base of all estimators; a subclass has `_fit`, `_transform`, `components_` and `mixing_`.
+    """Base of all estimators; a subclass has `_fit`, `_outputs`, `components_` and `mixing_`.
 
     Estimators are dataclasses. A field ``eta: Annotated[float | None, POSITIVE, None] = None`` is a parameter with its type, what
     scikit-learn validates, and its default. Subclasses inherit it.
@@ -46,8 +53,6 @@ class Estimator(
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
     _preserved_dtypes: ClassVar[tuple[str, ...]] = ("float64",)
-    #: Parameters that the learned weights depend on: `load` cannot change them.
-    _fixed: ClassVar[tuple[str, ...]] = ("n_components",)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -63,7 +68,8 @@ class Estimator(
     def _fit(self, X: ArrayLike) -> Any: ...
 
     @abstractmethod
-    def _transform(self, X: ArrayLike) -> Any: ...
+    def _outputs(self, X: Array) -> Array:
+        """Return the outputs for the rows of X, which are finite."""
 
     @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: None = None) -> Self:
@@ -80,7 +86,7 @@ class Estimator(
         -------
         self
         """
-        with unchanged_on_error(self), singular_as_divergence(type(self).__name__):
+        with unchanged_on_error(self):
             self._fit(X)
         return self
 
@@ -98,7 +104,9 @@ class Estimator(
             Nonnegative sources; the whitened samples of `NoncenteredWhitener`.
         """
         self._check_is_fitted()
-        return self._transform(X)
+        if is_dask(X):  # a copy, so that samples learned before the blocks are computed have no effect
+            return lazily(copy(self)._outputs, validated_dask(X, self), self._n_features_out, type(self).__name__)
+        return self._outputs(validated_rows(self, X, reset=False))
 
     def inverse_transform(self, Y: ArrayLike) -> Any:
         """Return the mixtures that the outputs Y make: Y times the transpose of `mixing_`.
@@ -115,7 +123,15 @@ class Estimator(
         ndarray of shape (n_samples, n_features), or Dask array if Y is one
         """
         self._check_is_fitted()
-        return map_back(Y, self.mixing_, self._offset(), type(self).__name__)
+        A, name = self.mixing_, type(self).__name__
+        data: Any = Y if is_dask(Y) else check_array(Y, dtype=list(FLOATS), input_name="Y")
+        if data.shape[1:] != A.shape[1:]:
+            raise ValueError(
+                f"Y has shape {data.shape}, but this {name} has {A.shape[1]} components: inverse_transform needs (n_samples, "
+                f"{A.shape[1]}), as transform returns it"
+            )
+        function = partial(finite_map, matrix=A, name=name, offset=self._offset())
+        return lazily(function, data, len(A), name) if is_dask(data) else function(data)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was learned to `path` as plain arrays and JSON; `bionica.load` reads it, and a network learns on from there.
@@ -180,6 +196,10 @@ class Estimator(
 class Separator(Diagnosable, Estimator):
     """Base of the estimators whose outputs are sources: all but NoncenteredWhitener."""
 
+    def _outputs(self, X: Array) -> Array:
+        Y = finite_map(X, self.components_, type(self).__name__)
+        return np.maximum(Y, 0, out=Y)
+
     def score(self, X: ArrayLike, y: None = None) -> float:
         """Return the share of the energy of X that is predicted from other mixtures; higher is better, 1 is the best.
 
@@ -221,11 +241,10 @@ class Separator(Diagnosable, Estimator):
         others = [np.setdiff1d(index, group) if len(A) > 1 else index for group in groups]
         inverses = [np.linalg.pinv(A[rest]) for rest in others]
         total = missed = 0.0
-        for block in blocks_of(validated_rows(self, X, reset=False)):
-            for rows in row_blocks(*block.shape):
-                x = block[rows].astype(np.float64)
-                total += float(np.sum(x**2))
-                for group, rest, inverse in zip(groups, others, inverses, strict=True):
-                    outputs = np.maximum(x[:, rest] @ inverse.T, 0)
-                    missed += float(np.sum((x[:, group] - outputs @ A[group].T) ** 2))
+        blocks = blocks_of(validated_rows(self, X, reset=False))
+        for x in (block[rows].astype(np.float64) for block in blocks for rows in row_blocks(*block.shape)):
+            total += float(np.sum(x**2))
+            for group, rest, inverse in zip(groups, others, inverses, strict=True):
+                outputs = np.maximum(x[:, rest] @ inverse.T, 0)
+                missed += float(np.sum((x[:, group] - outputs @ A[group].T) ** 2))
         return 1 - missed / total if total else float(missed == 0)

@@ -43,9 +43,7 @@ n_epochs : int, default=1
 shuffle : bool, default=False
     Whether `fit` presents the data in random order, another in each epoch.
 random_state : int, RandomState instance or None, default=None
-    Seed of the start, the order and the guards. A saved model keeps it if it is an int.
-verbose : int, default=0
-    Whether long work shows a progress bar on standard error."""
+    Seed of the start, the order and the guards. A saved model keeps it if it is an int."""
 
 #: In place of these, for networks with natural steps.
 _NATURAL = """\

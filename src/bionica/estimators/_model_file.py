@@ -1,8 +1,8 @@
 """Fitted estimators as model files (`io.model_file`), and back.
 
-`_saved` declares the attributes that make up a fitted estimator: a string is an array by its schema, `int`, `float` and `bool` are
-numbers, `np.dtype` is a precision, and a `Record` is a named tuple of these. For a network these are its state, whose
-arrays its rule declares (`networks.rule`), or the samples that wait for its start. All of them become arrays with dotted names.
+`_saved` declares the attributes that make up a fitted estimator: a string is an array, or a number, by its schema, and a
+`Record` is a named tuple of these. The state of a network is a record that its rule declares (`networks.rule`). All of them
+become arrays with dotted names.
 
 Nothing in a file is trusted: class, parameters and the schema are checked first, then the values, then that all of them agree
 (`Estimator._check_saved`). Every refusal is a ModelFileError.
@@ -10,8 +10,7 @@ Nothing in a file is trusted: class, parameters and the schema are checked first
 
 import inspect
 import os
-from collections.abc import Iterator, Mapping
-from functools import reduce
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any, NamedTuple, get_type_hints
 
@@ -19,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import io
-from .._compat.sklearn import output_container
 from ..io.model_file import check_arrays, refused
 from ..networks.rule import BOOKKEEPING, RULES, rule_of
 from ._base import Estimator
@@ -27,7 +25,7 @@ from .network import OnlineNICA
 
 Array = NDArray[Any]
 
-_SPECS = {int: ":count", float: ":float64", bool: ":bool", np.dtype: "0:float"}
+_SCALARS = {int: ":count", float: ":float64", bool: ":bool"}
 _CALLABLE = {"callable": True}
 _LARGEST = 2**62  # of an integer parameter
 
@@ -45,44 +43,42 @@ class Record(NamedTuple):
         fields: dict[str, Any] = {}
         for name, hint in {**get_type_hints(self.make), **self.parts}.items():
             inside = {key.partition(".")[2]: spec for key, spec in self.schemas.items() if key.startswith(f"{name}.")}
-            fields[name] = Record(hint, inside) if hasattr(hint, "_fields") else self.schemas.get(name, hint)
+            fields[name] = Record(hint, inside) if hasattr(hint, "_fields") else self.schemas.get(name)
+            fields[name] = fields[name] or _SCALARS[hint]
         return fields
 
 
-def _leaves(name: str, kind: Any) -> Iterator[tuple[str, Any]]:
-    """The name and kind of every array of an attribute."""
-    if isinstance(kind, Record):
-        for field, content in kind.fields().items():
-            yield from _leaves(f"{name}.{field}", content)
-    else:
-        yield name, kind
+def _flat(name: str, value: Any) -> dict[str, Array]:
+    """The arrays of an attribute by dotted name."""
+    if not hasattr(value, "_fields"):
+        return {name: np.asarray(value)}
+    return {key: a for field in value._fields for key, a in _flat(f"{name}.{field}", getattr(value, field)).items()}
 
 
-def _to_array(own: Any, name: str, kind: Any) -> Array:
-    """The array with this dotted name, of the attributes `own`."""
-    first, *inside = name.split(".")
-    value = reduce(getattr, inside, own[first])
-    return np.empty(0, value) if kind is np.dtype else np.asarray(kind(value) if isinstance(kind, type) else value)
+def _schema(name: str, kind: Any) -> dict[str, str]:
+    """The schemas of an attribute's arrays by dotted name."""
+    if isinstance(kind, str):
+        return {name: kind}
+    return {
+        key: spec for field, part in kind.fields().items() for key, spec in _schema(f"{name}.{field}", part).items()
+    }
 
 
-def _from_arrays(name: str, kind: Any, arrays: Mapping[str, Array]) -> Any:
+def _built(name: str, kind: Any, arrays: Mapping[str, Array]) -> Any:
     """The value of an attribute from its arrays."""
-    if isinstance(kind, Record):
-        return kind.make(**{field: _from_arrays(f"{name}.{field}", k, arrays) for field, k in kind.fields().items()})
-    a = arrays[name]
-    return a.dtype if kind is np.dtype else kind(a[()]) if isinstance(kind, type) else a
+    if isinstance(kind, str):
+        return arrays[name].item() if kind.startswith(":") else arrays[name]
+    return kind.make(**{field: _built(f"{name}.{field}", part, arrays) for field, part in kind.fields().items()})
 
 
-def _attributes(estimator: Any, rule: Any, present: set[str]) -> dict[str, Any]:
-    """What a file of this estimator holds, of which the attributes `present` are there."""
-    if not isinstance(estimator, OnlineNICA):
-        saved = estimator._saved
-        return {name: kind for name, kind in saved.items() if name in present or not getattr(kind, "optional", False)}
-    if "_waiting" in present:
-        return {"_waiting": "wk", "_start_seed": int}
+def _saved(estimator: Any, rule: Any) -> dict[str, Any]:
+    """What a file of this estimator holds; `rule` is the name of a network's rule, or None."""
+    if rule is None:
+        return dict(estimator._saved)
     if rule not in RULES:
         raise ValueError(f"no network has the rule {str(rule)[:80]!r}")
-    return {"_state": Record(RULES[rule].State, {**RULES[rule].shapes, **BOOKKEEPING}, RULES[rule].parts)}
+    schemas = {**RULES[rule].shapes, **BOOKKEEPING}
+    return {**estimator._saved, "_state": Record(RULES[rule].State, schemas, RULES[rule].parts)}
 
 
 def _classes() -> dict[str, Any]:
@@ -104,18 +100,17 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     estimator._check_is_fitted()
     estimator._validate_params()
     own = estimator.__getstate__()  # a copy of a network's state
-    rule = rule_of(own["_state"]).name if "_state" in own else None
-    saved = _attributes(estimator, rule, {name for name, value in own.items() if value is not None})
+    rule = rule_of(own["_state"]).name if isinstance(estimator, OnlineNICA) and estimator._state is not None else None
     header = {
         "class": name,
         "parameters": {name: _plain(name, value) for name, value in estimator.get_params(deep=False).items()},
         "rule": rule,
         "n_features": estimator.n_features_in_,
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
-        "set_output": output_container(estimator),
         "versions": {name: version(name) for name in ("bionica", "numpy", "scikit-learn")},
     }
-    return header, {key: _to_array(own, key, kind) for item in saved.items() for key, kind in _leaves(*item)}
+    kept = [name for name in _saved(estimator, rule) if own[name] is not None]
+    return header, {key: a for name in kept for key, a in _flat(name, own[name]).items()}
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -143,8 +138,8 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     path : path
         A file that `save` wrote.
     **overrides
-        Parameters that differ from the saved ones; a schedule that was a function must be given again here. Parameters on which
-        the learned weights depend, `n_components` for example, cannot be changed.
+        Parameters that differ from the saved ones; a schedule that was a function must be given again here. The number of
+        sources and the learning rule cannot be changed.
 
     Returns
     -------
@@ -170,74 +165,40 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     """
     header, arrays = io.read_model(path)
     with refused(path):
-        estimator = _unfitted(header, path)
-        saved = _attributes(estimator, header.get("rule"), {name.partition(".")[0] for name in arrays})
-        kinds = [leaf for item in saved.items() for leaf in _leaves(*item)]
-        schema = {name: kind if isinstance(kind, str) else _SPECS[kind] for name, kind in kinds}
-        check_arrays(arrays, schema, estimator.n_features_in_)
-        vars(estimator).update(dict.fromkeys(getattr(estimator, "_saved", {})))
-        vars(estimator).update({name: _from_arrays(name, kind, arrays) for name, kind in saved.items()})
-        if vars(estimator).get("_start_seed", 0) >= 2**31:
-            raise ValueError(f"the seed of the start is {estimator._start_seed}")
-        estimator._check_saved()
-    functions = [name for name, value in header["parameters"].items() if value == _CALLABLE and name not in overrides]
-    if functions:
-        raise io.ModelFileError(
-            f"{functions[0]} was a function when {path} was saved, and a file holds no code: give it again, "
-            f"load(path, {functions[0]}=...)"
-        )
-    if overrides:
-        _override(path, estimator, overrides)
+        parameters = header["parameters"]
+        for name, value in parameters.items():
+            if isinstance(value, int) and abs(value) > _LARGEST:
+                raise ValueError(f"the parameter {name} is {str(value)[:40]}, beyond what a network can count")
+            if value == _CALLABLE and name not in overrides:
+                raise io.ModelFileError(
+                    f"{name} was a function when {path} was saved, and a file holds no code: give it again, load(path, {name}=...)"
+                )
+        if isinstance(parameters.get("guards"), list):
+            parameters["guards"] = tuple(parameters["guards"])
+        if str(header["class"]) not in (classes := _classes()):
+            raise io.ModelFileError(
+                f"{path} holds a {str(header['class'])[:80]!r}, which is none of {sorted(classes)}: if it is yours, import its "
+                "module first"
+            )
+        estimator = classes[str(header["class"])](**parameters | overrides)
+        estimator._validate_params()
+        estimator.n_features_in_ = k = header["n_features"]
+        if type(k) is not int:
+            raise ValueError(f"n_features is {str(k)[:40]!r}")
+        if (names := header["feature_names"]) is not None:
+            if not isinstance(names, list) or len(names) != k or not all(isinstance(name, str) for name in names):
+                raise ValueError(f"feature_names are not the names of {k} features")
+            estimator.feature_names_in_ = np.array(names, dtype=object)
+        saved, present = _saved(estimator, header["rule"]), {name.partition(".")[0] for name in arrays}
+        absent = [name for name, kind in saved.items() if getattr(kind, "optional", False) and name not in present]
+        vars(estimator).update(dict.fromkeys(absent))
+        saved = {name: kind for name, kind in saved.items() if name not in absent}
+        schema = {key: spec for name, kind in saved.items() for key, spec in _schema(name, kind).items()}
+        check_arrays(arrays, schema, k)
+        vars(estimator).update({name: _built(name, kind, arrays) for name, kind in saved.items()})
+        try:
+            estimator._check_saved()
+        except ValueError as error:
+            given = ", ".join(f"{name}={value!r}" for name, value in overrides.items())
+            raise ValueError(f"{error}{f', which contradicts {given}' if given else ''}") from error
     return estimator
-
-
-def _unfitted(header: dict[str, Any], path: Any) -> Any:
-    """Return the estimator that the header describes, its parameters checked."""
-    cls = _classes().get(str(header.get("class")))
-    if cls is None:
-        raise io.ModelFileError(
-            f"{path} holds a {str(header.get('class'))[:80]!r}, which is none of {sorted(_classes())}: if it is yours, import its "
-            "module first"
-        )
-    parameters = {name: value for name, value in _of_type(header, "parameters", dict).items() if value != _CALLABLE}
-    for name, value in parameters.items():
-        if isinstance(value, int) and abs(value) > _LARGEST:
-            raise ValueError(f"the parameter {name} is {str(value)[:40]}, beyond what a network can count")
-    if isinstance(parameters.get("guards"), list):
-        parameters["guards"] = tuple(parameters["guards"])
-    if isinstance(parameters.get("init"), dict):
-        parameters["init"] = {name: np.array(W, dtype=np.float64) for name, W in parameters["init"].items()}
-    estimator = cls(**parameters)
-    estimator._validate_params()
-    estimator.n_features_in_ = k = _of_type(header, "n_features", int)
-    names = header.get("feature_names")
-    if names is not None:
-        if not isinstance(names, list) or len(names) != k or not all(isinstance(name, str) for name in names):
-            raise ValueError(f"feature_names are not the names of {k} features")
-        estimator.feature_names_in_ = np.array(names, dtype=object)
-    if header.get("set_output") not in (None, "default", "pandas", "polars"):
-        raise ValueError(f"set_output is {str(header['set_output'])[:40]!r}, which is no container of scikit-learn")
-    estimator.set_output(transform=header.get("set_output"))
-    return estimator
-
-
-def _of_type(header: dict[str, Any], name: str, kind: type) -> Any:
-    if type(header.get(name)) is not kind:
-        raise ValueError(f"{name} is {str(header.get(name))[:40]!r}, no {kind.__name__}")
-    return header[name]
-
-
-def _override(path: Any, estimator: Any, overrides: dict[str, Any]) -> None:
-    """Set parameters that the caller wants to change; those that what was learned depends on can only be repeated."""
-    before = estimator.get_params(deep=False)
-    estimator.set_params(**overrides)
-    estimator._validate_params()
-    try:
-        for name in set(estimator._fixed) & set(overrides) - {"n_components"}:
-            if overrides[name] != before[name]:
-                raise ValueError(f"learned with {name}={before[name]!r}")
-        estimator._check_saved()
-    except ValueError as error:
-        given = ", ".join(f"{name}={value!r}" for name, value in overrides.items())
-        free = ", ".join(sorted(set(before) - set(estimator._fixed)))
-        raise io.ModelFileError(f"{path} ({error}) contradicts {given}. What can be changed: {free}") from error

@@ -1,54 +1,59 @@
-"""The public methods of estimators that learn from a stream of samples: in chunks of any length, and one by one."""
+"""Estimators that learn from a stream of samples: in chunks of any length, and one by one.
+
+Some learn from blocks of samples: a network from a first block, which shows its scale, its leading directions or the number of
+sources, and MinimumVolumeCone from one block after the other. Samples wait in `_waiting` until their block is full. Blocks are
+counted from the first sample, not from the calls, so that the model has the same bits however a stream is cut. `_state` is what
+was learned, and None before the start: until then outputs are zero.
+"""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
+from sklearn.exceptions import NotFittedError
 
 from .._compat.sklearn import parameter_values, wrap_output
 from ._base import Separator
 from ._findings import warn_of_huge_outputs
 from ._input import (
     Array,
-    DaskRows,
     Sample,
+    blocks_of,
+    check_finite,
     is_dask,
-    sample_names,
     unchanged_on_error,
     validated_rows,
     validated_sample,
     warn,
 )
 
-
-def tracked(blocks: Iterable[Any], estimator: Any, total: int) -> Iterable[Any]:
-    """Return the blocks, with a progress bar on standard error if the estimator is verbose."""
-    if not estimator.verbose:
-        return blocks
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(blocks, type(estimator).__name__, total=total, console=Console(stderr=True))
+#: Largest size of a block in bytes, unless 4 d + 20 samples are larger.
+_BLOCK_BYTES = 2**28
 
 
 class Online(Separator):
-    """Base of the networks and of MinimumVolumeCone; samples that wait for a first block or a full block are in `_waiting`."""
+    """Base of the networks and of MinimumVolumeCone."""
+
+    _state: Any = None
+    _waiting: Array
+    _rank: int | None = None  # of the X of `fit`, if it is the number of sources
 
     @abstractmethod
-    def _learn(self, X: Array, keep: bool) -> Array:
-        """Learn from the rows of X, which may hold NaN; return the output for each row before it was learned if `keep`."""
+    def _block_length(self, k: int) -> int:
+        """Return the number of samples of the block that is being filled; 0 if samples need not wait."""
 
     @abstractmethod
-    def _outputs(self, X: Array) -> Array:
-        """Return the outputs for the rows of X, which may hold NaN, with what was learned."""
+    def _check_start(self, X: Array) -> None:
+        """Raise ValueError if the parameters do not fit the first samples X: now rather than after buffering."""
 
-    def _warning_of_news(self, tell: Callable[[str], None] = warn) -> AbstractContextManager[None]:
-        """Tell what learning within this context finds to speak against the result."""
-        return nullcontext()
+    @abstractmethod
+    def _take(self, X: Array, keep: bool = False) -> Any:
+        """Learn from a full block, or from any samples; return the output for each row before it was learned if `keep`."""
+
+    def _problems(self) -> set[str]:
+        """Return what speaks against the result, as far as learning itself shows it."""
+        return set()
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
         """Continue learning from the rows of X; the first call starts a new model.
@@ -68,10 +73,10 @@ class Online(Separator):
         -------
         self
         """
-        with unchanged_on_error(self), self._warning_of_news():
-            data = self._validated(X, reset=not self.__sklearn_is_fitted__())
-            for block in data if isinstance(data, DaskRows) else (data,):
-                self._learn(block, keep=False)
+        self._check_params()
+        with unchanged_on_error(self):
+            for block in blocks_of(validated_rows(self, X, reset="_waiting" not in vars(self))):
+                self._learn(block)
         return self
 
     def partial_fit_transform(self, X: ArrayLike, y: None = None) -> Any:
@@ -87,16 +92,17 @@ class Online(Separator):
         Returns
         -------
         Y : ndarray of shape (n_samples, n_components)
-            Each row is computed with what was learned before it. Rows are zero until the model has started: estimators that
-            start from a first block of samples have the attribute `n_samples_until_start_`.
+            Each row is computed with what was learned before it. Rows are zero until the model has started
+            (`n_samples_until_start_`).
         """
         if is_dask(X):
             raise TypeError(
                 "X is a Dask array, and outputs made while learning cannot be computed later: call partial_fit_transform with one "
                 "block after the other, (block.compute() for block in X.blocks), or partial_fit and then transform"
             )
-        with unchanged_on_error(self), self._warning_of_news():
-            Y = self._learn(self._validated(X, reset=not self.__sklearn_is_fitted__()), keep=True)
+        self._check_params()
+        with unchanged_on_error(self):
+            Y = self._learn(validated_rows(self, X, reset="_waiting" not in vars(self)), keep=True)
             warn_of_huge_outputs(self, Y)
         return wrap_output(Y, X, self)
 
@@ -112,15 +118,9 @@ class Online(Separator):
         -------
         self
         """
-        row = validated_sample(self, x)
         self._check_params()
-        with unchanged_on_error(self), self._warning_of_news():
-            if "n_features_in_" not in vars(self):
-                names = sample_names(x)
-                if names is not None and all(isinstance(name, str) for name in names):
-                    self.feature_names_in_ = np.array(names, dtype=object)
-                self.n_features_in_ = row.shape[1]
-            self._learn(row, keep=False)
+        with unchanged_on_error(self):
+            self._learn(validated_sample(self, x, reset="_waiting" not in vars(self)))
         return self
 
     def transform_one(self, x: Sample) -> Array:
@@ -137,9 +137,13 @@ class Online(Separator):
             Nonnegative.
         """
         self._check_is_fitted()
-        row = validated_sample(self, x)
-        self._check_params()
-        return np.asarray(self._outputs(row)[0])
+        return np.asarray(self._outputs(validated_sample(self, x))[0])
+
+    @property
+    def n_samples_until_start_(self) -> int:
+        """Samples that a stream must still bring before the model starts; until then its outputs are zero. 0 from then on."""
+        self._check_is_fitted()
+        return 0 if self._state is not None else self._block_length(self.n_features_in_) - len(self._waiting)
 
     def _check_params(self) -> None:
         """Validate the parameters, unless they are those that were validated last."""
@@ -149,33 +153,70 @@ class Online(Separator):
             self._checked = now
             self.__dict__.pop("_runner", None)  # of a network: it was made for other parameters
 
-    def _validated(self, X: ArrayLike, reset: bool) -> Any:
-        """Return X as an array that may hold NaN, or a Dask array as `DaskRows`, which checks each block when it is read."""
-        self._check_params()
-        return validated_rows(self, X, reset=reset, finite=False)
+    def _reset(self, X: Any) -> None:
+        """Forget what was learned, before the first rows X."""
+        self._waiting, self._state = np.empty((0, X.shape[1]), X.dtype), None
+
+    def _learn(self, X: Array, keep: bool = False, quiet: bool = False) -> Array:
+        """Learn from the rows of X, which are finite, and warn of what speaks against the result since then.
+
+        Return the outputs before each row was learned if `keep`.
+        """
+        if "_waiting" not in vars(self):
+            self._reset(X)
+            self._check_start(X)
+        known, dtype = self._problems(), self._waiting.dtype
+        if X.dtype != dtype:
+            with np.errstate(over="ignore"):
+                X = X.astype(dtype)
+            check_finite(X, 0, self)
+        silent, Y = 0, []
+        while len(X):
+            length = self._block_length(X.shape[1])
+            if not length:
+                Y.append(self._take(X, keep))
+                break
+            part, X = np.split(X, [length - len(self._waiting)])
+            if self._state is None:
+                silent += len(part)
+            elif keep:
+                Y.append(self._outputs(part))
+            self._waiting = _appended(self._waiting, part, length)
+            if len(self._waiting) == length:
+                block, self._waiting = self._waiting, self._waiting[:0].copy()
+                self._take(block)
+        for text in () if quiet else sorted(self._problems() - known):
+            warn(f"{type(self).__name__}: {text}")
+        return np.concatenate([np.zeros((silent, self._n_features_out), dtype), *Y]) if keep else X
+
+    def _started(self) -> Any:
+        """Return the state; NotFittedError if the model has not started."""
+        self._check_is_fitted()
+        if self._state is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} starts after {self.n_samples_until_start_} more samples: until then it has no "
+                "weights, and its number of outputs is unknown unless n_components is a number. Bring the samples, in one call of "
+                "partial_fit_transform, or call fit"
+            )
+        return self._state
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_waiting" in self.__dict__
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in super().__getstate__().items() if name != "_checked"}
-        # The copy gets an array of its own: `appended` writes into it.
-        return state | {"_waiting": state["_waiting"].copy()} if "_waiting" in state else state
-
-    def _unknown_number(self, n: int) -> ValueError:
-        """Return the error of `partial_fit_transform` for fewer than n samples, from which the sources are counted."""
-        return ValueError(
-            f"n_components={self.n_components!r} counts the sources in the first {n} samples, and until then the number of outputs "
-            "is unknown: give these samples in one call, or give n_components a number"
-        )
-
-    def _new_seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
-
-    def _waiting_rows(self, X: Array) -> Array:
-        """Return the samples that wait, none before the first X."""
-        waiting: Array = vars(self).get("_waiting", np.empty((0, X.shape[1]), X.dtype))
-        return waiting
+        state: dict[str, Any] = super().__getstate__()
+        state.pop("_checked", None)
+        if "_waiting" in state:  # `_appended` writes into it
+            state["_waiting"] = state["_waiting"].copy()
+        return state
 
 
-def appended(waiting: Array, part: Array, length: int) -> Array:
+def bounded(n: int, d: int, k: int) -> int:
+    """Return n samples, or as many as the largest size of a block allows."""
+    return min(n, max(4 * d + 20, _BLOCK_BYTES // (8 * k)))
+
+
+def _appended(waiting: Array, part: Array, length: int) -> Array:
     """Return the waiting samples with `part` behind them, as a view of one array with room for `length` samples.
 
     The array is written in place, because the samples may not fit in memory twice.

@@ -9,16 +9,24 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import AUTO, COUNT, POSITIVE
-from ..offline.outliers import Inliers, without_outliers
+from ..offline.outliers import Inliers, Limit, is_inlier, without_outliers
 from ..offline.rotation import rotate
 from ..offline.source_count import Count, count_sources
-from ..offline.whitening import one_blas_thread, refine, row_space, unit_of, wider_than_long
-from ._base import Separator, rectified
+from ..offline.whitening import linear_map, moments, one_blas_thread, refine, row_space, unit_of, wider_than_long
+from ._base import Separator
 from ._findings import conclude, finding, row_sample
-from ._input import DaskRows, map_rows, mapped_inliers, moments_of, validated_rows
+from ._input import Array, DaskRows, validated_rows
 from .noncentered_whitener import whitening_or_error
 
 _AMBIGUOUS = 0.02
+
+
+def _whitened(X: Array, matrix: Array, limit: Limit | None) -> Array:
+    """matrix @ x for the rows x of X, and 0 for outliers, which then have no effect on the rotation."""
+    Z = linear_map(X, matrix)
+    if limit is not None:
+        Z[~is_inlier(X, limit)] = 0
+    return Z
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -120,16 +128,13 @@ class BatchNICA(Separator):
         "mixing_": "kd",
         "whitening_": "dk",
         "mean_": "k:float64",
-        "negativity_": float,
-        "ambiguity_": float,
-        "n_iter_": int,
-        "n_restarts_": int,
-        "n_samples_seen_": int,
-        "n_outliers_": int,
+        "negativity_": ":float64",
+        "ambiguity_": ":float64",
+        "n_iter_": ":count",
+        "n_restarts_": ":count",
+        "n_samples_seen_": ":count",
+        "n_outliers_": ":count",
     }
-
-    def _transform(self, X: npt.ArrayLike) -> Any:
-        return map_rows(partial(rectified, W=self.components_), X, self._n_features_out, self)
 
     def _fit(self, X: npt.ArrayLike) -> None:
         rows = validated_rows(self, X, min_samples=2)
@@ -145,17 +150,13 @@ class BatchNICA(Separator):
                 data = rows if unit == 1 else rows / unit
                 if wider_than_long(rows):
                     data, basis = row_space(data)
-            m = moments_of(data)
+            m = moments(data)
             inliers, m = without_outliers(data, m, d) if self.robust else (data, m)
             limit = inliers.limit if isinstance(inliers, Inliers) else None
             white = whitening_or_error(m, d, precision=rows.dtype, n_features=None if basis is None else rows.shape[1])
             white = refine(inliers, white)
-            # Outliers become 0, and then have no effect on the rotation.
-            Z = (
-                data.image(white.matrix, limit)
-                if isinstance(data, DaskRows)
-                else mapped_inliers(data, white.matrix, limit)
-            )
+            function = partial(_whitened, matrix=white.matrix, limit=limit)
+            Z = data.mapped(function, len(white.matrix)) if isinstance(data, DaskRows) else function(data)
             rotation = rotate(Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng)
         # y has unit covariance without outliers, so its energy is d + |F <x>|^2. The objective is a mean over all rows.
         energy = len(white.matrix) + float(np.sum((white.matrix @ m.mean) ** 2))

@@ -12,7 +12,7 @@ from ..networks.schedules import Rate
 from ..offline.rotation import rotate
 from ._docstrings import documented
 from ._input import Array
-from .network import Setting, SingleLayerNICA, guard_seed, orthonormal_rows, project, typical_rows
+from .network import Setting, SingleLayerNICA, guard_seed, orthonormal_rows, project, typical_rows, weights
 
 #: Sweeps in which a sample settles, at most.
 _SWEEPS = 200
@@ -90,11 +90,9 @@ class ConeNetwork(SingleLayerNICA):
 
     _own_guards: ClassVar = ("rate", "restart")
     _plain: ClassVar = Setting(0.3, 0.0)
+    _waits: ClassVar = True
 
-    @property
-    def W_xz_(self) -> Array:
-        """Weights from mixtures to dendrites, (n_components, n_features)."""
-        return self._from_mixtures("W_xz")
+    W_xz_ = weights("W_xz", "Weights from mixtures to dendrites, (n_components, n_features).")
 
     @property
     def W_zz_(self) -> Array:
@@ -108,20 +106,12 @@ class ConeNetwork(SingleLayerNICA):
         """Hardness of the wall of each neuron."""
         return np.exp(self._weight("wall.log_kappa"))
 
-    def _waits(self) -> bool:
-        return True
-
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
-        raise NotImplementedError("a cone network starts from its first samples")
-
-    def _started(self, rows: Array) -> Any:
-        rng = np.random.RandomState(self._start_seed)
-        d, k, dtype = self._count(rows), rows.shape[1], rows.dtype
-        given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, np.float64)
+        given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)})
         W_zz = given.get("W_zz", np.eye(d))
         np.fill_diagonal(W_zz, 1)
         W_zz = W_zz.astype(dtype)
-        rows = typical_rows(np.asarray(rows, dtype=np.float64))
+        rows = typical_rows(np.asarray(X, dtype=np.float64))
         rows = rows * (np.ptp(rows, axis=0) > 0)  # an offset is no source
         if self.precondition == "natural":
             F, inverse = project(np.vstack([rows, -rows]), d)  # the second moments, not the covariance

@@ -10,7 +10,7 @@ from ..networks import interneuron, natural
 from ..networks.settling import ExactAsymmetric
 from ._docstrings import documented
 from ._input import Array
-from .network import Setting, SingleLayerNICA, Start, guard_seed, orthonormal_rows
+from .network import Setting, SingleLayerNICA, guard_seed, orthonormal_rows, weights
 
 
 @documented("W_xy, W_yn, W_ny")
@@ -64,17 +64,13 @@ class InterneuronNICA(SingleLayerNICA):
         "images": {"eta0": 1e-3, "decay": 1e-6},
     }
     _plain: ClassVar = Setting(0.01, 0.001)
-    _fixed: ClassVar = ("n_components", "precondition", "n_interneurons")
 
-    @property
-    def W_xy_(self) -> Array:
-        """Weights from mixtures to outputs, (n_components, n_features)."""
-        return self._from_mixtures("W_xy")
+    W_xy_ = weights("W_xy", "Weights from mixtures to outputs, (n_components, n_features).")
 
     @property
     def W_yn_(self) -> Array:
         """Weights from outputs to interneurons, (n_interneurons, n_components); with natural steps the root of W_yn'W_yn."""
-        state = self._fitted_state()
+        state = self._started()
         if self.precondition != "natural":
             return self._weight("W_yn")
         values, Q = np.linalg.eigh(state.M.astype(np.float64))
@@ -95,7 +91,7 @@ class InterneuronNICA(SingleLayerNICA):
 
     def _check_saved(self) -> None:
         super()._check_saved()
-        if "_state" in vars(self):
+        if self._state is not None:
             m = self._n_interneurons(self._state.fired.size)
             if len(getattr(self._state, "W_yn", range(m))) != m:
                 raise ValueError(f"n_interneurons={m}, but the weights have {len(self._state.W_yn)} interneurons")
@@ -120,14 +116,11 @@ class InterneuronNICA(SingleLayerNICA):
         return {"W_xy": (d, k), "W_yn": (m, d), "W_ny": (d, m)}
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
-        given = self._given_weights(self._shapes(d, k), dtype)
-        W_xy = given.get("W_xy", orthonormal_rows(rng, d, k, dtype))
-        W_yn, W_ny = self._lateral(given, d, dtype, rng)
-        return interneuron.init(W_xy, W_yn, W_ny, guard_seed(rng))
-
-    def _natural_state(self, start: Start, dtype: Any, rng: np.random.RandomState) -> Any:
-        d, k = start.F.shape
-        given = self._given_weights(self._shapes(d, k), np.float64)
+        given = self._given_weights(self._shapes(d, k))
+        if self.precondition != "natural":
+            W_xy = given.get("W_xy", orthonormal_rows(rng, d, k, dtype)).astype(dtype)
+            return interneuron.init(W_xy, *self._lateral(given, d, dtype, rng), guard_seed(rng))
+        start = self._natural_start(X, d, rng)
         W_xy = given["W_xy"] @ start.inverse if "W_xy" in given else start.V
         W_yn, W_ny = self._lateral(given, d, dtype, rng)
         if not np.array_equal(W_ny, W_yn.T):
@@ -135,7 +128,7 @@ class InterneuronNICA(SingleLayerNICA):
                 "natural steps need W_ny = W_yn': use decoupled=False and give one of the two in init, or precondition=None "
                 "for the paper's rule"
             )
-        return self._natural(natural.InterneuronState, start, W_xy, W_yn.T @ W_yn, dtype, rng)
+        return start.network(natural.InterneuronState, W_xy, W_yn.T @ W_yn, dtype, rng)
 
     def _local_setting(self, d: int) -> Setting:
         return Setting(eta0=0.02, decay=2e-4, mean_window=300)

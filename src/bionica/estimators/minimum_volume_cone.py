@@ -1,55 +1,27 @@
-"""The minimum-volume cone behind scikit-learn's interface: nonnegative sources that may be correlated.
-
-Samples wait in `_waiting` until their block is full, and blocks are counted from the first sample, not from the calls. Therefore
-the model has the same bits however a stream is cut into calls. `_stream` is the state after the last block
-(`bionica.offline.cone.stream`), and None before the first.
-"""
+"""The minimum-volume cone behind scikit-learn's interface: nonnegative sources that may be correlated."""
 
 from dataclasses import dataclass, field
-from functools import partial
 from numbers import Real
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
 
 from .._compat.sklearn import AUTO, COUNT, NONNEGATIVE, WINDOW, Interval, StrOptions
 from ..networks.rule import finite, shapes
 from ..offline.cone.fit import Settings, screened
-from ..offline.cone.noise import WIDE, eigenvalues
-from ..offline.cone.stream import (
-    BLOCK,
-    Readout,
-    State,
-    begin,
-    first_block,
-    learn,
-    readout,
-    solve,
-)
+from ..offline.cone.noise import eigenvalues
+from ..offline.cone.stream import BLOCK, State, begin, first_block, learn, readout, solve
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread
-from ._base import rectified
-from ._findings import RowCollector, conclude
-from ._input import (
-    DaskRows,
-    DivergenceError,
-    cell,
-    check_finite,
-    finite_map,
-    map_rows,
-    singular_as_divergence,
-    validated_rows,
-)
+from ._findings import RowCollector, conclude, row_sample
+from ._input import DaskRows, DivergenceError, cell, validated_rows
 from ._model_file import Record
-from ._online import Online, appended, tracked
-from .network import START_BYTES
+from ._online import Online, bounded
 
 Array = npt.NDArray[Any]
 
-_BLOCK_BYTES = 2**25
-_RANK_ROWS = 20_000  # the rank is first determined from this number of rows
 
 #: The arrays of the state of a stream: q channels, m stored samples, s directions of a subspace.
 _STREAM = shapes(
@@ -102,8 +74,6 @@ class MinimumVolumeCone(Online):
         in blocks of 1000). `fit` then processes X as a stream. None: all samples weigh the same.
     random_state : int, RandomState instance or None, default=None
         For the start by nonnegative ICA.
-    verbose : int, default=0
-        Whether `fit` shows a progress bar on standard error while it reads a Dask array.
 
     Attributes
     ----------
@@ -184,110 +154,68 @@ class MinimumVolumeCone(Online):
     normalize: Annotated[str, StrOptions({"variance", "mean", "sum"})] = "variance"
     horizon: Annotated[int | None, WINDOW, None] = None
     random_state: Annotated[Any, "random_state"] = None
-    verbose: Annotated[int, "verbose"] = 0
 
     online_, local_, nonnegative_ = True, False, True
     _uncorrelated: ClassVar = False
 
     _preserved_dtypes: ClassVar = ("float64", "float32")
-    _fixed: ClassVar[tuple[str, ...]] = ("n_components", "known_mixing")
-    _saved: ClassVar[dict[str, Any]] = {
-        "_waiting": "wk:float",
-        "_stream": Record(State, _STREAM, optional=True),
-        "_start_seed": int,
-        "_dtype": np.dtype,
-        "n_samples_seen_": int,
-    }
+    _saved: ClassVar[dict[str, Any]] = {"_waiting": "wk:float", "_state": Record(State, _STREAM, optional=True)}
 
     # --- learning
 
     def _fit(self, X: npt.ArrayLike) -> None:
         rows = validated_rows(self, X, min_samples=2)
-        for name in ("_waiting", "_stream", "_preview", "_read", "_start_seed", "n_samples_seen_"):
-            self.__dict__.pop(name, None)
-        collector = RowCollector(rows.shape)
-        blocks = collector.passing(rows)
-        if isinstance(rows, DaskRows) or self.horizon is not None:
-            shown = tracked(blocks, self, len(rows.array.chunks[0])) if isinstance(rows, DaskRows) else blocks
-            for block in shown:
-                self._learn(block, keep=False)
-            with one_blas_thread():
-                self._end()
-        else:
-            (rows,) = blocks
-            self._prepare(rows)
-            self._waiting = rows[:0].copy()
-            self.n_samples_seen_ = len(rows)
-            with one_blas_thread():
-                self._adopt(self._begun(rows))
+        self._reset(rows)
+        collector, stream = RowCollector(rows.shape), isinstance(rows, DaskRows) or self.horizon is not None
+        for block in collector.passing(rows):
+            self._learn(block, quiet=True) if stream else self._take(block)
+        if stream:
+            self._end()
         conclude(self, collector.rows, collector.n)
 
-    def _prepare(self, X: Array) -> None:
-        """Before the first sample: the precision, and the seed of the start."""
-        self._dtype = X.dtype
-        self._start_seed = self._new_seed()
-        self._stream: State | None = None
-
-    def _learn(self, X: Array, keep: bool) -> Array:
-        if "_stream" not in vars(self):
-            self._prepare(X)
-        self.__dict__.pop("_preview", None)
-        with np.errstate(over="ignore"):
-            X = X.astype(self._dtype, copy=False)
-        check_finite(X, 0, self)
-        waiting = self._waiting_rows(X)
-        Y, start = [], 0
-        while start < len(X):
-            length = self._block_length(X.shape[1])
-            part = X[start : start + length - len(waiting)]
-            if keep:
-                Y.append(finite_map(self._outputs_before, part, type(self).__name__, start))
-            waiting = self._waiting = appended(waiting, part, length)
-            self.n_samples_seen_ = vars(self).get("n_samples_seen_", 0) + len(part)
-            if len(waiting) == length:
-                self._waiting = waiting[:0].copy()
-                with singular_as_divergence(type(self).__name__, self.n_samples_seen_ - 1), one_blas_thread():
-                    self._take(waiting)
-                waiting = self._waiting
-            start += len(part)
-        return np.concatenate(Y) if keep else np.empty((0, 0))
+    def _check_start(self, X: Array) -> None:
+        self._settings(X.shape[1])
 
     def _block_length(self, k: int) -> int:
-        """Return the number of samples of the block that is being filled."""
-        if self._stream is not None:
-            return min(BLOCK, max(50, _BLOCK_BYTES // (8 * k)))
         d = self._given_number() or k
-        return min(first_block(d), max(4 * d + 20, START_BYTES // (8 * k)))
+        return bounded(first_block(d) if self._state is None else BLOCK, d, k)
 
-    def _take(self, block: Array) -> None:
-        """Learn from a full block."""
-        if self._stream is None:
-            self._adopt(self._begun(block))
-            return
+    def _take(self, X: Array, keep: bool = False) -> None:
+        with one_blas_thread():
+            self._adopt(self._begun(X) if self._state is None else self._next(X))
+
+    def _next(self, X: Array) -> State:
+        """Return the state after one more block."""
         with np.errstate(over="ignore", invalid="ignore"):
-            state = learn(self._stream, block, self._settings(block.shape[1]))
+            state = learn(self._state, X, self._settings(X.shape[1]))
         if not np.isfinite(state.weighted.second).all():
-            i = self._stream.n + int(np.argmax(np.abs(block).max(axis=1)))
+            i = self._state.n + int(np.argmax(np.abs(X).max(axis=1)))
             raise DivergenceError(
                 f"MinimumVolumeCone: the second moment of the mixtures overflowed at sample {i}: rescale the mixtures (largest "
-                f"absolute value {np.abs(block).max():.2g}). The model is as it was before this call.",
+                f"absolute value {np.abs(X).max():.2g}). The model is as it was before this call.",
                 i,
             )
-        self._adopt(state)
+        return state
 
     def _end(self) -> None:
         """Solve the cone with the samples that still wait for their block."""
         waiting, self._waiting = self._waiting, self._waiting[:0].copy()
-        if self._stream is None:
-            self._adopt(self._begun(waiting))
-            return
-        settings = self._settings(waiting.shape[1])
-        state = learn(self._stream, waiting, settings) if len(waiting) else self._stream
-        self._adopt(solve(state, settings))
+        started = self._state is not None
+        if len(waiting):
+            self._take(waiting)
+        if started:
+            with one_blas_thread():
+                self._adopt(solve(self._state, self._settings(self.n_features_in_)))
 
     def _adopt(self, state: State) -> None:
-        self._stream = state
-        self._read = self.normalize, readout(state, self.normalize)  # the scale of the outputs follows the moments
+        """Make a state the present one. The scale of the outputs follows its moments."""
+        out, dtype = readout(state, self.normalize), self._waiting.dtype
+        with np.errstate(over="ignore"):
+            self._weights = finite(out.components.astype(dtype)), finite(out.mixing.astype(dtype))
+        self.noise_, self.wall_, self.volume_ = out.noise, out.wall, out.volume
+        self.nonnegative_mixing_, self.ambiguity_ = state.fit.nonnegative, state.fit.ambiguity
+        self.negativity_, self.n_iter_ = state.negativity, state.fit.cone.n_iter
+        self._state = state
 
     def _settings(self, k: int) -> Settings:
         known = np.empty((k, 0)) if self.known_mixing is None else np.asarray(self.known_mixing, np.float64)
@@ -320,154 +248,74 @@ class MinimumVolumeCone(Online):
                 f"known_mixing has {settings.known.shape[1]} columns, more than the n_components={d} sources: give n_components a "
                 "larger number"
             )
-        return begin(sound, d, self.noise, settings, self._start_seed)._replace(n=len(X))
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        return begin(sound, d, self.noise, settings, seed)._replace(n=len(X))
 
     def _count(self, X: Array) -> int:
         """Return the number of sources in X."""
         given, k = self._given_number(), X.shape[1]
-        rows = X if given is None else X[:: -(-len(X) // (_RANK_ROWS if k <= WIDE else max(500, 2 * given)))]
-        values = eigenvalues(rows)
-        if given is not None and len(values) < given:
-            values = eigenvalues(X)
-        rank = len(values)
+        rank = len(eigenvalues(X if given is None else X[row_sample(*X.shape)]))
+        if given is not None and rank < given:
+            rank = len(eigenvalues(X))
         if not rank:
             raise ValueError(f"All {len(X)} sample(s) of X are zero (rank 0): pass mixtures that are not zero.")
-        if given is not None:
-            if given > rank:
-                raise ValueError(
-                    f"n_components={given} exceeds the rank of the data: {len(X)} samples of {k} features span {rank} "
-                    f"direction(s) only. Use n_components=None (keeps {rank}), a number up to {rank}, or more samples."
-                )
-            return given
-        if self.n_components is None:
-            return rank
+        if given is not None and given > rank:
+            raise ValueError(
+                f"n_components={given} exceeds the rank of the data: {len(X)} samples of {k} features span {rank} "
+                f"direction(s) only. Use n_components=None (keeps {rank}), a number up to {rank}, or more samples."
+            )
+        if self.n_components != "auto":
+            return given or rank
         self.count_: Count = count_sources(X)
         return self.count_.n_sources
 
     # --- what was learned
 
-    def _solved(self) -> State:
-        """Return the last solution, or the one that would be found if the stream ended before its first."""
-        self._check_is_fitted()
-        if self._stream is not None:
-            return self._stream
-        if "_preview" not in vars(self):
-            try:
-                with one_blas_thread():
-                    self._preview = self._begun(self._waiting)
-            except ValueError as error:
-                raise NotFittedError(str(error)) from error
-            self.__dict__.pop("_read", None)
-        return self._preview
-
-    def _readout(self) -> Readout:
-        state = self._solved()
-        if vars(self).get("_read", (None,))[0] != self.normalize:
-            self._read = self.normalize, readout(state, self.normalize)
-        result: Readout = self._read[1]
-        return result
-
-    def _outputs(self, X: Array) -> Array:
-        check_finite(X, 0, self)
-        return finite_map(partial(rectified, W=self._readout().components), X, type(self).__name__)
-
-    def _outputs_before(self, X: Array) -> Array:
-        """Return the outputs for X with what was learned from full blocks: zero before the first."""
-        if self._stream is not None:
-            return rectified(X, self._readout().components)
-        d = self._given_number()
-        if d is None and len(X) < self._block_length(X.shape[1]):
-            raise self._unknown_number(self._block_length(X.shape[1]))
-        return np.zeros((len(X), self._count(X[screened(X)]) if d is None else d), self._dtype)
-
-    def _transform(self, X: npt.ArrayLike) -> Any:
-        W = self._readout().components
-        return map_rows(partial(rectified, W=W), X, len(W), self)
-
     @property
     def components_(self) -> Array:
         """W, (n_components, n_features)."""
-        with np.errstate(over="ignore"):
-            return finite(self._readout().components.astype(self._dtype))
+        self._started()
+        return self._weights[0]
 
     @property
     def mixing_(self) -> Array:
         """The estimated A, (n_features, n_components)."""
-        with np.errstate(over="ignore"):
-            return finite(self._readout().mixing.astype(self._dtype))
+        self._started()
+        return self._weights[1]
+
+    def _outputs(self, X: Array) -> Array:
+        if self._state is None:
+            return np.zeros((len(X), self._n_features_out), self._waiting.dtype)
+        return super()._outputs(X)
 
     @property
     def _n_features_out(self) -> int:
-        return len(self._readout().components)
+        given = self._given_number()
+        return len(self._started().fit.components) if given is None else given
 
     @property
-    def nonnegative_mixing_(self) -> bool:
-        """Whether the mixing matrix was kept nonnegative."""
-        return self._solved().fit.nonnegative
-
-    @property
-    def ambiguity_(self) -> float:
-        """Largest angle in degrees between the spectra of two cones that explain the data equally well; 0 if there is one."""
-        return self._solved().fit.ambiguity
-
-    @property
-    def noise_(self) -> Array:
-        """Standard deviation of the noise of each output, (n_components,)."""
-        return self._readout().noise.copy()
-
-    @property
-    def negativity_(self) -> float:
-        """Share of the output energy that is negative before outputs are clipped at 0."""
-        return self._solved().negativity
-
-    @property
-    def wall_(self) -> Array:
-        """Hardness of the wall of each facet, (n_components,)."""
-        return self._readout().wall.copy()
-
-    @property
-    def volume_(self) -> float:
-        """Volume of the cone."""
-        return self._readout().volume
-
-    @property
-    def n_iter_(self) -> int:
-        """Iterations of the last solution."""
-        return self._solved().fit.cone.n_iter
-
-    @property
-    def n_samples_until_start_(self) -> int:
-        """Samples that a stream must still bring before its first solution; 0 from then on."""
+    def n_samples_seen_(self) -> int:
+        """Samples seen, including those that wait for their block."""
         self._check_is_fitted()
-        return 0 if self._stream is not None else self._block_length(self.n_features_in_) - len(self._waiting)
+        return len(self._waiting) + (0 if self._state is None else self._state.n)
 
     # --- saving
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return "_waiting" in vars(self)
-
     def _check_saved(self) -> None:
-        k, waiting, state = self.n_features_in_, self._waiting, self._stream
+        k, waiting, state = self.n_features_in_, self._waiting, self._state
         d = self._given_number() or 1
         if state is not None:
             d, q = state.fit.components.shape
-            if state.channels.subspace.shape[1] != q * state.channels.projected or (
-                not state.channels.projected and q != k
-            ):
+            channels, samples = state.channels, state.samples
+            if channels.subspace.shape[1] != q * channels.projected or not (channels.projected or q == k):
                 raise ValueError(f"the stream has {q} channels, and there are {k} mixtures")
-            positive = (
-                state.channels.scale,
-                state.channels.mean_total,
-                state.raw.weight,
-                state.weighted.weight,
-                state.rate,
-            )
-            if min(positive) < 1e-307 or not state.limit >= 0:
+            positive = channels.scale, channels.mean_total, state.raw.weight, state.weighted.weight, state.rate
+            if min(positive) < np.finfo(np.float64).tiny or not state.limit >= 0:
                 raise ValueError("scales, weights, rates and limits are positive")
-            number, importance = state.samples.number, state.samples.importance
-            if (number != np.floor(np.abs(number))).any() or not (importance > 0).all():
+            if (samples.number != np.floor(np.abs(samples.number))).any() or not (samples.importance > 0).all():
                 raise ValueError("stored samples have whole numbers and a positive importance")
+            self._adopt(state)
         self._check_number_saved(d)
         least = self._block_length(k)
-        if not (state is None) <= len(waiting) < least or waiting.dtype != self._dtype:
-            raise ValueError(f"{len(waiting)} samples of {waiting.dtype} wait for a block of {least} of {self._dtype}")
+        if not (state is None) <= len(waiting) < least:
+            raise ValueError(f"{len(waiting)} samples wait for a block of {least}")

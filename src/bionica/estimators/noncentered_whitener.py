@@ -1,7 +1,6 @@
 """Noncentered whitening as a scikit-learn transformer; the mathematics is in `bionica.offline.whitening`."""
 
 from dataclasses import dataclass, field
-from functools import partial
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Self
 
@@ -14,14 +13,14 @@ from ..offline.whitening import (
     ChunkedRows,
     Moments,
     Whitening,
-    linear_map,
     merge_moments,
+    moments,
     one_blas_thread,
     refine,
     whitening,
 )
 from ._base import Estimator
-from ._input import Array, map_rows, moments_of, unchanged_on_error, validated_rows
+from ._input import Array, finite_map, unchanged_on_error, validated_rows
 from ._model_file import Record
 
 
@@ -130,7 +129,7 @@ class NoncenteredWhitener(Estimator):
     _saved: ClassVar[dict[str, Any]] = {
         "_moments": Record(Moments, {"mean": "k", "scatter": "kk"}),
         "_whitening": Record(Whitening, {"matrix": "dk", "inverse": "kd", "eigenvalues": "r"}, optional=True),
-        "_precision": np.dtype,
+        "_coarse": ":bool",
     }
 
     def _check_saved(self) -> None:
@@ -144,11 +143,11 @@ class NoncenteredWhitener(Estimator):
         data = validated_rows(self, X, min_samples=2)
         rows: Array | ChunkedRows = data
         with one_blas_thread():
-            m = moments_of(data)
+            m = moments(data)
             if self.robust:
                 rows, m = without_outliers(data, m, self.n_components)
             white = refine(rows, whitening_or_error(m, self.n_components, tol=self.tol, precision=rows.dtype))
-        self._moments, self._precision = m, rows.dtype
+        self._moments, self._coarse = m, rows.dtype == np.float32
         self._whitening: Whitening | None = white
 
     @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
@@ -169,20 +168,23 @@ class NoncenteredWhitener(Estimator):
         first = not hasattr(self, "_moments")
         with unchanged_on_error(self), one_blas_thread():
             rows = validated_rows(self, X, reset=first)
-            m = moments_of(rows)
-        # The rounding of float32 chunks stays in the moments: the coarsest type counts.
-        self._precision = rows.dtype if first else min(self._precision, rows.dtype, key=lambda t: t.itemsize)
+            m = moments(rows)
+        # The rounding of float32 chunks stays in the moments.
+        self._coarse = bool(rows.dtype == np.float32 or (not first and self._coarse))
         self._moments = m if first else merge_moments(self._moments, m)
         self._whitening = None
         return self
 
-    def _transform(self, X: npt.ArrayLike) -> Any:
-        F = self.components_
-        return map_rows(partial(linear_map, matrix=F), X, len(F), self)
+    def _outputs(self, X: Array) -> Array:
+        return finite_map(X, self.components_, type(self).__name__)
 
     def _offset(self) -> Array:
         white, mean = self._solved(), self._moments.mean
         return np.asarray(mean - white.inverse @ (white.matrix @ mean))
+
+    @property
+    def _precision(self) -> npt.DTypeLike:
+        return np.float32 if self._coarse else np.float64
 
     def _solved(self) -> Whitening:
         """The whitening of the present moments, cached until the next chunk."""
@@ -211,7 +213,7 @@ class NoncenteredWhitener(Estimator):
     @property
     def rank_(self) -> int:
         """Number of directions in which the data vary."""
-        return whitening(self._moments, tol=self.tol, precision=self._precision).rank
+        return self._solved().rank
 
     mean_ = property(attrgetter("_moments.mean"), doc="Mean of the samples seen, (n_features,).")
     covariance_ = property(

@@ -9,9 +9,9 @@ from sklearn.base import clone
 from .._compat.sklearn import Options, StrOptions
 from ..networks import nonnegative_pca, whitening_layer
 from ..offline.outliers import inliers_of, without_outliers
-from ..offline.whitening import leading, one_blas_thread, unit_of, whitening
+from ..offline.whitening import leading, moments, one_blas_thread, whitening
 from ._docstrings import documented
-from ._input import Array, DaskRows, check_finite, moments_of, warn
+from ._input import Array, DaskRows, warn
 from .network import WhiteningLayerNICA, guard_seed, orthonormal_rows, weights
 from .noncentered_whitener import NoncenteredWhitener
 
@@ -51,7 +51,6 @@ class NonnegativePCA(WhiteningLayerNICA):
     decay: float | None = 1e-5
 
     _own_guards: ClassVar = ("silent", "rate")
-    _fixed: ClassVar = ("n_components", "whiten")
     _published: ClassVar = {
         "always": {"guards": ("silent",), "whiten": "offline"},
         "d3": {"eta0": 1e-2, "decay": 1e-5},
@@ -64,12 +63,12 @@ class NonnegativePCA(WhiteningLayerNICA):
     @property
     def whitening_(self) -> Array:
         """The whitening matrix that is applied to the mixtures."""
-        return np.array(whitening_layer.whitening(self._fitted_state().layer))
+        return np.array(whitening_layer.whitening(self._started().layer))
 
     @property
     def online_(self) -> bool:
         """Whether it learned sample by sample (the paper's first requirement); False where the whitening was computed offline."""
-        return self.whiten is False or isinstance(self._fitted_state().layer, whitening_layer.Learned)
+        return self.whiten is False or isinstance(self._started().layer, whitening_layer.Learned)
 
     local_, nonnegative_ = False, True
 
@@ -85,7 +84,7 @@ class NonnegativePCA(WhiteningLayerNICA):
         online = self.whiten == "online" or (self.whiten == "offline" and X is None)
         if online:
             shapes |= {"W_xh": (d, k), "W_hg": (d, d)}
-        given = self._given_weights(shapes, dtype)
+        given = {name: W.astype(dtype) for name, W in self._given_weights(shapes).items()}
         W = given.get("W", orthonormal_rows(rng, *shapes["W"], dtype))
         layer: Any
         if self.whiten is False:
@@ -100,18 +99,15 @@ class NonnegativePCA(WhiteningLayerNICA):
 
     def _offline_whitening(self, X: Array | DaskRows, d: int) -> Array:
         if isinstance(X, np.ndarray):
-            check_finite(X, 0, self)
-            unit = unit_of(X)
-            white = leading(inliers_of(X if unit == 1 else X / unit), d)
+            white = leading(inliers_of(X), d)
         else:
-            unit, m = 1.0, moments_of(X)
-            white = whitening(without_outliers(X, m, d)[1], d, precision=X.dtype)
+            white = whitening(without_outliers(X, moments(X), d)[1], d, precision=X.dtype)
         if white.rank == 0:
             raise ValueError(
                 f"X has no variance to whiten (n_samples={len(X)}): give samples that differ, or whiten='online'"
             )
         F = np.zeros((d, X.shape[1]))
-        F[: white.rank] = white.matrix / unit
+        F[: white.rank] = white.matrix
         if white.rank < d:
             warn(
                 f"X has rank {white.rank}, fewer than n_components={d}: the other {d - white.rank} directions are empty; "

@@ -9,7 +9,7 @@ from ..networks import two_layer_nsm, whitening_layer
 from ..networks.schedules import Rate
 from ._docstrings import documented
 from ._input import Array
-from .network import WhiteningLayerNICA, guard_seed, orthonormal_rows, positive_definite, weights
+from .network import WhiteningLayerNICA, guard_seed, orthonormal_rows, weights
 
 
 @documented("W_xh, W_hg, W_hy, W_yy")
@@ -56,11 +56,10 @@ class TwoLayerNSM(WhiteningLayerNICA):
     online_ = local_ = nonnegative_ = True  # the paper's three requirements
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Array | None) -> Any:
-        given = self._given_weights({"W_xh": (d, k), "W_hg": (d, d), "W_hy": (d, d), "W_yy": (d, d)}, dtype)
-        W_xh = given.get("W_xh", orthonormal_rows(rng, d, k, dtype))
-        W_hy = given.get("W_hy", orthonormal_rows(rng, d, d, dtype))
-        W_hg = given.get("W_hg", np.eye(d, dtype=dtype))
-        W_yy = positive_definite(given.get("W_yy", np.eye(d, dtype=dtype)), "W_yy")
+        shapes = {"W_xh": (d, k), "W_hg": (d, d), "W_hy": (d, d), "W_yy": (d, d)}
+        W = {name: orthonormal_rows(rng, *shapes[name], dtype) for name in ("W_xh", "W_hy")}
+        W |= {name: np.eye(d) for name in ("W_hg", "W_yy")} | self._given_weights(shapes, positive_definite=("W_yy",))
+        W_xh, W_hg, W_hy, W_yy = (W[name].astype(dtype) for name in shapes)
         return two_layer_nsm.init(W_xh, W_hg, W_hy, W_yy, guard_seed(rng))
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:

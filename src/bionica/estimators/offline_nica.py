@@ -97,9 +97,9 @@ class OfflineNICA(Separator):
     robust: Annotated[bool, "boolean"] = True
     random_state: Annotated[Any, "random_state"] = None
 
-    _fixed: ClassVar = ("n_components", "network")
     _saved: ClassVar[dict[str, Any]] = {
-        "components_": "dk", "mixing_": "kd", "_W": "dk", "_M": "dd", "objective_curve_": "t", "n_iter_": int, "n_outliers_": int,
+        "components_": "dk", "mixing_": "kd", "_W": "dk", "_M": "dd", "objective_curve_": "t", "n_iter_": ":count",
+        "n_outliers_": ":count",
     }  # fmt: skip
 
     def _fit(self, X: ArrayLike) -> None:
@@ -162,8 +162,8 @@ class OfflineNICA(Separator):
     def _settling(self) -> Settling:
         return Settling(self.dynamics == "exact", self.gamma, self.settle_tol, self.settle_steps)
 
-    def _transform(self, X: ArrayLike) -> Any:
-        data = np.array(validated_rows(self, X, reset=False, dtype=np.float64), order="C")
+    def _outputs(self, X: Array) -> Array:
+        data = np.array(X, dtype=np.float64, order="C")
         Y = np.zeros((len(data), len(self.components_)))
         try:
             settle(self.weights_, data, Y, self._settling())

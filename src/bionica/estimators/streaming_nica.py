@@ -7,6 +7,7 @@ import numpy as np
 
 from .._compat.sklearn import WINDOW
 from ..networks import orthant_rotation
+from ..networks.guards import Guards
 from ..networks.rule import rule_of
 from ..networks.settling import Exact
 from ._docstrings import documented
@@ -76,18 +77,16 @@ class StreamingNICA(OnlineNICA):
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         eps = float(np.finfo(dtype).eps)
-        return orthant_rotation.Params(Exact(eps), self._guard_flags(), int(self.horizon or 0), eps)
+        return orthant_rotation.Params(Exact(eps), Guards(False, False, False, False), int(self.horizon or 0), eps)
 
     def _rates(self, state: Any, n: int) -> Array:
         return np.zeros((n, 1))  # the rule has none
 
     def _check_saved(self) -> None:
         super()._check_saved()
-        if "_state" not in vars(self):
-            return
-        d, k = self._state.fired.size, self.n_features_in_
-        if isinstance(self._state, orthant_rotation.State) != (d == k):
-            raise ValueError(f"{d} outputs of {k} mixtures do not belong to the rule {rule_of(self._state).name!r}")
+        square = self._n_features_out == self.n_features_in_
+        if self._state is not None and isinstance(self._state, orthant_rotation.State) != square:
+            raise ValueError(f"the number of outputs does not belong to the rule {rule_of(self._state).name!r}")
 
     def _readout(self, state: Any) -> Any:
         return orthant_rotation.averaged(state)

@@ -8,16 +8,7 @@ import numpy as np
 from .._compat.sklearn import POSITIVE
 from ..networks import natural, two_compartment
 from ._docstrings import documented
-from ._input import Array
-from .network import (
-    Setting,
-    SingleLayerNICA,
-    Start,
-    guard_seed,
-    orthonormal_rows,
-    positive_definite,
-    weights,
-)
+from .network import Setting, SingleLayerNICA, guard_seed, orthonormal_rows, weights
 
 
 @documented("W_xz, W_zz")
@@ -73,26 +64,20 @@ class TwoCompartmentNICA(SingleLayerNICA):
     }
     _plain: ClassVar = Setting(0.1, 0.01, tau=0.8)
 
-    @property
-    def W_xz_(self) -> Array:
-        """Weights from mixtures to outputs, (n_components, n_features)."""
-        return self._from_mixtures("W_xz")
-
+    W_xz_ = weights("W_xz", "Weights from mixtures to outputs, (n_components, n_features).")
     W_zz_ = weights("W_zz", "Weights between outputs, (n_components, n_components).")
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
-        given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, dtype)
-        W_xz = given.get("W_xz", orthonormal_rows(rng, d, k, dtype))
-        W_zz = positive_definite(given.get("W_zz", np.eye(d, dtype=dtype)), "W_zz")
-        return two_compartment.init(W_xz, W_zz, guard_seed(rng))
-
-    def _natural_state(self, start: Start, dtype: Any, rng: np.random.RandomState) -> Any:
-        d, k = start.F.shape
-        given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, np.float64)
+        given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, positive_definite=("W_zz",))
+        if self.precondition != "natural":
+            W_xz = given.get("W_xz", orthonormal_rows(rng, d, k, dtype))
+            W_zz = given.get("W_zz", np.eye(d))
+            return two_compartment.init(W_xz.astype(dtype), W_zz.astype(dtype), guard_seed(rng))
+        start = self._natural_start(X, d, rng)
         m = start.V @ start.u_bar
-        W_zz = positive_definite(given["W_zz"], "W_zz") if "W_zz" in given else np.eye(d) + np.outer(m, m)
+        W_zz = given.get("W_zz", np.eye(d) + np.outer(m, m))
         W_xz = given["W_xz"] @ start.inverse if "W_xz" in given else W_zz @ start.V
-        return self._natural(natural.TwoCompartmentState, start, W_xz, W_zz, dtype, rng)
+        return start.network(natural.TwoCompartmentState, W_xz, W_zz, dtype, rng)
 
     def _local_setting(self, d: int) -> Setting:
         decay = 1e-5 * max(10, d)

@@ -38,7 +38,7 @@ _FAR = 3.0  # times s_*: with 1.2, one of five fits to gamma(0.1) sources loses 
 _SUBSET = 5000  # samples of the metric
 _SAMPLES_PER_DIRECTION = 50  # with fewer, the samples are equally far from their mean
 _OUTSIDE = 1e-9  # of the variance: less energy outside of F is rounding
-_WIDEST = 128  # features; more are projected on so many random directions first
+_WIDEST = 32  # features; more are projected on so many random directions first
 #: Of the histogram of log2(s^2): bins for a factor of two, in all, where it begins.
 _OCTAVE, _BINS, _LOWEST = 64, 64 * 192, -64
 

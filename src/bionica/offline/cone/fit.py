@@ -24,7 +24,7 @@ from scipy.optimize import linear_sum_assignment, linprog
 
 from ..outliers import find_limit, is_inlier
 from ..rotation import rotate
-from ..whitening import largest
+from ..whitening import unit_of
 from .noise import (
     FIRST_C,
     Channels,
@@ -137,13 +137,14 @@ def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState) -> 
     starts.append(successive_projection(subset))
     starts = [V for V in starts if feasible(V, subset)] or starts
     widths = [()] if variance else [_WIDTHS] if variance == 0 else [(), _WIDTHS[:2]]
-    best, *others = [_descend(subset, V, variance, rounds, first) for V in starts for first in widths]
+    cones = [_descend(subset, V, variance, rounds, first) for V in starts for first in widths]
+    best, *others = cones
     ambiguity = 0.0
     for cone in others:
         best, ambiguity = better(subset, best, cone, ambiguity)
     if subset is not data and variance != 0:
         best = settle(data, best, _MAX_ROUNDS, known=variance is not None)
-    return (without_noise(data, best, known=variance == 0) if not variance else best), ambiguity
+    return (best if best.wall.variance.any() else without_noise(data, best)), ambiguity
 
 
 def _descend(data: Data, V: Array, variance: float | None, max_rounds: int, widths: Sequence[float]) -> Cone:
@@ -236,22 +237,12 @@ _MOST_CHANGE = (
     50.0,
 )  # of a coefficient of a row in one sweep: the first with which the row holds all samples
 _MAX_SWEEPS = 30
-_LARGER = 0.01  # logarithm of the volume, for each source
 
 
-def without_noise(data: Data, cone: Cone, *, known: bool) -> Cone:
-    """The smallest cone that holds all samples, from a cone near it; as it was, if spectra would become negative.
-
-    Unless it is `known` that there is no noise, it is taken only if it is not larger: noise makes the cone that holds all samples
-    wider, by much if there are many.
-    """
+def without_noise(data: Data, cone: Cone) -> Cone:
+    """The smallest cone that holds all samples, from a cone near it; as it was, if spectra would become negative."""
     V, sweeps, converged = tighten(data.U, cone.V, data.mean)
     zero = np.zeros(len(V))
-    if not known:
-        Y = V @ data.U.T
-        holds_all = np.min(Y / np.maximum(np.abs(Y).sum(axis=0), _AT_ZERO)) > -10 * _AT_ZERO
-        if not holds_all or np.linalg.slogdet(V)[1] < np.linalg.slogdet(cone.V)[1] - _LARGER * len(V):
-            return cone
     cone = cone._replace(wall=cone.wall._replace(variance=zero, e=zero))
     A = data.B @ np.linalg.inv(V)
     if data.n_known or (len(A) and np.any(np.minimum(A, 0).min(axis=0) < -1e-2 * np.abs(A).mean(axis=0))):
@@ -357,7 +348,8 @@ class Fit(NamedTuple):
 
 def screened(X: Array) -> Array:
     """Which rows of X are no outliers (`bionica.offline.outliers`): samples far beyond the tail of all others are never used."""
-    Z = np.divide(X, largest(X), dtype=np.float64)
+    unit = unit_of(X)
+    Z = X if unit == 1 else X / unit
     limit = find_limit(Z)
     return np.ones(len(X), dtype=bool) if limit is None else is_inlier(Z, limit)
 
@@ -390,16 +382,15 @@ def distance_outside(Z: Array, fit: Fit) -> Array:
     return np.asarray(np.sqrt(off + beyond**2))
 
 
-def is_nonnegative(Z: Array, noise: Array) -> bool:
-    """Whether noise explains all that is negative in Z (n, k): Gaussian noise around zero has half its variance below.
+def is_nonnegative(X: Array, noise: Array) -> bool:
+    """Whether noise explains all that is negative in X (n, k): Gaussian noise around zero has half its variance below.
 
     `noise` (q,) is that of the channels, which is the same for all mixtures if there are more of them.
     """
-    negative = np.minimum(Z, 0)
-    noise = noise if len(noise) == Z.shape[1] else np.full(Z.shape[1], noise.max())
-    if not noise.any():
-        return bool(negative.min() > -1e-12 * Z.max())
-    return bool(np.mean((negative / np.maximum(noise, 1e-6 * noise.max())) ** 2) <= 0.5)
+    if X.min() >= -1e-12 * X.max() or not noise.any():
+        return bool(X.min() >= -1e-12 * X.max())
+    noise = noise if len(noise) == X.shape[1] else np.full(X.shape[1], noise.max())
+    return bool(np.mean((np.minimum(X, 0) / np.maximum(noise, 1e-6 * noise.max())) ** 2) <= 0.5)
 
 
 def data_of(Z: Array, weights: Array, at: Coordinates, channels: Channels, known: Array, nonnegative: bool) -> Data:
@@ -462,11 +453,10 @@ def fit_data(
         level = np.full(len(last.V), variance)
         cone = settle(data, last._replace(wall=last.wall._replace(variance=level)), _MAX_ROUNDS, known=True)
     else:
-        cone = without_noise(data, last, known=True)
-    q, d = at.inverse.shape
-    if channels.estimate and at.variance:
-        cone = with_noise_of_tails(data, cone, uncertain=(q - d) ** 2 < q + d)
+        cone = without_noise(data, last)
     if len(data.B) and at.variance:
+        if channels.estimate:
+            cone = with_noise_of_tails(data, cone)
         cone = with_noise_of_spectra(data, cone)
     fallback = False
     if not len(data.B) and cone.noise.max() > _TOO_NOISY:
@@ -476,15 +466,15 @@ def fit_data(
     return assemble(at, cone, bool(len(data.B)), fallback=fallback, ambiguity=ambiguity)
 
 
-def with_noise_of_tails(data: Data, cone: Cone, *, uncertain: bool) -> Cone:
+def with_noise_of_tails(data: Data, cone: Cone) -> Cone:
     """The cone whose noise is that of the tails of the outputs, eq. (6), if the noise of the channels does not explain them.
 
-    Real data differ from the model by more than noise (spectra vary, detectors saturate), which the directions left out do not
-    show. The wall must be as soft as what they show at the facets. `uncertain`: the noise of the channels is in doubt anyway.
+    Real data differ from the model by more than noise (spectra vary, detectors saturate), and only part of it is seen in the
+    directions left out. The wall must be as soft as what the facets show. The wall on the spectra keeps the cone from shrinking.
     """
     leaks = leakages(cone.V @ data.U.T, cone.noise, data.weights)
     ratio = np.array([max(leak.rho, 1e-3) / max(leak.expected_rho, 1e-3) for leak in leaks])
-    if not cone.wall.variance.any() or not (uncertain or np.abs(np.log(ratio)).max() > _EXPLAINED):
+    if np.abs(np.log(ratio)).max() < _EXPLAINED:
         return cone
     tails = settle(data, cone._replace(converged=True), _MAX_ROUNDS, known=False)
     return tails if tails.converged and tails.wall.variance.any() else cone

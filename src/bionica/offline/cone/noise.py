@@ -210,22 +210,25 @@ def coordinates(
     # Few mixtures may have different units. Many channels have one, and small ones would distract if they were scaled up.
     units = size if (q - d) ** 2 < q + d and size.max() > _SAME_UNITS * size.min() else np.ones(q)
     second_moment = second_moment / units / units[:, None]
-    D, known = np.zeros(q), True
+    D, known = np.zeros(q), noise is not None or (q - d) ** 2 >= q + d
     if noise is not None:
         D = (noise / units) ** 2
-    elif q == d:
-        known = False
-    else:
+    elif known:
         values = np.linalg.eigvalsh(second_moment)[::-1]
         if values[d:].mean() > (100 if single else 1) * _ROUNDING * values[0]:
             D = channel_noise(second_moment, d, n)
     scale = np.sqrt(np.maximum(D, _LEAST_NOISE * D.max())) if D.any() else np.ones(q)
     B = np.linalg.qr(spectra / (scale * units)[:, None])[0]
     beside = np.eye(q) - B @ B.T
-    rest = np.linalg.eigh(beside @ (second_moment / scale / scale[:, None]) @ beside)[1][:, ::-1]
-    B = np.hstack([B, rest[:, : d - B.shape[1]]])
+    values, rest = np.linalg.eigh(beside @ (second_moment / scale / scale[:, None]) @ beside)
+    values, rest = values[::-1], rest[:, ::-1]
+    n_free = d - B.shape[1]
+    variance = float(known and D.any())
+    if variance and noise is None:
+        variance = max(1.0, float(values[n_free]) / (1 + np.sqrt((q - d) / n)) ** 2)
+    B = np.hstack([B, rest[:, :n_free]])
     matrix, inverse = B.T / (scale * units), (scale * units)[:, None] * B
-    return Coordinates(matrix, inverse, known, float(known and D.any()), np.sqrt(D) * units)
+    return Coordinates(matrix, inverse, known, variance, np.sqrt(D) * units)
 
 
 def channel_noise(second_moment: Array, d: int, n: float) -> Array:
