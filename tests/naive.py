@@ -402,12 +402,18 @@ class RunningWhitening:
                 phi = 2 * np.arctan(tan)
                 R += (np.cos(phi) - 1) * (np.outer(a, a) + np.outer(b, b))
                 R += np.sin(phi) * (np.outer(a, b) - np.outer(b, a))
-        self.negatives.append(min(negative / self.energy(), 1))
+        if self.due - self.age <= self.block_length():
+            self.negatives.append(min(negative / self.energy(), 1))
         return R
 
-    def is_block_full(self):
+    def block_length(self):
         size = 300 + 30 * self.d
-        return len(self.block) >= min(max(size, self.h / 4), 10 * size)
+        return min(max(size, self.h / 4), 10 * size)
+
+    def add_to_block(self, v, g):
+        """The samples before `due` are a block."""
+        if self.due - self.age <= self.block_length():
+            self.block.append((v, np.sqrt(g)))
 
     def is_due(self):
         """Whether `tend`, the test of a block or a restart is due before the next sample."""
@@ -419,7 +425,7 @@ class RunningWhitening:
         if self.level < 3e-4:
             self.level = 1.0
             return True
-        if not self.is_block_full():
+        if len(self.block) < self.block_length():
             return False
         v, weight = np.array([v for v, _ in self.block]), np.array([weight for _, weight in self.block])
         v = v if V is None else v @ V.T
@@ -454,8 +460,7 @@ class RunningWhitening:
                     self.K, self.v_bar = (np.sqrt(self.age / self.n) * a for a in (self.K, self.v_bar))
                     self.n = self.age
         self.add(0.25 * (1e-10 if self.h else 1e-16) * self.power)
-        wait = 0.2 * self.age if self.prior > 0 else min(0.25 * self.n, 10 * (300 + 30 * self.d))
-        self.due = self.age + max(self.d, wait)
+        self.due = self.age + max(self.d, min(0.5 * self.n, 10 * (300 + 30 * self.d)))
 
     def add(self, w):
         """C <- C + w I: K <- (I + w K K')^-1/2 K."""
@@ -485,7 +490,7 @@ class Natural:
         if white.learns_from(u, v):
             V = np.linalg.solve(self.M, self.W)
             dv, g = white.weigh(v, "rate" in self.guards)
-            white.block.append((v, np.sqrt(g)))
+            white.add_to_block(v, g)
             T = white.rotation(V @ v, g) - np.eye(white.d)
             s, p = self.vectors(y, v, V)
             q = s @ np.linalg.solve(self.M, s)
@@ -581,7 +586,7 @@ def cone_network(
         v = c - Q @ z
         if white is None:
             w_mean = 1 / (t + k if horizon is None else min(t + k, horizon))
-            size = size + w_mean * (min(u @ u / d, 25 * size) - size)
+            size = size + w_mean * (min(u @ u / d, 10 * size) - size)
             P = np.eye(k) / size
         else:
             assert white.learns_from(u, white.K @ u)
@@ -669,7 +674,7 @@ class OrthantRotation(RunningWhitening):
 
     def learn(self, x, v):
         dv, g = self.weigh(v)
-        self.block.append((v, np.sqrt(g)))
+        self.add_to_block(v, g)
         if self.F is not None:
             s = self.quantile_step()
             dx = x - self.x_bar

@@ -24,7 +24,7 @@ sample on.
 leading directions of the mixtures:
 
     P <- P + g dx du'                                  the covariance of x and u since F last changed
-    after n/4 more samples:  A = P K' = U'R',          U with orthonormal rows, R lower triangular (Gram-Schmidt)
+    after n/2 more samples:  A = P K' = U'R',          U with orthonormal rows, R lower triangular (Gram-Schmidt)
                              K <- K F A R'^-1,  F <- U,  P <- 0
 
 This is a power step: the columns of C F' lie closer to the leading directions than those of F'. The columns of A resemble those of
@@ -51,6 +51,7 @@ from .running_whitening import (
     Whitening,
     energy_of,
     is_due,
+    is_in_block,
     is_usable,
     mean_energy,
     move_mean,
@@ -154,7 +155,7 @@ def learn(state, work, params, X, t, rates):
     """The sample's weight, the whitening, the turn; the covariance of x and u."""
     state.t[0] += 1
     if is_usable(state.white, work.v, X, t):
-        q, g = weigh(state.white, work.v, work.dv, True)
+        q, g = weigh(state.white, work.v, work.dv, True, params.horizon)
         if params.projects:
             g = min(g, weigh_outside(state, work, X, t))
         m = move(state.white, state.average, work, q, g, params)
@@ -202,7 +203,8 @@ def move(white, average, work, q, g, params):
     delta[0] += c * (1 - delta[0])
     mean = mean_energy(white.v_bar)
     cos_1, sin, energy = find_turn(v, mean, a, b, average.turned, g, params.horizon, params.eps)
-    white.negative[0] += min(energy / mean, 1.0)
+    if is_in_block(white, params.horizon):
+        white.negative[0] += min(energy / mean, 1.0)
     if sin == 0:
         whiten(white.K, work.G, dv, f, beta)
         return m

@@ -39,7 +39,7 @@ starts again: after 5 horizons 0.7 % of an old covariance is left, more than all
 horizon a change is only reported. Measured: five kinds of sources whose mixing stays, d = 3, 5 and 10, 40,000 samples: no change is
 reported.
 
-Every n/4 samples, in NumPy (`Rule.attend`), a block may end, and C gets 1e-16 power I (1e-10 with a horizon), so that K stays
+Every n/2 samples, in NumPy (`Rule.attend`), a block may end, and C gets 1e-16 power I (1e-10 with a horizon), so that K stays
 finite if a channel freezes.
 
 Loops that sum store nothing, and divisions are outside of loops: otherwise the compiler chooses between code of different rounding
@@ -92,7 +92,7 @@ class Whitening(NamedTuple):
     prior: np.ndarray  # what is left of the covariance of the start
     due: np.ndarray  # the age at which the rule is attended to
     level: np.ndarray  # running size of the first outputs
-    products: np.ndarray  # sum of v v' over a block of samples
+    products: np.ndarray  # sum of v v' over the block
     sums: np.ndarray  # sum of v
     length: np.ndarray  # of the block so far
     negative: np.ndarray  # sum of the negative shares of the energy
@@ -168,10 +168,23 @@ def quantile_step(age, d):
 
 
 @hot
-def weigh(white, v, dv, weighs):
+def block_length(d, horizon):
+    """The number of samples in a block."""
+    least = BLOCK * (10.0 + d)
+    return min(max(least, 0.25 * horizon), LONGEST * least)
+
+
+@hot
+def is_in_block(white, horizon):
+    """Whether samples are added to the block: the last ones before the rule is attended to."""
+    return white.due[0] - white.age[0] <= block_length(white.sums.shape[0], horizon)
+
+
+@hot
+def weigh(white, v, dv, weighs, horizon):
     """dv <- v - v_bar; returns |dv|^2 and the weight g of the sample, 1 unless `weighs`.
 
-    The quantiles and the running size of the first outputs follow, and the sample is added to its block.
+    The quantiles and the running size of the first outputs follow, and the sample is added to the block.
     """
     v_bar, tails, level, age, d = white.v_bar, white.tails, white.level, white.age, v.shape[0]
     for i in range(d):
@@ -191,13 +204,14 @@ def weigh(white, v, dv, weighs):
         s = quantile_step(age, d)
         tails[0] *= 1 + s if q > tails[0] else 1 - s * P_1
         tails[1] *= 1 + s if q > tails[1] else 1 - s * P_2
-    bounded = math.sqrt(g)
-    for i in range(d):
-        x = bounded * v[i]
-        white.sums[i] += x
-        for j in range(d):
-            white.products[i, j] += x * v[j]
-    white.length[0] += 1
+    if is_in_block(white, horizon):
+        bounded = math.sqrt(g)
+        for i in range(d):
+            x = bounded * v[i]
+            white.sums[i] += x
+            for j in range(d):
+                white.products[i, j] += x * v[j]
+        white.length[0] += 1
     return q, g
 
 
@@ -290,32 +304,27 @@ def tend(white: Whitening, horizon: int) -> None:
     """Remove what is due of the covariance that the start counted as samples, and add the floor.
 
     Half of it each time before START d samples, and then all, in steps: 0.99 of a variance can be removed without losing digits.
-    Then C is the covariance of `age` samples.
+    Then C is the covariance of `age` samples. C <- C + w I is K <- (I + w K K')^-1/2 K.
     """
-    age, n, prior, d = white.age[0], white.n, white.prior, len(white.K)
+    K, v_bar, age, n, prior, d = white.K, white.v_bar, white.age[0], white.n, white.prior, len(white.K)
+    steps = [0.25 * (FLOOR_HORIZON if horizon > 0 else FLOOR) * white.power[0]]
     if prior[0] > 0:
-        share, steps = (0.99, 9) if age >= START * d else (0.5, 1)
-        for _ in range(steps):
-            add_to_covariance(white, -share * prior[0] * white.power[0])
+        for share in [0.5] if age < START * d else 9 * [0.99]:
+            steps.append(-share * prior[0] * white.power[0])
             prior[0] *= 1 - share
-        if steps > 1:
+    if len(steps) > 1 or steps[0] * (K**2).sum() >= 1e-12:
+        U, s, _ = np.linalg.svd(K)
+        factor = np.ones(d)
+        for w in steps:
+            factor /= np.sqrt(np.maximum(1 + w * (s * factor) ** 2, 0.005))
+        if age >= START * d and prior[0] > 0:
             prior[0] = 0.0
-            if age < n[0]:
-                f = math.sqrt(age / n[0])
-                white.K[:] *= f
-                white.v_bar[:] *= f
-                n[0] = age
-    add_to_covariance(white, 0.25 * (FLOOR_HORIZON if horizon > 0 else FLOOR) * white.power[0])
-    white.due[0] = age + max(d, 0.2 * age if prior[0] > 0 else min(0.25 * n[0], LONGEST * BLOCK * (10 + d)))
-
-
-def add_to_covariance(white: Whitening, w: float) -> None:
-    """C <- C + w I, which is K <- (I + w K K')^-1/2 K."""
-    if abs(w) * (white.K**2).sum() >= 1e-12:
-        U, s, _ = np.linalg.svd(white.K)
-        B = (U / np.sqrt(np.maximum(1 + w * s**2, 0.005))) @ U.T
-        white.K[:] = B @ white.K
-        white.v_bar[:] = B @ white.v_bar
+            factor *= math.sqrt(min(age / n[0], 1))
+            n[0] = min(age, n[0])
+        B = (U * factor) @ U.T
+        K[:] = B @ K
+        v_bar[:] = B @ v_bar
+    white.due[0] = age + max(d, min(0.5 * n[0], LONGEST * BLOCK * (10 + d)))
 
 
 def must_restart(white: Whitening, V: Any, horizon: int) -> bool:
@@ -327,8 +336,7 @@ def must_restart(white: Whitening, V: Any, horizon: int) -> bool:
         white.level[0] = 1
         return True
     d, usual, blocks, length = len(white.sums), white.usual, white.blocks, white.length[0]
-    least = BLOCK * (10 + d)
-    if length < min(max(least, 0.25 * horizon), LONGEST * least):
+    if length < block_length(d, horizon):
         return False
     C, mean, s = white.products / length, white.sums / length, white.negative[0] / length
     if V is not None:
