@@ -307,9 +307,8 @@ class Blocks:
         correlated, negative = now > [0.05, 0.01] + [1, 3] * self.mean + 15 * self.spread
         unusual = self.n >= 8 and (correlated or (negative and now[0] > self.mean[0]))
         self.n += 1
-        off = now - self.mean
-        self.mean = self.mean + off / min(self.n, 8)
-        self.spread = self.spread + (abs(off) - self.spread) / min(self.n, 8)
+        self.mean = self.mean + (now - self.mean) / min(self.n, 8)
+        self.spread = self.spread + (abs(now - self.mean) - self.spread) / min(self.n, 8)
         return bool(unusual)
 
 
@@ -460,7 +459,7 @@ class RunningWhitening:
                     self.K, self.v_bar = (np.sqrt(self.age / self.n) * a for a in (self.K, self.v_bar))
                     self.n = self.age
         self.add(0.25 * (1e-10 if self.h else 1e-16) * self.power)
-        self.due = self.age + max(self.d, min(0.5 * self.n, 10 * (300 + 30 * self.d)))
+        self.due = self.age + max(self.d, min(0.25 * self.n, 10 * (300 + 30 * self.d)))
 
     def add(self, w):
         """C <- C + w I: K <- (I + w K K')^-1/2 K."""

@@ -24,7 +24,7 @@ sample on.
 leading directions of the mixtures:
 
     P <- P + g dx du'                                  the covariance of x and u since F last changed
-    after n/2 more samples:  A = P K' = U'R',          U with orthonormal rows, R lower triangular (Gram-Schmidt)
+    after n/4 more samples:  A = P K' = U'R',          U with orthonormal rows, R lower triangular (Gram-Schmidt)
                              K <- K F A R'^-1,  F <- U,  P <- 0
 
 This is a power step: the columns of C F' lie closer to the leading directions than those of F'. The columns of A resemble those of

@@ -199,7 +199,7 @@ ordered = register_jitable(forceinline=True, fastmath=_ORDERED)
 
 
 def generic(stub):
-    """Turn `stub`, an empty function with a docstring, into a generic function; implementations `register` a type (`tuple`: any)."""
+    """Turn `stub`, an empty function with a docstring, into a generic function; implementations `register` a type (tuple: any)."""
 
     @functools.singledispatch
     @functools.wraps(stub)

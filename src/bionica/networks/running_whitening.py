@@ -39,7 +39,7 @@ starts again: after 5 horizons 0.7 % of an old covariance is left, more than all
 horizon a change is only reported. Measured: five kinds of sources whose mixing stays, d = 3, 5 and 10, 40,000 samples: no change is
 reported.
 
-Every n/2 samples, in NumPy (`Rule.attend`), a block may end, and C gets 1e-16 power I (1e-10 with a horizon), so that K stays
+Every n/4 samples, in NumPy (`Rule.attend`), a block may end, and C gets 1e-16 power I (1e-10 with a horizon), so that K stays
 finite if a channel freezes.
 
 Loops that sum store nothing, and divisions are outside of loops: otherwise the compiler chooses between code of different rounding
@@ -324,7 +324,7 @@ def tend(white: Whitening, horizon: int) -> None:
         B = (U * factor) @ U.T
         K[:] = B @ K
         v_bar[:] = B @ v_bar
-    white.due[0] = age + max(d, min(0.5 * n[0], LONGEST * BLOCK * (10 + d)))
+    white.due[0] = age + max(d, min(0.25 * n[0], LONGEST * BLOCK * (10 + d)))
 
 
 def must_restart(white: Whitening, V: Any, horizon: int) -> bool:
@@ -359,8 +359,7 @@ def must_restart(white: Whitening, V: Any, horizon: int) -> bool:
     blocks[0] += 1
     weight = 1 / min(blocks[0], PAST)
     for i, now in enumerate((c, s)):  # mean and mean deviation
-        off = now - usual[2 * i]
-        usual[2 * i] += weight * off
-        usual[2 * i + 1] += weight * (abs(off) - usual[2 * i + 1])
+        usual[2 * i] += weight * (now - usual[2 * i])
+        usual[2 * i + 1] += weight * (abs(now - usual[2 * i]) - usual[2 * i + 1])
     white.changed[0] |= unusual and horizon == 0
     return bool(unusual and horizon > 0)
