@@ -255,18 +255,10 @@ class Separation:
             network = self._new(X).fit(X)
             network.diagnosis_ = network.diagnose(X)
             return network
-        network = bionica.separate(
-            X,
-            o.n_sources or AUTO,
-            method=o.method,
-            random_state=o.seed,
-            horizon=o.horizon,
-            nonnegative_mixing=False if o.signed_mixing else AUTO,
-            known_mixing=self._known(X.shape[1]) if o.known else None,
-        )
-        if o.normalize == "sum":
-            network.diagnosis_ = network.set_params(normalize="sum").diagnose(X)
-        return network
+        options = {"random_state": o.seed, "horizon": o.horizon, "normalize": o.normalize or "variance"}
+        options |= {"nonnegative_mixing": False if o.signed_mixing else AUTO}
+        options |= {"known_mixing": self._known(X.shape[1]) if o.known else None}
+        return bionica.separate(X, o.n_sources or AUTO, method=o.method, **options)
 
     def _known(self, k: int) -> Any:
         """Return the spectra of --known, a column each; their names are those of the first sources."""
