@@ -24,7 +24,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from importlib.util import find_spec
 from typing import Any, NoReturn
 
 import typer
@@ -67,13 +66,6 @@ def raised_by_bionica(error: BaseException) -> bool:
     if trace is None or not str(trace.tb_frame.f_globals.get("__name__", "")).startswith("bionica."):
         return False
     return trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
-
-
-def require(purpose: str, *modules: str) -> None:
-    """Raise unless these modules, which the extra `plot` installs, can be imported."""
-    for module in modules:
-        if find_spec(module) is None:
-            raise ImportError(f"{purpose} needs {module}, which is not installed: pip install 'bionica[plot]'")
 
 
 class OneLineGroup(TyperGroup):

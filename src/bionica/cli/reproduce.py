@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..io import check_folder
-from .console import Console, require
+from ..io import check_folder, import_optional
+from .console import Console
 
 _TARGETS = ("figure1", "figure4", "figure5", "table1", "cone-network", "all")
 Target = StrEnum("Target", {name: name for name in _TARGETS})  # type: ignore[misc]
@@ -56,7 +56,7 @@ def reproduce(
         from ..paper.page import file_names
         from ..sweep.run import JOURNAL, prepare
 
-        require("reproduce", "matplotlib")
+        import_optional("matplotlib", "reproduce", "plot")
         names = paper.EXPERIMENTS if target == "all" else (target.value,)
         with_images = not {"figure5", "cone-network"}.isdisjoint(names) or ("table1" in names and full)
         if images is not None and not with_images:

@@ -47,13 +47,13 @@ class InputError(ValueError):
         super().__init__(printable(message))
 
 
-def import_optional(module: str, purpose: str) -> Any:
-    """Import a package that only some formats need; InputError says how to install it."""
+def import_optional(module: str, purpose: str, extra: str = "io") -> Any:
+    """Import a package that only some features need; InputError says how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise InputError(f"{purpose} needs the package {package}: pip install 'bionica[io]' ({error})") from error
+        raise InputError(f"{purpose} needs the package {package}: pip install 'bionica[{extra}]' ({error})") from error
 
 
 @contextmanager
