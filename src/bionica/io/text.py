@@ -354,7 +354,12 @@ class TextReader(Reader):
         if any(len(row) != self._width for row in rows):
             for _ in self.labelled_blocks():  # names the line
                 pass
-        named = self.labels[:1] == [0]
+        if (named := self.labels[:1] == [0]) and not (
+            self.header and base.CHANNEL_NAMES.fullmatch(self.header[0].strip())
+        ):
+            self.note(
+                f"the first column ({', '.join(row[0] for row in rows[:3])}, ...) was read as names of the mixtures"
+            )
         text = tabbed(zip(*rows, strict=True))
         reader = TextReader(
             self.name, lambda: nullcontext(io.BytesIO(text)), self._columns, axis=0, decimal=self._decimal, separator="\t",
