@@ -155,8 +155,7 @@ def _run_rows(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.n
     work = rule.workspace(state)
     limit = largest_output(X.dtype)
     entry = compiled_loop(state, work, params, X, rates, Y)
-    with np.errstate(all="ignore"):  # with the JIT off, as it is without
-        done = entry(state, work, params, X, rates, Y, limit)
+    done = entry(state, work, params, X, rates, Y, limit)
     if rates.shape[0] > 0:
         state.repairs[:] += work.ws.events
     return int(done)
@@ -262,8 +261,7 @@ def scaled(state: Any, params: Any, X: np.ndarray, learning: bool) -> np.ndarray
     if X.dtype not in _SCALING:
         empty = X[:0], state.x_power, 0, 0, out[:0]
         _SCALING[X.dtype] = compile_entry(scale_rows, empty, cache=True)
-    with np.errstate(all="ignore"):
-        _SCALING[X.dtype](*arguments)
+    _SCALING[X.dtype](*arguments)
     return out
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from .._compat.numba import jit_is_off
 from ..networks.rule import in_one_buffer, precision, rule_of
 from . import blocks
 from .loop import Diverged, compiled_loop, largest_output, plain, run, scaled
@@ -54,10 +53,7 @@ class Runner:
         self.rates: tuple[int, np.ndarray] = (0, _NO_RATES)
         self.readout: Any = None
         X, Y = np.empty((0, k), dtype), np.empty((0, state.fired.size), dtype)
-        loop = compiled_loop(self.state, self._work, self._params, X, _NO_RATES, Y)
-        self._loop = (
-            np.errstate(all="ignore")(loop) if jit_is_off() else loop
-        )  # without warnings, as it is with the JIT
+        self._loop = compiled_loop(self.state, self._work, self._params, X, _NO_RATES, Y)
 
     def backup(self) -> np.ndarray:
         """A copy of the state, for `restore`."""

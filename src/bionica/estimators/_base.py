@@ -203,13 +203,10 @@ class Separator(Diagnosable, Estimator):
     def score(self, X: ArrayLike, y: None = None) -> float:
         """Return the share of the energy of X that is predicted from other mixtures; higher is better, 1 is the best.
 
-        The mixtures are cut into ten groups (every tenth mixture, or one for each mixture if there are fewer). Each group is
-        predicted from all others: the outputs that fit these best by least squares are clipped at 0, like those of
-        `transform`, and mixed again. Noise cannot be predicted, so that outputs which follow the noise lower the score, and so
-        do outputs that are clipped although they are negative. On samples that were not fitted the score is largest at the
-        number of sources or near it (bi-cross-validation: Owen and Perry 2009), which `GridSearchCV` and `cross_val_score`
-        can use. It needs more mixtures than outputs: with as many, a group is not determined by the others, and the score
-        says little.
+        Bi-cross-validation (Owen and Perry 2009): the mixtures are cut into ten groups, and each group is predicted from all
+        others by the outputs that fit these best, clipped at 0. Outputs that follow the noise, or that are clipped although they
+        are negative, lower the score. On samples that were not fitted it is largest near the number of sources, so that
+        `GridSearchCV` and `cross_val_score` find it. It needs more mixtures than outputs.
 
         Parameters
         ----------

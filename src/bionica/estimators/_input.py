@@ -148,7 +148,7 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool = True, min_samples: i
 def validated_sample(estimator: Any, x: Sample, *, reset: bool = False) -> Array:
     """Return a single mixture, a vector or a mapping of feature names to numbers, as a finite array of one row."""
     row = x if type(x) is np.ndarray else np.asarray(_in_order(estimator, x, reset))
-    if row.dtype not in FLOATS:
+    if row.dtype.char not in "fd":
         try:
             row = row.astype(np.float64, casting="unsafe" if row.dtype == object else "same_kind")
         except (TypeError, ValueError) as error:

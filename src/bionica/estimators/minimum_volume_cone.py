@@ -77,12 +77,11 @@ class MinimumVolumeCone(Online):
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        W, with sources max(W x, 0).
-    mixing_ : ndarray of shape (n_features, n_components)
-        The estimated A; `components_ @ mixing_` is the identity.
-    n_components_ : int
-        Number of sources.
+    components_
+    mixing_
+    n_components_
+    n_samples_seen_
+    n_samples_until_start_
     nonnegative_mixing_ : bool
         Whether the mixing matrix was kept nonnegative.
     ambiguity_ : float
@@ -98,10 +97,6 @@ class MinimumVolumeCone(Online):
         Volume of the cone: det(<y y'>)^(-1/2) for outputs y of unit mean. It does not depend on the scale of X.
     n_iter_ : int
         Iterations of the last solution.
-    n_samples_seen_ : int
-        Samples seen, including those that wait for their block.
-    n_samples_until_start_ : int
-        Samples that a stream must still bring before its first solution; until then `partial_fit_transform` returns zeros.
     n_features_in_ : int
         Mixtures per sample.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -273,13 +268,13 @@ class MinimumVolumeCone(Online):
 
     @property
     def components_(self) -> Array:
-        """W, (n_components, n_features)."""
+        """W, with sources max(W x, 0), (n_components, n_features)."""
         self._started()
         return self._weights[0]
 
     @property
     def mixing_(self) -> Array:
-        """The estimated A, (n_features, n_components)."""
+        """The estimated A, (n_features, n_components); `components_ @ mixing_` is the identity."""
         self._started()
         return self._weights[1]
 

@@ -270,8 +270,9 @@ class OnlineNICA(Online):
         k, d, dtype, t = X.shape[1], self._state.fired.size, self._waiting.dtype, int(self._state.t[0])
         rows = max(1, _BLOCK_BYTES // (dtype.itemsize * k), blocks.rows(k, d, dtype.itemsize) if runner.wide else 0)
         for start in range(0, len(X), rows):
-            # Arrays that are not writable or not aligned are copied: the loop is compiled for one type.
-            block, out = np.require(X[start : start + rows], dtype, ["C", "W", "A"]), Y[start : start + rows]
+            block, out = X[start : start + rows], Y[start : start + rows]
+            if not block.flags.carray or block.dtype != dtype:  # the loop is compiled for one type
+                block = np.require(block, dtype, ["C", "W", "A"])
             try:
                 if learning:
                     runner.learn(block, self._next_rates(runner, len(block)), out)
@@ -291,7 +292,7 @@ class OnlineNICA(Online):
 
     def _params_of(self, state: Any) -> Any:
         """Return the Params for the rule of this state; ValueError if the user's parameters belong to another rule."""
-        params, rule = self._rule_params(state, states.precision(state)), rule_of(state)
+        params, rule = self._rule_params(state, self._waiting.dtype), rule_of(state)
         if not isinstance(params, rule.Params):
             raise ValueError(
                 f"the parameters of this {type(self).__name__} belong to another learning rule than its state ({rule.name}): call "
@@ -319,7 +320,7 @@ class OnlineNICA(Online):
             W = finite(np.asarray(rule_of(state).unmixing(state)))
             if getattr(self, "precondition", None) == "scale":
                 W = W * gain(state.x_power)
-            return W.astype(states.precision(state))
+            return W.astype(self._waiting.dtype)
 
     @property
     def mixing_(self) -> Array:
@@ -334,7 +335,7 @@ class OnlineNICA(Online):
 
     @property
     def repairs_(self) -> dict[str, int]:
-        """How often each guard acted, and how many samples were regularised or did not settle."""
+        """How often each guard acted; samples that were regularised (nearly singular lateral weights) or did not settle."""
         return dict(zip(REPAIRS, map(int, self._started().repairs), strict=True))
 
     @property
