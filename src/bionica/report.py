@@ -9,6 +9,7 @@ import base64
 import io
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import plot
-from .io import write_atomically
+from .io import Reader, wavelengths_in, write_atomically
+from .io.images import thumbnails
 
 Array = NDArray[Any]
 Sections = list[tuple[str, list[str]]]
@@ -153,29 +155,25 @@ def drawing(draw: Callable[[Any], object], caption: str, width: float = 9.0, hei
 
 MOST_SOURCES = 12  # that are drawn
 _FEW_MIXTURES = 8  # fewer are shown as a matrix, not as curves
+_DRAWN = 500  # samples
 
 
 def write_separation(
-    path: Path,
-    network: Any,
-    X: Array,
-    *,
-    lines: Sequence[str],
-    facts: Sequence[tuple[str, str]],
-    t: Array,
-    t_label: str,
-    names: Sequence[str],
-    mixtures: Sequence[str],
-    axis: Array | None,
-    axis_label: str,
-    images: tuple[Array, Array] | None = None,
-) -> None:
+    path: Path, network: Any, reader: Reader, X: Array, *, numbers: Array, labels: Sequence[Array], names: Sequence[str],
+    lines: Sequence[str], facts: Sequence[tuple[str, str]],
+) -> None:  # fmt: skip
     """Write the page about a fitted estimator with `diagnosis_`; the file is replaced only when the new one is complete.
 
-    X are some samples, t their times or numbers, and `t_label` says what t is. `lines` are the result in words and `facts` names
-    and values for a table. `names` are those of the sources, `mixtures` those of the mixtures, and `axis` the wavelengths of
-    the mixtures or the like. `images` are mixtures and sources as small pictures, drawn in place of curves.
+    X are samples of the reader, `numbers` their numbers and `labels` what its label columns hold beside them. `names` are those of
+    the sources, `lines` the result in words, and `facts` names and values for a table. Images are drawn in place of curves.
     """
+    step, t_label, mixtures = max(1, len(X) // _DRAWN), "sample", reader.names
+    X, t = X[::step], numbers[::step]
+    for name, column in zip(reader.label_names, labels, strict=False):
+        with suppress(ValueError):  # text: names of the samples
+            t, t_label = np.array([float(str(cell)) for cell in column[::step]]), name
+    axis, unit = wavelengths_in(mixtures)
+    axis_label = ("number of the mixture" if axis is None else "wavelength or channel") + f" ({unit})" * bool(unit)
     A, uncertainty = np.asarray(network.mixing_), network.diagnosis_.uncertainty_
     d = min(len(names), MOST_SOURCES)
     shown, more = names[:d], f" The first {d} of {len(names)} sources." * (d < len(names))
@@ -183,17 +181,20 @@ def write_separation(
     if uncertainty is not None:
         why = "Halves of the samples were fitted by themselves. If they agree, the source does not depend on chance."
         columns = ("source", "correlation of the halves", "angle of the spectra, degrees", "standard error of a value")
-        numbers = zip(names, uncertainty.correlation, uncertainty.angle, uncertainty.sources, strict=True)
-        rows = [(name, f"{correlation:.4f}", float(angle), float(error)) for name, correlation, angle, error in numbers]
+        measures = zip(names, uncertainty.correlation, uncertainty.angle, uncertainty.sources, strict=True)
+        rows = [
+            (name, f"{correlation:.4f}", float(angle), float(error)) for name, correlation, angle, error in measures
+        ]
         sections.append(("How sure each source is", [text(why), table(columns, rows)]))
     choice = getattr(network, "choice_", None)
     if choice is not None and choice.angles:
         caption = "How far the spectra of two halves of the samples differ, for each number of sources that was tried."
         tried = drawing(lambda ax: plot.number_of_sources(choice, ax=ax), caption, 6.0, 3.2)
         sections.append(("Number of sources", [tried]))
-    if images is not None:
-        sections.append(("Sources", [_gallery(images[1][:d], shown)]))
-        sections.append(("Mixtures", [_gallery(images[0][:MOST_SOURCES], mixtures)]))
+    if reader.image_shape:
+        mixed, separated = thumbnails(reader, network.transform)
+        sections.append(("Sources", [_gallery(separated[:d], shown)]))
+        sections.append(("Mixtures", [_gallery(mixed[:MOST_SOURCES], mixtures)]))
     else:
         Y = network.transform(X)[:, :d]
         caption = "Sources of samples spread evenly over the input, each on its own scale." + more

@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
 from inspect import signature
@@ -30,7 +30,6 @@ AUTO = "auto"
 IN_MEMORY = 2**25
 FIRST = 1000  # samples of a pipe in which the method is chosen and sources are counted, at least
 SAVE_EVERY = 30.0  # seconds between saves of the network of a pipe
-_DRAWN = 500  # samples of the report
 _NAMED = 8  # sources whose uncertainty is printed: the least sure ones
 
 #: Suffixes of inputs whose sources are written in another format by default.
@@ -446,7 +445,14 @@ class Separation:
             "report": str(o.report) if o.report and has_started else None,
         }  # fmt: skip
         if summary["report"]:
-            self._report(X, labels, n, lines, summary)
+            from ..report import write_separation
+
+            facts = [("input", ", ".join(o.inputs)), ("samples", f"{n:,}"), ("mixtures", f"{X.shape[1]:,}")]
+            facts += [(name, str(summary[name])) for name in ("method", "seconds")]
+            numbers = np.linspace(n - len(X) + 1 if o.horizon else 1, n, len(X))
+            names = [name.replace("_", " ") for name in self.names]
+            texts: dict[str, Any] = {"names": names, "lines": [*lines, *self.console.notes], "facts": facts}
+            write_separation(o.report, network, self.reader, X, numbers=numbers, labels=labels, **texts)
             written.append(f"{o.report} (report)")
         self.console.result([*lines, *([f"Wrote {', '.join(written)}"] if written else [])], summary)
 
@@ -470,35 +476,3 @@ class Separation:
         remedies = {key: remedy for key, remedy in _REMEDIES.items() if key != tried}
         sentences = [finding.text(names, mixtures, remedies) for finding in diagnosis.findings[:3]]
         return sure, [text[:1].upper() + text[1:] for text in sentences] or ["nothing speaks against the fit."]
-
-    def _report(self, X: Any, labels: Any, n: int, lines: list[str], summary: dict[str, Any]) -> None:
-        from ..io.images import thumbnails
-        from ..report import write_separation
-
-        o, reader = self.o, self.reader
-        step = max(1, len(X) // _DRAWN)
-        t, t_label = np.linspace(n - len(X) + 1 if o.horizon else 1, n, len(X[::step])), "sample"
-        for name, column in zip(reader.label_names, labels, strict=False):
-            with suppress(ValueError):  # text: names of the samples
-                t = np.array([float(str(cell).replace(o.decimal, ".")) for cell in column[::step]])
-                t_label = name or "row"
-        wavelengths, unit = io.wavelengths_in(reader.names)
-        axis_label = "number of the mixture" if wavelengths is None else "wavelength or channel"
-        axis_label += f" ({unit})" if unit else ""
-        facts = {"input": ", ".join(o.inputs)} | {
-            key: summary[key] for key in ("samples", "mixtures", "method", "seconds")
-        }
-        write_separation(
-            o.report,
-            self.network,
-            X[::step],
-            lines=[*lines, *summary["notes"]],
-            facts=[(name, f"{value:,}" if isinstance(value, int) else str(value)) for name, value in facts.items()],
-            t=t,
-            t_label=t_label,
-            names=[name.replace("_", " ") for name in self.names],
-            mixtures=reader.names,
-            axis=wavelengths,
-            axis_label=axis_label,
-            images=thumbnails(reader, self.network.transform) if reader.image_shape else None,
-        )

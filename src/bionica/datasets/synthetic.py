@@ -111,7 +111,7 @@ def random_sources(kind: Kind, n_samples: int, n_sources: int, *, rng: Rng = Non
     if kind not in _DRAWS:
         raise ValueError(f"kind={kind!r} is unknown: use one of {', '.join(map(repr, _DRAWS))}")
     shape = (positive_int("n_samples", n_samples), positive_int("n_sources", n_sources))
-    return _DRAWS[kind](generator_of(rng), shape)
+    return np.asarray(_DRAWS[kind](generator_of(rng), shape))
 
 
 def odors(
@@ -226,41 +226,26 @@ def copula_uniform(n_samples: int, n_sources: int, rho: float, *, df: float = 4,
     return np.asarray(S * np.sqrt(12))
 
 
-# Every family fills its array row by row in one call, so that blocks from one Generator continue each other.
-
-
-def _draw_sparse_uniform(generator: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
-    S = np.maximum(2 * generator.random(shape) - 1, 0)  # given that it exceeds 0, 2u - 1 is uniform on (0, 1)
-    return np.asarray(S * np.sqrt(48 / 5))
-
-
-def _draw_half_normal(generator: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
-    return np.asarray(np.abs(generator.standard_normal(shape)) / np.sqrt(1 - 2 / np.pi))
-
-
-def _draw_gamma(generator: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
-    return np.asarray(generator.standard_gamma(2.0, shape) / np.sqrt(2))
-
-
 def _odor_of(E: NDArray[np.float64], p_silent: float = 0.9) -> NDArray[np.float64]:
     """Concentrations of variance 1; E exceeds -log p with probability p, and then is exponential again."""
     p = 1 - p_silent
     return np.asarray(np.maximum(E + np.log(p), 0) / np.sqrt(p * (2 - p)))
 
 
-def _draw_abundances(generator: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
-    d = shape[1]
-    S = generator.standard_gamma(0.5, shape)
-    return np.asarray(S / S.sum(axis=1, keepdims=True) * (d * np.sqrt((d / 2 + 1) / max(d - 1, 1))))
+def _abundances(G: NDArray[np.float64]) -> NDArray[np.float64]:
+    d = G.shape[1]
+    return np.asarray(G / G.sum(axis=1, keepdims=True) * (d * np.sqrt((d / 2 + 1) / max(d - 1, 1))))
 
 
-_DRAWS: dict[str, Callable[[np.random.Generator, tuple[int, int]], NDArray[np.float64]]] = {
-    "odor": lambda generator, shape: _odor_of(generator.standard_exponential(shape)),
-    "sparse_uniform": _draw_sparse_uniform,
-    "exponential": np.random.Generator.standard_exponential,
-    "half_normal": _draw_half_normal,
-    "gamma": _draw_gamma,
-    "abundances": _draw_abundances,
+#: Every family fills its array row by row in one call, so that blocks from one Generator continue each other.
+_DRAWS: dict[str, Callable[[np.random.Generator, tuple[int, int]], Any]] = {
+    "odor": lambda rng, shape: _odor_of(rng.standard_exponential(shape)),
+    # Given that it exceeds 0, 2u - 1 is uniform on (0, 1).
+    "sparse_uniform": lambda rng, shape: np.maximum(2 * rng.random(shape) - 1, 0) * np.sqrt(48 / 5),
+    "exponential": lambda rng, shape: rng.standard_exponential(shape),
+    "half_normal": lambda rng, shape: np.abs(rng.standard_normal(shape)) / np.sqrt(1 - 2 / np.pi),
+    "gamma": lambda rng, shape: rng.standard_gamma(2.0, shape) / np.sqrt(2),
+    "abundances": lambda rng, shape: _abundances(rng.standard_gamma(0.5, shape)),
 }
 
 

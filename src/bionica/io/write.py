@@ -8,7 +8,7 @@ import re
 import shutil
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
@@ -58,42 +58,17 @@ class TextWriter:
         return text.replace(".", self._decimal) if is_number else text
 
 
-class _ParquetWriter:
-    """A Parquet file, whose row groups are the blocks."""
-
-    def __init__(self, path: Path, names: Sequence[str], label_names: Sequence[str], dtype: Any) -> None:
-        self._arrow, self._parquet = (
-            import_optional(name, "writing Parquet") for name in ("pyarrow", "pyarrow.parquet")
-        )
-        self._path, self._label_names, self._dtype = path, label_names, dtype
-        self._writer: Any = None
-        self._numbers = [(name, self._arrow.from_numpy_dtype(dtype)) for name in names]
-
-    def write(self, block: Array, labels: Sequence[Array] = ()) -> None:
-        """Append samples and labels; those of the first block say what type they have."""
-        arrays = [self._arrow.array(column) for column in labels]
-        fields = [(name, array.type) for name, array in zip(self._label_names, arrays, strict=True)]
-        self._writer = self._writer or self._parquet.ParquetWriter(
-            self._path, self._arrow.schema([*fields, *self._numbers])
-        )
-        arrays += [self._arrow.array(np.ascontiguousarray(column, self._dtype)) for column in block.T]
-        self._writer.write_table(self._arrow.table(arrays, schema=self._writer.schema))
-
-    def close(self) -> None:
-        """Complete the file."""
-        if self._writer is not None:
-            self._writer.close()
-
-
 class _RowCollector:
-    """Rows in an unnamed file, for formats that need to know how many there are."""
+    """Rows in an unnamed file, for formats that are written at once, and in memory their labels."""
 
     def __init__(self, file: Any, width: int, dtype: Any) -> None:
         self._file, self._width, self._dtype = file, width, dtype
+        self.labels: list[Sequence[Array]] = []
 
     def write(self, block: Array, labels: Sequence[Array] = ()) -> None:
-        """Append samples; labels have no place in these formats."""
+        """Append samples and labels."""
         self._file.write(np.ascontiguousarray(block, self._dtype).data)
+        self.labels.append(labels)
 
     def rows(self) -> Array:
         """Return all rows, mapped from the disk."""
@@ -101,6 +76,14 @@ class _RowCollector:
         if not self._file.tell():
             return np.empty((0, self._width), self._dtype)
         return np.memmap(self._file, self._dtype, "r").reshape(-1, self._width)
+
+
+def _save_parquet(path: Path, rows: Array, labels: Sequence[Sequence[Array]], names: Sequence[str]) -> None:
+    """Write labels and rows as columns."""
+    arrow, parquet = (import_optional(name, "writing Parquet") for name in ("pyarrow", "pyarrow.parquet"))
+    columns = [arrow.array(np.concatenate(parts)) for parts in zip(*labels, strict=True)]
+    columns += [arrow.array(np.ascontiguousarray(column)) for column in rows.T]
+    parquet.write_table(arrow.Table.from_arrays(columns, list(names)), path, row_group_size=2**16)
 
 
 def _save_array(path: Path, rows: Array, name: str) -> None:
@@ -193,14 +176,13 @@ def open_writer(
             separator = "\t" if suffix != ".csv" else ";" if decimal == "," else ","
             with parts[0].open("wb") as file:
                 yield TextWriter(file, [*label_names, *columns], separator=separator, decimal=decimal)
-        elif suffix == ".parquet":
-            with closing(_ParquetWriter(parts[0], columns, label_names, np.dtype(dtype))) as writer:
-                yield writer
         else:
             with TemporaryFile(dir=parts[0].parent) as file:
                 collector = _RowCollector(file, n_sources, np.dtype(dtype))
                 yield collector
-                if suffix in _ARRAYS:
+                if suffix == ".parquet":
+                    _save_parquet(parts[0], collector.rows(), collector.labels, [*label_names, *columns])
+                elif suffix in _ARRAYS:
                     _save_array(parts[0], collector.rows(), array)
                 else:
                     assert image_shape is not None

@@ -2,9 +2,6 @@
 
 from .page import write_reproduction
 from .plans import EXPERIMENTS, Reproduction, paper_grid, plans_of
-from .results import best_settings, claims_of, curve_rows, final_rows, grid_means, run_rows
+from .results import claims_of, final_rows
 
-__all__ = [
-    "EXPERIMENTS", "Reproduction", "best_settings", "claims_of", "curve_rows", "final_rows", "grid_means", "paper_grid",
-    "plans_of", "run_rows", "write_reproduction",
-]  # fmt: skip
+__all__ = ["EXPERIMENTS", "Reproduction", "claims_of", "final_rows", "paper_grid", "plans_of", "write_reproduction"]

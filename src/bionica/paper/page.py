@@ -7,10 +7,10 @@ from typing import Any
 
 from ..io import write_atomically
 from ..report import Sections, figure_bytes, page, picture, table, text
-from ..sweep.table import Row, table_bytes
+from ..sweep.table import Row, Table, table_bytes
 from . import figures
 from .plans import CONE_NETWORK, CORRELATED, SETTINGS, Reproduction
-from .results import Tables, best_settings, claims_of, curve_rows, final_rows, grid_means, run_rows
+from .results import Tables, best_settings, claims_of, final_rows, grid_means, rows_of
 
 #: Columns of the tables of the page: key of a row -> heading.
 _ERRORS = {
@@ -80,7 +80,7 @@ class Written:
 
 def write_reproduction(config: Reproduction, tables: Tables, folder: Path, target: str = "all") -> Written:
     """Write tables, figures and the page to a folder, under `file_names`; files that are there are replaced."""
-    rows = {experiment: run_rows(tables, experiment) for experiment in config.experiments}
+    rows = {experiment: rows_of(tables, experiment) for experiment in config.experiments}
     finals, means = final_rows(tables, "figure4", "figure5"), grid_means(tables)
     best = best_settings(means)
     runs = [*rows.get("figure4", []), *rows.get("figure5", [])]
@@ -93,17 +93,17 @@ def write_reproduction(config: Reproduction, tables: Tables, folder: Path, targe
             written.files.append(folder / name)
     sections: Sections = [("The paper's statements and our runs", [_table(_CLAIMS, claims)])] if claims else []
     if CONE_NETWORK in rows:
-        figure = figures.error_figure(curve_rows(tables, CONE_NETWORK), tuple(CORRELATED))
+        figure = figures.error_figure(rows_of(tables, CONE_NETWORK, Table.curves), tuple(CORRELATED))
         errors = _table(_ERRORS, final_rows(tables, CONE_NETWORK))
         sections.append(("Correlated sources", [written.figure(CONE_NETWORK, figure, _CONE_NETWORK), errors]))
     if "figure4" in rows:
-        curves = curve_rows(tables, "figure4")
+        curves = rows_of(tables, "figure4", Table.curves)
         drawn = written.figure("figure4", figures.error_figure(curves, ("d3", "d10")), _FIGURE4)
         floor = [text(_FLOOR)] if any(row["network"] == "correlation floor" for row in curves) else []
         errors = _table(_ERRORS, final_rows(tables, "figure4"))
         sections.append(("Figure 4: sparse uniform sources", [drawn, errors, text(_STREAM), *floor]))
     if "figure5" in rows:
-        images = figures.images_figure(config, curve_rows(tables, "figure5"))
+        images = figures.images_figure(config, rows_of(tables, "figure5", Table.curves))
         which = _CC0 if config.images is None else "The user's images."
         errors = _table(_ERRORS, final_rows(tables, "figure5"))
         sections.append(("Figure 5: images", [text(which), written.figure("figure5", images, _FIGURE5), errors]))

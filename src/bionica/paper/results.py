@@ -1,6 +1,6 @@
 """The numbers of the paper's figures and of its table 1 from the tables of the sweeps, and the paper's statements beside them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 
 import numpy as np
@@ -26,22 +26,16 @@ _SINGLE, _COMPARED = NETWORKS[:2], NETWORKS[2:]
 _RECOVERED = 0.1
 
 
-def run_rows(tables: Tables, experiment: str) -> list[Row]:
-    """The tidy table of an experiment: a row for every run and time."""
-    mine = {setting: table for (name, setting), table in tables.items() if name == experiment}
-    return [{"experiment": experiment, "setting": s, **row} for s, table in mine.items() for row in table]
-
-
-def curve_rows(tables: Tables, experiment: str) -> list[Row]:
-    """Mean error and its interval at every time, for each setting and network; runs that diverged are left out."""
-    mine = {setting: table for (name, setting), table in tables.items() if name == experiment}
-    return [{"setting": setting, **row} for setting, table in mine.items() for row in table.curves()]
+def rows_of(tables: Tables, experiment: str, rows: Callable[[Table], Iterable[Row]] = list) -> list[Row]:
+    """The rows of an experiment, of all its settings: by default one for every run and time. `rows` may be a method of Table."""
+    mine = [(setting, table) for (name, setting), table in tables.items() if name == experiment]
+    return [{"experiment": experiment, "setting": setting, **row} for setting, table in mine for row in rows(table)]
 
 
 def final_rows(tables: Tables, *experiments: str) -> list[Row]:
     """The error at the end of each setting and network: mean, interval, range, and that of the last tenth."""
-    mine = [key for setting in SETTINGS for key in tables if key[1] == setting and key[0] in experiments]
-    return [{"experiment": e, "setting": s, **row} for e, s in mine for row in tables[e, s].final_errors()]
+    rows = [row for experiment in experiments for row in rows_of(tables, experiment, Table.final_errors)]
+    return sorted(rows, key=lambda row: [*SETTINGS].index(row["setting"]))
 
 
 def grid_means(tables: Tables) -> list[Row]:
@@ -135,21 +129,16 @@ def _size(setting: str, mine: dict[str, Row]) -> Row:
 
 def _recovered(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
     """Figure 5 shows the images that the two networks recover: their error after learning, of a variance of 1."""
-    tails = {network: mine[network]["last_tenth"] for network in _SINGLE}
-    each = ", ".join(
-        f"{look(network).label} {tail:.2g} ({_separated(network, ends)})" for network, tail in tails.items()
-    )
-    text = f"Error over the last tenth of the samples, of sources with variance 1: {each}. "
+    parts, bad = [], 0
+    for network in _SINGLE:
+        tails = [row["last_tenth"] for row in ends if row["network"] == network]
+        good = sum(tail is not None and tail < _RECOVERED for tail in tails)
+        mean, runs = mine[network]["last_tenth"], f"below {_RECOVERED:g} in {good} of {len(tails)} runs"
+        parts.append(f"{look(network).label} {mean:.2g} ({runs})")
+        bad += mean >= _RECOVERED
+    text = f"Error over the last tenth of the samples, of sources with variance 1: {', '.join(parts)}. "
     text += "`bionica reproduce table1 --full` searches the grid for other settings."
-    bad = sum(tail >= _RECOVERED for tail in tails.values())
-    return _claim(where, "Algorithms 1 and 2 recover the images.", text, bad, len(tails))
-
-
-def _separated(network: str, ends: list[Row]) -> str:
-    """In how many runs a network ends with the images separated."""
-    tails = [row["last_tenth"] for row in ends if row["network"] == network]
-    good = sum(tail is not None and tail < _RECOVERED for tail in tails)
-    return f"below {_RECOVERED:g} in {good} of {len(tails)} runs"
+    return _claim(where, "Algorithms 1 and 2 recover the images.", text, bad, len(_SINGLE))
 
 
 def _hyperparameters(row: Row) -> Row:
@@ -158,8 +147,6 @@ def _hyperparameters(row: Row) -> Row:
     text = f"Best of {row['settings']} settings: {best}, error {row['error']:.2g} (mean of {row['runs']} runs). The paper's is "
     text += f"number {row['paper_rank']}, error {row['paper_error']:.2g}. Settings that diverge or are forbidden: {row['failed']}."
     names = "(η₀, γ, τ)" if len(row["paper"]) == 3 else "(η₀, γ)"
-    where, ratio = (
-        f"Table 1, {SETTINGS[row['setting']]}, {look(row['network']).label}",
-        row["paper_error"] / row["error"],
-    )
+    where = f"Table 1, {SETTINGS[row['setting']]}, {look(row['network']).label}"
+    ratio = row["paper_error"] / row["error"]
     return _claim(where, f"Best {names} = {paper}", text, (ratio > 1.05) + (ratio >= 2), 2)
