@@ -171,10 +171,7 @@ class Estimator(
 
     def _check_saved(self) -> None:
         """Raise ValueError if what was read from a file contradicts the parameters or itself; shapes are checked before."""
-        self._check_number_saved(self._n_features_out)
-
-    def _check_number_saved(self, d: int) -> None:
-        given, k = self.n_components, self.n_features_in_
+        d, given, k = self._n_features_out, self.n_components, self.n_features_in_
         if d > k or (isinstance(given, Integral) and given != d):
             raise ValueError(f"n_components={given!r}, but the weights have {d} outputs for {k} mixtures")
 

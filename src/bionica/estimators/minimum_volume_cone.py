@@ -184,12 +184,8 @@ class MinimumVolumeCone(Online):
         with np.errstate(over="ignore", invalid="ignore"):
             state = learn(self._state, X, self._settings(X.shape[1]))
         if not np.isfinite(state.weighted.second).all():
-            i = self._state.n + int(np.argmax(np.abs(X).max(axis=1)))
-            raise DivergenceError(
-                f"MinimumVolumeCone: the second moment of the mixtures overflowed at sample {i}: rescale the mixtures (largest "
-                f"absolute value {np.abs(X).max():.2g}). The model is as it was before this call.",
-                i,
-            )
+            row = int(np.argmax(np.abs(X).max(axis=1)))
+            raise DivergenceError.overflow(type(self).__name__, self._state.n + row, X[row])
         return state
 
     def _end(self) -> None:
@@ -278,14 +274,9 @@ class MinimumVolumeCone(Online):
         self._started()
         return self._weights[1]
 
-    def _outputs(self, X: Array) -> Array:
-        if self._state is None:
-            return np.zeros((len(X), self._n_features_out), self._waiting.dtype)
-        return super()._outputs(X)
-
     @property
     def _n_features_out(self) -> int:
-        given = self._given_number()
+        given = self._given_number() if self._state is None else None
         return len(self._started().fit.components) if given is None else given
 
     @property
@@ -297,11 +288,8 @@ class MinimumVolumeCone(Online):
     # --- saving
 
     def _check_saved(self) -> None:
-        k, waiting, state = self.n_features_in_, self._waiting, self._state
-        d = self._given_number() or 1
-        if state is not None:
-            d, q = state.fit.components.shape
-            channels, samples = state.channels, state.samples
+        if (state := self._state) is not None:
+            k, q, channels, samples = self.n_features_in_, state.fit.components.shape[1], state.channels, state.samples
             if channels.subspace.shape[1] != q * channels.projected or not (channels.projected or q == k):
                 raise ValueError(f"the stream has {q} channels, and there are {k} mixtures")
             positive = channels.scale, channels.mean_total, state.raw.weight, state.weighted.weight, state.rate
@@ -310,7 +298,4 @@ class MinimumVolumeCone(Online):
             if (samples.number != np.floor(np.abs(samples.number))).any() or not (samples.importance > 0).all():
                 raise ValueError("stored samples have whole numbers and a positive importance")
             self._adopt(state)
-        self._check_number_saved(d)
-        least = self._block_length(k)
-        if not (state is None) <= len(waiting) < least:
-            raise ValueError(f"{len(waiting)} samples wait for a block of {least}")
+        super()._check_saved()

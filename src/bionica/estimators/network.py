@@ -304,7 +304,7 @@ class OnlineNICA(Online):
 
     def _outputs(self, X: Array) -> Array:
         if self._state is None:
-            return np.zeros((len(X), self._n_features_out), self._waiting.dtype)
+            return super()._outputs(X)
         self._check_params()
         return self._run(X, np.empty((len(X), self._state.fired.size), self._waiting.dtype), learning=False)
 
@@ -360,13 +360,9 @@ class OnlineNICA(Online):
         return own | {"_state": states.copy_state(own["_state"])} if own.get("_state") is not None else own
 
     def _check_saved(self) -> None:
+        super()._check_saved()
         if self._state is not None:
             self._params_of(self._state)
-            self._check_number_saved(self._state.fired.size)
-            return
-        self._check_number_saved(self._given_number() or 1)
-        if not 0 < len(self._waiting) < self._block_length(self.n_features_in_):
-            raise ValueError(f"{len(self._waiting)} samples wait for the start of a network that has all it needs")
 
     # ------------------------------------------------------------------------------------------ what is reported
 
@@ -387,14 +383,9 @@ class OnlineNICA(Online):
             remedies.append(f"lower gamma (now {self.gamma}) or use dynamics='exact'")
         if learning and hasattr(self, "eta0"):
             remedies.append("lower eta0" + (f" (now {self.eta0:g})" if isinstance(self.eta0, Real) else ""))
-        remedies.append(f"rescale the mixtures (largest absolute value near it: {float(np.abs(block).max()):.2g})")
         if learning and self._own_guards and self.guards is not True:
             remedies.append(f"turn on guards={self._own_guards!r} (now {self.guards!r})")
-        return DivergenceError(
-            f"{type(self).__name__} diverged at sample {sample}: an output or a weight overflowed. To change: "
-            f"{'; '.join(remedies)}. The model is as it was before this call.",
-            sample,
-        )
+        return DivergenceError.overflow(type(self).__name__, sample, block, *remedies)
 
 
 class Setting(NamedTuple):
