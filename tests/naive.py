@@ -302,14 +302,14 @@ class Blocks:
     def __init__(self):
         self.n, self.mean, self.spread = 0, np.zeros(2), np.zeros(2)
 
-    def is_unusual(self, correlation, negative, horizon):
+    def is_unusual(self, correlation, negative):
         now = np.array([correlation, negative])
         correlated, negative = now > [0.05, 0.01] + [1, 3] * self.mean + 15 * self.spread
-        unusual = self.n >= (8 if horizon else 16) and (correlated or (negative and now[0] > self.mean[0]))
+        unusual = self.n >= 8 and (correlated or (negative and now[0] > self.mean[0]))
         self.n += 1
         off = now - self.mean
-        self.mean = self.mean + off / min(self.n, 50)
-        self.spread = self.spread + (abs(off) - self.spread) / min(self.n, 50)
+        self.mean = self.mean + off / min(self.n, 8)
+        self.spread = self.spread + (abs(off) - self.spread) / min(self.n, 8)
         return bool(unusual)
 
 
@@ -346,7 +346,7 @@ class RunningWhitening:
                 self.K = self.K / np.sqrt(self.power)
             return False
         if self.age < self.d + 6 and v @ v > 30 * self.energy():  # the first sample was too small
-            self.restart()
+            self.level = 0.0
             return False
         return True
 
@@ -355,7 +355,7 @@ class RunningWhitening:
         dv = v - self.v_bar
         q = dv @ dv
         if self.run == 0 and v @ v > 0 and self.age < 200 * self.d:
-            step = max(1 / (100 + 10 * self.d), 3 / (self.age + 3))
+            step = max(1 / (100 + 10 * self.d), 3 / (self.age + 6))
             self.level += step * (min(v @ v / self.energy(), 1) - self.level)
         g = 1.0
         if bounded:
@@ -405,12 +405,21 @@ class RunningWhitening:
         self.negatives.append(min(negative / self.energy(), 1))
         return R
 
+    def is_block_full(self):
+        size = 300 + 30 * self.d
+        return len(self.block) >= min(max(size, self.h / 4), 10 * size)
+
+    def is_due(self):
+        """Whether `tend`, the test of a block or a restart is due before the next sample."""
+        return self.power > 0 and (self.age >= self.due or self.level < 3e-4)
+
     def must_restart(self, V=None):
         """Whether the outputs lost their size, or a block that ends here shows a change; V turns v into outputs."""
         d, h = self.d, self.h
-        if self.level < 3e-4 and self.age > 10:
+        if self.level < 3e-4:
+            self.level = 1.0
             return True
-        if len(self.block) < min(max(300 + 30 * d, h / 4), 10 * (300 + 30 * d)):
+        if not self.is_block_full():
             return False
         v, weight = np.array([v for v, _ in self.block]), np.array([weight for _, weight in self.block])
         v = v if V is None else v @ V.T
@@ -418,7 +427,7 @@ class RunningWhitening:
         variance = np.trace(C) - mean @ mean
         self.block, self.negatives, different = [], [], False
         if np.trace(C) > 0 and self.prior * self.power * (self.K**2).sum(axis=0).max() <= 0.1:
-            different = self.past.is_unusual(log_inverse_correlation(C - np.outer(mean, mean)), share, h)
+            different = self.past.is_unusual(log_inverse_correlation(C - np.outer(mean, mean)), share)
             if h and self.past.n > 1:
                 different |= variance > 10 * d or variance < 3e-4 * d
         self.changed |= different and not h
@@ -447,16 +456,14 @@ class RunningWhitening:
             if self.prior < 1e-16:
                 self.end_start()
         self.add(0.25 * (1e-10 if self.h else 1e-16) * self.power)
-        self.due = self.age + max(self.d, 0.2 * self.age if self.prior > 0 else 0.25 * self.n)
+        wait = 0.2 * self.age if self.prior > 0 else min(0.25 * self.n, 10 * (300 + 30 * self.d))
+        self.due = self.age + max(self.d, wait)
 
     def add(self, w):
-        """C <- C + w I."""
-        for j in range(self.d):
-            dv = self.K[:, j].copy()
-            q = dv @ dv
-            if abs(w * q) >= 1e-12:
-                B = np.eye(self.d) + (1 / np.sqrt(1 + w * q) - 1) / q * np.outer(dv, dv)
-                self.K, self.v_bar = B @ self.K, B @ self.v_bar
+        """C <- C + w I: K <- (I + w K K')^-1/2 K."""
+        values, U = np.linalg.eigh(np.eye(self.d) + w * self.K @ self.K.T)
+        B = (U / np.sqrt(np.maximum(values, 0.005))) @ U.T
+        self.K, self.v_bar = B @ self.K, B @ self.v_bar
 
 
 # --------------------------------------------------------------------------------------------- natural-gradient steps
@@ -469,17 +476,18 @@ class Natural:
         self.F, self.white, self.W, self.M, self.guards = F, white, W, M, guards
         self.W_mean, self.M_mean, self.flipped = W, M, 0
 
-    def step(self, x, eta, t):
-        """Learn from x, the sample number t (from 1); returns the output that was made before learning."""
+    def step(self, x, eta):
+        """Learn from x; returns the output that was made before learning."""
         white = self.white
+        if white.is_due():
+            self.attend()
         u = self.F @ x
         v = white.K @ u
         y = settle_polished(self.M, self.W @ v)
         if white.learns_from(u, v):
             V = np.linalg.solve(self.M, self.W)
             dv, g = white.weigh(v, "rate" in self.guards)
-            if "restart" in self.guards:
-                white.block.append((v, np.sqrt(g)))
+            white.block.append((v, np.sqrt(g)))
             T = white.rotation(V @ v, g) - np.eye(white.d)
             s, p = self.vectors(y, v, V)
             q = s @ np.linalg.solve(self.M, s)
@@ -493,26 +501,24 @@ class Natural:
                 self.W_mean + c * (self.W - self.W_mean),
                 self.M_mean + c * (self.M - self.M_mean),
             )
-        if white.power > 0:
-            self.look_after()
-        if t % 100 == 0 and "silent" in self.guards:
-            sign = np.where(np.linalg.solve(self.M, self.W) @ white.v_bar < 0, -1.0, 1.0)
-            self.flipped += (sign < 0).sum()
-            if (sign < 0).any():
-                self.flip(sign)
-                self.W_mean, self.M_mean = self.W, self.M
         return y
 
-    def look_after(self):
+    def attend(self):
         white = self.white
         V = np.linalg.solve(self.M, self.W)
-        if "restart" in self.guards and white.must_restart(V):
+        negative = V @ white.v_bar < 0
+        if white.must_restart(V) and "restart" in self.guards:
             white.K = V @ white.K
             white.restart()
             self.set_identity()
             self.W_mean, self.M_mean = self.W, self.M
-        elif white.age >= white.due:
+            return
+        if white.age >= white.due:
             white.tend()
+        if "silent" in self.guards and negative.any():
+            self.flip(np.where(negative, -1.0, 1.0))
+            self.flipped += negative.sum()
+            self.W_mean, self.M_mean = self.W, self.M
 
 
 class NaturalTwoCompartment(Natural):
@@ -569,6 +575,8 @@ def cone_network(
     mean_xz, mean_Q = W_xz, Q
     outputs = []
     for t, (x, eta) in enumerate(zip(X, rates, strict=True), 1):
+        if white is not None and white.is_due():
+            white.tend()
         u = x if white is None else F @ x
         c = W_xz @ u
         z = settle_lcp(np.eye(d) + Q, c) if gradient is None else settle_lateral(np.eye(d) + Q, c, *gradient)
@@ -615,8 +623,6 @@ def cone_network(
             weight = 11 / (white.n + 10)
         mean_xz, mean_Q = mean_xz + weight * (W_xz - mean_xz), mean_Q + weight * (Q - mean_Q)
         outputs.append(z)
-        if white is not None and white.age >= white.due:
-            white.tend()
     W_zz, mean_zz = np.eye(d) + Q, np.eye(d) + mean_Q
     weights = {"W_xz": W_xz, "W_zz": W_zz, "W_xz_mean": mean_xz, "W_zz_mean": mean_zz, "wall.log_kappa": log_kappa}
     return np.array(outputs), weights
@@ -642,6 +648,8 @@ class OrthantRotation(RunningWhitening):
     def step(self, x):
         """Learn from x; returns the output that was made before learning."""
         d = self.d
+        if self.is_due():
+            self.attend()
         u = x if self.F is None else self.F @ x
         v = self.K @ u
         y = np.maximum(self.D @ v, 0) if self.power > 0 else np.zeros(d)
@@ -649,11 +657,9 @@ class OrthantRotation(RunningWhitening):
             y *= min(1, np.sqrt((2 + self.age / d) * self.energy() / (v @ v)))
         if self.learns_from(x, v):
             self.learn(x, v)
-        if self.power > 0:
-            self.look_after()
         return y
 
-    def look_after(self):
+    def attend(self):
         d = self.d
         turns = self.F is not None and self.age >= self.due and self.age >= 20 * d
         if turns and self.prior > 0:

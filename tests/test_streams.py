@@ -81,7 +81,7 @@ def test_it_is_the_transcribed_rule(kind, d, k, horizon):
 @pytest.mark.interpreted
 @pytest.mark.parametrize("k", [3, 7])
 def test_it_is_the_transcribed_rule_when_disturbed(k):
-    _, rule = compared(disturbed("sparse_uniform", 7000, 3, k), 3, 500, 1e-8)
+    _, rule = compared(disturbed("sparse_uniform", 9000, 3, k), 3, 500, 1e-8)
     assert rule.restarts >= 2  # the outlier at first, and the change
 
 

@@ -287,8 +287,7 @@ class _Writer:
         made = {"state": self.tuple_of(state, load=True), "work": self.tuple_of(work, load=False)}
         made["allocate"] = self.text(8)
         # Inverses that only the exact solver reads are not read here: their copies cost nothing as long as nobody fills them.
-        unread = () if self.rule.learns_by_inverses else self.rule.inverses
-        pairs = [pair for pair in zip(self.loaded, in_local, strict=True) if pair[0][1] not in unread]
+        pairs = [pair for pair in zip(self.loaded, in_local, strict=True) if pair[0][1] not in self.rule.inverses]
         for (name, _, shape), (local, *_) in pairs:
             self.fill(name, shape, f"{local}[{{}}]")
         made["from_local"] = self.text(20)

@@ -18,7 +18,7 @@ import sys
 import threading
 import types
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -63,15 +63,20 @@ def step(state, work, params, X, t, rates, Y, limit):
             Y[t, i] = y[i]
     if rates.shape[0] > 0:
         learn(state, work, params, X, t, rates)  # noqa: F821
-        repair(state, work, params)  # noqa: F821
     return True
 
 
-def loop(state, work, params, X, rates, Y, limit):
-    """Take the rows of X through a network; returns how many went through before an output was beyond `limit`."""
-    for t in range(X.shape[0]):
-        if not step(state, work, params, X, t, rates, Y, limit):
+def loop(state, work, params, X, start, rates, Y, limit):
+    """Take the rows of X from `start` on through a network.
+
+    Returns the first row that was not taken: that before which the rule is to be attended to, or ~t if the output of row t is
+    beyond `limit`.
+    """
+    for t in range(start, X.shape[0]):
+        if rates.shape[0] > 0 and is_due(state, params):  # noqa: F821
             return t
+        if not step(state, work, params, X, t, rates, Y, limit):
+            return ~t
         if rates.shape[0] > 0 and state.t[0] % EVERY == 0:
             inspect(state, work, params)  # noqa: F821
     return X.shape[0]
@@ -83,7 +88,7 @@ _jitable = functools.cache(hot)
 @functools.cache
 def bound(rule: Rule) -> dict[str, Any]:
     """The functions above for a rule: copies whose globals hold the functions of the rule."""
-    scope = {name: _jitable(getattr(rule, name)) for name in ("settle", "learn", "repair", "inspect")}
+    scope = {name: _jitable(getattr(rule, name)) for name in ("settle", "learn", "inspect", "is_due")}
     for function in (step, loop):
         own = types.FunctionType(function.__code__, {**globals(), **scope}, function.__name__)
         scope[function.__name__] = hot(own) if function is step else own
@@ -93,6 +98,7 @@ def bound(rule: Rule) -> dict[str, Any]:
 # ---------------------------------------------------------------------------------------------- called
 
 
+@functools.cache
 def largest_output(dtype: Any) -> float:
     """Return the largest output that passes: its square stays finite."""
     return float(np.sqrt(np.finfo(dtype).max)) / 16
@@ -151,14 +157,20 @@ def plain(params: Any) -> Any:
 
 def _run_rows(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> int:
     """Run the compiled loop; returns the number of rows before an output left the range of its dtype."""
-    rule = rule_of(state)
-    work = rule.workspace(state)
-    limit = largest_output(X.dtype)
-    entry = compiled_loop(state, work, params, X, rates, Y)
-    done = entry(state, work, params, X, rates, Y, limit)
-    if rates.shape[0] > 0:
+    work = rule_of(state).workspace(state)
+    return take_rows(compiled_loop(state, work, params, X, rates, Y), state, work, params, X, rates, Y)
+
+
+def take_rows(entry: Any, state: Any, work: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> int:
+    """As `_run_rows`, with this compiled loop and scratch arrays."""
+    n, done, limit, attend = len(X), 0, largest_output(X.dtype), cast("Any", rule_of(state).attend)
+    work.ws.events[:] = 0
+    while 0 <= (done := entry(state, work, params, X, done, rates, Y, limit)) < n:
+        with np.errstate(all="ignore"):
+            attend(state, params)
+    if len(rates):
         state.repairs[:] += work.ws.events
-    return int(done)
+    return int(done if done >= 0 else ~done)
 
 
 def compiled_loop(state: Any, work: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> Any:
@@ -167,7 +179,7 @@ def compiled_loop(state: Any, work: Any, params: Any, X: np.ndarray, rates: np.n
     key = rule, _classes(params), X.dtype
     entry = _ENTRIES.get(key)
     if entry is None:
-        empty = (state, work, params, X[:0], rates[:0], Y[:0], largest_output(X.dtype))
+        empty = (state, work, params, X[:0], 0, rates[:0], Y[:0], largest_output(X.dtype))
         with COMPILING:  # of threads that meet a network first, one compiles and the others wait
             entry = _ENTRIES.get(key) or _compile(rule, params, X.dtype, empty)
             _ENTRIES[key] = entry

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..networks.rule import in_one_buffer, precision, rule_of
 from . import blocks
-from .loop import Diverged, compiled_loop, largest_output, plain, run, scaled
+from .loop import Diverged, compiled_loop, plain, run, scaled, take_rows
 
 __all__ = ["Runner"]
 
@@ -49,7 +49,6 @@ class Runner:
         self._work = self._rule.workspace(self.state)
         dtype = precision(state)
         self.wide = blocks.suits(self._rule, state, blocks.SAMPLES, k)
-        self._limit = largest_output(dtype)
         self.rates: tuple[int, np.ndarray] = (0, _NO_RATES)
         self.readout: Any = None
         X, Y = np.empty((0, k), dtype), np.empty((0, state.fired.size), dtype)
@@ -75,10 +74,7 @@ class Runner:
         if self.wide and len(X) >= blocks.SAMPLES:
             run(state, self._params, X, rates, Y)
         else:
-            events = self._work.ws.events
-            events.fill(0)
             self._run(state, X, rates, Y)
-            state.repairs[:] += events
         if not all(np.isfinite(numbers).all() for numbers in self._floats):
             raise Diverged(len(X) - 1)
 
@@ -93,7 +89,7 @@ class Runner:
     def _run(self, state: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> None:
         if self._scaled:
             X = scaled(state, self._params, X, learning=len(rates) > 0)
-        done = self._loop(state, self._work, self._params, X, rates, Y, self._limit)
+        done = take_rows(self._loop, state, self._work, self._params, X, rates, Y)
         if done < len(X):
             Y[:] = np.nan
-            raise Diverged(int(done))
+            raise Diverged(done)

@@ -48,20 +48,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import running_whitening
-from .natural import (
-    AVERAGING,
-    copy_matrix,
-    flip_negative,
-    input_workspace,
-    look_after,
-    move_whitening,
-    set_identity,
-    white_input,
-    whitening_matrix,
-)
+from .natural import AVERAGING, input_workspace, move_whitening, white_input, whitening_matrix
 from .plasticity import apply, average, averaging_weight, dot, project
-from .rule import RATE, UNSETTLED, Rule, bookkeeping, hot, register, shapes, solve_lateral
-from .running_whitening import SHAPES, START, Whitening, is_called_for, is_usable, weigh
+from .rule import RATE, SILENT, UNSETTLED, Rule, bookkeeping, hot, register, shapes, solve_lateral
+from .running_whitening import SHAPES, START, Whitening, is_due, is_usable, must_restart, tend, weigh
 from .settling import scratch, settle_lateral
 
 #: Eqs. 6 and 7: how fast kappa moves, the memory in samples below zero, the r_i at which it stops.
@@ -162,8 +152,6 @@ class Work(NamedTuple):
     y: np.ndarray  # z; the loop knows every rule's output by this name
     b: np.ndarray
     p: np.ndarray  # P v
-    M: np.ndarray  # matrices
-    H: np.ndarray
     ws: Any
 
 
@@ -192,8 +180,7 @@ def _wall(W_zz: np.ndarray) -> Wall:
 def workspace(state):
     """Allocate scratch arrays."""
     d, dtype = len(state.W_zz), state.W_zz.dtype
-    M, H = np.zeros((d, d), dtype), np.eye(d, dtype=dtype)
-    return Work(*input_workspace(d, dtype), *np.zeros((5, d), dtype), M, H, scratch(d, dtype))
+    return Work(*input_workspace(d, dtype), *np.zeros((5, d), dtype), scratch(d, dtype))
 
 
 def settle(state, work, params, X, t):
@@ -276,7 +263,7 @@ def learn(state, work, params, X, t, rates):
     state.t[0] += 1
     if not is_usable(white, v, work.u, 0):
         return
-    distance_2, weight = weigh(white, v, work.dv, params.guards.rate, params.guards.restart)
+    distance_2, weight = weigh(white, v, work.dv, params.guards.rate)
     work.ws.events[RATE] += weight < 1
     activity, negative = inhibit(state, work, params, weight * rates[t, 0])
     white.negative[0] += min(weight * negative / d, 1.0)
@@ -343,27 +330,25 @@ def learn_local(state, work, params, X, t, rates):
         learn_averages(state, averaging_weight(state.t[0], AVERAGING, params.horizon))
 
 
-def repair(state, work, params):
-    """What is rarely needed; after an abrupt change the network starts again: see `natural.look_after`."""
-    white, W_zz, wall = state.white, state.W_zz, state.wall
-    if is_called_for(white, params.horizon):
-        if look_after(white, state.W_xz, work.M, work.H, work, params):
-            set_identity(W_zz)
-            for i in range(W_zz.shape[0]):
-                wall.p[i] = 1
-                wall.m[i] = 1
-                wall.q[i] = 1
-                wall.log_kappa[i] = 0
-            copy_matrix(state.W_xz, state.W_xz_mean)
-            copy_matrix(W_zz, state.W_zz_mean)
-
-
-def inspect(state, work, params):
-    """While the network starts again: a neuron whose dendrite has a negative mean has its sign flipped."""
-    white = state.white
-    if params.guards.restart and white.prior[0] > 0:
-        if flip_negative(state.W_xz, work.M, work.H, white.v_bar, work):
-            copy_matrix(state.W_xz, state.W_xz_mean)
+def attend(state: State, params: Params) -> None:
+    """What `running_whitening` asks for; after an abrupt change the network starts again, with outputs of positive mean."""
+    white, W_xz, wall = state.white, state.W_xz, state.wall
+    if must_restart(white, W_xz, params.horizon) and params.guards.restart:
+        white.K[:] = W_xz @ white.K
+        running_whitening.restart(state)
+        for W in (W_xz, state.W_zz):
+            W[:] = np.eye(len(W))
+        for a, first in zip(wall, (0, 1, 1, 1), strict=True):
+            a[:] = first
+    else:
+        if white.age[0] >= white.due[0]:
+            tend(white, params.horizon)
+        negative = W_xz @ white.v_bar < 0
+        if white.prior[0] == 0 or not negative.any():
+            return
+        W_xz[negative] *= -1
+        state.repairs[SILENT] += np.count_nonzero(negative)
+    state.W_xz_mean[:], state.W_zz_mean[:] = W_xz, state.W_zz
 
 
 def unmixing(state: State) -> np.ndarray:
@@ -383,7 +368,7 @@ RULE = register(
     Rule(
         "cone_network", State, Params,
         SHAPES | _WALL | shapes(d="white.last", dk="F", dd="W_xz W_zz W_xz_mean W_zz_mean"),
-        workspace, settle, learn, unmixing, repair, inspect,
+        workspace, settle, learn, unmixing, is_due=is_due, attend=attend,
         parts={"white": Whitening, "wall": Wall}, averages=_AVERAGES, projection="F",
     )
 )  # fmt: skip

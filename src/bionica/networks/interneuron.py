@@ -148,10 +148,6 @@ def learn(state, work, params, X, t, rates):
         average(state.W_xy_mean, W_xy, weight)
         average(state.W_yn_mean, W_yn, weight)
         average(state.W_ny_mean, W_ny, weight)
-
-
-def repair(state, work, params):
-    """The guard `silent`."""
     if params.guards.silent:
         flip_silent(state.W_xy, work.y, state.fired, work.ws.events)
 
@@ -181,7 +177,7 @@ RULE = register(
         shapes(
             dk="W_xy W_xy_mean", md="W_yn W_yn_mean", dm="W_ny W_ny_mean", dd="M H", k="x_bar", d="y_bar", m="n_bar"
         ) | {"x_power": "k:float64", "coupled": "1:bool"},
-        workspace, settle, learn, unmixing, repair, inspect,
+        workspace, settle, learn, unmixing, inspect,
         averages={"W_xy": "W_xy_mean", "W_yn": "W_yn_mean", "W_ny": "W_ny_mean"},
         products={"M": ("W_ny", "W_yn")},
         inverses={"H": "M"},

@@ -44,9 +44,9 @@ W_xz does.) Measured as a stream: exponential sources, d = 3, 1e-3 with rates of
 Averaged weights: mean <- mean + c (W - mean) with c = (gamma + 1)/(n + gamma), gamma = 10, never below (gamma + 1)/horizon.
 `transform` reads out with the means.
 
-Guards. `silent`: every 100 samples an output with a negative mean, (V v_bar)_i < 0, has its sign flipped. `rate`: the weight of a
-sample is below 1 for outliers. `restart`: with a horizon the network starts again where the mixing has changed: K <- the rows of
-V K made orthonormal, W and M <- I. Without a horizon the change is only reported.
+Guards. `silent`: an output with a negative mean, (V v_bar)_i < 0, has its sign flipped when the rule is attended to. `rate`: the
+weight of a sample is below 1 for outliers. `restart`: with a horizon the network starts again where the mixing has changed: K <-
+the rows of V K made orthonormal, W and M <- I. Without a horizon the change is only reported.
 """
 
 from typing import Any, NamedTuple
@@ -63,16 +63,13 @@ from .plasticity import (
     dot,
     dot_rows,
     hebb_uncentred,
-    multiply,
     project,
 )
 from .rule import (
     RATE,
-    RESTART,
     SILENT,
     Rule,
     bookkeeping,
-    cold,
     hot,
     inverse,
     ordered,
@@ -82,8 +79,7 @@ from .rule import (
 )
 from .running_whitening import (
     Whitening,
-    is_block_full,
-    is_called_for,
+    is_due,
     is_usable,
     mean_energy,
     move_mean,
@@ -92,7 +88,7 @@ from .running_whitening import (
     weigh,
     whiten,
 )
-from .settling import follow_scaled, refresh_inverse, scratch, settle_lateral
+from .settling import follow_scaled, scratch, settle_lateral
 
 #: eta of the natural steps, and gamma of the averaged weights.
 ETA, AVERAGING = 0.05, 10.0
@@ -207,7 +203,7 @@ def learn(state, work, params, eta, centred):
     state.t[0] += 1
     if not is_usable(white, work.v, work.u, 0):
         return
-    distance_2, weight = weigh(white, work.v, work.dv, params.guards.rate, params.guards.restart)
+    distance_2, weight = weigh(white, work.v, work.dv, params.guards.rate)
     work.ws.events[RATE] += weight < 1
     cos_1, sin = plane_of_turn(state, work, params, weight)
     s, p = work.y, work.v
@@ -279,109 +275,31 @@ def turn(W, M, cos_1, sin, work):
             W[i, j] = (W[i, j] + along * work.Va[j]) + across * work.Vb[j]
 
 
-# ---------------------------------------------------------------------------------------------- rarely
+# ---------------------------------------------------------------------------------------------- rarely, in NumPy
 
 
-def repair(state, work, params):
-    """What is rarely needed: see `look_after`."""
-    if is_called_for(state.white, params.horizon):
-        if look_after(state.white, state.W, state.M, state.H, work, params):
-            state.turned[0] = 0
-            copy_matrix(state.W, state.W_mean)
-            copy_matrix(state.M, state.M_mean)
-
-
-def inspect(state, work, params):
-    """The guard `silent`; H is recomputed from time to time."""
-    refresh_inverse(state.M, state.H, state.t[0], False)
-    if params.guards.silent and flip_negative(state.W, state.M, state.H, state.white.v_bar, work):
-        copy_matrix(state.W, state.W_mean)
-        copy_matrix(state.M, state.M_mean)
-
-
-@cold
-def flip_negative(W, M, H, v_bar, work):
-    """Flip the sign of every output with a negative mean (V v_bar)_i; True if there were any. Overwrites work.c and ws.u."""
-    d = M.shape[0]
-    mean = work.ws.u
-    apply(W, v_bar, work.c)
-    apply(H, work.c, mean)
-    flipped = False
-    for i in range(d):
-        if mean[i] < 0:
-            flipped = True
-            work.ws.events[SILENT] += 1
-            for j in range(d):
-                W[i, j] = -W[i, j]
-                if j != i:
-                    M[i, j] = -M[i, j]
-                    M[j, i] = -M[j, i]
-                    H[i, j] = -H[i, j]
-                    H[j, i] = -H[j, i]
-    return flipped
-
-
-@cold
-def look_after(white, W, M, H, work, params):
-    """The floor of the covariance, the test of a block; returns whether the network restarts: K <- V K, W, M and H <- I."""
-    V, v, dv = work.ws.M, work.v, work.dv
-    multiply(H, W, V)
-    if is_block_full(white, params.horizon):
-        rotate_block(white.products, white.sums, V, v, dv)
-    if params.guards.restart and must_restart(white, dv, params.horizon):
-        apply_to_columns(V, white.K, dv)
-        running_whitening.restart(white)
-        set_identity(W)
-        set_identity(M)
-        set_identity(H)
-        work.ws.events[RESTART] += 1
-        return True
-    if white.age[0] >= white.due[0]:
-        tend(white, params.horizon, dv, work.G)
-    return False
-
-
-@cold
-def apply_to_columns(V, A, column):
-    """A <- V A; `column` is a scratch vector."""
-    for j in range(A.shape[1]):
-        for i in range(A.shape[0]):
-            column[i] = A[i, j]
-        for i in range(A.shape[0]):
-            A[i, j] = dot(V, i, column)
-
-
-@cold
-def rotate_block(C, mean, V, c, z):
-    """C <- V C V' (the lower triangle) and mean <- V mean; c and z are scratch vectors."""
-    d = C.shape[0]
-    for i in range(d):
-        for j in range(i):
-            C[j, i] = C[i, j]
-    for _ in range(2):  # C <- (V C)'
-        apply_to_columns(V, C, c)
-        for i in range(d):
-            for j in range(i):
-                C[i, j], C[j, i] = C[j, i], C[i, j]
-    apply(V, mean, z)
-    for i in range(d):
-        mean[i] = z[i]
-
-
-@cold
-def set_identity(A):
-    """A <- I."""
-    for i in range(A.shape[0]):
-        for j in range(A.shape[1]):
-            A[i, j] = 1 if i == j else 0
-
-
-@cold
-def copy_matrix(W, mean):
-    """mean <- W."""
-    for i in range(W.shape[0]):
-        for j in range(W.shape[1]):
-            mean[i, j] = W[i, j]
+def attend(state: State, params: Params) -> None:
+    """H is recomputed; the guard `silent`; what `running_whitening` asks for: a restart, removal of the start, the floor."""
+    white, W, M, H = state.white, state.W, state.M, state.H
+    H[:] = inverse(M)
+    V = H @ W
+    sign = np.where(params.guards.silent & (V @ white.v_bar < 0), -1, 1).astype(M.dtype)
+    if must_restart(white, V, params.horizon) and params.guards.restart:
+        white.K[:] = V @ white.K
+        running_whitening.restart(state)
+        for A in (W, M, H):
+            A[:] = np.eye(len(M))
+        state.turned[0] = 0
+    else:
+        if white.age[0] >= white.due[0]:
+            tend(white, params.horizon)
+        if sign.min() > 0:
+            return
+        W *= sign[:, np.newaxis]
+        M *= np.outer(sign, sign)
+        H *= np.outer(sign, sign)
+        state.repairs[SILENT] += np.count_nonzero(sign < 0)
+    state.W_mean[:], state.M_mean[:] = W, M
 
 
 # ---------------------------------------------------------------------------------------------- the rules
@@ -403,9 +321,9 @@ def _declare(name, Kind, learn):
             name, Kind, Params,
             running_whitening.SHAPES | shapes(dk="F", d="white.last", dd="W M H")
             | {"turned": "1:float64", "W_mean": "dd:float64", "M_mean": "dd:float64"},
-            workspace, settle, learn, unmixing, repair, inspect,
+            workspace, settle, learn, unmixing, is_due=is_due, attend=attend,
             parts={"white": Whitening}, averages={"W": "W_mean", "M": "M_mean"}, inverses={"H": "M"}, symmetric=("M",),
-            learns_by_inverses=True, projection="F",
+            projection="F",
         )
     )  # fmt: skip
 

@@ -93,10 +93,6 @@ def learn(state, work, params, X, t, rates):
     zeta = rates[t, rates.shape[1] - 1]
     weight = mean_weight(rates, state.t[0], params.mean_window)
     learn_whitening(state.layer, work.first, params.dynamics, X, t, zeta, weight)
-
-
-def repair(state, work, params):
-    """The guard `silent`."""
     if params.guards.silent:
         flip_silent(state.W, work.y, state.fired, work.ws.events)
 
@@ -112,7 +108,7 @@ def unmixing(state: State) -> np.ndarray:
 
 
 def _declare(name, cls, layer, shapes, **rest):
-    functions = workspace, settle, learn, unmixing, repair, inspect
+    functions = workspace, settle, learn, unmixing, inspect
     return register(Rule(name, cls, Params, shapes, *functions, parts={"layer": layer}, **rest))
 
 

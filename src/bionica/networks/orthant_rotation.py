@@ -42,24 +42,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import running_whitening
-from .plasticity import apply, dot_rows, multiply, project
-from .rule import RESTART, Rule, bookkeeping, cold, finite, hot, n_repairs, register, shapes
+from .plasticity import apply, project
+from .rule import Rule, bookkeeping, finite, hot, n_repairs, register, shapes
 from .running_whitening import (
     P_2,
-    PRIOR_SAMPLES,
     SPARE,
     START,
     Whitening,
-    add_to_covariance,
     end_start,
     energy_of,
-    is_called_for,
+    is_due,
     is_usable,
     mean_energy,
     move_mean,
     must_restart,
-    orthonormalise,
     quantile_step,
+    remove_prior,
     restart,
     tend,
     weigh,
@@ -151,14 +149,8 @@ def learn(state, work, params, X, t, rates):
     """The sample's weight, the whitening, the turn."""
     state.t[0] += 1
     if is_usable(state.white, work.v, X, t):
-        q, g = weigh(state.white, work.v, work.dv, True, True)
+        q, g = weigh(state.white, work.v, work.dv, True)
         move(state.white, state.average, work, q, g, params)
-
-
-def repair(state, work, params):
-    """What is rarely needed."""
-    if is_called_for(state.white, params.horizon):
-        look_after(state.white, state.average, work, params.horizon)
 
 
 # ---------------------------------------------------------------------------------------------- one sample
@@ -293,49 +285,29 @@ def turn_average(D, a, b, cos_1, sin, alpha, delta):
         D[i, i] += delta
 
 
-# ---------------------------------------------------------------------------------------------- rarely
+# ---------------------------------------------------------------------------------------------- rarely, in NumPy
 
 
-@cold
-def look_after(white, average, work, horizon):
-    """Removal of the start's covariance, the floor, a flip, the test of a block, a restart; returns whether it restarted."""
-    restarts = must_restart(white, work.dv, horizon)
-    if restarts:
-        # Before that the scale was wrong, and nothing has changed.
-        work.ws.events[RESTART] += white.age[0] >= white.v_bar.shape[0] + PRIOR_SAMPLES
-        restart(white)
+def attend(state: Any, params: Params) -> bool:
+    """The test of a block, a restart; a flip, removal of the start's covariance, the floor. Returns whether it restarted."""
+    white, average = state.white, state.average
+    if must_restart(white, None, params.horizon):
+        restart(state)
         average.turned[0] = 0
-        forget_average(average)
-    elif white.age[0] >= white.due[0]:
-        flip_negative(white, average)
-        tend(white, horizon, work.dv, work.G)
-    return restarts
+        _forget_average(average)
+        return True
+    if white.age[0] >= white.due[0]:
+        if white.v_bar.sum() < 0:  # no turn leads out of the negative orthant
+            white.K[:] *= -1
+            white.v_bar[:] *= -1
+            _forget_average(average)
+        tend(white, params.horizon)
+    return False
 
 
-@cold
-def flip_negative(white, average):
-    """K <- -K if the sum of the mean outputs is negative: no turn leads out of the negative orthant."""
-    K, v_bar = white.K, white.v_bar
-    s = 0.0
-    for i in range(v_bar.shape[0]):
-        s += v_bar[i]
-    if s < 0:
-        for i in range(K.shape[0]):
-            v_bar[i] = -v_bar[i]
-            for j in range(K.shape[0]):
-                K[i, j] = -K[i, j]
-        forget_average(average)
-
-
-@cold
-def forget_average(average):
-    """D <- I."""
-    for i in range(average.D.shape[0]):
-        for j in range(average.D.shape[0]):
-            average.D[i, j] = 0
-        average.D[i, i] = 1
-    average.alpha[0] = 1
-    average.delta[0] = 0
+def _forget_average(average: Average) -> None:
+    average.D[:] = np.eye(len(average.D))
+    average.alpha[0], average.delta[0] = 1, 0
 
 
 def average_of(average: Average) -> np.ndarray:
@@ -367,7 +339,7 @@ SHAPES = running_whitening.SHAPES | {
 RULE = register(
     Rule(
         "orthant_rotation", State, Params, SHAPES | {"white.last": "k"},
-        workspace, settle, learn, unmixing, repair,
+        workspace, settle, learn, unmixing, is_due=is_due, attend=attend,
         parts={"white": Whitening, "average": Average},
     )
 )  # fmt: skip
@@ -404,9 +376,6 @@ class ProjectedWork(NamedTuple):
     ws: Any
     u: np.ndarray
     dx: np.ndarray
-    A: np.ndarray
-    R: np.ndarray
-    B: np.ndarray
 
 
 def init_projected(F: np.ndarray, Q: np.ndarray, rng: np.ndarray) -> ProjectedState:
@@ -421,8 +390,7 @@ def init_projected(F: np.ndarray, Q: np.ndarray, rng: np.ndarray) -> ProjectedSt
 def workspace_projected(state):
     """Allocate scratch arrays."""
     d, k = state.F.shape
-    u, dx, A = np.zeros(d), np.zeros(k, state.F.dtype), np.zeros((d, k), state.F.dtype)
-    return ProjectedWork(*workspace(state), u, dx, A, *np.zeros((2, d, d)))
+    return ProjectedWork(*workspace(state), np.zeros(d), np.zeros(k, state.F.dtype))
 
 
 def settle_projected(state, work, params, X, t):
@@ -436,17 +404,9 @@ def learn_projected(state, work, params, X, t, rates):
     """The sample's weight, its covariance, the whitening, the turn."""
     state.t[0] += 1
     if is_usable(state.white, work.v, X, t):
-        q, g = weigh(state.white, work.v, work.dv, True, True)
+        q, g = weigh(state.white, work.v, work.dv, True)
         g = min(g, weigh_outside(state, work, X, t))
         gather(state, work, g, move(state.white, state.average, work, q, g, params))
-    elif state.white.age[0] == 0:
-        forget_input(state)
-
-
-def repair_projected(state, work, params):
-    """What is rarely needed."""
-    if is_called_for(state.white, params.horizon):
-        look_after_projected(state, work, params.horizon)
 
 
 @hot
@@ -485,67 +445,32 @@ def gather(state, work, g, m):
             P[j, i] += x * u[i]
 
 
-@cold
-def look_after_projected(state, work, horizon):
-    """As `look_after`, and the power step of F."""
-    white, d = state.white, state.F.shape[0]
+def attend_projected(state: ProjectedState, params: Params) -> None:
+    """As `attend`, and the power step of F."""
+    white, d = state.white, len(state.F)
     turns = white.age[0] >= white.due[0] and white.age[0] >= FIXED * d
     if turns and white.prior[0] > 0:
         for _ in range(6):
-            add_to_covariance(white, -0.99 * white.prior[0] * white.power[0], work.dv, work.G)
-            white.prior[0] *= 0.01
+            remove_prior(white, 0.99)
         end_start(white)
-    if look_after(white, state.average, work, horizon):
-        forget_input(state)
+    if attend(state, params):
+        for a in (state.outside, state.u_bar, state.x_bar, state.P):
+            a[:] = 0
     elif turns:
-        turn_projection(state, work)
-        forget_covariance(state)
+        turn_projection(state)
+        state.P[:] = 0
 
 
-@cold
-def forget_input(state):
-    """Forget everything about the mixtures but F."""
-    state.outside[0] = 0
-    for i in range(state.u_bar.shape[0]):
-        state.u_bar[i] = 0
-    for j in range(state.x_bar.shape[0]):
-        state.x_bar[j] = 0
-    forget_covariance(state)
-
-
-@cold
-def forget_covariance(state):
-    """P <- 0."""
-    for j in range(state.P.shape[0]):
-        for i in range(state.P.shape[1]):
-            state.P[j, i] = 0
-
-
-@cold
-def turn_projection(state, work):
+def turn_projection(state: ProjectedState) -> None:
     """A = P K' = U'R', K <- K F A R'^-1, F <- U; nothing if A has fewer than d directions."""
-    K, F, A, R, B = state.white.K, state.F, work.A, work.R, work.B
-    d, k = F.shape
-    for i in range(d):
-        for j in range(k):
-            A[i, j] = dot_rows(state.P, j, K, i, d)
-    for i in range(d):
-        for c in range(d):
-            R[i, c] = dot_rows(F, i, A, c, k)
-    multiply(K, R, B)
-    if not orthonormalise(A, R):
-        return
-    for i in range(d):  # K R' = B
-        for c in range(d):
-            s = B[i, c]
-            for j in range(c):
-                s -= K[i, j] * R[c, j]
-            K[i, c] = s / R[c, c]
-    for i in range(d):
-        for j in range(k):
-            F[i, j] = A[i, j]
-    apply(F, state.x_bar, state.u_bar)
-    apply(K, state.u_bar, state.white.v_bar)
+    K, F = state.white.K, state.F
+    A = state.P @ K.T
+    Q, R = np.linalg.qr(A)
+    if (np.abs(np.diag(R)) > 1e-13 * np.linalg.norm(A, axis=0)).all():
+        K[:] = np.linalg.solve(R.T, (K @ (F @ A)).T).T
+        F[:] = Q.T
+        state.u_bar[:] = F @ state.x_bar
+        state.white.v_bar[:] = K @ state.u_bar
 
 
 def unmixing_projected(state: ProjectedState) -> np.ndarray:
@@ -558,7 +483,8 @@ PROJECTED = register(
         "projected_rotation", ProjectedState, Params,
         SHAPES | shapes(dk="F", kd="P")
         | {"white.last": "k", "x_bar": "k:float64", "u_bar": "d:float64", "outside": "1:float64"},
-        workspace_projected, settle_projected, learn_projected, unmixing_projected, repair_projected,
+        workspace_projected, settle_projected, learn_projected, unmixing_projected,
+        is_due=is_due, attend=attend_projected,
         parts={"white": Whitening, "average": Average},
     )
 )  # fmt: skip

@@ -6,14 +6,18 @@ with at least `dynamics` and `guards`) and the functions
     workspace(state) -> work                 scratch arrays, a NamedTuple with at least `y` and `ws`, made for each call
     settle(state, work, params, X, t)        work.y <- the output for the mixture X[t]; changes `work` only
     learn(state, work, params, X, t, rates)  the synaptic updates for that mixture, and state.t[0] += 1; changes `state`
-    repair(state, work, params)              the guards of every sample, after the updates; changes `state`
-    inspect(state, work, params)             the guards of every 100 samples, after those; changes `state`
+    inspect(state, work, params)             the guards of every 100 samples, after the updates; changes `state`
     unmixing(state) -> matrix                what the network does to a mixture while every output fires
 
 and declares them, once, with ``RULE = register(Rule(...))``. Everything that runs, saves, sweeps or draws networks reads that
 record: the loop, blocks of wide inputs, CUDA, model files, the command line and the tests. `workspace` and `unmixing` run in
 Python, the others are compiled: they have no annotations, allocate nothing, and call functions that are `hot` or `cold` (see
-below).
+below). What a rule does rarely it may do in NumPy, with two more functions:
+
+    is_due(state, params) -> bool            compiled, asked before every sample that is learned from
+    attend(state, params)                    called in Python where it is True, and makes it False; changes `state`
+
+A GPU cannot call Python: networks of such rules run on the CPU.
 
 Update last the matrices that `settle` reads first, so that they are still in cache.
 """
@@ -45,6 +49,11 @@ def nothing(state, work, params):
     """A rule without guards."""
 
 
+def never(state, params):
+    """A rule that needs no attention."""
+    return False
+
+
 @dataclass(frozen=True, eq=False)
 class Rule:
     """A learning rule.
@@ -58,7 +67,7 @@ class Rule:
         The shape of every array of a State: "dk" is (d, k), "2:int64" two integers. The letters k (mixtures), d (outputs) and any
         other stand for lengths; without a dtype the array has the precision of the network. Arrays of a part are 'part.name'.
         Those of `bookkeeping` need not be listed.
-    workspace, settle, learn, unmixing, repair, inspect : callables
+    workspace, settle, learn, unmixing, inspect, is_due, attend : callables
         See the module.
     parts : mapping of str to NamedTuple class, optional
         The fields of State that are NamedTuples themselves.
@@ -67,9 +76,7 @@ class Rule:
     products : mapping of str to (str, str), optional
         Fields that are the product of two others.
     inverses : mapping of str to str, optional
-        Fields that are the inverse of a symmetric matrix.
-    learns_by_inverses : bool, optional
-        Whether `learn` or `inspect` reads the inverses too. Otherwise only the exact solver does.
+        Fields that are the inverse of a symmetric matrix. If there is no `attend`, only the exact solver reads them.
     symmetric : tuple of str, optional
         Other matrices that are symmetric.
     input_weights : str, optional
@@ -93,13 +100,13 @@ class Rule:
     settle: Callable[..., None]
     learn: Callable[..., None]
     unmixing: Callable[[Any], np.ndarray]
-    repair: Callable[..., None] = nothing
     inspect: Callable[..., None] = nothing
+    is_due: Callable[..., bool] = never
+    attend: Callable[..., Any] | None = None
     parts: Mapping[str, Any] = field(default_factory=dict)
     averages: Mapping[str, str] = field(default_factory=dict)
     products: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     inverses: Mapping[str, str] = field(default_factory=dict)
-    learns_by_inverses: bool = False
     symmetric: tuple[str, ...] = ()
     input_weights: str = ""
     input_mean: str = "x_bar"

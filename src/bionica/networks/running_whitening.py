@@ -34,11 +34,13 @@ that the outputs of a block are correlated, and some are negative. Two numbers f
     s                        the share of the energy that is negative
 
 A block is unusual if c > CORRELATED + mean + FAR spreads, or if c > mean and s > NEGATIVE + 3 means + FAR spreads. Means and
-spreads are those of about 50 past blocks. With a horizon a block far from its usual size is unusual too, and the whitening starts
-again: after 5 horizons 0.7 % of an old covariance is left, more than all of a new one in its thin directions. Without a horizon a
-change is only reported. Measured: twelve kinds of sources whose mixing stays, d = 3 and 10, 50,000 samples: no change is reported.
+spreads are those of about PAST past blocks. With a horizon a block far from its usual size is unusual too, and the whitening
+starts again: after 5 horizons 0.7 % of an old covariance is left, more than all of a new one in its thin directions. Without a
+horizon a change is only reported. Measured: five kinds of sources whose mixing stays, d = 3, 5 and 10, 40,000 samples: no change is
+reported.
 
-Every n/4 samples C gets 1e-16 power I (1e-10 with a horizon), so that K stays finite if a channel freezes.
+Every n/4 samples, in NumPy (`Rule.attend`), a block may end, and C gets 1e-16 power I (1e-10 with a horizon), so that K stays
+finite if a channel freezes.
 
 Loops that sum store nothing, and divisions are outside of loops: otherwise the compiler chooses between code of different rounding
 by where the arrays lie in memory, and results would not be the same bits.
@@ -49,7 +51,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .rule import cold, hot
+from .rule import RESTART, cold, hot
 
 #: The quantiles r_1 and r_2 are exceeded by these shares of the samples.
 P_1, P_2 = 0.02, 0.005
@@ -65,13 +67,12 @@ LARGER = 30.0
 FLOOR, FLOOR_HORIZON = 1e-16, 1e-10
 #: Outputs below this share of their usual energy have lost their size, and a block of outputs above this mean variance is a change.
 LOST, FAR_LARGER = 3e-4, 10.0
-#: A block has between 1 and 10 times this many samples for each source, and 10 more.
-BLOCK = 30.0
+#: A block has at least this many samples for each source, and for 10 more; and from then on at most LONGEST times as many.
+BLOCK, LONGEST = 30.0, 10.0
 #: What is added to the variance of each output of a block.
 SILENT = 0.01
-#: See above; and the past blocks that are needed with a horizon and without, and that are remembered.
-CORRELATED, NEGATIVE, FAR = 0.05, 0.01, 15.0
-LEAST, LEAST_WITHOUT, REMEMBERED = 8.0, 16.0, 50.0
+#: See above.
+CORRELATED, NEGATIVE, FAR, PAST = 0.05, 0.01, 15.0, 8.0
 
 
 class Whitening(NamedTuple):
@@ -87,9 +88,9 @@ class Whitening(NamedTuple):
     repeated: np.ndarray  # the usual share of repeated samples
     power: np.ndarray  # of the first sample; 0 before it
     prior: np.ndarray  # what is left of the covariance of the start
-    due: np.ndarray  # the age at which `tend` is next called
+    due: np.ndarray  # the age at which the rule is attended to
     level: np.ndarray  # running size of the first outputs
-    products: np.ndarray  # sum of v v' over a block of samples; the upper triangle is not used
+    products: np.ndarray  # sum of v v' over a block of samples
     sums: np.ndarray  # sum of v
     length: np.ndarray  # of the block so far
     negative: np.ndarray  # sum of the negative shares of the energy
@@ -165,10 +166,10 @@ def quantile_step(age, d):
 
 
 @hot
-def weigh(white, v, dv, weighs, blocks):
+def weigh(white, v, dv, weighs):
     """dv <- v - v_bar; returns |dv|^2 and the weight g of the sample, 1 unless `weighs`.
 
-    The quantiles and the running size of the first outputs follow. If `blocks`, the sample is added to its block.
+    The quantiles and the running size of the first outputs follow, and the sample is added to its block.
     """
     v_bar, tails, level, age, d = white.v_bar, white.tails, white.level, white.age, v.shape[0]
     for i in range(d):
@@ -176,7 +177,7 @@ def weigh(white, v, dv, weighs, blocks):
     if white.run[0] == 0 and age[0] < 2 * START * d:
         size = min(energy_of(v) / mean_energy(v_bar), 1.0)
         if size > 0:
-            level[0] += max(1 / (100.0 + 10 * d), 3 / (age[0] + 3)) * (size - level[0])
+            level[0] += max(1 / (100.0 + 10 * d), 3 / (age[0] + 6)) * (size - level[0])
     q = energy_of(dv)
     g = 1.0
     if weighs:
@@ -188,14 +189,13 @@ def weigh(white, v, dv, weighs, blocks):
         s = quantile_step(age, d)
         tails[0] *= 1 + s if q > tails[0] else 1 - s * P_1
         tails[1] *= 1 + s if q > tails[1] else 1 - s * P_2
-    if blocks:
-        bounded = math.sqrt(g)
-        for i in range(d):
-            x = bounded * v[i]
-            white.sums[i] += x
-            for j in range(i + 1):
-                white.products[i, j] += x * v[j]
-        white.length[0] += 1
+    bounded = math.sqrt(g)
+    for i in range(d):
+        x = bounded * v[i]
+        white.sums[i] += x
+        for j in range(d):
+            white.products[i, j] += x * v[j]
+    white.length[0] += 1
     return q, g
 
 
@@ -237,26 +237,10 @@ def whiten(K, G, dv, f, beta):
 
 
 @hot
-def is_block_full(white, horizon):
-    """Whether the block has its length."""
-    size = BLOCK * (10.0 + white.sums.shape[0])
-    return white.length[0] >= min(max(size, 0.25 * horizon), 10 * size)
-
-
-@hot
-def has_lost_size(white):
-    """Whether the outputs have lost their size: the first sample was an outlier."""
-    return white.level[0] < LOST and white.age[0] > 10
-
-
-@hot
-def is_called_for(white, horizon):
+def is_due(state, params):
     """Whether something is to be done that is rarely needed: `tend`, the test of a block, a restart."""
-    call = white.age[0] >= white.due[0] or is_block_full(white, horizon) or has_lost_size(white)
-    return call and white.power[0] > 0
-
-
-# ---------------------------------------------------------------------------------------------- rarely
+    white = state.white
+    return white.power[0] > 0 and (white.age[0] >= white.due[0] or white.level[0] < LOST)
 
 
 @cold
@@ -267,7 +251,7 @@ def is_scaled(white, v):
     if white.power[0] > 0:
         if size <= LARGER * mean_energy(white.v_bar):
             return True
-        restart(white)
+        white.level[0] = 0
     elif size > 0:  # K, whose rows are orthonormal, is divided by the root of the power
         f = math.sqrt(d / size)
         for i in range(d):
@@ -280,203 +264,120 @@ def is_scaled(white, v):
     return False
 
 
-@cold
-def orthonormalise(A, R):
-    """A <- U and R, with A = R U, U with orthonormal rows (Gram-Schmidt, twice); False if a row depends on those before it."""
-    d, k = A.shape
-    for i in range(d):
-        before = 0.0
-        for j in range(k):
-            before += A[i, j] * A[i, j]
-        for h in range(d):
-            R[i, h] = 0
-        for _ in range(2):
-            for h in range(i):
-                s = 0.0
-                for j in range(k):
-                    s += A[i, j] * A[h, j]
-                R[i, h] += s
-                for j in range(k):
-                    A[i, j] -= s * A[h, j]
-        after = 0.0
-        for j in range(k):
-            after += A[i, j] * A[i, j]
-        if not after > 1e-26 * before:
-            return False
-        R[i, i] = math.sqrt(after)
-        s = 1 / R[i, i]
-        for j in range(k):
-            A[i, j] *= s
-    return True
+# ---------------------------------------------------------------------------------------------- rarely, in NumPy
 
 
-@cold
-def restart(white):
+def orthonormal(A: np.ndarray) -> np.ndarray:
+    """The rows of A made orthonormal, from the first to the last."""
+    Q, R = np.linalg.qr(A.T)
+    return np.asarray((Q * np.where(np.diag(R) < 0, -1.0, 1.0)).T)
+
+
+def restart(state: Any) -> None:
     """Start again with the rows of K made orthonormal; the next sample sets the scale."""
-    orthonormalise(white.K, white.products)
-    clear_block(white)
-    for i in range(white.v_bar.shape[0]):
-        white.v_bar[i] = 0
-    for i in range(2):
-        white.tails[i] = 10.0 * white.v_bar.shape[0]
-    for i in range(4):
-        white.usual[i] = 0
-    white.n[0] = 0
-    white.age[0] = 0
-    white.power[0] = 0
-    white.prior[0] = 0
-    white.due[0] = 0
-    white.level[0] = 1
+    white = state.white
+    # In the first samples the scale was wrong, and nothing has changed.
+    state.repairs[RESTART] += white.age[0] >= len(white.K) + PRIOR_SAMPLES
+    white.K[:] = orthonormal(white.K)
+    for name in ("v_bar", "n", "age", "power", "prior", "due", "usual"):
+        getattr(white, name)[:] = 0
+    white.tails[:] = 10.0 * len(white.K)
     white.blocks[0] = min(white.blocks[0], 1.0)
+    _clear_block(white)
 
 
-@cold
-def tend(white, horizon, dv, G):
-    """Remove what is due of the covariance that the start counted as samples, and add the floor; overwrites dv and G.
+def _clear_block(white: Whitening) -> None:
+    for name in ("products", "sums", "length", "negative"):
+        getattr(white, name)[...] = 0
+
+
+def tend(white: Whitening, horizon: int) -> None:
+    """Remove what is due of the covariance that the start counted as samples, and add the floor.
 
     No more than half of it before START d samples, or while the samples have less variance than that in some direction: they may
     not have shown it yet.
     """
-    age, prior, d = white.age[0], white.prior, white.K.shape[0]
+    age, prior, d = white.age[0], white.prior, len(white.K)
     if prior[0] > 0:
-        share = 0.99 if age > START * d and prior_share(white) <= 0.5 else 0.5
-        add_to_covariance(white, -share * prior[0] * white.power[0], dv, G)
-        prior[0] *= 1 - share
+        remove_prior(white, 0.99 if age > START * d and prior_share(white) <= 0.5 else 0.5)
         if prior[0] < FLOOR:
             end_start(white)
-    add_to_covariance(white, 0.25 * (FLOOR_HORIZON if horizon > 0 else FLOOR) * white.power[0], dv, G)
-    white.due[0] = age + max(float(d), 0.2 * age if prior[0] > 0 else 0.25 * white.n[0])
+    add_to_covariance(white, 0.25 * (FLOOR_HORIZON if horizon > 0 else FLOOR) * white.power[0])
+    wait = 0.2 * age if prior[0] > 0 else min(0.25 * white.n[0], LONGEST * BLOCK * (10 + d))
+    white.due[0] = age + max(d, wait)
 
 
-@cold
-def prior_share(white):
+def block_length(d: int, horizon: int) -> float:
+    """The least length of a block."""
+    size = BLOCK * (10 + d)
+    return min(max(size, 0.25 * horizon), LONGEST * size)
+
+
+def prior_share(white: Whitening) -> float:
     """The largest share of the variance along a coordinate that is left from the start."""
-    K = white.K
-    largest = 0.0
-    for j in range(K.shape[0]):
-        q = 0.0
-        for i in range(K.shape[0]):
-            q += K[i, j] * K[i, j]
-        largest = max(largest, q)
-    return white.prior[0] * white.power[0] * largest
+    return float(white.prior[0] * white.power[0] * (white.K**2).sum(axis=0).max())
 
 
-@cold
-def end_start(white):
+def remove_prior(white: Whitening, share: float) -> None:
+    """Remove this share of what is left of the start."""
+    add_to_covariance(white, -share * white.prior[0] * white.power[0])
+    white.prior[0] *= 1 - share
+
+
+def end_start(white: Whitening) -> None:
     """Nothing is left of the start: C is the covariance of `age` samples, and no longer counts those of the start."""
-    K, n, age = white.K, white.n, white.age
     white.prior[0] = 0.0
-    if age[0] < n[0]:
-        f = math.sqrt(age[0] / n[0])
-        for i in range(K.shape[0]):
-            white.v_bar[i] *= f
-            for j in range(K.shape[0]):
-                K[i, j] *= f
-        n[0] = age[0]
+    if white.age[0] < white.n[0]:
+        f = math.sqrt(white.age[0] / white.n[0])
+        white.K[:] *= f
+        white.v_bar[:] *= f
+        white.n[0] = white.age[0]
 
 
-@cold
-def add_to_covariance(white, w, dv, G):
-    """C <- C + w I, one coordinate after the other; overwrites dv and G."""
-    K, v_bar, d = white.K, white.v_bar, white.K.shape[0]
-    for j in range(d):
-        q = 0.0
-        mean = 0.0
-        for i in range(d):
-            dv[i] = K[i, j]
-        for i in range(d):
-            q += dv[i] * dv[i]
-            mean += dv[i] * v_bar[i]
-        if abs(w * q) < 1e-12:
-            continue
-        beta = (1 / math.sqrt(max(1 + w * q, 0.005)) - 1) / q
-        whiten(K, G, dv, 1.0, beta)
-        for i in range(d):
-            v_bar[i] += beta * mean * dv[i]
+def add_to_covariance(white: Whitening, w: float) -> None:
+    """C <- C + w I, which is K <- (I + w K K')^-1/2 K."""
+    if abs(w) * (white.K**2).sum() >= 1e-12:
+        U, s, _ = np.linalg.svd(white.K)
+        B = (U / np.sqrt(np.maximum(1 + w * s**2, 0.005))) @ U.T
+        white.K[:] = B @ white.K
+        white.v_bar[:] = B @ white.v_bar
 
 
-@cold
-def must_restart(white, z, horizon):
-    """Whether the whitening must start again; notes a change where there is no horizon. Overwrites the vector z.
-
-    The block's products and sums are those of the outputs.
-    """
-    if has_lost_size(white):
+def must_restart(white: Whitening, V: Any, horizon: int) -> bool:
+    """Whether the whitening must start again; notes a change where there is no horizon. V takes v to the outputs (None: I)."""
+    if white.level[0] < LOST:
+        white.level[0] = 1
         return True
-    if not (is_block_full(white, horizon) and is_block_unusual(white, z, horizon)):
+    if white.length[0] < block_length(len(white.K), horizon) or not is_block_unusual(white, V, horizon):
         return False
     white.changed[0] = horizon == 0
     return horizon > 0
 
 
-@cold
-def is_block_unusual(white, z, horizon):
-    """Whether the block that ends here shows a change of the mixing; the next block begins. Overwrites the vector z."""
-    C, mean, d = white.products, white.sums, white.sums.shape[0]
-    share = 1 / white.length[0]
-    energy = 0.0
-    variance = 0.0
-    for i in range(d):
-        energy += C[i, i]
-        mean[i] *= share
-        for j in range(i + 1):
-            C[i, j] = share * C[i, j] - mean[i] * mean[j]
-        variance += C[i, i]
-    c = correlation(C, z)
-    s = share * white.negative[0]
-    clear_block(white)
-    if not energy > 0 or prior_share(white) > 0.1:
+def is_block_unusual(white: Whitening, V: Any, horizon: int) -> bool:
+    """Whether the block that ends here shows a change of the mixing; the next block begins."""
+    d, usual, blocks, share = len(white.sums), white.usual, white.blocks, 1 / white.length[0]
+    C, mean, s = share * white.products, share * white.sums, share * white.negative[0]
+    if V is not None:
+        C, mean = V @ C @ V.T, V @ mean
+    _clear_block(white)
+    if not C.trace() > 0 or prior_share(white) > 0.1:
         return False
-    usual, blocks = white.usual, white.blocks
+    C -= mean[:, np.newaxis] * mean
+    variance = C.trace()
+    scale = np.sqrt(np.maximum(C.diagonal(), 0) + SILENT)
+    C /= scale[:, np.newaxis] * scale
+    np.fill_diagonal(C, 1.0)
+    c = math.log((1 / np.maximum(np.linalg.eigvalsh(C), 1e-10)).mean())
     unusual = c > CORRELATED + usual[0] + FAR * usual[1]
     unusual |= c > usual[0] and s > NEGATIVE + 3 * usual[2] + FAR * usual[3]
-    unusual &= blocks[0] >= (LEAST if horizon > 0 else LEAST_WITHOUT)
+    unusual &= blocks[0] >= PAST
     # Not in the first block of a stream, where sources appear that were silent until then.
-    unusual |= horizon > 0 and blocks[0] > 0 and (variance > FAR_LARGER * d or variance < LOST * d)
+    unusual |= horizon > 0 and blocks[0] > 0 and not LOST * d <= variance <= FAR_LARGER * d
     blocks[0] += 1
-    weight = 1 / min(blocks[0], REMEMBERED)
-    for i in range(2):  # mean and mean deviation of c, then of s
-        off = (s if i else c) - usual[2 * i]
+    weight = 1 / min(blocks[0], PAST)
+    for i, now in enumerate((c, s)):  # mean and mean deviation
+        off = now - usual[2 * i]
         usual[2 * i] += weight * off
         usual[2 * i + 1] += weight * (abs(off) - usual[2 * i + 1])
-    return unusual
-
-
-@cold
-def clear_block(white):
-    """Begin a block of samples."""
-    for i in range(white.sums.shape[0]):
-        white.sums[i] = 0
-        for j in range(white.sums.shape[0]):
-            white.products[i, j] = 0
-    white.length[0] = 0
-    white.negative[0] = 0
-
-
-@cold
-def correlation(C, z):
-    """c of outputs with the covariance C, of which only the lower triangle is read; overwrites C and the vector z."""
-    d = C.shape[0]
-    for i in range(d):
-        z[i] = 1 / math.sqrt(max(C[i, i], 0.0) + SILENT)
-    for i in range(d):
-        for j in range(i):
-            C[i, j] *= z[i] * z[j]
-        C[i, i] = 1
-    for j in range(d):  # Cholesky
-        for h in range(j):
-            for i in range(j, d):
-                C[i, j] -= C[i, h] * C[j, h]
-        pivot = 1 / math.sqrt(max(C[j, j], 1e-10))
-        C[j, j] = 1 / pivot
-        for i in range(j + 1, d):
-            C[i, j] *= pivot
-    trace = 0.0
-    for j in range(d):  # columns of the inverse of the factor
-        for i in range(j, d):
-            s = 1.0 if i == j else 0.0
-            for h in range(j, i):
-                s -= C[i, h] * z[h]
-            z[i] = s / C[i, i]
-            trace += z[i] * z[i]
-    return math.log(trace / d)
+    return bool(unusual)

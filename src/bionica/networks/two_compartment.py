@@ -122,10 +122,6 @@ def learn(state, work, params, X, t, rates):
         weight = averaging_weight(state.t[0], AVERAGING, params.horizon)
         average(state.W_xz_mean, state.W_xz, weight)
         average(state.W_zz_mean, state.W_zz, weight)
-
-
-def repair(state, work, params):
-    """The guard `silent`."""
     if params.guards.silent:
         flip_silent(state.W_xz, work.y, state.fired, work.ws.events)
 
@@ -147,7 +143,7 @@ RULE = register(
     Rule(
         "two_compartment", State, Params,
         shapes(dk="W_xz W_xz_mean", dd="W_zz H W_zz_mean", k="x_bar", d="c_bar") | {"x_power": "k:float64"},
-        workspace, settle, learn, unmixing, repair, inspect,
+        workspace, settle, learn, unmixing, inspect,
         averages={"W_xz": "W_xz_mean", "W_zz": "W_zz_mean"},
         inverses={"H": "W_zz"},
         symmetric=("W_zz",),

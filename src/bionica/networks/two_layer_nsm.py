@@ -83,10 +83,6 @@ def learn(state, work, params, X, t, rates):
     hebb_uncentred(state.W_yy, eta, work.y, work.y)
     hebb_uncentred(state.W_hy, eta, work.y, work.first.h)
     learn_whitening(state.layer, work.first, params.dynamics, X, t, zeta, weight)
-
-
-def repair(state, work, params):
-    """The guard `silent`."""
     if params.guards.silent:
         flip_silent(state.W_hy, work.y, state.fired, work.ws.events)
 
@@ -109,7 +105,7 @@ RULE = register(
     Rule(
         "two_layer_nsm", State, Params,
         whitening_layer.LEARNED | shapes(dd="W_hy W_yy H"),
-        workspace, settle, learn, unmixing, repair, inspect,
+        workspace, settle, learn, unmixing, inspect,
         parts={"layer": whitening_layer.Learned},
         inverses={"H": "W_yy"},
         symmetric=("W_yy",),

@@ -1,7 +1,8 @@
 """Cases on a GPU: networks of one kind and size run together, one thread each, and the data of a batch are sent once.
 
-Some cases run on the CPU: offline methods, networks whose gain follows the input (`precondition="scale"`), data without sources to
-compare with, and batches whose data do not fit into the memory of the card.
+Some cases run on the CPU: offline methods, networks with a running whitening (their rules are attended to in Python) or a gain that
+follows the input (`precondition="scale"`), data without sources to compare with, and batches whose data do not fit into the memory
+of the card.
 """
 
 import time
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from .._compat.numba_cuda import cuda, row_stack
 from ..engines import cuda as gpu
-from ..networks.rule import to_arrays
+from ..networks.rule import rule_of, to_arrays
 from .plan import Case
 from .run import Outcome, errors, squared_sums, sum_times
 
@@ -67,6 +68,8 @@ def run(cases: Sequence[Case], on_cpu: Callable[[Sequence[Case]], Generator[Outc
         entry = _open(case, shared)
         if isinstance(entry, Outcome):
             yield entry
+        elif rule_of(entry.state).attend:
+            elsewhere.append(case)
         else:
             groups[gpu.kind(entry.state, entry.params), entry.X.shape, entry.first, case.times].append(entry)
     room = left = MEMORY_SHARE * cuda().current_context().get_memory_info()[0]
