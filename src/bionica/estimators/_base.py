@@ -17,6 +17,7 @@ from sklearn.utils import check_array
 from .._compat.sklearn import fit_context
 from ..offline.whitening import leading, row_blocks
 from ._diagnosis import Diagnosable
+from ._findings import row_sample
 from ._input import (
     FLOATS,
     Array,
@@ -30,12 +31,11 @@ from ._input import (
 )
 
 _FOLDS = 10  # groups of mixtures that `score` predicts
-_RANK_ROWS = 20_000  # from which the rank of the data is taken
 
 
 def rank_of(X: Any) -> int:
-    """Return the rank of X, at least 1; the number of mixtures if X holds NaN, which learning then reports."""
-    rows = np.asarray(X[:: -(-len(X) // _RANK_ROWS)] if isinstance(X, np.ndarray) else X[:_RANK_ROWS])
+    """Return the rank of some rows of X, at least 1; the number of mixtures if they hold NaN, which learning then reports."""
+    rows = X[row_sample(*X.shape)]
     return max(1, leading(rows).rank) if np.isfinite(rows).all() else int(X.shape[1])
 
 

@@ -218,9 +218,9 @@ class OnlineNICA(Online):
         conclude(self, collector.rows, collector.n, *problems)
 
     def _check_start(self, X: Array) -> None:
-        if len(X) < self._block_length(X.shape[1]):
-            d = self._given_number(X.shape[1]) or 1
-            state = self._initial_state(X.shape[1], d, X.dtype, np.random.RandomState(0), X)
+        k = X.shape[1]
+        if self.n_components != "auto" and len(X) < self._block_length(k):
+            state = self._initial_state(k, self._given_number(k) or k, X.dtype, np.random.RandomState(0), X)
             self._params_of(state)
             self._rates(state, 1)
 
