@@ -153,11 +153,11 @@ def matched(S, Y):
 
 
 def errors(S, Y, order, estimated):
-    """Estimated and true standard error of each source, in the unit of its output."""
+    """Estimated and true standard error of each source, in standard deviations of its output."""
     sound = np.isfinite(S).all(axis=1)
     S, Y = S[sound], Y[sound][:, order]
     scale = np.sum(Y * S, axis=0) / np.sum(S**2, axis=0)
-    return estimated[order].tolist(), np.sqrt(np.mean((Y - S * scale) ** 2, axis=0)).tolist()
+    return estimated[order].tolist(), (np.sqrt(np.mean((Y - S * scale) ** 2, axis=0)) / Y.std(axis=0)).tolist()
 
 
 def judged(name, seed):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bionica.offline.halves import match, splits, uncertainty
+from bionica.offline.halves import follows_curve, match, uncertainty
 
 
 def test_matching_undoes_permutation_sign_and_scale():
@@ -20,12 +20,6 @@ def test_the_angle_is_that_between_the_columns():
     B = A.copy()
     B[:, 1] = [0, np.cos(0.2), np.sin(0.2)]
     assert_allclose(match(A, B)[1], [0, np.degrees(0.2)], atol=1e-6)
-
-
-def test_splits_are_disjoint_halves_in_order():
-    for first, second in splits(11, 3, np.random.RandomState(0)):
-        assert_array_equal(np.sort(np.concatenate([first, second])), range(11))
-        assert (np.diff(first) > 0).all() and (np.diff(second) > 0).all()
 
 
 def leading(rows):
@@ -46,3 +40,11 @@ def test_standard_errors_of_spectra_are_those_of_least_squares(n):
         assert moved.split == ("jackknife" if n < 100 else "random")
         estimates.append(moved.mixing[1:, 0])
     assert np.sqrt(np.mean(np.square(estimates))) == pytest.approx(true, rel=0.35)
+
+
+def test_samples_in_the_order_of_a_reaction_follow_a_curve_and_shuffled_ones_do_not():
+    rng = np.random.default_rng(0)
+    t = np.linspace(0, 1, 3000)[:, np.newaxis]
+    X = np.exp(-t * [[1.0, 3, 9]]) @ rng.random((3, 20)) + 0.001 * rng.standard_normal((3000, 20))
+    assert follows_curve(X, 3) and follows_curve(X[:300], 3)
+    assert not follows_curve(X[rng.permutation(3000)], 3)

@@ -180,7 +180,7 @@ def write_separation(
     sections: Sections = [("", [verdict(network.diagnosis_.ok, lines), table((), facts)])]
     if uncertainty is not None:
         why = "Halves of the samples were fitted by themselves. If they agree, the source does not depend on chance."
-        columns = ("source", "correlation of the halves", "angle of the spectra, degrees", "standard error of a value")
+        columns = ("source", "correlation of the halves", "angle of the spectra, degrees", "error, standard deviations")
         measures = zip(names, uncertainty.correlation, uncertainty.angle, uncertainty.sources, strict=True)
         rows = [
             (name, f"{correlation:.4f}", float(angle), float(error)) for name, correlation, angle, error in measures
@@ -212,7 +212,7 @@ def write_separation(
         if error is not None:
             caption += " The band is two standard errors wide on either side, from fits to halves of the samples."
         if band is not None:
-            caption += " The paler band is what nonnegativity leaves open."
+            caption += " The paler band is what nonnegativity leaves open: the samples follow a curve."
         x = np.arange(1, len(A) + 1) if axis is None else axis
 
         def draw(ax: Any) -> None:

@@ -463,13 +463,18 @@ class Separation:
         if diagnosis is None:
             return "", ["one sample is too few to judge by."]
         names = [name.replace("_", " ") for name in self.names]
-        sure, uncertainty = "", diagnosis.uncertainty_
+        sure, uncertainty, band = "", diagnosis.uncertainty_, diagnosis.band_
         if uncertainty is not None:
-            error = uncertainty.sources / self.network.transform(X).std(axis=0)
+            error = uncertainty.sources
             least = sorted(range(len(names)), key=lambda i: -float(error[i]))[:_NAMED]
             sure = ", ".join(f"{names[i]} {100 * error[i]:.2g} %" for i in sorted(least)) + (
-                " (standard error of a value, in standard deviations of the source: what halves of the samples, model errors and "
-                "nonnegativity leave open)" + "; the others are smaller" * (len(names) > _NAMED)
+                " (standard error of a value, in standard deviations of the source: what halves of the samples and model errors "
+                "leave open)" + "; the others are smaller" * (len(names) > _NAMED)
+            )
+        if band is not None:
+            widest = int(np.argmax(band.width))
+            sure += (
+                f"; nonnegativity leaves open {band.width[widest]:.0%} of the spectrum of {names[widest]}, others less"
             )
         mixtures = [self.reader.column(j) for j in range(self.network.n_features_in_)]
         tried = {"MinimumVolumeCone": "cone", "StreamingNICA": "natural"}.get(type(self.network).__name__)

@@ -2,7 +2,7 @@
 
 `BatchNICA` asks for uncorrelated sources and `MinimumVolumeCone` does not. Both are fitted to a sample, and `diagnose` judges both.
 A fit against which nothing speaks is kept before one against which something does. Otherwise the cone is kept, unless halves of
-the samples agree clearly better on BatchNICA (half the disagreement of the worst output, or less).
+the samples agree clearly better on BatchNICA (half the error of the worst output, or less).
 """
 
 import sys
@@ -140,7 +140,7 @@ def separate(
     sample = evenly_spaced(data, _ROWS, 1 << 23)
     count = count_sources(sample) if n_sources == "auto" else Count(n_sources, (), {})  # type: ignore[arg-type]
     tried: dict[str, tuple[Any, Diagnosis]] = {}
-    why = "it was asked for"
+    why = "the options ask for it"
     if known_mixing is not None:
         method, why = "cone", "spectra are known"
     if method == "auto":
@@ -176,9 +176,7 @@ def _better(tried: dict[str, Diagnosis]) -> tuple[str, str]:
         reason = first.text().partition(". ")[0]
         reason = reason.partition(": ")[2] if first.sources else reason  # without the names of its outputs
         return kept, f"nothing speaks against it; against {METHODS[other].__name__}: {reason}"
-    mine, its = (
-        1.0 if d.uncertainty_ is None else 1.0 - float(d.uncertainty_.correlation.min()) for d in (batch, cone)
-    )
-    if mine < _CLEARLY * its and not any(one.name in ("negative", "centred") for one in batch.findings):
-        return "batch", f"halves of the samples agree better (disagreement {mine:.2g} against {its:.2g})"
+    mine, its = (1.0 if d.uncertainty_ is None else float(d.uncertainty_.share.max()) for d in (batch, cone))
+    if mine < _CLEARLY * its:
+        return "batch", f"halves of the samples agree better (error {mine:.2g} of the variance against {its:.2g})"
     return "cone", "it does not ask for uncorrelated sources, and halves of the samples agree on it as well"

@@ -18,9 +18,9 @@ from sklearn.exceptions import NotFittedError
 from .._compat.sklearn import safe_indexing
 from ..engines.loop import announce
 from ..offline.ambiguity import Bands, bands
-from ..offline.halves import Uncertainty, uncertainty
+from ..offline.halves import Uncertainty, follows_curve, uncertainty
 from ..offline.outliers import inliers_of
-from ._findings import CHECKS, Finding, Measures, exceeds, measure, row_sample
+from ._findings import CHECKS, Finding, Measures, exceeds, finding, measure, row_sample
 from ._input import DivergenceError, is_dask
 
 Array = NDArray[Any]
@@ -42,7 +42,8 @@ class Diagnosis:
     uncertainty_ : Uncertainty or None
         How far each source and spectrum moves if it is learned from another half of the samples; None without refits.
     band_ : Bands or None
-        Where X is nonnegative: the range of shares and spectra that nonnegativity leaves open; None otherwise or without refits.
+        If X is nonnegative and its samples follow a smooth curve, so that halves agree anyway: the range of shares and spectra
+        that nonnegativity leaves open. None otherwise, and without refits.
     measures : Measures
         Numbers about the outputs.
     names : list of str
@@ -84,24 +85,18 @@ class Diagnosis:
     def _all(self) -> list[str]:
         if not self.ok:
             return [one.text(self.names) for one in self.findings]
-        text, u = (
-            f"the fit looks right: {self.measures.residual:.2g} of the variance of X is unexplained.",
-            self.uncertainty_,
-        )
-        if u is not None:
-            text += (
-                f" Halves of the samples agree: outputs correlate by {u.correlation.min():.3f} or more, spectra differ by at "
-                f"most {u.angle.max():.1f} degrees."
-            )
+        text = f"the fit looks right: {self.measures.residual:.2g} of the variance of X is unexplained."
+        if (u := self.uncertainty_) is not None:
+            text += f" Halves of the samples agree: spectra differ by at most {u.angle.max():.1f} degrees."
+            text += f" Outputs are uncertain by {u.sources.max():.0%} of their standard deviations, or less."
         return [text]
 
     @property
     def _table(self) -> list[tuple[str, ...]]:
-        u = self.uncertainty_
-        if u is None:
+        if (u := self.uncertainty_) is None:
             return []
         numbers = zip(self.names, u.correlation, u.angle, u.sources, strict=True)
-        rows = [(name, f"{r:.3f}", f"{angle:.1f}", f"{error:.2g}") for name, r, angle, error in numbers]
+        rows = [(name, f"{r:.3f}", f"{angle:.1f}", f"{error:.1%}") for name, r, angle, error in numbers]
         return [("output", f"correlation of halves ({u.split})", "angle, degrees", "standard error"), *rows]
 
     def __str__(self) -> str:
@@ -116,7 +111,7 @@ class Diagnosis:
         return f"<div><p><strong>{mark} {title}</strong></p><ul>{items}</ul><table>{rows}</table></div>"
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw correlation and angle between halves, noise and negative energy of each output; see `bionica.plot.diagnosis`.
+        """Draw what halves, noise and negative energy say about each output; see `bionica.plot.diagnosis`.
 
         Parameters
         ----------
@@ -183,24 +178,26 @@ class Diagnosable:
         some = rows[row_sample(len(rows), k)]
         measures = measure(self, some, data.shape[0])
         found, moved, band = list(measures.findings), None, None
-        if refit and not any(one.name in ("collapsed", "scale") for one in found):
+        if refit and not any(one.name == "scale" for one in found):
             with np.errstate(all="ignore"):
-                moved = uncertainty(inliers_of(rows), W, A, _refits(self, len(W)), measures.misfit)
+                moved = uncertainty(inliers_of(rows), W, A, _refits(self, len(W), len(rows)), measures.misfit)
             unsure = exceeds("halves", np.minimum(moved.share, 1.0), split=moved.split)
-            if found and not unsure and horizon is None:  # a change in time, as a reason for other findings
-                found += exceeds("changed", 1 - moved.contiguous)
+            if found and not unsure and horizon is None:  # correlations fall by twice the share
+                found += [finding("changed")] if 1 - moved.contiguous.min() > 2 * CHECKS["halves"].limit else []
             found += unsure
-            if measures.is_nonnegative:
+            if measures.is_nonnegative and follows_curve(rows, len(W)):
                 band = bands(some, W, A, np.sqrt(measures.noise))
-                if not band.supported:
-                    found += exceeds("ambiguous", band.width)
-                    moved = moved._replace(sources=np.hypot(moved.sources, band.sources))
+                found += exceeds("ambiguous", band.width)
+                moved = moved._replace(sources=np.hypot(moved.sources, band.sources))
         found.sort(key=lambda one: list(CHECKS).index(one.name))
         return Diagnosis(tuple(found), moved, band, measures, [str(name) for name in self.get_feature_names_out()])
 
 
-def _refits(estimator: Any, d: int) -> Callable[[Array], tuple[Array, Array]]:
-    """Fits clones of an estimator, each from another start, so that what was not learned differs; says so if it takes long."""
+def _refits(estimator: Any, d: int, n: int) -> Callable[[Array], tuple[Array, Array]]:
+    """Fits clones of an estimator, each from another start, so that what was not learned differs; says so if it takes long.
+
+    A network learns from its rows again until it has seen n samples, as many as the fit: half as many may be too few to settle.
+    """
     seeds, begun = iter(range(1, 1000)), [time.monotonic()]
 
     def fit(rows: Array) -> tuple[Array, Array]:
@@ -214,7 +211,7 @@ def _refits(estimator: Any, d: int) -> Callable[[Array], tuple[Array, Array]]:
             other.set_params(random_state=seed)
         try:
             with warnings.catch_warnings(action="ignore"):
-                other.fit(rows)
+                other.fit(np.resize(rows, (n, rows.shape[1])) if "n_epochs" in other.get_params() else rows)
             return np.asarray(other.components_, np.float64), np.asarray(other.mixing_, np.float64)
         except (ValueError, ArithmeticError, DivergenceError):  # these rows do not determine a fit
             k = rows.shape[1]

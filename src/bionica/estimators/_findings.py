@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..offline.halves import roughness
 from ..offline.outliers import inliers_of
 from ._input import DaskRows, blocks_of, warn
 
@@ -26,50 +27,42 @@ class Check(NamedTuple):
 
 
 #: All checks, the gravest first. The limits lie between what right fits (worst source above 0.99) and wrong fits (below 0.9)
-#: measured on seeds 500000 to 500359 and 620000 to 620239 of benchmarks/trust.py. Outputs are {sources}, mixtures {mixtures}.
+#: measured on seeds 860000 to 860799 of benchmarks/trust.py. Outputs are {sources}, mixtures {mixtures}.
 CHECKS = {
-    "collapsed": Check(
-        1e100, "{sources}: overflow or constant, the weights collapsed", ("natural", "rescale", "fewer")
+    # Factor by which the variance of an output of nonnegative ICA differs from 1; infinite if it is 0 or overflows.
+    "scale": Check(
+        4,
+        "{sources}: variance {value:.2g} times too large or small",
+        ("natural", "same scale", "more samples", "fewer"),
     ),
     # Typical largest output of a sample while a network learns: right 1 to 10; rates that fail 1e5 and more.
     "huge": Check(1e3, "outputs are {value:.2g} where 1 is right, because the weights diverge", ("natural", "rescale")),
     # Roughness of neighbouring columns over that of neighbouring rows: transposed spectra 100.
     "transposed": Check(20, "X may be transposed: neighbouring rows are alike, columns are not", ("transpose",)),
-    # Sources for each sample.
-    "few": Check(0.2, "{n} samples are few for {d} sources", ("more samples", "fewer")),
-    # Factor by which the variance of an output of nonnegative ICA differs from 1.
-    "scale": Check(
-        4, "{sources}: variance {value:.2g} times too large or small", ("same scale", "natural", "more samples")
-    ),
     # Share of the variance of an output that is error of the fit, from halves.
     "halves": Check(
         0.08, "{sources}: uncertain by {value:.0%} of the variance, as halves show", ("more samples", "fewer")
     ),
-    # Energy of the leading direction of the residual, above that of the others, over that of the weakest source.
-    "directions": Check(0.1, "X has more directions than these {d} sources ({value:.2g} of the weakest)", ("count",)),
-    # Energy of a direction of the residual over that of the next one, if it has 0.2 % of that of the weakest source.
-    "missing": Check(
-        10, "X has a direction beyond these {d} sources, {value:.2g} times as strong as the next", ("count",)
-    ),
-    "noise": Check(0.1, "{sources}: {value:.0%} of the variance is noise", ("average",)),
+    # Energy of the leading direction of the residual, above that of the others and over that of the weakest source, times its
+    # energy over that of the next one.
+    "directions": Check(0.3, "X has a direction beyond these {d} sources ({value:.2g} of the weakest)", ("count",)),
+    "noise": Check(0.06, "{sources}: {value:.0%} of the variance is noise", ("average",)),
     # Share of the variance of an output that others make by being subtracted from it.
-    "negative": Check(0.007, "{sources}: negative where other outputs are large", ("cone", "mean", "count")),
+    "negative": Check(0.035, "{sources}: negative where other outputs are large", ("cone", "mean", "count")),
     # Share of the energy of an output that is negative beyond its noise.
-    "centred": Check(0.05, "{sources}: {value:.0%} of the energy is negative", ("mean", "cone", "count")),
-    # Tenth lowest value of an output over its standard deviation.
-    "untouched": Check(1, "{sources}: hardly ever near zero, so that other sources may fit as well", ("background",)),
+    "centred": Check(0.1, "{sources}: {value:.0%} of the energy is negative", ("mean", "cone", "count")),
     "spectra": Check(
         0.1, "{sources}: {value:.0%} of the spectrum is negative, though X is nonnegative", ("walls", "count")
     ),
-    # Width of the band of a spectrum over its largest value, where no facet is touched by samples in which all others vary.
+    # Width of the band of a spectrum over its largest value, if the samples follow a curve.
     "ambiguous": Check(0.6, "{sources}: other spectra and sources are as nonnegative", ("known", "background")),
-    "duplicate": Check(0.98, "{sources}: nearly alike (correlation {value:.2f})", ("fewer",)),
+    "duplicate": Check(0.9, "{sources}: nearly alike (correlation {value:.2f})", ("fewer",)),
     # Share of the samples in which a mixture has its largest value.
     "ceiling": Check(
-        0.01, "{mixtures}: saturated, the largest value occurs in {value:.1%} of the samples", ("saturated",)
+        0.05, "{mixtures}: saturated, the largest value occurs in {value:.1%} of the samples", ("saturated",)
     ),
-    # Disagreement (1 - correlation) of the first and the second half of the samples, as a reason for other findings.
-    "changed": Check(0.15, "the first and the second half of the samples give other sources", ("horizon",)),
+    # Reasons for other findings.
+    "changed": Check(0, "the first and the second half of the samples give other sources", ("horizon",)),
     "outliers": Check(0, "{n} samples are outliers and may carry the fit", ("outliers",)),
     "converged": Check(0, "{reason}"),
 }
@@ -192,7 +185,9 @@ class Measures(NamedTuple):
 
     variance: Floats
     noise: Floats  # variance of the noise of each output
-    misfit: Floats  # the same, if the residual is not white: as large as its leading direction
+    misfit: (
+        Floats  # and a model error as large as the leading direction of the residual, within the span of the spectra
+    )
     negativity: Floats  # share of the energy of each linear output that is negative
     is_nonnegative: bool  # X, but for noise
     residual: float  # share of the variance of X that the outputs leave unexplained
@@ -203,64 +198,58 @@ def measure(estimator: Any, X: Array, n: int) -> Measures:
     """Measure the weights of an estimator on some rows X, of n. Findings name only remedies that it has not tried."""
     W, A = (np.asarray(M, np.float64) for M in (estimator.components_, estimator.mixing_))
     (d, k), given = W.shape, len(X)
-    uncorrelated = estimator._uncorrelated  # nonnegative ICA: unit variance too
-    tracking = getattr(estimator, "horizon", None) is not None  # a mixing that changes makes outputs negative
     unit = float(np.abs(X).max(initial=0.0)) or 1.0
     X, W, A = np.asarray(X, np.float64) / unit, W * unit, A / unit
     with np.errstate(all="ignore"):
         spread = (X @ W.T).std(axis=0)
-    bad = np.flatnonzero(~((spread > 0) & (spread < CHECKS["collapsed"].limit)))
+        bad = np.flatnonzero(~((spread > 0) & np.isfinite(spread**4)))
     if len(bad):
         empty = np.zeros(d)
-        return Measures(empty, empty, empty, empty, False, 1.0, (finding("collapsed", sources=bad),))
-    smoothness = _smoothness(X)
+        return Measures(empty, empty, empty, empty, False, 1.0, (finding("scale", np.inf, bad),))
+    smoothness = roughness(X.T) / roughness(X)
     X = inliers_of(X)
     U = X @ W.T
     variance, energy = np.maximum(U.var(axis=0), 1e-300), np.maximum(np.mean(U**2, axis=0), 1e-300)
     E, N = X - U @ A.T, np.minimum(U, 0) ** 2
-    leverage = np.clip(np.einsum("kd,dk->k", A, W), 0, 1)
-    left = np.sqrt(np.mean(E**2, axis=0))
-    noise = (W**2) @ (left**2 / np.maximum(1 - leverage, 0.05)) if k > d + 1 else np.zeros(d)
     known = getattr(estimator, "noise_", None)
+    noise = np.zeros(d)
+    if k > d + 1:
+        leverage = np.clip(np.einsum("kd,dk->k", A, W), 0, 1)
+        noise = (W**2) @ (np.mean(E**2, axis=0) / np.maximum(1 - leverage, 0.05))
     if known is not None:
         noise = np.maximum(noise, np.asarray(known, np.float64) ** 2)
     blur = noise
     if k <= d + 1 and known is None:  # of Gaussian noise around a facet, <n^2> / P(u < 0) is 2/3 of the variance
         blur = 1.5 * N.sum(axis=0) / np.maximum(np.sum(U < 0, axis=0), 1)
-    misfit = blur
-    if k > d + 1:  # a model error that the residual shows in one direction may be as large within the span of A
-        white = k / (k - d) * (1 + np.sqrt((k - d) / len(X))) ** 2  # largest energy of white noise with unit variance
-        misfit = blur * max(float(_energies(E / np.maximum(left, 1e-300))[0]) / white, 1.0)
+    excess, ratio = _leading_residual(E, A * np.sqrt(energy))
     is_nonnegative = bool(np.sum(np.minimum(X, 0) ** 2) < 1e-4 * np.sum(X**2))
+    below = np.sum(np.minimum(A, 0) ** 2, axis=0) / np.maximum(np.sum(A**2, axis=0), 1e-300)
     with np.errstate(invalid="ignore"):  # an output that is zero everywhere
         alike = np.nan_to_num(np.corrcoef(np.maximum(U, 0).T)).reshape(d, d) * (1 - np.eye(d))
     top = X.max(axis=0)
+    tracking = getattr(estimator, "horizon", None) is not None  # a mixing that changes makes outputs negative
     found = [
+        *(exceeds("scale", np.maximum(variance, 1 / variance)) if estimator._uncorrelated else []),
         *(exceeds("transposed", smoothness) if n < k else []),
-        *exceeds("few", d / n, n=n, d=d),
-        *(exceeds("scale", np.maximum(variance, 1 / variance)) if uncorrelated else []),
-        *_outer_directions(E, A * np.sqrt(energy)),
+        *exceeds("directions", excess * ratio, d=d),
         *exceeds("noise", np.minimum(blur / variance, 1.0)),
         *(exceeds("negative", _subtracted(U, noise)) if not tracking else []),
         *(exceeds("centred", (N.mean(axis=0) - noise) / energy) if not tracking else []),
-        *exceeds("untouched", np.sort(U, axis=0)[min(9, len(U) // 50)] / np.sqrt(variance)),
+        *(exceeds("spectra", below) if is_nonnegative else []),
         *exceeds("duplicate", alike.max(axis=0)),
         *(exceeds("ceiling", np.mean((X == top) & (top > 0), axis=0), "mixtures") if len(X) >= 200 else []),
     ]
-    if is_nonnegative:
-        below = np.sum(np.minimum(A, 0) ** 2, axis=0) / np.maximum(np.sum(A**2, axis=0), 1e-300)
-        found += exceeds("spectra", below)
     if found and len(X) < given:
         found.append(finding("outliers", n=given - len(X)))
     default = getattr(type(estimator), "precondition", None) == "natural"
     tried = set() if default and estimator.precondition != "natural" else {"natural"}
-    tried |= set() if uncorrelated else {"cone"}
+    tried |= set() if estimator._uncorrelated else {"cone"}
     tried |= {"walls"} if getattr(estimator, "nonnegative_mixing_", False) else set()
     total = float(np.sum((X - X.mean(axis=0)) ** 2))
     return Measures(
         variance=variance,
         noise=blur,
-        misfit=misfit,
+        misfit=blur + excess * energy,
         negativity=N.mean(axis=0) / energy,
         is_nonnegative=is_nonnegative,
         residual=float(np.sum((E - E.mean(axis=0)) ** 2)) / total if total else 0.0,
@@ -268,41 +257,26 @@ def measure(estimator: Any, X: Array, n: int) -> Measures:
     )
 
 
-def _smoothness(X: Array) -> float:
-    """Energy of the differences of neighbouring columns over that of neighbouring rows, both over their variance."""
-
-    def roughness(x: Array) -> float:
-        variance = float(np.sum((x - x.mean(axis=0)) ** 2))
-        return 0.5 * float(np.sum(np.diff(x, axis=0) ** 2)) / variance if variance > 0 else 1.0
-
-    return roughness(X.T) / max(roughness(X), 1e-300) if min(X.shape) > 2 else 1.0
-
-
-def _energies(E: Array) -> Array:
-    """Energy of the samples E along each of their directions, the largest first."""
-    n, k = E.shape
-    return np.asarray(np.maximum(np.linalg.eigvalsh(E @ E.T if n < k else E.T @ E)[::-1], 0) / n)
-
-
-def _outer_directions(E: Array, spectra: Array) -> list[Finding]:
-    """Directions of the residual that a source may explain: as strong as a source, or far stronger than the next ones."""
-    k, d = spectra.shape
+def _leading_residual(E: Array, spectra: Array) -> tuple[float, float]:
+    """Energy of the leading direction of the residual: above noise, over that of the weakest source; and over the next one."""
+    (n, k), d = E.shape, spectra.shape[1]
     if k == d:
-        return []
-    values = _energies(E)[: k - d]
-    others = float(values[1:].mean()) * (1 + np.sqrt(k / len(E))) ** 2 if len(values) > 1 else 0.0
+        return 0.0, 1.0
+    values = np.maximum(np.linalg.eigvalsh(E @ E.T if n < k else E.T @ E)[::-1], 0)[: k - d] / n
+    others = float(values[1:].mean()) * (1 + np.sqrt(k / n)) ** 2 if len(values) > 1 else 0.0
     weakest = max(float(np.linalg.svd(spectra, compute_uv=False)[-1]) ** 2, 1e-300)
-    ratio = values[0] / max(values[1], 1e-300) if len(values) > 1 and values[0] > 0.002 * weakest else 0.0
-    return exceeds("directions", (values[0] - others) / weakest, d=d) or exceeds("missing", ratio, d=d)
+    ratio = float(values[0] / max(values[1], 1e-300)) if len(values) > 1 else 1.0
+    return max(float(values[0]) - others, 0.0) / weakest, ratio
 
 
 def _subtracted(U: Array, noise: Array) -> Array:
     """Share of the variance of each output that is subtracted by the others.
 
     If u_i = s_i - sum_j t_j s_j, then u_i < 0 where s_i is small, and it falls with s_j there: with slope t_j for sources that are
-    often zero, and t_j / 2 for a density at zero. Noise makes outputs negative whatever the others are. The slope of each pair
-    counts as far as it exceeds three standard errors (with each sample left out: a few samples may decide it), and as far as
-    more than noise varies the other output in these samples: the noise of two outputs is correlated.
+    often zero, where the others explain all of it (R^2 = 1), and t_j / 2 for a density at zero, where they explain little. So t_j
+    is the slope times 2 - R^2. Noise makes outputs negative whatever the others are. The slope of each pair counts as far as
+    it exceeds three standard errors (with each sample left out: a few samples may decide it), and as far as more than noise
+    varies the other output in these samples: the noise of two outputs is correlated.
     """
     scale = np.maximum(U.std(axis=0), 1e-300)
     U, noise = U / scale, noise / scale**2
@@ -316,8 +290,9 @@ def _subtracted(U: Array, noise: Array) -> Array:
         slope = -(u @ Y) / energy
         left_out = (u[:, np.newaxis] + Y * slope) / np.maximum(1 - 1 / len(u) - Y**2 / energy, 1e-3)
         error = np.sqrt(np.sum((Y * left_out) ** 2, axis=0)) / energy
-        reliable = np.maximum(1 - noise * len(u) / energy, 0)
-        found[i] = np.sum((reliable * np.maximum(slope - 3 * error, 0)) ** 2)
+        certain = np.maximum(1 - noise * len(u) / energy, 0) * np.maximum(slope - 3 * error, 0)
+        explained = min(-float(u @ Y @ certain) / max(float(u @ u), 1e-300), 1.0)
+        found[i] = np.sum((certain * (2 - explained)) ** 2)
     return found
 
 

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from .cone.fit import is_nonnegative, successive_projection
 from .cone.objective import Wall, feasible, minimise_on_all, unweighted
-from .halves import match, splits
+from .halves import match
 from .outliers import inliers_of
 
 Array = npt.NDArray[Any]
@@ -107,10 +107,9 @@ def _largest_jump(angles: dict[int, float]) -> tuple[int, dict[int, float]]:
 
 
 def _subsets(n: int, rng: np.random.RandomState) -> list[tuple[Array, Array]]:
-    if n >= _FEW:
-        return [(a[:: max(1, len(a) // _ROWS)], b[:: max(1, len(b) // _ROWS)]) for a, b in splits(n, _SPLITS, rng)]
-    orders = [rng.permutation(n) for _ in range(_SPLITS)]
-    return [(order[: 13 * n // 20], order[7 * n // 20 :]) for order in orders]
+    size = n // 2 if n >= _FEW else 13 * n // 20
+    thin = slice(None, None, max(1, size // _ROWS))
+    return [(order[:size][thin], order[n - size :][thin]) for order in (rng.permutation(n) for _ in range(_SPLITS))]
 
 
 def _angle(samples: _Samples, pairs: Any, q: int, nonnegative: bool) -> float:
