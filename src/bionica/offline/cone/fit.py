@@ -37,12 +37,12 @@ from .objective import Data, Wall, feasible, minimise_on_all, objective
 
 Array = npt.NDArray[Any]
 
-SOFT, FINAL = 0.5, 0.1  # kappa of the first two rounds, and after
+KAPPA = 0.1  # of eq. (2)
 FIRST_M, LAST_M = 1e2, 1e5  # of the wall on spectra, tenfold from round to round
-_WIDTHS = (0.3, 0.1, 3e-2, 1e-2, 3e-3, 1e-3)  # e of walls without noise
+_WIDTHS = (0.3, 3e-2, 3e-3)  # e of walls without noise
 _LOST = 30.0  # noise of an output over its mean, or change of P: no facet holds the mean any more
 _SUBSET = 20_000
-_MAX_ROUNDS, _SUBSET_ROUNDS = 25, 10
+_MAX_ROUNDS = 25
 _STILL = 0.05  # change of P
 _TOO_NOISY = 1.0  # noise of an output over its mean
 _LEAST_MEAN = 1e-6  # of the size of the data: with less, no cone holds the mean
@@ -126,26 +126,25 @@ def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState) -> 
     d = data.U.shape[1]
     if d == 1:
         one = np.ones(1)
-        wall = Wall(FIRST_C * one, (variance or 0.0) * one, 0 * one, FINAL, LAST_M * one)
+        wall = Wall(FIRST_C * one, (variance or 0.0) * one, 0 * one, KAPPA, LAST_M * one)
         return Cone(np.array([[1 / data.mean[0]]]), wall, 0, True), 0.0
     subset = data.thinned(_SUBSET)
-    rounds = _MAX_ROUNDS if subset is data else _SUBSET_ROUNDS
     rotated = rotation(subset, variance or 0.0, rng)
     starts = [] if rotated is None else [hold_mean(rotated, subset)]
     starts.append(successive_projection(subset))
     starts = [V for V in starts if feasible(V, subset)] or starts
     widths = [()] if variance else [_WIDTHS] if variance == 0 else [(), _WIDTHS[:2]]
-    cones = [_descend(subset, V, variance, rounds, first) for V in starts for first in widths]
+    cones = [_descend(subset, V, variance, first) for V in starts for first in widths]
     best, *others = cones
     ambiguity = 0.0
     for cone in others:
         best, ambiguity = better(subset, best, cone, ambiguity)
     if subset is not data and variance != 0:
-        best = settle(data, best, _MAX_ROUNDS, known=variance is not None)
+        best = settle(data, best, known=variance is not None)
     return (best if best.wall.variance.any() else without_noise(data, best)), ambiguity
 
 
-def _descend(data: Data, V: Array, variance: float | None, max_rounds: int, widths: Sequence[float]) -> Cone:
+def _descend(data: Data, V: Array, variance: float | None, widths: Sequence[float]) -> Cone:
     """The cone that a start leads to: inside walls of these widths, then as the noise asks, unless there is none.
 
     Noise that is not known is first what lies below zero. Wide walls before help a start that is far, and push sparse sources into
@@ -163,8 +162,8 @@ def _descend(data: Data, V: Array, variance: float | None, max_rounds: int, widt
     # Eq. (6) for a density, of what lies below zero.
     tails = 1.5 * (np.minimum(Y, 0) ** 2 @ data.weights) / np.maximum((Y < 0) @ data.weights, 1e-300)
     shown = np.median(np.maximum(tails, 1e-16) / np.sum(V**2, axis=1))
-    wall = Wall(np.nan * level, (variance or shown) * level, 0 * level, SOFT, FIRST_M * level)
-    return settle(data, Cone(V, wall, n_iter, False), max_rounds, known=variance is not None)
+    wall = Wall(np.nan * level, (variance or shown) * level, 0 * level, KAPPA, FIRST_M * level)
+    return settle(data, Cone(V, wall, n_iter, False), known=variance is not None)
 
 
 def better(data: Data, first: Cone, second: Cone, ambiguity: float) -> tuple[Cone, float]:
@@ -192,7 +191,7 @@ def better(data: Data, first: Cone, second: Cone, ambiguity: float) -> tuple[Con
     return (second, 0.0) if gain > 0 else (first, ambiguity)
 
 
-def settle(data: Data, cone: Cone, max_rounds: int, *, known: bool) -> Cone:
+def settle(data: Data, cone: Cone, *, known: bool) -> Cone:
     """Alternate between the wall that the leakage asks for and the cone inside that wall; `known` says whether the noise is.
 
     It ends if facets do not move, and no c and no noise variance changes by more than 5 %, or by what chance does to them in small
@@ -204,10 +203,10 @@ def settle(data: Data, cone: Cone, max_rounds: int, *, known: bool) -> Cone:
         return cone
     V, Y = data.outputs(cone.V)
     converged = False
-    for r in range(3 * cone.converged, max_rounds):
+    for r in range(3 * cone.converged, _MAX_ROUNDS):
         size = np.linalg.norm(V, axis=1)
         leaks = leakages(Y, np.sqrt(wall.variance) * size, data.weights)
-        last = wall._replace(kappa=SOFT if r < 2 else FINAL, m=np.full(len(V), min(FIRST_M * 10.0**r, LAST_M)))
+        last = wall._replace(kappa=KAPPA, m=np.full(len(V), min(FIRST_M * 10.0**r, LAST_M)))
         wall, change = next_wall(last, leaks, size, known=known)
         if not wall.variance.any():
             converged = True
@@ -410,7 +409,7 @@ def fit_data(
         cone, ambiguity = fit_cone(data, variance, rng)
     elif variance:
         level = np.full(len(last.V), variance)
-        cone = settle(data, last._replace(wall=last.wall._replace(variance=level)), _MAX_ROUNDS, known=True)
+        cone = settle(data, last._replace(wall=last.wall._replace(variance=level)), known=True)
     else:
         cone = without_noise(data, last)
     if len(data.B) and at.variance:
@@ -434,7 +433,7 @@ def with_noise_of_tails(data: Data, cone: Cone) -> Cone:
     leaks = leakages(cone.V @ data.U.T, cone.noise, data.weights)
     if np.abs(np.log(leaks.discrepancy)).max() < _EXPLAINED:
         return cone
-    tails = settle(data, cone._replace(converged=True), _MAX_ROUNDS, known=False)
+    tails = settle(data, cone._replace(converged=True), known=False)
     return tails if tails.converged and tails.wall.variance.any() else cone
 
 
