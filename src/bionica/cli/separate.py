@@ -23,7 +23,7 @@ import typer
 import bionica
 
 from .. import io
-from .console import Console, counted, deferred_interrupts, ignore_broken_pipe, require
+from .console import Console, counted, deferred_interrupts, ignore_broken_pipe
 
 AUTO = "auto"
 #: Bytes of float64 that are fitted, in about 8 times the memory, and by which a stream is judged at its end.
@@ -190,7 +190,7 @@ class Separation:
             remedy = "continue with --resume, or replace it with --force"
             targets.append(io.Target("--model", o.model, o.force or o.resume, remedy))
         if o.report is not None:
-            require("--report", "matplotlib")
+            io.import_optional("matplotlib", "--report", "plot")
             if o.report.suffix.lower() not in (".html", ".htm"):
                 raise io.OutputError(f"--report {o.report}: the report is a page of HTML; give it the suffix .html")
             targets.append(io.Target("--report", o.report, o.force))
@@ -255,18 +255,10 @@ class Separation:
             network = self._new(X).fit(X)
             network.diagnosis_ = network.diagnose(X)
             return network
-        network = bionica.separate(
-            X,
-            o.n_sources or AUTO,
-            method=o.method,
-            random_state=o.seed,
-            horizon=o.horizon,
-            nonnegative_mixing=False if o.signed_mixing else AUTO,
-            known_mixing=self._known(X.shape[1]) if o.known else None,
-        )
-        if o.normalize == "sum":
-            network.diagnosis_ = network.set_params(normalize="sum").diagnose(X)
-        return network
+        options = {"random_state": o.seed, "horizon": o.horizon, "normalize": o.normalize or "variance"}
+        options |= {"nonnegative_mixing": False if o.signed_mixing else AUTO}
+        options |= {"known_mixing": self._known(X.shape[1]) if o.known else None}
+        return bionica.separate(X, o.n_sources or AUTO, method=o.method, **options)
 
     def _known(self, k: int) -> Any:
         """Return the spectra of --known, a column each; their names are those of the first sources."""

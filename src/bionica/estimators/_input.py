@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,6 +55,16 @@ class DivergenceError(ArithmeticError):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.sample)
 
+    @classmethod
+    def overflow(cls, name: str, sample: int, X: Array, *remedies: str) -> Self:
+        """Return the error of the estimator `name` for an overflow at this sample of X, with what to do besides rescaling."""
+        rescale = f"rescale the mixtures (largest absolute value {float(np.abs(X).max()):.2g})"
+        return cls(
+            f"{name} diverged at sample {sample}: an output or a weight overflowed. To change: {'; '.join([*remedies, rescale])}. "
+            "The model is as it was before this call.",
+            sample,
+        )
+
 
 @contextmanager
 def unchanged_on_error(estimator: Any) -> Iterator[None]:
@@ -92,11 +102,7 @@ def finite_map(X: Array, matrix: Array, name: str, offset: Array | None = None) 
     if finite.all():
         return Y
     row = int(np.argmin(finite))
-    raise DivergenceError(
-        f"{name}: the output for sample {row} overflows {Y.dtype}: rescale the samples (largest absolute value in this "
-        f"one: {np.abs(X[row]).max():.2g}){', or use float64' if Y.dtype == np.float32 else ''}.",
-        row,
-    )
+    raise DivergenceError.overflow(name, row, X[row], *(["use float64"] if Y.dtype == np.float32 else []))
 
 
 def warn(text: str, category: type[Warning] = ConvergenceWarning) -> None:
@@ -148,7 +154,7 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool = True, min_samples: i
 def validated_sample(estimator: Any, x: Sample, *, reset: bool = False) -> Array:
     """Return a single mixture, a vector or a mapping of feature names to numbers, as a finite array of one row."""
     row = x if type(x) is np.ndarray else np.asarray(_in_order(estimator, x, reset))
-    if row.dtype not in FLOATS:
+    if row.dtype.char not in "fd":
         try:
             row = row.astype(np.float64, casting="unsafe" if row.dtype == object else "same_kind")
         except (TypeError, ValueError) as error:

@@ -21,7 +21,6 @@ from ._input import (
     Sample,
     blocks_of,
     check_finite,
-    is_dask,
     unchanged_on_error,
     validated_rows,
     validated_sample,
@@ -84,7 +83,7 @@ class Online(Separator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or Dask array of shape (n_samples, n_features)
             The next mixtures.
         y : None
             Ignored.
@@ -95,14 +94,10 @@ class Online(Separator):
             Each row is computed with what was learned before it. Rows are zero until the model has started
             (`n_samples_until_start_`).
         """
-        if is_dask(X):
-            raise TypeError(
-                "X is a Dask array, and outputs made while learning cannot be computed later: call partial_fit_transform with one "
-                "block after the other, (block.compute() for block in X.blocks), or partial_fit and then transform"
-            )
         self._check_params()
         with unchanged_on_error(self):
-            Y = self._learn(validated_rows(self, X, reset="_waiting" not in vars(self)), keep=True)
+            blocks = blocks_of(validated_rows(self, X, reset="_waiting" not in vars(self)))
+            Y = np.concatenate([self._learn(block, keep=True) for block in blocks])
             warn_of_huge_outputs(self, Y)
         return wrap_output(Y, X, self)
 
@@ -199,6 +194,20 @@ class Online(Separator):
                 "partial_fit_transform, or call fit"
             )
         return self._state
+
+    def _outputs(self, X: Array) -> Array:
+        if self._state is None:
+            return np.zeros((len(X), self._n_features_out), self._waiting.dtype)
+        return super()._outputs(X)
+
+    def _check_saved(self) -> None:
+        length = self._block_length(self.n_features_in_)
+        if not (self._state is None) <= len(self._waiting) < max(1, length):
+            raise ValueError(f"{len(self._waiting)} samples wait for a block of {length}")
+        if self._state is not None:
+            super()._check_saved()
+        else:
+            self._given_number(self.n_features_in_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_waiting" in self.__dict__

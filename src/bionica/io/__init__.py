@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .arrays import ParquetReader, open_hdf5, open_mat, open_npy, open_npz, open_zarr
-from .files import OutputError, Target, check_folder, check_targets, is_disk_full, write_atomically
+from .files import OutputError, Target, check_folder, check_targets, is_disk_full, write_atomically, write_own
 from .images import IMAGES, open_images
 from .model_file import ModelFileError, read_model, write_model
 from .reader import Columns, InputError, Reader, RowSample, explain_errors, import_optional, wavelengths_in
@@ -21,7 +21,7 @@ __all__ = [
     "Columns", "InputError", "ModelFileError", "OutputError", "Reader", "RowSample", "Target", "TextWriter",
     "check_folder", "check_format", "check_inputs", "check_targets", "import_optional", "is_disk_full",
     "open_pipe", "open_reader", "open_writer", "output_files", "read_model", "wavelengths_in", "write_atomically",
-    "write_model", "write_spectra",
+    "write_model", "write_own", "write_spectra",
 ]  # fmt: skip
 
 #: What opens the files of a suffix, and the options that it takes beside `columns`.

@@ -4,7 +4,6 @@ import logging
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -105,7 +104,8 @@ def _picture(path: Path, notes: list[str]) -> Iterator[Named]:
 def _pages(path: Path, notes: list[str]) -> Iterator[Named]:
     """Yield the pages of a TIFF: height x width, or height x width x bands."""
     tifffile = import_optional("tifffile", "reading TIFF")
-    with explain_errors(str(path), "TIFF"), _raise_logged_errors(), tifffile.TiffFile(path) as file:
+    logged = base.log_records("tifffile", logging.ERROR, _raise_logged)
+    with explain_errors(str(path), "TIFF"), logged, tifffile.TiffFile(path) as file:
         if sum(series.size for series in file.series) != sum(page.size for page in file.pages):
             raise InputError(
                 f"{path} does not store its mixtures as pages (ImageJ hyperstacks do not): save it as plain TIFF"
@@ -129,20 +129,9 @@ def _pages(path: Path, notes: list[str]) -> Iterator[Named]:
             yield name, image[..., 0] if image.ndim == 3 and image.shape[2] == 1 else image
 
 
-@contextmanager
-def _raise_logged_errors() -> Iterator[None]:
+def _raise_logged(record: logging.LogRecord) -> None:
     """Raise errors that tifffile only logs: it skips pages that it cannot read, and mixtures would be missing."""
-
-    def emit(record: logging.LogRecord) -> None:
-        raise ValueError(record.getMessage())
-
-    logger, handler = logging.getLogger("tifffile"), logging.Handler(logging.ERROR)
-    handler.emit = emit  # type: ignore[method-assign]
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
+    raise ValueError(record.getMessage())
 
 
 def thumbnails(reader: Reader, transform: Callable[[Array], Array], size: int = 240) -> tuple[Array, Array]:

@@ -1,6 +1,7 @@
 """The base of all readers: blocks of samples, one after the other, in bounded memory; and which columns are mixtures."""
 
 import importlib
+import logging
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,13 +48,13 @@ class InputError(ValueError):
         super().__init__(printable(message))
 
 
-def import_optional(module: str, purpose: str) -> Any:
-    """Import a package that only some formats need; InputError says how to install it."""
+def import_optional(module: str, purpose: str, extra: str = "io") -> Any:
+    """Import a package that only some features need; InputError says how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise InputError(f"{purpose} needs the package {package}: pip install 'bionica[io]' ({error})") from error
+        raise InputError(f"{purpose} needs the package {package}: pip install 'bionica[{extra}]' ({error})") from error
 
 
 @contextmanager
@@ -78,6 +79,22 @@ def close_on_error(file: Any) -> Iterator[Any]:
     except BaseException:
         file.close()
         raise
+
+
+@contextmanager
+def log_records(name: str, level: int, emit: Callable[[logging.LogRecord], None]) -> Iterator[None]:
+    """Hand the records of a logger, from a level on, to a function and to nobody else."""
+    logger, handler = logging.getLogger(name), logging.Handler(level)
+    handler.emit = emit  # type: ignore[method-assign, assignment]
+    before = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(level)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.level, logger.propagate = before
 
 
 def check_size(name: str, n_bytes: int, remedy: str) -> None:

@@ -354,7 +354,12 @@ class TextReader(Reader):
         if any(len(row) != self._width for row in rows):
             for _ in self.labelled_blocks():  # names the line
                 pass
-        named = self.labels[:1] == [0]
+        if (named := self.labels[:1] == [0]) and not (
+            self.header and base.CHANNEL_NAMES.fullmatch(self.header[0].strip())
+        ):
+            self.note(
+                f"the first column ({', '.join(row[0] for row in rows[:3])}, ...) was read as names of the mixtures"
+            )
         text = tabbed(zip(*rows, strict=True))
         reader = TextReader(
             self.name, lambda: nullcontext(io.BytesIO(text)), self._columns, axis=0, decimal=self._decimal, separator="\t",
@@ -365,15 +370,10 @@ class TextReader(Reader):
         return reader
 
 
-def open_lines(name: str, open_input: OpenInput, columns: Columns, **form: Any) -> TextReader:
-    """Open lines of text that can be read again. `form` is what the user says about them."""
-    reader = TextReader(name, open_input, columns, **form)
+def open_text(path: Path, columns: Columns, open_input: OpenInput | None = None, **form: Any) -> TextReader:
+    """Open a file of text, or other lines that can be read again. `form` is what the user says about them."""
+    reader = TextReader(str(path), open_input or partial(path.open, "rb"), columns, **form)
     return reader.transpose() if reader.axis else reader
-
-
-def open_text(path: Path, columns: Columns, **form: Any) -> Reader:
-    """Open a file of text."""
-    return open_lines(str(path), partial(path.open, "rb"), columns, **form)
 
 
 def check_archive(path: Path) -> zipfile.ZipFile:
@@ -405,7 +405,7 @@ def open_xlsx(path: Path, columns: Columns, dataset: str | None = None, **form: 
         rows = [row[: _filled(row)] for row in chosen.iter_rows(values_only=True)]
     width = next((len(row) for row in rows if row), 0)  # missing cells at the end of a row are empty
     text = tabbed(row + (None,) * (width - len(row)) if row else row for row in rows)
-    reader = open_lines(str(path), lambda: nullcontext(io.BytesIO(text)), columns, separator="\t", **form)
+    reader = open_text(path, columns, lambda: nullcontext(io.BytesIO(text)), separator="\t", **form)
     if len(sheets) > 1 and dataset is None:
         reader.note(f"of its {len(sheets)} sheets the first was read (--dataset reads another)")
     return reader
