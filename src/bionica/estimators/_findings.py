@@ -55,7 +55,9 @@ CHECKS = {
         0.1, "{sources}: {value:.0%} of the spectrum is negative, though X is nonnegative", ("walls", "count")
     ),
     # Width of the band of a spectrum over its largest value, if the samples follow a curve.
-    "ambiguous": Check(0.6, "{sources}: nonnegativity leaves {value:.0%} of the spectrum open", ("known", "background")),
+    "ambiguous": Check(
+        0.6, "{sources}: nonnegativity leaves {value:.0%} of the spectrum open", ("known", "background")
+    ),
     "duplicate": Check(0.9, "{sources}: nearly alike (correlation {value:.2f})", ("fewer",)),
     # Share of the samples in which a mixture has its largest value.
     "ceiling": Check(
