@@ -4,9 +4,9 @@ import logging
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
 
 import numpy as np
 
@@ -44,11 +44,8 @@ def open_images(paths: Sequence[Path], columns: Columns, *, optical_density: boo
         if len(shapes) < 2:
             raise InputError(f"{name} is one image, that is one mixture: give at least two, or one in colour")
         matrix = len(shapes), math.prod(shapes[0])
-
-        def fetch(index: Any) -> Array:
-            return np.array(np.memmap(pixels, np.float64, "r", 0, matrix)[index])
-
-        reader = MatrixReader(name, "images", matrix, np.float64, 1, fetch, columns=columns, close=pixels.close)
+        mapped = partial(np.memmap, pixels, np.float64, "r", 0, matrix)
+        reader = MatrixReader(name, "images", mapped, 1, columns, pixels.close)
     reader.image_shape, reader.notes = shapes[0], notes
     return reader
 
