@@ -16,16 +16,7 @@ from sklearn.exceptions import NotFittedError
 from .._compat.sklearn import parameter_values, wrap_output
 from ._base import Separator
 from ._findings import warn_of_huge_outputs
-from ._input import (
-    Array,
-    Sample,
-    blocks_of,
-    check_finite,
-    unchanged_on_error,
-    validated_rows,
-    validated_sample,
-    warn,
-)
+from ._input import Array, Sample, blocks_of, check_finite, unchanged_on_error, validated_rows, validated_sample, warn
 
 #: Largest size of a block in bytes, unless 4 d + 20 samples are larger.
 _BLOCK_BYTES = 2**28
