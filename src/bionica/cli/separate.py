@@ -431,6 +431,7 @@ class Separation:
             "choice": choice and choice.why, "candidates": candidates, "seconds": round(time.monotonic() - self.started, 3),
             "ok": bool(diagnosis and diagnosis.ok),
             "uncertainty": halves and {name: getattr(halves, name).tolist() for name in ("correlation", "angle", "sources")},
+            "band": diagnosis and diagnosis.band_ and diagnosis.band_.width.tolist(),
             "diagnosis": findings, "notes": self.console.notes,
             "change_detected": bool(getattr(network, "change_detected_", False)), "interrupted": interrupted, "output": files,
             "model": o.model and str(o.model), "mixing": str(o.mixing) if o.mixing and has_started else None,
