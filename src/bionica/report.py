@@ -1,6 +1,6 @@
 """Pages: text, tables and pictures in one HTML file that needs no network, and the page about one separation.
 
-A page is a title and sections, and a section is a heading and parts: `text`, `table`, `picture`, `slides`, `beside` and `verdict`
+A page is a title and sections, and a section is a heading and parts: `text`, `table`, `picture`, `slides` and `beside`
 return HTML, and escape what they are given. In text, `code` stands between backquotes. A page adapts to light and dark, to a
 telephone and to a printer.
 """
@@ -124,11 +124,6 @@ def beside(*parts: str) -> str:
     return f'<div class="beside">{"".join(parts)}</div>'
 
 
-def verdict(good: bool, sentences: Sequence[str]) -> str:
-    """Return sentences on whether something is right."""
-    return f'<div class="verdict {"good" if good else "bad"}">{"".join(map(text, sentences))}</div>'
-
-
 def figure_bytes(figure: Any, kind: str) -> bytes:
     """Return a matplotlib figure as "svg" or "png"; the same figure gives the same bytes."""
     from matplotlib import rc_context
@@ -175,7 +170,9 @@ def write_separation(
     A, uncertainty = np.asarray(network.mixing_), network.diagnosis_.uncertainty_
     d = min(len(names), MOST_SOURCES)
     shown, more = names[:d], f" The first {d} of {len(names)} sources." * (d < len(names))
-    sections: Sections = [("", [verdict(network.diagnosis_.ok, lines), table((), facts)])]
+    kind = "good" if network.diagnosis_.ok else "bad"
+    verdict = f'<div class="verdict {kind}">{"".join(map(text, lines))}</div>'
+    sections: Sections = [("", [verdict, table((), facts)])]
     if uncertainty is not None:
         why = "Halves of the samples were fitted by themselves. If they agree, the source does not depend on chance."
         columns = ("source", "correlation of the halves", "angle of the spectra, degrees", "error, standard deviations")
