@@ -214,6 +214,8 @@ def test_networks_read_blocks_in_their_order(name, dtype):
     np.testing.assert_allclose(there.components_, here.components_, rtol=0, atol=1e-12)
     here, there = (make(3, random_state=0, **rates).partial_fit(data) for data in (X, lazy))
     np.testing.assert_array_equal(there.components_, here.components_)
+    arriving = [make(3, random_state=0, **rates).partial_fit_transform(data) for data in (X, lazy)]
+    np.testing.assert_array_equal(*arriving)
     Y = there.transform(lazy)
     assert isinstance(Y, da.Array)
     assert Y.dtype == dtype

@@ -11,7 +11,7 @@ from bionica import BatchNICA, MinimumVolumeCone
 from bionica.datasets import copula_uniform, mix
 from bionica.metrics import match_sources, sinr
 from bionica.offline.cone.fit import successive_projection, tighten
-from bionica.offline.cone.noise import channel_noise, leakage, on_a_grid
+from bionica.offline.cone.noise import channel_noise, leakages, on_a_grid
 from bionica.offline.cone.objective import Facets, Wall, inverse_curvature, minimise, unweighted, value_and_gradient
 from bionica.offline.cone.stream import solve
 from conftest import reaction, worst_correlation
@@ -108,11 +108,13 @@ def test_leakage_finds_the_force_at_the_right_facet(kind, rho):
     """Eqs. (4) to (6), by simulation: the sum over samples below zero is what the windows above zero predict."""
     n, s = 400_000, 0.05
     S = draw(kind, n, 3)
-    y = S[:, 0] + s * np.random.default_rng(1).standard_normal(n)
-    others = S[:, 1:].mean(axis=1) / S[:, 1:].mean()
-    found = leakage(y / s, others, np.full(n, 1 / n))
-    assert found.force == pytest.approx(np.mean(np.maximum(-y / s, 0) * others), rel=0.05)
-    assert found.rho == pytest.approx(found.expected_rho, rel=0.03) == pytest.approx(rho, rel=0.03)
+    Y = S.T / S.mean(axis=0)[:, None]
+    Y[0] += s * np.random.default_rng(1).standard_normal(n)
+    z = Y[0] / s
+    found = leakages(Y, np.full(3, s), np.full(n, 1 / n))
+    assert found.force[0] == pytest.approx(np.mean(np.maximum(-z, 0) * Y[1:].mean(axis=0)), rel=0.05)
+    assert found.discrepancy[0] == pytest.approx(1, rel=0.03)
+    assert np.mean(z[z < 0] ** 2) == pytest.approx(rho, rel=0.03)
 
 
 def test_channel_noise_is_found():

@@ -105,6 +105,8 @@ def test_the_method_and_the_sources_do_not_depend_on_the_size_of_the_file(tmp_pa
         Y = np.load(tmp_path / "x-sources.npy")
         assert len(Y) == 4000
         assert match_sources(S, Y).correlation.min() > 0.99
+    separate(x, "--sources", 3, "--normalize", "sum", "--force")
+    assert np.abs(np.load(tmp_path / "x-sources.npy").sum(axis=1) - 1).max() < 0.1
     assert summaries[0]["method"] == summaries[1]["method"]
     assert len(summaries[1]["notes"]) > len(summaries[0]["notes"])
 

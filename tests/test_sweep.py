@@ -44,8 +44,7 @@ def mixtures(T=300, seed=0):
 
 
 def lines(folder):
-    """The journal of the cases."""
-    return [line for line in (folder / "journal.jsonl").read_text().splitlines() if '"table"' not in line]
+    return (folder / "journal.jsonl").read_text().splitlines()
 
 
 def nothing_runs(done, total):
@@ -304,7 +303,7 @@ def test_what_is_finished_is_not_run_again(tmp_path):
     with (tmp_path / "results.csv").open(newline="") as file:
         rows = [(row["case"], int(row["t"]), float(row["error"])) for row in csv.DictReader(file)]
     assert rows == [(row["case"], row["t"], row["error"]) for row in first]
-    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+    assert not [*tmp_path.glob(".*.part")]
 
 
 @pytest.mark.parametrize(
@@ -313,10 +312,9 @@ def test_what_is_finished_is_not_run_again(tmp_path):
 def test_a_torn_line_is_run_again_and_a_damaged_one_too(damage, tmp_path):
     first = without_times(sweep.run(body(), tmp_path))
     path = tmp_path / "journal.jsonl"
-    text = path.read_bytes().splitlines(keepends=True)[:8]
+    text = path.read_bytes().splitlines(keepends=True)
     text[2] = damage
     path.write_bytes(b"".join(text)[:-30])
-    (tmp_path / "results.csv").unlink()  # the journal does not know it any more
     again = []
     assert without_times(sweep.run(body(), tmp_path, progress=lambda done, total: again.append(done))) == first
     assert again == [7, 8]

@@ -142,17 +142,19 @@ def correlation_floor(S: ArrayLike) -> float:
     True
     """
     S = validated("S", S)
+    return float(np.mean((S - whitened(S)) ** 2))
+
+
+def whitened(S: Floats) -> Floats:
+    """Return C^{-1/2} s for every source vector s, where C is their covariance."""
+    eigenvalues, U = np.linalg.eigh(np.atleast_2d(np.cov(S, rowvar=False, bias=True)))
     n, d = S.shape
-    mean = S.mean(axis=0)
-    eigenvalues, U = np.linalg.eigh((S - mean).T @ (S - mean) / n)
     if eigenvalues[0] <= d * np.finfo(np.float64).eps * eigenvalues[-1]:
         raise ValueError(
             f"S has a singular covariance ({n} samples, {d} sources): a source is constant or a combination of the "
             "others, and cannot be whitened. Omit it, or pass more samples"
         )
-    # mean |s - F s|^2 = tr[(I - F)(C + m m')(I - F)]: the small factor appears twice, so that nothing cancels.
-    shrunk = (1 - 1 / np.sqrt(eigenvalues)) * U  # U (I - Lambda^-1/2); its product with U' is I - F
-    return float((np.sum(shrunk**2 * eigenvalues) + np.sum((mean @ shrunk) ** 2)) / d)
+    return np.asarray(S @ (U / np.sqrt(eigenvalues)) @ U.T)
 
 
 class Matching(NamedTuple):

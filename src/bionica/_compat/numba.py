@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numba
+import numpy as np
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import NumbaError
 
@@ -42,7 +43,7 @@ def compile_entry(function: Callable[..., Any], arguments: tuple[Any, ...], cach
     Where nothing can be cached (a read-only folder, a full disk, a damaged file) it compiles without a cache and says so once.
     """
     if jit_is_off():
-        return function
+        return np.errstate(all="ignore")(function)  # compiled code does not warn
     with COMPILING, _no_collection():
         return _compile(function, arguments, cache)
 

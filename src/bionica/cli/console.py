@@ -17,6 +17,7 @@ import json as jsons
 import logging
 import math
 import os
+import select
 import signal
 import sys
 import traceback
@@ -24,14 +25,13 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from importlib.util import find_spec
 from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from ..io import InputError, OutputError, is_disk_full
-from ..io.reader import printable
+from ..io.reader import log_records, printable
 
 UNFORESEEN = 70
 #: ClickException: typer has no name of its own for it, and may or may not bring its own click.
@@ -67,13 +67,6 @@ def raised_by_bionica(error: BaseException) -> bool:
     if trace is None or not str(trace.tb_frame.f_globals.get("__name__", "")).startswith("bionica."):
         return False
     return trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
-
-
-def require(purpose: str, *modules: str) -> None:
-    """Raise unless these modules, which the extra `plot` installs, can be imported."""
-    for module in modules:
-        if find_spec(module) is None:
-            raise ImportError(f"{purpose} needs {module}, which is not installed: pip install 'bionica[plot]'")
 
 
 class OneLineGroup(TyperGroup):
@@ -161,7 +154,8 @@ class Console:
         `interrupted` is said after Ctrl-C or SIGTERM.
         """
         try:
-            with _handlers(_interrupt, signal.SIGTERM), warnings.catch_warnings(), self._show_log():
+            log = log_records("bionica", logging.INFO, self._show)
+            with _handlers(_interrupt, signal.SIGTERM), warnings.catch_warnings(), log:
                 warnings.simplefilter("always", UserWarning)
                 warnings.showwarning = lambda message, *_, **__: self.note(str(message))
                 yield
@@ -182,24 +176,9 @@ class Console:
                 raise
             fail(str(error))
 
-    @contextmanager
-    def _show_log(self) -> Iterator[None]:
+    def _show(self, record: logging.LogRecord) -> None:
         """Show what the library logs, for example that it compiles a loop."""
-
-        def emit(record: logging.LogRecord) -> None:
-            (self.note if record.levelno >= logging.WARNING else self.say)(record.getMessage())
-
-        logger, handler = logging.getLogger("bionica"), logging.Handler(logging.INFO)
-        handler.emit = emit  # type: ignore[method-assign]
-        before = logger.level, logger.propagate
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
-        logger.propagate = False
-        try:
-            yield
-        finally:
-            logger.removeHandler(handler)
-            logger.level, logger.propagate = before
+        (self.note if record.levelno >= logging.WARNING else self.say)(record.getMessage())
 
 
 def _finite(data: Any) -> Any:
@@ -252,3 +231,18 @@ def ignore_broken_pipe() -> Iterator[None]:
         yield
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class StandardInput:
+    """Standard input that Ctrl-C always ends: a signal just before a read that blocks would be handled at the end of that read."""
+
+    def __init__(self, stream: Any) -> None:
+        self.read = getattr(stream, "read1", stream.read)
+        with suppress(OSError):  # it has no descriptor
+            self._descriptor = stream.fileno()
+            self.read = self._read if os.name == "posix" else self.read
+
+    def _read(self, n: int) -> bytes:
+        while not select.select([self._descriptor], [], [], 0.5)[0]:
+            pass  # Python handles signals here
+        return os.read(self._descriptor, n)

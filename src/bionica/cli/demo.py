@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from .. import io
-from .console import Console, require
+from .console import Console
 
 NAMES = ("camera", "brick", "gravel")
 PICTURE, PAGE = "separation.png", "demo.html"
@@ -40,7 +40,8 @@ def demo(
     """
     console = Console(json=json, quiet=quiet)
     with console.session(interrupted="Interrupted: the page was not written"):
-        require("the demo", "matplotlib", "skimage")
+        for package in ("matplotlib", "skimage"):
+            io.import_optional(package, "the demo", "plot")
         io.check_folder(output, [PICTURE, PAGE], replace=force)
         if not console.silent:
             typer.echo(f"Mixing {', '.join(NAMES)}, and recovering them from the mixtures alone, one pixel at a time")

@@ -44,7 +44,9 @@ def examine() -> dict[str, Any]:
     import numba
 
     from .. import __version__
+    from .._compat.numba_cuda import cuda
     from ..engines.cuda import gpu_is_visible
+    from ..sweep.cuda import unavailable
 
     config: Any = numba.config
     missing = [extra for extra, names in OPTIONAL.items() if "missing" in map(installed, names)]
@@ -57,7 +59,7 @@ def examine() -> dict[str, Any]:
         "threading layer": f"{config.THREADING_LAYER}, {config.NUMBA_NUM_THREADS} threads",
         "self test": self_test(),
         "compiled code": cache(),
-        "GPU": gpu(),
+        "GPU": unavailable() or str(cuda().get_current_device().name),
     }
 
 
@@ -81,14 +83,6 @@ def cache() -> str:
     if not os.access(folder if folder.exists() else folder.parent, os.W_OK):
         return f"{folder} cannot be written to, so processes may compile again: set NUMBA_CACHE_DIR to another folder"
     return f"{sum(1 for _ in folder.rglob('*.nbc'))} loops in {folder}"
-
-
-def gpu() -> str:
-    """Say which GPU Numba sees."""
-    from .._compat.numba_cuda import cuda
-    from ..sweep.cuda import unavailable
-
-    return unavailable() or str(cuda().get_current_device().name)
 
 
 def self_test() -> str:

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..io import check_folder
-from .console import Console, require
+from ..io import check_folder, import_optional
+from .console import Console
 
 _TARGETS = ("figure1", "figure4", "figure5", "table1", "cone-network", "all")
 Target = StrEnum("Target", {name: name for name in _TARGETS})  # type: ignore[misc]
@@ -41,7 +41,7 @@ def reproduce(
     Figures 4 and 5 have StreamingNICA, which needs no tuning, beside the paper's networks.
 
     Finished runs are kept under OUTPUT/runs: a second call continues where the first one stopped. A file of OUTPUT that this
-    command has not written is not replaced.
+    command has not written, or that was edited since, is not replaced.
 
     Examples: `bionica reproduce`, `bionica reproduce figure4 --with-defaults`, `bionica reproduce figure5 --images photos/`
 
@@ -54,9 +54,9 @@ def reproduce(
         from .. import paper
         from ..paper.figures import check_images
         from ..paper.page import file_names
-        from ..sweep.run import JOURNAL, prepare
+        from ..sweep.run import prepare
 
-        require("reproduce", "matplotlib")
+        import_optional("matplotlib", "reproduce", "plot")
         names = paper.EXPERIMENTS if target == "all" else (target.value,)
         with_images = not {"figure5", "cone-network"}.isdisjoint(names) or ("table1" in names and full)
         if images is not None and not with_images:
@@ -69,12 +69,7 @@ def reproduce(
         config = paper.Reproduction(names, runs, seed, samples, with_defaults=with_defaults, full=full, images=path)
         inputs = [] if images is None else [*images.iterdir()] if images.is_dir() else [images]
         plans = {output / "runs" / "-".join(key): (key, plan) for key, plan in paper.plans_of(config).items()}
-        known = {key[0] for folder, (key, _) in plans.items() if (folder / JOURNAL).exists()}
-        for experiment in names:  # files of an experiment are ours if its runs are there
-            check_folder(
-                output, file_names([experiment], target.value)[2:], inputs, replace=force or experiment in known
-            )
-        check_folder(output, file_names((), target.value), inputs, replace=force or bool(known))
+        check_folder(output, file_names(names, target.value), inputs, replace=force)
         options: dict[str, Any] = {"n_jobs": jobs or -1, "device": "cpu", "force": force}
         sweeps = {key: prepare(plan, folder, **options) for folder, (key, plan) in plans.items()}
         ran = sum(len(sweep.missing) for sweep in sweeps.values())

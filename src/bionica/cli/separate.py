@@ -23,7 +23,7 @@ import typer
 import bionica
 
 from .. import io
-from .console import Console, counted, deferred_interrupts, ignore_broken_pipe, require
+from .console import Console, StandardInput, counted, deferred_interrupts, ignore_broken_pipe
 
 AUTO = "auto"
 #: Bytes of float64 that are fitted, in about 8 times the memory, and by which a stream is judged at its end.
@@ -169,7 +169,7 @@ class Separation:
         if o.from_pipe:
             if sys.stdin is None:
                 raise io.InputError("standard input is closed: pipe the mixtures into it, or give a file in place of -")
-            self.reader: Any = io.open_pipe(typer.get_binary_stream("stdin"), **form)
+            self.reader: Any = io.open_pipe(StandardInput(typer.get_binary_stream("stdin")), **form)
         else:
             form |= {"axis": o.axis, "dataset": o.dataset, "optical_density": o.optical_density}
             self.reader = io.open_reader(o.inputs, **form)
@@ -190,7 +190,7 @@ class Separation:
             remedy = "continue with --resume, or replace it with --force"
             targets.append(io.Target("--model", o.model, o.force or o.resume, remedy))
         if o.report is not None:
-            require("--report", "matplotlib")
+            io.import_optional("matplotlib", "--report", "plot")
             if o.report.suffix.lower() not in (".html", ".htm"):
                 raise io.OutputError(f"--report {o.report}: the report is a page of HTML; give it the suffix .html")
             targets.append(io.Target("--report", o.report, o.force))
@@ -204,8 +204,22 @@ class Separation:
     def file(self) -> None:
         """Fit the input, or evenly spaced samples of a large one, and transform it block by block."""
         o, reader = self.o, self.reader
-        X, sample_labels = self._sample()
-        n = reader.n_samples
+        X, sample_labels = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
+        for note in reader.notes:
+            self.console.note(note)
+        n, k = reader.n_samples, X.shape[1]
+        if k < 2:
+            raise io.InputError(
+                f"{reader.name} has one mixture, and sources are found by comparing mixtures: give several"
+            )
+        if n < k and o.axis is None and reader.image_shape is None and reader.wavelengths is None:
+            raise io.InputError(
+                f"{reader.name} has {n} samples of {k} mixtures: if its columns are the samples, pass --axis 1; if not, --axis 0"
+            )
+        if (d := o.n_sources or 1) > min(n, k) or n < 2:
+            raise io.InputError(f"{reader.name} has {n} samples of {k} mixtures, too few for {counted(d, 'sources')}")
+        if len(X) < n:
+            self.console.note(f"{len(X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
         if o.method in _OFFLINE or len(X) == n:
             self.network = self._fit(X)
         else:
@@ -227,27 +241,6 @@ class Separation:
                 advance(len(block))
         self._finish(X, sample_labels, n)
 
-    def _sample(self) -> tuple[Any, Any]:
-        """Return the samples of a file that are fitted, all or evenly spaced ones of a large file, and their labels."""
-        o, reader = self.o, self.reader
-        X, labels = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
-        for note in reader.notes:
-            self.console.note(note)
-        n, k = reader.n_samples, X.shape[1]
-        if k < 2:
-            raise io.InputError(
-                f"{reader.name} has one mixture, and sources are found by comparing mixtures: give several"
-            )
-        if n < k and o.axis is None and reader.image_shape is None and reader.wavelengths is None:
-            raise io.InputError(
-                f"{reader.name} has {n} samples of {k} mixtures: if its columns are the samples, pass --axis 1; if not, --axis 0"
-            )
-        if (d := o.n_sources or 1) > min(n, k) or n < 2:
-            raise io.InputError(f"{reader.name} has {n} samples of {k} mixtures, too few for {counted(d, 'sources')}")
-        if len(X) < n:
-            self.console.note(f"{len(X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
-        return X, labels
-
     def _fit(self, X: Any) -> Any:
         """Count the sources, choose the method, fit and judge."""
         o = self.o
@@ -255,18 +248,10 @@ class Separation:
             network = self._new(X).fit(X)
             network.diagnosis_ = network.diagnose(X)
             return network
-        network = bionica.separate(
-            X,
-            o.n_sources or AUTO,
-            method=o.method,
-            random_state=o.seed,
-            horizon=o.horizon,
-            nonnegative_mixing=False if o.signed_mixing else AUTO,
-            known_mixing=self._known(X.shape[1]) if o.known else None,
-        )
-        if o.normalize == "sum":
-            network.diagnosis_ = network.set_params(normalize="sum").diagnose(X)
-        return network
+        options = {"random_state": o.seed, "horizon": o.horizon, "normalize": o.normalize or "variance"}
+        options |= {"nonnegative_mixing": False if o.signed_mixing else AUTO}
+        options |= {"known_mixing": self._known(X.shape[1]) if o.known else None}
+        return bionica.separate(X, o.n_sources or AUTO, method=o.method, **options)
 
     def _known(self, k: int) -> Any:
         """Return the spectra of --known, a column each; their names are those of the first sources."""
@@ -439,6 +424,7 @@ class Separation:
             "choice": choice and choice.why, "candidates": candidates, "seconds": round(time.monotonic() - self.started, 3),
             "ok": bool(diagnosis and diagnosis.ok),
             "uncertainty": halves and {name: getattr(halves, name).tolist() for name in ("correlation", "angle", "sources")},
+            "band": diagnosis and diagnosis.band_ and diagnosis.band_.width.tolist(),
             "diagnosis": findings, "notes": self.console.notes,
             "change_detected": bool(getattr(network, "change_detected_", False)), "interrupted": interrupted, "output": files,
             "model": o.model and str(o.model), "mixing": str(o.mixing) if o.mixing and has_started else None,

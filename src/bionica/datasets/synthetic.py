@@ -34,15 +34,6 @@ _PAPER_MIXING = {
 }
 
 
-def generator_of(rng: Rng) -> np.random.Generator:
-    """Return the Generator that `rng` stands for."""
-    if rng is None or isinstance(rng, np.random.Generator):
-        return np.random.default_rng(rng)
-    if isinstance(rng, int | np.integer) and not isinstance(rng, bool) and rng >= 0:
-        return np.random.default_rng(int(rng))
-    raise ValueError(f"rng={rng!r}: pass None, an integer >= 0 or a numpy.random.Generator")
-
-
 def positive_int(name: str, value: int) -> int:
     """Return a positive integer, or raise ValueError."""
     try:
@@ -111,7 +102,7 @@ def random_sources(kind: Kind, n_samples: int, n_sources: int, *, rng: Rng = Non
     if kind not in _DRAWS:
         raise ValueError(f"kind={kind!r} is unknown: use one of {', '.join(map(repr, _DRAWS))}")
     shape = (positive_int("n_samples", n_samples), positive_int("n_sources", n_sources))
-    return np.asarray(_DRAWS[kind](generator_of(rng), shape))
+    return np.asarray(_DRAWS[kind](np.random.default_rng(rng), shape))
 
 
 def odors(
@@ -166,7 +157,7 @@ def odors(
         )
     if not 0 <= p_silent < 1:
         raise ValueError(f"p_silent={p_silent!r} is no probability below 1: use 0.9, for instance")
-    generator = generator_of(rng)
+    generator = np.random.default_rng(rng)
     A = np.exp(generator.standard_normal((n_receptors, n_odorants)))
     if rho == 0:
         E = generator.standard_exponential(shape)
@@ -210,7 +201,7 @@ def copula_uniform(n_samples: int, n_sources: int, rho: float, *, df: float = 4,
         raise ValueError(f"rho={rho!r} is no common correlation of {d} variables: use {lowest:.3g} <= rho < 1")
     if not df > 0:
         raise ValueError(f"df={df!r} must be positive: use df=4, or df=float('inf') for a Gaussian copula")
-    generator = generator_of(rng)
+    generator = np.random.default_rng(rng)
 
     # The symmetric root of (1 - rho) I + rho 11' is a I + b 11': O(d) per sample, and rho may be negative.
     a = np.sqrt(1 - rho)
@@ -295,7 +286,7 @@ def mix(
     if S.ndim != 2 or S.size == 0:
         raise ValueError(f"S has shape {S.shape}: pass (n_samples, n_sources), neither of them 0")
     d = S.shape[1]
-    generator = generator_of(rng)
+    generator = np.random.default_rng(rng)
     if A is None:
         k = d if n_mixtures is None else positive_int("n_mixtures", n_mixtures)
         A = generator.standard_normal((k, d))

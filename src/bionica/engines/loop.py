@@ -21,7 +21,7 @@ from typing import Any, cast
 import numpy as np
 
 from .. import networks  # noqa: F401  (the rules register themselves)
-from .._compat.numba import COMPILING, compile_entry, jit_is_off
+from .._compat.numba import COMPILING, compile_entry
 from ..networks.guards import EVERY
 from ..networks.rule import Rule, hot, precision, rule_of
 from . import blocks
@@ -96,6 +96,7 @@ def bound(rule: Rule) -> dict[str, Any]:
 # ---------------------------------------------------------------------------------------------- called
 
 
+@functools.cache
 @functools.cache
 def largest_output(dtype: Any) -> float:
     """Return the largest output that passes: its square stays finite."""
@@ -180,8 +181,6 @@ def compiled_loop(state: Any, work: Any, params: Any, X: np.ndarray, rates: np.n
         empty = (state, work, params, X[:0], 0, rates[:0], Y[:0], largest_output(X.dtype))
         with COMPILING:  # of threads that meet a network first, one compiles and the others wait
             entry = _ENTRIES.get(key) or _compile(rule, params, X.dtype, empty)
-            if jit_is_off():
-                entry = np.errstate(all="ignore")(entry)  # without warnings, as it is with the JIT
             _ENTRIES[key] = entry
     return entry
 
@@ -255,8 +254,7 @@ def scaled(state: Any, params: Any, X: np.ndarray, learning: bool) -> np.ndarray
     if X.dtype not in _SCALING:
         empty = X[:0], state.x_power, 0, 0, out[:0]
         _SCALING[X.dtype] = compile_entry(scale_rows, empty, cache=True)
-    with np.errstate(all="ignore"):
-        _SCALING[X.dtype](*arguments)
+    _SCALING[X.dtype](*arguments)
     return out
 
 

@@ -17,25 +17,15 @@ from sklearn.utils import check_array
 from .._compat.sklearn import fit_context
 from ..offline.whitening import leading, row_blocks
 from ._diagnosis import Diagnosable
-from ._input import (
-    FLOATS,
-    Array,
-    blocks_of,
-    finite_map,
-    is_dask,
-    lazily,
-    unchanged_on_error,
-    validated_dask,
-    validated_rows,
-)
+from ._findings import row_sample
+from ._input import FLOATS, Array, DaskRows, blocks_of, finite_map, is_dask, unchanged_on_error, validated_rows
 
 _FOLDS = 10  # groups of mixtures that `score` predicts
-_RANK_ROWS = 20_000  # from which the rank of the data is taken
 
 
 def rank_of(X: Any) -> int:
-    """Return the rank of X, at least 1; the number of mixtures if X holds NaN, which learning then reports."""
-    rows = np.asarray(X[:: -(-len(X) // _RANK_ROWS)] if isinstance(X, np.ndarray) else X[:_RANK_ROWS])
+    """Return the rank of some rows of X, at least 1; the number of mixtures if they hold NaN, which learning then reports."""
+    rows = X[row_sample(*X.shape)]
     return max(1, leading(rows).rank) if np.isfinite(rows).all() else int(X.shape[1])
 
 
@@ -104,9 +94,10 @@ class Estimator(
             Nonnegative sources; the whitened samples of `NoncenteredWhitener`.
         """
         self._check_is_fitted()
-        if is_dask(X):  # a copy, so that samples learned before the blocks are computed have no effect
-            return lazily(copy(self)._outputs, validated_dask(X, self), self._n_features_out, type(self).__name__)
-        return self._outputs(validated_rows(self, X, reset=False))
+        rows = validated_rows(self, X, reset=False)
+        if isinstance(rows, DaskRows):  # a copy, so that samples learned before the blocks are computed have no effect
+            return rows.mapped(copy(self)._outputs, self._n_features_out).array
+        return self._outputs(rows)
 
     def inverse_transform(self, Y: ArrayLike) -> Any:
         """Return the mixtures that the outputs Y make: Y times the transpose of `mixing_`.
@@ -131,7 +122,7 @@ class Estimator(
                 f"{A.shape[1]}), as transform returns it"
             )
         function = partial(finite_map, matrix=A, name=name, offset=self._offset())
-        return lazily(function, data, len(A), name) if is_dask(data) else function(data)
+        return DaskRows(data, name).mapped(function, len(A)).array if is_dask(data) else function(data)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was learned to `path` as plain arrays and JSON; `bionica.load` reads it, and a network learns on from there.
@@ -171,10 +162,7 @@ class Estimator(
 
     def _check_saved(self) -> None:
         """Raise ValueError if what was read from a file contradicts the parameters or itself; shapes are checked before."""
-        self._check_number_saved(self._n_features_out)
-
-    def _check_number_saved(self, d: int) -> None:
-        given, k = self.n_components, self.n_features_in_
+        d, given, k = self._n_features_out, self.n_components, self.n_features_in_
         if d > k or (isinstance(given, Integral) and given != d):
             raise ValueError(f"n_components={given!r}, but the weights have {d} outputs for {k} mixtures")
 
@@ -203,13 +191,10 @@ class Separator(Diagnosable, Estimator):
     def score(self, X: ArrayLike, y: None = None) -> float:
         """Return the share of the energy of X that is predicted from other mixtures; higher is better, 1 is the best.
 
-        The mixtures are cut into ten groups (every tenth mixture, or one for each mixture if there are fewer). Each group is
-        predicted from all others: the outputs that fit these best by least squares are clipped at 0, like those of
-        `transform`, and mixed again. Noise cannot be predicted, so that outputs which follow the noise lower the score, and so
-        do outputs that are clipped although they are negative. On samples that were not fitted the score is largest at the
-        number of sources or near it (bi-cross-validation: Owen and Perry 2009), which `GridSearchCV` and `cross_val_score`
-        can use. It needs more mixtures than outputs: with as many, a group is not determined by the others, and the score
-        says little.
+        Bi-cross-validation (Owen and Perry 2009): the mixtures are cut into ten groups, and each group is predicted from all
+        others by the outputs that fit these best, clipped at 0. Outputs that follow the noise, or that are clipped although they
+        are negative, lower the score. On samples that were not fitted it is largest near the number of sources, so that
+        `GridSearchCV` and `cross_val_score` find it. It needs more mixtures than outputs.
 
         Parameters
         ----------

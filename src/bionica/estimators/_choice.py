@@ -71,6 +71,7 @@ def separate(
     nonnegative_mixing: bool | str = "auto",
     known_mixing: ArrayLike | None = None,
     noise: str | float = "estimate",
+    normalize: str = "variance",
     verbose: int = 0,
 ) -> Any:
     """Count the sources of mixtures, choose the method, fit it and say how far to believe the result.
@@ -87,7 +88,7 @@ def separate(
         Seed.
     horizon : int, default=None
         For a mixing that changes: about this many samples are remembered, by the stream of the chosen method.
-    nonnegative_mixing, known_mixing, noise
+    nonnegative_mixing, known_mixing, noise, normalize
         Of `MinimumVolumeCone`; `known_mixing` chooses it.
     verbose : int, default=0
         Whether to say on standard error what is done.
@@ -125,6 +126,7 @@ def separate(
         "nonnegative_mixing": nonnegative_mixing,
         "known_mixing": known_mixing,
         "noise": noise,
+        "normalize": normalize,
     }
 
     def fitted(name: str, rows: Any, **others: Any) -> tuple[Any, Diagnosis]:

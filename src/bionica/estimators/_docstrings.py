@@ -75,18 +75,14 @@ horizon : int, default=None
     about this many samples. Natural networks also restart after an abrupt change. None: it weighs all samples alike."""
 
 _ATTRIBUTES = """\
-components_ : ndarray of shape (n_components, n_features)
-    The unmixing matrix.
-mixing_ : ndarray of shape (n_features, n_components)
-    Its pseudoinverse: the estimated mixing matrix.
-repairs_ : dict of str to int
-    How often each guard acted; samples that were regularised (nearly singular lateral weights) or did not settle.
+components_
+mixing_
+repairs_
+n_components_
+n_samples_seen_
+n_samples_until_start_
 count_ : Count
     With n_components="auto": the evidence for the number of sources.
-n_components_ : int
-    Number of sources.
-n_samples_seen_ : int
-    Samples learned from.
 n_features_in_ : int
     Mixtures per sample.
 feature_names_in_ : ndarray of shape (n_features,)

@@ -16,17 +16,7 @@ from sklearn.exceptions import NotFittedError
 from .._compat.sklearn import parameter_values, wrap_output
 from ._base import Separator
 from ._findings import warn_of_huge_outputs
-from ._input import (
-    Array,
-    Sample,
-    blocks_of,
-    check_finite,
-    is_dask,
-    unchanged_on_error,
-    validated_rows,
-    validated_sample,
-    warn,
-)
+from ._input import Array, Sample, blocks_of, check_finite, unchanged_on_error, validated_rows, validated_sample, warn
 
 #: Largest size of a block in bytes, unless 4 d + 20 samples are larger.
 _BLOCK_BYTES = 2**28
@@ -84,7 +74,7 @@ class Online(Separator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or Dask array of shape (n_samples, n_features)
             The next mixtures.
         y : None
             Ignored.
@@ -95,14 +85,10 @@ class Online(Separator):
             Each row is computed with what was learned before it. Rows are zero until the model has started
             (`n_samples_until_start_`).
         """
-        if is_dask(X):
-            raise TypeError(
-                "X is a Dask array, and outputs made while learning cannot be computed later: call partial_fit_transform with one "
-                "block after the other, (block.compute() for block in X.blocks), or partial_fit and then transform"
-            )
         self._check_params()
         with unchanged_on_error(self):
-            Y = self._learn(validated_rows(self, X, reset="_waiting" not in vars(self)), keep=True)
+            blocks = blocks_of(validated_rows(self, X, reset="_waiting" not in vars(self)))
+            Y = np.concatenate([self._learn(block, keep=True) for block in blocks])
             warn_of_huge_outputs(self, Y)
         return wrap_output(Y, X, self)
 
@@ -164,7 +150,6 @@ class Online(Separator):
         """
         if "_waiting" not in vars(self):
             self._reset(X)
-            self._check_start(X)
         known, dtype = self._problems(), self._waiting.dtype
         if X.dtype != dtype:
             with np.errstate(over="ignore"):
@@ -176,7 +161,8 @@ class Online(Separator):
             if not length:
                 Y.append(self._take(X, keep))
                 break
-            part, X = np.split(X, [length - len(self._waiting)])
+            n = length - len(self._waiting)
+            part, X = X[:n], X[n:]
             if self._state is None:
                 silent += len(part)
             elif keep:
@@ -185,6 +171,8 @@ class Online(Separator):
             if len(self._waiting) == length:
                 block, self._waiting = self._waiting, self._waiting[:0].copy()
                 self._take(block)
+            elif self._state is None and len(self._waiting) == len(part):
+                self._check_start(part)
         for text in () if quiet else sorted(self._problems() - known):
             warn(f"{type(self).__name__}: {text}")
         return np.concatenate([np.zeros((silent, self._n_features_out), dtype), *Y]) if keep else X
@@ -199,6 +187,20 @@ class Online(Separator):
                 "partial_fit_transform, or call fit"
             )
         return self._state
+
+    def _outputs(self, X: Array) -> Array:
+        if self._state is None:
+            return np.zeros((len(X), self._n_features_out), self._waiting.dtype)
+        return super()._outputs(X)
+
+    def _check_saved(self) -> None:
+        length = self._block_length(self.n_features_in_)
+        if not (self._state is None) <= len(self._waiting) < max(1, length):
+            raise ValueError(f"{len(self._waiting)} samples wait for a block of {length}")
+        if self._state is not None:
+            super()._check_saved()
+        else:
+            self._given_number(self.n_features_in_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_waiting" in self.__dict__

@@ -96,33 +96,22 @@ class InterneuronNICA(SingleLayerNICA):
             if len(getattr(self._state, "W_yn", range(m))) != m:
                 raise ValueError(f"n_interneurons={m}, but the weights have {len(self._state.W_yn)} interneurons")
 
-    def _lateral(self, given: dict[str, Array], d: int, dtype: Any, rng: np.random.RandomState) -> tuple[Array, Array]:
-        """Return the initial W_yn and W_ny."""
-        m = self._n_interneurons(d)
-        if "W_yn" in given or "W_ny" in given:
-            W_yn = given["W_yn"] if "W_yn" in given else given["W_ny"].T.copy()
-            W_ny = given["W_ny"] if "W_ny" in given else given["W_yn"].T.copy()
-            return W_yn.astype(dtype), W_ny.astype(dtype)
-        W_yn, W_ny = np.eye(m, d, dtype=dtype), np.eye(d, m, dtype=dtype)
-        if self.decoupled:
-            # Small enough that W_ny W_yn stays positive definite, where the dynamics have one fixed point.
-            spread = 0.2 / np.sqrt(m)
-            W_yn += (spread * rng.standard_normal((m, d))).astype(dtype)
-            W_ny += (spread * rng.standard_normal((d, m))).astype(dtype)
-        return W_yn, W_ny
-
-    def _shapes(self, d: int, k: int) -> dict[str, tuple[int, int]]:
-        m = self._n_interneurons(d)
-        return {"W_xy": (d, k), "W_yn": (m, d), "W_ny": (d, m)}
-
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
-        given = self._given_weights(self._shapes(d, k))
-        if self.precondition != "natural":
+        m, is_natural = self._n_interneurons(d), self.precondition == "natural"
+        given = self._given_weights({"W_xy": (d, k), "W_yn": (m, d), "W_ny": (d, m)})
+        if is_natural:
+            start = self._natural_start(X, d, rng)
+            W_xy = given["W_xy"] @ start.inverse if "W_xy" in given else start.V
+        else:
             W_xy = given.get("W_xy", orthonormal_rows(rng, d, k, dtype)).astype(dtype)
-            return interneuron.init(W_xy, *self._lateral(given, d, dtype, rng), guard_seed(rng))
-        start = self._natural_start(X, d, rng)
-        W_xy = given["W_xy"] @ start.inverse if "W_xy" in given else start.V
-        W_yn, W_ny = self._lateral(given, d, dtype, rng)
+        W_yn = given.get("W_yn", given["W_ny"].T if "W_ny" in given else np.eye(m, d))
+        W_ny = given.get("W_ny", W_yn.T)
+        if self.decoupled and not {"W_yn", "W_ny"} & set(given):
+            # Small enough that W_ny W_yn stays positive definite, where the dynamics have one fixed point.
+            W_yn, W_ny = (W + 0.2 / np.sqrt(m) * rng.standard_normal(W.shape) for W in (W_yn, W_ny))
+        W_yn, W_ny = np.array(W_yn, dtype, order="C"), np.array(W_ny, dtype, order="C")
+        if not is_natural:
+            return interneuron.init(W_xy, W_yn, W_ny, guard_seed(rng))
         if not np.array_equal(W_ny, W_yn.T):
             raise ValueError(
                 "natural steps need W_ny = W_yn': use decoupled=False and give one of the two in init, or precondition=None "
@@ -138,7 +127,7 @@ class InterneuronNICA(SingleLayerNICA):
         average, horizon = bool(self.average), int(self.horizon or 0)
         if self.precondition == "natural":
             return natural.Params(dynamics, guards, horizon, eps, average)
-        if self.dynamics == "exact" and not state.coupled[0]:
+        if self.dynamics == "exact" and not getattr(state, "coupled", (True,))[0]:
             dynamics = ExactAsymmetric(eps)
         scaled, window = self.precondition == "scale", int(self._setting(state.fired.size).mean_window)
         return interneuron.Params(dynamics, guards, window, eps, horizon, average, scaled)

@@ -77,12 +77,11 @@ class MinimumVolumeCone(Online):
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        W, with sources max(W x, 0).
-    mixing_ : ndarray of shape (n_features, n_components)
-        The estimated A; `components_ @ mixing_` is the identity.
-    n_components_ : int
-        Number of sources.
+    components_
+    mixing_
+    n_components_
+    n_samples_seen_
+    n_samples_until_start_
     nonnegative_mixing_ : bool
         Whether the mixing matrix was kept nonnegative.
     ambiguity_ : float
@@ -98,10 +97,6 @@ class MinimumVolumeCone(Online):
         Volume of the cone: det(<y y'>)^(-1/2) for outputs y of unit mean. It does not depend on the scale of X.
     n_iter_ : int
         Iterations of the last solution.
-    n_samples_seen_ : int
-        Samples seen, including those that wait for their block.
-    n_samples_until_start_ : int
-        Samples that a stream must still bring before its first solution; until then `partial_fit_transform` returns zeros.
     n_features_in_ : int
         Mixtures per sample.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -189,12 +184,8 @@ class MinimumVolumeCone(Online):
         with np.errstate(over="ignore", invalid="ignore"):
             state = learn(self._state, X, self._settings(X.shape[1]))
         if not np.isfinite(state.weighted.second).all():
-            i = self._state.n + int(np.argmax(np.abs(X).max(axis=1)))
-            raise DivergenceError(
-                f"MinimumVolumeCone: the second moment of the mixtures overflowed at sample {i}: rescale the mixtures (largest "
-                f"absolute value {np.abs(X).max():.2g}). The model is as it was before this call.",
-                i,
-            )
+            row = int(np.argmax(np.abs(X).max(axis=1)))
+            raise DivergenceError.overflow(type(self).__name__, self._state.n + row, X[row])
         return state
 
     def _end(self) -> None:
@@ -273,24 +264,19 @@ class MinimumVolumeCone(Online):
 
     @property
     def components_(self) -> Array:
-        """W, (n_components, n_features)."""
+        """W, with sources max(W x, 0), (n_components, n_features)."""
         self._started()
         return self._weights[0]
 
     @property
     def mixing_(self) -> Array:
-        """The estimated A, (n_features, n_components)."""
+        """The estimated A, (n_features, n_components); `components_ @ mixing_` is the identity."""
         self._started()
         return self._weights[1]
 
-    def _outputs(self, X: Array) -> Array:
-        if self._state is None:
-            return np.zeros((len(X), self._n_features_out), self._waiting.dtype)
-        return super()._outputs(X)
-
     @property
     def _n_features_out(self) -> int:
-        given = self._given_number()
+        given = self._given_number() if self._state is None else None
         return len(self._started().fit.components) if given is None else given
 
     @property
@@ -302,11 +288,8 @@ class MinimumVolumeCone(Online):
     # --- saving
 
     def _check_saved(self) -> None:
-        k, waiting, state = self.n_features_in_, self._waiting, self._state
-        d = self._given_number() or 1
-        if state is not None:
-            d, q = state.fit.components.shape
-            channels, samples = state.channels, state.samples
+        if (state := self._state) is not None:
+            k, q, channels, samples = self.n_features_in_, state.fit.components.shape[1], state.channels, state.samples
             if channels.subspace.shape[1] != q * channels.projected or not (channels.projected or q == k):
                 raise ValueError(f"the stream has {q} channels, and there are {k} mixtures")
             positive = channels.scale, channels.mean_total, state.raw.weight, state.weighted.weight, state.rate
@@ -315,7 +298,4 @@ class MinimumVolumeCone(Online):
             if (samples.number != np.floor(np.abs(samples.number))).any() or not (samples.importance > 0).all():
                 raise ValueError("stored samples have whole numbers and a positive importance")
             self._adopt(state)
-        self._check_number_saved(d)
-        least = self._block_length(k)
-        if not (state is None) <= len(waiting) < least:
-            raise ValueError(f"{len(waiting)} samples wait for a block of {least}")
+        super()._check_saved()

@@ -19,7 +19,7 @@ from .._compat.sklearn import AUTO, COUNT, NONNEGATIVE, POSITIVE, SHARE, WINDOW,
 from ..engines import blocks
 from ..engines.loop import Diverged, gain
 from ..engines.runner import Runner
-from ..networks import natural
+from ..networks import natural, whitening_layer
 from ..networks import rule as states
 from ..networks.guards import Guards
 from ..networks.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
@@ -218,9 +218,9 @@ class OnlineNICA(Online):
         conclude(self, collector.rows, collector.n, *problems)
 
     def _check_start(self, X: Array) -> None:
-        if len(X) < self._block_length(X.shape[1]):
-            d = self._given_number(X.shape[1]) or 1
-            state = self._initial_state(X.shape[1], d, X.dtype, np.random.RandomState(0), X)
+        k = X.shape[1]
+        if self.n_components != "auto":
+            state = self._initial_state(k, self._given_number(k) or k, X.dtype, np.random.RandomState(0), X)
             self._params_of(state)
             self._rates(state, 1)
 
@@ -270,8 +270,9 @@ class OnlineNICA(Online):
         k, d, dtype, t = X.shape[1], self._state.fired.size, self._waiting.dtype, int(self._state.t[0])
         rows = max(1, _BLOCK_BYTES // (dtype.itemsize * k), blocks.rows(k, d, dtype.itemsize) if runner.wide else 0)
         for start in range(0, len(X), rows):
-            # Arrays that are not writable or not aligned are copied: the loop is compiled for one type.
-            block, out = np.require(X[start : start + rows], dtype, ["C", "W", "A"]), Y[start : start + rows]
+            block, out = X[start : start + rows], Y[start : start + rows]
+            if not block.flags.carray or block.dtype != dtype:  # the loop is compiled for one type
+                block = np.require(block, dtype, ["C", "W", "A"])
             try:
                 if learning:
                     runner.learn(block, self._next_rates(runner, len(block)), out)
@@ -291,7 +292,7 @@ class OnlineNICA(Online):
 
     def _params_of(self, state: Any) -> Any:
         """Return the Params for the rule of this state; ValueError if the user's parameters belong to another rule."""
-        params, rule = self._rule_params(state, states.precision(state)), rule_of(state)
+        params, rule = self._rule_params(state, self._waiting.dtype), rule_of(state)
         if not isinstance(params, rule.Params):
             raise ValueError(
                 f"the parameters of this {type(self).__name__} belong to another learning rule than its state ({rule.name}): call "
@@ -303,7 +304,7 @@ class OnlineNICA(Online):
 
     def _outputs(self, X: Array) -> Array:
         if self._state is None:
-            return np.zeros((len(X), self._n_features_out), self._waiting.dtype)
+            return super()._outputs(X)
         self._check_params()
         return self._run(X, np.empty((len(X), self._state.fired.size), self._waiting.dtype), learning=False)
 
@@ -319,7 +320,7 @@ class OnlineNICA(Online):
             W = finite(np.asarray(rule_of(state).unmixing(state)))
             if getattr(self, "precondition", None) == "scale":
                 W = W * gain(state.x_power)
-            return W.astype(states.precision(state))
+            return W.astype(self._waiting.dtype)
 
     @property
     def mixing_(self) -> Array:
@@ -334,7 +335,7 @@ class OnlineNICA(Online):
 
     @property
     def repairs_(self) -> dict[str, int]:
-        """How often each guard acted, and how many samples were regularised or did not settle."""
+        """How often each guard acted; samples that were regularised (nearly singular lateral weights) or did not settle."""
         return dict(zip(REPAIRS, map(int, self._started().repairs), strict=True))
 
     @property
@@ -359,13 +360,9 @@ class OnlineNICA(Online):
         return own | {"_state": states.copy_state(own["_state"])} if own.get("_state") is not None else own
 
     def _check_saved(self) -> None:
+        super()._check_saved()
         if self._state is not None:
             self._params_of(self._state)
-            self._check_number_saved(self._state.fired.size)
-            return
-        self._check_number_saved(self._given_number() or 1)
-        if not 0 < len(self._waiting) < self._block_length(self.n_features_in_):
-            raise ValueError(f"{len(self._waiting)} samples wait for the start of a network that has all it needs")
 
     # ------------------------------------------------------------------------------------------ what is reported
 
@@ -386,14 +383,9 @@ class OnlineNICA(Online):
             remedies.append(f"lower gamma (now {self.gamma}) or use dynamics='exact'")
         if learning and hasattr(self, "eta0"):
             remedies.append("lower eta0" + (f" (now {self.eta0:g})" if isinstance(self.eta0, Real) else ""))
-        remedies.append(f"rescale the mixtures (largest absolute value near it: {float(np.abs(block).max()):.2g})")
         if learning and self._own_guards and self.guards is not True:
             remedies.append(f"turn on guards={self._own_guards!r} (now {self.guards!r})")
-        return DivergenceError(
-            f"{type(self).__name__} diverged at sample {sample}: an output or a weight overflowed. To change: "
-            f"{'; '.join(remedies)}. The model is as it was before this call.",
-            sample,
-        )
+        return DivergenceError.overflow(type(self).__name__, sample, block, *remedies)
 
 
 class Setting(NamedTuple):
@@ -484,6 +476,9 @@ class WhiteningLayerNICA(NeuralNICA):
     def _rates(self, state: Any, n: int) -> Array:
         zeta = learning_rates(self.whitening_eta0, self.whitening_decay, self.whitening_power, int(state.t[0]), n)
         return np.column_stack([super()._rates(state, n), zeta])
+
+    def _rule_params(self, state: Any, dtype: Any) -> Any:
+        return whitening_layer.Params(*self._common_params(dtype))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

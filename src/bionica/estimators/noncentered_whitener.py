@@ -78,22 +78,14 @@ class NoncenteredWhitener(Estimator):
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        F.
-    mixing_ : ndarray of shape (n_features, n_components)
-        The right inverse of F, U Lambda^{1/2}.
-    mean_ : ndarray of shape (n_features,)
-        Mean of the samples seen.
-    covariance_ : ndarray of shape (n_features, n_features)
-        Covariance of the samples seen.
-    explained_variance_ : ndarray of shape (n_components,)
-        Variance along each direction kept, before whitening.
-    rank_ : int
-        Number of directions in which the data vary.
-    n_components_ : int
-        Number of outputs.
-    n_samples_seen_ : int
-        Number of samples that mean and covariance were computed from: all samples seen, without the outliers of a robust `fit`.
+    components_
+    mixing_
+    mean_
+    covariance_
+    explained_variance_
+    rank_
+    n_components_
+    n_samples_seen_
     n_features_in_ : int
         Number of features.
 
@@ -201,12 +193,12 @@ class NoncenteredWhitener(Estimator):
 
     @property
     def mixing_(self) -> Array:
-        """The right inverse of F, (n_features, n_components)."""
+        """The right inverse of F, U Lambda^{1/2}, (n_features, n_components)."""
         return self._solved().inverse
 
     @property
     def explained_variance_(self) -> Array:
-        """Variance along each direction kept, largest first."""
+        """Variance along each direction kept, before whitening, largest first."""
         white = self._solved()
         return white.eigenvalues[: len(white.matrix)]
 
@@ -219,7 +211,9 @@ class NoncenteredWhitener(Estimator):
     covariance_ = property(
         attrgetter("_moments.covariance"), doc="Covariance of the samples seen, (n_features, n_features)."
     )
-    n_samples_seen_ = property(attrgetter("_moments.n"), doc="Number of samples seen.")
+    n_samples_seen_ = property(
+        attrgetter("_moments.n"), doc="Number of samples seen, without the outliers of a robust `fit`."
+    )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_moments")

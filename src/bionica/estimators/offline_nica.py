@@ -108,7 +108,7 @@ class OfflineNICA(Separator):
         with np.errstate(over="ignore", invalid="ignore"):
             seen = moments(data)
         if not np.isfinite(seen.scatter).all():
-            raise self._divergence("covariance of X", 0, data)
+            raise self._divergence(0, data)
         n_samples = len(data)
         if self.robust:
             inliers, seen = without_outliers(data, seen, self.n_components)
@@ -119,9 +119,9 @@ class OfflineNICA(Separator):
         try:
             found = self._run(data, W, float(eigenvalues[-1]))
         except Diverged as error:
-            raise self._divergence(f"output at sample {error.sample}", error.sample, data) from None
+            raise self._divergence(error.sample, data) from None
         if not np.isfinite(found.gradient):
-            raise self._divergence("weights", 0, data)
+            raise self._divergence(0, data)
         self._W, self._M = W, M = found.weights.values()
         self.components_ = solve_lateral(M if "W_zz" in found.weights else M.T @ M, W)
         self.mixing_ = pseudoinverse(self.components_)
@@ -168,13 +168,9 @@ class OfflineNICA(Separator):
         try:
             settle(self.weights_, data, Y, self._settling())
         except Diverged as error:
-            raise self._divergence(f"output at sample {error.sample}", error.sample, data) from None
+            raise self._divergence(error.sample, data) from None
         return Y
 
-    def _divergence(self, what: str, sample: int, X: Array) -> DivergenceError:
-        gamma = f" lower gamma (now {self.gamma}), use dynamics='exact', or" if self.dynamics == "gradient" else ""
-        return DivergenceError(
-            f"OfflineNICA diverged, overflow of the {what}. To change:{gamma} rescale the mixtures (largest absolute value "
-            f"{np.abs(X).max():.2g}). The model is as it was before this call.",
-            sample,
-        )
+    def _divergence(self, sample: int, X: Array) -> DivergenceError:
+        gradient = [f"lower gamma (now {self.gamma})", "use dynamics='exact'"] if self.dynamics == "gradient" else []
+        return DivergenceError.overflow(type(self).__name__, sample, X, *gradient)

@@ -1,15 +1,13 @@
 """Mixtures and sources in files and pipes, and models on disk. `open_reader` chooses a reader by the suffix of the file."""
 
-import os
-import select
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from .arrays import ParquetReader, open_hdf5, open_mat, open_npy, open_npz, open_zarr
-from .files import OutputError, Target, check_folder, check_targets, is_disk_full, write_atomically
+from .files import OutputError, Target, check_folder, check_targets, is_disk_full, write_atomically, write_own
 from .images import IMAGES, open_images
 from .model_file import ModelFileError, read_model, write_model
 from .reader import Columns, InputError, Reader, RowSample, explain_errors, import_optional, wavelengths_in
@@ -21,7 +19,7 @@ __all__ = [
     "Columns", "InputError", "ModelFileError", "OutputError", "Reader", "RowSample", "Target", "TextWriter",
     "check_folder", "check_format", "check_inputs", "check_targets", "import_optional", "is_disk_full",
     "open_pipe", "open_reader", "open_writer", "output_files", "read_model", "wavelengths_in", "write_atomically",
-    "write_model", "write_spectra",
+    "write_model", "write_own", "write_spectra",
 ]  # fmt: skip
 
 #: What opens the files of a suffix, and the options that it takes beside `columns`.
@@ -111,22 +109,7 @@ def open_pipe(
            [3., 4.]])
     """
     form: dict[str, Any] = {"header": header, "decimal": decimal, "skip_lines": skip_lines}
-    return TextReader(name, lambda: nullcontext(_Pipe(stream)), columns or Columns(), repeatable=False, **form)
-
-
-class _Pipe:
-    """A stream that Ctrl-C always ends: a signal just before a read that blocks would be handled at the end of that read."""
-
-    def __init__(self, stream: Any) -> None:
-        self.read = getattr(stream, "read1", stream.read)
-        with suppress(OSError, AttributeError):  # it has no descriptor
-            self._descriptor = stream.fileno()
-            self.read = self._read if os.name == "posix" else self.read
-
-    def _read(self, n: int) -> bytes:
-        while not select.select([self._descriptor], [], [], 0.5)[0]:
-            pass  # Python handles signals here
-        return os.read(self._descriptor, n)
+    return TextReader(name, lambda: nullcontext(stream), columns or Columns(), repeatable=False, **form)
 
 
 def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:

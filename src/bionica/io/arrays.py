@@ -4,6 +4,7 @@ import math
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,9 @@ _MATLAB_NUMBER = re.compile("double|single|logical|u?int(8|16|32|64)")
 
 
 def open_npy(path: Path, columns: Columns, axis: int = 0) -> MatrixReader:
-    """Open a .npy file."""
-
-    def fetch(index: Any) -> Array:
-        # The file is mapped again for every block: the pages of a long-lived mapping would count as memory in use.
-        return np.array(np.load(path, mmap_mode="r", allow_pickle=False)[index])
-
-    header = np.load(path, mmap_mode="r", allow_pickle=False)  # fails if the file is too short
-    return MatrixReader(str(path), "npy data", header.shape, header.dtype, axis, fetch, columns=columns)
+    """Open a .npy file. The pages of a long-lived mapping would count as memory in use."""
+    mapped = partial(np.load, path, mmap_mode="r", allow_pickle=False)  # fails if the file is too short
+    return MatrixReader(str(path), "npy data", mapped, axis, columns)
 
 
 def open_npz(path: Path, columns: Columns, axis: int = 0, dataset: str | None = None) -> MatrixReader:
@@ -39,7 +35,7 @@ def open_npz(path: Path, columns: Columns, axis: int = 0, dataset: str | None = 
             base.check_size(name, member.file_size, "save it as .npy, or with numpy.savez, which does not pack it")
     with np.load(path, allow_pickle=False) as arrays:
         array = arrays[chosen]
-    return MatrixReader(name, "npz data", array.shape, array.dtype, axis, array.__getitem__, columns=columns)
+    return MatrixReader(name, "npz data", lambda: array, axis, columns)
 
 
 def open_mat(path: Path, columns: Columns, axis: int = 0, dataset: str | None = None) -> MatrixReader:
@@ -57,7 +53,7 @@ def open_mat(path: Path, columns: Columns, axis: int = 0, dataset: str | None = 
     chosen = choose_array(str(path), numeric, dataset, matrices)
     base.check_declared_size(str(path), 8 * math.prod(variables[chosen][0]), path.stat().st_size)
     matrix = scipy_io.loadmat(path, variable_names=[chosen])[chosen]
-    return MatrixReader(str(path), ".mat data", matrix.shape, matrix.dtype, axis, matrix.__getitem__, columns=columns)
+    return MatrixReader(str(path), ".mat data", lambda: matrix, axis, columns)
 
 
 def open_hdf5(
@@ -78,7 +74,8 @@ def open_hdf5(
         array = file[choose_array(str(path), names, dataset, matrices)]
         if array.external or array.is_virtual:  # these can name any file of this machine
             raise InputError(f"{path}: {array.name} has its numbers in other files: copy it into a dataset of its own")
-        return _read_chunks(str(path), "HDF5", array, axis, columns, path.stat().st_size, close=file.close)
+        base.check_declared_size(str(path), array.nbytes, path.stat().st_size)
+        return MatrixReader(str(path), "HDF5", lambda: array, axis, columns, file.close)
 
 
 def _is_matlab_number(dataset: Any) -> bool:
@@ -98,21 +95,9 @@ def open_zarr(path: Path, columns: Columns, axis: int = 0, dataset: str | None =
         raise InputError(f"{path} is one array: omit --dataset {dataset}")
     matrices = [name for name, array in arrays.items() if len(array.shape) == 2 and array.dtype.kind in "biuf"]
     chosen = choose_array(str(path), list(arrays), dataset, matrices)
-    stored = sum(file.stat().st_size for file in (path / chosen).rglob("*"))
-    return _read_chunks(str(path / chosen), "Zarr", arrays[chosen], axis, columns, stored)
-
-
-def _read_chunks(
-    name: str, kind: str, array: Any, axis: int, columns: Columns, stored: int, **close: Any
-) -> MatrixReader:
-    """Read an array in blocks of whole chunks, if these are not too large."""
-    shape, size = tuple(map(int, array.shape or ())), np.dtype(array.dtype).itemsize
-    base.check_size(name, math.prod(array.chunks or ()) * size, "write it again in smaller chunks")
-    base.check_declared_size(name, math.prod(shape) * size, stored)
-    chunk = int(array.chunks[axis]) if array.chunks and len(shape) == 2 else 1
-    return MatrixReader(
-        name, kind, shape, array.dtype, axis, array.__getitem__, columns=columns, chunk=max(1, chunk), **close
-    )
+    array, stored = arrays[chosen], sum(file.stat().st_size for file in (path / chosen).rglob("*"))
+    base.check_declared_size(str(path / chosen), math.prod(array.shape) * array.dtype.itemsize, stored)
+    return MatrixReader(str(path / chosen), "Zarr", lambda: array, axis, columns)
 
 
 def choose_array(name: str, arrays: Sequence[str], dataset: str | None, matrices: Sequence[str] = ()) -> str:

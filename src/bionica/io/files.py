@@ -13,9 +13,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import combinations
 from pathlib import Path
 
+_RECORD = ".bionica"  # in a folder of results: digests of the files that `write_own` has written
 _LONGEST_PREFIX = 60  # characters of the target's name in that of the folder: a file name has 255 bytes at most
 
 
@@ -63,6 +65,18 @@ def write_atomically(path: Path, content: bytes) -> None:
         part.write_bytes(content)
 
 
+def write_own(path: Path, content: bytes) -> None:
+    """Write a file of results, which a later run may replace, unless somebody else has written or edited it since."""
+    with (path.parent / _RECORD).open("a") as record:
+        record.write(f"\n{sha256(content).hexdigest()}\n")
+    write_atomically(path, content)
+
+
+def _is_own(path: Path) -> bool:
+    record = path.parent / _RECORD
+    return path.is_file() and record.is_file() and sha256(path.read_bytes()).hexdigest() in record.read_text().split()
+
+
 @dataclass(frozen=True)
 class Target:
     """A file that an option asks to write; `replace` says whether it may replace an earlier one."""
@@ -94,20 +108,21 @@ def check_targets(targets: Sequence[Target], inputs: Sequence[Path | int] = ()) 
         _check_target(target)
 
 
-def check_folder(
-    folder: Path, names: Sequence[str], inputs: Sequence[Path] = (), *, replace: bool = False, remedy: str | None = None
-) -> None:
+def check_folder(folder: Path, names: Sequence[str], inputs: Sequence[Path] = (), *, replace: bool = False) -> None:
     """Raise unless files of these names can be written to --output, which need not exist, and none of them is an input.
 
-    Files of these names that are there already may be replaced only if `replace` says so.
+    Files of these names that are there already may be replaced if `replace` says so, or if they are as `write_own` left them.
     """
+    remedy = "bionica has not written it, or it was edited since: rename it, or replace it with --force"
     missing, parent = None, Path(os.path.realpath(folder))
     while not parent.exists() and parent != parent.parent:
         missing, parent = parent, parent.parent
     if not parent.is_dir():
         raise OutputError(f"--output {folder}: {parent} is a file; give a folder")
     if missing is None:
-        check_targets([Target("--output", folder / name, replace, remedy) for name in names], inputs)
+        check_targets(
+            [Target("--output", p, replace or _is_own(p), remedy) for p in map(folder.joinpath, names)], inputs
+        )
     else:
         _check_target(Target("--output", missing))
 

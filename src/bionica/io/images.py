@@ -4,10 +4,9 @@ import logging
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
 
 import numpy as np
 
@@ -45,11 +44,8 @@ def open_images(paths: Sequence[Path], columns: Columns, *, optical_density: boo
         if len(shapes) < 2:
             raise InputError(f"{name} is one image, that is one mixture: give at least two, or one in colour")
         matrix = len(shapes), math.prod(shapes[0])
-
-        def fetch(index: Any) -> Array:
-            return np.array(np.memmap(pixels, np.float64, "r", 0, matrix)[index])
-
-        reader = MatrixReader(name, "images", matrix, np.float64, 1, fetch, columns=columns, close=pixels.close)
+        mapped = partial(np.memmap, pixels, np.float64, "r", 0, matrix)
+        reader = MatrixReader(name, "images", mapped, 1, columns, pixels.close)
     reader.image_shape, reader.notes = shapes[0], notes
     return reader
 
@@ -105,7 +101,8 @@ def _picture(path: Path, notes: list[str]) -> Iterator[Named]:
 def _pages(path: Path, notes: list[str]) -> Iterator[Named]:
     """Yield the pages of a TIFF: height x width, or height x width x bands."""
     tifffile = import_optional("tifffile", "reading TIFF")
-    with explain_errors(str(path), "TIFF"), _raise_logged_errors(), tifffile.TiffFile(path) as file:
+    logged = base.log_records("tifffile", logging.ERROR, _raise_logged)
+    with explain_errors(str(path), "TIFF"), logged, tifffile.TiffFile(path) as file:
         if sum(series.size for series in file.series) != sum(page.size for page in file.pages):
             raise InputError(
                 f"{path} does not store its mixtures as pages (ImageJ hyperstacks do not): save it as plain TIFF"
@@ -129,20 +126,9 @@ def _pages(path: Path, notes: list[str]) -> Iterator[Named]:
             yield name, image[..., 0] if image.ndim == 3 and image.shape[2] == 1 else image
 
 
-@contextmanager
-def _raise_logged_errors() -> Iterator[None]:
+def _raise_logged(record: logging.LogRecord) -> None:
     """Raise errors that tifffile only logs: it skips pages that it cannot read, and mixtures would be missing."""
-
-    def emit(record: logging.LogRecord) -> None:
-        raise ValueError(record.getMessage())
-
-    logger, handler = logging.getLogger("tifffile"), logging.Handler(logging.ERROR)
-    handler.emit = emit  # type: ignore[method-assign]
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
+    raise ValueError(record.getMessage())
 
 
 def thumbnails(reader: Reader, transform: Callable[[Array], Array], size: int = 240) -> tuple[Array, Array]:

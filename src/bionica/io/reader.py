@@ -1,6 +1,8 @@
 """The base of all readers: blocks of samples, one after the other, in bounded memory; and which columns are mixtures."""
 
 import importlib
+import logging
+import math
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,13 +49,13 @@ class InputError(ValueError):
         super().__init__(printable(message))
 
 
-def import_optional(module: str, purpose: str) -> Any:
-    """Import a package that only some formats need; InputError says how to install it."""
+def import_optional(module: str, purpose: str, extra: str = "io") -> Any:
+    """Import a package that only some features need; InputError says how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise InputError(f"{purpose} needs the package {package}: pip install 'bionica[io]' ({error})") from error
+        raise InputError(f"{purpose} needs the package {package}: pip install 'bionica[{extra}]' ({error})") from error
 
 
 @contextmanager
@@ -78,6 +80,22 @@ def close_on_error(file: Any) -> Iterator[Any]:
     except BaseException:
         file.close()
         raise
+
+
+@contextmanager
+def log_records(name: str, level: int, emit: Callable[[logging.LogRecord], None]) -> Iterator[None]:
+    """Hand the records of a logger, from a level on, to a function and to nobody else."""
+    logger, handler = logging.getLogger(name), logging.Handler(level)
+    handler.emit = emit  # type: ignore[method-assign, assignment]
+    before = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(level)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.level, logger.propagate = before
 
 
 def check_size(name: str, n_bytes: int, remedy: str) -> None:
@@ -299,37 +317,41 @@ class Reader(AbstractContextManager["Reader"]):
 class MatrixReader(Reader):
     """A matrix of which any range of samples can be fetched.
 
-    `shape` and `dtype` are those of the matrix in the file, `axis` is the axis that holds the samples, `fetch(index)` returns
-    matrix[index], and `kind` says what the file should be. `chunk` is the number of samples that the file stores together:
-    they are fetched together.
+    `open_array` returns the matrix of the file, anything with `shape`, `dtype` and slices; it is called for every block, so that
+    a file can be mapped for that long. `axis` is the axis that holds the samples, and `kind` says what the file should be. What
+    the file stores together, in `chunks`, is fetched together.
     """
 
     n_samples: int
     n_features: int
 
     def __init__(
-        self, name: str, kind: str, shape: tuple[int, ...], dtype: Any, axis: int, fetch: Callable[[Any], Any], *,
-        columns: Columns, chunk: int = 1, close: Callable[[], None] = lambda: None,
+        self, name: str, kind: str, open_array: Callable[[], Any], axis: int, columns: Columns,
+        close: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         super().__init__(name)
+        array = open_array()
+        shape, dtype, chunks = tuple(map(int, array.shape or ())), np.dtype(array.dtype), getattr(array, "chunks", None)
         if len(shape) != 2:
             raise InputError(
                 f"{name} has shape {shape}: mixtures are a matrix, samples x mixtures (or mixtures x samples with "
                 "--axis 1)"
             )
-        check_dtype(np.dtype(dtype), name)
+        check_dtype(dtype, name)
         if 0 in shape:
             raise InputError(f"{name} is empty: its shape is {shape}")
-        self._kind, self._fetch, self._close, self.axis = kind, fetch, close, axis
-        self.n_samples, width = int(shape[axis]), int(shape[1 - axis])
+        check_size(name, math.prod(chunks or ()) * dtype.itemsize, "write it again in smaller chunks")
+        self._kind, self._open, self._close, self.axis = kind, open_array, close, axis
+        self.n_samples, width = shape[axis], shape[1 - axis]
         self.choose(columns, width, {})
-        rows, whole = block_rows(width), max(1, LARGEST // (8 * width))
-        self._rows = -(-rows // chunk) * chunk if chunk <= whole else rows
+        rows, chunk = block_rows(width), int(chunks[axis]) if chunks else 1
+        self._rows = -(-rows // chunk) * chunk if chunk <= max(1, LARGEST // (8 * width)) else rows
 
     def take(self, index: Any, first: int = 0) -> Array:
         """Return the samples of an index or a slice; errors count from sample `first`."""
         with explain_errors(self.name, self._kind):
-            part = np.asarray(self._fetch(index) if self.axis == 0 else np.asarray(self._fetch((slice(None), index))).T)
+            array = self._open()
+            part = np.array(array[index] if self.axis == 0 else np.asarray(array[:, index]).T)
         return finite_floats(part if len(self.columns) == part.shape[1] else part[:, self.columns], self.name, first)
 
     def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:

@@ -51,10 +51,10 @@ _DAMAGED_NUMBER = re.compile(r"[-+−]?[\d.,'\s]*\d[\d.,'\s]*([eE][-+]?\d+)?")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?|\d+[\s|]+[-+]?\d+")  # the latter of 1,5 2,5 cut at its commas
 
 
-def cells_of(line: str, separator: str | None) -> list[str]:
-    """Return the values of a line, none if it has a stray quote."""
+def cells_of(line: str, separator: str | None, most: int = -1) -> list[str]:
+    """Return the values of a line, or at least the first `most`; none if it has a stray quote."""
     if '"' not in line:
-        return [cell.strip() for cell in line.split(separator)]
+        return [cell.strip() for cell in line.split(separator, most)]
     try:
         line = line if separator else " ".join(line.split())
         return [cell.strip() for cell in next(csv.reader([line], delimiter=separator or " ", strict=True))]
@@ -174,7 +174,9 @@ class TextReader(Reader):
     def _find_layout(self, lines: list[str], *, last: bool) -> bool:
         """Find separator, header and columns, if there are lines enough; return whether they are known."""
         numbered = [(i, line) for i, line in enumerate(lines, 1) if i > self._skip_lines and line.strip()]
-        n = next((i for i, (_, line) in enumerate(numbered) if not _COMMENT.match(line)), len(numbered))
+        n = 0
+        while not self._transposed and n < len(numbered) and _COMMENT.match(numbered[n][1]):
+            n += 1
         comments, numbered = numbered[:n], numbered[n : n + (_HEAD if self.repeatable else 2)]
         needed = 3 if self.repeatable else 1 if self._given_header is False else 2
         if len(numbered) < needed and not last:
@@ -314,7 +316,7 @@ class TextReader(Reader):
             except InputError as error:
                 fault = error
             block, rows = np.array(values, float).reshape(-1, len(self.columns)), rows[: len(values)]
-        cells = [cells_of(line, separator) for line in rows] if self.labels else []
+        cells = [cells_of(line, separator, max(self.labels) + 1) for line in rows] if self.labels else []
         return block, [np.array([printable(self._point(row[j])) for row in cells], str) for j in self.labels], fault
 
     def _parse_line(self, line: str, i: int) -> list[float]:
@@ -354,8 +356,15 @@ class TextReader(Reader):
         if any(len(row) != self._width for row in rows):
             for _ in self.labelled_blocks():  # names the line
                 pass
-        named = self.labels[:1] == [0]
-        text = tabbed(zip(*rows, strict=True))
+        if (named := self.labels[:1] == [0]) and not (
+            self.header and base.CHANNEL_NAMES.fullmatch(self.header[0].strip())
+        ):
+            self.note(
+                f"the first column ({', '.join(row[0] for row in rows[:3])}, ...) was read as names of the mixtures"
+            )
+        special = any('"' in line or ("\t" in line and self._separator != "\t") for line in lines)
+        columns = zip(*rows, strict=True)
+        text = tabbed(columns) if special else "\n".join(map("\t".join, columns)).encode()
         reader = TextReader(
             self.name, lambda: nullcontext(io.BytesIO(text)), self._columns, axis=0, decimal=self._decimal, separator="\t",
             header=True if named else self._given_header, transposed=True, labelled=bool(self.header),
@@ -365,15 +374,10 @@ class TextReader(Reader):
         return reader
 
 
-def open_lines(name: str, open_input: OpenInput, columns: Columns, **form: Any) -> TextReader:
-    """Open lines of text that can be read again. `form` is what the user says about them."""
-    reader = TextReader(name, open_input, columns, **form)
+def open_text(path: Path, columns: Columns, open_input: OpenInput | None = None, **form: Any) -> TextReader:
+    """Open a file of text, or other lines that can be read again. `form` is what the user says about them."""
+    reader = TextReader(str(path), open_input or partial(path.open, "rb"), columns, **form)
     return reader.transpose() if reader.axis else reader
-
-
-def open_text(path: Path, columns: Columns, **form: Any) -> Reader:
-    """Open a file of text."""
-    return open_lines(str(path), partial(path.open, "rb"), columns, **form)
 
 
 def check_archive(path: Path) -> zipfile.ZipFile:
@@ -405,7 +409,7 @@ def open_xlsx(path: Path, columns: Columns, dataset: str | None = None, **form: 
         rows = [row[: _filled(row)] for row in chosen.iter_rows(values_only=True)]
     width = next((len(row) for row in rows if row), 0)  # missing cells at the end of a row are empty
     text = tabbed(row + (None,) * (width - len(row)) if row else row for row in rows)
-    reader = open_lines(str(path), lambda: nullcontext(io.BytesIO(text)), columns, separator="\t", **form)
+    reader = open_text(path, columns, lambda: nullcontext(io.BytesIO(text)), separator="\t", **form)
     if len(sheets) > 1 and dataset is None:
         reader.note(f"of its {len(sheets)} sheets the first was read (--dataset reads another)")
     return reader

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..io import write_atomically
+from ..io import write_own
 from ..report import Sections, figure_bytes, page, picture, table, text
 from ..sweep.table import Row, Table, table_bytes
 from . import figures
@@ -74,7 +74,7 @@ class Written:
         kinds = {kind: figure_bytes(figure, kind) for kind in ("svg", "png")}
         for kind, content in kinds.items():
             self.files.append(self.page.with_name(f"{name}.{kind}"))
-            write_atomically(self.files[-1], content)
+            write_own(self.files[-1], content)
         return picture(kinds["svg"], caption)
 
 
@@ -89,7 +89,7 @@ def write_reproduction(config: Reproduction, tables: Tables, folder: Path, targe
     written = Written(folder / page_name, claims, finals, best)
     for name, mine in [*((f"{name}.csv", mine) for name, mine in rows.items()), (summary_name, finals)]:
         if mine:
-            write_atomically(folder / name, table_bytes(mine))
+            write_own(folder / name, table_bytes(mine))
             written.files.append(folder / name)
     sections: Sections = [("The paper's statements and our runs", [_table(_CLAIMS, claims)])] if claims else []
     if CONE_NETWORK in rows:
@@ -123,7 +123,7 @@ def write_reproduction(config: Reproduction, tables: Tables, folder: Path, targe
         ("time of all runs, one after the other", f"{sum(case['seconds'] for case in cases):.0f} s"),
     ]
     sections.append(("Where the numbers come from", [table((), provenance)]))
-    write_atomically(written.page, page("The paper, reproduced", _LEAD, sections).encode())
+    write_own(written.page, page("The paper, reproduced", _LEAD, sections).encode())
     written.files.append(written.page)
     return written
 

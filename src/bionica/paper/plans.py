@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from .. import metrics
 from ..estimators import ConeNetwork, MinimumVolumeCone
 from ..estimators.network import SOURCES
 from ..sweep import Plan
@@ -146,8 +147,5 @@ class CorrelationFloor(BaseEstimator):  # type: ignore[misc]
     """The sources after their own correlations are whitened away; their error is `metrics.correlation_floor`."""
 
     def fit_transform(self, X: Array, S: Array) -> Array:
-        """Return C^(-1/2) s for every source vector s, where C is the covariance of the sources."""
-        eigenvalues, U = np.linalg.eigh(np.cov(S, rowvar=False, bias=True))
-        if eigenvalues[0] <= len(U) * np.finfo(np.float64).eps * eigenvalues[-1]:
-            raise ValueError("the sources have a singular covariance and cannot be whitened")
-        return np.asarray(S @ (U / np.sqrt(eigenvalues)) @ U.T)
+        """Return the whitened sources."""
+        return metrics.whitened(S)

@@ -5,8 +5,7 @@ The folder of a sweep holds
     journal.jsonl     a line for each finished case, appended as it finishes; nothing is ever removed
     results.csv       the table: a row for each case and time, written again at the end of each run
 
-A line that a kill has torn is skipped, and its case runs again. The journal has a digest of each table too: a results.csv that is
-none of these, because somebody else wrote or edited it, is not replaced.
+A line that a kill has torn is skipped, and its case runs again. A results.csv that somebody else wrote or edited is not replaced.
 
 The error at time t is the paper's. For every source i and output j, (s_i - y_j)^2 is summed over the samples. One permutation P is
 chosen, the one with the smallest error over all samples. Then
@@ -29,7 +28,6 @@ from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -42,7 +40,7 @@ from threadpoolctl import threadpool_limits
 
 from .. import __version__
 from ..estimators._input import DivergenceError
-from ..io import check_folder, write_atomically
+from ..io import check_folder, write_own
 from .plan import Case, Data, Plan, PlanError, is_online, source_digest
 from .table import Row, Table, table_bytes
 
@@ -167,23 +165,20 @@ def errors(sums: Array, times: Sequence[int]) -> tuple[list[float] | None, float
 # ------------------------------------------------------------------------------------------ the journal
 
 
-def read_journal(path: Path, cases: Mapping[str, Case]) -> tuple[dict[str, Outcome], set[str]]:
-    """Return the outcomes of those cases that are finished, and the digests of tables; a line that is not whole is skipped."""
-    outcomes, tables = {}, set()
+def read_journal(path: Path, cases: Mapping[str, Case]) -> dict[str, Outcome]:
+    """Return the outcomes of those cases that are finished, by their keys; a line that is not whole is skipped."""
+    outcomes = {}
     for line in path.read_bytes().splitlines() if path.is_file() else ():
         with suppress(ValueError, TypeError, KeyError, RecursionError):
             body = json.loads(line)
-            if "table" in body:
-                tables.add(body["table"])
-                continue
             outcome = Outcome(**{name: body[name] for name in Outcome.__dataclass_fields__})
             if outcome.case in cases and outcome.t == list(cases[outcome.case].times):
                 outcomes[outcome.case] = outcome
-    return outcomes, tables
+    return outcomes
 
 
 def append_line(journal: Path, body: dict[str, Any]) -> None:
-    """Append a line to a journal, which it makes if there is none."""
+    """Append a line to a journal, which is made if there is none."""
     journal.parent.mkdir(parents=True, exist_ok=True)
     with journal.open("a+b") as file:
         file.seek(max(0, file.tell() - 1))
@@ -342,7 +337,6 @@ class Sweep:
     folder: Path | None
     outcomes: dict[str, Outcome]
     missing: list[Case]
-    tables: set[str]
 
     def run(self, done: Callable[[Case], object] = lambda case: None) -> Table:
         """Run what is missing, store each result as it arrives, and return the table; `done` is called with each case."""
@@ -360,11 +354,8 @@ class Sweep:
                 raise WorkerDiedError(_DIED)
         finally:  # after an interruption too
             table = self._table()
-            if self.folder and journal and len(table):
-                content = table_bytes(table.rows)
-                if (digest := sha256(content).hexdigest()) not in self.tables:
-                    append_line(journal, {"table": digest})
-                write_atomically(self.folder / RESULTS, content)
+            if self.folder and len(table):
+                write_own(self.folder / RESULTS, table_bytes(table.rows))
         return table
 
     def _table(self) -> Table:
@@ -392,17 +383,12 @@ def prepare(
     cases = {case.key: case for case in plan.cases()}
     folder = None if output is None else Path(output)
     outcomes: dict[str, Outcome] = {}
-    tables: set[str] = set()
     if folder is not None:
-        outcomes, tables = read_journal(folder / JOURNAL, cases)
         inputs += [Path(file) for data in plan.data for file in (data.mixtures, data.sources) if file]
-        table = folder / RESULTS
-        ours = table.is_file() and sha256(table.read_bytes()).hexdigest() in tables
-        remedy = "this sweep has not written it, or it was edited since: rename it, or --force replaces it and runs all again"
-        check_folder(folder, [RESULTS], inputs, replace=force or ours, remedy=remedy)
-    outcomes = {} if force else outcomes
+        check_folder(folder, [RESULTS], inputs, replace=force)
+        outcomes = {} if force else read_journal(folder / JOURNAL, cases)
     missing = [case for key, case in cases.items() if key not in outcomes]
-    return Sweep(plan, *choose_engine(missing, **options), folder, outcomes, missing, tables)
+    return Sweep(plan, *choose_engine(missing, **options), folder, outcomes, missing)
 
 
 def choose_engine(

@@ -59,10 +59,6 @@ class Table(Sequence[Row]):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def columns(self) -> dict[str, list[Any]]:
-        """The table as lists, one for each column."""
-        return {name: [row[name] for row in self.rows] for name in self.rows[0]} if self.rows else {}
-
     def to_pandas(self) -> Any:
         """The table as a pandas DataFrame."""
         return import_module("pandas").DataFrame(self.rows)

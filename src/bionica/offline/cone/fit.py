@@ -32,25 +32,23 @@ from .noise import (
     coordinates,
     leakages,
     next_wall,
-    tail,
 )
 from .objective import Data, Wall, feasible, minimise_on_all, objective
 
 Array = npt.NDArray[Any]
 
-SOFT, FINAL = 0.5, 0.1  # kappa of the first two rounds, and after
+KAPPA = 0.1  # of eq. (2)
 FIRST_M, LAST_M = 1e2, 1e5  # of the wall on spectra, tenfold from round to round
-_WIDTHS = (0.3, 0.1, 3e-2, 1e-2, 3e-3, 1e-3)  # e of walls without noise
+_WIDTHS = (0.3, 3e-2, 3e-3)  # e of walls without noise
 _LOST = 30.0  # noise of an output over its mean, or change of P: no facet holds the mean any more
 _SUBSET = 20_000
-_MAX_ROUNDS, _SUBSET_ROUNDS = 25, 10
+_MAX_ROUNDS = 25
 _STILL = 0.05  # change of P
 _TOO_NOISY = 1.0  # noise of an output over its mean
 _LEAST_MEAN = 1e-6  # of the size of the data: with less, no cone holds the mean
 _LEAST_ALONG = 0.1  # of the mean: noise decides the direction of samples with less
 _TIE = 0.02  # of the objective, for each source
 _EXPLAINED = 0.5  # logarithm of the discrepancy over the expected one
-_GAP = 3.0  # ratio of distances: below 1.5 between samples of one distribution, 5 to 1000 between outliers and others
 
 
 class Cone(NamedTuple):
@@ -128,26 +126,25 @@ def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState) -> 
     d = data.U.shape[1]
     if d == 1:
         one = np.ones(1)
-        wall = Wall(FIRST_C * one, (variance or 0.0) * one, 0 * one, FINAL, LAST_M * one)
+        wall = Wall(FIRST_C * one, (variance or 0.0) * one, 0 * one, KAPPA, LAST_M * one)
         return Cone(np.array([[1 / data.mean[0]]]), wall, 0, True), 0.0
     subset = data.thinned(_SUBSET)
-    rounds = _MAX_ROUNDS if subset is data else _SUBSET_ROUNDS
     rotated = rotation(subset, variance or 0.0, rng)
     starts = [] if rotated is None else [hold_mean(rotated, subset)]
     starts.append(successive_projection(subset))
     starts = [V for V in starts if feasible(V, subset)] or starts
     widths = [()] if variance else [_WIDTHS] if variance == 0 else [(), _WIDTHS[:2]]
-    cones = [_descend(subset, V, variance, rounds, first) for V in starts for first in widths]
+    cones = [_descend(subset, V, variance, first) for V in starts for first in widths]
     best, *others = cones
     ambiguity = 0.0
     for cone in others:
         best, ambiguity = better(subset, best, cone, ambiguity)
     if subset is not data and variance != 0:
-        best = settle(data, best, _MAX_ROUNDS, known=variance is not None)
+        best = settle(data, best, known=variance is not None)
     return (best if best.wall.variance.any() else without_noise(data, best)), ambiguity
 
 
-def _descend(data: Data, V: Array, variance: float | None, max_rounds: int, widths: Sequence[float]) -> Cone:
+def _descend(data: Data, V: Array, variance: float | None, widths: Sequence[float]) -> Cone:
     """The cone that a start leads to: inside walls of these widths, then as the noise asks, unless there is none.
 
     Noise that is not known is first what lies below zero. Wide walls before help a start that is far, and push sparse sources into
@@ -162,9 +159,11 @@ def _descend(data: Data, V: Array, variance: float | None, max_rounds: int, widt
     if variance == 0:
         return Cone(V, wall, n_iter, True)
     V, Y = data.outputs(V)
-    shown = np.median(np.maximum(tail(Y, data.weights), 1e-8) ** 2 / np.sum(V**2, axis=1))
-    wall = Wall(np.nan * level, (variance or shown) * level, 0 * level, SOFT, FIRST_M * level)
-    return settle(data, Cone(V, wall, n_iter, False), max_rounds, known=variance is not None)
+    # Eq. (6) for a density, of what lies below zero.
+    tails = 1.5 * (np.minimum(Y, 0) ** 2 @ data.weights) / np.maximum((Y < 0) @ data.weights, 1e-300)
+    shown = np.median(np.maximum(tails, 1e-16) / np.sum(V**2, axis=1))
+    wall = Wall(np.nan * level, (variance or shown) * level, 0 * level, KAPPA, FIRST_M * level)
+    return settle(data, Cone(V, wall, n_iter, False), known=variance is not None)
 
 
 def better(data: Data, first: Cone, second: Cone, ambiguity: float) -> tuple[Cone, float]:
@@ -192,7 +191,7 @@ def better(data: Data, first: Cone, second: Cone, ambiguity: float) -> tuple[Con
     return (second, 0.0) if gain > 0 else (first, ambiguity)
 
 
-def settle(data: Data, cone: Cone, max_rounds: int, *, known: bool) -> Cone:
+def settle(data: Data, cone: Cone, *, known: bool) -> Cone:
     """Alternate between the wall that the leakage asks for and the cone inside that wall; `known` says whether the noise is.
 
     It ends if facets do not move, and no c and no noise variance changes by more than 5 %, or by what chance does to them in small
@@ -204,10 +203,10 @@ def settle(data: Data, cone: Cone, max_rounds: int, *, known: bool) -> Cone:
         return cone
     V, Y = data.outputs(cone.V)
     converged = False
-    for r in range(3 * cone.converged, max_rounds):
+    for r in range(3 * cone.converged, _MAX_ROUNDS):
         size = np.linalg.norm(V, axis=1)
         leaks = leakages(Y, np.sqrt(wall.variance) * size, data.weights)
-        last = wall._replace(kappa=SOFT if r < 2 else FINAL, m=np.full(len(V), min(FIRST_M * 10.0**r, LAST_M)))
+        last = wall._replace(kappa=KAPPA, m=np.full(len(V), min(FIRST_M * 10.0**r, LAST_M)))
         wall, change = next_wall(last, leaks, size, known=known)
         if not wall.variance.any():
             converged = True
@@ -228,14 +227,8 @@ def settle(data: Data, cone: Cone, max_rounds: int, *, known: bool) -> Cone:
 
 # --- the cone without noise, exactly
 
-_AT_ZERO = 1e-5  # share of an output in the sum of all: such samples lie on the facet
-_AT_ZERO_USED = 2000  # of these samples
 _NEAREST = 200  # samples per facet, and 20 for each source
-_MOST_CHANGE = (
-    0.5,
-    5.0,
-    50.0,
-)  # of a coefficient of a row in one sweep: the first with which the row holds all samples
+_MOST_CHANGE = (0.5, 5.0, 50.0)  # of a coefficient of a row: the first with which the row holds all samples
 _MAX_SWEEPS = 30
 
 
@@ -253,48 +246,24 @@ def without_noise(data: Data, cone: Cone) -> Cone:
 def tighten(U: Array, V: Array, mean: Array) -> tuple[Array, int, bool]:
     """The smallest cone around U (n_samples, d), from V near it: V with V u_bar = 1, the sweeps, and whether rows have settled.
 
-    Only the samples nearest to a facet, in angle, are given to its linear program (7); a sweep over all samples adds those that it
-    missed. If many samples lie on the facet (an atom at zero), the row is the one that vanishes on them, which a singular value
-    decomposition finds to rounding.
+    Only the samples nearest to a facet, in angle, are given to its linear program (7); the next sweep adds those that it missed.
     """
-    d = len(V)
+    d, n = len(V), len(U)
     candidates: list[Array] = [np.empty(0, dtype=np.intp)] * d
+    nearest = min(_NEAREST + 20 * d, n - 1)
     for sweep in range(_MAX_SWEEPS):
         V = V / (V @ mean)[:, None]
-        P = _sweep(V @ U.T, candidates)
+        Y = V @ U.T
+        size = np.abs(Y).sum(axis=0)
+        angle = np.where(size > 1e-5, Y / np.maximum(size, 1e-5), 1.0)  # the apex has no angle
+        P = np.eye(d)
+        for i, row in enumerate(angle):
+            candidates[i] = np.union1d(candidates[i], np.argpartition(row, nearest)[: nearest + 1])
+            P[i] = _best_row(P, i, Y[:, candidates[i]])
         V = P @ V
         if np.abs(P - np.eye(d)).max() < 1e-9:
             return V / (V @ mean)[:, None], sweep + 1, True
     return V / (V @ mean)[:, None], _MAX_SWEEPS, False
-
-
-def _sweep(Y: Array, candidates: list[Array]) -> Array:
-    """The change P of all rows, one after the other; `candidates` gains the samples of each linear program."""
-    d, n = Y.shape
-    size = np.abs(Y).sum(axis=0)
-    angle = np.where(size > _AT_ZERO, Y / np.maximum(size, _AT_ZERO), 1.0)  # the apex has no angle
-    P = np.eye(d)
-    for i, row in enumerate(angle):
-        at_zero = np.flatnonzero(np.abs(row) < _AT_ZERO)
-        if len(at_zero) > max(3 * d, 0.5 * np.count_nonzero(row < 100 * _AT_ZERO)):
-            through = _row_through(Y[:, at_zero])
-            if np.min(through @ Y / np.maximum(size, _AT_ZERO)) > -_AT_ZERO:
-                P[i] = through
-                continue
-        nearest = min(_NEAREST + 20 * d, n - 1)
-        candidates[i] = np.union1d(candidates[i], np.argpartition(row, nearest)[: nearest + 1])
-        P[i] = _best_row(P, i, Y[:, candidates[i]])
-    return P
-
-
-def _row_through(Y: Array) -> Array:
-    """The row that vanishes on these samples, with sum 1; NaN if they do not determine it."""
-    Y = Y[:, :: -(-Y.shape[1] // _AT_ZERO_USED)]
-    scaled = Y / np.linalg.norm(Y, axis=0)
-    _, values, rows = np.linalg.svd(np.linalg.qr(scaled.T, mode="r"))
-    if len(values) > 1 and values[-2] < 1e-2 * values[0]:
-        return np.full(len(Y), np.nan)
-    return np.asarray(rows[-1] / rows[-1].sum())
 
 
 def _best_row(P: Array, i: int, near: Array) -> Array:
@@ -355,21 +324,8 @@ def screened(X: Array) -> Array:
 
 
 def largest_distance(distance: Array, outliers: float) -> float:
-    """Beyond which samples are outliers: a share `outliers` of them, give or take three standard errors of that number.
-
-    The limit lies in the widest gap there. If there is none, three standard errors more than the share are left out. Without noise,
-    samples at the facets decide where these are, and none of them should be lost.
-    """
-    n = len(distance)
-    error = 3 * np.sqrt(outliers / n)
-    fewest, most = int(n * max(outliers - error, 0)), int(np.ceil(n * min(outliers + error, 0.7)))
-    rounding = 1e-6 * distance.max()
-    ranked = np.sort(distance)[::-1][fewest : most + 1] + rounding
-    ratio = ranked[:-1] / np.maximum(ranked[1:], 1e-300)
-    if len(ratio) and ratio.max() > _GAP:
-        widest = int(np.argmax(ratio))
-        return float(np.sqrt(ranked[widest] * ranked[widest + 1]) - rounding)
-    return float(np.quantile(distance, max(1 - outliers - error, 0.3)))
+    """Beyond which samples are outliers: a share `outliers` of them, and three standard errors of that number."""
+    return float(np.quantile(distance, max(1 - outliers - 3 * np.sqrt(outliers / len(distance)), 0.3)))
 
 
 def distance_outside(Z: Array, fit: Fit) -> Array:
@@ -435,7 +391,9 @@ def _fit(X: Array, Z: Array, channels: Channels, d: int, settings: Settings, rng
         nonnegative = channels.counts or is_nonnegative(X / channels.scale, at.channel_noise)
     data = data_of(Z, np.full(n, 1 / n), at, channels, settings.known, nonnegative)
     if data.mean @ data.mean <= _LEAST_MEAN**2 * np.trace(data.second_moment):
-        return assemble(at, _without_mean(data, rng), nonnegative, has_mean=False)
+        V, zero = rotation(data, 0.0, rng), np.zeros(d)  # arbitrary
+        cone = Cone(np.eye(d) if V is None else V, Wall(zero + 1, zero, zero, 0.0, zero), 0, False)
+        return assemble(at, cone, nonnegative, has_mean=False)
     return fit_data(data, at, channels, rng)
 
 
@@ -451,7 +409,7 @@ def fit_data(
         cone, ambiguity = fit_cone(data, variance, rng)
     elif variance:
         level = np.full(len(last.V), variance)
-        cone = settle(data, last._replace(wall=last.wall._replace(variance=level)), _MAX_ROUNDS, known=True)
+        cone = settle(data, last._replace(wall=last.wall._replace(variance=level)), known=True)
     else:
         cone = without_noise(data, last)
     if len(data.B) and at.variance:
@@ -473,10 +431,9 @@ def with_noise_of_tails(data: Data, cone: Cone) -> Cone:
     directions left out. The wall must be as soft as what the facets show. The wall on the spectra keeps the cone from shrinking.
     """
     leaks = leakages(cone.V @ data.U.T, cone.noise, data.weights)
-    ratio = np.array([max(leak.rho, 1e-3) / max(leak.expected_rho, 1e-3) for leak in leaks])
-    if np.abs(np.log(ratio)).max() < _EXPLAINED:
+    if np.abs(np.log(leaks.discrepancy)).max() < _EXPLAINED:
         return cone
-    tails = settle(data, cone._replace(converged=True), _MAX_ROUNDS, known=False)
+    tails = settle(data, cone._replace(converged=True), known=False)
     return tails if tails.converged and tails.wall.variance.any() else cone
 
 
@@ -493,13 +450,6 @@ def with_noise_of_spectra(data: Data, cone: Cone) -> Cone:
     wall = cone.wall._replace(m=np.minimum(len(data.B) * size**2 / noise, LAST_M))
     minimum = minimise_on_all(V, data, wall, tol=1e-2 * float(cone.noise.min()))
     return cone._replace(V=minimum.V, wall=wall, n_iter=cone.n_iter + minimum.n_iter)
-
-
-def _without_mean(data: Data, rng: np.random.RandomState) -> Cone:
-    """Nonnegative ICA of data whose mean was removed: no cone holds their mean, and the result is arbitrary."""
-    V = rotation(data, 0.0, rng)
-    zero = np.zeros(data.U.shape[1])
-    return Cone(np.eye(len(zero)) if V is None else V, Wall(zero + 1, zero, zero, 0.0, zero), 0, False)
 
 
 def assemble(

@@ -7,18 +7,21 @@ leading directions of more than 1000 channels, otherwise the identity.
 
 **Coordinates.** u = B' D^{-1/2} z, with D the noise variances of the channels and B the d leading eigenvectors of
 D^{-1/2} <z z'> D^{-1/2}. The second moment is not centred: sums to one make the covariance singular, but not the second moment.
-Noise of the coordinates is white with variance 1. If there is no noise, or if it is not yet known (k = d), D is the identity.
+If there is no noise, or if it is not known, D is the identity.
 Known spectra are among the directions B; the others are the leading ones beside them.
 
 With theta_j, b_j the eigenvalues and eigenvectors of D^{-1/2} <z z'> D^{-1/2}, n samples and psi = log D, D minimises
 
     n/2 sum_{j > d} (theta_j - log theta_j - 1) + |psi - psi_0|^2 / 2                                                     (3)
 
-(factor analysis, maximum a posteriori) by Fisher scoring: the gradient of the first term is n/2 sum_{j > d} (1 - theta_j) b_j^2,
-and its expected Hessian is n/2 R * R with R = sum_{j > d} b_j b_j'. psi_0 is white noise of the mean variance that is left out. It
-is also the answer if too few directions are left out to tell channels apart, (k - d)^2 < k + d. If there are fewer than 3 samples
-for each channel, or if what is left out is more than independent noise (twice the first term is chi-squared with
-((k - d)^2 - (k + d)) / 2 degrees of freedom if the model holds), D is the variance that is left out of each channel.
+(factor analysis, maximum a posteriori): the gradient of the first term is n/2 sum_{j > d} (1 - theta_j) b_j^2, and its expected
+Hessian is n/2 R * R with R = sum_{j > d} b_j b_j'. psi_0 is white noise of the mean variance that is left out. If there are fewer
+than 3 samples for each channel, or if what is left out is more than independent noise (twice the first term is chi-squared with
+((k - d)^2 - (k + d)) / 2 degrees of freedom if the model holds), D is the variance that is left out of each channel. If too few
+directions are left out to tell channels apart, (k - d)^2 < k + d, the noise remains unknown, as for k = d.
+
+Errors of the model (spectra that vary, baselines, saturation) have few directions, and are as large in those of the sources. So the
+noise variance of the coordinates is theta_{d+1} over what is expected of white noise, (1 + sqrt((k - d) / n))^2, at least 1.
 
 **Leakage.** At the right facet the gradient of (1) vanishes if, on average over j,
 
@@ -40,6 +43,7 @@ is 1 for an atom and 2/3 for a density; it is larger if the cone cuts into the d
 show the noise (k = d), it tells the noise.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +52,7 @@ from scipy.spatial import KDTree
 from scipy.special import ndtr
 from sklearn.utils.extmath import randomized_svd
 
+from .. import lbfgs
 from ..whitening import largest
 from .objective import Wall
 
@@ -119,11 +124,10 @@ def find_channels(X: Array, d: int, noise: Any) -> Channels:
     q = min(2 * d + 10, n, k)
     values, directions = randomized_svd(Z, q, n_iter=4, random_state=0)[1:]
     white = float(np.sqrt(np.mean(level**2)))
-    if estimate:
-        energy = float(np.vdot(Z, Z))
-        left_out = energy - float(np.sum(values[:d] ** 2))
+    if estimate:  # the largest direction left out, over what is expected of white noise
         rounding = _ROUNDING if X.dtype == np.float64 else 100 * _ROUNDING
-        white = np.sqrt(left_out / max((n - d) * (k - d), 1)) if left_out > rounding * energy else 0.0
+        left_out = float(values[d]) if q > d and values[d] ** 2 > rounding * values[0] ** 2 else 0.0
+        white = left_out / (np.sqrt(n) + np.sqrt(k - d))
     return channels._replace(
         estimate=False, noise=np.full(q, white), projected=True, subspace=np.ascontiguousarray(directions.T)
     )
@@ -184,7 +188,7 @@ def eigenvalues(X: Array) -> Array:
 class Coordinates(NamedTuple):
     """u = matrix z, z = inverse u + noise.
 
-    `variance` is the variance of the noise in every coordinate if `known`: 1, or 0 if there is none. If it is not known, it must
+    `variance` is the variance of the noise in every coordinate if `known`, 0 if there is none. If it is not known, it must
     be found from the tails of the outputs. `channel_noise` (q,) is the standard deviation of the noise of each channel, or zeros.
     """
 
@@ -201,7 +205,7 @@ def coordinates(
     """Coordinates for d sources from <z z'> (q, q) of n samples.
 
     `noise` (q,) is the standard deviation of the noise of the channels (0: no noise), or None to estimate it: one for each channel
-    if the data tell, one for all otherwise; if no direction is left out, it remains unknown. `spectra` (q, p) are known. `single`
+    if the data tell; if too few directions are left out, it remains unknown. `spectra` (q, p) are known. `single`
     says that the mixtures were float32.
     """
     q = len(second_moment)
@@ -237,46 +241,33 @@ def channel_noise(second_moment: Array, d: int, n: float) -> Array:
     values, directions = np.linalg.eigh(second_moment)
     left_out, rest = values[: k - d], directions[:, : k - d]
     white = max(left_out.mean() / max(1 - d / n, 0.1), 1e-300)
-    freedom = ((k - d) ** 2 - (k + d)) / 2
-    if freedom < 0:
-        return np.full(k, white)
     if n >= 3 * k and k <= _MANY_CHANNELS:
-        D, deviance = _factor_analysis(second_moment, d, n, float(np.log(white)))
-        if not freedom or deviance <= _MISFIT * freedom + 3 * np.sqrt(2 * freedom):
-            return D
+        prior = float(np.log(white))
+        end = lbfgs.minimise(
+            lambda psi: _deviance(psi, second_moment, d, n, prior)[:2],
+            np.full(k, prior),
+            tol=1e-3,
+            max_iter=50,
+            precondition=lambda psi: _deviance(psi, second_moment, d, n, prior)[2],
+        )
+        freedom = ((k - d) ** 2 - (k + d)) / 2
+        if 2 * end.value <= _MISFIT * freedom + 3 * np.sqrt(2 * freedom + 1) + float(np.sum((end.x - prior) ** 2)):
+            return np.asarray(np.exp(end.x))
     residual = (rest**2 @ left_out) / np.maximum(np.sum(rest**2, axis=1), 0.05)
     return np.asarray(np.maximum(residual, 1e-3 * white))
 
 
-def _factor_analysis(second_moment: Array, d: int, n: float, prior: float) -> tuple[Array, float]:
-    """Minimise (3) by Fisher scoring, 4 to 7 steps: D, and twice the first term."""
-    k = len(second_moment)
-
-    def value(psi: Array) -> tuple[float, float, Array, Array]:
-        half = np.exp(-psi / 2)
-        theta, b = np.linalg.eigh(second_moment * half * half[:, None])
-        theta, b = np.maximum(theta[: k - d], 1e-300), b[:, : k - d]
-        deviance = n * float(np.sum(theta - np.log(theta) - 1))
-        return 0.5 * deviance + 0.5 * float(np.sum((psi - prior) ** 2)), deviance, theta, b
-
-    psi = np.full(k, prior)
-    f, deviance, theta, b = value(psi)
-    for _ in range(50):
-        gradient = 0.5 * n * (b**2 @ (1 - theta)) + psi - prior
-        H = 0.5 * n * (b @ b.T) ** 2 + np.eye(k)
-        step = -np.linalg.solve(H, gradient)
-        step *= min(1.0, 1.5 / np.abs(step).max())
-        for _ in range(10):
-            trial = value(psi + step)
-            if trial[0] < f:
-                break
-            step *= 0.5
-        else:
-            break
-        psi, (f, deviance, theta, b) = psi + step, trial
-        if np.abs(step).max() < 1e-3:
-            break
-    return np.asarray(np.exp(psi)), deviance
+def _deviance(
+    psi: Array, second_moment: Array, d: int, n: float, prior: float
+) -> tuple[float, Array, Callable[[Array], Array]]:
+    """(3), its gradient, and the inverse of its expected Hessian."""
+    k = len(psi)
+    half = np.exp(-psi / 2)
+    theta, b = np.linalg.eigh(second_moment * half * half[:, None])
+    theta, b = np.maximum(theta[: k - d], 1e-300), b[:, : k - d]
+    value = 0.5 * n * float(np.sum(theta - np.log(theta) - 1)) + 0.5 * float(np.sum((psi - prior) ** 2))
+    gradient = 0.5 * n * (b**2 @ (1 - theta)) + psi - prior
+    return value, gradient, lambda q: np.linalg.solve(0.5 * n * (b @ b.T) ** 2 + np.eye(k), q)
 
 
 # --- leakage
@@ -306,65 +297,44 @@ _BELOW = np.array([0.5, 1 / _SQRT_2PI])  # P(z < 0)
 
 
 class Leakage(NamedTuple):
-    """What is seen near one facet.
+    """What is seen near each facet, (d,).
 
-    `force` is <[-z_i]_+ y_j>, averaged over j, that noise causes at the right facet; `rho` and `expected_rho` are the
-    discrepancy, eq. (6); `n_near` and `n_below` are the numbers of samples in the windows and below zero.
+    `force` is <[-z_i]_+ y_j>, averaged over j, that noise causes at the right facet; `discrepancy` is (6) over what is expected;
+    `n_near` and `n_below` are the numbers of samples in the windows and below zero.
     """
 
-    force: float
-    rho: float
-    expected_rho: float
-    n_near: int
-    n_below: int
+    force: Array
+    discrepancy: Array
+    n_near: Array
+    n_below: Array
 
 
-def leakage(z: Array, others: Array, weights: Array) -> Leakage:
-    """Fit atom, density and slope to the samples near a facet.
+def leakages(Y: Array, noise: Array, weights: Array) -> Leakage:
+    """Fit atom, density and slope to the samples near each facet of the outputs Y (d, n_samples) with this noise (d,).
 
-    z (n_near,) is the output over its noise; samples with z >= 6 are ignored and need not be given. `others` (n_near,) is the
-    mean of the other outputs, and `weights` (n_near,) are those in an average over all samples.
+    `weights` (n_samples,) are those in an average over all samples.
     """
-    inside = z < EDGES[-1]
-    z, others, w = z[inside], others[inside], weights[inside]
-    window = (z >= EDGES[0]).astype(np.intp) + (z >= EDGES[1])
-    counts = np.bincount(window, w, minlength=3)
-    sums = np.bincount(window, w * others, minlength=3)
-    atom, density, _ = _FROM_WINDOWS @ counts
-    density = max(density, 0.15 * counts[1])  # counts[1] / 2 is the density itself where it is flat
-    share = max(0.0, 1 - _LEAST_ATOM * density / atom) if atom > 0 else 0.0
-    parts = _FROM_WINDOWS @ sums * _FIRST
-    force = max(share * parts[0] + parts[1] + parts[2], 0.05 * sums[1], _LEAST_SUPPORT * share * atom * _FIRST[0])
-    below = z < 0
-    shares = np.array([share * max(atom, 0.0), density])
-    weight_below = float(w[below].sum())
-    return Leakage(
-        force=float(force),
-        rho=float(w[below] @ z[below] ** 2) / weight_below if weight_below else 0.0,
-        expected_rho=float(shares @ _SECOND / max(shares @ _BELOW, 1e-300)),
-        n_near=len(z),
-        n_below=int(np.count_nonzero(below)),
-    )
-
-
-def leakages(Y: Array, noise: Array, weights: Array) -> list[Leakage]:
-    """`leakage` of every output of Y (d, n_samples) with this noise (d,)."""
-    d = len(Y)
-    leaks = []
+    facets = []
     for i, s in enumerate(noise):
         near = np.flatnonzero(Y[i] < EDGES[-1] * s)
-        y = Y[i, near]
-        others = (Y[:, near].sum(axis=0) - y) / (d - 1) if d > 1 else np.ones(len(y))
-        leaks.append(leakage(y / s, others, weights[near]))
-    return leaks
+        z, w = Y[i, near] / s, weights[near]
+        others = (Y[:, near].sum(axis=0) - s * z) / max(len(Y) - 1, 1)
+        window = (z >= EDGES[0]).astype(np.intp) + (z >= EDGES[1])
+        counts, sums = np.bincount(window, w, minlength=3), np.bincount(window, w * others, minlength=3)
+        atom, density, _ = _FROM_WINDOWS @ counts
+        density = max(density, 0.15 * counts[1])  # counts[1] / 2 is the density itself where it is flat
+        share = max(0.0, 1 - _LEAST_ATOM * density / atom) if atom > 0 else 0.0
+        parts = _FROM_WINDOWS @ sums * _FIRST
+        force = max(share * parts[0] + parts[1] + parts[2], 0.05 * sums[1], _LEAST_SUPPORT * share * atom * _FIRST[0])
+        below = z < 0
+        shares = np.array([share * max(atom, 0.0), density])
+        rho = float(w[below] @ z[below] ** 2) / max(float(w[below].sum()), 1e-300)
+        expected = float(shares @ _SECOND / max(shares @ _BELOW, 1e-300))
+        facets.append((force, max(rho, 1e-3) / max(expected, 1e-3), len(z), np.count_nonzero(below)))
+    return Leakage(*np.array(facets).T)
 
 
-def tail(Y: Array, weights: Array) -> Array:
-    """Noise of every output as its negative part shows it: (3/2 <min(y, 0)^2> / P(y < 0))^{1/2}, eq. (6) for a density."""
-    return np.asarray(np.sqrt(1.5 * (np.minimum(Y, 0) ** 2 @ weights) / np.maximum((Y < 0) @ weights, 1e-300)))
-
-
-def next_wall(wall: Wall, leaks: list[Leakage], size: Array, *, known: bool) -> tuple[Wall, float]:
+def next_wall(wall: Wall, leaks: Leakage, size: Array, *, known: bool) -> tuple[Wall, float]:
     """The wall that the leakage asks for, eq. (4), and the largest change of a logarithm.
 
     `size` is |V_i|; `known` says whether the noise variance is known. If no noise is seen, or if fewer than 30 samples
@@ -374,16 +344,15 @@ def next_wall(wall: Wall, leaks: list[Leakage], size: Array, *, known: bool) -> 
     if not known:
         # Of outputs with few samples below zero the noise is that of all. A wall too wide by 1 + h makes rho too large by
         # 1 + 0.8 h, not 1 + 2 h: the power 1.5 makes up for most of it.
-        below, rho, expected, near = np.array([(k.n_below, k.rho, k.expected_rho, k.n_near) for k in leaks]).T
-        own = np.log(v) + 1.5 * np.log(np.clip(rho / np.maximum(expected, 1e-3), 0.1, 4))
+        own = np.log(v) + 1.5 * np.log(np.clip(leaks.discrepancy, 0.1, 4))
         pooled = np.median(own)
-        own = np.clip((below * own + _POOLED * pooled) / (below + _POOLED), pooled - 1, pooled + 1)
-        v = np.exp(own) * (np.median(near) >= _FEW)
+        own = np.clip((leaks.n_below * own + _POOLED * pooled) / (leaks.n_below + _POOLED), pooled - 1, pooled + 1)
+        v = np.exp(own) * (np.median(leaks.n_near) >= _FEW)
         if np.median(np.sqrt(v) * size) < _NO_NOISE:
             c = np.where(np.isnan(wall.c), FIRST_C, wall.c)
             return wall._replace(c=c, variance=np.zeros_like(v), e=np.sqrt(wall.variance) * size), 0.0
     s = np.sqrt(v) * size
-    c = np.array([s_i / max(k.force, 1e-300) if k.n_near >= _FEW else 10.0 for s_i, k in zip(s, leaks, strict=True)])
+    c = np.where(leaks.n_near >= _FEW, s / np.maximum(leaks.force, 1e-300), 10.0)
     c = np.clip(c, np.minimum(2 * s, 1), _HARDEST)
     change = max(np.abs(np.log(c / wall.c)).max(), np.abs(np.log(v / wall.variance)).max())
     return wall._replace(c=c, variance=v, e=np.zeros(len(v))), float(change)
