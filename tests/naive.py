@@ -585,7 +585,7 @@ def cone_network(
         v = c - Q @ z
         if white is None:
             w_mean = 1 / (t + k if horizon is None else min(t + k, horizon))
-            size = size + w_mean * (min(u @ u / d, 10 * size) - size)
+            size = size + w_mean * (min(u @ u / d, 25 * size) - size)
             P = np.eye(k) / size
         else:
             assert white.learns_from(u, white.K @ u)
