@@ -199,7 +199,8 @@ def _stored(state: State, Z: Array, number: Array, settings: Settings) -> State:
         extreme = np.isinf(samples.importance)
         candidates = samples.take(extreme).joined(Samples(Z, number, np.full(len(Z), np.inf)))
         outermost = candidates.take(extremes(state.fit.components @ candidates.z.T))
-        rest = joined.take(~np.isinf(joined.importance) & ~np.isin(joined.number, outermost.number))
+        rest = Samples(joined.z, joined.number, np.where(np.isinf(joined.importance), 1.0, joined.importance))
+        rest = rest.take((marks(rest.number) < rate * rest.importance) & ~np.isin(rest.number, outermost.number))
         joined = rest.joined(outermost)
     d, q = state.fit.components.shape
     most = min(max(_PER_SOURCE * d, _LEAST), max(_FEWEST, _MOST_BYTES // (8 * q)))
