@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 import bionica
 from bionica.cli import app
-from bionica.cli.console import Console
+from bionica.cli.console import Console, StandardInput
 from bionica.io import InputError
 
 
@@ -109,6 +110,15 @@ def test_sigterm_interrupts():
         os.kill(os.getpid(), signal.SIGTERM)
         signal.pause()
     assert ended.value.exit_code == 130
+
+
+def test_a_signal_just_before_a_read_ends_it():
+    """As one that another thread receives: it does not interrupt the read."""
+    descriptor, other = os.pipe()
+    with os.fdopen(descriptor, "rb") as stream, os.fdopen(other, "wb"):
+        threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt):
+            StandardInput(stream).read(1)
 
 
 def test_json_has_no_nan(capsys):

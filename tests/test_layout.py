@@ -1,9 +1,6 @@
 """How tables of text are laid out: separators, headers of numbers, wavelengths, labels, decimal commas; and what is refused."""
 
 import io
-import os
-import signal
-import threading
 
 import numpy as np
 import pytest
@@ -129,15 +126,6 @@ def test_samples_before_a_bad_line_are_handed_out(read):
         with pytest.raises(InputError, match="line 3, column 2"):
             handed_out.extend(blocks)
         assert np.concatenate(handed_out).tolist() == [[1, 2], [3, 4]]
-
-
-def test_a_signal_just_before_a_read_ends_it():
-    """As one that another thread receives: it does not interrupt the read."""
-    descriptor, other = os.pipe()
-    with os.fdopen(descriptor, "rb") as stream, os.fdopen(other, "wb"):
-        threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()
-        with pytest.raises(KeyboardInterrupt):
-            open_pipe(stream).read()
 
 
 @pytest.mark.parametrize("cut", [1, 7, 10_000])

@@ -17,6 +17,7 @@ import json as jsons
 import logging
 import math
 import os
+import select
 import signal
 import sys
 import traceback
@@ -230,3 +231,18 @@ def ignore_broken_pipe() -> Iterator[None]:
         yield
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class StandardInput:
+    """Standard input that Ctrl-C always ends: a signal just before a read that blocks would be handled at the end of that read."""
+
+    def __init__(self, stream: Any) -> None:
+        self.read = getattr(stream, "read1", stream.read)
+        with suppress(OSError):  # it has no descriptor
+            self._descriptor = stream.fileno()
+            self.read = self._read if os.name == "posix" else self.read
+
+    def _read(self, n: int) -> bytes:
+        while not select.select([self._descriptor], [], [], 0.5)[0]:
+            pass  # Python handles signals here
+        return os.read(self._descriptor, n)

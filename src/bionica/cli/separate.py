@@ -23,7 +23,7 @@ import typer
 import bionica
 
 from .. import io
-from .console import Console, counted, deferred_interrupts, ignore_broken_pipe
+from .console import Console, StandardInput, counted, deferred_interrupts, ignore_broken_pipe
 
 AUTO = "auto"
 #: Bytes of float64 that are fitted, in about 8 times the memory, and by which a stream is judged at its end.
@@ -169,7 +169,7 @@ class Separation:
         if o.from_pipe:
             if sys.stdin is None:
                 raise io.InputError("standard input is closed: pipe the mixtures into it, or give a file in place of -")
-            self.reader: Any = io.open_pipe(typer.get_binary_stream("stdin"), **form)
+            self.reader: Any = io.open_pipe(StandardInput(typer.get_binary_stream("stdin")), **form)
         else:
             form |= {"axis": o.axis, "dataset": o.dataset, "optical_density": o.optical_density}
             self.reader = io.open_reader(o.inputs, **form)
@@ -431,6 +431,7 @@ class Separation:
             "choice": choice and choice.why, "candidates": candidates, "seconds": round(time.monotonic() - self.started, 3),
             "ok": bool(diagnosis and diagnosis.ok),
             "uncertainty": halves and {name: getattr(halves, name).tolist() for name in ("correlation", "angle", "sources")},
+            "band": diagnosis and diagnosis.band_ and diagnosis.band_.width.tolist(),
             "diagnosis": findings, "notes": self.console.notes,
             "change_detected": bool(getattr(network, "change_detected_", False)), "interrupted": interrupted, "output": files,
             "model": o.model and str(o.model), "mixing": str(o.mixing) if o.mixing and has_started else None,

@@ -75,8 +75,9 @@ class Runner:
             run(state, self._params, X, rates, Y)
         else:
             self._run(state, X, rates, Y)
-        if not all(np.isfinite(numbers).all() for numbers in self._floats):
-            raise Diverged(len(X) - 1)
+        for numbers in self._floats:
+            if not np.isfinite(numbers).all():
+                raise Diverged(len(X) - 1)
 
     def settle(self, X: np.ndarray, Y: np.ndarray) -> None:
         """Write the outputs for the rows of X to Y, with the weights of `readout`. Threads may call it side by side."""

@@ -18,17 +18,7 @@ from .._compat.sklearn import fit_context
 from ..offline.whitening import leading, row_blocks
 from ._diagnosis import Diagnosable
 from ._findings import row_sample
-from ._input import (
-    FLOATS,
-    Array,
-    blocks_of,
-    finite_map,
-    is_dask,
-    lazily,
-    unchanged_on_error,
-    validated_dask,
-    validated_rows,
-)
+from ._input import FLOATS, Array, DaskRows, blocks_of, finite_map, is_dask, unchanged_on_error, validated_rows
 
 _FOLDS = 10  # groups of mixtures that `score` predicts
 
@@ -104,9 +94,10 @@ class Estimator(
             Nonnegative sources; the whitened samples of `NoncenteredWhitener`.
         """
         self._check_is_fitted()
-        if is_dask(X):  # a copy, so that samples learned before the blocks are computed have no effect
-            return lazily(copy(self)._outputs, validated_dask(X, self), self._n_features_out, type(self).__name__)
-        return self._outputs(validated_rows(self, X, reset=False))
+        rows = validated_rows(self, X, reset=False)
+        if isinstance(rows, DaskRows):  # a copy, so that samples learned before the blocks are computed have no effect
+            return rows.mapped(copy(self)._outputs, self._n_features_out).array
+        return self._outputs(rows)
 
     def inverse_transform(self, Y: ArrayLike) -> Any:
         """Return the mixtures that the outputs Y make: Y times the transpose of `mixing_`.
@@ -131,7 +122,7 @@ class Estimator(
                 f"{A.shape[1]}), as transform returns it"
             )
         function = partial(finite_map, matrix=A, name=name, offset=self._offset())
-        return lazily(function, data, len(A), name) if is_dask(data) else function(data)
+        return DaskRows(data, name).mapped(function, len(A)).array if is_dask(data) else function(data)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was learned to `path` as plain arrays and JSON; `bionica.load` reads it, and a network learns on from there.

@@ -1,8 +1,7 @@
 """X of the user as arrays, many samples or one: what is refused, what an error names, what overflow raises.
 
 Dask arrays are read block by block, never gathered; Dask is imported only if the user has imported it. `DaskRows` reads the
-blocks one after the other, for the networks, and sums over them, for the offline methods. `lazily` applies a function of rows to
-every block and returns a Dask array.
+blocks one after the other, for the networks, sums over them, for the offline methods, and maps them lazily, for `transform`.
 """
 
 import sys
@@ -142,7 +141,7 @@ def check_finite(block: Array, first: int, owner: Any) -> None:
 def validated_rows(estimator: Any, X: Any, *, reset: bool = True, min_samples: int = 1, dtype: Any = FLOATS) -> Any:
     """X as scikit-learn's `validate_data` returns it, a finite array of `dtype`; a Dask array as `DaskRows`."""
     if is_dask(X):
-        return DaskRows(validated_dask(X, estimator, reset=reset, min_samples=min_samples), type(estimator).__name__)
+        return DaskRows(_validated_dask(X, estimator, reset=reset, min_samples=min_samples), type(estimator).__name__)
     if np.ma.is_masked(X):  # scikit-learn would drop the mask
         X = np.ma.filled(X.astype(np.float64), np.nan)
     options: dict[str, Any] = {"dtype": dtype, "ensure_all_finite": False, "ensure_min_samples": min_samples}
@@ -193,7 +192,7 @@ def is_dask(X: Any) -> bool:
     return "dask" in sys.modules and bool(sys.modules["dask"].is_dask_collection(X))
 
 
-def validated_dask(X: Any, estimator: Any, *, reset: bool = False, min_samples: int = 1) -> Any:
+def _validated_dask(X: Any, estimator: Any, *, reset: bool = False, min_samples: int = 1) -> Any:
     """A Dask array of float32 or float64 with every row in one block; arguments are those of `validated_rows`."""
     array = sys.modules.get("dask.array")
     if array is None or not isinstance(X, array.Array) or np.isnan(X.shape).any() or X.dtype.kind not in "fiub":
@@ -210,13 +209,6 @@ def validated_dask(X: Any, estimator: Any, *, reset: bool = False, min_samples: 
     if X.numblocks[1] > 1:
         X = X.rechunk({0: "auto", 1: -1}, method="tasks")
     return X if X.dtype in FLOATS else X.astype(np.float64)
-
-
-def lazily(function: Callable[[Array], Array], X: Any, n_columns: int, name: str) -> Any:
-    """`function` of every block of the Dask array X, as a Dask array; a NaN is reported when its block is computed."""
-    dtype = function(np.zeros((1, X.shape[1]), X.dtype)).dtype
-    chunks, meta = (X.chunks[0], (n_columns,)), np.empty((0, 0), dtype)
-    return X.map_blocks(_of_located, function, name, dtype=dtype, chunks=chunks, meta=meta)
 
 
 def _of_located(block: Array, function: Callable[[Array], Array], name: str, block_info: Any = None) -> Array:
@@ -256,8 +248,12 @@ class DaskRows(ChunkedRows):
         return np.asarray(self.array[rows].compute())
 
     def mapped(self, function: Callable[[Array], Array], n_columns: int) -> "DaskRows":
-        """`function` of the rows of every block, which is computed whenever a block is read."""
-        return DaskRows(lazily(function, self.array, n_columns, self.name), self.name)
+        """`function` of the rows of every block, which is computed, and checked for NaN, whenever a block is read."""
+        dtype = function(np.zeros((1, self.shape[1]), self.dtype)).dtype
+        chunks, meta = (self.array.chunks[0], (n_columns,)), np.empty((0, 0), dtype)
+        return DaskRows(
+            self.array.map_blocks(_of_located, function, self.name, dtype=dtype, chunks=chunks, meta=meta), self.name
+        )
 
     def __array__(self, *_: Any, **__: Any) -> Array:
         raise TypeError(

@@ -16,16 +16,7 @@ from sklearn.exceptions import NotFittedError
 from .._compat.sklearn import parameter_values, wrap_output
 from ._base import Separator
 from ._findings import warn_of_huge_outputs
-from ._input import (
-    Array,
-    Sample,
-    blocks_of,
-    check_finite,
-    unchanged_on_error,
-    validated_rows,
-    validated_sample,
-    warn,
-)
+from ._input import Array, Sample, blocks_of, check_finite, unchanged_on_error, validated_rows, validated_sample, warn
 
 #: Largest size of a block in bytes, unless 4 d + 20 samples are larger.
 _BLOCK_BYTES = 2**28
@@ -159,7 +150,6 @@ class Online(Separator):
         """
         if "_waiting" not in vars(self):
             self._reset(X)
-            self._check_start(X)
         known, dtype = self._problems(), self._waiting.dtype
         if X.dtype != dtype:
             with np.errstate(over="ignore"):
@@ -180,6 +170,8 @@ class Online(Separator):
             if len(self._waiting) == length:
                 block, self._waiting = self._waiting, self._waiting[:0].copy()
                 self._take(block)
+            elif self._state is None and len(self._waiting) == len(part):
+                self._check_start(part)
         for text in () if quiet else sorted(self._problems() - known):
             warn(f"{type(self).__name__}: {text}")
         return np.concatenate([np.zeros((silent, self._n_features_out), dtype), *Y]) if keep else X

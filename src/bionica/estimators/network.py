@@ -19,7 +19,7 @@ from .._compat.sklearn import AUTO, COUNT, NONNEGATIVE, POSITIVE, SHARE, WINDOW,
 from ..engines import blocks
 from ..engines.loop import Diverged, gain
 from ..engines.runner import Runner
-from ..networks import natural
+from ..networks import natural, whitening_layer
 from ..networks import rule as states
 from ..networks.guards import Guards
 from ..networks.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
@@ -219,7 +219,7 @@ class OnlineNICA(Online):
 
     def _check_start(self, X: Array) -> None:
         k = X.shape[1]
-        if self.n_components != "auto" and len(X) < self._block_length(k):
+        if self.n_components != "auto":
             state = self._initial_state(k, self._given_number(k) or k, X.dtype, np.random.RandomState(0), X)
             self._params_of(state)
             self._rates(state, 1)
@@ -476,6 +476,9 @@ class WhiteningLayerNICA(NeuralNICA):
     def _rates(self, state: Any, n: int) -> Array:
         zeta = learning_rates(self.whitening_eta0, self.whitening_decay, self.whitening_power, int(state.t[0]), n)
         return np.column_stack([super()._rates(state, n), zeta])
+
+    def _rule_params(self, state: Any, dtype: Any) -> Any:
+        return whitening_layer.Params(*self._common_params(dtype))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

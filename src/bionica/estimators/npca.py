@@ -123,6 +123,3 @@ class NonnegativePCA(WhiteningLayerNICA):
             raise ValueError(
                 f"whiten={self.whiten!r} does not belong to a layer that is {type(layer).__name__.lower()}"
             )
-
-    def _rule_params(self, state: Any, dtype: Any) -> Any:
-        return whitening_layer.Params(*self._common_params(dtype))

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..networks import two_layer_nsm, whitening_layer
+from ..networks import two_layer_nsm
 from ..networks.schedules import Rate
 from ._docstrings import documented
 from ._input import Array
@@ -61,6 +61,3 @@ class TwoLayerNSM(WhiteningLayerNICA):
         W |= {name: np.eye(d) for name in ("W_hg", "W_yy")} | self._given_weights(shapes, positive_definite=("W_yy",))
         W_xh, W_hg, W_hy, W_yy = (W[name].astype(dtype) for name in shapes)
         return two_layer_nsm.init(W_xh, W_hg, W_hy, W_yy, guard_seed(rng))
-
-    def _rule_params(self, state: Any, dtype: Any) -> Any:
-        return whitening_layer.Params(*self._common_params(dtype))

@@ -1,9 +1,7 @@
 """Mixtures and sources in files and pipes, and models on disk. `open_reader` chooses a reader by the suffix of the file."""
 
-import os
-import select
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -111,22 +109,7 @@ def open_pipe(
            [3., 4.]])
     """
     form: dict[str, Any] = {"header": header, "decimal": decimal, "skip_lines": skip_lines}
-    return TextReader(name, lambda: nullcontext(_Pipe(stream)), columns or Columns(), repeatable=False, **form)
-
-
-class _Pipe:
-    """A stream that Ctrl-C always ends: a signal just before a read that blocks would be handled at the end of that read."""
-
-    def __init__(self, stream: Any) -> None:
-        self.read = getattr(stream, "read1", stream.read)
-        with suppress(OSError, AttributeError):  # it has no descriptor
-            self._descriptor = stream.fileno()
-            self.read = self._read if os.name == "posix" else self.read
-
-    def _read(self, n: int) -> bytes:
-        while not select.select([self._descriptor], [], [], 0.5)[0]:
-            pass  # Python handles signals here
-        return os.read(self._descriptor, n)
+    return TextReader(name, lambda: nullcontext(stream), columns or Columns(), repeatable=False, **form)
 
 
 def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:

@@ -8,7 +8,7 @@ import re
 import shutil
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
@@ -58,17 +58,38 @@ class TextWriter:
         return text.replace(".", self._decimal) if is_number else text
 
 
+class _ParquetWriter:
+    """A Parquet file, whose row groups are the blocks."""
+
+    def __init__(self, path: Path, names: Sequence[str], dtype: Any) -> None:
+        self._arrow, self._parquet = (
+            import_optional(name, "writing Parquet") for name in ("pyarrow", "pyarrow.parquet")
+        )
+        self._path, self._names, self._dtype = path, list(names), dtype
+        self._writer: Any = None
+
+    def write(self, block: Array, labels: Sequence[Array] = ()) -> None:
+        """Append samples and labels; those of the first block say what type they have."""
+        columns = [*labels, *(np.ascontiguousarray(column, self._dtype) for column in block.T)]
+        table = self._arrow.Table.from_arrays([*map(self._arrow.array, columns)], self._names)
+        self._writer = self._writer or self._parquet.ParquetWriter(self._path, table.schema)
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        """Complete the file."""
+        if self._writer is not None:
+            self._writer.close()
+
+
 class _RowCollector:
-    """Rows in an unnamed file, for formats that are written at once, and in memory their labels."""
+    """Rows in an unnamed file, for formats that are written at once. Labels have no place in them."""
 
     def __init__(self, file: Any, width: int, dtype: Any) -> None:
         self._file, self._width, self._dtype = file, width, dtype
-        self.labels: list[Sequence[Array]] = []
 
     def write(self, block: Array, labels: Sequence[Array] = ()) -> None:
-        """Append samples and labels."""
+        """Append samples."""
         self._file.write(np.ascontiguousarray(block, self._dtype).data)
-        self.labels.append(labels)
 
     def rows(self) -> Array:
         """Return all rows, mapped from the disk."""
@@ -76,14 +97,6 @@ class _RowCollector:
         if not self._file.tell():
             return np.empty((0, self._width), self._dtype)
         return np.memmap(self._file, self._dtype, "r").reshape(-1, self._width)
-
-
-def _save_parquet(path: Path, rows: Array, labels: Sequence[Sequence[Array]], names: Sequence[str]) -> None:
-    """Write labels and rows as columns."""
-    arrow, parquet = (import_optional(name, "writing Parquet") for name in ("pyarrow", "pyarrow.parquet"))
-    columns = [arrow.array(np.concatenate(parts)) for parts in zip(*labels, strict=True)]
-    columns += [arrow.array(np.ascontiguousarray(column)) for column in rows.T]
-    parquet.write_table(arrow.Table.from_arrays(columns, list(names)), path, row_group_size=2**16)
 
 
 def _save_array(path: Path, rows: Array, name: str) -> None:
@@ -176,13 +189,14 @@ def open_writer(
             separator = "\t" if suffix != ".csv" else ";" if decimal == "," else ","
             with parts[0].open("wb") as file:
                 yield TextWriter(file, [*label_names, *columns], separator=separator, decimal=decimal)
+        elif suffix == ".parquet":
+            with closing(_ParquetWriter(parts[0], [*label_names, *columns], np.dtype(dtype))) as writer:
+                yield writer
         else:
             with TemporaryFile(dir=parts[0].parent) as file:
                 collector = _RowCollector(file, n_sources, np.dtype(dtype))
                 yield collector
-                if suffix == ".parquet":
-                    _save_parquet(parts[0], collector.rows(), collector.labels, [*label_names, *columns])
-                elif suffix in _ARRAYS:
+                if suffix in _ARRAYS:
                     _save_array(parts[0], collector.rows(), array)
                 else:
                     assert image_shape is not None

@@ -39,7 +39,6 @@ _SPLITS = 5
 _FEW = 200  # samples: of fewer, two subsets of 65 % that overlap are compared in place of halves
 _BEYOND = 3  # numbers after q, eq. (1)
 _CLEAR = 2.0  # factor of a jump
-_FLOOR = 0.3  # degrees: smaller angles are equally good
 _ALONE = 45.0  # degrees: if no number is better, there is one source
 _FLUCTUATION = 3.0  # of the largest energy of noise, eq. (2)
 _ONE_WALL = ((10.0, 0.0), (1.0, 0.0))  # c and m of the walls, one after the other
@@ -101,7 +100,7 @@ def count_sources(X: Array, *, most: int = MOST, seed: int = 0) -> Count:
 
 def _largest_jump(angles: dict[int, float]) -> tuple[int, dict[int, float]]:
     """The number with the largest jump, eq. (1), and all jumps."""
-    log = {q: float(np.log(max(angle, _FLOOR))) for q, angle in angles.items()}
+    log = {q: float(np.log(max(angle, 1e-6))) for q, angle in angles.items()}
     jumps = {q: min(log[p] for p in log if q < p <= q + _BEYOND) - log[q] for q in log if q + 1 in log}
     return max(jumps, key=lambda q: jumps[q], default=2), jumps
 
@@ -113,7 +112,7 @@ def _subsets(n: int, rng: np.random.RandomState) -> list[tuple[Array, Array]]:
 
 
 def _angle(samples: _Samples, pairs: Any, q: int, nonnegative: bool) -> float:
-    """The worst angle between subsets, of the better hardness; geometric mean over the splits."""
+    """The worst angle between subsets, of the better hardness; median over the splits."""
     angles = []
     for pair in pairs:
         try:
