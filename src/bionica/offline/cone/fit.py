@@ -9,7 +9,7 @@ row V_i solves
     maximise det V    subject to    V_i u >= 0 for all samples u,   V_i u_bar = 1.                                        (7)
 
 If spectra are nonnegative too, their wall grows in stages m = 100 to 1e5: a hard wall on spectra that are far from nonnegative has
-many local minima. Real spectra vary more than noise explains; then a wall that follows the noise is too hard. See `soften`.
+many local minima.
 
 If the noise of an output exceeds its mean, facets cannot be seen. Then the cone is that of nonnegative ICA (`Fit.fallback`), unless
 X is nonnegative.
