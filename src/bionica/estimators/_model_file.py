@@ -180,7 +180,7 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
                 f"{path} holds a {str(header['class'])[:80]!r}, which is none of {sorted(classes)}: if it is yours, import its "
                 "module first"
             )
-        estimator = classes[str(header["class"])](**parameters | overrides)
+        estimator = classes[str(header["class"])](**{name: v for name, v in parameters.items() if v != _CALLABLE})
         estimator._validate_params()
         estimator.n_features_in_ = k = header["n_features"]
         if type(k) is not int:
@@ -196,9 +196,11 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
         schema = {key: spec for name, kind in saved.items() for key, spec in _schema(name, kind).items()}
         check_arrays(arrays, schema, k)
         vars(estimator).update({name: _built(name, kind, arrays) for name, kind in saved.items()})
+        estimator._check_saved()
+    if overrides:
+        estimator.set_params(**overrides)._validate_params()
         try:
             estimator._check_saved()
         except ValueError as error:
-            given = ", ".join(f"{name}={value!r}" for name, value in overrides.items())
-            raise ValueError(f"{error}{f', which contradicts {given}' if given else ''}") from error
+            raise io.ModelFileError(f"{overrides} contradict what {path} holds: {error}") from error
     return estimator

@@ -161,7 +161,8 @@ class Online(Separator):
             if not length:
                 Y.append(self._take(X, keep))
                 break
-            part, X = np.split(X, [length - len(self._waiting)])
+            n = length - len(self._waiting)
+            part, X = X[:n], X[n:]
             if self._state is None:
                 silent += len(part)
             elif keep:

@@ -127,7 +127,7 @@ class InterneuronNICA(SingleLayerNICA):
         average, horizon = bool(self.average), int(self.horizon or 0)
         if self.precondition == "natural":
             return natural.Params(dynamics, guards, horizon, eps, average)
-        if self.dynamics == "exact" and not state.coupled[0]:
+        if self.dynamics == "exact" and not getattr(state, "coupled", (True,))[0]:
             dynamics = ExactAsymmetric(eps)
         scaled, window = self.precondition == "scale", int(self._setting(state.fired.size).mean_window)
         return interneuron.Params(dynamics, guards, window, eps, horizon, average, scaled)

@@ -51,10 +51,10 @@ _DAMAGED_NUMBER = re.compile(r"[-+−]?[\d.,'\s]*\d[\d.,'\s]*([eE][-+]?\d+)?")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?|\d+[\s|]+[-+]?\d+")  # the latter of 1,5 2,5 cut at its commas
 
 
-def cells_of(line: str, separator: str | None) -> list[str]:
-    """Return the values of a line, none if it has a stray quote."""
+def cells_of(line: str, separator: str | None, most: int = -1) -> list[str]:
+    """Return the values of a line, or at least the first `most`; none if it has a stray quote."""
     if '"' not in line:
-        return [cell.strip() for cell in line.split(separator)]
+        return [cell.strip() for cell in line.split(separator, most)]
     try:
         line = line if separator else " ".join(line.split())
         return [cell.strip() for cell in next(csv.reader([line], delimiter=separator or " ", strict=True))]
@@ -174,7 +174,9 @@ class TextReader(Reader):
     def _find_layout(self, lines: list[str], *, last: bool) -> bool:
         """Find separator, header and columns, if there are lines enough; return whether they are known."""
         numbered = [(i, line) for i, line in enumerate(lines, 1) if i > self._skip_lines and line.strip()]
-        n = next((i for i, (_, line) in enumerate(numbered) if not _COMMENT.match(line)), len(numbered))
+        n = 0
+        while not self._transposed and n < len(numbered) and _COMMENT.match(numbered[n][1]):
+            n += 1
         comments, numbered = numbered[:n], numbered[n : n + (_HEAD if self.repeatable else 2)]
         needed = 3 if self.repeatable else 1 if self._given_header is False else 2
         if len(numbered) < needed and not last:
@@ -314,7 +316,7 @@ class TextReader(Reader):
             except InputError as error:
                 fault = error
             block, rows = np.array(values, float).reshape(-1, len(self.columns)), rows[: len(values)]
-        cells = [cells_of(line, separator) for line in rows] if self.labels else []
+        cells = [cells_of(line, separator, max(self.labels) + 1) for line in rows] if self.labels else []
         return block, [np.array([printable(self._point(row[j])) for row in cells], str) for j in self.labels], fault
 
     def _parse_line(self, line: str, i: int) -> list[float]:
@@ -360,7 +362,9 @@ class TextReader(Reader):
             self.note(
                 f"the first column ({', '.join(row[0] for row in rows[:3])}, ...) was read as names of the mixtures"
             )
-        text = tabbed(zip(*rows, strict=True))
+        special = any('"' in line or ("\t" in line and self._separator != "\t") for line in lines)
+        columns = zip(*rows, strict=True)
+        text = tabbed(columns) if special else "\n".join(map("\t".join, columns)).encode()
         reader = TextReader(
             self.name, lambda: nullcontext(io.BytesIO(text)), self._columns, axis=0, decimal=self._decimal, separator="\t",
             header=True if named else self._given_header, transposed=True, labelled=bool(self.header),
