@@ -407,7 +407,7 @@ class RunningWhitening:
 
     def block_length(self):
         size = 300 + 30 * self.d
-        return min(max(size, self.h / 4), 10 * size)
+        return min(max(size, self.h / 4), 25 * size)
 
     def add_to_block(self, v, g):
         """The samples before `due` are a block."""
@@ -431,7 +431,7 @@ class RunningWhitening:
         C, mean, share = (v.T * weight) @ v / len(v), weight @ v / len(v), sum(self.negatives) / len(v)
         variance = np.trace(C) - mean @ mean
         self.block, self.negatives, different = [], [], False
-        if np.trace(C) > 0 and self.prior == 0:
+        if variance > 0 and self.prior == 0:
             different = self.past.is_unusual(log_inverse_correlation(C - np.outer(mean, mean)), share)
             if h and self.past.n > 1:
                 different |= variance > 10 * d or variance < 3e-4 * d
@@ -459,7 +459,7 @@ class RunningWhitening:
                     self.K, self.v_bar = (np.sqrt(self.age / self.n) * a for a in (self.K, self.v_bar))
                     self.n = self.age
         self.add(0.25 * (1e-10 if self.h else 1e-16) * self.power)
-        self.due = self.age + max(self.d, min(0.25 * self.n, 10 * (300 + 30 * self.d)))
+        self.due = self.age + max(self.d, min(0.25 * self.n, 25 * (300 + 30 * self.d)))
 
     def add(self, w):
         """C <- C + w I: K <- (I + w K K')^-1/2 K."""

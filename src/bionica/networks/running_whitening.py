@@ -70,7 +70,7 @@ FLOOR, FLOOR_HORIZON = 1e-16, 1e-10
 #: Outputs below this share of their usual energy have lost their size, and a block of outputs above this mean variance is a change.
 LOST, FAR_LARGER = 3e-4, 10.0
 #: A block has at least this many samples for each source, and for 10 more; and from then on at most LONGEST times as many.
-BLOCK, LONGEST = 30.0, 10.0
+BLOCK, LONGEST = 30.0, 25.0
 #: What is added to the variance of each output of a block.
 SILENT = 0.01
 #: See above.
@@ -343,13 +343,14 @@ def must_restart(white: Whitening, V: Any, horizon: int) -> bool:
         C, mean = V @ C @ V.T, V @ mean
     for name in _BLOCK:
         getattr(white, name)[...] = 0
-    if not C.trace() > 0 or white.prior[0] > 0:
-        return False
     C -= mean[:, np.newaxis] * mean
-    variance = C.trace()
-    scale = np.sqrt(np.maximum(C.diagonal(), 0) + SILENT)
+    variances = C.ravel()[:: d + 1]
+    variance = variances.sum()
+    if not variance > 0 or white.prior[0] > 0:
+        return False
+    variances += SILENT
+    scale = np.sqrt(variances)
     C /= scale[:, np.newaxis] * scale
-    np.fill_diagonal(C, 1.0)
     c = math.log((1 / np.maximum(np.linalg.eigvalsh(C), 1e-10)).mean())
     unusual = c > CORRELATED + usual[0] + FAR * usual[1]
     unusual |= c > usual[0] and s > NEGATIVE + 3 * usual[2] + FAR * usual[3]
