@@ -155,6 +155,17 @@ def test_the_verdict_is_the_same_after_fit_partial_fit_save_and_load(tmp_path, d
     assert len({str(verdict) for verdict in verdicts}) == 1
 
 
+def test_a_stream_that_settled_is_not_doubted_because_half_of_it_would_not():
+    """Halves are learned from again until as many samples were seen."""
+    rng = np.random.default_rng(960306)
+    d, T = int(rng.integers(4, 13)), int(np.exp(rng.uniform(np.log(300), np.log(3000))))
+    S = rng.random((T, d))
+    X = S @ rng.standard_normal((d, d))
+    network = StreamingNICA(d, random_state=0).fit(X)
+    assert np.abs(np.corrcoef(S.T, network.transform(X).T)[:d, d:]).max(axis=1).min() > 0.99
+    assert network.diagnose(X).ok
+
+
 def test_a_network_whose_outputs_are_huge_says_so_while_it_learns():
     """As published rates do on matrices that they were not tuned for."""
     X = mixed(sparse(1000, 3), 3, noise=0.0)

@@ -42,13 +42,9 @@ def _matrix(values: ArrayLike, name: str) -> np.ndarray:
     return matrix
 
 
-def _names(names: Sequence[str] | None, n: int) -> Sequence[str]:
-    return names or [f"source {i + 1}" for i in range(n)]
-
-
-def _stacked(ax: Any, names: Sequence[str]) -> Any:
-    """Name curves that are drawn one below the other."""
-    ax.set_yticks(-np.arange(len(names)), names)
+def _stacked(ax: Any, names: Sequence[str] | None, n: int) -> Any:
+    """Name n curves that are drawn one below the other."""
+    ax.set_yticks(-np.arange(n), names or [f"source {i + 1}" for i in range(n)])
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     return ax
@@ -96,7 +92,7 @@ def sources(
     for i, (y, top) in enumerate(zip(Y.T, tops, strict=True)):
         ax.plot(t, y / top * 0.9 - i, lw=1)
     ax.set_xlabel(label or ("sample" if np.array_equal(t, np.arange(len(Y))) else "time"))
-    return _stacked(ax, _names(names, Y.shape[1]))
+    return _stacked(ax, names, Y.shape[1])
 
 
 def spectra(
@@ -104,6 +100,7 @@ def spectra(
     channels: ArrayLike | None = None,
     *,
     error: ArrayLike | None = None,
+    bounds: tuple[ArrayLike, ArrayLike] | None = None,
     names: Sequence[str] | None = None,
     label: str = "channel",
     ax: Any = None,
@@ -118,6 +115,8 @@ def spectra(
         Wavelengths, energies or masses; the numbers of the channels by default.
     error : array-like of shape (n_features, n_sources), optional
         Standard error of A, for example ``diagnose(X).uncertainty_.mixing``: drawn as a band of two standard errors.
+    bounds : two array-like of shape (n_features, n_sources), optional
+        The least and the largest A that the data allow, for example those of ``diagnose(X).band_``: drawn as a paler band.
     names : sequence of str, optional
         Names of the sources.
     label : str, default="channel"
@@ -142,15 +141,20 @@ def spectra(
     ax = _axes(ax)
     channels = np.arange(len(A)) if channels is None else np.asarray(channels)
     largest = np.maximum(np.abs(A).max(axis=0, initial=0.0), np.finfo(float).tiny)
-    band = None if error is None else 2 * _matrix(error, "error") / largest
-    if band is not None and band.shape != A.shape:
-        raise ValueError(f"error has shape {band.shape}, but A has {A.shape}: pass a standard error for each weight")
-    for i, (column, name) in enumerate(zip((A / largest).T, _names(names, A.shape[1]), strict=True)):
-        (line,) = ax.plot(channels, column, lw=1.4, label=name)
-        if band is not None:
-            ax.fill_between(
-                channels, column - band[:, i], column + band[:, i], color=line.get_color(), alpha=0.25, lw=0
+    bands = [] if bounds is None else [(0.12, _matrix(bounds[0], "bounds"), _matrix(bounds[1], "bounds"))]
+    if error is not None:
+        wide = 2 * _matrix(error, "error")
+        if wide.shape != A.shape:
+            raise ValueError(
+                f"error has shape {wide.shape}, but A has {A.shape}: pass a standard error for each weight"
             )
+        bands.append((0.25, A - wide, A + wide))
+    names = names or [f"source {i + 1}" for i in range(A.shape[1])]
+    for i, (column, name) in enumerate(zip((A / largest).T, names, strict=True)):
+        (line,) = ax.plot(channels, column, lw=1.4, label=name)
+        for alpha, low, high in bands:
+            edges = low[:, i] / largest[i], high[:, i] / largest[i]
+            ax.fill_between(channels, *edges, color=line.get_color(), alpha=alpha, lw=0)
     ax.axhline(0, color="0.7", lw=0.8, zorder=0)
     ax.set(xlabel=label, ylabel="weight, maximum 1")
     ax.legend(frameon=False)
@@ -192,7 +196,7 @@ def distributions(U: ArrayLike, *, names: Sequence[str] | None = None, ax: Any =
         ax.stairs(0.9 * counts / max(1, counts.max()) - i, edges, baseline=-i, fill=True, color="C0")
     ax.axvline(0, color="0.3", lw=0.8)
     ax.set(xlabel="standard deviations", xlim=(-1, 4))
-    return _stacked(ax, _names(names, outputs.shape[1]))
+    return _stacked(ax, names, outputs.shape[1])
 
 
 def images(Y: ArrayLike, shape: tuple[int, ...], *, names: Sequence[str] | None = None, axes: Any = None) -> Any:

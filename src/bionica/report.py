@@ -1,6 +1,6 @@
 """Pages: text, tables and pictures in one HTML file that needs no network, and the page about one separation.
 
-A page is a title and sections, and a section is a heading and parts: `text`, `table`, `picture`, `slides`, `beside` and `verdict`
+A page is a title and sections, and a section is a heading and parts: `text`, `table`, `picture`, `slides` and `beside`
 return HTML, and escape what they are given. In text, `code` stands between backquotes. A page adapts to light and dark, to a
 telephone and to a printer.
 """
@@ -84,7 +84,9 @@ def _inline(sentences: str) -> str:
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Return a table with these headings, if any. Floats are shown with three digits."""
-    numeric = [any(map(_is_number, column)) for column in zip(*rows, strict=True)] or [False] * len(columns)
+    numeric = [any(type(cell) in (int, float) for cell in column) for column in zip(*rows, strict=True)] or [
+        False
+    ] * len(columns)
     marks = [' class="number"' * number for number in numeric]
     head = "".join(f"<th{mark}>{escape(title)}</th>" for title, mark in zip(columns, marks, strict=False))
     body = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
@@ -93,12 +95,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return f'<div class="table"><table class="{kind}">{head}<tbody>{body}</tbody></table></div>'
 
 
-def _is_number(cell: object) -> bool:
-    return isinstance(cell, int | float) and not isinstance(cell, bool)
-
-
 def _cell(value: object) -> str:
-    if value is None or _is_number(value):
+    if value is None or type(value) in (int, float):
         shown = "–" if value is None else f"{value:.3g}" if isinstance(value, float) else f"{value:,}"
         return f'<td class="number">{shown}</td>'
     words = ("yes" if value else "no") if isinstance(value, bool) else str(value)
@@ -124,11 +122,6 @@ def slides(pictures: Sequence[str]) -> str:
 def beside(*parts: str) -> str:
     """Return parts side by side, or below each other in a narrow window."""
     return f'<div class="beside">{"".join(parts)}</div>'
-
-
-def verdict(good: bool, sentences: Sequence[str]) -> str:
-    """Return sentences on whether something is right."""
-    return f'<div class="verdict {"good" if good else "bad"}">{"".join(map(text, sentences))}</div>'
 
 
 def figure_bytes(figure: Any, kind: str) -> bytes:
@@ -177,7 +170,9 @@ def write_separation(
     A, uncertainty = np.asarray(network.mixing_), network.diagnosis_.uncertainty_
     d = min(len(names), MOST_SOURCES)
     shown, more = names[:d], f" The first {d} of {len(names)} sources." * (d < len(names))
-    sections: Sections = [("", [verdict(network.diagnosis_.ok, lines), table((), facts)])]
+    kind = "good" if network.diagnosis_.ok else "bad"
+    verdict = f'<div class="verdict {kind}">{"".join(map(text, lines))}</div>'
+    sections: Sections = [("", [verdict, table((), facts)])]
     if uncertainty is not None:
         why = "Halves of the samples were fitted by themselves. If they agree, the source does not depend on chance."
         columns = ("source", "correlation of the halves", "angle of the spectra, degrees", "error, standard deviations")
@@ -214,14 +209,10 @@ def write_separation(
         if band is not None:
             caption += " The paler band is what nonnegativity leaves open: the samples follow a curve."
         x = np.arange(1, len(A) + 1) if axis is None else axis
-
-        def draw(ax: Any) -> None:
-            plot.spectra(A[:, :d], x, ax=ax, error=error, names=shown, label=axis_label)
-            for i, line in enumerate(ax.lines[:d] if band is not None else ()):
-                low, high = (M[:, i] / np.abs(A[:, i]).max() for M in (band.mixing_low, band.mixing_high))
-                ax.fill_between(x, low, high, color=line.get_color(), alpha=0.12, lw=0)
-
-        sections.append(("Spectra of the sources", [drawing(draw, caption, height=4.2)]))
+        bounds = None if band is None else (band.mixing_low[:, :d], band.mixing_high[:, :d])
+        options: dict[str, Any] = {"error": error, "bounds": bounds, "names": shown, "label": axis_label}
+        curves = drawing(lambda ax: plot.spectra(A[:, :d], x, ax=ax, **options), caption, height=4.2)
+        sections.append(("Spectra of the sources", [curves]))
     U = X @ np.asarray(network.components_)[:d].T
     caption = "Before values below zero are cut off. A good fit has almost nothing left of 0." + more
     bars = drawing(lambda ax: plot.distributions(U, names=shown, ax=ax), caption, height=0.8 + 0.5 * d)

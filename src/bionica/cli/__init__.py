@@ -24,17 +24,13 @@ for command in (separate, demo, reproduce, sweep, doctor):
     app.command(epilog=_STATUS if command is separate else None)(command)
 
 
-def _version(value: bool) -> None:
-    if value:
-        typer.echo(__version__)
-        raise typer.Exit
-
-
-@app.callback()
+@app.callback(invoke_without_command=True)
 def main(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
-    ] = False,
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error before its line.")] = False,
 ) -> None:
     """Find nonnegative sources in mixtures: spectra, images, tables and streams of numbers."""
+    if version or context.invoked_subcommand is None:
+        typer.echo(__version__ if version else context.get_help())
+        raise typer.Exit

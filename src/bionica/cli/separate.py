@@ -204,8 +204,22 @@ class Separation:
     def file(self) -> None:
         """Fit the input, or evenly spaced samples of a large one, and transform it block by block."""
         o, reader = self.o, self.reader
-        X, sample_labels = self._sample()
-        n = reader.n_samples
+        X, sample_labels = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
+        for note in reader.notes:
+            self.console.note(note)
+        n, k = reader.n_samples, X.shape[1]
+        if k < 2:
+            raise io.InputError(
+                f"{reader.name} has one mixture, and sources are found by comparing mixtures: give several"
+            )
+        if n < k and o.axis is None and reader.image_shape is None and reader.wavelengths is None:
+            raise io.InputError(
+                f"{reader.name} has {n} samples of {k} mixtures: if its columns are the samples, pass --axis 1; if not, --axis 0"
+            )
+        if (d := o.n_sources or 1) > min(n, k) or n < 2:
+            raise io.InputError(f"{reader.name} has {n} samples of {k} mixtures, too few for {counted(d, 'sources')}")
+        if len(X) < n:
+            self.console.note(f"{len(X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
         if o.method in _OFFLINE or len(X) == n:
             self.network = self._fit(X)
         else:
@@ -226,27 +240,6 @@ class Separation:
                 writer.write(self.network.transform(block), labels)
                 advance(len(block))
         self._finish(X, sample_labels, n)
-
-    def _sample(self) -> tuple[Any, Any]:
-        """Return the samples of a file that are fitted, all or evenly spaced ones of a large file, and their labels."""
-        o, reader = self.o, self.reader
-        X, labels = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
-        for note in reader.notes:
-            self.console.note(note)
-        n, k = reader.n_samples, X.shape[1]
-        if k < 2:
-            raise io.InputError(
-                f"{reader.name} has one mixture, and sources are found by comparing mixtures: give several"
-            )
-        if n < k and o.axis is None and reader.image_shape is None and reader.wavelengths is None:
-            raise io.InputError(
-                f"{reader.name} has {n} samples of {k} mixtures: if its columns are the samples, pass --axis 1; if not, --axis 0"
-            )
-        if (d := o.n_sources or 1) > min(n, k) or n < 2:
-            raise io.InputError(f"{reader.name} has {n} samples of {k} mixtures, too few for {counted(d, 'sources')}")
-        if len(X) < n:
-            self.console.note(f"{len(X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
-        return X, labels
 
     def _fit(self, X: Any) -> Any:
         """Count the sources, choose the method, fit and judge."""

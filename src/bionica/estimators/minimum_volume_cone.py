@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from .._compat.sklearn import AUTO, COUNT, NONNEGATIVE, WINDOW, Interval, StrOptions
 from ..networks.rule import finite, shapes
 from ..offline.cone.fit import Settings, screened
-from ..offline.cone.noise import eigenvalues
+from ..offline.cone.noise import rank_of
 from ..offline.cone.stream import BLOCK, State, begin, first_block, learn, readout, solve
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread
@@ -245,9 +245,9 @@ class MinimumVolumeCone(Online):
     def _count(self, X: Array) -> int:
         """Return the number of sources in X."""
         given, k = self._given_number(), X.shape[1]
-        rank = len(eigenvalues(X if given is None else X[row_sample(*X.shape)]))
+        rank = rank_of(X if given is None else X[row_sample(*X.shape)])
         if given is not None and rank < given:
-            rank = len(eigenvalues(X))
+            rank = rank_of(X)
         if not rank:
             raise ValueError(f"All {len(X)} sample(s) of X are zero (rank 0): pass mixtures that are not zero.")
         if given is not None and given > rank:

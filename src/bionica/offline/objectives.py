@@ -4,8 +4,8 @@
     (2)         nsm_objective               |Z'Z - Y'Y|_F^2, minimal over Z >= 0 where Z is a rotation of the whitened Y
     (3)         whitening_objective         the same as (1) over Y >= 0: its minimum is a permutation of the sources
     (4)         combined_nsm_objective      |Z'Z - X' C_xx^+ X|_F^2, minimal over Z >= 0 at a permutation of the sources
-    (5)         interneuron_objective       L_1, the min-max form of (3), with gradients
-    (11), (12)  two_compartment_objective   L_2, the min-max form of (4) as expanded in (10), with gradients
+    (5)         interneuron_objective       L_1, the min-max form of (3)
+    (11), (12)  two_compartment_objective   L_2, the min-max form of (4) as expanded in (10)
 
 Here d. means centred over the samples and C_xx^+ is the Moore-Penrose inverse. None of them forms a T x T matrix.
 
@@ -14,7 +14,7 @@ without centring in (21). With the stated solution N = W_yn Y (19) the last term
 Y* = P X in the proof of the first lemma should read Y* = P S.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,27 +105,6 @@ def interneuron_objective(Y: Array, N: Array, W_xy: Array, W_yn: Array, X: Array
     return float(activity / T - np.sum(W_yn**2) + np.sum(W_xy**2))
 
 
-class InterneuronGradients(NamedTuple):
-    """Derivatives of L_1."""
-
-    Y: Array
-    N: Array
-    W_xy: Array
-    W_yn: Array
-
-
-def interneuron_gradients(Y: Array, N: Array, W_xy: Array, W_yn: Array, X: Array) -> InterneuronGradients:
-    """Return the gradients of L_1; those by the weights are -2 and 2 times the steps of (7) and (8) over eta."""
-    dX, dY, dN = _centred(X), _centred(Y), _centred(N)
-    T = len(X)
-    return InterneuronGradients(
-        Y=2 / T * (dN @ W_yn - dX @ W_xy.T),
-        N=2 / T * (dY @ W_yn.T - dN),
-        W_xy=2 * (W_xy - dY.T @ dX / T),
-        W_yn=2 * (dN.T @ dY / T - W_yn),
-    )
-
-
 def two_compartment_objective(Z: Array, W_xz: Array, W_zz: Array, X: Array) -> float:
     """L_2 of (12), minimised over Z (n_samples, d) and W_xz (d, k), maximised over W_zz (d, d).
 
@@ -139,21 +118,3 @@ def two_compartment_objective(Z: Array, W_xz: Array, W_zz: Array, X: Array) -> f
     C_xx = moments(X).covariance
     activity = np.sum(Z * (Z @ W_zz)) - 2 * np.sum(Z * (X @ W_xz.T))
     return float(2 / T * activity - np.sum(W_zz**2) + 2 * np.sum((W_xz @ C_xx) * W_xz))
-
-
-class TwoCompartmentGradients(NamedTuple):
-    """Derivatives of L_2."""
-
-    Z: Array
-    W_xz: Array
-    W_zz: Array
-
-
-def two_compartment_gradients(Z: Array, W_xz: Array, W_zz: Array, X: Array) -> TwoCompartmentGradients:
-    """Return the gradients of L_2; those by the weights are -2 times (13) over eta, and 2 tau times (14) over eta."""
-    T = len(X)
-    return TwoCompartmentGradients(
-        Z=4 / T * (Z @ W_zz - X @ W_xz.T),
-        W_xz=4 * (W_xz @ moments(X).covariance - Z.T @ X / T),
-        W_zz=2 * (Z.T @ Z / T - W_zz),
-    )

@@ -9,7 +9,7 @@ row V_i solves
     maximise det V    subject to    V_i u >= 0 for all samples u,   V_i u_bar = 1.                                        (7)
 
 If spectra are nonnegative too, their wall grows in stages m = 100 to 1e5: a hard wall on spectra that are far from nonnegative has
-many local minima. Real spectra vary more than noise explains; then a wall that follows the noise is too hard. See `soften`.
+many local minima.
 
 If the noise of an output exceeds its mean, facets cannot be seen. Then the cone is that of nonnegative ICA (`Fit.fallback`), unless
 X is nonnegative.
@@ -48,7 +48,6 @@ _TOO_NOISY = 1.0  # noise of an output over its mean
 _LEAST_MEAN = 1e-6  # of the size of the data: with less, no cone holds the mean
 _LEAST_ALONG = 0.1  # of the mean: noise decides the direction of samples with less
 _TIE = 0.02  # of the objective, for each source
-_EXPLAINED = 0.5  # logarithm of the discrepancy over the expected one
 
 
 class Cone(NamedTuple):
@@ -297,6 +296,19 @@ class Settings(NamedTuple):
     known: Array
 
 
+class Averages(NamedTuple):
+    """Sum of the weights of samples, and their weighted mean (q,) and second moment (q, q)."""
+
+    weight: float
+    mean: Array
+    second: Array
+
+
+def averages_of(Z: Array) -> Averages:
+    """Averages of samples Z (n, q) of equal weight."""
+    return Averages(float(len(Z)), Z.mean(axis=0), Z.T @ Z / len(Z))
+
+
 class Fit(NamedTuple):
     """W (d, q) with outputs of mean 1, its right inverse (q, d), the coordinates, the cone in them.
 
@@ -362,33 +374,42 @@ def data_of(Z: Array, weights: Array, at: Coordinates, channels: Channels, known
 
 def fit_mixtures(
     X: Array, Z: Array, channels: Channels, d: int, settings: Settings, rng: np.random.RandomState
-) -> tuple[Fit, Array]:
-    """The cone of samples whose mixtures are X (n, k) and whose channels are Z (n, q), and which samples were used.
+) -> tuple[Fit, Array, Averages]:
+    """The cone of samples whose mixtures are X (n, k) and whose channels are Z (n, q), which samples were used, and their averages.
 
     A share `settings.outliers` of them is left out: those that lie farthest outside the cone and off its subspace, in units of the
     noise, which is found three times.
     """
-    used = np.ones(len(X), dtype=bool)
-    if not settings.outliers:
-        return _fit(X, Z, channels, d, settings, rng), used
-    typical = np.median(np.abs(Z), axis=0)
-    distance = np.linalg.norm(Z / np.maximum(typical, max(1e-3 * typical.max(), 1e-300)), axis=1)
-    for _ in range(4):
-        used = distance <= largest_distance(distance, settings.outliers)
-        fit = _fit(X[used], Z[used], channels, d, settings, rng)
-        distance = distance_outside(Z, fit)
-    return fit, used
+    used, rounds = np.ones(len(X), dtype=bool), 1
+    if settings.outliers:
+        rounds, typical = 4, np.median(np.abs(Z), axis=0)
+        distance = np.linalg.norm(Z / np.maximum(typical, max(1e-3 * typical.max(), 1e-300)), axis=1)
+    for _ in range(rounds):
+        if settings.outliers:
+            used = distance <= largest_distance(distance, settings.outliers)
+        x, z = (X, Z) if used.all() else (X[used], Z[used])
+        averages = averages_of(z)
+        fit = _fit(x, z, averages.second, channels, d, settings, rng)
+        if settings.outliers:
+            distance = distance_outside(Z, fit)
+    return fit, used, averages
 
 
-def _fit(X: Array, Z: Array, channels: Channels, d: int, settings: Settings, rng: np.random.RandomState) -> Fit:
-    n = len(Z)
-    known = channels.spectra(settings.known)
-    at = coordinates(
-        Z.T @ Z / n, d, n, None if channels.estimate else channels.noise, known, single=X.dtype == np.float32
-    )
+def _fit(
+    X: Array,
+    Z: Array,
+    second_moment: Array,
+    channels: Channels,
+    d: int,
+    settings: Settings,
+    rng: np.random.RandomState,
+) -> Fit:
+    n, single = len(Z), X.dtype == np.float32
+    noise, known = None if channels.estimate else channels.noise, channels.spectra(settings.known)
+    at = coordinates(second_moment, d, n, noise, known, single=single)
     nonnegative = settings.nonnegative
     if nonnegative is None:
-        nonnegative = channels.counts or is_nonnegative(X / channels.scale, at.channel_noise)
+        nonnegative = channels.counts or is_nonnegative(X, channels.scale * at.channel_noise)
     data = data_of(Z, np.full(n, 1 / n), at, channels, settings.known, nonnegative)
     if data.mean @ data.mean <= _LEAST_MEAN**2 * np.trace(data.second_moment):
         V, zero = rotation(data, 0.0, rng), np.zeros(d)  # arbitrary
@@ -413,8 +434,11 @@ def fit_data(
     else:
         cone = without_noise(data, last)
     if len(data.B) and at.variance:
+        # Real data differ from the model by more than noise, and only part of it is seen in the directions left out. The tails of
+        # the outputs, eq. (6), show all of it. Without the wall on the spectra the cone would shrink.
         if channels.estimate:
-            cone = with_noise_of_tails(data, cone)
+            tails = settle(data, cone._replace(converged=True), known=False)
+            cone = tails if tails.converged and tails.wall.variance.any() else cone
         cone = with_noise_of_spectra(data, cone)
     fallback = False
     if not len(data.B) and cone.noise.max() > _TOO_NOISY:
@@ -422,19 +446,6 @@ def fit_data(
         if rotated is not None:
             fallback, cone = True, cone._replace(V=hold_mean(rotated, data))
     return assemble(at, cone, bool(len(data.B)), fallback=fallback, ambiguity=ambiguity)
-
-
-def with_noise_of_tails(data: Data, cone: Cone) -> Cone:
-    """The cone whose noise is that of the tails of the outputs, eq. (6), if the noise of the channels does not explain them.
-
-    Real data differ from the model by more than noise (spectra vary, detectors saturate), and only part of it is seen in the
-    directions left out. The wall must be as soft as what the facets show. The wall on the spectra keeps the cone from shrinking.
-    """
-    leaks = leakages(cone.V @ data.U.T, cone.noise, data.weights)
-    if np.abs(np.log(leaks.discrepancy)).max() < _EXPLAINED:
-        return cone
-    tails = settle(data, cone._replace(converged=True), known=False)
-    return tails if tails.converged and tails.wall.variance.any() else cone
 
 
 def with_noise_of_spectra(data: Data, cone: Cone) -> Cone:

@@ -53,7 +53,7 @@ from scipy.special import ndtr
 from sklearn.utils.extmath import randomized_svd
 
 from .. import lbfgs
-from ..whitening import largest
+from ..whitening import Moments, largest, whitening
 from .objective import Wall
 
 Array = npt.NDArray[Any]
@@ -159,27 +159,14 @@ def _poisson_weights(X: Array, mean_total: float) -> Array:
     return np.asarray(np.sqrt(mean_total / np.maximum(X.sum(axis=1), _LEAST_COUNT * mean_total)))
 
 
-def eigenvalues(X: Array) -> Array:
-    """Eigenvalues of <x x'> that rounding cannot explain, over the square of the largest entry. Their number is the rank.
-
-    For at most 1000 channels they are counted with every channel scaled to unit size, so that the rank does not depend on units.
-    """
+def rank_of(X: Array) -> int:
+    """Number of directions of the samples X (n, k), mean included, that rounding cannot explain."""
     x = np.divide(X, largest(X), dtype=np.float64)
-    n, k = x.shape
-    single = float(np.finfo(np.float32).eps ** 2) if X.dtype == np.float32 else 0.0
-    floor = 4 * float(np.finfo(np.float64).eps) + single
-    if k > WIDE:
-        x = x[:: -(-n // (2 * WIDE))]
-        values = np.linalg.eigvalsh(x @ x.T)[::-1] / len(x)
-        return np.asarray(values[values > len(x) * floor * max(values[0], 1e-300)])
-    second = x.T @ x / n
-    size = np.sqrt(np.diag(second))
-    alive = size > 0
-    if not alive.any():
-        return np.empty(0)
-    scaled = np.linalg.eigvalsh((second / np.outer(size, size).clip(1e-300))[np.ix_(alive, alive)])[::-1]
-    rank = int(np.sum(scaled > len(scaled) * floor * scaled[0]))
-    return np.asarray(np.maximum(np.linalg.eigvalsh(second)[::-1][:rank], 1e-300))
+    wide = x.shape[1] > WIDE
+    if wide:
+        x = x[:: -(-len(x) // (2 * WIDE))].T
+    gram = x.T @ x
+    return whitening(Moments(len(x), np.zeros(len(gram)), gram), precision=X.dtype, one_unit=wide).rank
 
 
 # --- coordinates

@@ -24,8 +24,10 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment, nnls
 
 from .fit import (
+    Averages,
     Fit,
     Settings,
+    averages_of,
     data_of,
     distance_outside,
     fit_data,
@@ -47,14 +49,6 @@ _MOST_BYTES, _FEWEST = 2**26, 2000  # of many channels
 _THINNED = 0.9  # share of the samples that remains if there are too many
 _MEMORY, _NEW_START = 2.0, 16.0  # horizons
 _DIRECTIONS, _TILTS = 1000, (0.01, 10.0)
-
-
-class Averages(NamedTuple):
-    """Sum of the weights of samples, and their weighted mean (q,) and second moment (q, q)."""
-
-    weight: float
-    mean: Array
-    second: Array
 
 
 class Samples(NamedTuple):
@@ -104,12 +98,11 @@ def begin(X: Array, d: int, noise: Any, settings: Settings, seed: int) -> State:
     """Solve the cone of X (n_samples, k), which has no outliers, and store what a stream that continues from there needs."""
     channels = find_channels(X, d, noise)
     Z = channels.rows(X)
-    fit, used = fit_mixtures(X, Z, channels, d, settings, np.random.RandomState(seed))
+    fit, used, weighted = fit_mixtures(X, Z, channels, d, settings, np.random.RandomState(seed))
     limit = largest_distance(distance_outside(Z, fit), settings.outliers) if settings.outliers else np.inf
     n, number = len(X), np.flatnonzero(used).astype(np.float64)
-    X, Z = X[used], Z[used]
-    weighted = _averages(Z)
-    raw = _averages(channels.rows(X, weighted=False)) if channels.counts else weighted
+    Z = Z if used.all() else Z[used]
+    raw = averages_of(channels.rows(X[used], weighted=False)) if channels.counts else weighted
     fit = _by_share(fit, weighted, settings.known.shape[1])
     q = Z.shape[1]
     none = Samples(np.empty((0, q)), np.empty(0), np.empty(0))
@@ -134,7 +127,7 @@ def learn(state: State, X: Array, settings: Settings) -> State:
         state = _stored(state._replace(raw=raw, weighted=weighted), Z, numbers, settings)
         fit = state.fit
         if fit.nonnegative and settings.nonnegative is None and not channels.counts:
-            nonnegative = is_nonnegative(X / channels.scale, fit.coordinates.channel_noise)
+            nonnegative = is_nonnegative(X, channels.scale * fit.coordinates.channel_noise)
             state = state._replace(fit=fit._replace(nonnegative=nonnegative))
         Y = fit.components @ Z.T
         if not fit.cone.noise.any() and np.any(Y.min(axis=0) < -1e-3 * np.abs(Y).sum(axis=0)):
@@ -199,7 +192,8 @@ def _stored(state: State, Z: Array, number: Array, settings: Settings) -> State:
         extreme = np.isinf(samples.importance)
         candidates = samples.take(extreme).joined(Samples(Z, number, np.full(len(Z), np.inf)))
         outermost = candidates.take(extremes(state.fit.components @ candidates.z.T))
-        rest = joined.take(~np.isinf(joined.importance) & ~np.isin(joined.number, outermost.number))
+        rest = Samples(joined.z, joined.number, np.where(np.isinf(joined.importance), 1.0, joined.importance))
+        rest = rest.take((marks(rest.number) < rate * rest.importance) & ~np.isin(rest.number, outermost.number))
         joined = rest.joined(outermost)
     d, q = state.fit.components.shape
     most = min(max(_PER_SOURCE * d, _LEAST), max(_FEWEST, _MOST_BYTES // (8 * q)))
@@ -249,14 +243,10 @@ def extremes(Y: Array) -> Array:
 # --- averages and readout
 
 
-def _averages(Z: Array) -> Averages:
-    return Averages(float(len(Z)), Z.mean(axis=0), Z.T @ Z / len(Z))
-
-
 def _joined(old: Averages, Z: Array, decay: float) -> Averages:
     weight = decay * old.weight + len(Z)
     share = len(Z) / weight
-    new = _averages(Z)
+    new = averages_of(Z)
     return Averages(weight, old.mean + share * (new.mean - old.mean), old.second + share * (new.second - old.second))
 
 
