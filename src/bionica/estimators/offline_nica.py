@@ -7,16 +7,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from .._compat.sklearn import COUNT, NONNEGATIVE, POSITIVE, SHARE, StrOptions
+from .._compat.sklearn import COUNT, NONNEGATIVE, POSITIVE, StrOptions
 from ..engines.loop import Diverged
 from ..networks.rule import pseudoinverse, solve_lateral
-from ..offline.descent_ascent import Offline, Settling, offline_interneuron, offline_two_compartment, settle
+from ..offline.descent_ascent import Offline, offline_interneuron, offline_two_compartment, settle
 from ..offline.outliers import without_outliers
 from ..offline.whitening import moments
 from ._base import Separator, rank_of
 from ._findings import conclude, finding, row_sample
 from ._input import DivergenceError, validated_rows
-from .network import STEPS, orthonormal_rows
+from .network import orthonormal_rows
 
 Array = NDArray[Any]
 
@@ -38,12 +38,6 @@ class OfflineNICA(Separator):
         W_xz overshoots at four times that.
     tau : float, default=None
         Algorithm 2's ratio of learning rates, eta < tau. None: 2.5 eta.
-    dynamics : {"exact", "gradient"}, default="exact"
-        How the samples settle: exactly, one after the other; or by the paper's projected gradient, in blocks of samples.
-    gamma : float, default=None
-        Step of the gradient dynamics; None takes a safe one.
-    settle_tol, settle_steps : float, int, default=1e-8, 10000
-        Tolerance and largest number of steps of the gradient dynamics.
     tol : float, default=5e-5
         Stop when no weight would change by more than this share of the largest, at eta = 1.
     max_iter : int, default=1000
@@ -88,10 +82,6 @@ class OfflineNICA(Separator):
     network: Annotated[str, StrOptions({"interneuron", "two_compartment"})] = "interneuron"
     eta: Annotated[float | None, POSITIVE, None] = None
     tau: Annotated[float | None, POSITIVE, None] = None
-    dynamics: Annotated[str, StrOptions({"exact", "gradient"})] = "exact"
-    gamma: Annotated[float | None, POSITIVE, None] = None
-    settle_tol: Annotated[float, SHARE] = 1e-8
-    settle_steps: Annotated[int, STEPS] = 10_000
     tol: Annotated[float, NONNEGATIVE] = 5e-5
     max_iter: Annotated[int, COUNT] = 1000
     robust: Annotated[bool, "boolean"] = True
@@ -133,7 +123,7 @@ class OfflineNICA(Separator):
         conclude(self, data[row_sample(*data.shape)], n_samples, *own)
 
     def _run(self, X: Array, W: Array, largest_eigenvalue: float) -> Offline:
-        common: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "settling": self._settling()}
+        common: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
         if self.network == "interneuron":
             eta = 0.5 if self.eta is None else self.eta
             if eta >= 1:
@@ -159,18 +149,14 @@ class OfflineNICA(Separator):
         names = ("W_xy", "W_yn") if self.network == "interneuron" else ("W_xz", "W_zz")
         return dict(zip(names, (self._W, self._M), strict=True))
 
-    def _settling(self) -> Settling:
-        return Settling(self.dynamics == "exact", self.gamma, self.settle_tol, self.settle_steps)
-
     def _outputs(self, X: Array) -> Array:
         data = np.array(X, dtype=np.float64, order="C")
         Y = np.zeros((len(data), len(self.components_)))
         try:
-            settle(self.weights_, data, Y, self._settling())
+            settle(self.weights_, data, Y)
         except Diverged as error:
             raise self._divergence(error.sample, data) from None
         return Y
 
     def _divergence(self, sample: int, X: Array) -> DivergenceError:
-        gradient = [f"lower gamma (now {self.gamma})", "use dynamics='exact'"] if self.dynamics == "gradient" else []
-        return DivergenceError.overflow(type(self).__name__, sample, X, *gradient)
+        return DivergenceError.overflow(type(self).__name__, sample, X)

@@ -13,8 +13,8 @@ Algorithm 2, on L_2 (12), with Z at the fixed point of Z <- [Z + gamma (W_xz X -
     W_xz <- W_xz + 2 eta (Z X'/T - W_xz C_xx)                                     (13)
     W_zz <- W_zz + (eta / tau) (Z Z'/T - W_zz)                                    (14)
 
-The samples settle exactly by the compiled solver of the online networks (`networks.settling`), or by the printed
-projected gradient on blocks of samples. Besides X, at most one array of the size of the outputs is kept.
+The samples settle exactly, by the compiled solver of the online networks (`networks.settling`): it finds the fixed point of (6).
+Besides X, at most one array of the size of the outputs is kept.
 
 The objective need not fall: a step descends in W_xy (W_xz) and ascends in W_yn (W_zz), and the solution is a saddle. Measured on
 the paper's d = 3 problem: L_2 falls from the fifth iteration on; L_1 falls below its final value by at most 1e-4 of it, then
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engines.loop import Diverged, largest_output, run
+from ..engines.loop import run
 from ..networks import guards, interneuron, two_compartment
 from ..networks import settling as pivoting
 from .whitening import moments, row_blocks
@@ -49,22 +49,11 @@ class Offline(NamedTuple):
     converged: bool
 
 
-class Settling(NamedTuple):
-    """How the samples settle: exactly, or by at most `steps` gradient steps until the relative change is below `tol`."""
-
-    exact: bool = True
-    gamma: float | None = None
-    tol: float = 1e-8
-    steps: int = 10_000
-
-
-def offline_interneuron(
-    X: Array, W_xy: Array, W_yn: Array, *, eta: float, tol: float, max_iter: int, settling: Settling | None = None
-) -> Offline:
+def offline_interneuron(X: Array, W_xy: Array, W_yn: Array, *, eta: float, tol: float, max_iter: int) -> Offline:
     """Algorithm 1 offline, from the weights W_xy (d, k) and W_yn (m, d), with a learning rate eta below 1.
 
     X is (n_samples, k), float64 and C-ordered. The run ends when no weight would change by more than `tol` of the largest with
-    eta = 1, or after `max_iter` iterations. The samples settle exactly by default.
+    eta = 1, or after `max_iter` iterations.
     """
     x_mean = X.mean(axis=0)
 
@@ -75,7 +64,7 @@ def offline_interneuron(
         objective = np.sum(W_yn * C_ny) - 2 * np.sum(W_xy * C_yx) - np.sum(W_yn**2) + np.sum(W_xy**2)
         return float(objective), {"W_xy": eta * (C_yx - W_xy), "W_yn": eta * (C_ny - W_yn)}
 
-    return _iterate(X, {"W_xy": W_xy, "W_yn": W_yn}, step, eta, tol, max_iter, settling)
+    return _iterate(X, {"W_xy": W_xy, "W_yn": W_yn}, step, eta, tol, max_iter)
 
 
 def offline_two_compartment(
@@ -87,7 +76,6 @@ def offline_two_compartment(
     tau: float,
     tol: float,
     max_iter: int,
-    settling: Settling | None = None,
 ) -> Offline:
     """Algorithm 2 offline, from the weights W_xz (d, k) and W_zz (d, d); otherwise as `offline_interneuron`.
 
@@ -103,7 +91,7 @@ def offline_two_compartment(
         return float(objective), {"W_xz": 2 * eta * (zx - W_xz_C), "W_zz": eta / tau * (zz - W_zz)}
 
     # eta has the units of 1/cov(X), eta/tau has none: only the latter can judge the size of a step.
-    return _iterate(X, {"W_xz": W_xz, "W_zz": W_zz}, step, eta / tau, tol, max_iter, settling)
+    return _iterate(X, {"W_xz": W_xz, "W_zz": W_zz}, step, eta / tau, tol, max_iter)
 
 
 def _iterate(
@@ -113,7 +101,6 @@ def _iterate(
     rate: float,
     tol: float,
     max_iter: int,
-    settling: Settling | None,
 ) -> Offline:
     """Settle all samples and step, until the gradient is below `tol` or a weight overflows; Diverged if an output does."""
     weights = {name: np.array(W, dtype=np.float64, order="C") for name, W in start.items()}
@@ -122,7 +109,7 @@ def _iterate(
     objective: list[float] = []
     gradient = np.inf
     while gradient > tol and len(objective) < max_iter:
-        settle(weights, X, Y, settling)
+        settle(weights, X, Y)
         W_in[~(Y > 0).any(axis=0)] *= -1  # outputs that fire for no sample, as online (appendix C)
         with np.errstate(over="ignore", invalid="ignore"):
             value, changes = step(weights, Y)
@@ -135,57 +122,19 @@ def _iterate(
     return Offline(weights, np.array(objective), gradient, gradient <= tol)
 
 
-def settle(weights: Weights, X: Array, Y: Array, settling: Settling | None = None) -> None:
-    """Write the outputs of the samples X to Y, with frozen weights; the gradient dynamics start from Y.
-
-    Diverged if an output overflows; it has the first such sample.
-    """
+def settle(weights: Weights, X: Array, Y: Array) -> None:
+    """Write the outputs of the samples X to Y, with frozen weights; Diverged if one overflows, with the first such sample."""
     W, M = weights.values()
-    if settling is None or settling.exact:
-        eps, seed = float(np.finfo(np.float64).eps), np.array([1, 1])
-        common = (pivoting.Exact(eps), guards.Guards(*5 * (False,)), 0, eps, 0)
-        state: Any
-        params: Any
-        if "W_xy" in weights:
-            state, params = interneuron.init(W, M, np.ascontiguousarray(M.T), seed), interneuron.Params(*common)
-        else:
-            state, params = two_compartment.init(W, M, seed), two_compartment.Params(*common, 1.0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            run(state, params, X, np.empty((0, 1)), Y)
-        return
-    gradient_dynamics = _settle_interneurons if "W_xy" in weights else _settle_lateral
-    for rows in row_blocks(len(X), X.shape[1]):
-        with np.errstate(over="ignore", invalid="ignore"):
-            Y[rows] = gradient_dynamics(X[rows] @ W.T, M, Y[rows], settling)
-        within = (Y[rows] <= largest_output(Y.dtype)).all(axis=1)  # False for NaN
-        if not within.all():
-            raise Diverged(int(rows.start + np.argmin(within)))
-
-
-def _settle_interneurons(c: Array, W_yn: Array, y: Array, settling: Settling) -> Array:
-    """Eq. (6) until convergence for the samples of a block with c = W_xy x, from y and n = W_yn y."""
-    gamma = settling.gamma or 0.5 / max(float(np.sum(W_yn**2)), 1.0)
-    n = y @ W_yn.T
-    for _ in range(settling.steps):
-        new = np.maximum(y + gamma * (c - n @ W_yn), 0)
-        step_n = gamma * (new @ W_yn.T - n)
-        change = max(np.abs(new - y).max(), np.abs(step_n).max())
-        y, n = new, n + step_n
-        if not change > settling.tol * gamma * max(np.abs(c).max(), np.abs(n).max()):  # also for NaN
-            break
-    return y
-
-
-def _settle_lateral(c: Array, W_zz: Array, z: Array, settling: Settling) -> Array:
-    """Z <- [Z + gamma (W_xz X - W_zz Z)]_+ until convergence for the samples of a block with c = W_xz x, from z."""
-    gamma = settling.gamma or 1 / np.trace(W_zz)
-    for _ in range(settling.steps):
-        new = np.maximum(z + gamma * (c - z @ W_zz), 0)
-        change = np.abs(new - z).max()
-        z = new
-        if not change > settling.tol * gamma * np.abs(c).max():  # also for NaN
-            break
-    return z
+    eps, seed = float(np.finfo(np.float64).eps), np.array([1, 1])
+    common = (pivoting.Exact(eps), guards.Guards(*5 * (False,)), 0, eps, 0)
+    state: Any
+    params: Any
+    if "W_xy" in weights:
+        state, params = interneuron.init(W, M, np.ascontiguousarray(M.T), seed), interneuron.Params(*common)
+    else:
+        state, params = two_compartment.init(W, M, seed), two_compartment.Params(*common, 1.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        run(state, params, X, np.empty((0, 1)), Y)
 
 
 def _covariances(Y: Array, X: Array, x_mean: Array) -> tuple[Array, Array]:
