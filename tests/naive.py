@@ -307,9 +307,8 @@ class Blocks:
         correlated, negative = now > [0.05, 0.01] + [1, 3] * self.mean + 15 * self.spread
         unusual = self.n >= 8 and (correlated or (negative and now[0] > self.mean[0]))
         self.n += 1
-        off = now - self.mean
-        self.mean = self.mean + off / min(self.n, 8)
-        self.spread = self.spread + (abs(off) - self.spread) / min(self.n, 8)
+        self.mean = self.mean + (now - self.mean) / min(self.n, 8)
+        self.spread = self.spread + (abs(now - self.mean) - self.spread) / min(self.n, 8)
         return bool(unusual)
 
 
@@ -402,12 +401,18 @@ class RunningWhitening:
                 phi = 2 * np.arctan(tan)
                 R += (np.cos(phi) - 1) * (np.outer(a, a) + np.outer(b, b))
                 R += np.sin(phi) * (np.outer(a, b) - np.outer(b, a))
-        self.negatives.append(min(negative / self.energy(), 1))
+        if self.due - self.age <= self.block_length():
+            self.negatives.append(min(negative / self.energy(), 1))
         return R
 
-    def is_block_full(self):
+    def block_length(self):
         size = 300 + 30 * self.d
-        return len(self.block) >= min(max(size, self.h / 4), 10 * size)
+        return min(max(size, self.h / 4), 10 * size)
+
+    def add_to_block(self, v, g):
+        """The samples before `due` are a block."""
+        if self.due - self.age <= self.block_length():
+            self.block.append((v, np.sqrt(g)))
 
     def is_due(self):
         """Whether `tend`, the test of a block or a restart is due before the next sample."""
@@ -419,14 +424,14 @@ class RunningWhitening:
         if self.level < 3e-4:
             self.level = 1.0
             return True
-        if not self.is_block_full():
+        if len(self.block) < self.block_length():
             return False
         v, weight = np.array([v for v, _ in self.block]), np.array([weight for _, weight in self.block])
         v = v if V is None else v @ V.T
         C, mean, share = (v.T * weight) @ v / len(v), weight @ v / len(v), sum(self.negatives) / len(v)
         variance = np.trace(C) - mean @ mean
         self.block, self.negatives, different = [], [], False
-        if np.trace(C) > 0 and self.prior * self.power * (self.K**2).sum(axis=0).max() <= 0.1:
+        if np.trace(C) > 0 and self.prior == 0:
             different = self.past.is_unusual(log_inverse_correlation(C - np.outer(mean, mean)), share)
             if h and self.past.n > 1:
                 different |= variance > 10 * d or variance < 3e-4 * d
@@ -441,23 +446,20 @@ class RunningWhitening:
         self.begin()
         self.past.n = blocks
 
-    def end_start(self):
-        self.prior = 0.0
-        if self.age < self.n:
-            self.K, self.v_bar = (np.sqrt(self.age / self.n) * a for a in (self.K, self.v_bar))
-            self.n = self.age
-
     def tend(self):
         if self.prior > 0:
-            small = self.prior * self.power * (self.K**2).sum(axis=0).max() <= 0.5
-            share = 0.99 if self.age > 100 * self.d and small else 0.5
-            self.add(-share * self.prior * self.power)
-            self.prior *= 1 - share
-            if self.prior < 1e-16:
-                self.end_start()
+            first = self.age < 20 * self.d
+            for _ in range(1 if first else 9):
+                share = 0.5 if first else 0.99
+                self.add(-share * self.prior * self.power)
+                self.prior *= 1 - share
+            if not first:
+                self.prior = 0.0
+                if self.age < self.n:
+                    self.K, self.v_bar = (np.sqrt(self.age / self.n) * a for a in (self.K, self.v_bar))
+                    self.n = self.age
         self.add(0.25 * (1e-10 if self.h else 1e-16) * self.power)
-        wait = 0.2 * self.age if self.prior > 0 else min(0.25 * self.n, 10 * (300 + 30 * self.d))
-        self.due = self.age + max(self.d, wait)
+        self.due = self.age + max(self.d, min(0.25 * self.n, 10 * (300 + 30 * self.d)))
 
     def add(self, w):
         """C <- C + w I: K <- (I + w K K')^-1/2 K."""
@@ -487,7 +489,7 @@ class Natural:
         if white.learns_from(u, v):
             V = np.linalg.solve(self.M, self.W)
             dv, g = white.weigh(v, "rate" in self.guards)
-            white.block.append((v, np.sqrt(g)))
+            white.add_to_block(v, g)
             T = white.rotation(V @ v, g) - np.eye(white.d)
             s, p = self.vectors(y, v, V)
             q = s @ np.linalg.solve(self.M, s)
@@ -660,25 +662,18 @@ class OrthantRotation(RunningWhitening):
         return y
 
     def attend(self):
-        d = self.d
-        turns = self.F is not None and self.age >= self.due and self.age >= 20 * d
-        if turns and self.prior > 0:
-            for _ in range(6):
-                self.add(-0.99 * self.prior * self.power)
-                self.prior *= 0.01
-            self.end_start()
         if self.must_restart():
             self.restart()
         elif self.age >= self.due:
             if self.v_bar.sum() < 0:
-                self.K, self.v_bar, self.D = -self.K, -self.v_bar, np.eye(d)
+                self.K, self.v_bar, self.D = -self.K, -self.v_bar, np.eye(self.d)
             self.tend()
-            if turns:
+            if self.F is not None and self.prior == 0:
                 self.turn_projection()
 
     def learn(self, x, v):
         dv, g = self.weigh(v)
-        self.block.append((v, np.sqrt(g)))
+        self.add_to_block(v, g)
         if self.F is not None:
             s = self.quantile_step()
             dx = x - self.x_bar

@@ -412,8 +412,7 @@ def _kernel(rule: Rule, state: Any, work: Any, params: Any, d: int, dtype: str, 
         dtype=dtype,
         **parts,
     )
-    classes = [value for value in names.values() if isinstance(value, type)]
-    content = digest([*functions.values(), text], classes)
+    content = digest(add_rows, rule.settle, rule.learn, rule.inspect, text=text)
     return numba_cuda.compile_kernel(text, names, f"{rule.name}_{content}{'_unrolled' if unrolled else ''}")
 
 

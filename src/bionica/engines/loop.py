@@ -4,20 +4,18 @@
 only settles (frozen weights). It allocates nothing per sample and releases the GIL.
 
 A loop is compiled for each combination of rule, classes of its parameters and precision, and cached on disk in a file of its own.
-The file's name contains a digest of all the source that the loop reaches (see `fingerprint`), so that an edited or redefined rule
-is compiled again, and two rules of the same name never meet. A rule whose State cannot be imported (typed into a notebook, say) is
-compiled in memory.
+The file's name contains a digest of all the source that the loop may reach (see `digest`), so that an edited or redefined rule is
+compiled again. A rule that is typed into a notebook is compiled in memory.
 """
 
 import functools
 import hashlib
-import importlib
 import logging
 import re
 import sys
 import threading
 import types
-from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -197,8 +195,7 @@ def announce(text: str) -> None:
 
 def _compile(rule, params, dtype, arguments):
     function = bound(rule)["loop"]
-    # What it contains decides on its cache file.
-    content = digest([function], [value for value in _flat(_classes(arguments[:3])) if issubclass(value, tuple)])
+    content = digest(loop, rule.settle, rule.learn, rule.inspect, rule.is_due)
     name = re.sub(r"\W", "_", f"loop_{rule.name}_{type(params.dynamics).__name__}_{dtype.name}_{content}")
     own = types.FunctionType(function.__code__, function.__globals__, name)
     own.__qualname__ = name
@@ -207,7 +204,7 @@ def _compile(rule, params, dtype, arguments):
     said.daemon = True
     said.start()
     try:
-        return compile_entry(own, arguments, cache=_is_importable(rule.State))
+        return compile_entry(own, arguments, cache=rule.State.__module__ != "__main__")
     finally:
         said.cancel()
 
@@ -215,23 +212,6 @@ def _compile(rule, params, dtype, arguments):
 def _classes(value):
     """The classes of nested named tuples."""
     return (type(value), *map(_classes, value)) if isinstance(value, tuple) else type(value)
-
-
-def _flat(value):
-    return [part for parts in value for part in _flat(parts)] if isinstance(value, tuple) else [value]
-
-
-def _is_importable(cls: type) -> bool:
-    """Whether another process finds this very class by its name."""
-    if cls.__module__ == "__main__":
-        return False
-    try:
-        value: Any = importlib.import_module(cls.__module__)
-        for name in cls.__qualname__.split("."):
-            value = getattr(value, name)
-    except (ImportError, AttributeError):
-        return False
-    return value is cls
 
 
 # ---------------------------------------------------------------------------------------------- scaled input
@@ -279,82 +259,31 @@ def scaled(state: Any, params: Any, X: np.ndarray, learning: bool) -> np.ndarray
 
 
 # ---------------------------------------------------------------------------------------------- fingerprint
-#
-# A digest of the source that a compiled function really reaches.
-#
-# Numba's disk cache notices an edit of the file that a function is defined in, and of no other. The name of a compiled loop
-# therefore contains a digest of everything that is compiled into it: the code of its functions, of the functions they call, the
-# implementations of generic functions for the classes that occur, and the constants that they read. Comments, docstrings and line
-# numbers do not count.
-
-#: Modules whose functions are part of Numba's language.
-_BUILT_IN = {"math", "numpy", "numba", "builtins"}
-_CONSTANTS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 
 
-def digest(functions: Iterable[Any], classes: Iterable[type]) -> str:
-    """Return the digest of functions that are called with instances of these classes.
+def digest(*functions: Any, text: str = "") -> str:
+    """Return a digest of the source files that these functions may reach, of their own code, and of a text.
 
-    Examples
-    --------
-    >>> def f(x):
-    ...     return x + 1
-    >>> before = digest([f], [])
-    >>> def f(x):
-    ...     return x + 5
-    >>> before == digest([f], [])
-    False
+    Numba's disk cache notices an edit of the file that a function is defined in, and of no other. Files are those of the modules
+    of the functions and of all modules that these import from, without Python's own and other installed packages.
     """
-    lines: list[str] = []
-    seen: set[int] = set()
-    tuples: dict[type, None] = {}
-    generics: dict[Any, None] = {}
+    content = hashlib.sha256(text.encode())
+    packages = {function.__module__.partition(".")[0] for function in functions}
+    seen: set[str] = set()
 
-    def visit(value: Any, names: Iterable[str] = ()) -> None:
-        """Note a value that a function reads; `names` are the attributes that it may read of a module."""
-        value = getattr(value, "py_func", value)  # of a function that is compiled already
-        built_in = (
-            str(getattr(value, "__module__", None) or getattr(value, "__name__", "")).partition(".")[0] in _BUILT_IN
-        )
-        if isinstance(value, _CONSTANTS):
-            lines.append(repr(value))
-        elif isinstance(value, tuple | list | set | frozenset):
-            for part in sorted(value, key=repr) if isinstance(value, set | frozenset) else value:
-                visit(part)
-        elif isinstance(value, types.ModuleType):
-            for name in () if built_in else names:
-                visit(getattr(value, name, None))
-        elif id(value) not in seen:
-            seen.add(id(value))
-            if isinstance(value, type):
-                lines.append(f"{value.__module__}.{value.__qualname__}{getattr(value, '_fields', '')}")
-                if issubclass(value, tuple):
-                    tuples[value] = None
-            elif hasattr(value, "registry") and hasattr(value, "dispatch"):
-                generics[value] = None
-            elif isinstance(value, types.FunctionType) and not built_in:
-                lines.append(value.__name__)
-                visit(value.__defaults__ or ())
-                visit([cell.cell_contents for cell in value.__closure__ or ()])
-                visit_code(value.__code__, value.__globals__, value.__doc__)
+    def visit(name: str) -> None:
+        file, package = getattr(sys.modules.get(name), "__file__", None), name.partition(".")[0]
+        installed = package in sys.stdlib_module_names or "-packages" in str(file)
+        if file is None or file in seen or (installed and package not in packages):
+            return
+        seen.add(file)
+        content.update(Path(file).read_bytes())
+        for value in list(vars(sys.modules[name]).values()):
+            visit(str(value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", "")))
 
-    def visit_code(code: types.CodeType, scope: dict[str, Any], doc: str | None) -> None:
-        lines.extend([code.co_code.hex(), repr(code.co_varnames[: code.co_argcount]), repr(code.co_names)])
-        for constant in code.co_consts:
-            if isinstance(constant, types.CodeType):
-                visit_code(constant, scope, None)
-            elif constant != doc or doc is None:
-                visit(constant)
-        for name in code.co_names:
-            if name in scope:
-                visit(scope[name], code.co_names)
-
-    visit([*classes, *functions])
-    done: set[tuple[Any, type]] = set()
-    # The implementations that the classes select, until there are no new ones.
-    while new := [pair for pair in ((g, c) for g in generics for c in tuples) if pair not in done]:
-        done.update(new)
-        for generic, cls in new:
-            if (implementation := generic.dispatch(cls)) is not generic.registry[object]:
-                visit(implementation)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+    for function in functions:
+        visit(function.__module__)
+        constants = [value for value in function.__code__.co_consts if not isinstance(value, types.CodeType)]
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        content.update(repr([function.__code__.co_code, constants, cells]).encode())
+    return content.hexdigest()[:16]

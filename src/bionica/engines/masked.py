@@ -28,10 +28,8 @@ from ..networks.settling import (
     Exact,
     complementary,
     follow_interneurons,
-    follow_lateral,
     follow_product,
     linear,
-    settle_interneurons,
     settle_lateral,
     settle_linear,
 )
@@ -153,17 +151,6 @@ def settle_masked(dynamics, M, H, c, z, ws):
 @settle_lateral.register(Pivoted)
 def _lateral_pivoted(dynamics, M, H, c, z, ws):
     complementary(Exact(dynamics.eps), M, c, z, ws)
-
-
-@follow_lateral.register(Masked)
-def _follow_nothing(dynamics, H, rate, z, ws):
-    pass
-
-
-@settle_interneurons.register(Masked)
-def _interneurons_masked(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
-    settle_lateral(dynamics, M, H, c, y, ws)
-    apply(W_yn, y, n)
 
 
 @follow_interneurons.register(Masked)

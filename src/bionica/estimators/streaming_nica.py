@@ -8,7 +8,6 @@ import numpy as np
 from .._compat.sklearn import WINDOW
 from ..networks import orthant_rotation
 from ..networks.guards import Guards
-from ..networks.rule import rule_of
 from ..networks.settling import Exact
 from ._docstrings import documented
 from ._input import Array
@@ -70,23 +69,16 @@ class StreamingNICA(OnlineNICA):
     online_, local_, nonnegative_ = True, False, True
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
-        if k == d:
-            return orthant_rotation.init(orthonormal_rows(rng, d, d, np.float64), dtype, guard_seed(rng))
-        F = orthonormal_rows(rng, d, k, dtype)
-        return orthant_rotation.init_projected(F, orthonormal_rows(rng, d, d, np.float64), guard_seed(rng))
+        F = orthonormal_rows(rng, d, k, dtype) if k > d else np.eye(d, dtype=dtype)
+        return orthant_rotation.init(F, orthonormal_rows(rng, d, d, np.float64), guard_seed(rng))
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         eps = float(np.finfo(dtype).eps)
-        return orthant_rotation.Params(Exact(eps), Guards(False, False, False, False), int(self.horizon or 0), eps)
+        projects = len(state.F) < state.F.shape[1]
+        return orthant_rotation.Params(Exact(eps), Guards(*4 * (False,)), int(self.horizon or 0), eps, projects)
 
     def _rates(self, state: Any, n: int) -> Array:
         return np.zeros((n, 1))  # the rule has none
-
-    def _check_saved(self) -> None:
-        super()._check_saved()
-        square = self._n_features_out == self.n_features_in_
-        if self._state is not None and isinstance(self._state, orthant_rotation.State) != square:
-            raise ValueError(f"the number of outputs does not belong to the rule {rule_of(self._state).name!r}")
 
     def _readout(self, state: Any) -> Any:
         return orthant_rotation.averaged(state)

@@ -51,7 +51,7 @@ from . import running_whitening
 from .natural import AVERAGING, input_workspace, move_whitening, white_input, whitening_matrix
 from .plasticity import apply, average, averaging_weight, dot, project
 from .rule import RATE, SILENT, UNSETTLED, Rule, bookkeeping, hot, register, shapes, solve_lateral
-from .running_whitening import SHAPES, START, Whitening, is_due, is_usable, must_restart, tend, weigh
+from .running_whitening import SHAPES, Whitening, is_due, is_in_block, is_usable, must_restart, tend, weigh
 from .settling import scratch, settle_lateral
 
 #: Eqs. 6 and 7: how fast kappa moves, the memory in samples below zero, the r_i at which it stops.
@@ -263,10 +263,11 @@ def learn(state, work, params, X, t, rates):
     state.t[0] += 1
     if not is_usable(white, v, work.u, 0):
         return
-    distance_2, weight = weigh(white, v, work.dv, params.guards.rate)
+    distance_2, weight = weigh(white, v, work.dv, params.guards.rate, params.horizon)
     work.ws.events[RATE] += weight < 1
     activity, negative = inhibit(state, work, params, weight * rates[t, 0])
-    white.negative[0] += min(weight * negative / d, 1.0)
+    if is_in_block(white, params.horizon):
+        white.negative[0] += min(weight * negative / d, 1.0)
     along = 0.0
     whole = 1.0
     for j in range(d):
@@ -283,7 +284,7 @@ def learn(state, work, params, X, t, rates):
         for j in range(d):
             W_xz[i, j] = homeostasis * W_xz[i, j] + f * p[j]
     f, beta = move_whitening(white, work, distance_2, weight, params.horizon)
-    if white.age[0] > START * d or white.prior[0] == 0:
+    if white.prior[0] == 0:
         keep_product(W_xz, work.dv, f, beta, distance_2)
         if params.average:
             keep_product(state.W_xz_mean, work.dv, f, beta, distance_2)

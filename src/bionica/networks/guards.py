@@ -29,6 +29,7 @@ EVERY = 100
 ROW_FLOOR = 0.1
 SPECTRUM_FLOOR = 0.01
 TILE = 512  # columns of a wide matrix
+TINY = 1e-16  # of the largest weight
 
 
 class Guards(NamedTuple):
@@ -136,17 +137,31 @@ def lift_singular_values(W, eps, ws):
         largest = max(largest, S[i, i])
     if _exceeds(S, 4 * SPECTRUM_FLOOR * SPECTRUM_FLOOR + 8 * eps * d * n * largest, d, ws.L):
         return False
-    before = ws.events[SPECTRUM]
+    return _lift(W, SPECTRUM_FLOOR, 1.0, ws)
+
+
+@cold
+def _lift(W, floor, value, ws):
+    """Set the singular values of W below `floor` to `value`; True if there were any."""
+    d, n = W.shape
     U = ws.L
+    largest = 1.0
+    for i in range(d):
+        for p in range(n):
+            largest = max(largest, abs(W[i, p]))
+    for i in range(d):  # no singular value is exactly zero then
+        W[i, i] += TINY * largest
     orthogonalise_rows(W, U)  # U W0 = W with orthogonal rows sigma_i v_i'
+    before = ws.events[SPECTRUM]
     for i in range(d):
         sigma = 0.0
         for p in range(n):
             sigma += W[i, p] * W[i, p]
         sigma = math.sqrt(sigma)
-        if sigma < SPECTRUM_FLOOR:
+        if sigma < floor:
             ws.events[SPECTRUM] += 1
-            _normalise_row(W, i, sigma)
+            for p in range(n):
+                W[i, p] *= value / max(sigma, 1e-30)
     for p in range(n):  # back: W <- U' W
         for i in range(d):
             s = 0.0
@@ -177,33 +192,25 @@ def lift_eigenvalues(W, eps, ws):
     """Set the eigenvalues of the symmetric W that fell below 0.01 to 1; True if there were any."""
     d = W.shape[0]
     largest = 0.0
-    for i in range(d):
-        largest = max(largest, W[i, i])
-    if _exceeds(W, 2 * SPECTRUM_FLOOR + 8 * eps * d * largest, d, ws.L):
-        return False
-    before = ws.events[SPECTRUM]
-    A, U = ws.M, ws.L
     shift = 0.0
     for i in range(d):
+        largest = max(largest, W[i, i])
         size = 0.0
         for j in range(d):
-            A[i, j] = W[i, j]
             size += abs(W[i, j])
         shift = max(shift, size)
-    # Rows of U A with orthogonal rows are eigenvectors only if no two eigenvalues of A are opposite: shift all above zero.
+    if _exceeds(W, 2 * SPECTRUM_FLOOR + 8 * eps * d * largest, d, ws.L):
+        return False
+    # Singular values are eigenvalues if none is negative: shift all to 1 at least.
+    shift += 1
     for i in range(d):
-        A[i, i] += shift
-    orthogonalise_rows(A, U)
+        W[i, i] += shift
+    lifted = _lift(W, shift + SPECTRUM_FLOOR, shift + 1, ws)
     for i in range(d):
-        value = -shift
-        for p in range(d):
-            value += A[i, p] * U[i, p]
-        if value < SPECTRUM_FLOOR:
-            ws.events[SPECTRUM] += 1
-            for j in range(d):
-                for p in range(d):
-                    W[j, p] += (1 - value) * U[i, j] * U[i, p]
-    return ws.events[SPECTRUM] > before
+        W[i, i] -= shift
+        for j in range(i):
+            W[i, j] = W[j, i] = (W[i, j] + W[j, i]) / 2
+    return lifted
 
 
 @cold
@@ -243,36 +250,4 @@ def orthogonalise_rows(A, U):
                     U[i, p] = cos * a - sin * b
                     U[j, p] = sin * a + cos * b
         if not rotated:
-            return
-
-
-@cold
-def _normalise_row(A, i, sigma):
-    """Scale row i of A to norm 1; if it is zero to rounding, take a unit vector orthogonal to the other rows."""
-    d, n = A.shape
-    if sigma > 1e-30:
-        for p in range(n):
-            A[i, p] /= sigma
-        return
-    for axis in range(n):
-        for p in range(n):
-            A[i, p] = 0
-        A[i, axis] = 1
-        for _ in range(2):  # Gram-Schmidt, twice for full accuracy
-            for j in range(d):
-                norm = 0.0
-                dot = 0.0
-                for p in range(n):
-                    norm += A[j, p] * A[j, p]
-                    dot += A[j, p] * A[i, p]
-                if j != i and norm > 1e-60:
-                    for p in range(n):
-                        A[i, p] -= dot / norm * A[j, p]
-        norm = 0.0
-        for p in range(n):
-            norm += A[i, p] * A[i, p]
-        if norm > 0.5 / n:
-            norm = math.sqrt(norm)
-            for p in range(n):
-                A[i, p] /= norm
             return

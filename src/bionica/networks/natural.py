@@ -80,6 +80,7 @@ from .rule import (
 from .running_whitening import (
     Whitening,
     is_due,
+    is_in_block,
     is_usable,
     mean_energy,
     move_mean,
@@ -203,7 +204,7 @@ def learn(state, work, params, eta, centred):
     state.t[0] += 1
     if not is_usable(white, work.v, work.u, 0):
         return
-    distance_2, weight = weigh(white, work.v, work.dv, params.guards.rate)
+    distance_2, weight = weigh(white, work.v, work.dv, params.guards.rate, params.horizon)
     work.ws.events[RATE] += weight < 1
     cos_1, sin = plane_of_turn(state, work, params, weight)
     s, p = work.y, work.v
@@ -259,7 +260,8 @@ def plane_of_turn(state, work, params, g):
         apply(H, work.b, work.ws.v)
         apply_transposed(W, work.ws.u, work.Va)
         apply_transposed(W, work.ws.v, work.Vb)
-    state.white.negative[0] += min(energy / mean, 1.0)
+    if is_in_block(state.white, params.horizon):
+        state.white.negative[0] += min(energy / mean, 1.0)
     return W.dtype.type(cos_1), W.dtype.type(sin)
 
 

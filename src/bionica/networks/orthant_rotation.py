@@ -45,19 +45,18 @@ from . import running_whitening
 from .plasticity import apply, project
 from .rule import Rule, bookkeeping, finite, hot, n_repairs, register, shapes
 from .running_whitening import (
+    EARLY,
     P_2,
     SPARE,
-    START,
     Whitening,
-    end_start,
     energy_of,
     is_due,
+    is_in_block,
     is_usable,
     mean_energy,
     move_mean,
     must_restart,
     quantile_step,
-    remove_prior,
     restart,
     tend,
     weigh,
@@ -66,8 +65,6 @@ from .running_whitening import (
 
 #: Of lambda and of the averaging: see above.
 BEYOND, LARGE_ANGLE, SMALL, TURNS, GAMMA = 0.8, 10.0, 0.3, 500.0, 5.0
-#: F stays as it is for so many d samples.
-FIXED = 20.0
 
 
 class Average(NamedTuple):
@@ -84,6 +81,13 @@ class State(NamedTuple):
 
     white: Whitening
     average: Average
+    F: (
+        np.ndarray
+    )  # the identity where there are as many mixtures as sources; then P, x_bar, u_bar and outside stay zero
+    P: np.ndarray
+    x_bar: np.ndarray
+    u_bar: np.ndarray  # F x_bar
+    outside: np.ndarray  # 99.5 % quantile of the energy outside of F
     t: np.ndarray
     fired: np.ndarray
     rng: np.ndarray
@@ -97,6 +101,7 @@ class Params(NamedTuple):
     guards: Any
     horizon: int  # 0: none
     eps: float  # rounding of the mixtures' dtype
+    projects: bool  # whether there are more mixtures than sources
 
 
 class Events(NamedTuple):
@@ -114,43 +119,48 @@ class Work(NamedTuple):
     a: np.ndarray
     b: np.ndarray
     G: np.ndarray  # dv'K, a'K and b'K
+    u: np.ndarray
+    dx: np.ndarray
     ws: Any
 
 
-def _start(Q: np.ndarray, last: np.ndarray, rng: np.ndarray) -> dict[str, Any]:
-    d = len(Q)
-    return {
-        "white": running_whitening.start(Q, last),
-        "average": Average(np.eye(d), np.ones(1), np.zeros(1), np.zeros(1)),
-        **bookkeeping(d, rng),
-    }
-
-
-def init(Q: np.ndarray, dtype: Any, rng: np.ndarray) -> State:
-    """Return the rule before its first sample, for as many mixtures (of this dtype) as sources."""
-    return State(**_start(Q, np.zeros(len(Q), dtype), rng))
+def init(F: np.ndarray, Q: np.ndarray, rng: np.ndarray) -> State:
+    """Return the rule before its first sample, with this projection (d x k) and rotation (d x d); both are copied."""
+    d, k = F.shape
+    return State(
+        running_whitening.start(Q, np.zeros(k, F.dtype)), Average(np.eye(d), np.ones(1), np.zeros(1), np.zeros(1)),
+        F.copy(), np.zeros((k, d), F.dtype), np.zeros(k), np.zeros(d), np.zeros(1), **bookkeeping(d, rng),
+    )  # fmt: skip
 
 
 def workspace(state):
     """Allocate scratch arrays."""
-    d = len(state.white.K)
-    v, dv, a, b = np.zeros((4, d))
-    events = Events(np.zeros(n_repairs, np.int64))
-    return Work(np.zeros(d, state.white.last.dtype), v, dv, a, b, np.zeros((3, d)), events)
+    d, k = state.F.shape
+    y, dx = np.zeros(d, state.F.dtype), np.zeros(k, state.F.dtype)
+    v, dv, a, b, u = np.zeros((5, d))
+    return Work(y, v, dv, a, b, np.zeros((3, d)), u, dx, Events(np.zeros(n_repairs, np.int64)))
 
 
 def settle(state, work, params, X, t):
-    """v = K x and y = max(D v, 0)."""
-    project(state.white.K, X, t, work.v)
+    """u = F x, v = K u and y = max(D v, 0)."""
+    if params.projects:
+        project(state.F, X, t, work.u)
+        apply(state.white.K, work.u, work.v)
+    else:
+        project(state.white.K, X, t, work.v)
     read_out(state.white, state.average, work.v, work.y)
 
 
 def learn(state, work, params, X, t, rates):
-    """The sample's weight, the whitening, the turn."""
+    """The sample's weight, the whitening, the turn; the covariance of x and u."""
     state.t[0] += 1
     if is_usable(state.white, work.v, X, t):
-        q, g = weigh(state.white, work.v, work.dv, True)
-        move(state.white, state.average, work, q, g, params)
+        q, g = weigh(state.white, work.v, work.dv, True, params.horizon)
+        if params.projects:
+            g = min(g, weigh_outside(state, work, X, t))
+        m = move(state.white, state.average, work, q, g, params)
+        if params.projects:
+            gather(state, work, g, m)
 
 
 # ---------------------------------------------------------------------------------------------- one sample
@@ -164,7 +174,7 @@ def read_out(white, average, v, y):
     """
     D, alpha, delta, age = average.D, average.alpha, average.delta, white.age
     d, shrink = v.shape[0], 1.0
-    if age[0] < START * d:
+    if age[0] < EARLY * d:
         shrink = math.sqrt(min(1.0, (2 + age[0] / d) * mean_energy(white.v_bar) / max(energy_of(v), 1e-300)))
         shrink = shrink if white.power[0] > 0 else 0.0
     for i in range(d):
@@ -193,7 +203,8 @@ def move(white, average, work, q, g, params):
     delta[0] += c * (1 - delta[0])
     mean = mean_energy(white.v_bar)
     cos_1, sin, energy = find_turn(v, mean, a, b, average.turned, g, params.horizon, params.eps)
-    white.negative[0] += min(energy / mean, 1.0)
+    if is_in_block(white, params.horizon):
+        white.negative[0] += min(energy / mean, 1.0)
     if sin == 0:
         whiten(white.K, work.G, dv, f, beta)
         return m
@@ -285,130 +296,6 @@ def turn_average(D, a, b, cos_1, sin, alpha, delta):
         D[i, i] += delta
 
 
-# ---------------------------------------------------------------------------------------------- rarely, in NumPy
-
-
-def attend(state: Any, params: Params) -> bool:
-    """The test of a block, a restart; a flip, removal of the start's covariance, the floor. Returns whether it restarted."""
-    white, average = state.white, state.average
-    if must_restart(white, None, params.horizon):
-        restart(state)
-        average.turned[0] = 0
-        _forget_average(average)
-        return True
-    if white.age[0] >= white.due[0]:
-        if white.v_bar.sum() < 0:  # no turn leads out of the negative orthant
-            white.K[:] *= -1
-            white.v_bar[:] *= -1
-            _forget_average(average)
-        tend(white, params.horizon)
-    return False
-
-
-def _forget_average(average: Average) -> None:
-    average.D[:] = np.eye(len(average.D))
-    average.alpha[0], average.delta[0] = 1, 0
-
-
-def average_of(average: Average) -> np.ndarray:
-    """D."""
-    with np.errstate(all="ignore"):
-        return finite(average.alpha[0] * average.D + average.delta[0] * np.eye(len(average.D)))
-
-
-def averaged(state: Any) -> Any:
-    """Return the network that reads out with polar(D) K; shares memory with `state`."""
-    white, average = state.white, state.average
-    U, _, W = np.linalg.svd(average_of(average))
-    age = np.full(1, np.inf) if white.power[0] > 0 else white.age  # no longer the first samples
-    return state._replace(
-        white=white._replace(K=U @ W @ white.K, age=age),
-        average=average._replace(D=np.eye(len(U)), alpha=np.ones(1), delta=np.zeros(1)),
-    )
-
-
-def unmixing(state: State) -> np.ndarray:
-    """D K."""
-    return np.asarray(average_of(state.average) @ state.white.K)
-
-
-SHAPES = running_whitening.SHAPES | {
-    "average.D": "dd:float64", "average.alpha": "1:float64", "average.delta": "1:float64", "average.turned": "1:float64",
-}  # fmt: skip
-
-RULE = register(
-    Rule(
-        "orthant_rotation", State, Params, SHAPES | {"white.last": "k"},
-        workspace, settle, learn, unmixing, is_due=is_due, attend=attend,
-        parts={"white": Whitening, "average": Average},
-    )
-)  # fmt: skip
-
-
-# ---------------------------------------------------------------------------------------------- more mixtures than sources
-
-
-class ProjectedState(NamedTuple):
-    """What the rule remembers."""
-
-    white: Whitening
-    average: Average
-    F: np.ndarray
-    P: np.ndarray
-    x_bar: np.ndarray
-    u_bar: np.ndarray  # F x_bar
-    outside: np.ndarray  # 99.5 % quantile of the energy outside of F
-    t: np.ndarray
-    fired: np.ndarray
-    rng: np.ndarray
-    repairs: np.ndarray
-
-
-class ProjectedWork(NamedTuple):
-    """Scratch arrays."""
-
-    y: np.ndarray
-    v: np.ndarray
-    dv: np.ndarray
-    a: np.ndarray
-    b: np.ndarray
-    G: np.ndarray
-    ws: Any
-    u: np.ndarray
-    dx: np.ndarray
-
-
-def init_projected(F: np.ndarray, Q: np.ndarray, rng: np.ndarray) -> ProjectedState:
-    """Return the rule before its first sample, with this projection (d x k) and rotation (d x d); both are copied."""
-    d, k = F.shape
-    return ProjectedState(
-        F=F.copy(), P=np.zeros((k, d), F.dtype), x_bar=np.zeros(k), u_bar=np.zeros(d), outside=np.zeros(1),
-        **_start(Q, np.zeros(k, F.dtype), rng),
-    )  # fmt: skip
-
-
-def workspace_projected(state):
-    """Allocate scratch arrays."""
-    d, k = state.F.shape
-    return ProjectedWork(*workspace(state), np.zeros(d), np.zeros(k, state.F.dtype))
-
-
-def settle_projected(state, work, params, X, t):
-    """u = F x, v = K u and y = max(D v, 0)."""
-    project(state.F, X, t, work.u)
-    apply(state.white.K, work.u, work.v)
-    read_out(state.white, state.average, work.v, work.y)
-
-
-def learn_projected(state, work, params, X, t, rates):
-    """The sample's weight, its covariance, the whitening, the turn."""
-    state.t[0] += 1
-    if is_usable(state.white, work.v, X, t):
-        q, g = weigh(state.white, work.v, work.dv, True)
-        g = min(g, weigh_outside(state, work, X, t))
-        gather(state, work, g, move(state.white, state.average, work, q, g, params))
-
-
 @hot
 def weigh_outside(state, work, X, t):
     """work.dx <- x - x_bar, work.u <- u - u_bar; returns the bound of g from the energy outside of F."""
@@ -445,23 +332,33 @@ def gather(state, work, g, m):
             P[j, i] += x * u[i]
 
 
-def attend_projected(state: ProjectedState, params: Params) -> None:
-    """As `attend`, and the power step of F."""
-    white, d = state.white, len(state.F)
-    turns = white.age[0] >= white.due[0] and white.age[0] >= FIXED * d
-    if turns and white.prior[0] > 0:
-        for _ in range(6):
-            remove_prior(white, 0.99)
-        end_start(white)
-    if attend(state, params):
-        for a in (state.outside, state.u_bar, state.x_bar, state.P):
+# ---------------------------------------------------------------------------------------------- rarely, in NumPy
+
+
+def attend(state: State, params: Params) -> None:
+    """The test of a block, a restart; a flip, removal of the start's covariance, the floor, the power step of F."""
+    white, average = state.white, state.average
+    if must_restart(white, None, params.horizon):
+        restart(state)
+        for a in (average.turned, state.outside, state.u_bar, state.x_bar, state.P):
             a[:] = 0
-    elif turns:
-        turn_projection(state)
-        state.P[:] = 0
+        _forget_average(average)
+    elif white.age[0] >= white.due[0]:
+        if white.v_bar.sum() < 0:  # no turn leads out of the negative orthant
+            white.K[:] *= -1
+            white.v_bar[:] *= -1
+            _forget_average(average)
+        tend(white, params.horizon)
+        if params.projects and white.prior[0] == 0:
+            turn_projection(state)
 
 
-def turn_projection(state: ProjectedState) -> None:
+def _forget_average(average: Average) -> None:
+    average.D[:] = np.eye(len(average.D))
+    average.alpha[0], average.delta[0] = 1, 0
+
+
+def turn_projection(state: State) -> None:
     """A = P K' = U'R', K <- K F A R'^-1, F <- U; nothing if A has fewer than d directions."""
     K, F = state.white.K, state.F
     A = state.P @ K.T
@@ -471,20 +368,39 @@ def turn_projection(state: ProjectedState) -> None:
         F[:] = Q.T
         state.u_bar[:] = F @ state.x_bar
         state.white.v_bar[:] = K @ state.u_bar
+    state.P[:] = 0
 
 
-def unmixing_projected(state: ProjectedState) -> np.ndarray:
+def averaged(state: Any) -> Any:
+    """Return the network that reads out with polar(D) K; shares memory with `state`."""
+    white, average = state.white, state.average
+    U, _, W = np.linalg.svd(average_of(average))
+    age = np.full(1, np.inf) if white.power[0] > 0 else white.age  # no longer the first samples
+    return state._replace(
+        white=white._replace(K=U @ W @ white.K, age=age),
+        average=average._replace(D=np.eye(len(U)), alpha=np.ones(1), delta=np.zeros(1)),
+    )
+
+
+def average_of(average: Average) -> np.ndarray:
+    """D."""
+    with np.errstate(all="ignore"):
+        return finite(average.alpha[0] * average.D + average.delta[0] * np.eye(len(average.D)))
+
+
+def unmixing(state: State) -> np.ndarray:
     """D K F."""
     return np.asarray(average_of(state.average) @ state.white.K @ state.F)
 
 
-PROJECTED = register(
+RULE = register(
     Rule(
-        "projected_rotation", ProjectedState, Params,
-        SHAPES | shapes(dk="F", kd="P")
-        | {"white.last": "k", "x_bar": "k:float64", "u_bar": "d:float64", "outside": "1:float64"},
-        workspace_projected, settle_projected, learn_projected, unmixing_projected,
-        is_due=is_due, attend=attend_projected,
+        "orthant_rotation", State, Params,
+        running_whitening.SHAPES | shapes(dk="F", kd="P", k="white.last") | {
+            "average.D": "dd:float64", "x_bar": "k:float64", "u_bar": "d:float64",
+            **dict.fromkeys(("average.alpha", "average.delta", "average.turned", "outside"), "1:float64"),
+        },
+        workspace, settle, learn, unmixing, is_due=is_due, attend=attend,
         parts={"white": Whitening, "average": Average},
     )
 )  # fmt: skip

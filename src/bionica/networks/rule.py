@@ -199,7 +199,7 @@ ordered = register_jitable(forceinline=True, fastmath=_ORDERED)
 
 
 def generic(stub):
-    """Turn `stub`, an empty function with a docstring, into a generic function; implementations `register` a type."""
+    """Turn `stub`, an empty function with a docstring, into a generic function; implementations `register` a type (tuple: any)."""
 
     @functools.singledispatch
     @functools.wraps(stub)
@@ -268,8 +268,9 @@ def writable(state: Any) -> Any:
 
 def precision(state: Any) -> np.dtype[Any]:
     """The dtype of a network: that of the arrays for which its rule declares none."""
-    arrays = to_arrays(state)
-    return next(arrays[name].dtype for name, spec in rule_of(state).shapes.items() if ":" not in spec)
+    name = next(name for name, spec in rule_of(state).shapes.items() if ":" not in spec)
+    dtype: np.dtype[Any] = functools.reduce(getattr, name.split("."), state).dtype
+    return dtype
 
 
 # ---------------------------------------------------------------------------------------------- linear algebra
@@ -305,17 +306,11 @@ def solve_lateral(M: np.ndarray, W: np.ndarray) -> np.ndarray:
 
 
 def pseudoinverse(A: np.ndarray) -> np.ndarray:
-    """The pseudoinverse of A."""
+    """The pseudoinverse of A, scaled by a power of two so that no product overflows."""
     with np.errstate(all="ignore"):
-        try:
-            inverse = np.linalg.pinv(A)
-        except np.linalg.LinAlgError:
-            inverse = np.full(A.T.shape, np.nan)
-        if np.isfinite(inverse).all():
-            return np.asarray(inverse)
-        A = finite(A.astype(np.float64))
+        A = finite(A)
         size = 2.0 ** np.round(np.log2(max(float(np.abs(A).max()), np.finfo(np.float64).tiny)))
-        return finite((np.linalg.pinv(A / size) / size).astype(inverse.dtype))
+        return finite((np.linalg.pinv(A / A.dtype.type(size)) / size).astype(A.dtype))
 
 
 def finite(A: np.ndarray) -> np.ndarray:

@@ -60,7 +60,9 @@ STEP, SPARE = 0.05, 1.5
 #: So many equal samples in a row pass where equal samples are not usual.
 PATIENCE = 30.0
 #: The first scale counts as d + PRIOR_SAMPLES samples, and nothing is left of it after START d samples.
-PRIOR_SAMPLES, START = 6.0, 100.0
+PRIOR_SAMPLES, START = 6.0, 20.0
+#: The first EARLY d samples, in which the scale is watched and outputs are bounded.
+EARLY = 100.0
 #: If one of the first d + PRIOR_SAMPLES samples has this many times the mean energy, the scale was wrong.
 LARGER = 30.0
 #: Share of the first sample's power that C never falls below, and with a horizon.
@@ -90,7 +92,7 @@ class Whitening(NamedTuple):
     prior: np.ndarray  # what is left of the covariance of the start
     due: np.ndarray  # the age at which the rule is attended to
     level: np.ndarray  # running size of the first outputs
-    products: np.ndarray  # sum of v v' over a block of samples
+    products: np.ndarray  # sum of v v' over the block
     sums: np.ndarray  # sum of v
     length: np.ndarray  # of the block so far
     negative: np.ndarray  # sum of the negative shares of the energy
@@ -166,15 +168,28 @@ def quantile_step(age, d):
 
 
 @hot
-def weigh(white, v, dv, weighs):
+def block_length(d, horizon):
+    """The number of samples in a block."""
+    least = BLOCK * (10.0 + d)
+    return min(max(least, 0.25 * horizon), LONGEST * least)
+
+
+@hot
+def is_in_block(white, horizon):
+    """Whether samples are added to the block: the last ones before the rule is attended to."""
+    return white.due[0] - white.age[0] <= block_length(white.sums.shape[0], horizon)
+
+
+@hot
+def weigh(white, v, dv, weighs, horizon):
     """dv <- v - v_bar; returns |dv|^2 and the weight g of the sample, 1 unless `weighs`.
 
-    The quantiles and the running size of the first outputs follow, and the sample is added to its block.
+    The quantiles and the running size of the first outputs follow, and the sample is added to the block.
     """
     v_bar, tails, level, age, d = white.v_bar, white.tails, white.level, white.age, v.shape[0]
     for i in range(d):
         dv[i] = v[i] - v_bar[i]
-    if white.run[0] == 0 and age[0] < 2 * START * d:
+    if white.run[0] == 0 and age[0] < 2 * EARLY * d:
         size = min(energy_of(v) / mean_energy(v_bar), 1.0)
         if size > 0:
             level[0] += max(1 / (100.0 + 10 * d), 3 / (age[0] + 6)) * (size - level[0])
@@ -189,13 +204,14 @@ def weigh(white, v, dv, weighs):
         s = quantile_step(age, d)
         tails[0] *= 1 + s if q > tails[0] else 1 - s * P_1
         tails[1] *= 1 + s if q > tails[1] else 1 - s * P_2
-    bounded = math.sqrt(g)
-    for i in range(d):
-        x = bounded * v[i]
-        white.sums[i] += x
-        for j in range(d):
-            white.products[i, j] += x * v[j]
-    white.length[0] += 1
+    if is_in_block(white, horizon):
+        bounded = math.sqrt(g)
+        for i in range(d):
+            x = bounded * v[i]
+            white.sums[i] += x
+            for j in range(d):
+                white.products[i, j] += x * v[j]
+        white.length[0] += 1
     return q, g
 
 
@@ -267,10 +283,8 @@ def is_scaled(white, v):
 # ---------------------------------------------------------------------------------------------- rarely, in NumPy
 
 
-def orthonormal(A: np.ndarray) -> np.ndarray:
-    """The rows of A made orthonormal, from the first to the last."""
-    Q, R = np.linalg.qr(A.T)
-    return np.asarray((Q * np.where(np.diag(R) < 0, -1.0, 1.0)).T)
+#: What begins with a block.
+_BLOCK = ("products", "sums", "length", "negative")
 
 
 def restart(state: Any) -> None:
@@ -278,90 +292,58 @@ def restart(state: Any) -> None:
     white = state.white
     # In the first samples the scale was wrong, and nothing has changed.
     state.repairs[RESTART] += white.age[0] >= len(white.K) + PRIOR_SAMPLES
-    white.K[:] = orthonormal(white.K)
-    for name in ("v_bar", "n", "age", "power", "prior", "due", "usual"):
-        getattr(white, name)[:] = 0
+    Q, R = np.linalg.qr(white.K.T)
+    white.K[:] = (Q * np.where(np.diag(R) < 0, -1.0, 1.0)).T
+    for name in ("v_bar", "n", "age", "power", "prior", "due", "usual", *_BLOCK):
+        getattr(white, name)[...] = 0
     white.tails[:] = 10.0 * len(white.K)
     white.blocks[0] = min(white.blocks[0], 1.0)
-    _clear_block(white)
-
-
-def _clear_block(white: Whitening) -> None:
-    for name in ("products", "sums", "length", "negative"):
-        getattr(white, name)[...] = 0
 
 
 def tend(white: Whitening, horizon: int) -> None:
     """Remove what is due of the covariance that the start counted as samples, and add the floor.
 
-    No more than half of it before START d samples, or while the samples have less variance than that in some direction: they may
-    not have shown it yet.
+    Half of it each time before START d samples, and then all, in steps: 0.99 of a variance can be removed without losing digits.
+    Then C is the covariance of `age` samples. C <- C + w I is K <- (I + w K K')^-1/2 K.
     """
-    age, prior, d = white.age[0], white.prior, len(white.K)
+    K, v_bar, age, n, prior, d = white.K, white.v_bar, white.age[0], white.n, white.prior, len(white.K)
+    steps = [0.25 * (FLOOR_HORIZON if horizon > 0 else FLOOR) * white.power[0]]
     if prior[0] > 0:
-        remove_prior(white, 0.99 if age > START * d and prior_share(white) <= 0.5 else 0.5)
-        if prior[0] < FLOOR:
-            end_start(white)
-    add_to_covariance(white, 0.25 * (FLOOR_HORIZON if horizon > 0 else FLOOR) * white.power[0])
-    wait = 0.2 * age if prior[0] > 0 else min(0.25 * white.n[0], LONGEST * BLOCK * (10 + d))
-    white.due[0] = age + max(d, wait)
-
-
-def block_length(d: int, horizon: int) -> float:
-    """The least length of a block."""
-    size = BLOCK * (10 + d)
-    return min(max(size, 0.25 * horizon), LONGEST * size)
-
-
-def prior_share(white: Whitening) -> float:
-    """The largest share of the variance along a coordinate that is left from the start."""
-    return float(white.prior[0] * white.power[0] * (white.K**2).sum(axis=0).max())
-
-
-def remove_prior(white: Whitening, share: float) -> None:
-    """Remove this share of what is left of the start."""
-    add_to_covariance(white, -share * white.prior[0] * white.power[0])
-    white.prior[0] *= 1 - share
-
-
-def end_start(white: Whitening) -> None:
-    """Nothing is left of the start: C is the covariance of `age` samples, and no longer counts those of the start."""
-    white.prior[0] = 0.0
-    if white.age[0] < white.n[0]:
-        f = math.sqrt(white.age[0] / white.n[0])
-        white.K[:] *= f
-        white.v_bar[:] *= f
-        white.n[0] = white.age[0]
-
-
-def add_to_covariance(white: Whitening, w: float) -> None:
-    """C <- C + w I, which is K <- (I + w K K')^-1/2 K."""
-    if abs(w) * (white.K**2).sum() >= 1e-12:
-        U, s, _ = np.linalg.svd(white.K)
-        B = (U / np.sqrt(np.maximum(1 + w * s**2, 0.005))) @ U.T
-        white.K[:] = B @ white.K
-        white.v_bar[:] = B @ white.v_bar
+        for share in [0.5] if age < START * d else 9 * [0.99]:
+            steps.append(-share * prior[0] * white.power[0])
+            prior[0] *= 1 - share
+    if len(steps) > 1 or steps[0] * (K**2).sum() >= 1e-12:
+        U, s, _ = np.linalg.svd(K)
+        factor = np.ones(d)
+        for w in steps:
+            factor /= np.sqrt(np.maximum(1 + w * (s * factor) ** 2, 0.005))
+        if age >= START * d and prior[0] > 0:
+            prior[0] = 0.0
+            factor *= math.sqrt(min(age / n[0], 1))
+            n[0] = min(age, n[0])
+        B = (U * factor) @ U.T
+        K[:] = B @ K
+        v_bar[:] = B @ v_bar
+    white.due[0] = age + max(d, min(0.25 * n[0], LONGEST * BLOCK * (10 + d)))
 
 
 def must_restart(white: Whitening, V: Any, horizon: int) -> bool:
-    """Whether the whitening must start again; notes a change where there is no horizon. V takes v to the outputs (None: I)."""
+    """Whether the whitening must start again: its scale was wrong, or the block that ends here shows a change of the mixing.
+
+    Without a horizon a change is only noted. V takes v to the outputs (None: I).
+    """
     if white.level[0] < LOST:
         white.level[0] = 1
         return True
-    if white.length[0] < block_length(len(white.K), horizon) or not is_block_unusual(white, V, horizon):
+    d, usual, blocks, length = len(white.sums), white.usual, white.blocks, white.length[0]
+    if length < block_length(d, horizon):
         return False
-    white.changed[0] = horizon == 0
-    return horizon > 0
-
-
-def is_block_unusual(white: Whitening, V: Any, horizon: int) -> bool:
-    """Whether the block that ends here shows a change of the mixing; the next block begins."""
-    d, usual, blocks, share = len(white.sums), white.usual, white.blocks, 1 / white.length[0]
-    C, mean, s = share * white.products, share * white.sums, share * white.negative[0]
+    C, mean, s = white.products / length, white.sums / length, white.negative[0] / length
     if V is not None:
         C, mean = V @ C @ V.T, V @ mean
-    _clear_block(white)
-    if not C.trace() > 0 or prior_share(white) > 0.1:
+    for name in _BLOCK:
+        getattr(white, name)[...] = 0
+    if not C.trace() > 0 or white.prior[0] > 0:
         return False
     C -= mean[:, np.newaxis] * mean
     variance = C.trace()
@@ -377,7 +359,7 @@ def is_block_unusual(white: Whitening, V: Any, horizon: int) -> bool:
     blocks[0] += 1
     weight = 1 / min(blocks[0], PAST)
     for i, now in enumerate((c, s)):  # mean and mean deviation
-        off = now - usual[2 * i]
-        usual[2 * i] += weight * off
-        usual[2 * i + 1] += weight * (abs(off) - usual[2 * i + 1])
-    return bool(unusual)
+        usual[2 * i] += weight * (now - usual[2 * i])
+        usual[2 * i + 1] += weight * (abs(now - usual[2 * i]) - usual[2 * i + 1])
+    white.changed[0] |= unusual and horizon == 0
+    return bool(unusual and horizon > 0)

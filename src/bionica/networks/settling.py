@@ -63,9 +63,9 @@ class ProjectedGradient(NamedTuple):
     max_iter: int
 
 
-@follow_lateral.register(ProjectedGradient)
+@follow_lateral.register(tuple)
 def _follow_nothing(dynamics, H, rate, z, ws):
-    pass  # the iteration does not use H
+    pass  # only `Exact` reads H
 
 
 @settle_lateral.register(ProjectedGradient)
@@ -594,15 +594,14 @@ def follow_interneurons(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
     """
 
 
-@settle_interneurons.register(Exact)
+@settle_lateral.register(ExactAsymmetric)
+def _settle_asymmetric(dynamics, M, H, c, z, ws):
+    complementary(dynamics, M, c, z, ws)
+
+
+@settle_interneurons.register(tuple)
 def _settle_interneurons_exact(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
     settle_lateral(dynamics, M, H, c, y, ws)
-    apply(W_yn, y, n)
-
-
-@settle_interneurons.register(ExactAsymmetric)
-def _settle_interneurons_asymmetric(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
-    complementary(dynamics, M, c, y, ws)
     apply(W_yn, y, n)
 
 
@@ -633,8 +632,7 @@ def _follow_interneurons_exact(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
     follow_symmetric(H, s, p, dy, ws)
 
 
-@follow_interneurons.register(ExactAsymmetric)
-@follow_interneurons.register(ProjectedGradient)
+@follow_interneurons.register(tuple)
 def _follow_interneurons_asymmetric(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
     apply_transposed(W_yn, dn, ws.free)
     follow_product(M, eta, p, ws.free, dy, dn)
