@@ -202,5 +202,6 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
         try:
             estimator._check_saved()
         except ValueError as error:
-            raise io.ModelFileError(f"{overrides} contradict what {path} holds: {error}") from error
+            given = ", ".join(f"{name}={value!r}" for name, value in overrides.items())
+            raise io.ModelFileError(f"{given} contradicts what {path} holds: {error}") from error
     return estimator

@@ -433,12 +433,12 @@ def fit_data(
         cone = settle(data, last._replace(wall=last.wall._replace(variance=level)), known=True)
     else:
         cone = without_noise(data, last)
-    if len(data.B) and at.variance:
+    if channels.estimate and at.variance and (len(data.B) or at.doubtful):
         # Real data differ from the model by more than noise, and only part of it is seen in the directions left out. The tails of
-        # the outputs, eq. (6), show all of it. Without the wall on the spectra the cone would shrink.
-        if channels.estimate:
-            tails = settle(data, cone._replace(converged=True), known=False)
-            cone = tails if tails.converged and tails.wall.variance.any() else cone
+        # the outputs, eq. (6), show all of it. Without a wall on the spectra the cone would shrink.
+        tails = settle(data, cone._replace(converged=True), known=False)
+        cone = tails if tails.converged and tails.wall.variance.any() else cone
+    if len(data.B) and at.variance:
         cone = with_noise_of_spectra(data, cone)
     fallback = False
     if not len(data.B) and cone.noise.max() > _TOO_NOISY:

@@ -18,7 +18,7 @@ With theta_j, b_j the eigenvalues and eigenvectors of D^{-1/2} <z z'> D^{-1/2}, 
 Hessian is n/2 R * R with R = sum_{j > d} b_j b_j'. psi_0 is white noise of the mean variance that is left out. If there are fewer
 than 3 samples for each channel, or if what is left out is more than independent noise (twice the first term is chi-squared with
 ((k - d)^2 - (k + d)) / 2 degrees of freedom if the model holds), D is the variance that is left out of each channel. If too few
-directions are left out to tell channels apart, (k - d)^2 < k + d, the noise remains unknown, as for k = d.
+directions are left out to tell channels apart, (k - d)^2 < k + d, the noise is white, and in doubt (`Coordinates.doubtful`).
 
 Errors of the model (spectra that vary, baselines, saturation) have few directions, and are as large in those of the sources. So the
 noise variance of the coordinates is theta_{d+1} over what is expected of white noise, (1 + sqrt((k - d) / n))^2, at least 1.
@@ -185,6 +185,12 @@ class Coordinates(NamedTuple):
     variance: float
     channel_noise: Array
 
+    @property
+    def doubtful(self) -> bool:
+        """Whether too few directions are left out to estimate the noise well."""
+        q, d = self.inverse.shape
+        return bool((q - d) ** 2 < q + d)
+
 
 def coordinates(
     second_moment: Array, d: int, n: float, noise: Array | None, spectra: Array, *, single: bool = False
@@ -192,7 +198,7 @@ def coordinates(
     """Coordinates for d sources from <z z'> (q, q) of n samples.
 
     `noise` (q,) is the standard deviation of the noise of the channels (0: no noise), or None to estimate it: one for each channel
-    if the data tell; if too few directions are left out, it remains unknown. `spectra` (q, p) are known. `single`
+    if the data tell, one for all otherwise; if no direction is left out, it remains unknown. `spectra` (q, p) are known. `single`
     says that the mixtures were float32.
     """
     q = len(second_moment)
@@ -201,7 +207,7 @@ def coordinates(
     # Few mixtures may have different units. Many channels have one, and small ones would distract if they were scaled up.
     units = size if (q - d) ** 2 < q + d and size.max() > _SAME_UNITS * size.min() else np.ones(q)
     second_moment = second_moment / units / units[:, None]
-    D, known = np.zeros(q), noise is not None or (q - d) ** 2 >= q + d
+    D, known = np.zeros(q), noise is not None or q > d
     if noise is not None:
         D = (noise / units) ** 2
     elif known:
@@ -228,6 +234,9 @@ def channel_noise(second_moment: Array, d: int, n: float) -> Array:
     values, directions = np.linalg.eigh(second_moment)
     left_out, rest = values[: k - d], directions[:, : k - d]
     white = max(left_out.mean() / max(1 - d / n, 0.1), 1e-300)
+    freedom = ((k - d) ** 2 - (k + d)) / 2
+    if freedom < 0:
+        return np.full(k, white)
     if n >= 3 * k and k <= _MANY_CHANNELS:
         prior = float(np.log(white))
         end = lbfgs.minimise(
@@ -237,7 +246,6 @@ def channel_noise(second_moment: Array, d: int, n: float) -> Array:
             max_iter=50,
             precondition=lambda psi: _deviance(psi, second_moment, d, n, prior)[2],
         )
-        freedom = ((k - d) ** 2 - (k + d)) / 2
         if 2 * end.value <= _MISFIT * freedom + 3 * np.sqrt(2 * freedom + 1) + float(np.sum((end.x - prior) ** 2)):
             return np.asarray(np.exp(end.x))
     residual = (rest**2 @ left_out) / np.maximum(np.sum(rest**2, axis=1), 0.05)
