@@ -65,6 +65,14 @@ def test_sklearn_contract(estimator, check):
     check(estimator)
 
 
+@pytest.mark.parametrize("cls", [BatchNICA, MinimumVolumeCone, bionica.StreamingNICA])
+def test_big_endian_float32_stays_float32(cls):
+    X = mixtures(300, 3, dtype=np.float32)[1]
+    ours, theirs = (cls(3, random_state=0).fit(x).transform(x) for x in (X, X.astype(">f4")))
+    assert theirs.dtype == np.float32
+    np.testing.assert_array_equal(ours, theirs)
+
+
 @pytest.mark.parametrize(("kwargs", "dtype"), SETTINGS, ids=str)
 def test_any_chunking_gives_the_same_bits(Neural, kwargs, dtype):
     _, X = mixtures(230, 3, 4, dtype=dtype)

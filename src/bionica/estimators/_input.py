@@ -144,6 +144,8 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool = True, min_samples: i
         return DaskRows(_validated_dask(X, estimator, reset=reset, min_samples=min_samples), type(estimator).__name__)
     if np.ma.is_masked(X):  # scikit-learn would drop the mask
         X = np.ma.filled(X.astype(np.float64), np.nan)
+    if isinstance(X, np.ndarray):  # scikit-learn would make float64 of float32 in another byte order
+        X = X.astype(X.dtype.newbyteorder("="), copy=False)
     options: dict[str, Any] = {"dtype": dtype, "ensure_all_finite": False, "ensure_min_samples": min_samples}
     data = np.asarray(validate_data(estimator, X, reset=reset, **options))
     check_finite(data, 0, estimator)

@@ -133,8 +133,7 @@ def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState) -> 
     starts.append(successive_projection(subset))
     starts = [V for V in starts if feasible(V, subset)] or starts
     widths = [()] if variance else [_WIDTHS] if variance == 0 else [(), _WIDTHS[:2]]
-    cones = [_descend(subset, V, variance, first) for V in starts for first in widths]
-    best, *others = cones
+    best, *others = [_descend(subset, V, variance, first) for V in starts for first in widths]
     ambiguity = 0.0
     for cone in others:
         best, ambiguity = better(subset, best, cone, ambiguity)

@@ -174,16 +174,13 @@ class Data(NamedTuple):
         """<u u'> (d, d)."""
         return np.asarray((self.U.T * self.weights) @ self.U)
 
-    def take(self, index: Any) -> "Data":
-        """The data of some samples."""
-        weights = self.weights[index] / self.weights[index].sum()
-        U = np.ascontiguousarray(self.U[index])
-        return self._replace(U=U, weights=weights, mean=weights @ U)
-
     def thinned(self, most: int) -> "Data":
         """Evenly spaced samples, about `most`; self if there are fewer than twice as many."""
         step = len(self.U) // most
-        return self.take(slice(None, None, step)) if step > 1 else self
+        if step < 2:
+            return self
+        U, weights = np.ascontiguousarray(self.U[::step]), self.weights[::step] / self.weights[::step].sum()
+        return self._replace(U=U, weights=weights, mean=weights @ U)
 
     def outputs(self, V: Array) -> tuple[Array, Array]:
         """V scaled so that V u_bar = 1, and the outputs V u as columns."""
