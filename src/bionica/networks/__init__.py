@@ -7,7 +7,7 @@ Where each equation of the paper is. Numbers as counted in its LaTeX source; fil
     3       Algorithm 1's objective             offline/objectives.py: whitening_objective, with Y >= 0
     4       Algorithm 2's objective             offline/objectives.py: combined_nsm_objective
     5       L_1, its min-max problem            offline/objectives.py: interneuron_objective
-    6       settling of Algorithm 1, offline    offline/descent_ascent.py: settle, at its fixed point
+    6       settling of Algorithm 1, offline    offline/descent_ascent.py: settle, with its fixed point
     7, 8    W_xy, W_yn, offline                 offline/descent_ascent.py: offline_interneuron
             W_xy, W_ny, W_yn, online            networks/interneuron.py: learn
     9       settling of Algorithm 1, online     networks/interneuron.py: settle; networks/settling.py: iterate_interneurons
