@@ -614,7 +614,8 @@ def cone_network(
             for j in range(d):
                 if j != i:
                     new_Q[i, j] = Q[i, j] + a * (w * z[j] * (1 - np.sqrt(hard) * s) - Q[i, j])
-            dendrite[i] = W_xz[i] * (1 + b * w * np.abs(v).mean() * (1 - min(abs(v[i]), 5)))
+            h = b * w * np.abs(v).mean() * (1 - min(abs(v[i]), 5))
+            dendrite[i] = W_xz[i] * (1 + max(h, -0.5))
             dendrite[i] += b * (v[i] - c[i]) * (P @ u) / (1 + b * (u @ P @ u))
         W_xz, Q = dendrite, new_Q
         if white is None:

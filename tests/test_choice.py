@@ -52,6 +52,16 @@ def test_a_column_of_times_is_refused():
         separate(frame)
 
 
+@pytest.mark.parametrize("options", [{}, {"method": "cone"}])
+def test_the_names_of_a_data_frame_are_known(options):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(problem("sparse")[0]).add_prefix("channel ")
+    found = separate(frame, 3, random_state=0, **options)
+    assert list(found.feature_names_in_) == list(frame.columns)
+    with warnings.catch_warnings(action="error"):
+        found.transform(frame)
+
+
 def test_a_horizon_gives_a_stream_of_the_chosen_method():
     X, _ = problem("sparse", T=6000)
     found = separate(X, 3, horizon=2000, random_state=0)

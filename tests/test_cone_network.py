@@ -1,5 +1,6 @@
 """ConeNetwork: the naive version, the gradient that it follows, its fixed point, correlated sources, disturbances."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -198,6 +199,11 @@ def test_an_abrupt_change_with_a_horizon(seed):
 def test_one_mixture_one_source_and_a_constant_channel():
     _, X = correlated(3000, 1, 1)
     assert abs(np.corrcoef(learned(X, 1).transform(X)[:, 0], X[:, 0])[0, 1]) > 0.999
+    for seed, precondition in itertools.product(
+        range(4), ("natural", None)
+    ):  # homeostasis turns no large sample around
+        X = np.random.default_rng(seed).exponential(size=(5000, 1 + 3 * (seed % 2)))
+        assert 0.5 < learned(X, 1, precondition=precondition).transform(X).mean() < 1.5
     S, X = correlated(60_000, 3, 3, seed=10)
     X = np.hstack([X, np.full((len(X), 1), 2.0)])
     network = learned(X)

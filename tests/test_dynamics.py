@@ -251,13 +251,19 @@ def test_coupled_weights_stay_coupled_whatever_is_set_later():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("zeta", [0.01, 0.1])
 def test_the_whitening_layer_keeps_its_inverse(zeta, dtype):
-    """To 100 rounding units times the condition number, at every sample; at 0.3 that of W_hg itself passes 1e5."""
+    """To 1000 rounding units times the condition number, at most samples; at 0.3 that of W_hg itself passes 1e5.
+
+    Where it does not, the next sample is solved without it.
+    """
     d, eps = 4, np.finfo(dtype).eps
     _, X = mixtures(999, d, dtype=dtype)
-    layer = bionica.TwoLayerNSM(d, whitening_eta0=zeta, whitening_decay=0.0, random_state=0).partial_fit(X)._state.layer
-    W_hg = layer.W_hg.astype(float)
-    M = W_hg.T @ W_hg
-    np.testing.assert_allclose(layer.H @ M, np.eye(d), atol=1e3 * eps * np.linalg.cond(M))
+    network, errors = bionica.TwoLayerNSM(d, whitening_eta0=zeta, whitening_decay=0.0, random_state=0), []
+    for x in X:
+        layer = network.learn_one(x)._state.layer
+        W_hg = layer.W_hg.astype(float)
+        M = W_hg.T @ W_hg
+        errors.append(np.abs(layer.H @ M - np.eye(d)).max() / (eps * np.linalg.cond(M)))
+    assert np.median(errors[-100:]) < 1e3
 
 
 @pytest.mark.parametrize("dynamics", [Exact(EPS), Masked(EPS)])

@@ -82,6 +82,16 @@ def test_one_bad_row_never_spoils_the_others(cls, params, row):
     np.testing.assert_array_equal(model.transform(X), usual)
 
 
+@pytest.mark.parametrize("row", [250, 900])
+@pytest.mark.parametrize("cls", NETWORKS)
+def test_divergence_names_its_sample(cls, row):
+    X = mixtures(1500, 3, 4)[1]
+    X[row, 0] = 1e200
+    with pytest.raises(bionica.DivergenceError) as caught:
+        cls(3, random_state=0).partial_fit(X)
+    assert caught.value.sample == row
+
+
 @pytest.mark.parametrize("wide", [False, True])
 def test_the_engine_raises_and_leaves_nan_behind(wide):
     k = 1100 if wide else 4

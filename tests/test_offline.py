@@ -102,6 +102,9 @@ def test_errors_and_warnings_say_what_to_do(papers_problem):
     ):
         with pytest.raises(ValueError, match=message):
             OfflineNICA(**parameters).fit(X)
+    for constant in (X[:1], np.repeat(X[:1], 9, axis=0)):
+        with pytest.raises(ValueError, match="do not vary"):
+            OfflineNICA().fit(constant)
     with pytest.raises(ValueError, match=r"X\[1, 0\] is NaN"):
         OfflineNICA().fit([[1.0, 2.0], [np.nan, 1.0]])
 

@@ -1,9 +1,11 @@
 """The number of sources on which halves of the samples agree."""
 
+import warnings
+
 import numpy as np
 import pytest
 
-from bionica import BatchNICA
+from bionica import BatchNICA, MinimumVolumeCone
 from bionica.offline.source_count import count_sources
 from conftest import reaction
 
@@ -62,6 +64,10 @@ def test_clipped_heavy_tails_in_four_mixtures_are_counted(seed):
         nica = BatchNICA("auto", random_state=0).fit(X)
     assert nica.n_components_ == nica.count_.n_sources
     nica.diagnose(X)
+    for estimator in (nica, MinimumVolumeCone("auto", random_state=0)):
+        with warnings.catch_warnings(action="ignore"):
+            estimator.fit(X).set_params(n_components=2).fit(X)
+        assert not hasattr(estimator, "count_")
 
 
 @pytest.mark.parametrize(("k1", "k2", "noise"), [(0.2, 0.05, 3e-3), (0.3, 0.1, 1e-3)])

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_array
 
 from .._compat.sklearn import fit_context
 from ..offline.whitening import leading, row_blocks
 from ._diagnosis import Diagnosable
 from ._findings import row_sample
-from ._input import FLOATS, Array, DaskRows, blocks_of, finite_map, is_dask, unchanged_on_error, validated_rows
+from ._input import Array, DaskRows, blocks_of, finite_map, unchanged_on_error, validated_outputs, validated_rows
 
 _FOLDS = 10  # groups of mixtures that `score` predicts
 
@@ -50,9 +49,8 @@ class Estimator(
         own = {name: hint for name, hint in hints.items() if hasattr(hint, "__metadata__")}
         constraints = {name: list(hint.__metadata__) for name, hint in own.items()}
         cls._parameter_constraints = {**cls._parameter_constraints, **constraints}
-        cls.__annotations__ = hints | {
-            name: hint.__origin__ for name, hint in own.items()
-        }  # for a signature that can be read
+        # For a signature that can be read.
+        cls.__annotations__ = hints | {name: hint.__origin__ for name, hint in own.items()}
 
     @abstractmethod
     def _fit(self, X: ArrayLike) -> Any: ...
@@ -77,6 +75,7 @@ class Estimator(
         self
         """
         with unchanged_on_error(self):
+            self.__dict__.pop("count_", None)
             self._fit(X)
         return self
 
@@ -115,14 +114,14 @@ class Estimator(
         """
         self._check_is_fitted()
         A, name = self.mixing_, type(self).__name__
-        data: Any = Y if is_dask(Y) else check_array(Y, dtype=list(FLOATS), input_name="Y")
+        data = validated_outputs(Y, name)
         if data.shape[1:] != A.shape[1:]:
             raise ValueError(
                 f"Y has shape {data.shape}, but this {name} has {A.shape[1]} components: inverse_transform needs (n_samples, "
                 f"{A.shape[1]}), as transform returns it"
             )
         function = partial(finite_map, matrix=A, name=name, offset=self._offset())
-        return DaskRows(data, name).mapped(function, len(A)).array if is_dask(data) else function(data)
+        return data.mapped(function, len(A)).array if isinstance(data, DaskRows) else function(data)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was learned to `path` as plain arrays and JSON; `bionica.load` reads it, and a network learns on from there.

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import validate_data
 
 from ..io.reader import is_label_name
 from ..offline.source_count import Count, count_sources
@@ -161,6 +162,7 @@ def separate(
         estimator, diagnosis = tried[method]
     else:
         estimator, diagnosis = fitted(method, data if is_dask(data) else np.asarray(data))
+    validate_data(estimator, data, skip_check_array=True)  # the names of a data frame: it was fitted to arrays
     estimator.diagnosis_ = diagnosis
     verdicts = {type(other).__name__: verdict for other, verdict in tried.values()}
     estimator.choice_ = Choice(len(estimator.components_), *count[1:], type(estimator).__name__, why, verdicts)

@@ -187,9 +187,7 @@ class Measures(NamedTuple):
 
     variance: Floats
     noise: Floats  # variance of the noise of each output
-    misfit: (
-        Floats  # and a model error as large as the leading direction of the residual, within the span of the spectra
-    )
+    misfit: Floats  # and a model error as large as the leading direction of the residual, in the span of the spectra
     negativity: Floats  # share of the energy of each linear output that is negative
     is_nonnegative: bool  # X, but for noise
     residual: float  # share of the variance of X that the outputs leave unexplained
@@ -214,15 +212,15 @@ def measure(estimator: Any, X: Array, n: int) -> Measures:
     variance, energy = np.maximum(U.var(axis=0), 1e-300), np.maximum(np.mean(U**2, axis=0), 1e-300)
     E, N = X - U @ A.T, np.minimum(U, 0) ** 2
     known = getattr(estimator, "noise_", None)
-    noise = np.zeros(d)
+    outside = np.zeros(d)  # variance of the noise that the directions left out show
     if k > d + 1:
         leverage = np.clip(np.einsum("kd,dk->k", A, W), 0, 1)
-        noise = (W**2) @ (np.mean(E**2, axis=0) / np.maximum(1 - leverage, 0.05))
+        outside = (W**2) @ (np.mean(E**2, axis=0) / np.maximum(1 - leverage, 0.05))
     if known is not None:
-        noise = np.maximum(noise, np.asarray(known, np.float64) ** 2)
-    blur = noise
+        outside = np.maximum(outside, np.asarray(known, np.float64) ** 2)
+    noise = outside
     if k <= d + 1 and known is None:  # of Gaussian noise around a facet, <n^2> / P(u < 0) is 2/3 of the variance
-        blur = 1.5 * N.sum(axis=0) / np.maximum(np.sum(U < 0, axis=0), 1)
+        noise = 1.5 * N.sum(axis=0) / np.maximum(np.sum(U < 0, axis=0), 1)
     excess, ratio = _leading_residual(E, A * np.sqrt(energy))
     is_nonnegative = bool(np.sum(np.minimum(X, 0) ** 2) < 1e-4 * np.sum(X**2))
     below = np.sum(np.minimum(A, 0) ** 2, axis=0) / np.maximum(np.sum(A**2, axis=0), 1e-300)
@@ -234,8 +232,8 @@ def measure(estimator: Any, X: Array, n: int) -> Measures:
         *(exceeds("scale", np.maximum(variance, 1 / variance)) if estimator._uncorrelated else []),
         *(exceeds("transposed", smoothness) if n < k else []),
         *exceeds("directions", excess * ratio, d=d),
-        *exceeds("noise", np.minimum(blur / variance, 1.0)),
-        *(exceeds("negative", _subtracted(U, noise)) if not tracking else []),
+        *exceeds("noise", np.minimum(noise / variance, 1.0)),
+        *(exceeds("negative", _subtracted(U, outside)) if not tracking else []),
         *(exceeds("centred", -np.quantile(U, 0.25, axis=0) / np.sqrt(variance)) if not tracking else []),
         *(exceeds("spectra", below) if is_nonnegative else []),
         *exceeds("duplicate", alike.max(axis=0)),
@@ -244,18 +242,18 @@ def measure(estimator: Any, X: Array, n: int) -> Measures:
     if found and len(X) < given:
         found.append(finding("outliers", n=given - len(X)))
     default = getattr(type(estimator), "precondition", None) == "natural"
-    tried = set() if default and estimator.precondition != "natural" else {"natural"}
-    tried |= set() if estimator._uncorrelated else {"cone"}
-    tried |= {"walls"} if getattr(estimator, "nonnegative_mixing_", False) else set()
+    useless = set() if default and estimator.precondition != "natural" else {"natural"}
+    useless |= set() if estimator._uncorrelated else {"cone"}
+    useless |= {"walls"} if getattr(estimator, "nonnegative_mixing_", False) else set()
     total = float(np.sum((X - X.mean(axis=0)) ** 2))
     return Measures(
         variance=variance,
-        noise=blur,
-        misfit=blur + excess * energy,
+        noise=noise,
+        misfit=noise + excess * energy,
         negativity=N.mean(axis=0) / energy,
         is_nonnegative=is_nonnegative,
         residual=float(np.sum((E - E.mean(axis=0)) ** 2)) / total if total else 0.0,
-        findings=tuple(one._replace(remedies=tuple(r for r in one.remedies if r not in tried)) for one in found),
+        findings=tuple(one._replace(remedies=tuple(r for r in one.remedies if r not in useless)) for one in found),
     )
 
 
@@ -298,9 +296,9 @@ def _subtracted(U: Array, noise: Array) -> Array:
     return found
 
 
-def conclude(estimator: Any, rows: Array, n: int, *own: Finding) -> None:
-    """Warn once of what speaks against the fit of an estimator to n samples, of which `rows` are some; `own` is what it knows."""
-    sentences = [one.text() for one in (*own, *measure(estimator, rows, n).findings)][:3]
+def conclude(estimator: Any, rows: Array, n: int, *more: Finding) -> None:
+    """Warn once of what speaks against the fit of an estimator to n samples, of which `rows` are some; it knows of `more`."""
+    sentences = [one.text() for one in (*more, *measure(estimator, rows, n).findings)][:3]
     if sentences:
         warn(f"{type(estimator).__name__}: {' '.join(one[:1].upper() + one[1:] for one in sentences)}")
 

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 from ..offline.whitening import ChunkedRows, linear_map
 
@@ -141,7 +141,9 @@ def check_finite(block: Array, first: int, owner: Any) -> None:
 def validated_rows(estimator: Any, X: Any, *, reset: bool = True, min_samples: int = 1, dtype: Any = FLOATS) -> Any:
     """X as scikit-learn's `validate_data` returns it, a finite array of `dtype`; a Dask array as `DaskRows`."""
     if is_dask(X):
-        return DaskRows(_validated_dask(X, estimator, reset=reset, min_samples=min_samples), type(estimator).__name__)
+        rows = dask_rows(X, type(estimator).__name__, min_samples=min_samples)
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        return rows
     if np.ma.is_masked(X):  # scikit-learn would drop the mask
         X = np.ma.filled(X.astype(np.float64), np.nan)
     if isinstance(X, np.ndarray):  # scikit-learn would make float64 of float32 in another byte order
@@ -150,6 +152,11 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool = True, min_samples: i
     data = np.asarray(validate_data(estimator, X, reset=reset, **options))
     check_finite(data, 0, estimator)
     return data
+
+
+def validated_outputs(Y: Any, name: str) -> Any:
+    """Y as a finite array of float32 or float64; a Dask array as `DaskRows`."""
+    return dask_rows(Y, name, "Y") if is_dask(Y) else check_array(Y, dtype=list(FLOATS), input_name="Y")
 
 
 def validated_sample(estimator: Any, x: Sample, *, reset: bool = False) -> Array:
@@ -194,23 +201,22 @@ def is_dask(X: Any) -> bool:
     return "dask" in sys.modules and bool(sys.modules["dask"].is_dask_collection(X))
 
 
-def _validated_dask(X: Any, estimator: Any, *, reset: bool = False, min_samples: int = 1) -> Any:
-    """A Dask array of float32 or float64 with every row in one block; arguments are those of `validated_rows`."""
+def dask_rows(X: Any, name: str, argument: str = "X", min_samples: int = 1) -> "DaskRows":
+    """X, which errors call `argument`, as float32 or float64 with every row in one block."""
     array = sys.modules.get("dask.array")
     if array is None or not isinstance(X, array.Array) or np.isnan(X.shape).any() or X.dtype.kind not in "fiub":
         raise TypeError(
-            f"X is a {type(X).__module__}.{type(X).__name__} of {getattr(X, 'dtype', 'columns')}: pass a Dask array of real "
-            "numbers whose shape is known: X.to_dask_array(lengths=True) of a data frame, X.compute_chunk_sizes() of a selection, "
-            "X.data of xarray"
+            f"{argument} is a {type(X).__module__}.{type(X).__name__} of {getattr(X, 'dtype', 'columns')}: pass a Dask array of "
+            "real numbers whose shape is known: X.to_dask_array(lengths=True) of a data frame, X.compute_chunk_sizes() of a "
+            "selection, X.data of xarray"
         )
     if X.ndim != 2 or X.shape[0] < min_samples or not X.shape[1]:
         raise ValueError(
-            f"X has shape {X.shape}; Expected 2D array (n_samples, n_features) with a minimum of {min_samples} sample(s)"
+            f"{argument} has shape {X.shape}; Expected 2D array (n_samples, n_features) with a minimum of {min_samples} sample(s)"
         )
-    validate_data(estimator, X, reset=reset, skip_check_array=True)
     if X.numblocks[1] > 1:
         X = X.rechunk({0: "auto", 1: -1}, method="tasks")
-    return X if X.dtype in FLOATS else X.astype(np.float64)
+    return DaskRows(X if X.dtype in FLOATS else X.astype(np.float64), name)
 
 
 def _of_located(block: Array, function: Callable[[Array], Array], name: str, block_info: Any = None) -> Array:

@@ -7,6 +7,7 @@ was learned, and None before the start: until then outputs are zero.
 """
 
 from abc import abstractmethod
+from operator import is_
 from typing import Any, Self
 
 import numpy as np
@@ -133,8 +134,8 @@ class Online(Separator):
 
     def _check_params(self) -> None:
         """Validate the parameters, unless they are those that were validated last."""
-        now = tuple(map(id, parameter_values(type(self))(self)))
-        if now != self.__dict__.get("_checked"):
+        now, before = parameter_values(type(self))(self), self.__dict__.get("_checked")
+        if before is None or not all(map(is_, now, before)):
             self._validate_params()
             self._checked = now
             self.__dict__.pop("_runner", None)  # of a network: it was made for other parameters
@@ -143,7 +144,7 @@ class Online(Separator):
         """Forget what was learned, before the first rows X."""
         self._waiting, self._state = np.empty((0, X.shape[1]), X.dtype), None
 
-    def _learn(self, X: Array, keep: bool = False, quiet: bool = False) -> Array:
+    def _learn(self, X: Array, keep: bool = False, quiet: bool = False) -> Any:
         """Learn from the rows of X, which are finite, and warn of what speaks against the result since then.
 
         Return the outputs before each row was learned if `keep`.
@@ -175,7 +176,7 @@ class Online(Separator):
                 self._check_start(part)
         for text in () if quiet else sorted(self._problems() - known):
             warn(f"{type(self).__name__}: {text}")
-        return np.concatenate([np.zeros((silent, self._n_features_out), dtype), *Y]) if keep else X
+        return np.concatenate([np.zeros((silent, self._n_features_out), dtype), *Y]) if keep else None
 
     def _started(self) -> Any:
         """Return the state; NotFittedError if the model has not started."""

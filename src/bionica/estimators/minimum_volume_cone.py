@@ -161,7 +161,8 @@ class MinimumVolumeCone(Online):
     def _fit(self, X: npt.ArrayLike) -> None:
         rows = validated_rows(self, X, min_samples=2)
         self._reset(rows)
-        collector, stream = RowCollector(rows.shape), isinstance(rows, DaskRows) or self.horizon is not None
+        collector = RowCollector(rows.shape, self.horizon)
+        stream = isinstance(rows, DaskRows) or self.horizon is not None
         for block in collector.passing(rows):
             self._learn(block, quiet=True) if stream else self._take(block)
         if stream:
@@ -214,10 +215,8 @@ class MinimumVolumeCone(Online):
             raise ValueError(
                 f"known_mixing has shape {known.shape}; it must hold finite columns of n_features={k} entries, not all of them zero"
             )
-        if (
-            known.size
-            and np.linalg.matrix_rank(known / np.maximum(np.linalg.norm(known, axis=0), 1e-300)) < known.shape[1]
-        ):
+        directions = known / np.maximum(np.linalg.norm(known, axis=0), 1e-300)
+        if known.size and np.linalg.matrix_rank(directions) < known.shape[1]:
             raise ValueError(f"the {known.shape[1]} columns of known_mixing are linearly dependent: drop one of them")
         nonnegative = None if self.nonnegative_mixing == "auto" else bool(self.nonnegative_mixing)
         return Settings(float(self.outliers), float(self.horizon or np.inf), nonnegative, known)

@@ -204,7 +204,6 @@ class OnlineNICA(Online):
             raise ValueError(
                 "shuffle=True needs all rows of the Dask array X in memory: use shuffle=False, or X.compute()"
             )
-        self.__dict__.pop("count_", None)
         self._reset(data)
         self._rank = rank_of(data) if self.n_components is None else None
         length = self._block_length(data.shape[1])

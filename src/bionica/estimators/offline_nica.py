@@ -95,6 +95,8 @@ class OfflineNICA(Separator):
     def _fit(self, X: ArrayLike) -> None:
         data = np.array(validated_rows(self, X, dtype=np.float64), order="C")
         d = self._given_number(data.shape[1]) or rank_of(data)
+        if not np.ptp(data, axis=0).any():
+            raise ValueError(f"The {len(data)} sample(s) of X do not vary: pass at least two samples that differ")
         with np.errstate(over="ignore", invalid="ignore"):
             seen = moments(data)
         if not np.isfinite(seen.scatter).all():
@@ -119,8 +121,8 @@ class OfflineNICA(Separator):
         self.n_iter_ = len(found.objective)
         self.n_outliers_ = n_samples - len(data)
         reason = f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol, or lower eta"
-        own = () if found.converged else (finding("converged", reason=reason),)
-        conclude(self, data[row_sample(*data.shape)], n_samples, *own)
+        more = () if found.converged else (finding("converged", reason=reason),)
+        conclude(self, data[row_sample(*data.shape)], n_samples, *more)
 
     def _run(self, X: Array, W: Array, largest_eigenvalue: float) -> Offline:
         common: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}

@@ -11,7 +11,7 @@ and with w = 1/max(1, mean |v|), the divisive normalisation of the layer, for i 
     W_ij   <- W_ij + a_i (w z_j (1 - kappa_i w n_i) - W_ij)         inhibition grows with the presynaptic rate until it pushes
                                                                     neuron i below zero                                          (2)
     W_xz,i <- W_xz,i + b_i (v_i - c_i) x'P / (1 + b_i x'P x)        the dendrite learns to predict the membrane                  (3)
-    W_xz,i <- W_xz,i (1 + b_i w mean |v| (1 - |v_i|))               homeostasis: |v_i| has mean 1                                (4)
+    W_xz,i <- W_xz,i (1 + max(b_i w mean |v| (1 - |v_i|), -1/2))    homeostasis: |v_i| has mean 1                                (4)
     a_i = eta / (kappa_i d)           b_i = eta / (kappa_i^3/4 d)                                                                (5)
 
 Each synapse uses what its two neurons have; w and z_bar (below) are sums over the layer. P = I/<x'x/d> is the strictly local rule
@@ -252,8 +252,9 @@ def learn_averages(state, weight):
 def gains(work, i, b, size, activity):
     """What row i of W_xz is multiplied with (eq. 4), and what P x is added with (eq. 3); size = x'P x."""
     one = b.dtype.type(1)
-    homeostasis = one + b[i] * activity * (one - min(abs(work.membrane[i]), b.dtype.type(BOUND)))
-    return homeostasis, b[i] / (one + b[i] * size) * (work.membrane[i] - work.c[i])
+    h = b[i] * activity * (one - min(abs(work.membrane[i]), b.dtype.type(BOUND)))
+    # Below -1/2, with few neurons or the local rule, a large sample could turn the weights around.
+    return one + max(h, b.dtype.type(-0.5)), b[i] / (one + b[i] * size) * (work.membrane[i] - work.c[i])
 
 
 def learn(state, work, params, X, t, rates):
