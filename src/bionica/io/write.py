@@ -174,9 +174,9 @@ def open_writer(
 ) -> Iterator[Any]:  # fmt: skip
     """Open a file for sources in the format of its suffix: `write(block, labels)` appends samples.
 
-    The file appears under its name when it is complete. Text and Parquet hold the labels of the samples too; `label_types` are their
-    types in Arrow if they are not shown by the first labels. `names` are those of the sources, and `array` is the name of an array in an .npz or HDF5. `decimal` is the decimal point of text: with a comma, a
-    .csv has ; between numbers.
+    The file appears under its name when it is complete. Text and Parquet hold the labels of the samples too; `label_types` are
+    their types in Arrow, if the first block may not show them. `names` are those of the sources, and `array` is the name of an
+    array in an .npz or HDF5. `decimal` is the decimal point of text: with a comma, a .csv has ; between numbers.
 
     Examples
     --------
