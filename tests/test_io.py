@@ -213,6 +213,18 @@ def test_arrays_that_are_no_mixtures(tmp_path, array, message, kind):
     assert message in refused(path)
 
 
+def test_missing_labels_of_a_table_are_written_as_they_were(tmp_path, small_blocks):
+    labels = {"id": [2**60, *[None] * 299], "name": [*[None] * 299, "a"], "row": [*[None] * 299, 2**60]}
+    table = arrow.table({**labels, "x": np.arange(300.0), "y": np.ones(300)})
+    parquet.write_table(table, tmp_path / "x.parquet")
+    with open_reader(tmp_path / "x.parquet") as reader:
+        form = {"label_names": reader.label_names, "label_types": reader.label_types, "names": ["x", "y"]}
+        with open_writer(tmp_path / "y.parquet", 2, float, **form) as writer:
+            for block, beside in reader.labelled_blocks():
+                writer.write(block, beside)
+    assert parquet.read_table(tmp_path / "y.parquet") == table
+
+
 def test_rows_of_a_table_are_counted_from_1(tmp_path):
     parquet.write_table(arrow.table({"a": [1.0, None], "b": [1, 2]}), tmp_path / "x.parquet")
     assert "row 2, column 'a'" in refused(tmp_path / "x.parquet")

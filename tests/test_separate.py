@@ -223,9 +223,11 @@ def test_a_pipe_gives_what_the_network_put_out(problem):
     for arguments, fed in (
         ([], text(X)),
         ([], "a;b;c;d;e\n" + text(X).replace(",", ";")),
+        (["--decimal", ","], text(X).replace(",", ";").replace(".", ",")),
     ):
         result = separate("-", *AT_ONCE, *arguments, fed=fed)
-        lines = result.stdout.splitlines()
+        answers = result.stdout.replace(",", ".").replace(";", ",") if arguments else result.stdout
+        lines = answers.splitlines()
         if str(fed).startswith("a;"):
             assert lines.pop(0) == "source_1,source_2,source_3"
         assert np.array_equal(np.loadtxt(lines, delimiter=","), Y)
@@ -263,16 +265,17 @@ def test_a_pipe_continues_where_it_stopped_and_appends(tmp_path, problem, suffix
     for part in (X[:50], X[50:1000], X[1000:]):
         separate(*command, fed=text(part))
     assert y.read_bytes() == whole.read_bytes()
-    for option, message in ((["--sources", 2], "--sources 3"), (["--method", "interneuron"], "StreamingNICA")):
+    for option, message in ((["--sources", 2], "--sources 3"), (["--method", "interneuron"], "--method streaming")):
         assert message in refused(*command, *option, "-q", fed=text(X))
+    assert "from 5 mixtures" in refused(*command, "-q", fed=text(X[:, :4]))
     assert y.read_bytes() == whole.read_bytes()
 
 
-def test_a_bad_line_in_a_pipe_keeps_the_model(tmp_path, problem):
+def test_a_bad_line_in_a_pipe_keeps_the_model_and_the_answers(tmp_path, problem):
     command = ["-", *AT_ONCE, "--model", tmp_path / "m", "-o", tmp_path / "y.csv"]
     assert "line 1001" in separate(*command, fed=text(problem[1][:1000]) + "1,2\n", code=1).stderr
-    assert names_in(tmp_path) == ["m"]
-    assert bionica.load(tmp_path / "m").n_samples_seen_ == 1000
+    assert names_in(tmp_path) == ["m", "y.csv"]
+    assert bionica.load(tmp_path / "m").n_samples_seen_ == len(read(tmp_path / "y.csv")) == 1000
     separate("-", fed="", code=1)
 
 
@@ -282,6 +285,22 @@ def test_nobody_listens(tmp_path, problem):
     result = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert len(result.stdout.splitlines()) == 2
     assert "Error" not in result.stderr
+
+
+@pytest.mark.parametrize("n_read", [0, 1])
+def test_nobody_listens_any_more_before_the_network_starts(problem, n_read):
+    arguments = [*COMMAND, "-", "--sources", "3", "--method", "two-compartment"]
+    with subprocess.Popen(arguments, stdin=-1, stdout=-1, stderr=-1) as process:
+        process.stdin.write(b"a,b,c,d,e\n" + text(problem[1][:20]).encode() * n_read)
+        process.stdin.flush()
+        for _ in range(n_read):
+            process.stdout.readline()
+        process.stdout.close()
+        process.stdin.write(text(problem[1][20:40]).encode())
+        process.stdin.close()
+        errors = process.stderr.read().decode()
+    assert process.returncode == 0, errors
+    assert "sources in" not in errors
 
 
 def test_a_short_pipe_is_answered(problem):

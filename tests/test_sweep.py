@@ -231,6 +231,13 @@ def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
         ({"data": [{**DATA, "d": 4}]}, ["data[0]", "A has shape (3, 3)"]),
         ({"data": [{"kind": "file", "mixtures": "nothing.npy"}]}, ["data[0]", "nothing.npy"]),
         ({"seeds": 10**6}, ["4,000,000 cases"]),
+        ({"seeds": []}, ["seeds = []"]),
+        ({"data": [{**DATA, "kind": ["a"]}]}, ["data[0].kind = ['a']"]),
+        ({"data": [{**DATA, "name": ["a"]}]}, ["data[0].name = ['a']"]),
+        ({"data": [{**DATA, "shuffle": "no"}]}, ["data[0].shuffle = 'no'"]),
+        ({"data": [{"kind": "copula_uniform", "d": 3, "T": 9}]}, ["data[0].rho"]),
+        ({"network": [{**GRID, "params": 3}]}, ["network[0].params = 3"]),
+        ({"network": [{**GRID, "params": {"eta0": 0.1}}]}, ["network[0].grid.eta0", "params"]),
     ],
 )  # fmt: skip
 def test_a_bad_plan_names_the_key_and_the_value(changes, words):

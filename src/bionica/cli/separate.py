@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
 from inspect import signature
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any
@@ -235,7 +235,7 @@ class Separation:
             files = io.output_files(self.path, len(self.names))
             io.check_targets([io.Target("-o", file, o.force) for file in files])
         dtype = self.network.transform(X[:1]).dtype
-        with self._open_output(dtype) as writer, self.console.progress("Writing", n) as advance:
+        with ignore_broken_pipe(), self._open_output(dtype) as writer, self.console.progress("Writing", n) as advance:
             for block, labels in reader.labelled_blocks():
                 writer.write(self.network.transform(block), labels)
                 advance(len(block))
@@ -285,11 +285,11 @@ class Separation:
         """Open what the sources are written to; with --resume, after those that are there."""
         o, reader, path, d = self.o, self.reader, self.path, len(self.names)
         if path is None:
-            with ignore_broken_pipe():
-                names = [*reader.label_names, *self.names] if reader.header else None
-                yield io.TextWriter(typer.get_binary_stream("stdout"), names)
+            names = [*reader.label_names, *self.names] if reader.header else None
+            yield io.TextWriter(typer.get_binary_stream("stdout"), names, decimal=o.decimal)
             return
-        form: dict[str, Any] = {"label_names": reader.label_names, "names": self.names, "decimal": o.decimal}
+        form: dict[str, Any] = {"label_names": reader.label_names, "label_types": reader.label_types}
+        form |= {"names": self.names, "decimal": o.decimal}
         with io.open_writer(path, d, dtype, reader.image_shape, **form) as writer:
             if o.resume and path.exists():
                 with io.open_reader(path, decimal=o.decimal) as before:
@@ -307,14 +307,17 @@ class Separation:
         network = self._saved()
         self.console.say(f"Reading {reader.name}")
         blocks = reader.labelled_blocks()
-        first = list(islice(blocks, 1))
-        if not first:
-            raise io.InputError(f"{reader.name} holds no sample")
+        first = [next(blocks)]
         for note in reader.notes:
             self.console.note(note)
         k, dtype = first[0][0].shape[1], first[0][0].dtype
         if o.n_sources is not None and o.n_sources > k:
             raise io.InputError(f"--sources {o.n_sources} is more than the {k} mixtures: give at most {k}")
+        if network is not None and k != network.n_features_in_:
+            raise io.InputError(
+                f"{o.model} learned from {network.n_features_in_} mixtures, and {reader.name} has {k}: choose the same ones with "
+                "--use, or start from the beginning with --force, without --resume"
+            )
         if network is None and o.from_pipe and o.n_sources is not None and o.method not in _OFFLINE:
             network = self._new(None)
         if network is None:
@@ -322,8 +325,9 @@ class Separation:
         self.network = network
         rows = max(FIRST, min(o.horizon or 2**62, IN_MEMORY // (8 * k)))
         sample = io.RowSample(rows, last=o.horizon is not None)
-        stopped, saved, missing = False, self.started, 0
-        with self._open_output(dtype) as writer:
+        stop: BaseException | None = None
+        saved, complete = self.started, False
+        with ignore_broken_pipe(), self._open_output(dtype) as writer:
             try:
                 for block, labels in chain(first, blocks):
                     with deferred_interrupts():  # every sample that the network learns from is answered
@@ -332,21 +336,27 @@ class Separation:
                         if o.model is not None and time.monotonic() - saved > SAVE_EVERY:
                             network.save(o.model)
                             saved = time.monotonic()
-            except KeyboardInterrupt:  # the samples of a pipe come once: keep what was made of them
-                stopped = True
-            finally:
-                if o.model is not None and sample.n_seen:
-                    network.save(o.model)
+            except (KeyboardInterrupt, io.InputError) as error:
+                if isinstance(error, io.InputError) and not o.from_pipe:
+                    raise
+                stop = error  # the samples of a pipe come once: keep what was made of them
             missing, seen = getattr(network, "n_samples_until_start_", 0), network.n_samples_seen_
-            if missing and o.model is None and not stopped:
+            if missing and o.model is None and stop is None:
                 raise io.InputError(
                     f"{reader.name} ended after {seen} samples, and {type(network).__name__} starts with {seen + missing}: "
                     "give more samples, continue later with --model FILE, or use --method streaming, which starts at once"
                 )
+            complete = True
+        if o.model is not None and sample.n_seen:  # after the output: no sample that it has learned from is lost
+            network.save(o.model)
+        if not complete:  # nobody reads the answers any more
+            return
         X, _ = sample.sample()
         network.diagnosis_ = network.diagnose(X) if len(X) > 1 and not missing else None
-        self._finish(X, (), sample.n_seen, interrupted=stopped)
-        if stopped:
+        self._finish(X, (), sample.n_seen, interrupted=stop is not None)
+        if isinstance(stop, io.InputError):
+            raise stop
+        if stop is not None:
             remedy = "with --model FILE the network would be saved"
             if o.model:
                 remedy = f"the network is in {o.model}; the same command with --resume continues with the samples that follow"
@@ -383,12 +393,13 @@ class Separation:
             return None
         self.network = network = bionica.load(o.model)
         name, d, horizon = type(network).__name__, len(self.names), getattr(network, "horizon", None)
+        method = {cls: method for method, cls in METHODS.items()}.get(name, name)
         if not hasattr(network, "partial_fit_transform"):
             raise io.InputError(
                 f"{o.model} holds a {name}, which cannot learn on: start from the beginning with --force"
             )
         for option, now, before in (
-            ("--method", METHODS.get(o.method, name), name),
+            ("--method", method if o.method == AUTO else o.method, method),
             ("--sources", o.n_sources or d, d),
             ("--horizon", o.horizon or horizon, horizon),
         ):

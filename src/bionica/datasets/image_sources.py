@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .synthetic import Sources, positive_int
 
 _SHIPPED = ("camera", "brick", "gravel", "grass", "moon")  # inside scikit-image's wheel: no download
-_IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".pgm")
+_IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".pgm", ".npy")
 _LUMINANCE = (0.2125, 0.7154, 0.0721)  # of linear RGB, ITU-R BT.709
 
 
@@ -64,25 +64,27 @@ def natural_images(
     if isinstance(names, str):
         raise TypeError(f"names={names!r} is one string: pass a sequence, names=({names!r},)")
     labelled = _read_images(None if path is None else Path(path).expanduser(), names)
-    images = _crop([_gray(label, image) for label, image in labelled.items()], size)
+    images = _crop([_gray(label, image) for label, image in labelled], size)
     S = np.stack([image.ravel() for image in images], axis=1)
     S -= S.min(axis=0)
     deviation = S.std(axis=0)
-    for label, spread in zip(labelled, deviation, strict=True):
+    for (label, _), spread in zip(labelled, deviation, strict=True):
         if not spread > 0:
             raise ValueError(f"image {label!r} is constant after cropping: omit it from `names`")
     return np.asarray(S / deviation)
 
 
-def _read_images(path: Path | None, names: Sequence[str] | None) -> dict[str, NDArray[Any]]:
-    """Return the images of these names; by default all of them."""
+def _read_images(path: Path | None, names: Sequence[str] | None) -> list[tuple[str, NDArray[Any]]]:
+    """Return the images of these names, by default all of them, with their names."""
+    if path is not None and not path.exists():
+        raise FileNotFoundError(f"path={str(path)!r} does not exist: pass a folder, an image or .npy")
     if path is not None and (path / "sources.npy").is_file():
         path = path / "sources.npy"
-    readers: dict[str, Callable[[], Any]] = {}
+    readers: list[tuple[str, Callable[[], Any]]]
     if path is None:
         names = ("camera", "brick", "gravel") if names is None else names
         data = _skimage("the sample images").data
-        readers = {name: getattr(data, name) for name in _SHIPPED}
+        readers = [(name, getattr(data, name)) for name in _SHIPPED]
     elif path.suffix.lower() == ".npy":
         stack = np.load(path)
         if stack.ndim not in (2, 3) or (stack.ndim == 2 and stack.shape[0] > stack.shape[1]):
@@ -91,19 +93,24 @@ def _read_images(path: Path | None, names: Sequence[str] | None) -> dict[str, ND
                 "transposed if need be"
             )
         images = stack if stack.ndim == 3 else stack[:, None, :]  # a flat image is one row high
-        readers = {str(i): partial(np.asarray, image) for i, image in enumerate(images)}
+        readers = [(str(i), partial(np.asarray, image)) for i, image in enumerate(images)]
     else:
-        files = sorted(path.iterdir()) if path.is_dir() else [path]
-        files = [file for file in files if file.suffix.lower() in _IMAGE_SUFFIXES]
-        readers = {file.stem: partial(_skimage(file.name).io.imread, file) for file in files}
+        files = sorted(f for f in path.iterdir() if f.suffix.lower() in _IMAGE_SUFFIXES) if path.is_dir() else [path]
+        readers = [(file.stem, partial(_imread, file)) for file in files]
     if not readers:
         raise ValueError(f"path={str(path)!r} holds no image: files end in {', '.join(_IMAGE_SUFFIXES)}")
+    known = [name for name, _ in readers]
     for name in names or ():
-        if name not in readers:
+        if (n := known.count(name)) != 1:
             raise ValueError(
-                f"names holds {name!r}: choose from {', '.join(map(repr, readers))}, or pass other images by `path`"
+                f"names holds {name!r}, of which there are {n}: choose from {', '.join(map(repr, known))}, or pass other images "
+                "by `path`"
             )
-    return {name: readers[name]() for name in (readers if names is None else names)}
+    return [(known[i], readers[i][1]()) for i in (range(len(known)) if names is None else map(known.index, names))]
+
+
+def _imread(file: Path) -> Any:
+    return np.load(file) if file.suffix.lower() == ".npy" else _skimage(file.name).io.imread(file)
 
 
 def _skimage(wanted: str) -> Any:

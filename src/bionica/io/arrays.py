@@ -133,6 +133,7 @@ class ParquetReader(Reader):
                 elif len(schema) > 1 and (field.name in index or base.is_label_name(field.name)):
                     reasons[j] = self.header[j] or "no name"
             self.choose(columns, len(schema), reasons)
+            self.label_types = [schema.field(j).type for j in self.labels]
             if wrong := [j for j in self.columns if not _is_number(schema.field(j).type)]:
                 name, kind = self.header[wrong[0]], schema.field(wrong[0]).type
                 raise InputError(f"{path}, column {name!r} holds {kind}, not real numbers: omit it from --use")
@@ -158,13 +159,19 @@ class ParquetReader(Reader):
                         raise InputError(
                             f"{self.name}, row {row}, column {names[j]!r} is empty: fill or drop such rows"
                         )
-                arrays = {j: part.to_numpy(zero_copy_only=False) for j, part in parts.items()}
-                block = base.finite_floats(np.stack([arrays[j] for j in self.columns], axis=1), self.name, first - 1)
-            yield block, [arrays[j] for j in self.labels]
+                block = np.stack([parts[j].to_numpy(zero_copy_only=False) for j in self.columns], axis=1)
+                block, labels = base.finite_floats(block, self.name, first - 1), [_label(parts[j]) for j in self.labels]
+            yield block, labels
             first += len(block)
 
     def __exit__(self, *error: object) -> None:
         self._file.close()
+
+
+def _label(part: Any) -> Array:
+    """Return the labels of a block; whole numbers stay whole beside missing ones, which NumPy does not know."""
+    whole = part.null_count and import_optional("pyarrow", "reading Parquet").types.is_integer(part.type)
+    return np.array(part.to_pylist(), object) if whole else np.asarray(part.to_numpy(zero_copy_only=False))
 
 
 def _is_number(kind: Any) -> bool:

@@ -253,6 +253,7 @@ class Reader(AbstractContextManager["Reader"]):
     columns: Sequence[int] = ()  # indices of the columns that are mixtures
     labels: Sequence[int] = ()  # and of those that are not: they are written beside the sources
     label_names: Sequence[str] = ()
+    label_types: Sequence[Any] = ()  # in Arrow, if the file says them
 
     def __init__(self, name: str) -> None:
         self.name = name

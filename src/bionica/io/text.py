@@ -67,17 +67,18 @@ def is_axis(
     others: Sequence[Sequence[float | None]],
     *,
     integers: bool = False,
-    alone: bool = False,
+    others_have_points: bool = False,
 ) -> bool | None:
     """Whether the numbers of a first line are the axis of the columns, by the rule of this module; None if they may be.
 
-    `integers` says that the numbers of the first line are written without a point, `alone` that others are written with one.
+    `integers` says that the numbers of the first line are written without a point, `others_have_points` that some of the
+    others have one.
 
     Examples
     --------
     >>> is_axis([400.0, 401.0, 402.0, 403.0, 404.0, 405.0], [[0.2, 0.3, 0.5, 0.3, 0.1, 0.1]])
     True
-    >>> is_axis([400.0, 500.0], [[0.2, 0.3], [0.4, 0.4]], integers=True, alone=True) is None
+    >>> is_axis([400.0, 500.0], [[0.2, 0.3], [0.4, 0.4]], integers=True, others_have_points=True) is None
     True
     >>> is_axis([0.1, 0.5], [[0.2, 0.3], [0.4, 0.4]])
     False
@@ -94,8 +95,10 @@ def is_axis(
     counts, monotonic = integers and bool((a == np.arange(k)).all()), any(map(is_monotonic, rest))
     if (k > 2 and counts) or (k >= _AXIS and (even or (apart and not monotonic))):
         return True
-    unlike = (apart or even) and len(rest) > 1  # two samples may differ in scale
-    return None if counts or (integers and alone) or unlike or (k >= _AXIS and not monotonic) else False
+    differs = (integers and others_have_points) or (
+        (apart or even) and len(rest) > 1
+    )  # two samples may differ in scale
+    return None if counts or differs or (k >= _AXIS and not monotonic) else False
 
 
 def _is_even(values: Array) -> bool:
@@ -179,10 +182,8 @@ class TextReader(Reader):
             n += 1
         comments, numbered = numbered[:n], numbered[n : n + (_HEAD if self.repeatable else 2)]
         needed = 3 if self.repeatable else 1 if self._given_header is False else 2
-        if len(numbered) < needed and not last:
+        if not numbered or (len(numbered) < needed and not last):
             return False
-        if not numbered:
-            raise InputError(f"{self.name} holds no sample: give one line of numbers for each")
         rows = self._split(numbered)
         header = self._is_header(rows) if self._given_header is None else self._given_header
         if comments:
@@ -228,14 +229,16 @@ class TextReader(Reader):
         first = [values[j] for j in numbers]
         others = [[row[j] for j in numbers] for row in below]
         integers = all(_INTEGER.fullmatch(cells[j]) for j in numbers)
-        alone = any(self._decimal in row[j] for row in rows[1:] for j in numbers)
-        verdict = is_axis(first, others, integers=integers, alone=alone)
+        points = any(self._decimal in row[j] for row in rows[1:] for j in numbers)
+        verdict = is_axis(first, others, integers=integers, others_have_points=points)
         rises = len(first) > 1 and is_monotonic(np.array(first, float))
-        above = [cell for j, cell in enumerate(cells) if values[j] is None and any(row[j] is not None for row in below)]
-        if verdict is not True and any(map(self._is_word, above)):  # a word above numbers
+        over_numbers = [
+            cell for j, cell in enumerate(cells) if values[j] is None and any(row[j] is not None for row in below)
+        ]
+        if verdict is not True and any(map(self._is_word, over_numbers)):
             verdict = True if rises or len(first) == 1 else None
         elif verdict is not True and "" in cells and rises:  # a corner without a name, or a missing number
-            verdict = True if "" not in above or first == [*range(len(first))] else None
+            verdict = True if "" not in over_numbers or first == [*range(len(first))] else None
         line, columns = ("column", "rows") if self._transposed else ("line", "columns")
         shown = f"the first {line} ({', '.join(cells[:4])}{', ...' * (len(cells) > 4)})"
         if verdict is None:

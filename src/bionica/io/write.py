@@ -28,9 +28,10 @@ class TextWriter:
     """Separated values, flushed after each block, with as many digits as it takes to read the same numbers back."""
 
     def __init__(
-        self, file: BinaryIO, names: Sequence[str] | None = None, *, separator: str = ",", decimal: str = "."
+        self, file: BinaryIO, names: Sequence[str] | None = None, *, separator: str | None = None, decimal: str = "."
     ) -> None:
-        self._file, self._separator, self._decimal = file, separator, decimal
+        self._file, self._decimal = file, decimal
+        self._separator = separator or (";" if decimal == "," else ",")
         if names is not None:
             self._write_rows([[self._cell(name) for name in names]])
 
@@ -61,17 +62,19 @@ class TextWriter:
 class _ParquetWriter:
     """A Parquet file, whose row groups are the blocks."""
 
-    def __init__(self, path: Path, names: Sequence[str], dtype: Any) -> None:
+    def __init__(self, path: Path, names: Sequence[str], dtype: Any, label_types: Sequence[Any]) -> None:
         self._arrow, self._parquet = (
             import_optional(name, "writing Parquet") for name in ("pyarrow", "pyarrow.parquet")
         )
-        self._path, self._names, self._dtype = path, list(names), dtype
+        self._path, self._names, self._dtype, self._label_types = path, list(names), dtype, label_types
         self._writer: Any = None
 
     def write(self, block: Array, labels: Sequence[Array] = ()) -> None:
-        """Append samples and labels; those of the first block say what type they have."""
-        columns = [*labels, *(np.ascontiguousarray(column, self._dtype) for column in block.T)]
-        table = self._arrow.Table.from_arrays([*map(self._arrow.array, columns)], self._names)
+        """Append samples and labels."""
+        types = self._label_types or [None] * len(labels)
+        columns = [self._arrow.array(*column, from_pandas=True) for column in zip(labels, types, strict=True)]
+        columns += [self._arrow.array(np.ascontiguousarray(column, self._dtype)) for column in block.T]
+        table = self._arrow.Table.from_arrays(columns, self._names)
         self._writer = self._writer or self._parquet.ParquetWriter(self._path, table.schema)
         self._writer.write_table(table)
 
@@ -166,13 +169,14 @@ def output_files(path: Path, n_sources: int | None) -> list[Path]:
 @contextmanager
 def open_writer(
     path: Path, n_sources: int, dtype: Any, image_shape: tuple[int, ...] | None = None, *,
-    label_names: Sequence[str] = (), names: Sequence[str] | None = None, array: str = "sources", decimal: str = ".",
+    label_names: Sequence[str] = (), label_types: Sequence[Any] = (), names: Sequence[str] | None = None,
+    array: str = "sources", decimal: str = ".",
 ) -> Iterator[Any]:  # fmt: skip
     """Open a file for sources in the format of its suffix: `write(block, labels)` appends samples.
 
-    The file appears under its name when it is complete. Text and Parquet hold the labels of the samples too. `names` are those of
-    the sources, and `array` is the name of an array in an .npz or HDF5. `decimal` is the decimal point of text: with a comma, a
-    .csv has ; between numbers.
+    The file appears under its name when it is complete. Text and Parquet hold the labels of the samples too; `label_types` are
+    their types in Arrow, if the first block may not show them. `names` are those of the sources, and `array` is the name of an
+    array in an .npz or HDF5. `decimal` is the decimal point of text: with a comma, a .csv has ; between numbers.
 
     Examples
     --------
@@ -186,11 +190,11 @@ def open_writer(
     suffix, columns = path.suffix.lower(), names or [f"source_{i + 1}" for i in range(n_sources)]
     with complete_files(output_files(path, n_sources)) as parts:
         if suffix in _TEXT:
-            separator = "\t" if suffix != ".csv" else ";" if decimal == "," else ","
+            separator = None if suffix == ".csv" else "\t"
             with parts[0].open("wb") as file:
                 yield TextWriter(file, [*label_names, *columns], separator=separator, decimal=decimal)
         elif suffix == ".parquet":
-            with closing(_ParquetWriter(parts[0], [*label_names, *columns], np.dtype(dtype))) as writer:
+            with closing(_ParquetWriter(parts[0], [*label_names, *columns], np.dtype(dtype), label_types)) as writer:
                 yield writer
         else:
             with TemporaryFile(dir=parts[0].parent) as file:

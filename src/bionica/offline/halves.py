@@ -71,8 +71,8 @@ def match(A: Array, B: Array) -> tuple[Array, Array]:
 
 def roughness(X: Array) -> float:
     """Energy of the differences of neighbouring rows over that of independent rows: 1 if their order means nothing."""
-    variance = float(np.sum((X - X.mean(axis=0)) ** 2))
-    return 0.5 * float(np.sum(np.diff(X, axis=0) ** 2)) / variance if variance > 0 and len(X) > 2 else 1.0
+    differences = 0.5 * float(np.sum(np.diff(X, axis=0) ** 2))  # 0 if all rows are equal
+    return differences / float(np.sum((X - X.mean(axis=0)) ** 2)) if differences > 0 and len(X) > 2 else 1.0
 
 
 def follows_curve(X: Array, d: int) -> bool:

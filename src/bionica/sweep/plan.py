@@ -175,14 +175,17 @@ class Data:
     def from_dict(cls, given: Any, where: str, folder: Path) -> "Data":
         """Check an entry of `[[data]]`, last by making two of its samples; paths are relative to `folder`."""
         kind: Any = given.get("kind") if isinstance(given, Mapping) else None
-        _check(kind in _KEYS, f"{where}.kind", kind, f"choose from {', '.join(_KEYS)}")
+        _check(kind in [*_KEYS], f"{where}.kind", kind, f"choose from {', '.join(_KEYS)}")
         values = _table(given, ("name", "kind", "epochs", "shuffle", "seed", *_KEYS[kind]), where)
         values = {"shuffle": kind == "images", **{key: value for key, value in values.items() if value is not None}}
         for key in ("d", "T", "epochs", "n_mixtures", "seed"):
             if key in values:
                 values[key] = _integer(values[key], f"{where}.{key}", 0 if key == "seed" else 1)
-        for key in {"d", "T", "mixtures"} & {*_KEYS[kind]}:
+        needed = {"d", "T", "mixtures"} & {*_KEYS[kind]} | ({"rho"} if kind == "copula_uniform" else set())
+        for key in needed:
             _check(key in values, f"{where}.{key}", None, f"{kind} needs it")
+        _check(isinstance(values["shuffle"], bool), f"{where}.shuffle", values["shuffle"], "give true or false")
+        _check(isinstance(values.get("name", ""), str), f"{where}.name", values.get("name"), "give a text")
         with _errors_named(where):
             if not isinstance(values.get("mixing", ""), str):
                 values["mixing"] = tuple(tuple(map(float, row)) for row in values["mixing"])
@@ -319,14 +322,12 @@ class Network:
             _check(hasattr(estimator, "_published"), f"{where}.published", setting, "it is for the paper's networks")
         with _errors_named(f"{where}.published"):
             base = {} if setting is None else published(estimator, setting)
+        for part, table in parts.items():
+            _check(isinstance(table, Mapping), f"{where}.{part}", table, "give a table of keys and values")
         for part, key, value in ((part, key, value) for part, values in parts.items() for key, value in values.items()):
             place, values = f"{where}.{part}.{key}", value if part == "grid" else [value]
-            _check(
-                key not in _SET_ELSEWHERE,
-                place,
-                value,
-                "a plan says this by seeds, and by epochs and shuffle of its data",
-            )
+            _check(key not in _SET_ELSEWHERE, place, value, "give seeds of the plan, epochs and shuffle of its data")
+            _check(part == "params" or key not in parts["params"], place, value, "params has it too: give it once")
             _check(isinstance(values, list | tuple) and values, place, value, "give a list of the values to try")
             for each in map(_hashable, values):
                 with _errors_named(f"{place} = {each!r}"):
@@ -523,4 +524,5 @@ def _integers(value: Any, where: str, least: int) -> int | tuple[int, ...]:
     """Check a number of seeds or times, or a list of them."""
     if not isinstance(value, list | tuple):
         return _integer(value, where, 1, MOST_CASES)
+    _check(value, where, value, "give at least one number")
     return tuple(_integer(entry, f"{where}[{i}]", least) for i, entry in enumerate(value))
