@@ -131,18 +131,12 @@ def _check_usage(o: Any) -> None:
         f"--sources {o.sources!r} is neither a number of sources (1 or more) nor auto": o.n_sources == 0,
         "give either - (standard input) or files": "-" in o.inputs and not o.from_pipe,
         "--axis 1 needs a file: every line of a pipe is a sample": o.from_pipe and o.axis == 1,
-        "--resume continues a pipe from a saved network: give - as INPUT, and --model": (
-            o.resume and not (o.from_pipe and o.model)
-        ),
-        f"--method {o.method} does not learn sample by sample: choose another": (
-            cls is not None and not hasattr(cls, "partial_fit")
-        ),
+        "--resume continues a pipe: give - as INPUT, and --model": o.resume and not (o.from_pipe and o.model),
+        f"--method {o.method} does not learn sample by sample: choose another": cls and not hasattr(cls, "partial_fit"),
         f"--method {o.method} has no horizon: omit --horizon, or choose another": (
-            cls is not None and bool(o.horizon) and "horizon" not in signature(cls).parameters
+            cls and o.horizon and "horizon" not in signature(cls).parameters
         ),
-        f"--known, --signed-mixing and --normalize sum are for --method cone, not {o.method}": (
-            of_cone and o.method not in (AUTO, "cone")
-        ),
+        "--known, --signed-mixing and --normalize sum need --method cone": of_cone and o.method not in (AUTO, "cone"),
     }
     for message, applies in contradictions.items():
         if applies:
@@ -209,9 +203,7 @@ class Separation:
             self.console.note(note)
         n, k = reader.n_samples, X.shape[1]
         if k < 2:
-            raise io.InputError(
-                f"{reader.name} has one mixture, and sources are found by comparing mixtures: give several"
-            )
+            raise io.InputError(f"{reader.name} has one mixture, and sources are found by comparing several: give more")
         if n < k and o.axis is None and reader.image_shape is None and reader.wavelengths is None:
             raise io.InputError(
                 f"{reader.name} has {n} samples of {k} mixtures: if its columns are the samples, pass --axis 1; if not, --axis 0"
@@ -258,9 +250,7 @@ class Separation:
         with io.open_reader(self.o.known, axis=0, decimal=self.o.decimal) as reader:
             spectra, labels = reader.sample(2**20)
         if spectra.shape[1] != k:
-            raise io.InputError(
-                f"--known {self.o.known} has {spectra.shape[1]} columns, and the input has {k} mixtures"
-            )
+            raise io.InputError(f"--known {self.o.known} has {spectra.shape[1]} columns, the input has {k} mixtures")
         if labels:
             self.known_names = [str(name) for name in labels[0]]
         return spectra.T
@@ -395,9 +385,7 @@ class Separation:
         name, d, horizon = type(network).__name__, len(self.names), getattr(network, "horizon", None)
         method = {cls: method for method, cls in METHODS.items()}.get(name, name)
         if not hasattr(network, "partial_fit_transform"):
-            raise io.InputError(
-                f"{o.model} holds a {name}, which cannot learn on: start from the beginning with --force"
-            )
+            raise io.InputError(f"{o.model} holds a {name}, which cannot learn on: start anew with --force")
         for option, now, before in (
             ("--method", method if o.method == AUTO else o.method, method),
             ("--sources", o.n_sources or d, d),
@@ -470,9 +458,7 @@ class Separation:
             )
         if band is not None:
             widest = int(np.argmax(band.width))
-            sure += (
-                f"; nonnegativity leaves open {band.width[widest]:.0%} of the spectrum of {names[widest]}, others less"
-            )
+            sure += f"; nonnegativity leaves open up to {band.width[widest]:.0%} of a spectrum ({names[widest]})"
         mixtures = [self.reader.column(j) for j in range(self.network.n_features_in_)]
         tried = {"MinimumVolumeCone": "cone", "StreamingNICA": "natural"}.get(type(self.network).__name__)
         remedies = {key: remedy for key, remedy in _REMEDIES.items() if key != tried}

@@ -123,13 +123,9 @@ def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:
             known = sorted({file.suffix.lower() for file in islice(path.iterdir(), 1000)} & set(FORMATS))
             raise InputError(f"{path} is a folder, not a file: give " + (f"{path}/*{known[0]}" if known else "a file"))
         if suffix not in FORMATS:
-            raise InputError(
-                f"{path} has the unknown suffix {suffix!r}: bionica reads {', '.join(FORMATS)} and - (a pipe)"
-            )
+            raise InputError(f"{path} has the unknown suffix {suffix!r}: bionica reads {', '.join(FORMATS)} and pipes")
         if path.is_file() and suffix == ".zarr":
             raise InputError(f"{path} is a file; a Zarr store is a folder")
         if not path.is_file() and not path.is_dir():
-            raise InputError(
-                f"{path} is a pipe or a device, which can be read only once: cat {path} | bionica separate -"
-            )
+            raise InputError(f"{path} is a pipe or a device, which is read only once: cat {path} | bionica separate -")
     return paths

@@ -156,9 +156,7 @@ class ParquetReader(Reader):
                 for j in self.columns:
                     if parts[j].null_count:
                         row = first + int(np.argmax(parts[j].is_null().to_numpy(zero_copy_only=False)))
-                        raise InputError(
-                            f"{self.name}, row {row}, column {names[j]!r} is empty: fill or drop such rows"
-                        )
+                        raise InputError(f"{self.name}, row {row}, column {names[j]!r} is empty: fill or drop it")
                 block = np.stack([parts[j].to_numpy(zero_copy_only=False) for j in self.columns], axis=1)
                 block, labels = base.finite_floats(block, self.name, first - 1), [_label(parts[j]) for j in self.labels]
             yield block, labels

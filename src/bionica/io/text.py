@@ -95,9 +95,8 @@ def is_axis(
     counts, monotonic = integers and bool((a == np.arange(k)).all()), any(map(is_monotonic, rest))
     if (k > 2 and counts) or (k >= _AXIS and (even or (apart and not monotonic))):
         return True
-    differs = (integers and others_have_points) or (
-        (apart or even) and len(rest) > 1
-    )  # two samples may differ in scale
+    differs = (apart or even) and len(rest) > 1  # two samples may differ in scale
+    differs |= integers and others_have_points
     return None if counts or differs or (k >= _AXIS and not monotonic) else False
 
 
@@ -232,13 +231,11 @@ class TextReader(Reader):
         points = any(self._decimal in row[j] for row in rows[1:] for j in numbers)
         verdict = is_axis(first, others, integers=integers, others_have_points=points)
         rises = len(first) > 1 and is_monotonic(np.array(first, float))
-        over_numbers = [
-            cell for j, cell in enumerate(cells) if values[j] is None and any(row[j] is not None for row in below)
-        ]
-        if verdict is not True and any(map(self._is_word, over_numbers)):
+        captions = [c for j, c in enumerate(cells) if values[j] is None and any(row[j] is not None for row in below)]
+        if verdict is not True and any(map(self._is_word, captions)):  # a word over numbers
             verdict = True if rises or len(first) == 1 else None
         elif verdict is not True and "" in cells and rises:  # a corner without a name, or a missing number
-            verdict = True if "" not in over_numbers or first == [*range(len(first))] else None
+            verdict = True if "" not in captions or first == [*range(len(first))] else None
         line, columns = ("column", "rows") if self._transposed else ("line", "columns")
         shown = f"the first {line} ({', '.join(cells[:4])}{', ...' * (len(cells) > 4)})"
         if verdict is None:
@@ -351,20 +348,16 @@ class TextReader(Reader):
     def transpose(self) -> "TextReader":
         """Return the reader of a table whose lines are mixtures; the first column may hold their names, or their wavelengths."""
         with self._open_input() as file:
-            lines = list(chain.from_iterable(self._complete_lines(file.read)))[
-                self._first_line - 1 - bool(self.header) :
-            ]
+            lines = list(chain.from_iterable(self._complete_lines(file.read)))
+        lines = lines[self._first_line - 1 - bool(self.header) :]
         base.check_size(self.name, sum(map(len, lines)), "save it as .npy or .h5")
         rows = [cells_of(line, self._separator) for line in lines if line.strip()]
         if any(len(row) != self._width for row in rows):
             for _ in self.labelled_blocks():  # names the line
                 pass
-        if (named := self.labels[:1] == [0]) and not (
-            self.header and base.CHANNEL_NAMES.fullmatch(self.header[0].strip())
-        ):
-            self.note(
-                f"the first column ({', '.join(row[0] for row in rows[:3])}, ...) was read as names of the mixtures"
-            )
+        named, first = self.labels[:1] == [0], self.header[0].strip() if self.header else ""
+        if named and not base.CHANNEL_NAMES.fullmatch(first):
+            self.note(f"the first column ({', '.join(row[0] for row in rows[:3])}, ...) was read as names of mixtures")
         special = any('"' in line or ("\t" in line and self._separator != "\t") for line in lines)
         columns = zip(*rows, strict=True)
         text = tabbed(columns) if special else "\n".join(map("\t".join, columns)).encode()
@@ -389,9 +382,7 @@ def check_archive(path: Path) -> zipfile.ZipFile:
     with base.close_on_error(archive):
         for part in archive.infolist():
             if part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise InputError(
-                    f"{path}: {part.filename[:60]!r} is packed by another method than deflate: save it again"
-                )
+                raise InputError(f"{path}: {part.filename[:60]!r} is packed otherwise than by deflate: save it again")
     return archive
 
 

@@ -44,7 +44,7 @@ class TextWriter:
             rows = [[repr(value).replace(".", self._decimal) for value in row] for row in rows]
         for column in reversed(labels):
             for row, label in zip(rows, column, strict=True):
-                row.insert(0, self._cell(str(label)))
+                row.insert(0, self._cell("" if label is None else str(label)))
         self._write_rows(rows)
 
     def _write_rows(self, rows: list[list[Any]]) -> None:
@@ -63,9 +63,8 @@ class _ParquetWriter:
     """A Parquet file, whose row groups are the blocks."""
 
     def __init__(self, path: Path, names: Sequence[str], dtype: Any, label_types: Sequence[Any]) -> None:
-        self._arrow, self._parquet = (
-            import_optional(name, "writing Parquet") for name in ("pyarrow", "pyarrow.parquet")
-        )
+        self._arrow = import_optional("pyarrow", "writing Parquet")
+        self._parquet = import_optional("pyarrow.parquet", "writing Parquet")
         self._path, self._names, self._dtype, self._label_types = path, list(names), dtype, label_types
         self._writer: Any = None
 

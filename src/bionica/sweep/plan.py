@@ -473,9 +473,7 @@ class Plan:
         _check(dtype in ("float64", "float32"), "dtype", dtype, "choose from float64, float32")
         plan = cls(data, networks, seeds, times, dtype)
         if plan.size > MOST_CASES:
-            raise PlanError(
-                f"the plan has {plan.size:,} cases: {MOST_CASES:,} at most; use fewer seeds, or a coarser grid"
-            )
+            raise PlanError(f"the plan has {plan.size:,} cases, {MOST_CASES:,} at most: use fewer seeds or values")
         for case in {(c.network.label, c.data.name): c for c in plan.cases() if c.data.d}.values():
             count = case.parameters().get("n_components", case.data.d)
             remedy = f"data {case.data.name!r} has {case.data.d} sources, and each is compared with one output"
