@@ -60,18 +60,9 @@ def test_it_is_the_naive_network(precondition, d, k, horizon, dynamics, kappa):
     X[45::90] *= 40  # far out
     settling = {} if dynamics == "exact" else {"settle_tol": 1e-13, "settle_steps": 20_000}
     guards = ("rate",) if kappa is None else ()
-    ours = start(
-        X[:120],
-        d,
-        precondition=precondition,
-        horizon=horizon,
-        kappa=kappa,
-        guards=guards,
-        dynamics=dynamics,
-        **settling,
-    )
-    state = copy_state(ours._state)
     options = {"kappa": kappa, "horizon": horizon, "guards": guards}
+    ours = start(X[:120], d, precondition=precondition, dynamics=dynamics, **options, **settling)
+    state = copy_state(ours._state)
     if precondition == "natural":
         white = naive.RunningWhitening(state.white.K, horizon or 0, state.white.v_bar, state.white.n[0])
         options |= {"F": state.F, "white": white}
