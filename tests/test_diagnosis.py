@@ -105,6 +105,8 @@ def test_true_spectra_lie_inside_the_band_of_a_sheared_solution(rates):
     inside = (true > found.mixing_low[:, 0] - 0.02) & (true < found.mixing_high[:, 0] + 0.02)
     assert inside.mean() > 0.9
     assert (found.low <= found.high).all()
+    known = bands(C @ A.T, np.linalg.pinv(sheared), sheared, np.zeros(3), n_known=1)
+    assert known.width[0] == 0 < known.width.max() <= found.width.max()
 
 
 @pytest.mark.parametrize(("rates", "wide"), [((0.3, 0.1), False), ((0.2, 0.05), False), ((0.05, 0.1), True)])

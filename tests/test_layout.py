@@ -277,7 +277,8 @@ def test_a_first_species_that_decays_is_a_mixture(read):
 
 
 @pytest.mark.parametrize(
-    "name", ["time", "Time (s)", "t,time/min"[2:], "Zeit [min]", "index", "Sample", "date", "", "Unnamed: 0", "nm"]
+    "name",
+    ["time", "Time (s)", "t,time/min"[2:], "Zeit [min]", "time_min", "index", "Sample", "date", "", "Unnamed: 0", "nm"],
 )
 @pytest.mark.parametrize("decimal", [".", ","])
 def test_a_column_is_left_out_by_its_name(read, name, decimal):

@@ -131,7 +131,8 @@ def test_the_report_draws_the_uncertainty_of_the_spectra(tmp_path, problem, draw
     assert len(uncertainty["correlation"]) == len(uncertainty["sources"]) == 3
 
 
-def test_a_known_spectrum_is_kept_and_its_source_comes_first_with_its_name(tmp_path, problem):
+@pytest.mark.parametrize(("name", "numbers"), [("solvent", (2, 3, 4)), ("source_3", (2, 4, 1))])
+def test_a_known_spectrum_is_kept_and_its_source_comes_first_with_its_name(tmp_path, problem, name, numbers):
     S, wavelengths, X = problem
     rng = np.random.default_rng(1)
     solvent = 2 + np.cos(wavelengths / 40)  # everywhere in the sample, never absent
@@ -139,10 +140,10 @@ def test_a_known_spectrum_is_kept_and_its_source_comes_first_with_its_name(tmp_p
     header = [f"{w:g}" for w in wavelengths]
     x = write_csv(tmp_path / "x.csv", header, X + np.outer(amount, solvent) + 0.001 * rng.standard_normal(X.shape))
     line = ",".join(map(repr, solvent.tolist()))
-    (tmp_path / "known.csv").write_text(",".join(["", *header]) + f"\nsolvent,{line}\n")
+    (tmp_path / "known.csv").write_text(",".join(["", *header]) + f"\n{name},{line}\n")
     a = tmp_path / "a.csv"
     separate(x, "--sources", 4, "--known", tmp_path / "known.csv", "--mixing", a)
-    assert (tmp_path / "x-sources.csv").read_text().startswith("solvent,source_2,source_3,source_4\n")
+    assert (tmp_path / "x-sources.csv").read_text().startswith(",".join([name, *(f"source_{i}" for i in numbers)]))
     with open_reader(a) as reader:
         spectra = reader.read()
     assert np.corrcoef(spectra[0], solvent)[0, 1] > 1 - 1e-9

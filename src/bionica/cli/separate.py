@@ -250,7 +250,10 @@ class Separation:
         with io.open_reader(self.o.known, axis=0, decimal=self.o.decimal) as reader:
             spectra, labels = reader.sample(2**20)
         if spectra.shape[1] != k:
-            raise io.InputError(f"--known {self.o.known} has {spectra.shape[1]} columns, the input has {k} mixtures")
+            raise io.InputError(
+                f"--known {self.o.known} has {spectra.shape[1]} columns, the input has {k} mixtures: "
+                "--skip leaves columns of the input out"
+            )
         if labels:
             self.known_names = [str(name) for name in labels[0]]
         return spectra.T
@@ -268,7 +271,9 @@ class Separation:
         """The names of the sources, known ones first."""
         given = self.network.n_components  # a network that waits for its first samples has no n_components_ yet
         d = given if isinstance(given, int) else self.network.n_components_
-        return [*self.known_names, *(f"source_{i + 1}" for i in range(len(self.known_names), d))]
+        known = self.known_names
+        numbers = [*range(len(known) + 1, d + 1), *range(1, len(known) + 1)]  # a known one may be called "source_2"
+        return [*known, *(name for i in numbers if (name := f"source_{i}") not in known)][:d]
 
     @contextmanager
     def _open_output(self, dtype: Any) -> Iterator[Any]:
@@ -415,7 +420,7 @@ class Separation:
         candidates = list(choice.candidates) if choice else []
         others = f" (or {', '.join(map(str, candidates))})" if candidates else ""
         done = f"{counted(d, 'sources')}{others} in {counted(n, 'samples')} of {counted(X.shape[1], 'mixtures')} by {method}"
-        lines = [done + (f": {choice.why}." if choice else "."), *([f"How sure: {sure}."] if sure else [])]
+        lines = [done + (f": {choice.why}." if choice else "."), *([f"Estimated errors: {sure}."] if sure else [])]
         lines.append(f"Look at: {' '.join(findings)}")
         halves = diagnosis and diagnosis.uncertainty_
         summary = {

@@ -97,7 +97,6 @@ def bound(rule: Rule) -> dict[str, Any]:
 
 
 @functools.cache
-@functools.cache
 def largest_output(dtype: Any) -> float:
     """Return the largest output that passes: its square stays finite."""
     return float(np.sqrt(np.finfo(dtype).max)) / 16

@@ -71,22 +71,12 @@ class Runner:
             If an output or the state overflowed: call `restore` then.
         """
         state, self.readout = self.state, None
-        before = self.backup() if len(X) > 1 else None
         if self.wide and len(X) >= blocks.SAMPLES:
             run(state, self._params, X, rates, Y)
         else:
             self._run(state, X, rates, Y)
-        if all(np.isfinite(numbers).all() for numbers in self._floats):
-            return
-        if before is not None:  # in which half?
-            self.restore(before)
-            half = len(X) // 2
-            self.learn(X[:half], rates[:half], Y[:half])
-            try:
-                self.learn(X[half:], rates[half:], Y[half:])
-            except Diverged as error:
-                raise Diverged(half + error.sample) from None
-        raise Diverged(len(X) - 1)
+        if not all(np.isfinite(numbers).all() for numbers in self._floats):
+            raise Diverged(len(X) - 1)
 
     def settle(self, X: np.ndarray, Y: np.ndarray) -> None:
         """Write the outputs for the rows of X to Y, with the weights of `readout`. Threads may call it side by side."""

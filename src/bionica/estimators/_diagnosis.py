@@ -87,7 +87,7 @@ class Diagnosis:
             return [one.text(self.names) for one in self.findings]
         text = f"the fit looks right: {self.measures.residual:.2g} of the variance of X is unexplained."
         if (u := self.uncertainty_) is not None:
-            text += f" Halves of the samples agree: spectra differ by at most {u.angle.max():.1f} degrees."
+            text += f" Between halves of the samples spectra differ by at most {u.angle.max():.1f} degrees."
             text += f" Outputs are uncertain by {u.sources.max():.0%} of their standard deviations, or less."
         return [text]
 
@@ -186,7 +186,8 @@ class Diagnosable:
                 found += [finding("changed")] if 1 - moved.contiguous.min() > 2 * CHECKS["halves"].limit else []
             found += unsure
             if measures.is_nonnegative and follows_curve(rows, len(W)):
-                band = bands(some, W, A, np.sqrt(measures.noise))
+                known = getattr(self, "known_mixing", None)
+                band = bands(some, W, A, np.sqrt(measures.noise), 0 if known is None else np.shape(known)[1])
                 found += exceeds("ambiguous", band.width)
                 moved = moved._replace(sources=np.hypot(moved.sources, band.sources))
         found.sort(key=lambda one: list(CHECKS).index(one.name))

@@ -22,7 +22,7 @@ LARGEST = 2**28  # bytes that are decoded at once
 _BLOCK_BYTES = 2**22
 _NUMBER_AND_UNIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\d.,+-].*)?")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
-_UNIT = r"\s*([\[(/,].*)?"
+_UNIT = r"\s*([\[(/,].*|[ _][^\W\d_]{1,4})?"  # "time (s)", "time_min"
 #: Names of a column that numbers the rows or says when they were measured.
 ROW_NAMES = re.compile(
     rf"(time|timestamp|datetime|date|elapsed|retention[ _]time|zeit|uhrzeit|datum|index|row){_UNIT}"

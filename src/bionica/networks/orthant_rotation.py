@@ -173,16 +173,16 @@ def read_out(white, average, v, y):
     In the first 100 d samples outputs with more than 2 + age/d times the mean energy are scaled down to that: K is hardly known.
     """
     D, alpha, delta, age = average.D, average.alpha, average.delta, white.age
-    d, shrink = v.shape[0], 1.0
-    if age[0] < EARLY * d:
-        shrink = math.sqrt(min(1.0, (2 + age[0] / d) * mean_energy(white.v_bar) / max(energy_of(v), 1e-300)))
+    d, shrink, energy = v.shape[0], 1.0, energy_of(v)
+    if age[0] < EARLY * d and energy < math.inf:  # otherwise the output overflows, and ends the loop
+        shrink = math.sqrt(min(1.0, (2 + age[0] / d) * mean_energy(white.v_bar) / max(energy, 1e-300)))
         shrink = shrink if white.power[0] > 0 else 0.0
     for i in range(d):
         s = 0.0
         for j in range(d):
             s += D[i, j] * v[j]
         x = shrink * (alpha[0] * s + delta[0] * v[i])
-        y[i] = x if x > 0 else 0.0
+        y[i] = 0.0 if x <= 0 else x
 
 
 @hot

@@ -53,8 +53,10 @@ class Bands(NamedTuple):
         )
 
 
-def bands(X: Array, W: Array, A: Array, source_error: Array) -> Bands:
+def bands(X: Array, W: Array, A: Array, source_error: Array, n_known: int = 0) -> Bands:
     """Bands of components W (d, k) and spectra A (k, d) on samples X (n, k). `source_error` (d,) is the noise of the outputs.
+
+    The first `n_known` spectra are given, and stay as they are.
 
     Examples
     --------
@@ -72,6 +74,8 @@ def bands(X: Array, W: Array, A: Array, source_error: Array) -> Bands:
     shares = [size * norm]
     low, high, moved = A.copy(), A.copy(), np.zeros(len(W))
     for i, j in permutations(range(len(W)), 2):
+        if j < n_known:
+            continue
         first = -_largest_shear(A[:, j] + 2 * mixing_error[:, j], A[:, i])
         last = _largest_shear(Y[:, i] + 2 * source_error[i], Y[:, j])
         moved[i] += (first**2 + first * last + last**2) / 3 * Y[:, j].var()  # if t is uniform between them
