@@ -248,15 +248,14 @@ def test_coupled_weights_stay_coupled_whatever_is_set_later():
     np.testing.assert_array_equal(changed.W_ny_, changed.W_yn_.T)
 
 
-@pytest.mark.parametrize(("zeta", "dtype"), [(0.01, np.float64), (0.1, np.float64), (0.01, np.float32)])
-def test_the_whitening_layer_keeps_its_inverse(zeta, dtype):
-    """To 1000 rounding units times the condition number, at most samples. Otherwise the next sample is solved without it.
-
-    In float32 at 0.1 the trajectory is chaotic, and H may be lost for hundreds of samples.
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_whitening_layer_keeps_its_inverse(dtype):
+    """To 1000 rounding units times the condition number. At rates of 0.1 the trajectory is chaotic and H may be lost for hundreds
+    of samples, which are then solved without it.
     """
     d, eps = 4, np.finfo(dtype).eps
     _, X = mixtures(999, d, dtype=dtype)
-    network, errors = bionica.TwoLayerNSM(d, whitening_eta0=zeta, whitening_decay=0.0, random_state=0), []
+    network, errors = bionica.TwoLayerNSM(d, whitening_eta0=0.01, whitening_decay=0.0, random_state=0), []
     for x in X:
         layer = network.learn_one(x)._state.layer
         W_hg = layer.W_hg.astype(float)
