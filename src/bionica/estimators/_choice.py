@@ -183,7 +183,4 @@ def _better(tried: dict[str, Diagnosis]) -> tuple[str, str]:
     mine, its = (1.0 if d.uncertainty_ is None else float(d.uncertainty_.share.max()) for d in (batch, cone))
     if mine < _CLEARLY * its:
         return "batch", f"halves of the samples agree better (error {mine:.2g} of the variance against {its:.2g})"
-    return (
-        "cone",
-        "it does not need uncorrelated sources, and halves of the samples agree on it as well as on BatchNICA",
-    )
+    return "cone", "sources may be correlated, and halves of the samples agree on it as well as on BatchNICA"
