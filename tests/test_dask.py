@@ -123,7 +123,7 @@ def test_few_blocks_are_in_memory_at_a_time(rows):
     nica = BatchNICA(random_state=0).fit(X.array)
     assert nica.n_samples_seen_ == n_blocks * rows
     assert nica.negativity_ < 1e-3
-    assert X.made > 5 * n_blocks  # several passes, each making its blocks anew
+    assert X.made > 5 * n_blocks  # several passes, each computes its blocks again
     assert X.most <= 10
     assert X.alive == 0
 

@@ -200,7 +200,7 @@ def test_gradient_that_runs_out_of_steps_is_counted():
     ],
 )
 def test_the_inverse_stays_the_inverse(name, eta0, dtype):
-    """Between two computations anew, 999 updates; large rates make an antisymmetric part grow by 1e22 if there is any."""
+    """999 updates between two recomputations; large rates make an antisymmetric part grow by 1e22 if there is any."""
     d, eps = 4, np.finfo(dtype).eps
     _, X = mixtures(999, d, dtype=dtype)
     published = {"precondition": None, "average": False, "init": "random"} if name.endswith("NICA") else {}

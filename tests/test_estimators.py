@@ -164,7 +164,7 @@ def test_bad_input_names_itself_and_changes_nothing(cls):
     before = pickle.dumps(model)
     methods = [name for name in ("partial_fit", "partial_fit_transform", "transform", "fit") if hasattr(model, name)]
     for case, (X, error, message) in BAD.items():
-        for method in methods[: -1 if case == "width" else None]:  # fit starts anew with any width
+        for method in methods[: -1 if case == "width" else None]:  # fit starts again with any width
             with pytest.raises(error, match=message):
                 getattr(model, method)(X)
             assert pickle.dumps(model) == before, (method, case)

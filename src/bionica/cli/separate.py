@@ -344,7 +344,7 @@ class Separation:
             complete = True
         if o.model is not None and sample.n_seen:  # after the output: no sample that it has learned from is lost
             network.save(o.model)
-        if not complete:  # nobody reads the answers any more
+        if not complete:  # the reader of standard output has left
             return
         X, _ = sample.sample()
         network.diagnosis_ = network.diagnose(X) if len(X) > 1 and not missing else None
@@ -390,7 +390,7 @@ class Separation:
         name, d, horizon = type(network).__name__, len(self.names), getattr(network, "horizon", None)
         method = {cls: method for method, cls in METHODS.items()}.get(name, name)
         if not hasattr(network, "partial_fit_transform"):
-            raise io.InputError(f"{o.model} holds a {name}, which cannot learn on: start anew with --force")
+            raise io.InputError(f"{o.model} holds a {name}, which cannot learn from a stream: start again with --force")
         for option, now, before in (
             ("--method", method if o.method == AUTO else o.method, method),
             ("--sources", o.n_sources or d, d),

@@ -102,7 +102,7 @@ def find_estimator(name: Any, where: str = "network") -> Any:
     if not (hasattr(cls, "get_params") and (is_online(cls) or hasattr(cls, "fit_transform"))):
         ours = [each for each in estimators.__all__ if hasattr(getattr(estimators, each), "fit_transform")]
         needs = "module:Class with get_params, and partial_fit_transform or fit_transform"
-        raise PlanError(f"{where} = {name!r} is no estimator: choose from {', '.join(ours)}, or give {needs}")
+        raise PlanError(f"{where} = {name!r} is not an estimator: choose from {', '.join(ours)}, or give {needs}")
     return cls
 
 
@@ -280,7 +280,7 @@ def _digest(path: str) -> str:
 # ------------------------------------------------------------------------------------------ networks and cases
 
 #: Parameters that a plan sets by keys of its own.
-_SET_ELSEWHERE = ("random_state", "n_epochs", "shuffle", "verbose")
+_SET_ELSEWHERE = ("random_state", "n_epochs", "shuffle")
 
 
 @dataclass(frozen=True)
