@@ -160,9 +160,9 @@ def _copula_uniform(seed: int, *, d: int, T: int, rho: float, df: float = 4, **m
 
 
 def _odors(
-    seed: int, *, d: int, T: int, rho: float = 0, n_mixtures: int = 21, snr_db: float | None = None
+    seed: int, *, d: int, T: int, rho: float = 0, n_mixtures: int | None = None, snr_db: float | None = None
 ) -> tuple[Array, Array]:
-    S, A = datasets.odors(T, d, max(n_mixtures, d), rho=rho, rng=seed)
+    S, A = datasets.odors(T, d, n_mixtures or max(21, d), rho=rho, rng=seed)
     return _mix(S, seed, A, snr_db=snr_db)
 
 
