@@ -73,7 +73,7 @@ def reproduce(
         options: dict[str, Any] = {"n_jobs": jobs or -1, "device": "cpu", "force": force}
         sweeps = {key: prepare(plan, folder, **options) for folder, (key, plan) in plans.items()}
         ran = sum(len(sweep.missing) for sweep in sweeps.values())
-        work = sum(case.cost for sweep in sweeps.values() for case in sweep.missing)
+        work = sum(case.cost for sweep in sweeps.values() for case in sweep.missing.values())
         with console.progress(f"{ran:,} runs", work) as advance:
             tables = {key: sweep.run(lambda case: advance(case.cost)) for key, sweep in sweeps.items()}
         seconds = time.perf_counter() - started

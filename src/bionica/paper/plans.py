@@ -76,7 +76,7 @@ def plans_of(config: Reproduction) -> dict[tuple[str, str], Plan]:
     Examples
     --------
     >>> from bionica.paper import Reproduction, plans_of
-    >>> sum(plan.size for plan in plans_of(Reproduction(("figure4",), runs=10)).values())
+    >>> sum(len(plan.cases()) for plan in plans_of(Reproduction(("figure4",), runs=10)).values())
     100
     """
     grids = ("images", "d10", "d3") if config.full else ("d3",)

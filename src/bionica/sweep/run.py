@@ -5,7 +5,8 @@ The folder of a sweep holds
     journal.jsonl     a line for each finished case, appended as it finishes; nothing is ever removed
     results.csv       the table: a row for each case and time, written again at the end of each run
 
-A line that a kill has torn is skipped, and its case runs again. A results.csv that somebody else wrote or edited is not replaced.
+A line that a kill has cut off is skipped, and its case runs again. A results.csv that somebody else wrote or edited is not
+replaced.
 
 The error at time t is the paper's. For every source i and output j, (s_i - y_j)^2 is summed over the samples. One permutation P is
 chosen, the one with the smallest error over all samples. Then
@@ -41,7 +42,7 @@ from threadpoolctl import threadpool_limits
 from .. import __version__
 from ..estimators._input import DivergenceError
 from ..io import check_folder, write_own
-from .plan import Case, Data, Plan, PlanError, is_online, source_digest
+from .plan import PATHS, Case, Data, Plan, PlanError, is_online, source_digest
 from .table import Row, Table, table_bytes
 
 Array = NDArray[Any]
@@ -113,7 +114,7 @@ def run_case(case: Case) -> Outcome:
         if S.shape[1] not in (0, Y.shape[1]):
             raise ValueError(f"{Y.shape[1]} outputs for {S.shape[1]} sources: set n_components")
     except (ArithmeticError, ValueError) as error:
-        # Values that the rule refuses, for example a learning rate above what it allows, or that overflow.
+        # Parameters that the rule refuses, for example a learning rate above its limit, or an overflow.
         status = f"diverged at sample {error.sample}" if isinstance(error, DivergenceError) else str(error)
         return Outcome(case.key, status, list(case.times), None, None, 0, time.perf_counter() - started)
     sums = squared_sums(S, Y, sum_times(case.times))
@@ -122,7 +123,7 @@ def run_case(case: Case) -> Outcome:
 
 
 def outputs(case: Case) -> tuple[Any, Array, Array, Array]:
-    """Return the estimator of a case after it has learned, the sources, the mixtures, and what it put out."""
+    """Return the estimator of a case after it has learned, the sources, the mixtures and the outputs."""
     S, X = _load(*case.data_key)
     # The table counts samples that did not settle, and the status tells that a setting diverged.
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
@@ -246,18 +247,15 @@ def _dask_client(scheduler: str) -> Any:
 
 
 def _compile_networks(cases: Sequence[Case]) -> None:
-    """Compile every kind of network in this process: the workers load the machine code from the cache."""
-    kinds: dict[Any, Case] = {}
-    for case in cases:
-        words = tuple(item for item in case.params if isinstance(item[1], bool) or not isinstance(item[1], int | float))
-        kinds.setdefault((case.network.name, case.network.published, words, case.dtype), case)
-    for case in (case for case in kinds.values() if is_online(case.network.cls)):
-        d = min(case.parameters().get("n_components", 3), 50)
-        few = Data("compile", "sparse_uniform", d, d, 100 + 24 * d)  # enough for a natural network to start
-        params = {name: value for name, value in case.params if name != "n_components"}
-        if case.values(["settle_steps"])["settle_steps"] is not None:
-            params["settle_steps"] = 1  # results do not matter, and neurons need not settle
-        run_case(replace(case, data=few, params=tuple(params.items()), times=(few.T,)))
+    """Compile every network in this process, on a few samples: the workers load the machine code from the cache."""
+    for case in {(case.network, case.dtype): case for case in cases if is_online(case.network.cls)}.values():
+        d = case.data.d or 3
+        data: dict[str, Any] = {
+            "kind": "sparse_uniform",
+            "d": d,
+            "T": 100 + 24 * d,
+        }  # enough for a natural network to start
+        run_case(replace(case, data=Data.from_dict(data, "data", Path()), times=(data["T"],)))
 
 
 def _start_worker(parent: int, *versions: str) -> None:
@@ -329,28 +327,28 @@ def run(
 
 @dataclass
 class Sweep:
-    """A plan that is ready to run: what runs it, its folder, what is known and what is missing."""
+    """A plan that is ready to run: its cases, its folder, what is known and what is missing, and what runs that."""
 
     plan: Plan
-    engine: str
-    run_cases: RunCases
+    cases: list[Case]
     folder: Path | None
     outcomes: dict[str, Outcome]
-    missing: list[Case]
+    missing: dict[str, Case]
+    engine: str
+    run_cases: RunCases
 
     def run(self, done: Callable[[Case], object] = lambda case: None) -> Table:
         """Run what is missing, store each result as it arrives, and return the table; `done` is called with each case."""
-        cases, journal = {case.key: case for case in self.missing}, self.folder and self.folder / JOURNAL
         try:
             # One BLAS thread, here as in worker processes: the same bits, and no thread waits for another.
-            with threadpool_limits(1), closing(self.run_cases(self.missing)) as outcomes:
+            with threadpool_limits(1), closing(self.run_cases(list(self.missing.values()))) as outcomes:
                 for outcome in outcomes:
-                    self.outcomes[outcome.case], case = outcome, cases[outcome.case]
-                    if journal:  # with the parameters, for a human reader
+                    self.outcomes[outcome.case], case = outcome, self.missing[outcome.case]
+                    if self.folder:  # with the parameters, for a human reader
                         which = {"data": case.data.name, "network": case.network.name, "params": dict(case.params)}
-                        append_line(journal, {**which, "seed": case.seed, **asdict(outcome)})
+                        append_line(self.folder / JOURNAL, {**which, "seed": case.seed, **asdict(outcome)})
                     done(case)
-            if cases.keys() - self.outcomes.keys():  # a cluster that is gone may end without an error
+            if self.missing.keys() - self.outcomes.keys():  # a cluster that is gone may end without an error
                 raise WorkerDiedError(_DIED)
         finally:  # after an interruption too
             table = self._table()
@@ -363,7 +361,7 @@ class Sweep:
         rows: list[Row] = []
         swept = self.plan.swept
         names = ("last_tenth", "status", "repairs", "seconds", "device", "versions", "machine")
-        for case in self.plan.cases():
+        for case in self.cases:
             if (outcome := self.outcomes.get(case.key)) is not None:
                 head: Row = {"case": case.key, "data": case.data.name, "network": case.network.label}
                 head |= {**case.values(swept), "seed": case.seed, "dtype": case.dtype}
@@ -380,15 +378,14 @@ def prepare(
     inputs = [] if isinstance(plan, Plan | Mapping) else [Path(plan)]
     if not isinstance(plan, Plan):
         plan = Plan.from_dict(plan) if isinstance(plan, Mapping) else Plan.from_toml(plan)
-    cases = {case.key: case for case in plan.cases()}
+    cases, outcomes = plan.cases(), {}
     folder = None if output is None else Path(output)
-    outcomes: dict[str, Outcome] = {}
     if folder is not None:
-        inputs += [Path(file) for data in plan.data for file in (data.mixtures, data.sources) if file]
+        inputs += [Path(value) for data in plan.data for key, value in data.options if key in PATHS and value]
         check_folder(folder, [RESULTS], inputs, replace=force)
-        outcomes = {} if force else read_journal(folder / JOURNAL, cases)
-    missing = [case for key, case in cases.items() if key not in outcomes]
-    return Sweep(plan, *choose_engine(missing, **options), folder, outcomes, missing)
+        outcomes = {} if force else read_journal(folder / JOURNAL, {case.key: case for case in cases})
+    missing = {case.key: case for case in cases if case.key not in outcomes}
+    return Sweep(plan, cases, folder, outcomes, missing, *choose_engine(list(missing.values()), **options))
 
 
 def choose_engine(
