@@ -109,7 +109,7 @@ def open_pipe(
            [3., 4.]])
     """
     form: dict[str, Any] = {"header": header, "decimal": decimal, "skip_lines": skip_lines}
-    return TextReader(name, lambda: nullcontext(stream), columns or Columns(), repeatable=False, **form)
+    return TextReader(name, lambda: nullcontext(stream), columns or Columns(), pipe=True, **form)
 
 
 def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:

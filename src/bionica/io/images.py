@@ -133,12 +133,13 @@ def _raise_logged(record: logging.LogRecord) -> None:
 
 def thumbnails(reader: Reader, transform: Callable[[Array], Array], size: int = 240) -> tuple[Array, Array]:
     """Return mixtures and sources as images of at most about `size` pixels a side, by taking every n-th pixel."""
-    assert isinstance(reader, MatrixReader)
     assert reader.image_shape is not None
-    height, width, *colours = reader.image_shape
-    step = max(1, -(-max(height, width) // size))
-    index = np.arange(height * width).reshape(height, width)[::step, ::step]
-    if colours:
-        index = index[..., np.newaxis] * colours[0] + np.arange(colours[0])
-    mixtures = reader.take(index.ravel())
-    return mixtures.T.reshape(-1, *index.shape), transform(mixtures).T.reshape(-1, *index.shape)
+    step = max(1, -(-max(reader.image_shape[:2]) // size))
+    shown = np.zeros(reader.image_shape, bool)
+    shown[::step, ::step] = True
+    shape, end, parts = shown[::step, ::step].shape, 0, []
+    for block in reader.blocks():
+        parts.append(block[shown.ravel()[end : end + len(block)]])
+        end += len(block)
+    mixtures = np.concatenate(parts)
+    return mixtures.T.reshape(-1, *shape), transform(mixtures).T.reshape(-1, *shape)
