@@ -145,7 +145,7 @@ class ParquetReader(Reader):
                     return
                 parts = dict(zip(columns, batch.columns, strict=True))
                 block = np.stack([parts[j].to_numpy(zero_copy_only=False) for j in self.columns], axis=1)
-                block, labels = base.finite_floats(block, self.name, first), [_label(parts[j]) for j in self.labels]
+                block, labels = self.finite_floats(block, first), [_label(parts[j]) for j in self.labels]
             yield block, labels
             first += len(block)
 

@@ -107,22 +107,6 @@ def check_dtype(dtype: Any, name: str) -> None:
         raise InputError(f"{name} holds {dtype}, not real numbers: convert it to float64 first")
 
 
-def finite_floats(values: Any, name: str, first: int) -> Array:
-    """Return a block C-ordered, float32 and float16 as float32, the rest as float64; raise if it holds NaN or infinity."""
-    block: Array = np.asarray(values)
-    check_dtype(block.dtype, name)
-    dtype = np.float32 if block.dtype.newbyteorder("=") in (np.float32, np.float16) else np.float64
-    block = np.asarray(block, dtype=dtype, order="C")
-    finite = np.isfinite(block)
-    if not finite.all():
-        i, j = np.argwhere(~finite)[0]
-        raise InputError(
-            f"{name}, sample {first + i + 1}, mixture {j + 1} is {block[i, j]}: drop or fill such samples first "
-            "(both counted from 1)"
-        )
-    return block
-
-
 @dataclass(frozen=True)
 class Columns:
     """The columns to read and those to leave out, by name or by number from 1. If both are None: all but labels.
@@ -285,6 +269,19 @@ class Reader(AbstractContextManager["Reader"]):
         """The names of the mixtures as numbers, if they rise or fall strictly; all may end in the same unit ("400 nm")."""
         return wavelengths_in(self.names)[0]
 
+    def finite_floats(self, block: Array, first: int) -> Array:
+        """Return samples C-ordered, float32 and float16 as float32, the rest as float64; raise if one is NaN or infinite.
+
+        `first` is the number of samples before them.
+        """
+        check_dtype(block.dtype, self.name)
+        dtype = np.float32 if block.dtype.newbyteorder("=") in (np.float32, np.float16) else np.float64
+        block = np.asarray(block, dtype=dtype, order="C")
+        for i, j in np.argwhere(~np.isfinite(block))[:1].tolist():
+            where = f"{self.name}, sample {first + i + 1}, {self.column(j)}"
+            raise InputError(f"{where} is {block[i, j]}: drop or fill such samples first (all are counted from 1)")
+        return block
+
     @abstractmethod
     def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples, and beside them what the label columns hold."""
@@ -349,7 +346,7 @@ class MatrixReader(Reader):
             with explain_errors(self.name, self._kind):
                 array = self._open()
                 part = np.array(array[index] if self.axis == 0 else np.asarray(array[:, index]).T)
-            part = finite_floats(part[:, self.columns], self.name, start)
+            part = self.finite_floats(part[:, self.columns], start)
             rows = block_rows(self.n_features)
             for i in range(0, len(part), rows):
                 yield part[i : i + rows], []

@@ -345,7 +345,10 @@ class TextReader(Reader):
         if wrong := [i for i, row in enumerate(rows) if len(row) != self._width]:
             raise self._fault(rows[wrong[0]], numbered[wrong[0]][0])
         text = tabbed(zip(*rows, strict=True))
-        form: dict[str, Any] = {"header": True if self.labels[:1] == [0] else self._given_header, "decimal": self._decimal}
+        form: dict[str, Any] = {
+            "header": True if self.labels[:1] == [0] else self._given_header,
+            "decimal": self._decimal,
+        }
         form |= {"separator": "\t", "transposed": True, "labelled": bool(self.header)}
         reader = TextReader(self.name, lambda: nullcontext(io.BytesIO(text)), self._columns, **form)
         reader.notes = [*self.notes, *reader.notes]
