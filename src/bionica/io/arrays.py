@@ -2,7 +2,7 @@
 
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ def open_npz(path: Path, columns: Columns, axis: int = 0, dataset: str | None = 
     """Open an array of an .npz file, by default the only one. It is unpacked to memory."""
     with check_archive(path) as archive:
         members = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-        chosen = choose_array(str(path), members, dataset)
+        chosen = choose_array(str(path), dict.fromkeys(members, ((), np.dtype(float))), dataset)
         name = f"{path}[{chosen}]"
         member = archive.getinfo(f"{chosen}.npy")
         if member.compress_type != zipfile.ZIP_STORED:  # a small file may unpack to gigabytes
@@ -45,11 +45,10 @@ def open_mat(path: Path, columns: Columns, axis: int = 0, dataset: str | None = 
         # MATLAB stores columns one after the other: HDF5 knows the matrix as its transpose.
         return open_hdf5(path, columns, 1 - axis, dataset, matlab=True)
     scipy_io = import_optional("scipy.io", "reading .mat")
-    variables = {name: (shape, kind) for name, shape, kind in scipy_io.whosmat(path)}
-    numeric = [name for name, (_, kind) in variables.items() if _MATLAB_NUMBER.fullmatch(kind)]
-    # To MATLAB scalars and vectors are matrices too.
-    matrices = [name for name in numeric if len(variables[name][0]) == 2 and min(variables[name][0]) > 1]
-    chosen = choose_array(str(path), numeric, dataset, matrices)
+    variables = {
+        key: (shape, np.dtype(float)) for key, shape, kind in scipy_io.whosmat(path) if _MATLAB_NUMBER.fullmatch(kind)
+    }
+    chosen = choose_array(str(path), variables, dataset)
     matrix = scipy_io.loadmat(path, variable_names=[chosen])[chosen]
     return MatrixReader(str(path), ".mat data", lambda: matrix, axis, columns)
 
@@ -57,29 +56,16 @@ def open_mat(path: Path, columns: Columns, axis: int = 0, dataset: str | None = 
 def open_hdf5(
     path: Path, columns: Columns, axis: int = 0, dataset: str | None = None, *, matlab: bool = False
 ) -> MatrixReader:
-    """Open a dataset of an HDF5 file, by default the only one; of a MATLAB file, only a matrix of numbers."""
+    """Open a dataset of an HDF5 file, by default the only one, or the only matrix."""
     h5py = import_optional("h5py", "reading MATLAB 7.3 files, which are HDF5," if matlab else "reading HDF5")
     with close_on_error(h5py.File(path, "r")) as file:
-        names: list[str] = []
-
-        def add(name: str, item: Any) -> None:
-            if isinstance(item, h5py.Dataset) and (not matlab or _is_matlab_number(item)):
-                names.append(name)
-
-        file.visititems(add)
-        shapes = {name: file[name].shape or () for name in names if file[name].dtype.kind in "biuf"}
-        matrices = [name for name, shape in shapes.items() if len(shape) == 2 and (not matlab or min(shape) > 1)]
-        array = file[choose_array(str(path), names, dataset, matrices)]
+        arrays: dict[str, Any] = {}
+        file.visititems(lambda name, item: arrays.update({name: item} if isinstance(item, h5py.Dataset) else {}))
+        arrays = {name: array for name, array in arrays.items() if not name.startswith("#")}  # parts of MATLAB's cells
+        array = arrays[choose_array(str(path), {name: (a.shape or (), a.dtype) for name, a in arrays.items()}, dataset)]
         if array.external or array.is_virtual:  # these can name any file of this machine
             raise InputError(f"{path}: {array.name} has its numbers in other files: copy it into a dataset of its own")
         return MatrixReader(str(path), "HDF5", lambda: array, axis, columns, file.close)
-
-
-def _is_matlab_number(dataset: Any) -> bool:
-    """Whether MATLAB calls an array a matrix of numbers; characters and parts of cells are stored as numbers too."""
-    kind = dataset.attrs.get("MATLAB_class", b"double")
-    inner = dataset.name.startswith(("/#refs#", "/#subsystem#"))
-    return not inner and isinstance(kind, bytes) and bool(_MATLAB_NUMBER.fullmatch(kind.decode("ascii", "replace")))
 
 
 def open_zarr(path: Path, columns: Columns, axis: int = 0, dataset: str | None = None) -> MatrixReader:
@@ -90,24 +76,25 @@ def open_zarr(path: Path, columns: Columns, axis: int = 0, dataset: str | None =
     arrays = {name: node for name, node in nodes if isinstance(node, zarr.Array)}
     if "" in arrays and dataset is not None:
         raise InputError(f"{path} is one array: omit --dataset {dataset}")
-    matrices = [name for name, array in arrays.items() if len(array.shape) == 2 and array.dtype.kind in "biuf"]
-    chosen = choose_array(str(path), list(arrays), dataset, matrices)
+    chosen = choose_array(str(path), {name: (array.shape, array.dtype) for name, array in arrays.items()}, dataset)
     return MatrixReader(str(path / chosen), "Zarr", lambda: arrays[chosen], axis, columns)
 
 
-def choose_array(name: str, arrays: Sequence[str], dataset: str | None, matrices: Sequence[str] = ()) -> str:
-    """Return the array to read: the one that the user names, the only matrix, or the only array."""
-    known = ", ".join(arrays[:20]) + (" ..." if len(arrays) > 20 else "")
+def choose_array(name: str, arrays: Mapping[str, tuple[Sequence[int], Any]], dataset: str | None) -> str:
+    """Return the array to read, of those with these shapes and dtypes: that of --dataset, the only matrix, or the only array."""
+    known = ", ".join([*arrays][:20]) + (" ..." if len(arrays) > 20 else "")
     if dataset is not None:
         if dataset.strip("/") not in arrays:
             raise InputError(f"{name} has no array of numbers {dataset!r}: there are {known or 'none'}")
         return dataset.strip("/")
-    if len(matrices) == 1:
-        return matrices[0]
-    if len(arrays) != 1:
+    # To MATLAB scalars, vectors and words are matrices too.
+    matrices = [
+        key for key, (shape, dtype) in arrays.items() if dtype.kind in "biuf" and len(shape) == 2 and min(shape) > 1
+    ]
+    if len(matrices) != 1 and len(arrays) != 1:
         remedy = f"several arrays: choose one with --dataset, of {known}" if arrays else "no array of numbers"
         raise InputError(f"{name} holds {remedy}")
-    return arrays[0]
+    return (matrices or [*arrays])[0]
 
 
 class ParquetReader(Reader):
