@@ -70,7 +70,7 @@ ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
 
 # %%
 # Where others win: three independent sources between 0.5 and 1.5, which never come near zero. FastICA and Picard need no
-# zeros, and are the best here; nonnegative ICA and the cone have nothing to hold on to.
+# zeros, and are the best here; nonnegative ICA and the cone need samples near zero.
 offset = {}
 for seed in range(3):
     rng = np.random.default_rng(seed)
