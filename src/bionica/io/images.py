@@ -51,7 +51,10 @@ def _optical_density(name: str, light: Array) -> Array:
     brightest = light.max(axis=1, keepdims=True).astype(float)
     if light.dtype.kind == "b" or light.min() < 0 or brightest.min() <= 0:
         raise InputError(f"{name} is not transmitted light: optical density needs values of 0 and more, not all 0")
-    return np.log10(brightest / np.maximum(light, _DARKEST * brightest if light.dtype.kind == "f" else 1.0))
+    absorbance: Array = np.log10(
+        brightest / np.maximum(light, _DARKEST * brightest if light.dtype.kind == "f" else 1.0)
+    )
+    return absorbance
 
 
 def _picture(path: Path, notes: list[str]) -> Array:
@@ -91,7 +94,7 @@ def _tiff(path: Path, notes: list[str]) -> Array:
             raise InputError(f"{path} has {series.nbytes:,} bytes of pixels, more than the file: it is not complete")
         extra, bands = page.extrasamples, "S" in series.axes
         order = sorted(range(len(series.axes)), key=lambda i: ("YXS".find(series.axes[i]), i))
-        images = series.asarray(out="memmap").transpose(order)
+        images: Array = series.asarray(out="memmap").transpose(order)
         images = images.reshape(-1, *images.shape[len(order) - 2 - bands :])
     n_bands = images.shape[-1] if bands else 0
     alpha = [j for j, kind in enumerate(extra, n_bands - len(extra)) if kind in _ALPHA] if bands else []

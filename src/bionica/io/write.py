@@ -105,7 +105,7 @@ def _save_array(path: Path, rows: Array, name: str) -> None:
     if suffix == ".npy":
         np.save(path, rows)
     elif suffix == ".npz":
-        np.savez(path, **{name: rows})
+        np.savez(path, **{name: rows})  # type: ignore[arg-type]
     elif suffix == ".zarr":
         chunks = max(1, min(2**14, 2**20 // rows.shape[1])), rows.shape[1]
         import_optional("zarr", "writing Zarr").create_array(str(path), data=rows, chunks=chunks, zarr_format=3)
