@@ -42,7 +42,7 @@ def _check(holds: Any, where: str, value: Any, remedy: str) -> None:
 
 def _check_keys(entry: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
     for key in entry:
-        _check(key in keys, f"{where}.{key}", entry[key], f"there is no such key, but {', '.join(keys)}")
+        _check(key in keys, f"{where}.{key}", entry[key], f"unknown key: choose from {', '.join(keys)}")
 
 
 def _integer(value: Any, where: str, least: int = 1) -> int:
