@@ -15,10 +15,10 @@ from ..offline.cone.noise import rank_of
 from ..offline.cone.stream import BLOCK, State, begin, first_block, learn, readout, solve
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread
+from ._base import Online, bounded
 from ._findings import RowCollector, conclude, row_sample
 from ._input import DaskRows, DivergenceError, cell, validated_rows
 from ._model_file import Record
-from ._online import Online, bounded
 
 Array = npt.NDArray[Any]
 
@@ -153,7 +153,6 @@ class MinimumVolumeCone(Online):
     online_, local_, nonnegative_ = True, False, True
     _uncorrelated: ClassVar = False
 
-    _preserved_dtypes: ClassVar = ("float64", "float32")
     _saved: ClassVar[dict[str, Any]] = {"_waiting": "wk:float", "_state": Record(State, _STREAM, optional=True)}
 
     # --- learning
