@@ -32,6 +32,8 @@ class Bands(NamedTuple):
         Range of each channel of the spectra, scaled as the solution is.
     sources : ndarray of shape (n_components,)
         Standard error of each output, in its standard deviations, if all that is allowed is as likely.
+    spectra : ndarray of shape (n_components,)
+        Standard error of each spectrum, over its norm.
     """
 
     low: Array
@@ -39,6 +41,7 @@ class Bands(NamedTuple):
     mixing_low: Array
     mixing_high: Array
     sources: Array
+    spectra: Array
 
     @property
     def width(self) -> Array:
@@ -87,16 +90,23 @@ def bands(X: Array, W: Array, A: Array, source_error: Array, n_known: int = 0) -
         y, a = shear @ y / mean[:, None], (a - t * np.outer(q, p @ a)) * mean[:, None]
         if step % _SEEN == 0:
             visited.append((y, a))
-    share = np.array([np.linalg.norm(y, axis=1) * np.linalg.norm(a, axis=1) for y, a in visited])
-    spectra = np.array([np.maximum(a, 0) / np.maximum(np.linalg.norm(a, axis=1, keepdims=True), 1e-300) for _, a in visited])
-    centred = [one - one.mean(axis=1, keepdims=True) for one, _ in visited]
-    with np.errstate(invalid="ignore"):
-        r = [np.sum(one * centred[0], axis=1) / np.linalg.norm(one, axis=1) / np.linalg.norm(centred[0], axis=1) for one in centred]
+    Ys, As = (np.array(side) for side in zip(*visited, strict=True))
+    size = np.maximum(np.linalg.norm(As, axis=2), 1e-300)
+    share = np.linalg.norm(Ys, axis=2) * size
     share /= max(float(share[0].sum()), 1e-300)
+    spectra = np.maximum(As, 0) / size[..., None]
     return Bands(
         share.min(axis=0),
         share.max(axis=0),
         spectra.min(axis=0).T * norm,
         spectra.max(axis=0).T * norm,
-        np.sqrt(np.maximum(1 - np.mean(np.nan_to_num(r) ** 2, axis=0), 0)),
+        _error(Ys - Ys.mean(axis=2, keepdims=True)),
+        _error(As),
     )
+
+
+def _error(rows: Array) -> Array:
+    """Root mean square sine of the angle between each row of the first matrix and that row of all, (m, d, n)."""
+    energy = np.sum(rows**2, axis=2)
+    cosine2 = np.sum(rows * rows[0], axis=2) ** 2 / np.maximum(energy * energy[0], 1e-300)
+    return np.asarray(np.sqrt(np.maximum(1 - cosine2.mean(axis=0), 0)))
