@@ -28,7 +28,7 @@ for axis in axes:
     axis.set_xscale("log")
 
 # %%
-# What the network puts out, beside nonnegative ICA, which assumes uncorrelated sources, and beside knowing the mixing matrix.
+# The outputs of the network, beside nonnegative ICA, which assumes uncorrelated sources, and beside knowing the mixing matrix.
 scores = {
     "knows A": sinr(S, np.maximum(X @ np.linalg.pinv(A).T, 0)),
     "ConeNetwork, one pass": sinr(S, network.transform(X)),

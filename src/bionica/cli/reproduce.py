@@ -80,6 +80,5 @@ def reproduce(
         written = paper.write_reproduction(config, tables, output, target.value)
         total = sum(len(sweep.outcomes) for sweep in sweeps.values())
         summary = {"target": target.value, "runs": total, "ran": ran, "seconds": round(seconds, 3)}
-        summary |= {"report": str(written.page), "files": list(map(str, written.files)), "errors": written.finals}
-        summary |= {"grid": written.best, "claims": written.claims}
-        console.result([f"{ran:,} of {total:,} runs in {seconds:.1f} s", f"Look at {written.page}"], summary)
+        lines = [f"{ran:,} of {total:,} runs in {seconds:.1f} s", f"Look at {written['report']}"]
+        console.result(lines, summary | written)

@@ -35,22 +35,9 @@ Array = NDArray[Any]
 Params = tuple[tuple[str, Any], ...]
 
 
-class PlanError(ValueError):
-    """A plan that cannot be run as it stands; the message names the key, the value and the remedy.
-
-    Examples
-    --------
-    >>> from bionica.sweep import Plan
-    >>> Plan.from_dict({"seeds": -1})
-    Traceback (most recent call last):
-        ...
-    bionica.sweep.plan.PlanError: seeds = -1: give a whole number from 1 on
-    """
-
-
 def _check(holds: Any, where: str, value: Any, remedy: str) -> None:
     if not holds:
-        raise PlanError(f"{where} = {value!r}: {remedy}")
+        raise ValueError(f"{where} = {value!r}: {remedy}")
 
 
 def _check_keys(entry: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
@@ -84,7 +71,7 @@ def _errors_named(where: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, TypeError) as error:
-        raise PlanError(f"{where}: {error}") from error
+        raise ValueError(f"{where}: {error}") from error
 
 
 # ------------------------------------------------------------------------------------------ estimators
@@ -100,11 +87,11 @@ def find_estimator(name: Any, where: str = "network") -> Any:
     try:
         cls = attrgetter(path)(import_module(module)) if colon else getattr(estimators, module, None)
     except Exception as error:  # a module may raise anything while it is imported
-        raise PlanError(f"{where} = {name!r}: {error}; install its module, or put it on PYTHONPATH") from error
+        raise ValueError(f"{where} = {name!r}: {error}; install its module, or put it on PYTHONPATH") from error
     if not (hasattr(cls, "get_params") and (is_online(cls) or hasattr(cls, "fit_transform"))):
         ours = [each for each in estimators.__all__ if hasattr(getattr(estimators, each), "fit_transform")]
         needs = "module:Class with get_params, and partial_fit_transform or fit_transform"
-        raise PlanError(f"{where} = {name!r} is not an estimator: choose from {', '.join(ours)}, or give {needs}")
+        raise ValueError(f"{where} = {name!r} is not an estimator: choose from {', '.join(ours)}, or give {needs}")
     return cls
 
 
@@ -418,7 +405,7 @@ class Plan:
         try:
             body = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise PlanError(f"{path} is not TOML: {error}") from error
+            raise ValueError(f"{path} is not TOML: {error}") from error
         return cls.from_dict(body, Path(path).parent)
 
     @classmethod

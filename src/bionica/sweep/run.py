@@ -8,12 +8,8 @@ The folder of a sweep holds
 A line that a kill has cut off is skipped, and its case runs again. A results.csv that somebody else wrote or edited is not
 replaced.
 
-The error at time t is the paper's. For every source i and output j, (s_i - y_j)^2 is summed over the samples. One permutation P is
-chosen, the one with the smallest error over all samples. Then
-
-    error(t) = 1/(t d) sum_i [sum over samples up to t of (s_i - y_P(i))^2]
-
-This equals `metrics.error_curve` to rounding.
+The error at time t is the paper's, `metrics.error_curve` to rounding. It is computed from sums of (s_i - y_j)^2 over the samples up
+to t, for every source i and output j, which a GPU can return in place of all outputs.
 """
 
 import json
@@ -41,8 +37,8 @@ from threadpoolctl import threadpool_limits
 
 from .. import __version__
 from ..estimators._input import DivergenceError
-from ..io import check_folder, write_own
-from .plan import PATHS, Case, Data, Plan, PlanError, is_online, source_digest
+from ..io import check_folder, import_optional, write_own
+from .plan import PATHS, Case, Data, Plan, is_online, source_digest
 from .table import Row, Table, table_bytes
 
 Array = NDArray[Any]
@@ -55,19 +51,6 @@ SMALL_SWEEP = 60_000_000
 SCHEDULER_TIMEOUT, WORKER_TIMEOUT = 10.0, 30.0
 
 _DIED = "a worker died or cannot be reached any more: run again, with fewer processes if memory was short; finished cases are kept"
-
-
-class WorkerDiedError(RuntimeError):
-    """Workers that ended before their work did, or that cannot be reached any more.
-
-    What finished before is in the journal: the same `bionica.sweep.run` with the same folder runs what is missing.
-
-    Examples
-    --------
-    >>> from bionica.sweep import WorkerDiedError
-    >>> issubclass(WorkerDiedError, RuntimeError)
-    True
-    """
 
 
 # ------------------------------------------------------------------------------------------ one case
@@ -203,7 +186,7 @@ def _run_on_cpu(cases: Sequence[Case], n_jobs: int, scheduler: str | None = None
     elsewhere = n_jobs > 1 or scheduler is not None
     if elsewhere and (own := [c.network.name for c in cases if c.network.cls.__module__ == "__main__"]):
         remedy = "put it into a module and name it as module:Class, or run in this process (n_jobs=1, --jobs 1)"
-        raise PlanError(f"network {own[0]!r} is defined where worker processes cannot import it: {remedy}")
+        raise ValueError(f"network {own[0]!r} is defined where worker processes cannot import it: {remedy}")
     client = None if scheduler is None else _dask_client(scheduler)
     config: dict[str, Any] = {"backend": "sequential"}
     if client is not None:
@@ -227,19 +210,16 @@ def _run_on_cpu(cases: Sequence[Case], n_jobs: int, scheduler: str | None = None
             with warnings.catch_warnings(action="ignore"):  # joblib counts the cases that an interruption cancels
                 outcomes.close()
     except (BrokenExecutor, CancelledError, TimeoutError) as error:
-        raise WorkerDiedError(f"{_DIED} ({error})") from error
+        raise RuntimeError(f"{_DIED} ({error})") from error
     finally:
         if client is not None:
             client.close(timeout=3)
 
 
 def _dask_client(scheduler: str) -> Any:
+    distributed = import_optional("distributed", "a scheduler", "dask")
     try:
-        from distributed import Client
-    except ImportError as error:
-        raise ImportError("a scheduler needs Dask: pip install 'bionica[dask]'") from error
-    try:
-        return Client(scheduler, timeout=SCHEDULER_TIMEOUT, set_as_default=False)
+        return distributed.Client(scheduler, timeout=SCHEDULER_TIMEOUT, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ValueError(
             f"scheduler={scheduler!r} does not answer: start one with `dask scheduler` ({error})"
@@ -349,7 +329,7 @@ class Sweep:
                         append_line(self.folder / JOURNAL, {**which, "seed": case.seed, **asdict(outcome)})
                     done(case)
             if self.missing.keys() - self.outcomes.keys():  # a cluster that is gone may end without an error
-                raise WorkerDiedError(_DIED)
+                raise RuntimeError(_DIED)
         finally:  # after an interruption too
             table = self._table()
             if self.folder and len(table):
