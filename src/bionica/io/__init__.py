@@ -91,7 +91,11 @@ def open_reader(
     if wrong := [name for name in given if name not in takes]:
         raise InputError(f"--{wrong[0].replace('_', '-')} has no meaning for a {suffix} file: omit it")
     with explain_errors(str(path), f"{suffix[1:]} data"):
-        return opener(paths if suffix in IMAGES else path, columns or Columns(), **given)
+        reader = opener(paths if suffix in IMAGES else path, columns or Columns(), **given)
+    declared, stored = 8 * (reader.n_samples or 0) * reader.n_features, [path, *path.rglob("*")]
+    if declared > max(2**30, 2**14 * sum(file.stat().st_size for file in stored)):
+        raise InputError(f"{path} declares {declared >> 20:,} MiB of numbers, more than 16,384 times its bytes on disk")
+    return reader
 
 
 def open_pipe(
@@ -108,7 +112,7 @@ def open_pipe(
            [3., 4.]])
     """
     form: dict[str, Any] = {"header": header, "decimal": decimal, "skip_lines": skip_lines}
-    return TextReader(name, lambda: nullcontext(stream), columns or Columns(), repeatable=False, **form)
+    return TextReader(name, lambda: nullcontext(stream), columns or Columns(), pipe=True, **form)
 
 
 def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:
