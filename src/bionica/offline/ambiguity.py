@@ -1,10 +1,10 @@
 """What nonnegativity leaves open: how far sources and spectra can be mixed into each other and stay nonnegative.
 
-With x = A y, the shear y -> y + t p (q' y), A -> A - t (A p) q' with q' p = 0 leaves x as it is. It is allowed as long as outputs and
-spectra stay nonnegative, but for what is negative already, and for two of their errors: s of the noise of the outputs, and e of
-least squares. For given p and q this is an interval of t. A random walk by such shears, uniform in these intervals (hit-and-run),
-visits all that is allowed. Single shears of two sources would miss most of it, because one often makes room for another. MCR-BANDS
-(Jaumot and Tauler 2010) finds the ends of the same set by constrained optimisation.
+With x = A y, the shear y -> y + t p (q' y), A -> A - t (A p) q' with q' p = 0 leaves x as it is. It is allowed as long as outputs
+and spectra stay nonnegative, but for what is negative already, and for two of their errors: s of the noise of the outputs, and e
+of least squares. For given p and q this is an interval of t. A random walk by such shears, uniform in these intervals
+(hit-and-run), visits all that is allowed. Shears of two sources would miss most of it, because one often makes room for another.
+MCR-BANDS (Jaumot and Tauler 2010) finds the ends of the same set by constrained optimisation.
 
 A wide band alone does not make a fit wrong. Of all cones that are allowed, the smallest is the right one if samples are spread over
 its facets. Samples that follow a curve are not (`halves.follows_curve`).

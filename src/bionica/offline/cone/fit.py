@@ -428,8 +428,8 @@ def between_ends(data: Data, cone: Cone) -> Cone:
 
     Samples that follow a curve touch the facets of the smallest cone at a few points only, and any cone between both ends may be
     the right one. With whitened samples z, u = L z, the largest one is the smallest cone around the channels, whose coordinates are
-    the rows of B L, with a wall on the outputs: the same problem, transposed. Each end counts as much as samples, or channels, touch
-    its least touched facet, the smallest cone so much more that spectra are not negative.
+    the rows of B L, with a wall on the outputs: the same problem, transposed. Each end counts as much as samples, or channels,
+    touch its least touched facet, the smallest cone so much more that spectra are not negative.
     """
     L = np.linalg.cholesky(data.second_moment)
     B = data.B @ L
