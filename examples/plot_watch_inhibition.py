@@ -2,8 +2,8 @@
 Watching inhibition learn
 =========================
 
-A single layer of neurons with local rules separates sources that are correlated. Inhibition grows between the neurons until it
-pushes them below zero; the dendrites learn to predict the somata, and take the inhibition over.
+A single layer of neurons with local rules separates sources that are correlated. Lateral weights push neurons below zero where
+they respond to the same source; the dendrites learn to predict the somata, and the lateral weights become small.
 """
 
 import numpy as np
