@@ -45,11 +45,11 @@ def test_sources_follow_their_law(kind):
 
 
 @unhurried
-@given(kind=st.sampled_from(KINDS), seed=seeds, n=st.integers(1, 40), more=st.integers(1, 40), d=st.integers(1, 5))
-def test_blocks_of_one_generator_continue_each_other(kind, seed, n, more, d):
-    whole = random_sources(kind, n + more, d, rng=seed)
+@given(kind=st.sampled_from(KINDS), seed=seeds, n=st.integers(1, 40), n_next=st.integers(1, 40), d=st.integers(1, 5))
+def test_blocks_of_one_generator_continue_each_other(kind, seed, n, n_next, d):
+    whole = random_sources(kind, n + n_next, d, rng=seed)
     generator = np.random.default_rng(seed)
-    blocks = [random_sources(kind, size, d, rng=generator) for size in (n, more)]
+    blocks = [random_sources(kind, size, d, rng=generator) for size in (n, n_next)]
     assert np.array_equal(np.vstack(blocks), whole)
     assert np.array_equal(random_sources(kind, n, d, rng=seed), whole[:n])
 
@@ -200,8 +200,7 @@ def test_a_folder_of_image_files(tmp_path, pictures):
     assert natural_images(tmp_path / "a.png", size=8).shape == (64, 1)
     np.testing.assert_array_equal(natural_images(tmp_path, names=["a", "b", "a"]), S[:, [0, 1, 0]])
     io.imsave(tmp_path / "a.tif", pictures[1], check_contrast=False)
-    np.save(tmp_path / "c.npy", pictures[0])
-    np.testing.assert_array_equal(natural_images(tmp_path), S[:, [0, 0, 1, 1]])
+    np.testing.assert_array_equal(natural_images(tmp_path), S[:, [0, 0, 1]])
     with pytest.raises(ValueError, match="'a', of which there are 2"):
         natural_images(tmp_path, names=["a"])
     (tmp_path / "a.tif").rename(tmp_path / "a.image")

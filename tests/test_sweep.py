@@ -351,11 +351,11 @@ def test_a_kill_loses_nothing_that_was_finished_and_doubles_nothing(tmp_path):
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    kept = [json.loads(line)["case"] for line in lines(output)[:-1]]  # the last may be torn
-    assert 3 <= len(kept) < 40
+    finished = [json.loads(line)["case"] for line in lines(output)[:-1]]  # the last may be incomplete
+    assert 3 <= len(finished) < 40
     ran = []
     table = sweep.run(plan, output, progress=lambda done, total: ran.append(done))
-    assert len(ran) <= 40 - len(kept)
+    assert len(ran) <= 40 - len(finished)
     assert [row["case"] for row in table] == [case.key for case in Plan.from_toml(plan).cases()]
     whole = [json.loads(line)["case"] for line in lines(output) if line.endswith("}")]
     assert len(whole) == len(set(whole)) == 40

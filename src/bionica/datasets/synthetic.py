@@ -121,16 +121,14 @@ def odors(
 
     Parameters
     ----------
-    n_samples : int
-        Number of sniffs.
+    n_samples, rng
+        As in `random_sources`.
     n_odorants, n_receptors : int, default=5 and 21
         Sources and mixtures; at least as many receptors as odorants.
     p_silent : float, default=0.9
         Probability that an odorant is absent, 0 <= p_silent < 1.
     rho : float, default=0
         Correlation of the Gaussian copula of the concentrations; 0: they are independent.
-    rng : int, numpy.random.Generator or None, default=None
-        Source of randomness.
 
     Returns
     -------

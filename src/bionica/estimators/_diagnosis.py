@@ -181,7 +181,7 @@ class Diagnosable:
             if measures.is_nonnegative and follows_curve(rows, len(W)):
                 known = getattr(self, "known_mixing", None)
                 band = bands(some, W, A, np.sqrt(measures.noise), 0 if known is None else np.shape(known)[1])
-                left_open = band.sources**2
+                left_open = np.maximum(band.sources, band.spectra) ** 2
                 moved = moved._replace(sources=np.hypot(moved.sources, band.sources))
             found = [one for one in found if one.name != "uncertain"]
             found += uncertain(moved.share, measures.noise / measures.variance, left_open)

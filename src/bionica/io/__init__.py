@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +90,11 @@ def open_reader(
     if wrong := [name for name in given if name not in takes]:
         raise InputError(f"--{wrong[0].replace('_', '-')} has no meaning for a {suffix} file: omit it")
     with explain_errors(str(path), f"{suffix[1:]} data"):
-        return opener(paths if suffix in IMAGES else path, columns or Columns(), **given)
+        reader = opener(paths if suffix in IMAGES else path, columns or Columns(), **given)
+    declared, stored = 8 * (reader.n_samples or 0) * reader.n_features, [path, *path.rglob("*")]
+    if declared > max(2**30, 2**14 * sum(file.stat().st_size for file in stored)):
+        raise InputError(f"{path} declares {declared >> 20:,} MiB of numbers, more than 16,384 times its bytes on disk")
+    return reader
 
 
 def open_pipe(
@@ -108,7 +111,7 @@ def open_pipe(
            [3., 4.]])
     """
     form: dict[str, Any] = {"header": header, "decimal": decimal, "skip_lines": skip_lines}
-    return TextReader(name, lambda: nullcontext(stream), columns or Columns(), repeatable=False, **form)
+    return TextReader(name, lambda: nullcontext(stream), columns or Columns(), pipe=True, **form)
 
 
 def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:
@@ -118,13 +121,12 @@ def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:
         suffix = path.suffix.lower()
         if not path.exists():
             raise InputError(f"{path} does not exist: check the name (the current folder is {Path.cwd()})")
-        if path.is_dir() and suffix != ".zarr":
-            known = sorted({file.suffix.lower() for file in islice(path.iterdir(), 1000)} & set(FORMATS))
-            raise InputError(f"{path} is a folder, not a file: give " + (f"{path}/*{known[0]}" if known else "a file"))
         if suffix not in FORMATS:
             raise InputError(f"{path} has the unknown suffix {suffix!r}: bionica reads {', '.join(FORMATS)} and pipes")
-        if path.is_file() and suffix == ".zarr":
-            raise InputError(f"{path} is a file; a Zarr store is a folder")
+        if path.is_dir() != (suffix == ".zarr"):
+            raise InputError(
+                f"{path} is a folder, not a file" if path.is_dir() else f"{path}: a Zarr store is a folder"
+            )
         if not path.is_file() and not path.is_dir():
             raise InputError(f"{path} is a pipe or a device, which is read only once: cat {path} | bionica separate -")
     return paths

@@ -149,7 +149,9 @@ class Work(NamedTuple):
     ws: Any
 
 
-def init(Kind: Any, F: np.ndarray, u_bar: np.ndarray, n: int, W: np.ndarray, M: np.ndarray, rng: np.ndarray) -> Any:
+def init(
+    Kind: Any, F: np.ndarray, u_bar: np.ndarray, n: int, W: np.ndarray, M: np.ndarray, rng: np.random.RandomState
+) -> Any:
     """Return a network that starts from n samples, which F whitens and whose mean is then u_bar, with these weights (copied)."""
     d = len(F)
     return Kind(
