@@ -116,7 +116,7 @@ def test_a_band_is_wide_where_nonnegativity_decides_nothing(rates, wide):
     A = A.T
     cone = MinimumVolumeCone(3, random_state=0).fit(X)
     found = cone.diagnose(X)
-    assert ("uncertain" in names(found)) == wide
+    assert ("ambiguous" in names(found)) == wide
     order = np.argmax(np.corrcoef(C.T, cone.transform(X).T)[:3, 3:], axis=1)
     true = A * np.linalg.norm(cone.mixing_[:, order], axis=0) / np.linalg.norm(A, axis=0)
     error = 2 * found.uncertainty_.mixing[:, order]

@@ -20,7 +20,7 @@ from ..engines.loop import announce
 from ..offline.ambiguity import Bands, bands
 from ..offline.halves import Uncertainty, follows_curve, uncertainty
 from ..offline.outliers import inliers_of
-from ._findings import CHECKS, Finding, Measures, concluded, finding, measure, uncertain
+from ._findings import CHECKS, Finding, Measures, concluded, exceeds, finding, measure, uncertain
 from ._input import DivergenceError, is_dask, row_sample
 
 Array = NDArray[Any]
@@ -177,14 +177,13 @@ class Diagnosable:
         if refit and not any(one.name == "scale" for one in found):
             with np.errstate(all="ignore"):
                 moved = uncertainty(inliers_of(rows), W, A, _refits(self, len(W), len(rows)), measures.misfit)
-            left_open = np.zeros(len(W))
             if measures.is_nonnegative and follows_curve(rows, len(W)):
                 known = getattr(self, "known_mixing", None)
                 band = bands(some, W, A, np.sqrt(measures.noise), 0 if known is None else np.shape(known)[1])
-                left_open = np.maximum(band.sources, band.spectra) ** 2
+                found += exceeds("ambiguous", np.maximum(band.sources, band.spectra))
                 moved = moved._replace(sources=np.hypot(moved.sources, band.sources))
             found = [one for one in found if one.name != "uncertain"]
-            found += uncertain(moved.share, measures.noise / measures.variance, left_open)
+            found += uncertain(measures.noise / measures.variance, moved.share)
             limit = CHECKS["uncertain"].limit  # correlations fall by twice the share
             if found and moved.share.max() < limit < (1 - moved.contiguous.min()) / 2 and horizon is None:
                 found.append(finding("changed"))

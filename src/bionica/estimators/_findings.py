@@ -36,7 +36,7 @@ CHECKS = {
     "huge": Check(1e3, "outputs are {value:.2g} where 1 is right, because the weights diverge", ("natural", "rescale")),
     # Roughness of neighbouring columns over that of neighbouring rows: transposed spectra 100.
     "transposed": Check(20, "X may be transposed: neighbouring rows are alike, columns are not", ("transpose",)),
-    # Share of the variance of an output that is error, with its largest part as {cause}: one of CAUSES.
+    # Share of the variance of an output that is noise, or error of the fit as halves of the samples show.
     "uncertain": Check(0.06, "{sources}: uncertain by {value:.0%} of the variance, {cause}"),
     # Energy of the leading direction of the residual, above that of the others and over that of the weakest source.
     "directions": Check(0.04, "X has a direction beyond these {d} sources ({value:.2g} of the weakest)", ("count",)),
@@ -47,6 +47,9 @@ CHECKS = {
     "spectra": Check(
         0.1, "{sources}: {value:.0%} of the spectrum is negative, though X is nonnegative", ("walls", "count")
     ),
+    # Standard error of an output or its spectrum in what nonnegativity allows, if the samples follow a curve. The true error was
+    # below twice that number in all of 2,100 outputs of made-up reactions, titrations and chromatograms.
+    "ambiguous": Check(0.2, "{sources}: nonnegativity leaves them open by {value:.0%}", ("known", "background")),
     "duplicate": Check(0.9, "{sources}: nearly alike (correlation {value:.2f})", ("fewer",)),
     # Share of the samples in which a mixture has its largest value.
     "ceiling": Check(
@@ -56,12 +59,6 @@ CHECKS = {
     "changed": Check(0, "the first and the second half of the samples give other sources", ("horizon",)),
     "outliers": Check(0, "{n} samples are outliers and may carry the fit", ("outliers",)),
     "converged": Check(0, "{reason}"),
-}
-#: Why an output is uncertain, and keys of the remedies.
-CAUSES = {
-    "as halves of the samples show": ("more samples", "fewer"),
-    "by noise": ("average",),
-    "which nonnegativity leaves open": ("known", "background"),
 }
 #: What to do, in Python. The command line has its own words for some of them.
 REMEDIES = {
@@ -144,11 +141,12 @@ def exceeds(name: str, values: ArrayLike, of: str = "sources", **numbers: Any) -
     return [finding(name, values.max(), **({of: where} if values.ndim else {}), **numbers)]
 
 
-def uncertain(*parts: Array) -> list[Finding]:
-    """The finding of outputs whose error is large: shares of their variances that each of the first CAUSES has in it."""
-    total = np.minimum(np.sum(parts, axis=0), 1.0)
-    cause = list(CAUSES)[int(np.argmax([part[total.argmax()] for part in parts]))]
-    return [one._replace(remedies=CAUSES[cause]) for one in exceeds("uncertain", total, cause=cause)]
+def uncertain(noise: Array, moved: Array) -> list[Finding]:
+    """The finding of outputs with a large error: shares of their variances that noise has, and that differs between halves."""
+    total = np.minimum(noise + moved, 1.0)
+    by_noise = noise[total.argmax()] > moved[total.argmax()]
+    cause, remedies = ("by noise", ("average",)) if by_noise else ("as halves show", ("more samples", "fewer"))
+    return [one._replace(remedies=remedies) for one in exceeds("uncertain", total, cause=cause)]
 
 
 def concluded(estimator: Any, found: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -217,7 +215,7 @@ def measure(estimator: Any, X: Array, n: int) -> Measures:
     found = [
         *(exceeds("scale", np.maximum(variance, 1 / variance)) if estimator._uncorrelated else []),
         *(exceeds("transposed", smoothness) if n < k else []),
-        *uncertain(np.zeros(d), noise / variance),
+        *uncertain(noise / variance, np.zeros(d)),
         *exceeds("directions", max(leading - others, 0.0) / weakest, d=d),
         *(exceeds("negative", _subtracted(U, outside)) if not tracking else []),
         *(exceeds("centred", -np.quantile(U, 0.25, axis=0) / np.sqrt(variance)) if not tracking else []),
@@ -272,7 +270,7 @@ def _subtracted(U: Array, noise: Array) -> Array:
         error = np.sqrt(np.sum((Y * left_out) ** 2, axis=0)) / energy
         certain = np.maximum(1 - noise * len(u) / energy, 0) * np.maximum(slope - 3 * error, 0)
         explained = min(-float(u @ Y @ certain) / max(float(u @ u), 1e-300), 1.0)
-        found[i] = np.sum((certain * (2 - explained)) ** 2 * np.minimum(energy / len(u), 1))
+        found[i] = np.sum((certain * (2 - explained)) ** 2 * np.minimum(np.sqrt(energy / len(u)), 1))
     return found
 
 
