@@ -31,7 +31,9 @@ class Check(NamedTuple):
 #: generator. Outputs are {sources}, mixtures {mixtures}.
 CHECKS = {
     # Factor by which the variance of an output of nonnegative ICA differs from 1; infinite if it is 0 or overflows.
-    "scale": Check(4, "{sources}: variance {value:.2g} times too large or small", ("same scale", "more samples", "fewer")),
+    "scale": Check(
+        4, "{sources}: variance {value:.2g} times too large or small", ("same scale", "more samples", "fewer")
+    ),
     # Typical largest output of a sample while a network learns: right 1 to 10; rates that fail 1e5 and more.
     "huge": Check(1e3, "outputs are {value:.2g} where 1 is right, because the weights diverge", ("natural", "rescale")),
     # Roughness of neighbouring columns over that of neighbouring rows: transposed spectra 100.
@@ -160,7 +162,9 @@ def concluded(estimator: Any, found: Iterable[Finding]) -> tuple[Finding, ...]:
     useless |= {"natural"} if not local else set()
     gravest = sorted(found, key=lambda one: list(CHECKS).index(one.name))
     return tuple(
-        one._replace(remedies=("natural",) if local and one.sources else tuple(r for r in one.remedies if r not in useless))
+        one._replace(
+            remedies=("natural",) if local and one.sources else tuple(r for r in one.remedies if r not in useless)
+        )
         for one in gravest
     )
 
