@@ -68,8 +68,6 @@ class Uncertainty(NamedTuple):
     def __repr__(self) -> str:
         return "\n".join(map("  ".join, self.table(list(map(str, range(len(self.share)))))))
 
-    __str__ = __repr__
-
 
 def match(A: Array, B: Array) -> tuple[Array, Array]:
     """Match the columns of B to those of A by the sum of |cosine|: their order, and the angle of each pair in degrees, eq. (2)."""
