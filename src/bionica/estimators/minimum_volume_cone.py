@@ -47,7 +47,8 @@ class MinimumVolumeCone(Online):
     They need not be independent and may sum to one. Such data fill a cone, and some of them lie on each of its facets. The
     estimator finds the smallest cone that holds the data, with a wall at each facet that is as soft as the noise
     (`bionica.offline.cone`). If the mixing matrix is nonnegative too, as it is for spectra, a second wall keeps it so, and sources
-    need not reach zero everywhere. The outputs max(W x, 0) are nonnegative and are ordered by their share of the data.
+    need not reach zero everywhere. If samples follow a smooth curve (a reaction, a chromatogram), many cones between both walls are
+    possible, and one in the middle is taken. The outputs max(W x, 0) are nonnegative and are ordered by their share of the data.
 
     Parameters
     ----------
