@@ -9,7 +9,7 @@ from sklearn.base import clone
 from .._compat.sklearn import Options, StrOptions
 from ..networks import nonnegative_pca, whitening_layer
 from ..offline.outliers import inliers_of, without_outliers
-from ..offline.whitening import leading, moments, one_blas_thread, whitening
+from ..offline.whitening import leading, moments, whitening
 from ._docstrings import documented
 from ._input import Array
 from .network import WhiteningLayerNICA, orthonormal_rows, weights
@@ -79,7 +79,7 @@ class NonnegativePCA(WhiteningLayerNICA):
         d = None if self.n_components is None else int(self.n_components)
         return NoncenteredWhitener(d, robust=True), clone(self).set_params(whiten=False)
 
-    def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Array | None) -> Any:
+    def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         shapes = {"W": (d, k if self.whiten is False else d)}
         online = self.whiten == "online" or (self.whiten == "offline" and X is None)
         if online:
@@ -90,11 +90,10 @@ class NonnegativePCA(WhiteningLayerNICA):
         if self.whiten is False:
             layer = whitening_layer.Fixed(np.eye(k, dtype=dtype))
         elif self.whiten == "offline" and X is not None:
-            with one_blas_thread():
-                if isinstance(X, np.ndarray):
-                    white = leading(inliers_of(X), d)
-                else:
-                    white = whitening(without_outliers(X, moments(X), d)[1], d, precision=X.dtype)
+            if isinstance(X, np.ndarray):
+                white = leading(inliers_of(X), d)
+            else:
+                white = whitening(without_outliers(X, moments(X), d)[1], d, precision=X.dtype)
             if white.rank < d:
                 raise ValueError(
                     f"n_components={d} exceeds the rank of X: its {len(X)} samples vary in {white.rank} directions. Use "
