@@ -15,7 +15,6 @@ import dis
 import errno
 import json as jsons
 import logging
-import math
 import os
 import select
 import signal
@@ -129,7 +128,8 @@ class Console:
     def result(self, lines: Iterable[str], data: Any) -> None:
         """Print the result: `lines`, or with --json `data` as one line."""
         if self.json:
-            typer.echo(jsons.dumps(_finite(data)), err=self.data_on_stdout)
+            finite = jsons.loads(jsons.dumps(data), parse_constant=lambda _: None)  # JSON has no NaN and no infinity
+            typer.echo(jsons.dumps(finite), err=self.data_on_stdout)
         elif not self.quiet:
             typer.echo("\n".join(map(one_line, lines)), err=self.data_on_stdout)
 
@@ -175,15 +175,6 @@ class Console:
     def _show(self, record: logging.LogRecord) -> None:
         """Show what the library logs, for example that it compiles a loop."""
         (self.note if record.levelno >= logging.WARNING else self.say)(record.getMessage())
-
-
-def _finite(data: Any) -> Any:
-    """Return data with None in place of NaN and infinity, which JSON does not have."""
-    if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_finite(value) for value in data]
-    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
 @contextmanager

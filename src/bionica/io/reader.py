@@ -346,7 +346,10 @@ class MatrixReader(Reader):
             with explain_errors(self.name, self._kind):
                 array = self._open()
                 part = np.array(array[index] if self.axis == 0 else np.asarray(array[:, index]).T)
-            part = self.finite_floats(part[:, self.columns], start)
+            part = (
+                part if part.shape[1] == self.n_features else part[:, self.columns]
+            )  # a copy of all columns takes long
+            part = self.finite_floats(part, start)
             rows = block_rows(self.n_features)
             for i in range(0, len(part), rows):
                 yield part[i : i + rows], []

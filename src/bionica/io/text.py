@@ -171,14 +171,12 @@ class TextReader(Reader):
 
     def _find_layout(self, lines: list[str], *, last: bool) -> bool:
         """Find separator, header and columns, if there are lines enough; return whether they are known."""
-        numbered = self._table(lines)[: 2 if self._pipe else _HEAD]
-        needed = (1 if self._given_header is False else 2) if self._pipe else 3
-        if not numbered or (len(numbered) < needed and not last):
+        n = _HEAD if not self._pipe else 1 if self._given_header is False else 2
+        numbered = self._table(lines)[:n]
+        if not numbered or (len(numbered) < n and not last):
             return False
         rows = self._split(numbered)
         header = self._is_header(rows) if self._given_header is None else self._given_header
-        if comment := next(filter(str.strip, lines[self._skip_lines : numbered[0][0] - 1]), ""):
-            self.note(f"the first lines, which are comments ({comment[:40]}), were left out")
         self.header = [printable(self._point(cell)) for cell in rows[0]] if header else None
         if self.header and self._labelled:
             self.header[0] = "sample"  # the corner may name the rows of the file
