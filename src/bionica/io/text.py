@@ -358,10 +358,9 @@ def open_text(path: Path, columns: Columns, open_input: OpenInput | None = None,
 def check_archive(path: Path) -> zipfile.ZipFile:
     """Open a ZIP archive; raise if a member may take more memory than it declares."""
     archive = zipfile.ZipFile(path)
-    with base.close_on_error(archive):
-        for part in archive.infolist():
-            if part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise InputError(f"{path}: {part.filename[:60]!r} is packed otherwise than by deflate: save it again")
+    for part in archive.infolist():
+        if part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise InputError(f"{path}: {part.filename[:60]!r} is packed otherwise than by deflate: save it again")
     return archive
 
 
