@@ -89,7 +89,7 @@ def separate(
     dataset: Annotated[str | None, _Read(metavar="NAME", help="Array or sheet, if a file holds several.")] = None,
     optical_density: Annotated[bool, _Read("--optical-density", help="Images of light to absorbance.")] = False,
     method: Annotated[Method, _Model(metavar="NAME", help=_METHOD_HELP)] = _AUTO,
-    known: Annotated[Path | None, _Model(metavar="FILE", help="Known spectra, a row each, as of --mixing.")] = None,
+    known: Annotated[Path | None, _Model(metavar="FILE", help="Known spectra, in the form of --mixing.")] = None,
     signed_mixing: Annotated[bool, _Model("--signed-mixing", help="Spectra may be negative.")] = False,
     normalize: Annotated[Scale | None, _Model(help="Scale of the sources; sum: they sum to one.")] = None,
     seed: Annotated[int, _Model(min=0, max=2**32 - 1, metavar="N", help="Same seed, same bits.")] = 0,
@@ -248,12 +248,12 @@ class Separation:
 
     def _known(self, k: int) -> Any:
         """Return the spectra of --known, a column each; their names are those of the first sources."""
-        with io.open_reader(self.o.known, axis=0, decimal=self.o.decimal) as reader:
+        with io.open_reader(self.o.known, decimal=self.o.decimal) as reader:
             spectra, labels = reader.sample(2**20)
         if spectra.shape[1] != k:
             raise io.InputError(
-                f"--known {self.o.known} has {spectra.shape[1]} columns, the input has {k} mixtures: give a row for each "
-                "spectrum and a column for each mixture; --skip leaves columns of the input out"
+                f"--known {self.o.known} has {spectra.shape[1]} values for each spectrum, the input has {k} mixtures: give a row "
+                "for each spectrum, or a column for each after a column named wavelength; --skip leaves mixtures out"
             )
         if labels:
             self.known_names = [str(name) for name in labels[0]]

@@ -333,7 +333,7 @@ class Sweep:
         finally:  # after an interruption too
             table = self._table()
             if self.folder and len(table):
-                write_own(self.folder / RESULTS, table_bytes(table.rows))
+                write_own(self.folder / RESULTS, table_bytes(table))
         return table
 
     def _table(self) -> Table:
