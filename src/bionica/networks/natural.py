@@ -89,7 +89,7 @@ from .running_whitening import (
     weigh,
     whiten,
 )
-from .settling import follow_scaled, scratch, settle_lateral
+from .settling import follow_outer, scratch, settle_lateral
 
 #: eta of the natural steps, and gamma of the averaged weights.
 ETA, AVERAGING = 0.05, 10.0
@@ -141,7 +141,6 @@ class Work(NamedTuple):
     y: np.ndarray
     m: np.ndarray  # V v_bar
     s: np.ndarray
-    g: np.ndarray  # M^-1 s
     a: np.ndarray  # the plane of the turn
     b: np.ndarray
     Va: np.ndarray  # V'a
@@ -166,7 +165,7 @@ def input_workspace(d, dtype):
 def workspace(state):
     """Allocate scratch arrays."""
     d, dtype = len(state.M), state.M.dtype
-    return Work(*input_workspace(d, dtype), *np.zeros((9, d), dtype), scratch(d, dtype))
+    return Work(*input_workspace(d, dtype), *np.zeros((8, d), dtype), scratch(d, dtype))
 
 
 # ---------------------------------------------------------------------------------------------- one sample
@@ -200,7 +199,7 @@ def learn_two_compartment(state, work, params, X, t, rates):
 @hot
 def learn(state, work, params, eta, centred):
     """The synaptic updates, the turn, the whitening."""
-    white, W, M, H, g = state.white, state.W, state.M, state.H, work.g
+    white, W, M, H = state.white, state.W, state.M, state.H
     state.t[0] += 1
     if not is_usable(white, work.v, work.u, 0):
         return
@@ -215,16 +214,13 @@ def learn(state, work, params, eta, centred):
         for i in range(s.shape[0]):
             s[i] = work.y[i] - work.m[i]
     one = H.dtype.type(1)
-    q = H.dtype.type(0)
     r = H.dtype.type(0)
     for i in range(s.shape[0]):
-        g[i] = dot(H, i, s)
-        q += g[i] * s[i]
         r += s[i] * s[i]
     a = H.dtype.type(eta) * H.dtype.type(weight) * (r / (one + r)) / (one + r)
     hebb_uncentred(W, a, s, p)
     hebb_uncentred(M, a, s, s)
-    follow_scaled(H, a, g, q)
+    follow_outer(params.dynamics, H, a, s, work.ws)
     if sin != 0:
         turn(W, M, cos_1, sin, work)
     move_whitening(white, work, distance_2, weight, params.horizon)
