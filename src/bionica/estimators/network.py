@@ -118,18 +118,17 @@ def project(block: Array, d: int) -> tuple[Array, Array]:
 
 
 class Start(NamedTuple):
-    """F (d, k), its right inverse (k, d), a random rotation V (d, d), the mean of u = F x and the number of samples."""
+    """F (d, k), its right inverse (k, d), a random rotation V (d, d) and the mean of u = F x."""
 
     F: Array
     inverse: Array
     V: Array
     u_bar: Array
-    n: int
 
     def network(self, State: Any, W: Array, M: Array, dtype: Any, rng: np.random.RandomState) -> Any:
         """Return the natural network with these weights from u and between outputs."""
         F, W, M = (A.astype(dtype) for A in (self.F, W, M))
-        return natural.init(State, F, self.u_bar, self.n, W, M, guard_seed(rng))
+        return natural.init(State, F, W, M, guard_seed(rng))
 
 
 # ---------------------------------------------------------------------------------------------- networks
@@ -532,7 +531,7 @@ class SingleLayerNICA(NeuralNICA):
             raise self._divergence(0, block, learning=False)
         V = np.linalg.qr(rng.standard_normal((d, d)))[0]
         V[V @ U.mean(axis=0) < 0] *= -1  # towards the orthant
-        return Start(F, inverse, V, U.mean(axis=0), len(block))
+        return Start(F, inverse, V, U.mean(axis=0))
 
     def _readout(self, state: Any) -> Any:
         return rule_of(state).averaged(state) if self.average else state

@@ -148,11 +148,11 @@ class Work(NamedTuple):
     ws: Any
 
 
-def init(Kind: Any, F: np.ndarray, u_bar: np.ndarray, n: int, W: np.ndarray, M: np.ndarray, rng: np.ndarray) -> Any:
-    """Return a network that starts from n samples, which F whitens and whose mean is then u_bar, with these weights (copied)."""
+def init(Kind: Any, F: np.ndarray, W: np.ndarray, M: np.ndarray, rng: np.ndarray) -> Any:
+    """Return a network before its first sample, with this projection and these weights (copied)."""
     d = len(F)
     return Kind(
-        white=running_whitening.start(np.eye(d), np.zeros(d, F.dtype), u_bar, n), F=F.copy(), turned=np.zeros(1),
+        white=running_whitening.start(np.eye(d), np.zeros(d, F.dtype)), F=F.copy(), turned=np.zeros(1),
         W=W.copy(), M=M.copy(), H=inverse(M), W_mean=W.astype(float), M_mean=M.astype(float), **bookkeeping(d, rng),
     )  # fmt: skip
 
