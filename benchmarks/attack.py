@@ -28,7 +28,9 @@ from typing import Any
 import numpy as np
 
 import bionica
-from bionica.io import InputError, ModelFileError, open_reader, read_model, write_model
+from bionica import ModelFileError
+from bionica.estimators._model_file import read_model, write_model
+from bionica.io import InputError, open_reader
 from runner import RESULTS, markdown, setting
 
 MOST_MB, TIMEOUT = 500, 60.0

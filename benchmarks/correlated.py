@@ -1,4 +1,4 @@
-"""Correlated sources: MinimumVolumeCone beside BatchNICA, NMF, FastICA and "knows A", on data that nobody tuned for.
+"""Correlated sources: MinimumVolumeCone beside BatchNICA, NMF, FastICA and "knows A", on data without any tuning.
 
     python benchmarks/correlated.py --jobs 2 --write               everything
     python benchmarks/correlated.py --quick --tables copula        a part of it, in minutes

@@ -1,4 +1,4 @@
-"""Streams against BatchNICA: StreamingNICA and both networks at their defaults, on data that nobody tuned for.
+"""Streams against BatchNICA: StreamingNICA and both networks at their defaults, on data without any tuning.
 
     python benchmarks/streaming.py --jobs 2 --write                everything
     python benchmarks/streaming.py --quick --tables random,noise   a part of it, in minutes

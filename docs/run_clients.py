@@ -28,8 +28,8 @@ PACKAGES = {
 
 def blocks(text):
     """Return the code before the first heading, and the code below each heading."""
-    found = re.findall(r"(?:^## ([^\n]+)\n)?^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
-    return found[0][1], dict(found[1:])
+    blocks = re.findall(r"(?:^## ([^\n]+)\n)?^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    return blocks[0][1], dict(blocks[1:])
 
 
 def installed(packages):

@@ -47,30 +47,30 @@ methods = {
 }
 
 # %%
-found = {name: [] for name in methods}
+scores = {name: [] for name in methods}
 for rho in rhos:
     S = copula_uniform(20_000, 5, rho=rho, rng=1)
     X, _ = mix(S, A, snr_db=30, rng=2)
     for name, method in methods.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found[name].append(sinr(S, method(X, 5)))
-for name, values in found.items():
+            scores[name].append(sinr(S, method(X, 5)))
+for name, values in scores.items():
     print(f"{name:18}", " ".join(f"{value:5.1f}" for value in values), "dB")
-assert min(found["MinimumVolumeCone"]) > 20
-assert min(found[name][0] for name in ("BatchNICA", "FastICA", "Picard")) > 20
-assert found["NMF"][0] < 20
+assert min(scores["MinimumVolumeCone"]) > 20
+assert min(scores[name][0] for name in ("BatchNICA", "FastICA", "Picard")) > 20
+assert scores["NMF"][0] < 20
 
 # %%
 figure, ax = plt.subplots(figsize=(7.4, 3.6), layout="constrained")
-for name, values in found.items():
+for name, values in scores.items():
     ax.plot(rhos, values, "o-", label=name)
 ax.set(xlabel="correlation of the sources", ylabel="SINR in dB")
 ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
 
 # %%
 # Where others win: three independent sources between 0.5 and 1.5, which never come near zero. FastICA and Picard need no
-# zeros, and are the best here; nonnegative ICA and the cone have nothing to hold on to.
+# zeros, and are the best here; nonnegative ICA and the cone need samples near zero.
 offset = {}
 for seed in range(3):
     rng = np.random.default_rng(seed)

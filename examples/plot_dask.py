@@ -35,8 +35,8 @@ assert error < 1e-3
 
 # %%
 figure, axes = plt.subplots(1, 3, figsize=(8, 2.9), layout="constrained", sharey=True)
-found = part[:2000, match_sources(true, part).permutation]
+recovered = part[:2000, match_sources(true, part).permutation]
 for i, ax in enumerate(axes):
-    ax.plot(true[:2000, i], found[:, i], ".", ms=3)
+    ax.plot(true[:2000, i], recovered[:, i], ".", ms=3)
     ax.set(title=f"source {i + 1}", xlabel="true")
-axes[0].set_ylabel("found")
+axes[0].set_ylabel("recovered")

@@ -28,16 +28,16 @@ Y = cone.transform(X)
 # %%
 # One scale, from the reference, turns the output into grams per litre.
 hours = np.arange(len(X)) * 1.25 / 60
-at = np.searchsorted(hours, laboratory["time"]).clip(max=len(X) - 1)
+row = np.searchsorted(hours, laboratory["time"]).clip(max=len(X) - 1)
 glucose = laboratory["glucose"].to_numpy()
-correlations = [np.corrcoef(y[at], glucose)[0, 1] for y in Y.T]
+correlations = [np.corrcoef(y[row], glucose)[0, 1] for y in Y.T]
 print("correlations of the outputs with glucose:", np.round(correlations, 3))
 assert max(correlations) > 0.94
 
 # %%
 y = Y[:, np.argmax(correlations)]
 figure, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-ax.plot(hours, y * (y[at] @ glucose) / (y[at] @ y[at]), lw=0.8, label="output")
+ax.plot(hours, y * (y[row] @ glucose) / (y[row] @ y[row]), lw=0.8, label="output")
 ax.plot(laboratory["time"], glucose, "ko", ms=4, label="laboratory")
 ax.set(xlabel="hours", ylabel="glucose, g/l")
 ax.legend(frameon=False)

@@ -19,7 +19,7 @@ shape = (512, 512)
 X, A = mix(S, paper_mixing("images"))
 
 # %%
-# `partial_fit_transform` would also return what the network put out as each pixel arrived.
+# `partial_fit_transform` would also return the outputs as each pixel arrived.
 order = np.random.default_rng(0).permutation(len(X))
 stream = StreamingNICA(3, random_state=0)
 for block in np.array_split(X[order], 50):

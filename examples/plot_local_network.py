@@ -3,7 +3,7 @@ A strictly local network, and natural steps
 ===========================================
 
 Algorithm 2 with only what each synapse sees, as in the paper, and with natural-gradient steps, our default: both learn,
-the second a hundred times more accurately on a mixing matrix that nobody tuned for.
+the second a hundred times more accurately on a mixing matrix for which it was not tuned.
 """
 
 import numpy as np

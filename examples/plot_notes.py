@@ -36,8 +36,8 @@ nica = BatchNICA(4, random_state=0).fit(X)
 Y = nica.transform(X)
 
 window = get_window("hann", 1024)
-at = np.minimum((moments * rate).astype(int), len(t) - 1)
-S = np.stack([np.convolve(e**2, window**2 / np.sum(window**2), "same")[at] for e in envelopes], axis=1)
+sample = np.minimum((moments * rate).astype(int), len(t) - 1)
+S = np.stack([np.convolve(e**2, window**2 / np.sum(window**2), "same")[sample] for e in envelopes], axis=1)
 match = match_sources(S, Y, by="correlation")
 print("correlations with the true loudness:", match.correlation.round(3))
 assert match.correlation.min() > 0.95

@@ -54,8 +54,8 @@ slow = concentrations(0.05, 0.1)
 mixed = slow @ spectra + 0.003 * rng.standard_normal((240, 121))
 results = {}
 for name, known in (("nothing known", None), ("spectrum of B known", spectra[1:2].T)):
-    found = MinimumVolumeCone(3, known_mixing=known, random_state=0).fit_transform(mixed)
-    results[name] = match_sources(slow, found, by="correlation")
+    Y = MinimumVolumeCone(3, known_mixing=known, random_state=0).fit_transform(mixed)
+    results[name] = match_sources(slow, Y, by="correlation")
     print(name, results[name].correlation.round(4))
 assert results["spectrum of B known"].correlation.min() > results["nothing known"].correlation.min()
 
@@ -65,7 +65,7 @@ Y = cone.transform(X)
 for i, p in enumerate(match.permutation):
     top.plot(time, C[:, i], "k--", lw=0.8)
     top.plot(time, Y[:, p] * match.scale[i], label="ABC"[i])
-top.set(title="concentrations: found, and true (dashed)", xlabel="minutes")
+top.set(title="concentrations: recovered, and true (dashed)", xlabel="minutes")
 top.legend(frameon=False)
 plot.spectra(cone.mixing_[:, match.permutation], wavelength, names=list("ABC"), label="nm", ax=bottom)
-bottom.set_title("spectra found")
+bottom.set_title("recovered spectra")

@@ -40,12 +40,12 @@ def vertices(X, d):
 
 
 cone = MinimumVolumeCone(3, normalize="sum", random_state=0).fit(X)
-found = {"MinimumVolumeCone": cone.mixing_, "vertex component analysis": vertices(X, 3)}
+estimates = {"MinimumVolumeCone": cone.mixing_, "vertex component analysis": vertices(X, 3)}
 
 # %%
 figure, axes = plt.subplots(1, 2, figsize=(8, 3), layout="constrained", sharey=True)
 worst = {}
-for ax, (name, spectra) in zip(axes, found.items(), strict=True):
+for ax, (name, spectra) in zip(axes, estimates.items(), strict=True):
     order = match_sources(A.T, spectra, by="correlation").permutation
     unit = spectra[:, order] / np.linalg.norm(spectra[:, order], axis=0)
     cosine = np.sum(unit.T * A, axis=1) / np.linalg.norm(A, axis=1)

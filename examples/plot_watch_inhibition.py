@@ -2,8 +2,8 @@
 Watching inhibition learn
 =========================
 
-A single layer of neurons with local rules separates sources that are correlated. Inhibition grows between the neurons until it
-pushes them below zero; the dendrites learn to predict the somata, and take the inhibition over.
+A single layer of neurons with local rules separates sources that are correlated. Lateral weights push neurons below zero where
+they respond to the same source; the dendrites learn to predict the somata, and the lateral weights become small.
 """
 
 import numpy as np
@@ -28,7 +28,7 @@ for axis in axes:
     axis.set_xscale("log")
 
 # %%
-# What the network puts out, beside nonnegative ICA, which assumes uncorrelated sources, and beside knowing the mixing matrix.
+# The outputs of the network, beside nonnegative ICA, which assumes uncorrelated sources, and beside knowing the mixing matrix.
 scores = {
     "knows A": sinr(S, np.maximum(X @ np.linalg.pinv(A).T, 0)),
     "ConeNetwork, one pass": sinr(S, network.transform(X)),

@@ -95,7 +95,7 @@ def test_river_transformer_is_the_estimator(X):
 @pytest.fixture(scope="module")
 def spectra():
     channels = np.arange(60)
-    return np.array([np.exp(-(((channels - place) / 6) ** 2)) + 0.02 for place in (15, 28, 40)])
+    return np.array([np.exp(-(((channels - center) / 6) ** 2)) + 0.02 for center in (15, 28, 40)])
 
 
 @pytest.fixture(scope="module")

@@ -45,11 +45,11 @@ def test_sources_follow_their_law(kind):
 
 
 @unhurried
-@given(kind=st.sampled_from(KINDS), seed=seeds, n=st.integers(1, 40), more=st.integers(1, 40), d=st.integers(1, 5))
-def test_blocks_of_one_generator_continue_each_other(kind, seed, n, more, d):
-    whole = random_sources(kind, n + more, d, rng=seed)
+@given(kind=st.sampled_from(KINDS), seed=seeds, n=st.integers(1, 40), n_next=st.integers(1, 40), d=st.integers(1, 5))
+def test_blocks_of_one_generator_continue_each_other(kind, seed, n, n_next, d):
+    whole = random_sources(kind, n + n_next, d, rng=seed)
     generator = np.random.default_rng(seed)
-    blocks = [random_sources(kind, size, d, rng=generator) for size in (n, more)]
+    blocks = [random_sources(kind, size, d, rng=generator) for size in (n, n_next)]
     assert np.array_equal(np.vstack(blocks), whole)
     assert np.array_equal(random_sources(kind, n, d, rng=seed), whole[:n])
 

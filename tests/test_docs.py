@@ -20,13 +20,13 @@ MODULES = ("bionica", "bionica.metrics", "bionica.datasets", "bionica.plot", "bi
 
 def listed():
     """Names of the API reference, with their modules."""
-    module, found = "", set()
+    module, names = "", set()
     for line in (ROOT / "docs" / "reference" / "index.md").read_text().splitlines():
         if line.startswith(".. currentmodule::"):
             module = line.split()[-1]
         elif re.fullmatch(r"   \w+", line):
-            found.add(f"{module}.{line.strip()}")
-    return found
+            names.add(f"{module}.{line.strip()}")
+    return names
 
 
 def public():
@@ -42,7 +42,7 @@ def methods(value):
     inherited = {*dir(tuple), *dir(Exception), "get_metadata_routing"}
     names = [name for name in dir(value) if not name.startswith("_") and name not in inherited]
     return [
-        name for name in names if inspect.isfunction(found := getattr(value, name, None)) or inspect.ismethod(found)
+        name for name in names if inspect.isfunction(method := getattr(value, name, None)) or inspect.ismethod(method)
     ]
 
 

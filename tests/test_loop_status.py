@@ -98,7 +98,7 @@ def test_the_engine_raises_and_leaves_nan_behind(wide):
     d = 300 if wide else 3
     rng = np.random.default_rng(0)
     W = np.linalg.qr(rng.standard_normal((k, d)))[0].T.copy()
-    state = two_compartment.init(W, np.eye(d), np.array([1, 1]))
+    state = two_compartment.init(W, np.eye(d), np.random.RandomState(1))
     X = rng.exponential(size=(60, k))
     X[50] *= 1e200
     network = bionica.TwoCompartmentNICA(d, precondition=None, random_state=0)

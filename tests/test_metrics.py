@@ -174,6 +174,3 @@ def test_floor_is_the_distance_to_the_noncentered_zca_whitening(seed, d):
     W = S @ whiten(np.atleast_2d(np.cov(S.T, bias=True)))
     np.testing.assert_allclose(np.cov(W.T, bias=True).reshape(d, d), np.eye(d), atol=1e-8)
     assert correlation_floor(S) == pytest.approx(np.mean((S - W) ** 2), rel=1e-7)
-
-
-# ---------------------------------------------------------------- what is refused, and what is left alone

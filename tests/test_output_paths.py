@@ -58,7 +58,7 @@ def test_no_output_is_the_input(folder, name):
     (folder / "symbolic.npy").symlink_to("in.npy")
     (folder / "hard.npy").hardlink_to("in.npy")
     (folder / "link").symlink_to(folder)
-    assert "is also the input in.npy" in refused("s.npy", name)
+    assert "the input in.npy are the same file" in refused("s.npy", name)
     before = (folder / "in.npy").read_bytes()
     for option in ("-o", "--model", "--report", "--mixing"):
         rest = [] if option == "-o" else ["-o", "s.npy"]
@@ -72,7 +72,7 @@ def test_stores_and_the_files_in_them(folder):
     with open_writer(Path("x.zarr"), 2, float) as writer:
         writer.write(np.ones((5, 2)))
     for name in ("x.zarr", "x.zarr/zarr.json", "x.zarr/page.html"):
-        assert "is also the input" in refused(name, inputs=["x.zarr"])
+        assert "the same file" in refused(name, inputs=["x.zarr"])
     assert "one is inside the other" in refused("x.zarr", inputs=["x.zarr/zarr.json"])
 
 
@@ -80,8 +80,8 @@ def test_standard_input_from_a_file_is_an_input(folder):
     file, before = os.open("in.npy", os.O_RDONLY), os.dup(0)
     os.dup2(file, 0)
     try:
-        with pytest.raises(OutputError, match="is also standard input"):
-            check_targets([Target("-o", Path("in.npy"), replace=True)], [0])
+        with pytest.raises(OutputError, match="the same file"):
+            check_targets([Target("-o", Path("in.npy"), replace=True)], [Path("/dev/stdin")])
     finally:
         os.dup2(before, 0)
         os.close(before)
@@ -98,7 +98,7 @@ def test_an_existing_file_is_replaced_only_if_asked(folder):
     with pytest.raises(OutputError, match="exists already"):
         check_folder(folder, ["mine.csv"])
     check_folder(folder, ["mine.csv"], replace=True)
-    with pytest.raises(OutputError, match="is also the input"):
+    with pytest.raises(OutputError, match="the same file"):
         check_folder(folder, ["mine.csv"], [Path("mine.csv")], replace=True)
     with pytest.raises(OutputError, match="give a folder"):
         check_folder(folder / "mine.csv" / "below", ["a.csv"])
@@ -131,8 +131,6 @@ def test_links_are_followed_and_stay(folder):
         assert (folder / "s.npy").is_symlink()
         assert np.load("elsewhere/target.npy")[0, 0] == i
     assert left(folder / "elsewhere") == ["target.npy"]
-    (folder / "loop.npy").symlink_to("loop.npy")
-    assert "is a link to itself" in refused("loop.npy")
 
 
 def test_permissions_are_those_of_the_file_before_or_of_the_umask(tmp_path):

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sklearn.base import clone
 
 import bionica
-from bionica.io import ModelFileError
+from bionica import ModelFileError
 from bionica.networks.rule import to_arrays
 from conftest import NETWORKS, mixtures
 from model_zip import pack, unpack

@@ -161,7 +161,7 @@ def test_errors_say_what_to_do(tmp_path, problem):
         ([xyz], "x.xyz"),
         ([x, "-o", tmp_path / "no" / "y.npy"], "folder"),
         ([tmp_path / "no.npy"], "does not exist"),
-        ([x, "-o", x, "--force"], "also the input"),
+        ([x, "-o", x, "--force"], "the same file"),
         ([x, "--model", tmp_path / "m"], "--force"),
         (["-", "--model", tmp_path / "m", "--resume"], "model"),
         ([x, "--report", tmp_path / "b.csv"], ".html"),

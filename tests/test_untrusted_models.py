@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica.io import ModelFileError
+from bionica import ModelFileError
 from conftest import mixtures
 from model_zip import npy, pack, unpack
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         DivergenceError,
         InterneuronNICA,
         MinimumVolumeCone,
+        ModelFileError,
         NoncenteredWhitener,
         NonnegativePCA,
         OfflineNICA,
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
         load,
         separate,
     )
-    from .io import ModelFileError
 
 __version__ = "0.1.0"
 
@@ -49,7 +49,6 @@ __all__ = [
 ]
 
 _MODULES = {"datasets", "io", "metrics", "plot", "sweep"}
-_HOMES = {"ModelFileError": "io"}
 
 
 def __getattr__(name: str) -> Any:
@@ -57,7 +56,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     if name in __all__:
-        value = getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'estimators')}"), name)
+        value = getattr(importlib.import_module(f"{__name__}.estimators"), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

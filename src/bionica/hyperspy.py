@@ -12,9 +12,9 @@ __all__ = ["HyperSpyDecomposition"]
 class HyperSpyDecomposition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """An estimator for ``signal.decomposition(algorithm=...)``, whose factors are then the spectra.
 
-    HyperSpy takes the transpose of `components_` for the factors. In bionica, as in scikit-learn's FastICA, `components_` is the
-    unmixing matrix; here, as in scikit-learn's NMF, `components_` are the spectra, and loadings @ factors.T is the model of the
-    data. For ``signal.blind_source_separation`` pass the estimator itself: there HyperSpy needs the unmixing matrix.
+    HyperSpy takes the transpose of `components_` for the factors. In bionica, as in FastICA, `components_` is the unmixing matrix;
+    here, as in NMF, `components_` are the spectra, and loadings @ factors.T is the model of the data. For
+    ``signal.blind_source_separation``, which needs the unmixing matrix, pass the estimator itself.
 
     Parameters
     ----------
@@ -44,34 +44,12 @@ class HyperSpyDecomposition(TransformerMixin, BaseEstimator):  # type: ignore[mi
         self.estimator = estimator
 
     def fit(self, X: ArrayLike, y: None = None) -> Self:
-        """Fit a clone of the estimator.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            A spectrum in each row.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-        """
+        """Fit a clone of the estimator to X, a spectrum in each row; y is ignored."""
         self.estimator_ = clone(self.estimator).fit(X)
         return self
 
     def transform(self, X: ArrayLike) -> Any:
-        """Return the loadings.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            A spectrum in each row.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-        """
+        """Return the loadings of X, (n_samples, n_components)."""
         return self.estimator_.transform(X)
 
     @property

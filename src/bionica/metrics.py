@@ -16,54 +16,33 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
+from sklearn.utils import check_array
 
 __all__ = [
     "Matching", "amari_distance", "correlation_floor", "error_curve", "match_sources", "permutation_error", "sinr",
 ]  # fmt: skip
 
-_LARGEST = 1e140  # beyond this a sum of squares may overflow
-
 Floats = NDArray[np.float64]
 
 
-def validated(name: str, array: ArrayLike) -> Floats:
-    """Return a two-dimensional array of real numbers whose squares can be summed, or raise ValueError."""
-    a = np.asarray(array)
-    if a.dtype.kind not in "biuf":
-        raise ValueError(f"{name} has dtype {a.dtype}: pass real numbers")
-    if a.ndim != 2:
-        raise ValueError(f"{name} has shape {a.shape} and must have two axes; for one signal, {name}.reshape(-1, 1)")
-    if a.size == 0:
-        raise ValueError(f"{name} has shape {a.shape} and is empty: pass at least one row and one column")
-    a = a.astype(np.float64, copy=False)
-    largest = np.abs(a).max(axis=1)
-    if not (usable := largest <= _LARGEST).all():  # False for NaN
-        row = int(np.argmin(usable))
-        raise ValueError(
-            f"{name}[{row}] holds {largest[row]}: scores need finite numbers that can be squared. A network that diverges outputs "
-            "such values; score the samples before that"
-        )
-    return a
+def _validated(name: str, array: ArrayLike) -> Floats:
+    return np.asarray(check_array(array, dtype=np.float64, input_name=name))
 
 
-def validated_pair(S: ArrayLike, Y: ArrayLike, *, surplus_outputs: bool = False) -> tuple[Floats, Floats]:
+def _validated_pair(S: ArrayLike, Y: ArrayLike, *, surplus_outputs: bool = False) -> tuple[Floats, Floats]:
     """Return sources and outputs with equal numbers of rows, and of columns unless `surplus_outputs`."""
-    S, Y = validated("S", S), validated("Y", Y)
+    S, Y = _validated("S", S), _validated("Y", Y)
     if len(S) != len(Y):
         hint = "rows are samples: transpose it" if len(S) == Y.shape[1] else "compare the samples that both hold"
         raise ValueError(f"Y has {len(Y)} rows and S has {len(S)}: {hint}")
     n_sources, n_outputs = S.shape[1], Y.shape[1]
     if n_outputs < n_sources:
-        raise ValueError(
-            f"Y has {n_outputs} columns and S has {n_sources}: some sources have no output. Pass every output, or only the "
-            f"sources to be compared, S[:, :{n_outputs}] for instance"
-        )
-    if n_outputs > n_sources and not surplus_outputs:
-        raise ValueError(
-            f"Y has {n_outputs} columns and S has {n_sources}: this error takes one output per source. Choose them with "
-            'Y[:, match_sources(S, Y, by="correlation").permutation]'
-        )
-    return S, Y
+        hint = f"some sources have no output; pass every output, or fewer sources, for example S[:, :{n_outputs}]"
+    elif n_outputs > n_sources and not surplus_outputs:
+        hint = 'choose one output per source, Y[:, match_sources(S, Y, by="correlation").permutation]'
+    else:
+        return S, Y
+    raise ValueError(f"Y has {n_outputs} columns and S has {n_sources}: {hint}")
 
 
 def amari_distance(P: ArrayLike) -> float:
@@ -72,9 +51,9 @@ def amari_distance(P: ArrayLike) -> float:
     .. math:: \frac{1}{2d(d-1)} \left[ \sum_i \left( \sum_j \frac{|p_{ij}|}{\max_k |p_{ik}|} - 1 \right)
               + \sum_j \left( \sum_i \frac{|p_{ij}|}{\max_k |p_{kj}|} - 1 \right) \right]
 
-    This is the index of Amari, Cichocki and Yang (1996) divided by its maximum 2d(d-1): 0 if and only if P has one nonzero
-    entry in every row and every column, 1 if all entries are equally large. Scaling a single row changes it, except at 0:
-    compare methods on outputs of one scale.
+    This is the index of Amari, Cichocki and Yang (1996) divided by its maximum: 0 if and only if P has one nonzero entry in
+    every row and every column, 1 if all entries are equally large. It depends on the scale of single rows, except at 0: compare
+    methods on outputs of one scale.
 
     Parameters
     ----------
@@ -84,8 +63,8 @@ def amari_distance(P: ArrayLike) -> float:
     Returns
     -------
     float
-        Between 0 and 1. A row or a column of zeros (a dead output, a source that reaches no output) counts as if its entries
-        were all equal. For d = 1 the distance is 0, or 1 if the one entry is 0.
+        Between 0 and 1. A row or a column of zeros counts as if its entries were equal. For d = 1 the distance is 0, or 1 if
+        the one entry is 0.
 
     Examples
     --------
@@ -96,7 +75,7 @@ def amari_distance(P: ArrayLike) -> float:
     >>> amari_distance(np.ones((4, 4)))
     1.0
     """
-    P = np.abs(validated("P", P))
+    P = np.abs(_validated("P", P))
     d = len(P)
     if P.shape[1] != d:
         raise ValueError(f"P has shape {P.shape} and must be square: pass W @ A, n_sources by n_sources")
@@ -106,7 +85,7 @@ def amari_distance(P: ArrayLike) -> float:
 
 
 def _crosstalk(P: Floats) -> float:
-    """Sum of all entries but the largest of each row, relative to it. Nothing is subtracted, which would round."""
+    """Sum of all entries but the largest of each row, relative to it; without a subtraction, which would round."""
     largest = P.max(axis=1, keepdims=True)
     ratio = np.divide(P, largest, out=np.ones_like(P), where=largest > 0)
     ratio[np.arange(len(P)), P.argmax(axis=1)] = 0
@@ -116,9 +95,9 @@ def _crosstalk(P: Floats) -> float:
 def correlation_floor(S: ArrayLike) -> float:
     r"""The error that correlation among the sources causes: the MSE between S and its own ZCA whitening.
 
-    Every network here ends with outputs of identity covariance. Sources whose sample covariance C is not the identity cannot
-    be such outputs. The whitened sources closest to them are C^{-1/2} s, their mean not removed. A better learning rule cannot
-    improve a `permutation_error` at this floor.
+    Nonnegative ICA ends with outputs of identity covariance. If the sample covariance C of the sources is not the identity,
+    the closest such outputs are C^{-1/2} s, without removing the mean. A better learning rule cannot improve a
+    `permutation_error` at this floor.
 
     Parameters
     ----------
@@ -141,7 +120,7 @@ def correlation_floor(S: ArrayLike) -> float:
     >>> correlation_floor(S) > 0.1
     True
     """
-    S = validated("S", S)
+    S = _validated("S", S)
     return float(np.mean((S - whitened(S)) ** 2))
 
 
@@ -165,8 +144,7 @@ class Matching(NamedTuple):
     permutation : ndarray of shape (n_sources,)
         ``permutation[i]`` is the column of Y that belongs to source i: ``Y[:, permutation]`` is ordered like S.
     scale : ndarray of shape (n_sources,)
-        The factor that brings each matched output closest to its source, ``<s, y> / <y, y>``; 0 for a silent output. Means
-        are not removed: a factor keeps the zero of a nonnegative source.
+        The factor that brings each matched output closest to its source, ``<s, y> / <y, y>``; 0 for an output of zeros.
     correlation : ndarray of shape (n_sources,)
         Pearson's correlation of each source with its output; 0 where one of the two is constant.
 
@@ -202,11 +180,7 @@ def match_sources(S: ArrayLike, Y: ArrayLike, *, by: Literal["error", "correlati
     Returns
     -------
     Matching
-        `permutation`, `scale` and `correlation`, one entry per source.
-
-    Notes
-    -----
-    The assignment is exact (`scipy.optimize.linear_sum_assignment`): no output belongs to two sources.
+        `permutation`, `scale` and `correlation`, one entry per source. No output belongs to two sources.
 
     Examples
     --------
@@ -221,7 +195,7 @@ def match_sources(S: ArrayLike, Y: ArrayLike, *, by: Literal["error", "correlati
     """
     if by not in ("error", "correlation"):
         raise ValueError(f'by={by!r} is unknown: use by="error" or by="correlation"')
-    S, Y = validated_pair(S, Y, surplus_outputs=by == "correlation")
+    S, Y = _validated_pair(S, Y, surplus_outputs=by == "correlation")
     n, s_mean, y_mean, s, y = len(S), S.mean(axis=0), Y.mean(axis=0), _centred(S), _centred(Y)
     ss, yy, sy = np.sum(s**2, axis=0), np.sum(y**2, axis=0), s.T @ y
     norms = np.sqrt(ss)[:, np.newaxis] * np.sqrt(yy)
@@ -249,7 +223,7 @@ def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = False, per_source: bool =
     .. math:: 10 \log_{10} \frac{\sum_i |s_i|^2}{\sum_i |s_i - c_i y_{p(i)}|^2}, \qquad
               c_i = \frac{\langle s_i, y_{p(i)} \rangle}{\langle y_{p(i)}, y_{p(i)} \rangle}
 
-    where p is the assignment with the largest absolute correlations (`match_sources`).
+    p is the assignment with the largest absolute correlations (`match_sources`).
 
     Parameters
     ----------
@@ -266,7 +240,7 @@ def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = False, per_source: bool =
     Returns
     -------
     float or ndarray of shape (n_sources,)
-        At least 0 dB, the score of a silent output. Exact recovery scores inf, or the 300 dB that rounding leaves.
+        At least 0 dB, the score of an output of zeros. Exact recovery scores inf, or about 300 dB because of rounding.
 
     Notes
     -----
@@ -284,7 +258,7 @@ def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = False, per_source: bool =
     >>> round(sinr(S, 7 * (S + noise)))
     20
     """
-    S, Y = validated_pair(S, Y, surplus_outputs=True)
+    S, Y = _validated_pair(S, Y, surplus_outputs=True)
     Y = Y[:, match_sources(S, Y, by="correlation").permutation]
     if center:
         S, Y = _centred(S), _centred(Y)
@@ -318,12 +292,7 @@ def permutation_error(S: ArrayLike, Y: ArrayLike) -> float:
     Returns
     -------
     float
-        Exactly 0 for exact recovery: the permutation is found from sums of products, then the differences are summed.
-
-    See Also
-    --------
-    error_curve : the same error at every time.
-    sinr : for outputs of arbitrary scale.
+        Exactly 0 for exact recovery. For outputs of arbitrary scale use `sinr`.
 
     Examples
     --------
@@ -348,7 +317,7 @@ def error_curve(S: ArrayLike, Y: ArrayLike) -> Floats:
     S : array-like of shape (n_samples, n_sources)
         The sources, in the order in which the network received them.
     Y : array-like of shape (n_samples, n_sources)
-        What the network put out as each sample arrived (`partial_fit_transform`).
+        The outputs of the network as each sample arrived (`partial_fit_transform`).
 
     Returns
     -------
@@ -371,6 +340,6 @@ def error_curve(S: ArrayLike, Y: ArrayLike) -> Floats:
     >>> error_curve(S, Y)
     array([0.5       , 0.25      , 0.16666667, 0.125     ])
     """
-    S, Y = validated_pair(S, Y)
+    S, Y = _validated_pair(S, Y)
     squares = np.sum((S - Y[:, match_sources(S, Y).permutation]) ** 2, axis=1)
     return np.asarray(np.cumsum(squares) / (np.arange(1, len(S) + 1) * S.shape[1]))

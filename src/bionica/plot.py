@@ -1,6 +1,6 @@
 """Plots of sources, spectra, fits and learning, on matplotlib axes: ``pip install 'bionica[plot]'``.
 
-Every function draws on `ax` (new axes by default), returns the axes and never calls ``show``.
+Every function draws on `ax`, by default on new axes, and returns the axes. None calls ``show``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,16 +13,10 @@ from numpy.typing import ArrayLike
 from .metrics import error_curve as errors_over_time
 
 __all__ = [
-    "diagnosis",
-    "distributions",
-    "error_curve",
-    "images",
-    "number_of_sources",
-    "record_weights",
-    "sources",
-    "spectra",
-    "weights",
-]
+    "diagnosis", "distributions", "error_curve", "images", "number_of_sources", "record_weights", "sources", "spectra", "weights",
+]  # fmt: skip
+
+Names = Sequence[str] | None
 
 _NUMBERS, _LABELS = 12, 30  # rows and columns whose numbers are written, and that have labels of their own
 
@@ -42,23 +36,27 @@ def _matrix(values: ArrayLike, name: str) -> np.ndarray:
     return matrix
 
 
-def _stacked(ax: Any, names: Sequence[str] | None, n: int) -> Any:
+def _largest(values: np.ndarray) -> np.ndarray:
+    """Return the largest absolute value of each column, or a tiny number: a divisor."""
+    return np.asarray(np.maximum(np.abs(values).max(axis=0, initial=0.0), np.finfo(float).tiny))
+
+
+def _named(names: Names, n: int) -> Sequence[str]:
+    return names or [f"source {i + 1}" for i in range(n)]
+
+
+def _stacked(ax: Any, names: Names, n: int) -> Any:
     """Name n curves that are drawn one below the other."""
-    ax.set_yticks(-np.arange(n), names or [f"source {i + 1}" for i in range(n)])
+    ax.set_yticks(-np.arange(n), _named(names, n))
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     return ax
 
 
 def sources(
-    Y: ArrayLike,
-    t: ArrayLike | None = None,
-    *,
-    names: Sequence[str] | None = None,
-    label: str | None = None,
-    ax: Any = None,
+    Y: ArrayLike, t: ArrayLike | None = None, *, names: Names = None, label: str | None = None, ax: Any = None
 ) -> Any:
-    """Draw sources one above the other, each on its own scale, as time series.
+    """Draw sources one below the other, each on its own scale, as time series.
 
     Parameters
     ----------
@@ -71,11 +69,7 @@ def sources(
     label : str, optional
         Label of the horizontal axis; "sample" or "time" by default.
     ax : matplotlib Axes, optional
-        Where to draw.
-
-    Returns
-    -------
-    matplotlib Axes
+        Where to draw; returned.
 
     Examples
     --------
@@ -88,9 +82,8 @@ def sources(
     Y = _matrix(Y, "Y")
     ax = _axes(ax, height=1.0 + 0.8 * Y.shape[1])
     t = np.arange(len(Y)) if t is None else np.asarray(t)
-    tops = np.maximum(Y.max(axis=0, initial=0.0), np.finfo(float).tiny)
-    for i, (y, top) in enumerate(zip(Y.T, tops, strict=True)):
-        ax.plot(t, y / top * 0.9 - i, lw=1)
+    for i, y in enumerate((Y / _largest(Y)).T):
+        ax.plot(t, 0.9 * y - i, lw=1)
     ax.set_xlabel(label or ("sample" if np.array_equal(t, np.arange(len(Y))) else "time"))
     return _stacked(ax, names, Y.shape[1])
 
@@ -101,8 +94,8 @@ def spectra(
     *,
     error: ArrayLike | None = None,
     bounds: tuple[ArrayLike, ArrayLike] | None = None,
-    names: Sequence[str] | None = None,
-    label: str = "channel",
+    names: Names = None,
+    label: str | None = None,
     ax: Any = None,
 ) -> Any:
     """Draw the columns of a mixing matrix as curves: the spectra of the sources, each with maximum 1.
@@ -119,65 +112,54 @@ def spectra(
         The least and the largest A that the data allow, for example those of ``diagnose(X).band_``: drawn as a paler band.
     names : sequence of str, optional
         Names of the sources.
-    label : str, default="channel"
-        Label of the horizontal axis.
+    label : str, optional
+        Label of the horizontal axis; "channel" by default, or "wavelength" if `channels` are given.
     ax : matplotlib Axes, optional
-        Where to draw.
-
-    Returns
-    -------
-    matplotlib Axes
+        Where to draw; returned.
 
     Examples
     --------
     >>> import numpy as np
     >>> from bionica import plot
     >>> A = np.random.default_rng(0).random((50, 2))
-    >>> ax = plot.spectra(A, np.linspace(400, 700, 50), error=0.05 * A, label="nm")
+    >>> ax = plot.spectra(A, np.linspace(400, 700, 50), error=0.05 * A)
     >>> ax.get_xlabel(), len(ax.lines), len(ax.collections)
-    ('nm', 3, 2)
+    ('wavelength', 3, 2)
     """
     A = _matrix(getattr(A, "mixing_", A), "A")
     ax = _axes(ax)
+    label = label or ("channel" if channels is None else "wavelength")
     channels = np.arange(len(A)) if channels is None else np.asarray(channels)
-    largest = np.maximum(np.abs(A).max(axis=0, initial=0.0), np.finfo(float).tiny)
-    bands = [] if bounds is None else [(0.12, _matrix(bounds[0], "bounds"), _matrix(bounds[1], "bounds"))]
+    largest = _largest(A)
+    bands = [] if bounds is None else [(0.12, *(_matrix(bound, "bounds") / largest for bound in bounds))]
     if error is not None:
         wide = 2 * _matrix(error, "error")
         if wide.shape != A.shape:
-            raise ValueError(
-                f"error has shape {wide.shape}, but A has {A.shape}: pass a standard error for each weight"
-            )
-        bands.append((0.25, A - wide, A + wide))
-    names = names or [f"source {i + 1}" for i in range(A.shape[1])]
-    for i, (column, name) in enumerate(zip((A / largest).T, names, strict=True)):
+            raise ValueError(f"error has shape {wide.shape}, but A has {A.shape}: pass an error for each weight")
+        bands.append((0.25, (A - wide) / largest, (A + wide) / largest))
+    for i, (column, name) in enumerate(zip((A / largest).T, _named(names, A.shape[1]), strict=True)):
         (line,) = ax.plot(channels, column, lw=1.4, label=name)
         for alpha, low, high in bands:
-            edges = low[:, i] / largest[i], high[:, i] / largest[i]
-            ax.fill_between(channels, *edges, color=line.get_color(), alpha=alpha, lw=0)
+            ax.fill_between(channels, low[:, i], high[:, i], color=line.get_color(), alpha=alpha, lw=0)
     ax.axhline(0, color="0.7", lw=0.8, zorder=0)
     ax.set(xlabel=label, ylabel="weight, maximum 1")
     ax.legend(frameon=False)
     return ax
 
 
-def distributions(U: ArrayLike, *, names: Sequence[str] | None = None, ax: Any = None) -> Any:
+def distributions(U: ArrayLike, *, names: Names = None, ax: Any = None) -> Any:
     """Draw the distribution of each linear output ``X @ components_.T`` near zero, in its own standard deviations.
 
-    If the fit is right, almost nothing is left of zero.
+    If the fit is right, almost no value is negative.
 
     Parameters
     ----------
     U : array-like of shape (n_samples, n_sources)
-        Linear outputs: before values below zero are cut off.
+        Linear outputs, before negative values are set to zero.
     names : sequence of str, optional
         Names of the sources.
     ax : matplotlib Axes, optional
-        Where to draw.
-
-    Returns
-    -------
-    matplotlib Axes
+        Where to draw; returned.
 
     Examples
     --------
@@ -187,19 +169,17 @@ def distributions(U: ArrayLike, *, names: Sequence[str] | None = None, ax: Any =
     >>> len(ax.patches), ax.get_xlim() == (-1, 4)
     (2, True)
     """
-    outputs = _matrix(U, "U")
-    ax = _axes(ax, height=1.0 + 0.6 * outputs.shape[1])
-    largest = np.maximum(np.abs(outputs).max(axis=0, initial=0.0), np.finfo(float).tiny)
-    edges = np.linspace(-1, 4, 101)
-    for i, u in enumerate((outputs / largest).T):  # so that no square overflows
+    U = _matrix(U, "U")
+    ax, edges = _axes(ax, height=1.0 + 0.6 * U.shape[1]), np.linspace(-1, 4, 101)
+    for i, u in enumerate((U / _largest(U)).T):  # so that no square overflows
         counts, _ = np.histogram(u / (u.std() or 1.0), edges)
         ax.stairs(0.9 * counts / max(1, counts.max()) - i, edges, baseline=-i, fill=True, color="C0")
     ax.axvline(0, color="0.3", lw=0.8)
     ax.set(xlabel="standard deviations", xlim=(-1, 4))
-    return _stacked(ax, names, outputs.shape[1])
+    return _stacked(ax, names, U.shape[1])
 
 
-def images(Y: ArrayLike, shape: tuple[int, ...], *, names: Sequence[str] | None = None, axes: Any = None) -> Any:
+def images(Y: ArrayLike, shape: tuple[int, ...], *, names: Names = None, axes: Any = None) -> Any:
     """Draw sources as images side by side, from 0 (black) to their 99.9 % quantile.
 
     Parameters
@@ -211,11 +191,7 @@ def images(Y: ArrayLike, shape: tuple[int, ...], *, names: Sequence[str] | None 
     names : sequence of str, optional
         Titles.
     axes : sequence of matplotlib Axes, optional
-        One for each source; a new figure by default.
-
-    Returns
-    -------
-    ndarray of matplotlib Axes
+        One for each source; a new figure by default. Returned, as an array.
 
     Examples
     --------
@@ -233,15 +209,12 @@ def images(Y: ArrayLike, shape: tuple[int, ...], *, names: Sequence[str] | None 
         figure = plt.figure(figsize=(2.4 * Y.shape[1], 2.4 * shape[0] / shape[1] + 0.4), layout="constrained")
         axes = figure.subplots(1, Y.shape[1], squeeze=False)[0]
     axes = np.ravel(axes)
-    for i, (ax, y) in enumerate(zip(axes, Y.T, strict=True)):
-        scaled = y / max(np.abs(y).max(), np.finfo(float).tiny)  # before matplotlib makes float32 of it
-        limits = {"vmin": min(0.0, scaled.min()), "vmax": np.quantile(scaled, 0.999) or None}
-        ax.imshow(
-            np.clip(scaled, 0, 1).reshape(shape) if len(shape) == 3 else scaled.reshape(shape), cmap="gray", **limits
-        )
+    titles = names or [""] * len(axes)
+    for ax, y, title in zip(axes, (Y / _largest(Y)).T, titles, strict=True):  # scaled: matplotlib converts to float32
+        limits = {"vmin": min(0.0, y.min()), "vmax": np.quantile(y, 0.999) or None}
+        ax.imshow((np.clip(y, 0, 1) if len(shape) == 3 else y).reshape(shape), cmap="gray", **limits)
         ax.set(xticks=[], yticks=[])
-        if names:
-            ax.set_title(names[i], fontsize=10)
+        ax.set_title(title, fontsize=10)
     return axes
 
 
@@ -255,11 +228,7 @@ def error_curve(S: ArrayLike, outputs: Mapping[str, ArrayLike], *, ax: Any = Non
     outputs : mapping of str to array-like of shape (n_samples, n_sources)
         Outputs of each network as each sample arrived: what `partial_fit_transform` returned.
     ax : matplotlib Axes, optional
-        Where to draw.
-
-    Returns
-    -------
-    matplotlib Axes
+        Where to draw; returned.
 
     Examples
     --------
@@ -295,8 +264,8 @@ def record_weights(network: Any, X: ArrayLike, every: int = 100) -> dict[str, np
     Returns
     -------
     dict of str to ndarray
-        "n_samples" : how many samples the network had learned from, from its start on; and each kind of weights, and `kappa_` of
-        a `ConeNetwork`, by its attribute, (n_records, n_outputs, n_inputs). `weights` draws them.
+        "n_samples": how many samples the network had learned from; and under the name of its attribute each kind of weights, and
+        `kappa_` of a `ConeNetwork`, (n_records, n_outputs, n_inputs). `weights` draws them.
 
     Examples
     --------
@@ -325,13 +294,9 @@ def record_weights(network: Any, X: ArrayLike, every: int = 100) -> dict[str, np
 
 
 def weights(
-    W: ArrayLike | Mapping[str, np.ndarray],
-    *,
-    rows: Sequence[str] | None = None,
-    columns: Sequence[str] | None = None,
-    ax: Any = None,
+    W: ArrayLike | Mapping[str, np.ndarray], *, rows: Names = None, columns: Names = None, ax: Any = None
 ) -> Any:
-    """Draw a matrix of weights as an image, with zero white; a small one with its numbers. Or recorded weights over time.
+    """Draw a matrix of weights as an image, with zero white and the numbers of a small matrix; or recorded weights over time.
 
     Parameters
     ----------
@@ -340,11 +305,7 @@ def weights(
     rows, columns : sequence of str, optional
         Names of the rows and columns; their numbers by default.
     ax : matplotlib Axes, optional
-        Where to draw; for records, a sequence of axes.
-
-    Returns
-    -------
-    matplotlib Axes; for records, an array of them
+        Where to draw; for records, a sequence of axes. Returned.
 
     Examples
     --------
@@ -379,7 +340,7 @@ def weights(
 
 
 def _weights_over_time(record: Mapping[str, np.ndarray], axes: Any) -> Any:
-    """Draw each kind of recorded weights in axes of its own, and return these; a color for each output."""
+    """Draw each kind of recorded weights in axes of its own, with a color for each output, and return these axes."""
     import matplotlib.pyplot as plt
 
     names = [name for name in record if name != "n_samples"]
@@ -395,19 +356,15 @@ def _weights_over_time(record: Mapping[str, np.ndarray], axes: Any) -> Any:
     return axes
 
 
-def number_of_sources(found: Any, *, ax: Any = None) -> Any:
+def number_of_sources(count: Any, *, ax: Any = None) -> Any:
     """Draw the worst angle between the spectra of two halves for each number of sources that was tried.
 
     Parameters
     ----------
-    found : what `bionica.separate` returned, its `choice_`, or the `count_` of an estimator with n_components="auto"
-        What to draw.
+    count : fitted estimator, `choice_` or `count_`
+        What `bionica.separate` or an estimator with n_components="auto" has tried.
     ax : matplotlib Axes, optional
-        Where to draw.
-
-    Returns
-    -------
-    matplotlib Axes
+        Where to draw; returned.
 
     Examples
     --------
@@ -418,33 +375,29 @@ def number_of_sources(found: Any, *, ax: Any = None) -> Any:
     >>> ax.get_yscale()
     'log'
     """
-    found = getattr(found, "choice_", None) or getattr(found, "count_", found)
+    count = getattr(count, "choice_", None) or getattr(count, "count_", count)
     ax = _axes(ax)
-    numbers, angles = list(found.angles), np.maximum(list(found.angles.values()), 0.01)
+    numbers, angles = list(count.angles), np.maximum(list(count.angles.values()), 0.01)
     ax.semilogy(numbers, angles, "o-", color="0.5")
-    for q in (found.n_sources, *found.candidates):
-        if q in found.angles:
-            label = f"{q} sources" if q == found.n_sources else f"or {q}"
-            ax.plot(q, max(found.angles[q], 0.01), "o", ms=9, mfc="C0" if q == found.n_sources else "none", label=label)
+    for q in (count.n_sources, *count.candidates):
+        if q in count.angles:
+            label = f"{q} sources" if q == count.n_sources else f"or {q}"
+            ax.plot(q, max(count.angles[q], 0.01), "o", ms=9, mfc="C0" if q == count.n_sources else "none", label=label)
     ax.set(xlabel="number of sources", ylabel="angle between halves (degrees)")
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.legend(frameon=False)
     return ax
 
 
-def diagnosis(found: Any, *, ax: Any = None) -> Any:
+def diagnosis(result: Any, *, ax: Any = None) -> Any:
     """Draw a diagnosis: of each output, how far halves of the samples disagree, its noise and its negative energy.
 
     Parameters
     ----------
-    found : Diagnosis
+    result : Diagnosis
         What `diagnose` returned.
     ax : matplotlib Axes, optional
-        Where to draw.
-
-    Returns
-    -------
-    matplotlib Axes
+        Where to draw; returned.
 
     Examples
     --------
@@ -453,15 +406,15 @@ def diagnosis(found: Any, *, ax: Any = None) -> Any:
     >>> X = np.random.default_rng(0).exponential(size=(500, 3))
     >>> ax = plot.diagnosis(BatchNICA(random_state=0).fit(X).diagnose(X))
     """
-    measures, moved = found.measures, found.uncertainty_
+    measures, moved = result.measures, result.uncertainty_
     shares = {"noise": measures.noise / np.maximum(measures.variance, 1e-300), "negative energy": measures.negativity}
     if moved is not None:
         shares = {"halves disagree (1 - correlation)": 1 - moved.correlation, **shares}
-    ax, d = _axes(ax), len(found.names)
+    ax, d = _axes(ax), len(result.names)
     for i, (label, share) in enumerate(shares.items()):
         ax.barh(np.arange(d) + (i - 1) * 0.27, np.clip(share, 1e-6, 1), height=0.25, label=label)
-    ax.set(xscale="log", xlim=(1e-6, 1.2), xlabel="share", title="looks right" if found.ok else "does not look right")
-    ax.set_yticks(range(d), found.names)
+    ax.set(xscale="log", xlim=(1e-6, 1.2), xlabel="share", title="looks right" if result.ok else "does not look right")
+    ax.set_yticks(range(d), result.names)
     ax.invert_yaxis()
     ax.legend(frameon=False)
     return ax

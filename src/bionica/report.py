@@ -1,8 +1,7 @@
 """Pages: text, tables and pictures in one HTML file that needs no network, and the page about one separation.
 
 A page is a title and sections, and a section is a heading and parts: `text`, `table`, `picture`, `slides` and `beside`
-return HTML, and escape what they are given. In text, `code` stands between backquotes. A page adapts to light and dark, to a
-telephone and to a printer.
+return HTML, and escape what they are given. In text, `code` stands between backquotes.
 """
 
 import base64
@@ -39,7 +38,7 @@ figure{margin:1rem 0;overflow-x:auto}img{max-width:100%;height:auto}figure img{b
 .table{overflow-x:auto}code{white-space:nowrap}table{border-collapse:collapse;font-size:.9rem;margin:.8rem 0}
 th,td{padding:.35rem .7rem;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}
 .facts td{overflow-wrap:anywhere}.facts td:first-child{white-space:nowrap;color:var(--soft)}
-th{border-bottom:2px solid var(--soft);white-space:nowrap}.word{white-space:nowrap}
+th{border-bottom:2px solid var(--soft);white-space:nowrap}
 th.number,td.number{text-align:right}td.number{font-variant-numeric:tabular-nums;white-space:nowrap}
 td.yes,td.no,td.partly{font-weight:600}td.yes{color:var(--good)}td.no{color:var(--bad)}td.partly{color:var(--fair)}
 @media(max-width:40rem){table.text thead{display:none}
@@ -76,19 +75,15 @@ def text(sentences: str) -> str:
 
 
 def _inline(sentences: str) -> str:
-    """Escape text, with `code` as such; 1e-05, 2-layer and x = 3 are not broken over lines."""
-    html = re.sub("`([^`]+)`", r"<code>\1</code>", escape(sentences))
-    html = re.sub(r"\b(\d[\d.]*e-\d+|\d-[a-z]{1,12})\b", r'<span class="word">\1</span>', html)
-    return re.sub(r" = (?=\d)", "&nbsp;=&nbsp;", html)
+    """Escape text, with `code` as such."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(sentences))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Return a table with these headings, if any. Floats are shown with three digits."""
-    numeric = [any(type(cell) in (int, float) for cell in column) for column in zip(*rows, strict=True)] or [
-        False
-    ] * len(columns)
+    numeric = [any(type(row[i]) in (int, float) for row in rows) for i in range(len(columns))]
     marks = [' class="number"' * number for number in numeric]
-    head = "".join(f"<th{mark}>{escape(title)}</th>" for title, mark in zip(columns, marks, strict=False))
+    head = "".join(f"<th{mark}>{escape(title)}</th>" for title, mark in zip(columns, marks, strict=True))
     body = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
     kind = "numbers" if any(numeric) else "text" if head else "text facts"
     head = f"<thead><tr>{head}</tr></thead>" if head else ""
@@ -169,12 +164,12 @@ def write_separation(
     axis_label = ("number of the mixture" if axis is None else "wavelength or channel") + f" ({unit})" * bool(unit)
     A, uncertainty = np.asarray(network.mixing_), network.diagnosis_.uncertainty_
     d = min(len(names), MOST_SOURCES)
-    shown, more = names[:d], f" The first {d} of {len(names)} sources." * (d < len(names))
+    shown, omitted = names[:d], f" The first {d} of {len(names)} sources." * (d < len(names))
     kind = "good" if network.diagnosis_.ok else "bad"
     verdict = f'<div class="verdict {kind}">{"".join(map(text, lines))}</div>'
     sections: Sections = [("", [verdict, table((), facts)])]
     if uncertainty is not None:
-        why = "Halves of the samples were fitted by themselves. If they agree, the source does not depend on chance."
+        why = "Halves of the samples were fitted separately. If they agree, the source does not depend on chance."
         columns = ("source", "correlation of the halves", "angle of the spectra, degrees", "error, standard deviations")
         measures = zip(names, uncertainty.correlation, uncertainty.angle, uncertainty.sources, strict=True)
         rows = [
@@ -192,18 +187,18 @@ def write_separation(
         sections.append(("Mixtures", [_gallery(mixed[:MOST_SOURCES], mixtures)]))
     else:
         Y = network.transform(X)[:, :d]
-        caption = "Sources of samples spread evenly over the input, each on its own scale." + more
+        caption = "Sources of samples spread evenly over the input, each on its own scale." + omitted
         height = 0.8 + 0.7 * d
         curves = drawing(lambda ax: plot.sources(Y, t, names=shown, label=t_label, ax=ax), caption, height=height)
         sections.append(("Sources", [curves]))
     if len(A) < _FEW_MIXTURES:
-        caption = "How strongly each source enters each mixture; orange is negative." + more
+        caption = "How strongly each source enters each mixture; orange is negative." + omitted
         size = 1.5 + 0.9 * d, 0.6 + 0.35 * len(A)
         matrix = drawing(lambda ax: plot.weights(A[:, :d], rows=mixtures, columns=shown, ax=ax), caption, *size)
         sections.append(("Mixing matrix", [matrix]))
     else:
         error, band = None if uncertainty is None else uncertainty.mixing[:, :d], network.diagnosis_.band_
-        caption = "Each spectrum is divided by its largest value." + more
+        caption = "Each spectrum is divided by its largest value." + omitted
         if error is not None:
             caption += " The band is two standard errors wide on either side, from fits to halves of the samples."
         if band is not None:
@@ -214,7 +209,7 @@ def write_separation(
         curves = drawing(lambda ax: plot.spectra(A[:, :d], x, ax=ax, **options), caption, height=4.2)
         sections.append(("Spectra of the sources", [curves]))
     U = X @ np.asarray(network.components_)[:d].T
-    caption = "Before values below zero are cut off. A good fit has almost nothing left of 0." + more
+    caption = "Before negative values are set to zero. A good fit has almost no negative values." + omitted
     bars = drawing(lambda ax: plot.distributions(U, names=shown, ax=ax), caption, height=0.8 + 0.5 * d)
     sections.append(("Distribution of each source", [bars]))
     write_atomically(path, page("What bionica separate found", "", sections).encode())

@@ -30,7 +30,7 @@ __all__ = [
 
 #: What a parameter may be: a number of things, of samples to look back on, a positive or nonnegative number, a share.
 COUNT = Interval(Integral, 1, None, closed="left")
-WINDOW = Interval(Integral, 2, None, closed="left")
+WINDOW = Interval(Integral, 2, 10**15, closed="both")  # compiled loops count in int64
 POSITIVE = Interval(Real, 0, None, closed="neither")
 NONNEGATIVE = Interval(Real, 0, None, closed="left")
 SHARE = Interval(Real, 0, 1, closed="neither")

@@ -17,7 +17,7 @@ METHOD, NETWORK = "StreamingNICA", "TwoCompartmentNICA"
 SHAPE = (512, 512)
 WATCHED = 10_000  # pixels on which the error is measured while a network learns
 TIMES = 120  # how often it is measured, evenly spaced on a logarithmic axis
-RUNS = 9  # orders of the pixels and initial weights: the error depends on them, and the page shows the median run
+RUNS = 9  # orders of the pixels and initial weights; the page shows the run with the median error
 SHOWN = (100, 1_000, 10_000, 100_000)  # pixels after which the recovered images are shown, beside those at the end
 
 
@@ -83,33 +83,32 @@ def _run(seed: int, console: Console) -> tuple[dict[str, Any], tuple[bytes, byte
     with console.progress("Learning", RUNS + 2) as advance:
         errors = []
         for run, order in enumerate(orders):
-            errors.append(error(new(METHOD, run).partial_fit(X[order])))
+            before = time.perf_counter()
+            network = new(METHOD, run).partial_fit(X[order])
+            speed = n / (time.perf_counter() - before)  # of the last run: nothing compiles in it
+            errors.append(error(network))
             advance(1, f"error {errors[-1]:.2g}")
         run = errors.index(median_low(errors))
-        stream = X[orders[run]]
         curves: dict[str, list[tuple[int, float]]] = {METHOD: [], NETWORK: []}
-        frames, speed = {}, 0.0
+        recovered: dict[str, dict[int, Any]] = {METHOD: {}, NETWORK: {}}
         for name, curve in curves.items():
             network = new(name, run)
             for begin, end in zip([0, *times], times, strict=False):
-                before = time.perf_counter()
-                network.partial_fit(stream[begin:end])
-                seconds = time.perf_counter() - before
+                network.partial_fit(X[orders[run][begin:end]])
                 if not getattr(network, "n_samples_until_start_", 0):
                     curve.append((end, error(network)))
-                if name == METHOD and end in (*SHOWN, n):
+                if end in (*SHOWN, n):
                     Y = network.transform(X)
-                    frames[end] = Y[:, metrics.match_sources(S, Y).permutation]
-                    speed = (end - begin) / seconds  # of the last and largest chunk: nothing compiles in it
+                    recovered[name][end] = Y[:, metrics.match_sources(S, Y).permutation]
             advance(1, f"error {curve[-1][1]:.2g}")
     findings = {
         "images": list(NAMES), "pixels": n, "watched": WATCHED, "seed": seed, "method": METHOD, "run": run,
-        "error": metrics.permutation_error(S, frames[n]), "errors": sorted(errors), "network": NETWORK,
-        "network_error": metrics.permutation_error(S, network.transform(X)),
-        "correlation": metrics.match_sources(S, frames[n]).correlation.tolist(),
+        "error": metrics.permutation_error(S, recovered[METHOD][n]), "errors": sorted(errors), "network": NETWORK,
+        "network_error": metrics.permutation_error(S, recovered[NETWORK][n]),
+        "correlation": metrics.match_sources(S, recovered[METHOD][n]).correlation.tolist(),
         "pixels_per_second": round(speed), "seconds": round(time.perf_counter() - started, 3), "curves": curves,
     }  # fmt: skip
-    return findings, _page(findings, S, X, frames)
+    return findings, _page(findings, S, X, recovered[METHOD])
 
 
 def _page(findings: dict[str, Any], S: Any, X: Any, frames: dict[int, Any]) -> tuple[bytes, bytes]:
@@ -129,16 +128,15 @@ def _page(findings: dict[str, Any], S: Any, X: Any, frames: dict[int, Any]) -> t
     def learning(ax: Any) -> None:
         for name, points in findings["curves"].items():
             ax.loglog(*zip(*points, strict=True), label=name)
-        marks = [point for point in findings["curves"][METHOD] if point[0] in frames]
-        ax.loglog(*zip(*marks, strict=True), "ko", ms=5)
+        ax.loglog(list(frames), [curve[t] for t in frames], "ko", ms=5)
         ax.set(xlabel="pixels seen", ylabel="mean squared error")
         ax.grid(alpha=0.25)
         ax.legend(frameon=False)
 
+    curve, errors = dict(findings["curves"][METHOD]), findings["errors"]
     overview = images(("Sources", S), ("Mixtures", X), ("Recovered", frames[len(X)]))
-    errors, falls = findings["errors"], dict(findings["curves"][METHOD])
     shown = [
-        picture(images((f"After {t:,} pixels", Y), width=4.6), f"After {t:,} pixels: error {falls[t]:.2g}", "png")
+        picture(images((f"After {t:,} pixels", Y), width=4.6), f"After {t:,} pixels: error {curve[t]:.2g}", "png")
         for t, Y in frames.items()
     ]
     caption = f"Mean squared error on {WATCHED:,} pixels against pixels seen, both logarithmic. Dots: the pictures of the slider."
@@ -146,9 +144,8 @@ def _page(findings: dict[str, Any], S: Any, X: Any, frames: dict[int, Any]) -> t
     sections = [
         ("See it learn", [
             text(f"{METHOD} starts from random weights and sees each of {len(X):,} pixels once, in random order. It has no "
-                 "learning rate, and nothing was tuned. Move the slider."),
-            beside(slides(shown), drawing(learning, caption, 6.2, 4.2)),
-            text(f"The paper's network {NETWORK} (Algorithm 2) sees the same stream.")]),
+                 f"learning rate, and nothing was tuned. The paper's network {NETWORK} (Algorithm 2) sees the same stream."),
+            beside(slides(shown), drawing(learning, caption, 6.2, 4.2))]),
         ("Sources, mixtures, recovered", [
             picture(overview, f"Top: the sources. Middle: what {METHOD} saw. Bottom: what it recovered.", "png",
                     "Three photographs (camera, brick, gravel), three mixtures of them, and three recovered photographs")]),

@@ -73,13 +73,12 @@ def reproduce(
         options: dict[str, Any] = {"n_jobs": jobs or -1, "device": "cpu", "force": force}
         sweeps = {key: prepare(plan, folder, **options) for folder, (key, plan) in plans.items()}
         ran = sum(len(sweep.missing) for sweep in sweeps.values())
-        work = sum(case.cost for sweep in sweeps.values() for case in sweep.missing)
+        work = sum(case.cost for sweep in sweeps.values() for case in sweep.missing.values())
         with console.progress(f"{ran:,} runs", work) as advance:
             tables = {key: sweep.run(lambda case: advance(case.cost)) for key, sweep in sweeps.items()}
         seconds = time.perf_counter() - started
         written = paper.write_reproduction(config, tables, output, target.value)
         total = sum(len(sweep.outcomes) for sweep in sweeps.values())
         summary = {"target": target.value, "runs": total, "ran": ran, "seconds": round(seconds, 3)}
-        summary |= {"report": str(written.page), "files": list(map(str, written.files)), "errors": written.finals}
-        summary |= {"grid": written.best, "claims": written.claims}
-        console.result([f"{ran:,} of {total:,} runs in {seconds:.1f} s", f"Look at {written.page}"], summary)
+        lines = [f"{ran:,} of {total:,} runs in {seconds:.1f} s", f"Look at {written['report']}"]
+        console.result(lines, summary | written)

@@ -171,13 +171,14 @@ class Separation:
     def _check_files(self) -> None:
         """Raise if an output cannot be written, or is an input or another output, before anything is read."""
         o = self.o
-        inputs: list[Path | int] = [0] if o.from_pipe else [*io.check_inputs(o.inputs)]
-        if o.known is not None:
-            inputs += io.check_inputs([o.known])
+        inputs = [Path("/dev/stdin")] if o.from_pipe else io.check_inputs(o.inputs)
+        inputs += io.check_inputs([o.known]) if o.known is not None else []
         targets = []
         if self.path is not None:
             io.check_format(self.path, images=all(Path(name).suffix.lower() in io.IMAGES for name in o.inputs))
-            targets += [io.Target("-o", file, o.force or o.resume) for file in io.output_files(self.path, o.n_sources)]
+            targets += [
+                io.Target("-o", file, o.force or o.resume) for file in io.output_files(self.path, o.n_sources or 1)
+            ]
         elif sys.stdout is None:
             raise io.OutputError("-o -: standard output is closed; give a file with -o")
         if o.model is not None:
@@ -191,7 +192,7 @@ class Separation:
         if o.mixing is not None:
             io.check_format(o.mixing, "--mixing")
             targets.append(io.Target("--mixing", o.mixing, o.force))
-        io.check_targets(targets, [*inputs, 1] if o.to_stdout else inputs)
+        io.check_targets(targets, [*inputs, Path("/dev/stdout")] if o.to_stdout else inputs)
 
     # ------------------------------------------------------------------------------------------ files
 

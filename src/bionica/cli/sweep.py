@@ -76,7 +76,7 @@ def sweep(
             lines.append(f"{there} of {total:,} cases are in {folder}; the others would run on {engine}")
         else:
             started = time.perf_counter()
-            with console.progress("Cases", sum(case.cost for case in ready.missing)) as advance:
+            with console.progress("Cases", sum(case.cost for case in ready.missing.values())) as advance:
                 table = ready.run(lambda case: advance(case.cost, f"{len(ready.outcomes):,} of {total:,}"))
             seconds = time.perf_counter() - started
             failed, best = len({row["case"] for row in table if row["status"] != "ok"}), table.best()

@@ -4,9 +4,8 @@ X and S are (n_samples, n_features) everywhere. A is (n_mixtures, n_sources), so
 
 Every source has minimum 0 and variance 1, as the theory asks (nonnegative, well grounded, of unit variance):
 
-- *drawn from a distribution*, as in the paper: the infimum of its support is 0 and its variance is 1 in expectation.
-  Nothing is rescaled after drawing, so samples stay independent and the variance of n of them differs from 1 by O(1/sqrt(n)).
-- *images*: of the pixels given. Each image has minimum 0 and variance 1 (with 1/n), to rounding.
+- *drawn from a distribution*, as in the paper: in expectation. The sample variance of n of them differs from 1 by O(1/sqrt(n)).
+- *images*: to rounding, over the pixels given.
 
 `rng` is None (fresh entropy), an integer (the same draw every time) or a `numpy.random.Generator` (which is advanced).
 """

@@ -76,8 +76,6 @@ def natural_images(
 
 def _read_images(path: Path | None, names: Sequence[str] | None) -> list[tuple[str, NDArray[Any]]]:
     """Return the images of these names, by default all of them, with their names."""
-    if path is not None and not path.exists():
-        raise FileNotFoundError(f"path={str(path)!r} does not exist: pass a folder, an image or .npy")
     if path is not None and (path / "sources.npy").is_file():
         path = path / "sources.npy"
     readers: list[tuple[str, Callable[[], Any]]]
@@ -85,13 +83,12 @@ def _read_images(path: Path | None, names: Sequence[str] | None) -> list[tuple[s
         names = ("camera", "brick", "gravel") if names is None else names
         data = _skimage("the sample images").data
         readers = [(name, getattr(data, name)) for name in _SHIPPED]
+    elif not path.exists():
+        raise FileNotFoundError(f"path={str(path)!r} does not exist: pass a folder, an image or .npy")
     elif path.suffix.lower() == ".npy":
         stack = np.load(path)
         if stack.ndim not in (2, 3) or (stack.ndim == 2 and stack.shape[0] > stack.shape[1]):
-            raise ValueError(
-                f"{path} holds an array of shape {stack.shape}: save (n_images, n_pixels) or (n_images, height, width), "
-                "transposed if need be"
-            )
+            raise ValueError(f"{path} has shape {stack.shape}: save (n_images, n_pixels) or (n_images, height, width)")
         images = stack if stack.ndim == 3 else stack[:, None, :]  # a flat image is one row high
         readers = [(str(i), partial(np.asarray, image)) for i, image in enumerate(images)]
     else:
@@ -102,10 +99,7 @@ def _read_images(path: Path | None, names: Sequence[str] | None) -> list[tuple[s
     known = [name for name, _ in readers]
     for name in names or ():
         if (n := known.count(name)) != 1:
-            raise ValueError(
-                f"names holds {name!r}, of which there are {n}: choose from {', '.join(map(repr, known))}, or pass other images "
-                "by `path`"
-            )
+            raise ValueError(f"names holds {name!r}, of which there are {n}: choose from {', '.join(map(repr, known))}")
     return [(known[i], readers[i][1]()) for i in (range(len(known)) if names is None else map(known.index, names))]
 
 
@@ -117,9 +111,7 @@ def _skimage(wanted: str) -> Any:
     try:
         import skimage
     except ImportError as error:
-        raise ImportError(
-            f"reading {wanted} needs scikit-image, which is not installed: pip install 'bionica[plot]', or pass .npy files"
-        ) from error
+        raise ImportError(f"{wanted} needs scikit-image: pip install 'bionica[plot]', or pass .npy files") from error
     return skimage
 
 
@@ -138,10 +130,8 @@ def _gray(label: str, image: NDArray[Any]) -> NDArray[np.float64]:
 
 def _crop(images: list[NDArray[np.float64]], size: int | tuple[int, int] | None) -> list[NDArray[np.float64]]:
     height, width = min(i.shape[0] for i in images), min(i.shape[1] for i in images)
-    flat = all(i.shape[0] == 1 for i in images)
-    if size is not None and not flat:
+    if size is not None and height > 1:
         limits = size if isinstance(size, tuple) else (size, size)
-        height = min(height, positive_int("size", limits[0]))
-        width = min(width, positive_int("size", limits[1]))
+        height, width = min(height, positive_int("size", limits[0])), min(width, positive_int("size", limits[1]))
     corners = [((i.shape[0] - height) // 2, (i.shape[1] - width) // 2) for i in images]
     return [i[top : top + height, left : left + width] for i, (top, left) in zip(images, corners, strict=True)]

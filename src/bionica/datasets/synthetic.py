@@ -116,9 +116,8 @@ def odors(
 ) -> tuple[Sources, Sources]:
     """Odorant concentrations, and how strongly each receptor responds to each odorant.
 
-    An odorant is absent from a sample with probability `p_silent`; if present, its concentration is exponential. Affinities
-    span orders of magnitude: the entries of A are log-normal, exp(N(0, 1)). A is drawn, not measured. `mix(S, A)` gives the
-    activities of the receptors.
+    An odorant is absent from a sample with probability `p_silent`; if present, its concentration is exponential. The entries
+    of A are log-normal, exp(N(0, 1)). `mix(S, A)` gives the activities of the receptors.
 
     Parameters
     ----------
@@ -152,11 +151,10 @@ def odors(
     n_receptors = positive_int("n_receptors", n_receptors)
     if n_receptors < n_odorants:
         raise ValueError(
-            f"n_receptors={n_receptors} is less than n_odorants={n_odorants}, and no linear network could tell the odorants "
-            "apart: use at least as many receptors"
+            f"n_receptors={n_receptors} is less than n_odorants={n_odorants}: use at least as many receptors"
         )
     if not 0 <= p_silent < 1:
-        raise ValueError(f"p_silent={p_silent!r} is no probability below 1: use 0.9, for instance")
+        raise ValueError(f"p_silent={p_silent!r} is not a probability below 1: use 0.9, for example")
     generator = np.random.default_rng(rng)
     A = np.exp(generator.standard_normal((n_receptors, n_odorants)))
     if rho == 0:
@@ -198,7 +196,7 @@ def copula_uniform(n_samples: int, n_sources: int, rho: float, *, df: float = 4,
     n_samples, d = positive_int("n_samples", n_samples), positive_int("n_sources", n_sources)
     lowest = -1 / (d - 1) if d > 1 else -1.0
     if not lowest <= rho < 1:
-        raise ValueError(f"rho={rho!r} is no common correlation of {d} variables: use {lowest:.3g} <= rho < 1")
+        raise ValueError(f"rho={rho!r} cannot be the correlation of {d} variables: use {lowest:.3g} <= rho < 1")
     if not df > 0:
         raise ValueError(f"df={df!r} must be positive: use df=4, or df=float('inf') for a Gaussian copula")
     generator = np.random.default_rng(rng)
@@ -211,7 +209,7 @@ def copula_uniform(n_samples: int, n_sources: int, rho: float, *, df: float = 4,
     if np.isinf(df):
         S = special.ndtr(Z)
     else:
-        with np.errstate(divide="ignore", over="ignore"):  # df near 0 draws 0, which puts the sample at a corner
+        with np.errstate(divide="ignore", over="ignore"):  # df near 0 draws zeros: the sample is at a corner
             Z *= np.sqrt(df / generator.chisquare(df, size=(n_samples, 1)))
         S = special.stdtr(df, Z)
     return np.asarray(S * np.sqrt(12))
@@ -298,7 +296,7 @@ def mix(
     X = S @ A.T
     if snr_db is not None:
         if not snr_db > -np.inf:
-            raise ValueError(f"snr_db={snr_db!r} is no ratio in dB: use 30, for instance, or None for no noise")
+            raise ValueError(f"snr_db={snr_db!r} is not a ratio in dB: use 30, for example, or None for no noise")
         amplitude = np.sqrt(np.mean(X**2, axis=0, dtype=np.float64)) * 10 ** (-float(snr_db) / 20)
         X += (generator.standard_normal(X.shape) * amplitude).astype(X.dtype, copy=False)
     return X, A

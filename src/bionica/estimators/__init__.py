@@ -3,7 +3,7 @@
 from ._choice import Choice, separate
 from ._diagnosis import Diagnosis
 from ._input import DivergenceError
-from ._model_file import load
+from ._model_file import ModelFileError, load
 from .batch_nica import BatchNICA
 from .cone_network import ConeNetwork
 from .interneuron_nica import InterneuronNICA
@@ -23,6 +23,7 @@ __all__ = [
     "DivergenceError",
     "InterneuronNICA",
     "MinimumVolumeCone",
+    "ModelFileError",
     "NoncenteredWhitener",
     "NonnegativePCA",
     "OfflineNICA",

@@ -188,7 +188,7 @@ class Diagnosable:
             if measures.is_nonnegative and follows_curve(rows, len(W)):
                 known = getattr(self, "known_mixing", None)
                 band = bands(some, W, A, np.sqrt(measures.noise), 0 if known is None else np.shape(known)[1])
-                found += exceeds("ambiguous", band.width)
+                found += exceeds("ambiguous", np.maximum(band.sources, band.spectra))
                 moved = moved._replace(sources=np.hypot(moved.sources, band.sources))
         found.sort(key=lambda one: list(CHECKS).index(one.name))
         return Diagnosis(tuple(found), moved, band, measures, [str(name) for name in self.get_feature_names_out()])

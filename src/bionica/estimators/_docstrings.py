@@ -61,7 +61,7 @@ precondition : {{"natural", "scale"}} or None, default="natural"
     What the learning rule does with its input. "natural": natural-gradient steps, which work whatever the mixing matrix and the
     scale; not a local rule (`bionica.networks.natural`). "scale": every mixture over its running root mean square, which an
     input neuron can do by itself. None: the paper's rule. The last two are strictly local, and depend on the condition of the
-    mixing matrix; None depends on its scale too.
+    mixing matrix (on `bionica.datasets.odors` they may fail: :doc:`/paper/local-networks`); None depends on its scale too.
 average : bool, default=True
     Whether `transform` reads out with weights averaged over the samples. `partial_fit_transform` always uses the
     unaveraged weights.
@@ -98,6 +98,12 @@ _EXAMPLES = """\
 >>> X, A = mix(S, paper_mixing("d3"))
 >>> network = {name}(3, random_state=0).fit(X)
 >>> bool(permutation_error(S, network.transform(X)) < 1e-3)
+True
+
+With the paper's settings for these sources:
+
+>>> published = {name}.as_published("d3", random_state=0).fit(X)
+>>> bool(permutation_error(S, published.transform(X)) < 1e-3)
 True"""
 
 
@@ -113,23 +119,19 @@ def documented(names: str = "") -> Callable[[type[T]], type[T]]:
     """
 
     def fill(cls: Any) -> Any:
-        own = inspect.cleandoc(cls.__doc__)
-        defaults = {name: parameter.default for name, parameter in inspect.signature(cls).parameters.items()}
-        texts = _entries(_PARAMETERS)
-        if hasattr(cls, "_plain"):
-            plain = {} if defaults["eta0"] is None else {name: texts[name] for name in ("eta0", "decay")}
-            texts |= _entries(_NATURAL) | plain
-            defaults["eta0"], defaults["decay"] = cls._plain[:2]
-        auto = "horizon" in defaults
-        values = {
-            **defaults, "names": names, "name": cls.__name__, "guards": cls._own_guards,
+        own, texts = inspect.cleandoc(cls.__doc__), _entries(_PARAMETERS)
+        values = {name: parameter.default for name, parameter in inspect.signature(cls).parameters.items()}
+        auto = "horizon" in values
+        if values.get("precondition") == "natural":
+            texts, values = texts | _entries(_NATURAL), values | cls._published.get("d3", {})
+        rest = [text for name, text in texts.items() if name.partition(",")[0] in values and f"\n{name} :" not in own]
+        values |= {
+            "names": names, "name": cls.__name__, "guards": cls._own_guards,
             "number": 'int, "auto" or None' if auto else "int",
             "auto": ' "auto" counts them\n    in the first samples (`count_` has the evidence).' if auto else "",
         }  # fmt: skip
-        first = texts.pop("n_components")
-        rest = [text for name, text in texts.items() if name.partition(",")[0] in defaults and f"\n{name} :" not in own]
-        own = own.replace("----------\n", f"----------\n{first.format(**values)}\n", 1)
-        own = own.replace("{parameters}", "\n".join(rest).format(**values))
+        own = own.replace("----------\n", f"----------\n{rest[0].format(**values)}\n", 1)
+        own = own.replace("{parameters}", "\n".join(rest[1:]).format(**values))
         cls.__doc__ = own.replace("{attributes}", _ATTRIBUTES).replace("{examples}", _EXAMPLES.format(**values))
         return cls
 

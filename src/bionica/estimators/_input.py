@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import validate_data
 
 from ..offline.whitening import ChunkedRows, linear_map
 
@@ -23,7 +23,7 @@ Array = NDArray[Any]
 Sample = ArrayLike | Mapping[str, float]
 T = TypeVar("T")
 
-FLOATS = (np.float64, np.float32)
+FLOATS = [np.float64, np.float32]
 
 
 class DivergenceError(ArithmeticError):
@@ -154,11 +154,6 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool = True, min_samples: i
     return data
 
 
-def validated_outputs(Y: Any, name: str) -> Any:
-    """Y as a finite array of float32 or float64; a Dask array as `DaskRows`."""
-    return dask_rows(Y, name, "Y") if is_dask(Y) else check_array(Y, dtype=list(FLOATS), input_name="Y")
-
-
 def validated_sample(estimator: Any, x: Sample, *, reset: bool = False) -> Array:
     """Return a single mixture, a vector or a mapping of feature names to numbers, as a finite array of one row."""
     row = x if type(x) is np.ndarray else np.asarray(_in_order(estimator, x, reset))
@@ -219,36 +214,30 @@ def dask_rows(X: Any, name: str, argument: str = "X", min_samples: int = 1) -> "
     return DaskRows(X if X.dtype in FLOATS else X.astype(np.float64), name)
 
 
-def _of_located(block: Array, function: Callable[[Array], Array], name: str, block_info: Any = None) -> Array:
-    return _of_finite(function, name, block_info[0]["array-location"][0][0], block)
-
-
-def _of_finite(function: Callable[..., T], name: str, first: int, block: Any, *arguments: Any) -> T:
-    """``function(block, *arguments)`` for a block whose first row is number `first`, if it is finite."""
+def _finite(block: Array, name: str, block_info: Any = None) -> Array:
     block = np.asarray(block)
-    check_finite(block, first, name)
-    return function(block, *arguments)
+    check_finite(block, block_info[0]["array-location"][0][0], name)
+    return block
 
 
 class DaskRows(ChunkedRows):
     """The rows of a Dask array; `name` is the estimator that errors name.
 
     Iterating gives the blocks one after the other and holds one in memory; slices and index arrays give rows, all as NumPy
-    arrays. NaN and infinity raise ValueError. `fold` sums over the blocks on the scheduler that the user has chosen.
+    arrays. `fold` sums over the blocks on the scheduler that the user has chosen. NaN and infinity in a block raise ValueError.
     """
 
     def __init__(self, array: Any, name: str) -> None:
         self.array, self.name = array, name
         self.shape, self.dtype = array.shape, array.dtype
-        self._blocks = list(array.to_delayed().ravel())
-        self._first = np.cumsum([0, *array.chunks[0][:-1]]).tolist()
+        self._finite = array.map_blocks(_finite, name, dtype=self.dtype, meta=np.empty((0, 0), self.dtype))
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Array]:
-        for first, block in zip(self._first, self._blocks, strict=True):
-            if len(rows := _of_finite(np.asarray, self.name, first, block.compute())):
+        for i in range(self.array.numblocks[0]):
+            if len(rows := np.asarray(self._finite.blocks[i].compute())):
                 yield rows
             del rows  # before the next one is computed
 
@@ -256,12 +245,10 @@ class DaskRows(ChunkedRows):
         return np.asarray(self.array[rows].compute())
 
     def mapped(self, function: Callable[[Array], Array], n_columns: int) -> "DaskRows":
-        """`function` of the rows of every block, which is computed, and checked for NaN, whenever a block is read."""
+        """`function` of the rows of every block, which is computed whenever a block is read."""
         dtype = function(np.zeros((1, self.shape[1]), self.dtype)).dtype
         chunks, meta = (self.array.chunks[0], (n_columns,)), np.empty((0, 0), dtype)
-        return DaskRows(
-            self.array.map_blocks(_of_located, function, self.name, dtype=dtype, chunks=chunks, meta=meta), self.name
-        )
+        return DaskRows(self._finite.map_blocks(function, dtype=dtype, chunks=chunks, meta=meta), self.name)
 
     def __array__(self, *_: Any, **__: Any) -> Array:
         raise TypeError(
@@ -273,9 +260,9 @@ class DaskRows(ChunkedRows):
         """Return ``of_block(block, *arguments)`` for every block, joined in order as the blocks are done."""
         from dask import delayed
 
-        call = delayed(_of_finite, pure=False)
+        call = delayed(of_block, pure=False)
         given = [delayed(a, pure=False, traverse=False) for a in arguments]  # sent once to each worker
-        parts = (call(of_block, self.name, *block, *given) for block in zip(self._first, self._blocks, strict=True))
+        parts = (call(block, *given) for block in self._finite.to_delayed().ravel())
         total: T = reduce(delayed(join, pure=False), parts).compute()
         return total
 

@@ -1,33 +1,77 @@
-"""Fitted estimators as model files (`io.model_file`), and back.
+"""Fitted estimators as model files, and back: an .npz of plain arrays, which `numpy.load` reads too, with a JSON header.
 
-`_saved` declares the attributes that make up a fitted estimator: a string is an array, or a number, by its schema, and a
-`Record` is a named tuple of these. The state of a network is a record that its rule declares (`networks.rule`). All of them
-become arrays with dotted names.
+`_saved` of an estimator names the attributes that make it up: a string is the schema of an array or a number, and a `Record` is a
+named tuple of these. The state of a network is a record that its rule declares (`networks.rule`). All of them become arrays with
+dotted names.
 
-Nothing in a file is trusted: class, parameters and the schema are checked first, then the values, then that all of them agree
-(`Estimator._check_saved`). Every refusal is a ModelFileError.
+A schema has the letters of the shape, then the kind after a colon. "dk" is (d, k): a letter is one length throughout the model, and
+k the number of mixtures. "2:int64" are two integers, ":bool" is one truth value. Kinds are those of `_KINDS`; arrays without a kind
+all have the precision of the model. A "~" at the end allows NaN and infinity.
+
+A file may come from anybody. Reading it runs no code, because nothing is pickled. Nothing in it is compressed, so that it takes
+memory in proportion to its size, and its header has a bounded size. Class, parameters, names, shapes, dtypes and values are
+checked, then that all of them agree (`Estimator._check_saved`). Whatever is wrong is a `ModelFileError`. Zip compares a checksum
+(CRC-32) of each array, which shows damage, not forgery.
 """
 
 import inspect
+import json
 import os
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
+from operator import attrgetter
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import io
-from ..io.model_file import check_arrays, refused
+from ..io.files import complete_files
 from ..networks.rule import BOOKKEEPING, RULES, rule_of
-from ._base import Estimator
-from .network import OnlineNICA
 
 Array = NDArray[Any]
 
-_SCALARS = {int: ":count", float: ":float64", bool: ":bool"}
+#: The only classes that a file can name: every estimator that is imported, those of the user included.
+CLASSES: dict[str, Any] = {}
+
+FORMAT = 6
+_HEADER, _HEADER_BYTES = "header.json", 2**22  # parsed JSON takes up to 25 times the memory of its text
 _CALLABLE = {"callable": True}
-_LARGEST = 2**62  # of an integer parameter
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+_MOST = 2**52  # counts stay where float64 counts exactly and one more never overflows
+#: Dtypes, and for integers the smallest and the largest. -1 means never; seeds are those of `networks.guards.uniform`.
+_KINDS: dict[str, tuple[tuple[np.dtype[Any], ...], int, int]] = {
+    "": (_FLOATS, 0, 0),
+    "float": (_FLOATS, 0, 0),
+    "float64": (_FLOATS[1:], 0, 0),
+    "bool": ((np.dtype(np.bool_),), 0, 1),
+    "int64": ((np.dtype(np.int64),), -1, _MOST),
+    "count": ((np.dtype(np.int64),), 0, _MOST),
+    "seed": ((np.dtype(np.int64),), 1, 2147483562),
+}
+_SCALARS = {int: ":count", float: ":float64", bool: ":bool"}
+
+
+class ModelFileError(ValueError):
+    """A file that is not a complete, unaltered bionica model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import bionica
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "notes.bionica"
+    ...     written = path.write_text("not a model")
+    ...     try:
+    ...         bionica.load(path)
+    ...     except bionica.ModelFileError as error:
+    ...         print("refused")
+    refused
+    """
 
 
 class Record(NamedTuple):
@@ -38,37 +82,29 @@ class Record(NamedTuple):
     parts: Mapping[str, Any] = {}
     optional: bool = False
 
-    def fields(self) -> dict[str, Any]:
-        """What each field is, in the form of `_saved`."""
-        fields: dict[str, Any] = {}
-        for name, hint in {**get_type_hints(self.make), **self.parts}.items():
-            inside = {key.partition(".")[2]: spec for key, spec in self.schemas.items() if key.startswith(f"{name}.")}
-            fields[name] = Record(hint, inside) if hasattr(hint, "_fields") else self.schemas.get(name)
-            fields[name] = fields[name] or _SCALARS[hint]
-        return fields
+
+def _leaves(make: Any, parts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted names and types of all arrays and numbers in a class of named tuples."""
+    for name, hint in {**get_type_hints(make), **parts}.items():
+        yield from _leaves(hint, {}, f"{prefix}{name}.") if hasattr(hint, "_fields") else [(prefix + name, hint)]
 
 
-def _flat(name: str, value: Any) -> dict[str, Array]:
-    """The arrays of an attribute by dotted name."""
-    if not hasattr(value, "_fields"):
-        return {name: np.asarray(value)}
-    return {key: a for field in value._fields for key, a in _flat(f"{name}.{field}", getattr(value, field)).items()}
+def _built(make: Any, parts: Mapping[str, Any], values: Iterator[Any]) -> Any:
+    """A named tuple of its values in the order of `_leaves`."""
+    hints = {**get_type_hints(make), **parts}.values()
+    return make(*(_built(hint, {}, values) if hasattr(hint, "_fields") else next(values) for hint in hints))
 
 
-def _schema(name: str, kind: Any) -> dict[str, str]:
-    """The schemas of an attribute's arrays by dotted name."""
-    if isinstance(kind, str):
-        return {name: kind}
-    return {
-        key: spec for field, part in kind.fields().items() for key, spec in _schema(f"{name}.{field}", part).items()
-    }
-
-
-def _built(name: str, kind: Any, arrays: Mapping[str, Array]) -> Any:
-    """The value of an attribute from its arrays."""
-    if isinstance(kind, str):
-        return arrays[name].item() if kind.startswith(":") else arrays[name]
-    return kind.make(**{field: _built(f"{name}.{field}", part, arrays) for field, part in kind.fields().items()})
+def _schema(saved: Mapping[str, Any]) -> dict[str, str]:
+    """The schema of everything in `_saved`, by dotted name."""
+    schema: dict[str, str] = {}
+    for name, kind in saved.items():
+        if isinstance(kind, str):
+            schema[name] = kind
+        else:
+            leaves = _leaves(kind.make, kind.parts)
+            schema |= {f"{name}.{leaf}": kind.schemas.get(leaf) or _SCALARS[hint] for leaf, hint in leaves}
+    return schema
 
 
 def _saved(estimator: Any, rule: Any) -> dict[str, Any]:
@@ -81,51 +117,133 @@ def _saved(estimator: Any, rule: Any) -> dict[str, Any]:
     return {**estimator._saved, "_state": Record(RULES[rule].State, schemas, RULES[rule].parts)}
 
 
-def _classes() -> dict[str, Any]:
-    """The only classes that a file can name: every estimator that is imported, those of the user included."""
-    classes: dict[str, Any] = {}
-    waiting: list[Any] = [Estimator]
-    for cls in waiting:
-        waiting += cls.__subclasses__()
-        if not inspect.isabstract(cls):
-            classes[cls.__name__] = cls
-    return classes
+# ---------------------------------------------------------------------------------------------- writing
 
 
 def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return what a file of this estimator holds, header and arrays, which never change."""
     name = type(estimator).__name__
-    if _classes().get(name) is not type(estimator):
-        raise TypeError(f"{name} is none of {sorted(_classes())}, and load could not make one again; use pickle")
+    if CLASSES.get(name) is not type(estimator):
+        raise TypeError(f"another class is called {name}, and load would make one of those; use pickle")
     estimator._check_is_fitted()
     estimator._validate_params()
     own = estimator.__getstate__()  # a copy of a network's state
-    rule = rule_of(own["_state"]).name if isinstance(estimator, OnlineNICA) and estimator._state is not None else None
+    is_network = hasattr(estimator, "_rule_params") and estimator._state is not None
+    rule = rule_of(own["_state"]).name if is_network else None
     header = {
         "class": name,
-        "parameters": {name: _plain(name, value) for name, value in estimator.get_params(deep=False).items()},
+        "parameters": estimator.get_params(deep=False),
         "rule": rule,
         "n_features": estimator.n_features_in_,
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
         "versions": {name: version(name) for name in ("bionica", "numpy", "scikit-learn")},
     }
-    kept = [name for name in _saved(estimator, rule) if own[name] is not None]
-    return header, {key: a for name in kept for key, a in _flat(name, own[name]).items()}
+    schema = _schema({name: kind for name, kind in _saved(estimator, rule).items() if own[name] is not None})
+    return header, {name: np.asarray(attrgetter(name)(SimpleNamespace(**own))) for name in schema}
 
 
-def _plain(name: str, value: Any) -> Any:
-    """Return the parameter as JSON can hold it."""
+def _plain(value: Any) -> Any:
+    """Return a parameter as JSON can hold it."""
     if callable(value):
         return _CALLABLE
-    if isinstance(value, dict):
-        return {key: np.asarray(content, dtype=np.float64).tolist() for key, content in value.items()}
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    if isinstance(value, set | frozenset):
-        return sorted(value)
-    if name == "random_state" and not isinstance(value, int | None):
+    if isinstance(value, np.random.RandomState):
         return None  # spent: what is still random comes from the state
-    return value
+    return sorted(value) if isinstance(value, set | frozenset) else np.asarray(value).tolist()
+
+
+def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[str, Array]) -> None:
+    """Write a header, to which 'format' is added, and arrays, completely or not at all."""
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path.parent} is not a folder; make it first, or save somewhere else")
+    text = json.dumps({**header, "format": FORMAT}, indent=1, sort_keys=True, default=_plain)
+    if len(text) > _HEADER_BYTES:
+        raise ValueError(
+            f"the parameters and feature names of {path} would take {len(text):,} bytes, and load reads {_HEADER_BYTES:,}: "
+            "shorten the names, or replace a large init or known_mixing (set_params) before saving"
+        )
+    with complete_files([path]) as (part,):
+        with part.open("wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+        with zipfile.ZipFile(part, "a") as archive:
+            archive.writestr(zipfile.ZipInfo(_HEADER), text)
+
+
+# ---------------------------------------------------------------------------------------------- reading
+
+
+@contextmanager
+def _refused(path: Any) -> Iterator[None]:
+    """Turn whatever wrong content raises into a ModelFileError."""
+    try:
+        yield
+    except (ModelFileError, FileNotFoundError, PermissionError):
+        raise
+    except Exception as error:
+        reason = (str(error) or type(error).__name__)[:500]
+        raise ModelFileError(
+            f"{path} is not a complete bionica model ({reason}): use another copy of it, or fit the model again and save it"
+        ) from error
+
+
+def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Read what `write_model` wrote: the header and the arrays, in the byte order of this machine.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is truncated, damaged, of another format, or no model at all.
+    FileNotFoundError, PermissionError
+    """
+    with _refused(path):
+        size = Path(path).stat().st_size
+        if not Path(path).is_file():  # a pipe would wait for ever, a device may have no end
+            raise ModelFileError(f"{path} is a folder, a pipe or a device, not a bionica model")
+        with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            members = file.zip.infolist()
+            if any(m.compress_type != zipfile.ZIP_STORED for m in members) or sum(m.file_size for m in members) > size:
+                raise ValueError("it is compressed, or declares more bytes than the file has")
+            if file.zip.getinfo(_HEADER).file_size > _HEADER_BYTES:
+                raise ValueError(f"its {_HEADER} has more than {_HEADER_BYTES:,} bytes")
+            if (damaged := file.zip.testzip()) is not None:
+                raise ValueError(f"{damaged} has another checksum")
+            header = dict(json.loads(file.zip.read(_HEADER)))
+            if header["format"] != FORMAT:
+                raise ModelFileError(
+                    f"{path} has format {str(header['format'])[:40]}, and this bionica reads {FORMAT}: load it with the version "
+                    f"that wrote it ({str(header.get('versions'))[:80]}), or fit the model again"
+                )
+            arrays = {}
+            for name in set(file.files) - {_HEADER}:
+                try:
+                    arrays[name] = file[name].astype(file[name].dtype.newbyteorder("="), copy=False)
+                except Exception as error:
+                    raise ValueError(f"array {name!r}: {error}") from error
+            return header, arrays
+
+
+def _check_arrays(arrays: Mapping[str, Array], schema: Mapping[str, str], k: int) -> None:
+    """Raise ValueError unless names, shapes, dtypes and values are those of the schema for k mixtures."""
+    if different := sorted(set(schema) ^ set(arrays)):
+        raise ValueError(f"array {different[0][:80]!r} is {'missing' if different[0] in schema else 'of no attribute'}")
+    lengths, precision = {"k": k}, None
+    for name, spec in schema.items():
+        letters, _, kind = spec.rstrip("~").partition(":")
+        a, (dtypes, low, high) = arrays[name], _KINDS[kind]
+        if not kind and precision is not None:
+            dtypes = (precision,)
+        shape = [lengths.setdefault(letter, a.shape[i] if i < a.ndim else 0) for i, letter in enumerate(letters)]
+        shape = [int(letters)] if letters.isdigit() else shape
+        if a.dtype not in dtypes or list(a.shape) != shape:
+            raise ValueError(f"array {name!r} is {a.dtype} of shape {a.shape}, not {spec or 'a number'} with {lengths}")
+        values = a.view(np.uint8) if a.dtype == np.bool_ else a
+        if a.dtype.kind == "f" and not spec.endswith("~") and not np.isfinite(a).all():
+            raise ValueError(f"array {name!r} holds NaN or infinity")
+        if a.dtype.kind != "f" and a.size and not low <= values.min() <= values.max() <= high:
+            raise ValueError(f"array {name!r} holds {values.min()} to {values.max()}, not {low} to {high}")
+        precision = precision if kind else a.dtype
+    if min(lengths["k"], lengths.get("d", 1)) < 1:
+        raise ValueError(f"there is at least one mixture and one source, not {lengths}")
 
 
 def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
@@ -163,24 +281,20 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     >>> bool(np.array_equal(again.transform(X), network.transform(X)))
     True
     """
-    header, arrays = io.read_model(path)
-    with refused(path):
-        parameters = header["parameters"]
-        for name, value in parameters.items():
-            if isinstance(value, int) and abs(value) > _LARGEST:
-                raise ValueError(f"the parameter {name} is {str(value)[:40]}, beyond what a network can count")
-            if value == _CALLABLE and name not in overrides:
-                raise io.ModelFileError(
-                    f"{name} was a function when {path} was saved, and a file holds no code: give it again, load(path, {name}=...)"
-                )
+    header, arrays = read_model(path)
+    with _refused(path):
+        parameters, cls = header["parameters"], CLASSES.get(str(header["class"]))
+        for name in (name for name, value in parameters.items() if value == _CALLABLE and name not in overrides):
+            raise ModelFileError(
+                f"{name} was a function when {path} was saved, and a file holds no code: give it again, load(path, {name}=...)"
+            )
         if isinstance(parameters.get("guards"), list):
             parameters["guards"] = tuple(parameters["guards"])
-        if str(header["class"]) not in (classes := _classes()):
-            raise io.ModelFileError(
-                f"{path} holds a {str(header['class'])[:80]!r}, which is none of {sorted(classes)}: if it is yours, import its "
-                "module first"
+        if cls is None or inspect.isabstract(cls):
+            raise ModelFileError(
+                f"{path} holds a {str(header['class'])[:80]!r}, which is no estimator: if it is yours, import its module first"
             )
-        estimator = classes[str(header["class"])](**{name: v for name, v in parameters.items() if v != _CALLABLE})
+        estimator = cls(**{name: value for name, value in parameters.items() if value != _CALLABLE})
         estimator._validate_params()
         estimator.n_features_in_ = k = header["n_features"]
         if type(k) is not int:
@@ -193,9 +307,11 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
         absent = [name for name, kind in saved.items() if getattr(kind, "optional", False) and name not in present]
         vars(estimator).update(dict.fromkeys(absent))
         saved = {name: kind for name, kind in saved.items() if name not in absent}
-        schema = {key: spec for name, kind in saved.items() for key, spec in _schema(name, kind).items()}
-        check_arrays(arrays, schema, k)
-        vars(estimator).update({name: _built(name, kind, arrays) for name, kind in saved.items()})
+        schema = _schema(saved)
+        _check_arrays(arrays, schema, k)
+        values = (arrays[key].item() if spec.startswith(":") else arrays[key] for key, spec in schema.items())
+        for name, kind in saved.items():
+            vars(estimator)[name] = next(values) if isinstance(kind, str) else _built(kind.make, kind.parts, values)
         estimator._check_saved()
     if overrides:
         estimator.set_params(**overrides)._validate_params()
@@ -203,5 +319,5 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
             estimator._check_saved()
         except ValueError as error:
             given = ", ".join(f"{name}={value!r}" for name, value in overrides.items())
-            raise io.ModelFileError(f"{given} contradicts what {path} holds: {error}") from error
+            raise ModelFileError(f"{given} contradicts what {path} holds: {error}") from error
     return estimator

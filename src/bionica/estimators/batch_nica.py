@@ -122,7 +122,6 @@ class BatchNICA(Separator):
     robust: Annotated[bool, "boolean"] = True
     random_state: Annotated[Any, "random_state"] = None
 
-    _preserved_dtypes: ClassVar = ("float64", "float32")
     _saved: ClassVar[dict[str, Any]] = {
         "components_": "dk",
         "mixing_": "kd",

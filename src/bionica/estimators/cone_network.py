@@ -12,7 +12,7 @@ from ..networks.schedules import Rate
 from ..offline.rotation import rotate
 from ._docstrings import documented
 from ._input import Array
-from .network import Setting, SingleLayerNICA, guard_seed, orthonormal_rows, project, typical_rows, weights
+from .network import SingleLayerNICA, orthonormal_rows, project, typical_rows, weights
 
 #: Sweeps in which a sample settles, at most.
 _SWEEPS = 200
@@ -36,6 +36,8 @@ class ConeNetwork(SingleLayerNICA):
     eta0 : float or callable, default=0.3
         Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule. Inhibition learns
         at the rate eta/(kappa d), dendrites at eta/(kappa^3/4 d).
+    decay : float, default=0.0
+        The rate at sample t is ``eta0 / (1 + decay * t) ** power``.
     dynamics : {"exact", "gradient"}, default="exact"
         How the neurons settle: one after the other until nothing changes, or all together by the projected gradient iteration of
         Algorithm 2.
@@ -44,7 +46,8 @@ class ConeNetwork(SingleLayerNICA):
     precondition : {"natural", "scale"} or None, default="natural"
         What the learning rule does with its input. "natural": it projects mixtures on their leading directions and divides by
         their second moments, so that the mixing matrix does not matter; not a local rule. None: the strictly local rule, slow where
-        the mixing matrix is ill-conditioned. "scale": the same with every mixture over its running root mean square.
+        the mixing matrix is ill-conditioned, and unreliable on `bionica.datasets.odors`. "scale": the same with every mixture over
+        its running root mean square.
     init : "random" or dict, default="random"
         Initial weights: random, or arrays by name, W_xz (d, k) and W_zz (d, d, its diagonal is not used); those that are not given
         are random. The network is silent for its first 100 + 20 d samples, from which it takes the scale of its input and, with
@@ -89,7 +92,6 @@ class ConeNetwork(SingleLayerNICA):
     mean_window: int | None = field(default=None, init=False)  # it has no running means
 
     _own_guards: ClassVar = ("rate", "restart")
-    _plain: ClassVar = Setting(0.3, 0.0)
     _waits: ClassVar = True
 
     W_xz_ = weights("W_xz", "Weights from mixtures to dendrites, (n_components, n_features).")
@@ -118,12 +120,12 @@ class ConeNetwork(SingleLayerNICA):
             U = rows @ F.T
             W_xz = given["W_xz"] @ inverse if "W_xz" in given else _into_orthant(U, rng)
             F, W_xz = F.astype(dtype), W_xz.astype(dtype)
-            return cone_network.init(F, U.mean(axis=0), len(rows), W_xz, W_zz, guard_seed(rng))
+            return cone_network.init(F, U.mean(axis=0), len(rows), W_xz, W_zz, rng)
         if self.precondition == "scale":
             rows = rows * gain((rows**2).mean(axis=0))
         size = float((rows**2).sum(axis=1).mean() / d) or 1.0
         W_xz = given.get("W_xz", _through(rows.mean(axis=0), orthonormal_rows(rng, d, k, np.float64)))
-        return cone_network.init_local(W_xz.astype(dtype), W_zz, size, guard_seed(rng))
+        return cone_network.init_local(W_xz.astype(dtype), W_zz, size, rng)
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, _, eps = self._common_params(dtype)

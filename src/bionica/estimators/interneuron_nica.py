@@ -10,7 +10,7 @@ from ..networks import interneuron, natural
 from ..networks.settling import ExactAsymmetric
 from ._docstrings import documented
 from ._input import Array
-from .network import Setting, SingleLayerNICA, guard_seed, orthonormal_rows, weights
+from .network import Setting, SingleLayerNICA, orthonormal_rows, weights
 
 
 @documented("W_xy, W_yn, W_ny")
@@ -63,7 +63,6 @@ class InterneuronNICA(SingleLayerNICA):
         "d10": {"eta0": 1e-2, "decay": 1e-3},
         "images": {"eta0": 1e-3, "decay": 1e-6},
     }
-    _plain: ClassVar = Setting(0.01, 0.001)
 
     W_xy_ = weights("W_xy", "Weights from mixtures to outputs, (n_components, n_features).")
 
@@ -100,8 +99,8 @@ class InterneuronNICA(SingleLayerNICA):
         m, is_natural = self._n_interneurons(d), self.precondition == "natural"
         given = self._given_weights({"W_xy": (d, k), "W_yn": (m, d), "W_ny": (d, m)})
         if is_natural:
-            start = self._natural_start(X, d, rng)
-            W_xy = given["W_xy"] @ start.inverse if "W_xy" in given else start.V
+            F, inverse, V, _ = self._natural_start(X, d, rng)
+            W_xy = given["W_xy"] @ inverse if "W_xy" in given else V
         else:
             W_xy = given.get("W_xy", orthonormal_rows(rng, d, k, dtype)).astype(dtype)
         W_yn = given.get("W_yn", given["W_ny"].T if "W_ny" in given else np.eye(m, d))
@@ -111,13 +110,14 @@ class InterneuronNICA(SingleLayerNICA):
             W_yn, W_ny = (W + 0.2 / np.sqrt(m) * rng.standard_normal(W.shape) for W in (W_yn, W_ny))
         W_yn, W_ny = np.array(W_yn, dtype, order="C"), np.array(W_ny, dtype, order="C")
         if not is_natural:
-            return interneuron.init(W_xy, W_yn, W_ny, guard_seed(rng))
+            return interneuron.init(W_xy, W_yn, W_ny, rng)
         if not np.array_equal(W_ny, W_yn.T):
             raise ValueError(
                 "natural steps need W_ny = W_yn': use decoupled=False and give one of the two in init, or precondition=None "
                 "for the paper's rule"
             )
-        return start.network(natural.InterneuronState, W_xy, W_yn.T @ W_yn, dtype, rng)
+        F, W_xy = F.astype(dtype), W_xy.astype(dtype)
+        return natural.init(natural.InterneuronState, F, W_xy, W_yn.T @ W_yn, rng)
 
     def _local_setting(self, d: int) -> Setting:
         return Setting(eta0=0.02, decay=2e-4, mean_window=300)

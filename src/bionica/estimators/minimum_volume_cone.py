@@ -15,10 +15,10 @@ from ..offline.cone.noise import rank_of
 from ..offline.cone.stream import BLOCK, State, begin, first_block, learn, readout, solve
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread
+from ._base import Online, bounded
 from ._findings import RowCollector, conclude, row_sample
 from ._input import DaskRows, DivergenceError, cell, validated_rows
 from ._model_file import Record
-from ._online import Online, bounded
 
 Array = npt.NDArray[Any]
 
@@ -47,7 +47,8 @@ class MinimumVolumeCone(Online):
     They need not be independent and may sum to one. Such data fill a cone, and some of them lie on each of its facets. The
     estimator finds the smallest cone that holds the data, with a wall at each facet that is as soft as the noise
     (`bionica.offline.cone`). If the mixing matrix is nonnegative too, as it is for spectra, a second wall keeps it so, and sources
-    need not reach zero everywhere. The outputs max(W x, 0) are nonnegative and are ordered by their share of the data.
+    need not reach zero everywhere. If samples follow a smooth curve (a reaction, a chromatogram), many cones between both walls are
+    possible, and one in the middle is taken. The outputs max(W x, 0) are nonnegative and are ordered by their share of the data.
 
     Parameters
     ----------
@@ -61,8 +62,8 @@ class MinimumVolumeCone(Online):
     nonnegative_mixing : bool or "auto", default="auto"
         Whether the mixing matrix has no negative entries. "auto": if X has none but for what noise explains.
     known_mixing : array-like of shape (n_features, n_known), default=None
-        Columns of the mixing matrix that are known up to their scale: the spectrum of a solvent, a background, a standard. Their
-        sources come first, and the remaining ones are found.
+        Columns of the mixing matrix that are known up to their scale: the spectrum of a solvent, a background, a standard. (The
+        file of ``--known`` is the transpose, a row for each.) Their sources come first, and the remaining ones are found.
     outliers : float, default=0.0
         Share of the samples that may lie outside the cone, below 0.5. They are left out of the fit. Single samples far beyond the
         tail of all others are always left out.
@@ -153,7 +154,6 @@ class MinimumVolumeCone(Online):
     online_, local_, nonnegative_ = True, False, True
     _uncorrelated: ClassVar = False
 
-    _preserved_dtypes: ClassVar = ("float64", "float32")
     _saved: ClassVar[dict[str, Any]] = {"_waiting": "wk:float", "_state": Record(State, _STREAM, optional=True)}
 
     # --- learning

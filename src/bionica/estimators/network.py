@@ -27,10 +27,9 @@ from ..networks.schedules import Rate, learning_rates
 from ..networks.settling import Exact, ProjectedGradient
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import largest, leading, linear_map, one_blas_thread, wider_than_long
-from ._base import rank_of
+from ._base import Online, bounded, rank_of
 from ._findings import RowCollector, conclude, finding
 from ._input import Array, DaskRows, DivergenceError, validated_rows
-from ._online import Online, bounded
 
 #: The number of sources of each of the paper's problems.
 SOURCES = {"d3": 3, "d10": 10, "images": 3}
@@ -79,11 +78,6 @@ def orthonormal_rows(rng: np.random.RandomState, d: int, k: int, dtype: Any) -> 
     return np.ascontiguousarray((Q * np.sign(np.diag(R))).T.astype(dtype))
 
 
-def guard_seed(rng: np.random.RandomState) -> Array:
-    """Draw the seed of the random numbers that guards use."""
-    return np.array([rng.randint(1, 2147483562), rng.randint(1, 2147483398)], dtype=np.int64)
-
-
 # ---------------------------------------------------------------------------------------------- the first block
 
 
@@ -96,8 +90,8 @@ def typical_rows(block: Array) -> Array:
             nonzero = np.count_nonzero(size, axis=0)
             typical = size[len(block) - np.maximum((nonzero + 1) // 2, 1), np.arange(block.shape[1])]
         norm = np.linalg.norm(block / np.where(typical, typical, 1.0), axis=1)
-        kept = ~(norm > 30 * np.median(norm[norm > 0])) if norm.any() else np.ones(len(norm), bool)
-    return block if kept.all() else block[kept]
+        far = norm > 30 * np.median(norm[norm > 0]) if norm.any() else norm > 0
+    return block[~far] if far.any() else block
 
 
 def project(block: Array, d: int) -> tuple[Array, Array]:
@@ -115,20 +109,6 @@ def project(block: Array, d: int) -> tuple[Array, Array]:
             F = np.vstack([F, basis.T / typical])
             inverse = np.hstack([inverse, basis * typical])
     return F / scale, inverse * scale
-
-
-class Start(NamedTuple):
-    """F (d, k), its right inverse (k, d), a random rotation V (d, d) and the mean of u = F x."""
-
-    F: Array
-    inverse: Array
-    V: Array
-    u_bar: Array
-
-    def network(self, State: Any, W: Array, M: Array, dtype: Any, rng: np.random.RandomState) -> Any:
-        """Return the natural network with these weights from u and between outputs."""
-        F, W, M = (A.astype(dtype) for A in (self.F, W, M))
-        return natural.init(State, F, W, M, guard_seed(rng))
 
 
 # ---------------------------------------------------------------------------------------------- networks
@@ -389,8 +369,8 @@ class OnlineNICA(Online):
 class Setting(NamedTuple):
     """Rates and means of a network; every rate must be below tau."""
 
-    eta0: Any
-    decay: Any
+    eta0: Any = None
+    decay: Any = None
     tau: float = 1.0
     mean_window: int = 0  # 0: the whole past
 
@@ -489,8 +469,6 @@ class SingleLayerNICA(NeuralNICA):
     average: Annotated[bool, "boolean"] = True
     horizon: Annotated[int | None, WINDOW, None] = None
 
-    #: The paper's network where the user names eta0 or decay.
-    _plain: ClassVar[Setting]
     online_ = nonnegative_ = True
 
     def _local_setting(self, d: int) -> Setting:
@@ -513,7 +491,8 @@ class SingleLayerNICA(NeuralNICA):
             default = Setting(natural.ETA, 0.0)
             given["tau"] = None  # both kinds of weights learn at the rate eta
         else:
-            default = self._local_setting(d) if self.eta0 is None and self.decay is None else self._plain
+            unnamed = self.eta0 is None and self.decay is None
+            default = self._local_setting(d) if unnamed else Setting(**self._published.get("d3", {}))
         return default._replace(**{name: value for name, value in given.items() if value is not None})
 
     @property
@@ -521,17 +500,17 @@ class SingleLayerNICA(NeuralNICA):
         """Whether every synapse sees only its two neurons (the paper's second requirement); False with natural steps."""
         return bool(self.precondition != "natural")
 
-    def _natural_start(self, X: Array, d: int, rng: np.random.RandomState) -> Start:
-        """Return where a natural network starts from its first block."""
+    def _natural_start(self, X: Array, d: int, rng: np.random.RandomState) -> tuple[Array, Array, Array, Array]:
+        """Return F (d, k), its right inverse, a random rotation, the mean of u = F x and the number of samples of a block."""
         block = typical_rows(X if wider_than_long(X) else np.asarray(X, dtype=np.float64))
         F, inverse = project(block, d)
         with one_blas_thread():
             U = linear_map(block, F).astype(np.float64)
         if not np.isfinite(U).all():
             raise self._divergence(0, block, learning=False)
-        V = np.linalg.qr(rng.standard_normal((d, d)))[0]
-        V[V @ U.mean(axis=0) < 0] *= -1  # towards the orthant
-        return Start(F, inverse, V, U.mean(axis=0))
+        V, u_bar = np.linalg.qr(rng.standard_normal((d, d)))[0], U.mean(axis=0)
+        V[V @ u_bar < 0] *= -1  # towards the orthant
+        return F, inverse, V, u_bar
 
     def _readout(self, state: Any) -> Any:
         return rule_of(state).averaged(state) if self.average else state

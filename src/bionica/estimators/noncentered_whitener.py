@@ -117,7 +117,6 @@ class NoncenteredWhitener(Estimator):
     tol: Annotated[float | None, NONNEGATIVE, None] = None
     robust: Annotated[bool, "boolean"] = False
 
-    _preserved_dtypes: ClassVar = ("float64", "float32")
     _saved: ClassVar[dict[str, Any]] = {
         "_moments": Record(Moments, {"mean": "k", "scatter": "kk"}),
         "_whitening": Record(Whitening, {"matrix": "dk", "inverse": "kd", "eigenvalues": "r"}, optional=True),

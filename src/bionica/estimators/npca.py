@@ -12,7 +12,7 @@ from ..offline.outliers import inliers_of, without_outliers
 from ..offline.whitening import leading, moments, one_blas_thread, whitening
 from ._docstrings import documented
 from ._input import Array, DaskRows, warn
-from .network import WhiteningLayerNICA, guard_seed, orthonormal_rows, weights
+from .network import WhiteningLayerNICA, orthonormal_rows, weights
 from .noncentered_whitener import NoncenteredWhitener
 
 
@@ -95,7 +95,7 @@ class NonnegativePCA(WhiteningLayerNICA):
         else:
             W_xh = given.get("W_xh", orthonormal_rows(rng, d, k, dtype))
             layer = whitening_layer.init(W_xh, given.get("W_hg", np.eye(d, dtype=dtype)))
-        return nonnegative_pca.init(layer, W, guard_seed(rng))
+        return nonnegative_pca.init(layer, W, rng)
 
     def _offline_whitening(self, X: Array | DaskRows, d: int) -> Array:
         if isinstance(X, np.ndarray):

@@ -9,7 +9,7 @@ from ..networks import two_layer_nsm
 from ..networks.schedules import Rate
 from ._docstrings import documented
 from ._input import Array
-from .network import WhiteningLayerNICA, guard_seed, orthonormal_rows, weights
+from .network import WhiteningLayerNICA, orthonormal_rows, weights
 
 
 @documented("W_xh, W_hg, W_hy, W_yy")
@@ -60,4 +60,4 @@ class TwoLayerNSM(WhiteningLayerNICA):
         W = {name: orthonormal_rows(rng, *shapes[name], dtype) for name in ("W_xh", "W_hy")}
         W |= {name: np.eye(d) for name in ("W_hg", "W_yy")} | self._given_weights(shapes, positive_definite=("W_yy",))
         W_xh, W_hg, W_hy, W_yy = (W[name].astype(dtype) for name in shapes)
-        return two_layer_nsm.init(W_xh, W_hg, W_hy, W_yy, guard_seed(rng))
+        return two_layer_nsm.init(W_xh, W_hg, W_hy, W_yy, rng)

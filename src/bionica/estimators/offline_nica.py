@@ -158,6 +158,10 @@ class OfflineNICA(Separator):
             settle(self.weights_, data, Y)
         except Diverged as error:
             raise self._divergence(error.sample, data) from None
+        with np.errstate(over="ignore"):
+            Y = Y.astype(X.dtype, copy=False)
+        if not np.isfinite(Y).all():
+            raise self._divergence(int(np.argmin(np.isfinite(Y).all(axis=1))), data)
         return Y
 
     def _divergence(self, sample: int, X: Array) -> DivergenceError:

@@ -11,7 +11,7 @@ from ..networks.guards import Guards
 from ..networks.settling import Exact
 from ._docstrings import documented
 from ._input import Array
-from .network import OnlineNICA, guard_seed, orthonormal_rows
+from .network import OnlineNICA, orthonormal_rows
 
 
 @documented()
@@ -70,7 +70,7 @@ class StreamingNICA(OnlineNICA):
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         F = orthonormal_rows(rng, d, k, dtype) if k > d else np.eye(d, dtype=dtype)
-        return orthant_rotation.init(F, orthonormal_rows(rng, d, d, np.float64), guard_seed(rng))
+        return orthant_rotation.init(F, orthonormal_rows(rng, d, d, np.float64), rng)
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         eps = float(np.finfo(dtype).eps)

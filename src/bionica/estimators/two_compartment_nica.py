@@ -8,7 +8,7 @@ import numpy as np
 from .._compat.sklearn import POSITIVE
 from ..networks import natural, two_compartment
 from ._docstrings import documented
-from .network import Setting, SingleLayerNICA, guard_seed, orthonormal_rows, weights
+from .network import Setting, SingleLayerNICA, orthonormal_rows, weights
 
 
 @documented("W_xz, W_zz")
@@ -62,7 +62,6 @@ class TwoCompartmentNICA(SingleLayerNICA):
         "d10": {"eta0": 1e-3, "decay": 1e-4, "tau": 0.03},
         "images": {"eta0": 1e-2, "decay": 1e-4, "tau": 0.5},
     }
-    _plain: ClassVar = Setting(0.1, 0.01, tau=0.8)
 
     W_xz_ = weights("W_xz", "Weights from mixtures to outputs, (n_components, n_features).")
     W_zz_ = weights("W_zz", "Weights between outputs, (n_components, n_components).")
@@ -72,12 +71,12 @@ class TwoCompartmentNICA(SingleLayerNICA):
         if self.precondition != "natural":
             W_xz = given.get("W_xz", orthonormal_rows(rng, d, k, dtype))
             W_zz = given.get("W_zz", np.eye(d))
-            return two_compartment.init(W_xz.astype(dtype), W_zz.astype(dtype), guard_seed(rng))
-        start = self._natural_start(X, d, rng)
-        m = start.V @ start.u_bar
-        W_zz = given.get("W_zz", np.eye(d) + np.outer(m, m))
-        W_xz = given["W_xz"] @ start.inverse if "W_xz" in given else W_zz @ start.V
-        return start.network(natural.TwoCompartmentState, W_xz, W_zz, dtype, rng)
+            return two_compartment.init(W_xz.astype(dtype), W_zz.astype(dtype), rng)
+        F, inverse, V, u_bar = self._natural_start(X, d, rng)
+        W_zz = given.get("W_zz", np.eye(d) + np.outer(V @ u_bar, V @ u_bar))
+        W_xz = given["W_xz"] @ inverse if "W_xz" in given else W_zz @ V
+        F, W_xz, W_zz = F.astype(dtype), W_xz.astype(dtype), W_zz.astype(dtype)
+        return natural.init(natural.TwoCompartmentState, F, W_xz, W_zz, rng)
 
     def _local_setting(self, d: int) -> Setting:
         decay = 1e-5 * max(10, d)

@@ -1,4 +1,4 @@
-"""Mixtures and sources in files and pipes, and models on disk. `open_reader` chooses a reader by the suffix of the file."""
+"""Mixtures and sources in files and pipes. `open_reader` chooses a reader by the suffix of the file."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -9,17 +9,16 @@ from typing import Any
 from .arrays import ParquetReader, open_hdf5, open_mat, open_npy, open_npz, open_zarr
 from .files import OutputError, Target, check_folder, check_targets, is_disk_full, write_atomically, write_own
 from .images import IMAGES, open_images
-from .model_file import ModelFileError, read_model, write_model
 from .reader import Columns, InputError, Reader, RowSample, explain_errors, import_optional, wavelengths_in
 from .text import TEXT, TextReader, open_text, open_xlsx
 from .write import TextWriter, check_format, open_writer, output_files, write_spectra
 
 __all__ = [
     "IMAGES",
-    "Columns", "InputError", "ModelFileError", "OutputError", "Reader", "RowSample", "Target", "TextWriter",
+    "Columns", "InputError", "OutputError", "Reader", "RowSample", "Target", "TextWriter",
     "check_folder", "check_format", "check_inputs", "check_targets", "import_optional", "is_disk_full",
-    "open_pipe", "open_reader", "open_writer", "output_files", "read_model", "wavelengths_in", "write_atomically",
-    "write_model", "write_own", "write_spectra",
+    "open_pipe", "open_reader", "open_writer", "output_files", "wavelengths_in", "write_atomically",
+    "write_own", "write_spectra",
 ]  # fmt: skip
 
 #: What opens the files of a suffix, and the options that it takes beside `columns`.
@@ -92,7 +91,11 @@ def open_reader(
     if wrong := [name for name in given if name not in takes]:
         raise InputError(f"--{wrong[0].replace('_', '-')} has no meaning for a {suffix} file: omit it")
     with explain_errors(str(path), f"{suffix[1:]} data"):
-        return opener(paths if suffix in IMAGES else path, columns or Columns(), **given)
+        reader = opener(paths if suffix in IMAGES else path, columns or Columns(), **given)
+    declared, stored = 8 * (reader.n_samples or 0) * reader.n_features, [path, *path.rglob("*")]
+    if declared > max(2**30, 2**14 * sum(file.stat().st_size for file in stored)):
+        raise InputError(f"{path} declares {declared >> 20:,} MiB of numbers, more than 16,384 times its bytes on disk")
+    return reader
 
 
 def open_pipe(
@@ -109,7 +112,7 @@ def open_pipe(
            [3., 4.]])
     """
     form: dict[str, Any] = {"header": header, "decimal": decimal, "skip_lines": skip_lines}
-    return TextReader(name, lambda: nullcontext(stream), columns or Columns(), repeatable=False, **form)
+    return TextReader(name, lambda: nullcontext(stream), columns or Columns(), pipe=True, **form)
 
 
 def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:

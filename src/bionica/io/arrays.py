@@ -1,9 +1,8 @@
 """Mixtures in files of arrays: NumPy's .npy and .npz, HDF5, MATLAB's .mat, Zarr and Parquet."""
 
-import math
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ def open_npz(path: Path, columns: Columns, axis: int = 0, dataset: str | None = 
     """Open an array of an .npz file, by default the only one. It is unpacked to memory."""
     with check_archive(path) as archive:
         members = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-        chosen = choose_array(str(path), members, dataset)
+        chosen = choose_array(str(path), dict.fromkeys(members, ((), np.dtype(float))), dataset)
         name = f"{path}[{chosen}]"
         member = archive.getinfo(f"{chosen}.npy")
         if member.compress_type != zipfile.ZIP_STORED:  # a small file may unpack to gigabytes
@@ -46,12 +45,10 @@ def open_mat(path: Path, columns: Columns, axis: int = 0, dataset: str | None = 
         # MATLAB stores columns one after the other: HDF5 knows the matrix as its transpose.
         return open_hdf5(path, columns, 1 - axis, dataset, matlab=True)
     scipy_io = import_optional("scipy.io", "reading .mat")
-    variables = {name: (shape, kind) for name, shape, kind in scipy_io.whosmat(path)}
-    numeric = [name for name, (_, kind) in variables.items() if _MATLAB_NUMBER.fullmatch(kind)]
-    # To MATLAB scalars and vectors are matrices too.
-    matrices = [name for name in numeric if len(variables[name][0]) == 2 and min(variables[name][0]) > 1]
-    chosen = choose_array(str(path), numeric, dataset, matrices)
-    base.check_declared_size(str(path), 8 * math.prod(variables[chosen][0]), path.stat().st_size)
+    variables = {
+        key: (shape, np.dtype(float)) for key, shape, kind in scipy_io.whosmat(path) if _MATLAB_NUMBER.fullmatch(kind)
+    }
+    chosen = choose_array(str(path), variables, dataset)
     matrix = scipy_io.loadmat(path, variable_names=[chosen])[chosen]
     return MatrixReader(str(path), ".mat data", lambda: matrix, axis, columns)
 
@@ -59,30 +56,16 @@ def open_mat(path: Path, columns: Columns, axis: int = 0, dataset: str | None = 
 def open_hdf5(
     path: Path, columns: Columns, axis: int = 0, dataset: str | None = None, *, matlab: bool = False
 ) -> MatrixReader:
-    """Open a dataset of an HDF5 file, by default the only one; of a MATLAB file, only a matrix of numbers."""
+    """Open a dataset of an HDF5 file, by default the only one, or the only matrix."""
     h5py = import_optional("h5py", "reading MATLAB 7.3 files, which are HDF5," if matlab else "reading HDF5")
     with close_on_error(h5py.File(path, "r")) as file:
-        names: list[str] = []
-
-        def add(name: str, item: Any) -> None:
-            if isinstance(item, h5py.Dataset) and (not matlab or _is_matlab_number(item)):
-                names.append(name)
-
-        file.visititems(add)
-        shapes = {name: file[name].shape or () for name in names if file[name].dtype.kind in "biuf"}
-        matrices = [name for name, shape in shapes.items() if len(shape) == 2 and (not matlab or min(shape) > 1)]
-        array = file[choose_array(str(path), names, dataset, matrices)]
+        arrays: dict[str, Any] = {}
+        file.visititems(lambda name, item: arrays.update({name: item} if isinstance(item, h5py.Dataset) else {}))
+        arrays = {name: array for name, array in arrays.items() if not name.startswith("#")}  # parts of MATLAB's cells
+        array = arrays[choose_array(str(path), {name: (a.shape or (), a.dtype) for name, a in arrays.items()}, dataset)]
         if array.external or array.is_virtual:  # these can name any file of this machine
             raise InputError(f"{path}: {array.name} has its numbers in other files: copy it into a dataset of its own")
-        base.check_declared_size(str(path), array.nbytes, path.stat().st_size)
         return MatrixReader(str(path), "HDF5", lambda: array, axis, columns, file.close)
-
-
-def _is_matlab_number(dataset: Any) -> bool:
-    """Whether MATLAB calls an array a matrix of numbers; characters and parts of cells are stored as numbers too."""
-    kind = dataset.attrs.get("MATLAB_class", b"double")
-    inner = dataset.name.startswith(("/#refs#", "/#subsystem#"))
-    return not inner and isinstance(kind, bytes) and bool(_MATLAB_NUMBER.fullmatch(kind.decode("ascii", "replace")))
 
 
 def open_zarr(path: Path, columns: Columns, axis: int = 0, dataset: str | None = None) -> MatrixReader:
@@ -93,77 +76,65 @@ def open_zarr(path: Path, columns: Columns, axis: int = 0, dataset: str | None =
     arrays = {name: node for name, node in nodes if isinstance(node, zarr.Array)}
     if "" in arrays and dataset is not None:
         raise InputError(f"{path} is one array: omit --dataset {dataset}")
-    matrices = [name for name, array in arrays.items() if len(array.shape) == 2 and array.dtype.kind in "biuf"]
-    chosen = choose_array(str(path), list(arrays), dataset, matrices)
-    array, stored = arrays[chosen], sum(file.stat().st_size for file in (path / chosen).rglob("*"))
-    base.check_declared_size(str(path / chosen), math.prod(array.shape) * array.dtype.itemsize, stored)
-    return MatrixReader(str(path / chosen), "Zarr", lambda: array, axis, columns)
+    chosen = choose_array(str(path), {name: (array.shape, array.dtype) for name, array in arrays.items()}, dataset)
+    return MatrixReader(str(path / chosen), "Zarr", lambda: arrays[chosen], axis, columns)
 
 
-def choose_array(name: str, arrays: Sequence[str], dataset: str | None, matrices: Sequence[str] = ()) -> str:
-    """Return the array to read: the one that the user names, the only matrix, or the only array."""
-    known = ", ".join(arrays[:20]) + (" ..." if len(arrays) > 20 else "")
+def choose_array(name: str, arrays: Mapping[str, tuple[Sequence[int], Any]], dataset: str | None) -> str:
+    """Return the array to read, of those with these shapes and dtypes: that of --dataset, the only matrix, or the only array."""
+    known = ", ".join([*arrays][:20]) + (" ..." if len(arrays) > 20 else "")
     if dataset is not None:
         if dataset.strip("/") not in arrays:
             raise InputError(f"{name} has no array of numbers {dataset!r}: there are {known or 'none'}")
         return dataset.strip("/")
-    if len(matrices) == 1:
-        return matrices[0]
-    if len(arrays) != 1:
+    # To MATLAB scalars, vectors and words are matrices too.
+    matrices = [
+        key for key, (shape, dtype) in arrays.items() if dtype.kind in "biuf" and len(shape) == 2 and min(shape) > 1
+    ]
+    if len(matrices) != 1 and len(arrays) != 1:
         remedy = f"several arrays: choose one with --dataset, of {known}" if arrays else "no array of numbers"
         raise InputError(f"{name} holds {remedy}")
-    return arrays[0]
+    return (matrices or [*arrays])[0]
 
 
 class ParquetReader(Reader):
     """A Parquet file, each column a mixture."""
 
     def __init__(self, path: Path, columns: Columns, axis: int = 0) -> None:
-        super().__init__(str(path))
-        if axis:
-            raise InputError(f"--axis 1: every column of {path} is a mixture; omit it")
-        self._file = import_optional("pyarrow.parquet", "reading Parquet").ParquetFile(path)
-        with close_on_error(self._file):
-            schema = self._file.schema_arrow
-            self.header, index = [base.printable(name) for name in schema.names], _pandas_index(schema)
-            reasons = {}
-            for j, field in enumerate(schema):
-                if not _is_number(field.type):
-                    reasons[j] = str(field.type)
-                elif len(schema) > 1 and (field.name in index or base.is_label_name(field.name)):
-                    reasons[j] = self.header[j] or "no name"
+        file = import_optional("pyarrow.parquet", "reading Parquet").ParquetFile(path)
+        super().__init__(str(path), file.close)
+        self._file, self.n_samples, schema = file, int(file.metadata.num_rows), file.schema_arrow
+        with close_on_error(file):
+            if axis or not self.n_samples:
+                raise InputError(f"{path} has no row" if not axis else f"--axis 1: every column of {path} is a mixture")
+            self.header = [base.printable(name) for name in schema.names]
+            index = (schema.pandas_metadata or {}).get("index_columns", [])  # where pandas stored its row labels
+            reasons = {j: str(field.type) for j, field in enumerate(schema) if not _is_number(field.type)}
+            for j, name in enumerate(schema.names):
+                if len(schema) > 1 and (name in index or base.is_label_name(name)):
+                    reasons.setdefault(j, self.header[j] or "no name")
             self.choose(columns, len(schema), reasons)
             self.label_types = [schema.field(j).type for j in self.labels]
-            if wrong := [j for j in self.columns if not _is_number(schema.field(j).type)]:
-                name, kind = self.header[wrong[0]], schema.field(wrong[0]).type
-                raise InputError(f"{path}, column {name!r} holds {kind}, not real numbers: omit it from --use")
-            self.n_samples = int(self._file.metadata.num_rows)
-            if not self.n_samples:
-                raise InputError(f"{path} is empty: it has no row")
-            base.check_declared_size(self.name, 8 * self.n_samples * len(self.columns), path.stat().st_size)
+            if wrong := [field for j in self.columns if not _is_number((field := schema.field(j)).type)]:
+                raise InputError(
+                    f"{path}, column {wrong[0].name!r} holds {wrong[0].type}, not real numbers: omit it from --use"
+                )
 
     def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples."""
-        names, first = self._file.schema_arrow.names, 1
-        columns = sorted([*self.columns, *self.labels])
-        batches = self._file.iter_batches(base.block_rows(len(self.columns)), columns=[names[j] for j in columns])
+        columns, first = sorted([*self.columns, *self.labels]), 0
+        names = [self._file.schema_arrow.names[j] for j in columns]
+        batches = self._file.iter_batches(base.block_rows(self.n_features), columns=names)
         while True:
             with base.explain_errors(self.name, "Parquet"):
                 batch = next(batches, None)
                 if batch is None:
                     return
                 parts = dict(zip(columns, batch.columns, strict=True))
-                for j in self.columns:
-                    if parts[j].null_count:
-                        row = first + int(np.argmax(parts[j].is_null().to_numpy(zero_copy_only=False)))
-                        raise InputError(f"{self.name}, row {row}, column {names[j]!r} is empty: fill or drop it")
                 block = np.stack([parts[j].to_numpy(zero_copy_only=False) for j in self.columns], axis=1)
-                block, labels = base.finite_floats(block, self.name, first - 1), [_label(parts[j]) for j in self.labels]
+                block, labels = self.finite_floats(block, first), [_label(parts[j]) for j in self.labels]
             yield block, labels
             first += len(block)
-
-    def __exit__(self, *error: object) -> None:
-        self._file.close()
 
 
 def _label(part: Any) -> Array:
@@ -175,11 +146,3 @@ def _label(part: Any) -> Array:
 def _is_number(kind: Any) -> bool:
     types = import_optional("pyarrow", "reading Parquet").types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
-
-
-def _pandas_index(schema: Any) -> list[Any]:
-    """Return the columns in which pandas stored its row labels."""
-    try:
-        return list((schema.pandas_metadata or {}).get("index_columns", []))
-    except ValueError:  # the metadata is not JSON
-        return []

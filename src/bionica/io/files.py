@@ -8,13 +8,11 @@ symbolic link is followed: the file that it points to is replaced, the link stay
 import errno
 import os
 import shutil
-import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import combinations
 from pathlib import Path
 
 _RECORD = ".bionica"  # in a folder of results: digests of the files that `write_own` has written
@@ -90,22 +88,31 @@ class Target:
         return f"{self.option} {self.path}"
 
 
-def check_targets(targets: Sequence[Target], inputs: Sequence[Path | int] = ()) -> None:
+def check_targets(targets: Sequence[Target], inputs: Sequence[Path] = ()) -> None:
     """Raise unless every target can be written and none is an input, another target, or a file that may not be replaced.
 
-    Files are the same if the system says so, through links and through different spellings of a folder. An input may be a
-    descriptor: 0 and 1 for what standard input and output are connected to.
+    Files are the same if the system says so, through links and through different spellings of a folder. /dev/stdin as an input
+    is the file that standard input is connected to, if any.
     """
+    others = [(f"the input {path}", path) for path in inputs]
     for target in targets:
-        for given in inputs:
-            name = ("standard input", "standard output")[given] if isinstance(given, int) else f"the input {given}"
-            if _is_within(target.path, given) or (isinstance(given, Path) and _is_within(given, target.path)):
-                raise OutputError(f"{target} is also {name}, or one is inside the other: give another file")
-    for one, other in combinations(targets, 2):
-        if _is_within(one.path, other.path) or _is_within(other.path, one.path):
-            raise OutputError(f"{one} and {other} are the same file, or one is inside the other: give another name")
+        for name, other in others:
+            if _is_within(target.path, other) or _is_within(other, target.path):
+                raise OutputError(
+                    f"{target} and {name} are the same file, or one is inside the other: give another name"
+                )
+        others.append((str(target), target.path))
     for target in targets:
-        _check_target(target)
+        real = Path(os.path.realpath(target.path))
+        if not _is_writable_folder(real.parent):
+            raise OutputError(
+                f"{target}: {real.parent} is not a folder that can be written to; make it, or choose another"
+            )
+        if real.exists() and not real.is_file():
+            raise OutputError(f"{target} is a folder, a device or a pipe, which is not replaced: choose another name")
+        if real.exists() and not target.replace:
+            remedy = target.remedy or f"choose another name with {target.option}, or replace it with --force"
+            raise OutputError(f"{target.path} exists already: {remedy}")
 
 
 def check_folder(folder: Path, names: Sequence[str], inputs: Sequence[Path] = (), *, replace: bool = False) -> None:
@@ -114,48 +121,21 @@ def check_folder(folder: Path, names: Sequence[str], inputs: Sequence[Path] = ()
     Files of these names that are there already may be replaced if `replace` says so, or if they are as `write_own` left them.
     """
     remedy = "bionica has not written it, or it was edited since: rename it, or replace it with --force"
-    missing, parent = None, Path(os.path.realpath(folder))
-    while not parent.exists() and parent != parent.parent:
-        missing, parent = parent, parent.parent
-    if not parent.is_dir():
-        raise OutputError(f"--output {folder}: {parent} is a file; give a folder")
-    if missing is None:
-        check_targets(
-            [Target("--output", p, replace or _is_own(p), remedy) for p in map(folder.joinpath, names)], inputs
-        )
-    else:
-        _check_target(Target("--output", missing))
+    real = Path(os.path.realpath(folder))
+    nearest = next(each for each in (real, *real.parents) if each.exists())
+    if not _is_writable_folder(nearest):
+        raise OutputError(f"--output {folder}: {nearest} is a file, or cannot be written to; give a folder")
+    if nearest == real:
+        paths = [folder / name for name in names]
+        check_targets([Target("--output", path, replace or _is_own(path), remedy) for path in paths], inputs)
 
 
-def _is_within(path: Path, other: Path | int) -> bool:
+def _is_writable_folder(path: Path) -> bool:
+    return path.is_dir() and os.access(path, os.W_OK)
+
+
+def _is_within(path: Path, other: Path) -> bool:
     """Whether a path is another file, or inside it if that is a folder. What does not exist yet is known by its name."""
-    real = Path(os.path.realpath(path))
-    try:
-        status = os.stat(other)  # noqa: PTH116 - of a path or a descriptor
-    except OSError:
-        return isinstance(other, Path) and Path(os.path.realpath(other)) in (real, *real.parents)
-    if isinstance(other, int) and not stat.S_ISREG(status.st_mode):
-        return False
-    return any(each.exists() and os.path.samestat(each.stat(), status) for each in (real, *real.parents))
-
-
-def _check_target(target: Target) -> None:
-    real = Path(os.path.realpath(target.path))
-    if not real.parent.is_dir():
-        raise OutputError(f"{target}: there is no folder {real.parent}; make it first")
-    if real.is_symlink():
-        raise OutputError(f"{target} is a link to itself: remove it, or choose another name")
-    if real.exists() and not real.is_file():
-        raise OutputError(
-            f"{target} is a folder, a device or a pipe, which is not replaced: choose another name, or remove it"
-        )
-    if real.exists() and not target.replace:
-        remedy = target.remedy or f"choose another name with {target.option}, or replace it with --force"
-        raise OutputError(f"{target.path} exists already: {remedy}")
-    try:
-        tempfile.TemporaryFile(dir=real.parent).close()
-    except OSError as error:
-        if is_disk_full(error):
-            raise
-        remedy = f"the folder {real.parent} cannot be written to ({error.strerror}): choose another"
-        raise OutputError(f"{target}: {remedy}") from error
+    real, other = Path(os.path.realpath(path)), Path(os.path.realpath(other))
+    same = other.samefile if other.exists() else other.__eq__
+    return any(each == other or (each.exists() and same(each)) for each in (real, *real.parents))

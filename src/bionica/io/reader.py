@@ -87,15 +87,12 @@ def log_records(name: str, level: int, emit: Callable[[logging.LogRecord], None]
     """Hand the records of a logger, from a level on, to a function and to nobody else."""
     logger, handler = logging.getLogger(name), logging.Handler(level)
     handler.emit = emit  # type: ignore[method-assign, assignment]
-    before = logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.setLevel(level)
-    logger.propagate = False
+    before = logger.level, logger.propagate, logger.handlers
+    logger.level, logger.propagate, logger.handlers = level, False, [handler]
     try:
         yield
     finally:
-        logger.removeHandler(handler)
-        logger.level, logger.propagate = before
+        logger.level, logger.propagate, logger.handlers = before
 
 
 def check_size(name: str, n_bytes: int, remedy: str) -> None:
@@ -104,32 +101,10 @@ def check_size(name: str, n_bytes: int, remedy: str) -> None:
         raise InputError(f"{name} takes {n_bytes >> 20:,} MiB at once; at most {LARGEST >> 20} are read: {remedy}")
 
 
-def check_declared_size(name: str, n_bytes: int, stored: int) -> None:
-    """Raise if a file says that it holds more than 1 GiB of numbers, and has less than 1/16384 of that on disk."""
-    if n_bytes > max(2**30, 2**14 * stored):
-        raise InputError(f"{name} says that it holds {n_bytes >> 20:,} MiB of numbers and has {stored:,} bytes on disk")
-
-
 def check_dtype(dtype: Any, name: str) -> None:
     """Raise if these are not real numbers."""
     if dtype.kind not in "biuf":
         raise InputError(f"{name} holds {dtype}, not real numbers: convert it to float64 first")
-
-
-def finite_floats(values: Any, name: str, first: int = 0) -> Array:
-    """Return a block C-ordered, float32 and float16 as float32, the rest as float64; raise if it holds NaN or infinity."""
-    block: Array = np.asarray(values)
-    check_dtype(block.dtype, name)
-    dtype = np.float32 if block.dtype.newbyteorder("=") in (np.float32, np.float16) else np.float64
-    block = np.asarray(block, dtype=dtype, order="C")
-    finite = np.isfinite(block)
-    if not finite.all():
-        i, j = np.argwhere(~finite)[0]
-        raise InputError(
-            f"{name}, sample {first + i + 1}, mixture {j + 1} is {block[i, j]}: drop or fill such samples first "
-            "(both counted from 1)"
-        )
-    return block
 
 
 @dataclass(frozen=True)
@@ -153,7 +128,7 @@ class Columns:
         use = self._numbers("--use", self.use, name, width, header) if self.use else set(range(width)) - set(labels)
         if not use - skip:
             raise InputError(f"{name}: no column is left of {width}: name more with --use, or fewer with --skip")
-        return sorted(use - skip), sorted(set(labels) - use - skip)
+        return sorted(use - skip), sorted(set(labels) - use)
 
     @staticmethod
     def _numbers(option: str, text: str, name: str, width: int, header: Sequence[str] | None) -> set[int]:
@@ -243,20 +218,16 @@ def block_rows(n_features: int) -> int:
 class Reader(AbstractContextManager["Reader"]):
     """A stream of mixtures."""
 
-    name: str  # for messages
-    repeatable: bool = True  # whether `blocks` can be called again
     axis: int = 0  # the axis of the file that holds the samples
     n_samples: int | None = None  # known after `sample` and `read` at the latest
-    n_features: int | None = None  # known after the first block at the latest
     image_shape: tuple[int, ...] | None = None  # if the samples are pixels
     header: list[str] | None = None  # names of all columns of the file
-    columns: Sequence[int] = ()  # indices of the columns that are mixtures
+    columns: Sequence[int] = ()  # indices of the columns that are mixtures; of a pipe known after the first block
     labels: Sequence[int] = ()  # and of those that are not: they are written beside the sources
-    label_names: Sequence[str] = ()
     label_types: Sequence[Any] = ()  # in Arrow, if the file says them
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, close: Callable[[], None] = lambda: None) -> None:
+        self.name, self._close = name, close
         self.notes: list[str] = []  # what was left out, and what was taken for a header
 
     def note(self, text: str) -> None:
@@ -266,17 +237,27 @@ class Reader(AbstractContextManager["Reader"]):
     def choose(self, columns: "Columns", width: int, reasons: Mapping[int, str]) -> None:
         """Find the columns that are mixtures; `reasons` say why a column is a label unless the user names it."""
         self.columns, self.labels = columns.select(self.name, width, self.header, [*reasons])
-        self.n_features = len(self.columns)
-        self.label_names = [(self.header[j] if self.header else "") or f"label_{j + 1}" for j in self.labels]
         if self.labels and not self.axis:
             named = ", ".join(f"column {j + 1} ({reasons[j]})" for j in self.labels)
-            self.note(f"not read as mixtures: {named} (--use reads them)")
+            self.note(f"not read as mixtures, and written beside the sources: {named} (--use reads them as mixtures)")
+
+    def _named(self, indices: Sequence[int], kind: str) -> list[str]:
+        return [(self.header[j] if self.header else "") or f"{kind}_{j + 1}" for j in indices]
+
+    @property
+    def n_features(self) -> int:
+        """The number of mixtures."""
+        return len(self.columns)
 
     @property
     def names(self) -> list[str]:
         """The names of the mixtures: those of the header, or else the numbers of their columns, counted from 1."""
-        kind = "mixture" if self.image_shape else "column"
-        return [(self.header[j] if self.header else "") or f"{kind}_{j + 1}" for j in self.columns]
+        return self._named(self.columns, "mixture" if self.image_shape else "column")
+
+    @property
+    def label_names(self) -> list[str]:
+        """The names of the label columns."""
+        return self._named(self.labels, "label")
 
     def column(self, j: int) -> str:
         """Return how the user knows mixture j: the number of its column, counted from 1, and its name."""
@@ -287,6 +268,19 @@ class Reader(AbstractContextManager["Reader"]):
     def wavelengths(self) -> Array | None:
         """The names of the mixtures as numbers, if they rise or fall strictly; all may end in the same unit ("400 nm")."""
         return wavelengths_in(self.names)[0]
+
+    def finite_floats(self, block: Array, first: int) -> Array:
+        """Return samples C-ordered, float32 and float16 as float32, the rest as float64; raise if one is NaN or infinite.
+
+        `first` is the number of samples before them.
+        """
+        check_dtype(block.dtype, self.name)
+        dtype = np.float32 if block.dtype.newbyteorder("=") in (np.float32, np.float16) else np.float64
+        block = np.asarray(block, dtype=dtype, order="C")
+        for i, j in np.argwhere(~np.isfinite(block))[:1].tolist():
+            where = f"{self.name}, sample {first + i + 1}, {self.column(j)}"
+            raise InputError(f"{where} is {block[i, j]}: drop or fill such samples first (all are counted from 1)")
+        return block
 
     @abstractmethod
     def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
@@ -312,7 +306,7 @@ class Reader(AbstractContextManager["Reader"]):
         return X
 
     def __exit__(self, *error: object) -> None:
-        return
+        self._close()
 
 
 class MatrixReader(Reader):
@@ -324,44 +318,35 @@ class MatrixReader(Reader):
     """
 
     n_samples: int
-    n_features: int
 
     def __init__(
         self, name: str, kind: str, open_array: Callable[[], Any], axis: int, columns: Columns,
         close: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
-        super().__init__(name)
+        super().__init__(name, close)
         array = open_array()
         shape, dtype, chunks = tuple(map(int, array.shape or ())), np.dtype(array.dtype), getattr(array, "chunks", None)
-        if len(shape) != 2:
+        if len(shape) != 2 or 0 in shape:
             raise InputError(
                 f"{name} has shape {shape}: mixtures are a matrix, samples x mixtures (or mixtures x samples with "
-                "--axis 1)"
+                "--axis 1), and not empty"
             )
         check_dtype(dtype, name)
-        if 0 in shape:
-            raise InputError(f"{name} is empty: its shape is {shape}")
         check_size(name, math.prod(chunks or ()) * dtype.itemsize, "write it again in smaller chunks")
-        self._kind, self._open, self._close, self.axis = kind, open_array, close, axis
+        self._kind, self._open, self.axis = kind, open_array, axis
         self.n_samples, width = shape[axis], shape[1 - axis]
         self.choose(columns, width, {})
         rows, chunk = block_rows(width), int(chunks[axis]) if chunks else 1
         self._rows = -(-rows // chunk) * chunk if chunk <= max(1, LARGEST // (8 * width)) else rows
 
-    def take(self, index: Any, first: int = 0) -> Array:
-        """Return the samples of an index or a slice; errors count from sample `first`."""
-        with explain_errors(self.name, self._kind):
-            array = self._open()
-            part = np.array(array[index] if self.axis == 0 else np.asarray(array[:, index]).T)
-        return finite_floats(part if len(self.columns) == part.shape[1] else part[:, self.columns], self.name, first)
-
     def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples in blocks of about 4 MiB, cut from what the file stores together."""
         for start in range(0, self.n_samples, self._rows):
-            part = self.take(slice(start, min(start + self._rows, self.n_samples)), start)
+            index = slice(start, min(start + self._rows, self.n_samples))
+            with explain_errors(self.name, self._kind):
+                array = self._open()
+                part = np.array(array[index] if self.axis == 0 else np.asarray(array[:, index]).T)
+            part = self.finite_floats(part[:, self.columns], start)
             rows = block_rows(self.n_features)
             for i in range(0, len(part), rows):
                 yield part[i : i + rows], []
-
-    def __exit__(self, *error: object) -> None:
-        self._close()

@@ -18,14 +18,13 @@ then read by the same rules.
 import codecs
 import csv
 import io
-import math
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
-from itertools import chain
+from itertools import chain, dropwhile
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +92,7 @@ def is_axis(
     apart = bool(((np.abs(a).min() > _APART * largest) | (_APART * np.abs(a).max() < smallest)).all())
     even = k > 2 and _is_even(a) and not any(map(_is_even, rest))
     counts, monotonic = integers and bool((a == np.arange(k)).all()), any(map(is_monotonic, rest))
-    if (k > 2 and counts) or (k >= _AXIS and (even or (apart and not monotonic))):
+    if (k > 2 and counts) or (k >= _AXIS and (even or apart) and not monotonic):
         return True
     differs = (apart or even) and len(rest) > 1  # two samples may differ in scale
     differs |= integers and others_have_points
@@ -109,24 +108,24 @@ def _is_even(values: Array) -> bool:
 
 
 class TextReader(Reader):
-    """Separated values, a line for each sample. `header`, `axis` and `separator` are shown by the first lines if they are None.
+    """Separated values, a line for each sample. `axis`, `header` and `separator` are shown by the first lines if they are None.
 
-    Of a `transposed` table the lines are the columns of the file, and messages say so; `labelled` says that the first cell of
-    each is a label.
+    A `pipe` is read once, as it arrives. Of a `transposed` table the lines are the columns of the file, and messages say so;
+    `labelled` says that the first cell of each is a label.
     """
 
     def __init__(
         self, name: str, open_input: OpenInput, columns: Columns, *, axis: int | None = None, header: bool | None = None,
-        decimal: str = ".", skip_lines: int = 0, separator: str | None = None, repeatable: bool = True,
+        decimal: str = ".", skip_lines: int = 0, separator: str | None = None, pipe: bool = False,
         transposed: bool = False, labelled: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(name)
-        self._open_input, self._columns, self.repeatable = open_input, columns, repeatable
+        self._open_input, self._columns, self._pipe = open_input, columns, pipe
         self._given_axis, self._given_header, self._decimal = axis, header, decimal
         self._skip_lines, self._separator = skip_lines, separator
         self._transposed, self._labelled = transposed, labelled
         self._first_line = self._width = 0  # of the samples; 0 until they are known
-        if repeatable:
+        if not pipe:
             next(self.labelled_blocks())  # an error in the first lines is raised now
 
     def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
@@ -155,12 +154,8 @@ class TextReader(Reader):
         rest, data = "", b"more"
         while data:
             data = read(_CHUNK)
-            try:
+            with base.explain_errors(self.name, "text in UTF-8"):
                 text = decoder.decode(data, final=not data)
-            except UnicodeDecodeError as error:
-                raise InputError(f"{self.name} is not text in UTF-8 ({error.reason}): save it so") from error
-            if "\0" in text:
-                raise InputError(f"{self.name} is not text: it contains NUL bytes")
             lines, newline, end = text.rpartition("\n")
             if newline:
                 yield (rest + lines).split("\n")
@@ -173,44 +168,39 @@ class TextReader(Reader):
 
     # ------------------------------------------------------------------------------------------ the first lines
 
+    def _table(self, lines: list[str]) -> list[tuple[int, str]]:
+        """Return the lines of the table, with their numbers: those after --skip-lines and after comments that are not blank."""
+        numbered = [(i, line) for i, line in enumerate(lines, 1) if i > self._skip_lines and line.strip()]
+        return [*dropwhile(lambda pair: _COMMENT.match(pair[1]), numbered)]
+
     def _find_layout(self, lines: list[str], *, last: bool) -> bool:
         """Find separator, header and columns, if there are lines enough; return whether they are known."""
-        numbered = [(i, line) for i, line in enumerate(lines, 1) if i > self._skip_lines and line.strip()]
-        n = 0
-        while not self._transposed and n < len(numbered) and _COMMENT.match(numbered[n][1]):
-            n += 1
-        comments, numbered = numbered[:n], numbered[n : n + (_HEAD if self.repeatable else 2)]
-        needed = 3 if self.repeatable else 1 if self._given_header is False else 2
+        numbered = self._table(lines)[: 2 if self._pipe else _HEAD]
+        needed = (1 if self._given_header is False else 2) if self._pipe else 3
         if not numbered or (len(numbered) < needed and not last):
             return False
         rows = self._split(numbered)
         header = self._is_header(rows) if self._given_header is None else self._given_header
-        if comments:
-            self.note(f"the first lines, which are comments ({comments[0][1][:40]}), were left out")
+        if comment := next(filter(str.strip, lines[self._skip_lines : numbered[0][0] - 1]), ""):
+            self.note(f"the first lines, which are comments ({comment[:40]}), were left out")
         self.header = [printable(self._point(cell)) for cell in rows[0]] if header else None
-        self._first_line, samples = numbered[0][0] + header, rows[header:]
-        self.axis = 1 if self._transposed else self._find_axis(samples)
-        self._width = len(rows[0])
+        self._first_line, self._width, samples = numbered[0][0] + header, len(rows[0]), rows[header:]
         reasons = {j: self._why_label(j, [row[j] for row in samples if j < len(row)]) for j in range(self._width)}
+        self.axis = 1 if self._transposed else self._find_axis(samples)
         columns = Columns() if self.axis > self._transposed else self._columns  # the user chooses rows: see `transpose`
         self.choose(columns, self._width, {j: reason for j, reason in reasons.items() if reason})
         return True
 
     def _split(self, numbered: Sequence[tuple[int, str]]) -> list[list[str]]:
         """Find the separator; return the cells of the lines."""
-        lines = [line for _, line in numbered]
         choices = [self._separator] if self._separator else [s for s in _SEPARATORS if s != self._decimal]
-        tables = {separator: [cells_of(line, separator) for line in lines] for separator in choices}
+        tables = {separator: [cells_of(line, separator) for _, line in numbered] for separator in choices}
         same = [s for s, table in tables.items() if len({len(row) for row in table}) == 1 and len(table[0]) > 1]
         several = [s for s, table in tables.items() if len(table[-1]) > 1]
-        self._separator = (same or several or choices[-1:])[0]
+        self._separator = (same or several or ["\t"])[0]  # a tab, which is not there: one column
         rows = tables[self._separator]
-        if len(rows[0]) > 1 and len(rows) > 1 and all(len(row) == 1 for row in rows[1:]):
-            rows[0] = [lines[0].strip().strip('"')]  # one column whose name has spaces
-        if not rows[0]:
-            raise InputError(f"{self.name} has a stray quote in its first line: correct it")
         n = next((i for i in range(len(rows), 0, -1) if len(rows[i - 1]) != len(rows[-1])), 0)
-        if len(rows[0]) != len(rows[-1]) > 1 and len(rows) - n > 1:
+        if not rows[0] or (len(rows[0]) != len(rows[-1]) > 1 and len(rows) - n > 1):
             (i, line), start = numbered[0], numbered[n][0]
             raise InputError(
                 f"{self.name}, line {i} ({line[:40]!r}) has {len(rows[0])} values and line {start} has {len(rows[-1])}: if the "
@@ -230,10 +220,10 @@ class TextReader(Reader):
         integers = all(_INTEGER.fullmatch(cells[j]) for j in numbers)
         points = any(self._decimal in row[j] for row in rows[1:] for j in numbers)
         verdict = is_axis(first, others, integers=integers, others_have_points=points)
-        rises = len(first) > 1 and is_monotonic(np.array(first, float))
+        rises = is_monotonic(np.array(first, float))
         captions = [c for j, c in enumerate(cells) if values[j] is None and any(row[j] is not None for row in below)]
         if verdict is not True and any(map(self._is_word, captions)):  # a word over numbers
-            verdict = True if rises or len(first) == 1 else None
+            verdict = rises or None
         elif verdict is not True and "" in cells and rises:  # a corner without a name, or a missing number
             verdict = True if "" not in captions or first == [*range(len(first))] else None
         line, columns = ("column", "rows") if self._transposed else ("line", "columns")
@@ -248,7 +238,7 @@ class TextReader(Reader):
 
     def _find_axis(self, samples: list[list[str]]) -> int:
         """Return the axis of the samples: 1 if the first column holds the wavelengths of the rows."""
-        if self._given_axis is not None or not self.repeatable or not self.header or len(self.header) < 2:
+        if self._given_axis is not None or self._pipe or not self.header or len(self.header) < 2:
             return self._given_axis or 0
         if base.CHANNEL_NAMES.fullmatch(self.header[0].strip()):
             self.note(
@@ -299,74 +289,69 @@ class TextReader(Reader):
 
     def _parse(self, lines: list[str], first: int) -> tuple[Array, Labels, InputError | None]:
         """Return lines as samples and labels, and what is wrong with the first line that is no sample."""
-        rows, separator, fault = [line for line in lines if line and not line.isspace()], self._separator, None
-        block: Array | None = None
+        numbered = [(i, line) for i, line in enumerate(lines, first) if line and not line.isspace()]
+        rows, separator, fault = [line for _, line in numbered], self._separator, None
+        block = np.full((len(rows), self.n_features), np.nan)
         widths = {line.count(separator) + 1 if separator else len(line.split()) for line in rows}
         if widths == {self._width} and not any('"' in line for line in rows):
             # With a decimal comma a point is no part of a number.
             points = [line.replace(".", "?").replace(",", ".") for line in rows] if self._decimal == "," else rows
             with suppress(ValueError):
                 block = np.loadtxt(points, delimiter=separator, comments=None, usecols=self.columns, ndmin=2)
-        if block is None or not np.isfinite(block).all():  # line by line: an error names its place
-            values: list[list[float]] = []
-            try:
-                for i, line in enumerate(lines, first):
-                    if line and not line.isspace():
-                        values.append(self._parse_line(line, i))
-            except InputError as error:
-                fault = error
-            block, rows = np.array(values, float).reshape(-1, len(self.columns)), rows[: len(values)]
-        cells = [cells_of(line, separator, max(self.labels) + 1) for line in rows] if self.labels else []
-        return block, [np.array([printable(self._point(row[j])) for row in cells], str) for j in self.labels], fault
+        for n in np.flatnonzero(~np.isfinite(block).all(axis=1)).tolist():  # all of them if NumPy cannot read one
+            cells = cells_of(rows[n], separator)
+            values = [self._number(cells[j]) for j in self.columns] if len(cells) == self._width else [None]
+            if None in values or not np.isfinite(np.array(values, float)).all():
+                fault = self._fault(cells, numbered[n][0])
+                block, rows = block[:n], rows[:n]
+                break
+            block[n] = values
+        cells_of_rows = [cells_of(line, separator, max(self.labels) + 1) for line in rows] if self.labels else []
+        return (
+            block,
+            [np.array([printable(self._point(row[j])) for row in cells_of_rows], str) for j in self.labels],
+            fault,
+        )
 
-    def _parse_line(self, line: str, i: int) -> list[float]:
-        """Return the mixtures of line number i; InputError says what is wrong with it."""
-        cells, where = cells_of(line, self._separator), f"{self.name}, line {i}"
+    def _fault(self, cells: list[str], i: int) -> InputError:
+        """Return what is wrong with line number i, which has these cells."""
+        where = f"{self.name}, line {i}"
         if len(cells) != self._width:
             what = f"{len(cells)} values where {self._width} are expected" if cells else "a stray quote"
-            raise InputError(f"{where} has {what}: correct it, or remove the line")
-        values = {j: self._number(cells[j]) for j in self.columns}
-        row = [value for value in values.values() if value is not None and math.isfinite(value)]
-        if len(row) == len(self.columns):
-            return row
-        j = next(j for j, value in values.items() if value is None or not math.isfinite(value))
-        cell, remedy = cells[j], f"correct it, remove the line, or leave the column out with --skip {j + 1}"
-        where = f"{self.name}, row {j + 1}, column {i}" if self._transposed else f"{where}, column {j + 1}"
+            return InputError(f"{where} has {what}: correct it, or remove the line")
+        numbers = ((j, self._number(cells[j])) for j in self.columns)
+        j = next(j for j, number in numbers if number is None or not np.isfinite(number))
+        cell, where = (
+            cells[j],
+            f"{self.name}, row {j + 1}, column {i}" if self._transposed else f"{where}, column {j + 1}",
+        )
         where += f" ({self.header[j]})" if self.header else ""
-        if cell.lower() in _MISSING or values[j] is not None:
-            what = repr(cell[:40]) if cell else "empty"
-            raise InputError(f"{where} is {what}: drop or fill such samples, or pass --skip {j + 1}")
+        remedy = f"correct it, remove the sample, or leave this mixture out with --skip {j + 1}"
         if self._decimal == "," and "." in cell:
             remedy = "with --decimal , a point is no part of a number: remove thousands points, or omit --decimal"
         elif _DECIMAL_COMMA.fullmatch(cell):
             remedy = "if it has a decimal comma, pass --decimal ,"
-        elif i == self._first_line and not self.header:
+        elif i == self._first_line and not self.header and cell.lower() not in _MISSING:
             how = "omit --no-header" if self._given_header is False else "pass --header"
             remedy = f"if the first line holds names or wavelengths, {how}"
-        raise InputError(f"{where}: {cell[:40]!r} is not a number: {remedy}")
+        return InputError(f"{where}: {cell[:40]!r} is not a finite number: {remedy}")
 
     def transpose(self) -> "TextReader":
         """Return the reader of a table whose lines are mixtures; the first column may hold their names, or their wavelengths."""
         with self._open_input() as file:
-            lines = list(chain.from_iterable(self._complete_lines(file.read)))
-        lines = lines[self._first_line - 1 - bool(self.header) :]
-        base.check_size(self.name, sum(map(len, lines)), "save it as .npy or .h5")
-        rows = [cells_of(line, self._separator) for line in lines if line.strip()]
-        if any(len(row) != self._width for row in rows):
-            for _ in self.labelled_blocks():  # names the line
-                pass
-        named, first = self.labels[:1] == [0], self.header[0].strip() if self.header else ""
-        if named and not base.CHANNEL_NAMES.fullmatch(first):
-            self.note(f"the first column ({', '.join(row[0] for row in rows[:3])}, ...) was read as names of mixtures")
-        special = any('"' in line or ("\t" in line and self._separator != "\t") for line in lines)
-        columns = zip(*rows, strict=True)
-        text = tabbed(columns) if special else "\n".join(map("\t".join, columns)).encode()
-        reader = TextReader(
-            self.name, lambda: nullcontext(io.BytesIO(text)), self._columns, axis=0, decimal=self._decimal, separator="\t",
-            header=True if named else self._given_header, transposed=True, labelled=bool(self.header),
-        )  # fmt: skip
+            numbered = self._table([*chain.from_iterable(self._complete_lines(file.read))])
+        base.check_size(self.name, sum(len(line) for _, line in numbered), "save it as .npy or .h5")
+        rows = [cells_of(line, self._separator) for _, line in numbered]
+        if wrong := [i for i, row in enumerate(rows) if len(row) != self._width]:
+            raise self._fault(rows[wrong[0]], numbered[wrong[0]][0])
+        text = tabbed(zip(*rows, strict=True))
+        form: dict[str, Any] = {
+            "header": True if self.labels[:1] == [0] else self._given_header,
+            "decimal": self._decimal,
+        }
+        form |= {"separator": "\t", "transposed": True, "labelled": bool(self.header)}
+        reader = TextReader(self.name, lambda: nullcontext(io.BytesIO(text)), self._columns, **form)
         reader.notes = [*self.notes, *reader.notes]
-        reader.label_names = ["sample" for _ in reader.labels]
         return reader
 
 
@@ -400,27 +385,22 @@ def open_xlsx(path: Path, columns: Columns, dataset: str | None = None, **form: 
             raise InputError(f"{path} has no sheet {dataset or 'of cells'!r}: there are {', '.join(sheets) or 'none'}")
         chosen = sheets[dataset or next(iter(sheets))]
         chosen.reset_dimensions()  # a stale <dimension> would cut rows and columns
-        rows = [row[: _filled(row)] for row in chosen.iter_rows(values_only=True)]
-    width = next((len(row) for row in rows if row), 0)  # missing cells at the end of a row are empty
-    text = tabbed(row + (None,) * (width - len(row)) if row else row for row in rows)
+        lines = tabbed(chosen.iter_rows(values_only=True)).decode().split("\n")
+    lines = [line.rstrip("\t") for line in lines]
+    tabs = next((line.count("\t") for line in lines if line), 0)  # missing cells at the end of a row are empty
+    text = "\n".join(line + "\t" * (tabs - line.count("\t")) if line else line for line in lines).encode()
     reader = open_text(path, columns, lambda: nullcontext(io.BytesIO(text)), separator="\t", **form)
     if len(sheets) > 1 and dataset is None:
         reader.note(f"of its {len(sheets)} sheets the first was read (--dataset reads another)")
     return reader
 
 
-def _filled(row: Sequence[Any]) -> int:
-    return max((j + 1 for j, value in enumerate(row) if value is not None), default=0)
+def tabbed(rows: Iterable[Sequence[Any]]) -> bytes:
+    """Return cells as lines of text, separated by tabs; what separates cells and lines is no part of a cell."""
 
+    def cell(value: Any) -> str:
+        text = "" if value is None else str(float(value)) if isinstance(value, bool) else str(value)
+        words = " ".join(text.replace('"', "'").split())
+        return f" {words}" if words.startswith("#") else words
 
-def tabbed(rows: Iterator[Sequence[Any]]) -> bytes:
-    """Return cells as lines of text, separated by tabs."""
-    return "\n".join("\t".join(map(_cell, row)) for row in rows).encode()
-
-
-def _cell(value: Any) -> str:
-    """Return the value of a cell as text, without what separates cells and lines."""
-    if isinstance(value, (bool, int, float)):
-        return repr(float(value)) if isinstance(value, (bool, float)) else str(value)
-    words = " ".join(str("" if value is None else value).replace('"', "'").replace("\0", " ").split())
-    return f" {words}" if words.startswith("#") else words
+    return "\n".join("\t".join(map(cell, row)) for row in rows).encode()

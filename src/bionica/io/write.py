@@ -6,7 +6,6 @@ import io
 import os
 import re
 import shutil
-import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -104,23 +103,18 @@ class _RowCollector:
 def _save_array(path: Path, rows: Array, name: str) -> None:
     suffix = path.suffix.lower()
     if suffix == ".npy":
-        with path.open("wb") as file:
-            np.lib.format.write_array(file, rows, allow_pickle=False)
+        np.save(path, rows)
     elif suffix == ".npz":
-        member = zipfile.ZipInfo(f"{name}.npy")  # without the time: the same numbers give the same bytes
-        with zipfile.ZipFile(path, "w") as archive, archive.open(member, "w", force_zip64=True) as file:
-            np.lib.format.write_array(file, rows, allow_pickle=False)
+        np.savez(path, **{name: rows})  # type: ignore[arg-type]
     elif suffix == ".zarr":
         chunks = max(1, min(2**14, 2**20 // rows.shape[1])), rows.shape[1]
         import_optional("zarr", "writing Zarr").create_array(str(path), data=rows, chunks=chunks, zarr_format=3)
-    elif suffix in (".h5", ".hdf5"):
+    else:
         # HDF5 crashes the process if the disk is full while it writes.
         if rows.nbytes > shutil.disk_usage(path.parent).free:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         with import_optional("h5py", "writing HDF5").File(path, "w") as file:
             file[name] = rows
-    else:
-        raise AssertionError(f"no writer for {suffix}")
 
 
 def _save_images(paths: Sequence[Path], rows: Array, shape: tuple[int, ...]) -> None:
@@ -150,19 +144,11 @@ def check_format(path: Path, option: str = "-o", *, images: bool = False) -> Non
         raise OutputError(f"{option} {path} {what}: choose from {', '.join(known)}")
 
 
-def output_files(path: Path, n_sources: int | None) -> list[Path]:
-    """Return the files that an output name stands for: itself, or for images one for each source, counted from 1.
-
-    If the number of sources is not known yet (None): the first of these images, and all that exist.
-    """
-    suffix = path.suffix
-    if suffix.lower() not in IMAGES or suffix.lower() in TIFF:
+def output_files(path: Path, n_sources: int) -> list[Path]:
+    """Return the files that an output name stands for: itself, or for images one for each source, counted from 1."""
+    if path.suffix.lower() not in IMAGES or path.suffix.lower() in TIFF:
         return [path]
-    if n_sources is not None:
-        return [path.with_name(f"{path.stem}-{i}{suffix}") for i in range(1, n_sources + 1)]
-    numbered = re.compile(rf"{re.escape(path.stem)}-[1-9]\d*{re.escape(suffix)}")
-    there = path.parent.iterdir() if path.parent.is_dir() else ()
-    return sorted({path.with_name(f"{path.stem}-1{suffix}"), *(f for f in there if numbered.fullmatch(f.name))})
+    return [path.with_name(f"{path.stem}-{i}{path.suffix}") for i in range(1, n_sources + 1)]
 
 
 @contextmanager
@@ -199,10 +185,9 @@ def open_writer(
             with TemporaryFile(dir=parts[0].parent) as file:
                 collector = _RowCollector(file, n_sources, np.dtype(dtype))
                 yield collector
-                if suffix in _ARRAYS:
+                if image_shape is None or suffix in _ARRAYS:
                     _save_array(parts[0], collector.rows(), array)
                 else:
-                    assert image_shape is not None
                     _save_images(parts, collector.rows(), image_shape)
 
 

@@ -162,7 +162,7 @@ def init(F: np.ndarray, u_bar: np.ndarray, n: int, W_xz: Any, W_zz: Any, rng: An
     return State(white=white, F=F.copy(), wall=_wall(W_zz), **rest)
 
 
-def init_local(W_xz: np.ndarray, W_zz: np.ndarray, size: float, rng: np.ndarray) -> LocalState:
+def init_local(W_xz: np.ndarray, W_zz: np.ndarray, size: float, rng: np.random.RandomState) -> LocalState:
     """Return a local network with these initial weights (copied); `size` is the mean of x'x/d."""
     rest = _averaged(W_xz, W_zz) | bookkeeping(len(W_zz), rng)
     return LocalState(wall=_wall(W_zz), size=np.array([size]), x_power=np.zeros(W_xz.shape[1]), **rest)

@@ -89,7 +89,7 @@ class Work(NamedTuple):
     ws: Any
 
 
-def init(W_xy: np.ndarray, W_yn: np.ndarray, W_ny: np.ndarray, rng: np.ndarray) -> State:
+def init(W_xy: np.ndarray, W_yn: np.ndarray, W_ny: np.ndarray, rng: np.random.RandomState) -> State:
     """Return a network that has seen nothing, with these initial weights (copied)."""
     d, k = W_xy.shape
     dtype = W_xy.dtype

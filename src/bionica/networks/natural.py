@@ -148,7 +148,7 @@ class Work(NamedTuple):
     ws: Any
 
 
-def init(Kind: Any, F: np.ndarray, W: np.ndarray, M: np.ndarray, rng: np.ndarray) -> Any:
+def init(Kind: Any, F: np.ndarray, W: np.ndarray, M: np.ndarray, rng: np.random.RandomState) -> Any:
     """Return a network before its first sample, with this projection and these weights (copied)."""
     d = len(F)
     return Kind(

@@ -46,7 +46,7 @@ class Work(NamedTuple):
     ws: Any
 
 
-def init(layer: Any, W: np.ndarray, rng: np.ndarray) -> State:
+def init(layer: Any, W: np.ndarray, rng: np.random.RandomState) -> State:
     """Return a network that has seen nothing, with this whitening and these initial weights (copied)."""
     Kind = Online if isinstance(layer, whitening_layer.Learned) else Offline
     return Kind(layer=layer, W=W.copy(), **bookkeeping(len(W), rng))

@@ -124,7 +124,7 @@ class Work(NamedTuple):
     ws: Any
 
 
-def init(F: np.ndarray, Q: np.ndarray, rng: np.ndarray) -> State:
+def init(F: np.ndarray, Q: np.ndarray, rng: np.random.RandomState) -> State:
     """Return the rule before its first sample, with this projection (d x k) and rotation (d x d); both are copied."""
     d, k = F.shape
     return State(

@@ -36,7 +36,7 @@ SILENT, ROW, SPECTRUM, RATE, REGULARISED, UNSETTLED, RESTART = range(7)
 REPAIRS = ("silent", "row", "spectrum", "rate", "regularised", "unsettled", "restart")
 n_repairs = len(REPAIRS)
 
-#: Schemas (`io.model_file`) of the arrays that every State ends with.
+#: Schemas (`estimators._model_file`) of the arrays that every State ends with.
 BOOKKEEPING = {"t": "1:count", "fired": "d:bool", "rng": "2:seed", "repairs": f"{n_repairs}:count"}
 
 
@@ -166,12 +166,12 @@ def rule_of(state: Any) -> Rule:
         raise TypeError(f"no rule is registered for {type(state)}: declare it with register(Rule(...))") from None
 
 
-def bookkeeping(d: int, rng: np.ndarray) -> dict[str, np.ndarray]:
-    """Return what every State ends with: samples seen, which outputs have ever fired, random numbers, repairs."""
+def bookkeeping(d: int, rng: np.random.RandomState) -> dict[str, np.ndarray]:
+    """Return what every State ends with: samples seen, which outputs have ever fired, seeds of the guards, repairs."""
     return {
         "t": np.zeros(1, np.int64),
         "fired": np.zeros(d, np.bool_),
-        "rng": rng.copy(),
+        "rng": np.array([rng.randint(1, 2147483562), rng.randint(1, 2147483398)], dtype=np.int64),
         "repairs": np.zeros(n_repairs, np.int64),
     }
 

@@ -68,7 +68,7 @@ class Work(NamedTuple):
     ws: Any
 
 
-def init(W_xz: np.ndarray, W_zz: np.ndarray, rng: np.ndarray) -> State:
+def init(W_xz: np.ndarray, W_zz: np.ndarray, rng: np.random.RandomState) -> State:
     """Return a network that has seen nothing, with these initial weights (copied)."""
     d, k = W_xz.shape
     dtype = W_xz.dtype

@@ -46,7 +46,7 @@ class Work(NamedTuple):
     ws: Any
 
 
-def init(W_xh: np.ndarray, W_hg: np.ndarray, W_hy: np.ndarray, W_yy: np.ndarray, rng: np.ndarray) -> State:
+def init(W_xh: np.ndarray, W_hg: np.ndarray, W_hy: np.ndarray, W_yy: np.ndarray, rng: np.random.RandomState) -> State:
     """Return a network that has seen nothing, with these initial weights (copied)."""
     d = W_hy.shape[0]
     return State(

@@ -1,28 +1,24 @@
-"""What nonnegativity leaves open: how far sources and spectra can be sheared into each other and stay nonnegative.
+"""What nonnegativity leaves open: how far sources and spectra can be mixed into each other and stay nonnegative.
 
-With x = sum_i a_i y_i, the shear of source i by source j,
+With x = A y, the shear y -> y + t p (q' y), A -> A - t (A p) q' with q' p = 0 leaves x as it is. It is allowed as long as outputs
+and spectra stay nonnegative, but for what is negative already, and for two of their errors: s of the noise of the outputs, and e
+of least squares. For given p and q this is an interval of t. A random walk by such shears, uniform in these intervals
+(hit-and-run), visits all that is allowed. Shears of two sources would miss most of it, because one often makes room for another.
+MCR-BANDS (Jaumot and Tauler 2010) finds the ends of the same set by constrained optimisation.
 
-    y_i -> y_i - t y_j,      a_j -> a_j + t a_i,                                                                           (1)
-
-leaves x as it is. It is allowed as long as y_i and a_j stay nonnegative, but for their errors s and e (the walls of both sides):
-
-    -min over channels of (a_j + 2 e_j) / a_i  <=  t  <=  min over samples of (y_i + 2 s_i) / y_j.                         (2)
-
-A band adds up what each of these shears changes. Where sources touch zero, and spectra are zero where others are not, the bands are
-as narrow as the errors: s of the noise of the outputs, and e of least squares. They are part of what MCR-BANDS (Jaumot and Tauler
-2010) finds by constrained optimisation.
-
-A wide band alone does not make a fit wrong. Of all cones that (2) allows, the smallest is the right one if samples are spread over
+A wide band alone does not make a fit wrong. Of all cones that are allowed, the smallest is the right one if samples are spread over
 its facets. Samples that follow a curve are not (`halves.follows_curve`).
 """
 
-from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+
+_STEPS, _SEEN = 3000, 5  # of the walk; every fifth is looked at
+_ROWS = 500  # evenly spaced samples
 
 
 class Bands(NamedTuple):
@@ -35,8 +31,9 @@ class Bands(NamedTuple):
     mixing_low, mixing_high : ndarray of shape (n_features, n_components)
         Range of each channel of the spectra, scaled as the solution is.
     sources : ndarray of shape (n_components,)
-        By how much each output changes, in its standard deviations: root mean square over samples and over shears, if all that
-        are allowed are as likely.
+        Standard error of each output, in its standard deviations, if all that is allowed is as likely.
+    spectra : ndarray of shape (n_components,)
+        Standard error of each spectrum, over its norm.
     """
 
     low: Array
@@ -44,6 +41,7 @@ class Bands(NamedTuple):
     mixing_low: Array
     mixing_high: Array
     sources: Array
+    spectra: Array
 
     @property
     def width(self) -> Array:
@@ -62,42 +60,53 @@ def bands(X: Array, W: Array, A: Array, source_error: Array, n_known: int = 0) -
     --------
     >>> import numpy as np
     >>> X = np.array([[1.0, 0.5], [0.5, 1.0]])   # no sample without a source: half of each may be the other
-    >>> bands(X, np.eye(2), np.eye(2), np.zeros(2)).mixing_high.round(2)
-    array([[1.  , 0.45],
-           [0.45, 1.  ]])
+    >>> bands(X, np.eye(2), np.eye(2), np.zeros(2)).mixing_high.round(1)
+    array([[1. , 0.4],
+           [0.4, 1. ]])
     """
+    d = len(W)
     U = X @ W.T
     residual = np.sqrt(np.mean((X - U @ A.T) ** 2, axis=0))
     mixing_error = np.outer(residual, np.sqrt(np.maximum(np.diag(np.linalg.pinv(U.T @ U)), 0)))  # of least squares
-    Y, A = np.maximum(U, 0), np.maximum(A, 0)
-    size, norm = np.linalg.norm(Y, axis=0), np.maximum(np.linalg.norm(A, axis=0), 1e-300)
-    shares = [size * norm]
-    low, high, moved = A.copy(), A.copy(), np.zeros(len(W))
-    for i, j in permutations(range(len(W)), 2):
-        if j < n_known:
-            continue
-        first = -_largest_shear(A[:, j] + 2 * mixing_error[:, j], A[:, i])
-        last = _largest_shear(Y[:, i] + 2 * source_error[i], Y[:, j])
-        moved[i] += (first**2 + first * last + last**2) / 3 * Y[:, j].var()  # if t is uniform between them
-        for t in (first, last):
-            spectrum, share = np.maximum(A[:, j] + t * A[:, i], 0), shares[0].copy()
-            length = max(float(np.linalg.norm(spectrum)), 0.1 * norm[j])  # some of every spectrum remains
-            share[i], share[j] = np.linalg.norm(Y[:, i] - t * Y[:, j]) * norm[i], size[j] * length
-            shares.append(share)
-            change = spectrum * norm[j] / length - A[:, j]
-            low[:, j] += np.minimum(change, 0)
-            high[:, j] += np.maximum(change, 0)
-    share = np.array(shares) / max(float(shares[0].sum()), 1e-300)
+    # Rows are sources; outputs have mean 1 throughout, and what may be negative of a spectrum follows its size.
+    scale, norm = np.maximum(np.abs(U.mean(axis=0)), 1e-300), np.maximum(np.linalg.norm(A, axis=0), 1e-300)
+    Y = (U[:: -(-len(U) // _ROWS)] / scale).T
+    y, a = Y, (A * scale).T
+    lowest_y = np.minimum(y, 0) - 2 * (source_error / scale)[:, None]
+    lowest_a = (np.minimum(A, 0) - 2 * mixing_error).T / norm[:, None]
+    rng, visited = np.random.RandomState(0), [(y, a)]
+    for step in range(_STEPS if d > 1 else 0):
+        i = rng.randint(n_known * (step % 2), d)
+        one, others = np.eye(d)[i], rng.standard_normal(d) * (rng.uniform(size=d) < 0.5)
+        others[i] = 0
+        p, q = (others, one) if step % 2 else (one, others * (np.arange(d) >= n_known))
+        change = np.hstack([np.outer(p, q @ y), -np.outer(q, p @ a)])
+        room = np.hstack([y - lowest_y, a - lowest_a * np.linalg.norm(a, axis=1, keepdims=True)])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = -np.maximum(room, 0) / change
+        t = rng.uniform(np.max(t[change > 0], initial=-1.0), np.min(t[change < 0], initial=1.0))
+        shear = np.eye(d) + t * np.outer(p, q)
+        mean = shear @ y.mean(axis=1) / Y.mean(axis=1)
+        y, a = shear @ y / mean[:, None], (a - t * np.outer(q, p @ a)) * mean[:, None]
+        if step % _SEEN == 0:
+            visited.append((y, a))
+    Ys, As = (np.array(side) for side in zip(*visited, strict=True))
+    size = np.maximum(np.linalg.norm(As, axis=2), 1e-300)
+    share = np.linalg.norm(Ys, axis=2) * size
+    share /= max(float(share[0].sum()), 1e-300)
+    spectra = np.maximum(As, 0) / size[..., None]
     return Bands(
         share.min(axis=0),
         share.max(axis=0),
-        np.maximum(low, 0),
-        high,
-        np.sqrt(moved / np.maximum(Y.var(axis=0), 1e-300)),
+        spectra.min(axis=0).T * norm,
+        spectra.max(axis=0).T * norm,
+        _error(Ys - Ys.mean(axis=2, keepdims=True)),
+        _error(As),
     )
 
 
-def _largest_shear(wall: Array, taken: Array) -> float:
-    """The largest t with wall >= t taken; 0 if nothing is taken."""
-    where = taken > 1e-9 * taken.max(initial=0.0)
-    return float(np.min(wall[where] / taken[where])) if where.any() else 0.0
+def _error(rows: Array) -> Array:
+    """Root mean square sine of the angle between each row of the first matrix and that row of all, (m, d, n)."""
+    energy = np.sum(rows**2, axis=2)
+    cosine2 = np.sum(rows * rows[0], axis=2) ** 2 / np.maximum(energy * energy[0], 1e-300)
+    return np.asarray(np.sqrt(np.maximum(1 - cosine2.mean(axis=0), 0)))

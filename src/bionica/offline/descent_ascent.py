@@ -125,14 +125,14 @@ def _iterate(
 def settle(weights: Weights, X: Array, Y: Array) -> None:
     """Write the outputs of the samples X to Y, with frozen weights; Diverged if one overflows, with the first such sample."""
     W, M = weights.values()
-    eps, seed = float(np.finfo(np.float64).eps), np.array([1, 1])
+    eps, rng = float(np.finfo(np.float64).eps), np.random.RandomState(0)  # the guards that would use it are off
     common = (pivoting.Exact(eps), guards.Guards(*5 * (False,)), 0, eps, 0)
     state: Any
     params: Any
     if "W_xy" in weights:
-        state, params = interneuron.init(W, M, np.ascontiguousarray(M.T), seed), interneuron.Params(*common)
+        state, params = interneuron.init(W, M, np.ascontiguousarray(M.T), rng), interneuron.Params(*common)
     else:
-        state, params = two_compartment.init(W, M, seed), two_compartment.Params(*common, 1.0)
+        state, params = two_compartment.init(W, M, rng), two_compartment.Params(*common, 1.0)
     with np.errstate(over="ignore", invalid="ignore"):
         run(state, params, X, np.empty((0, 1)), Y)
 

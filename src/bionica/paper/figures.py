@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from math import isfinite, isqrt, log10, nan
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,10 +101,8 @@ def check_images(images: str | None) -> Array:
     """Return the user's or scikit-image's images as sources, (n_pixels, 3): three, as the mixing matrix needs, and square."""
     try:
         S = datasets.natural_images(images)
-    except (EOFError, BadZipFile, ValueError) as error:
-        raise ValueError(
-            f"{images} cannot be read ({error}): pass a folder of images, an .npy or an .npz file"
-        ) from error
+    except (EOFError, ValueError) as error:
+        raise ValueError(f"{images} cannot be read ({error}): pass a folder of images or an .npy file") from error
     side = isqrt(len(S))
     if S.shape[1] != 3 or side**2 != len(S) or len(datasets.natural_images(images, size=side)) != len(S):
         raise ValueError(f"{images} holds {S.shape[1]} images of {len(S)} pixels: the paper's are 3 square ones")

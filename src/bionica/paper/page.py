@@ -1,7 +1,6 @@
 """What `bionica reproduce` leaves in its folder: tables, figures, and the page that shows them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ _STREAM = (
 )
 _FLOOR = (
     "The correlation floor is the error of the sources after their own sample correlations are whitened away: the error of a "
-    "method that makes its outputs exactly uncorrelated. It is no strict bound."
+    "method that makes its outputs exactly uncorrelated. It is not a strict bound."
 )
 _FIGURE5 = (
     "Figure 5. Left: sources, mixtures, and the outputs of the two networks in the last presentation of the first run, with the "
@@ -59,61 +58,53 @@ def file_names(experiments: Sequence[str], target: str) -> list[str]:
     return [*page_names, *(f"{name}.{kind}" for name in experiments for kind in ("csv", "svg", "png"))]
 
 
-@dataclass
-class Written:
-    """The files that were written, and the numbers in them."""
-
-    page: Path
-    claims: list[Row]
-    finals: list[Row]
-    best: list[Row]
-    files: list[Path] = field(default_factory=list)
-
-    def figure(self, name: str, figure: Any, caption: str) -> str:
-        """Write a figure as .svg and .png; return it for the page."""
-        kinds = {kind: figure_bytes(figure, kind) for kind in ("svg", "png")}
-        for kind, content in kinds.items():
-            self.files.append(self.page.with_name(f"{name}.{kind}"))
-            write_own(self.files[-1], content)
-        return picture(kinds["svg"], caption)
-
-
-def write_reproduction(config: Reproduction, tables: Tables, folder: Path, target: str = "all") -> Written:
-    """Write tables, figures and the page to a folder, under `file_names`; files that are there are replaced."""
+def write_reproduction(config: Reproduction, tables: Tables, folder: Path, target: str = "all") -> dict[str, Any]:
+    """Write tables, figures and the page to a folder, under `file_names`; return the files and the numbers in them."""
     rows = {experiment: rows_of(tables, experiment) for experiment in config.experiments}
     finals, means = final_rows(tables, "figure4", "figure5"), grid_means(tables)
     best = best_settings(means)
     runs = [*rows.get("figure4", []), *rows.get("figure5", [])]
     claims = claims_of(runs, finals, best, own_images=config.images is not None)
-    page_name, summary_name, *_ = file_names((), target)
-    written = Written(folder / page_name, claims, finals, best)
-    for name, mine in [*((f"{name}.csv", mine) for name, mine in rows.items()), (summary_name, finals)]:
-        if mine:
-            write_own(folder / name, table_bytes(mine))
-            written.files.append(folder / name)
+    page_name, summary_name = file_names((), target)
+    files: list[Path] = []
+
+    def write(name: str, content: bytes) -> bytes:
+        files.append(folder / name)
+        write_own(files[-1], content)
+        return content
+
+    def drawn(name: str, figure: Any, caption: str) -> str:
+        shown = picture(write(f"{name}.svg", figure_bytes(figure, "svg")), caption)
+        write(f"{name}.png", figure_bytes(figure, "png"))
+        return shown
+
+    def errors(experiment: str) -> str:
+        return _table(_ERRORS, final_rows(tables, experiment))
+
+    for name, table_rows in {**{f"{name}.csv": rows[name] for name in rows}, summary_name: finals}.items():
+        if table_rows:
+            write(name, table_bytes(table_rows))
+    curves = {name: rows_of(tables, name, Table.curves) for name in rows}
     sections: Sections = [("The paper's statements and our runs", [_table(_CLAIMS, claims)])] if claims else []
     if CONE_NETWORK in rows:
-        figure = figures.error_figure(rows_of(tables, CONE_NETWORK, Table.curves), tuple(CORRELATED))
-        errors = _table(_ERRORS, final_rows(tables, CONE_NETWORK))
-        sections.append(("Correlated sources", [written.figure(CONE_NETWORK, figure, _CONE_NETWORK), errors]))
+        figure = figures.error_figure(curves[CONE_NETWORK], tuple(CORRELATED))
+        parts = [drawn(CONE_NETWORK, figure, _CONE_NETWORK), errors(CONE_NETWORK)]
+        sections.append(("Correlated sources", parts))
     if "figure4" in rows:
-        curves = rows_of(tables, "figure4", Table.curves)
-        drawn = written.figure("figure4", figures.error_figure(curves, ("d3", "d10")), _FIGURE4)
-        floor = [text(_FLOOR)] if any(row["network"] == "correlation floor" for row in curves) else []
-        errors = _table(_ERRORS, final_rows(tables, "figure4"))
-        sections.append(("Figure 4: sparse uniform sources", [drawn, errors, text(_STREAM), *floor]))
+        figure = figures.error_figure(curves["figure4"], ("d3", "d10"))
+        floor = [text(_FLOOR)] if any(row["network"] == "correlation floor" for row in finals) else []
+        parts = [drawn("figure4", figure, _FIGURE4), errors("figure4"), text(_STREAM), *floor]
+        sections.append(("Figure 4: sparse uniform sources", parts))
     if "figure5" in rows:
-        images = figures.images_figure(config, rows_of(tables, "figure5", Table.curves))
-        which = _CC0 if config.images is None else "The user's images."
-        errors = _table(_ERRORS, final_rows(tables, "figure5"))
-        sections.append(("Figure 5: images", [text(which), written.figure("figure5", images, _FIGURE5), errors]))
+        figure = figures.images_figure(config, curves["figure5"])
+        which = text(_CC0 if config.images is None else "The user's images.")
+        sections.append(("Figure 5: images", [which, drawn("figure5", figure, _FIGURE5), errors("figure5")]))
     if "table1" in rows:
-        grid = written.figure("table1", figures.grid_figure(means), _TABLE1)
-        sections.append(("Table 1: the grid search", [_table(_GRID, best), grid]))
+        parts = [_table(_GRID, best), drawn("table1", figures.grid_figure(means), _TABLE1)]
+        sections.append(("Table 1: the grid search", parts))
     if "figure1" in rows:
         caption = _FIGURE1.format(rows["figure1"][0]["error"])
-        drawn = written.figure("figure1", figures.scatter_figure(config), caption)
-        sections.append(("Figure 1: the problem", [drawn]))
+        sections.append(("Figure 1: the problem", [drawn("figure1", figures.scatter_figure(config), caption)]))
     cases = list({row["case"]: row for rows in tables.values() for row in rows}.values())
     provenance = [
         ("runs, first seed", f"{config.runs}, {config.seed}"),
@@ -123,9 +114,9 @@ def write_reproduction(config: Reproduction, tables: Tables, folder: Path, targe
         ("time of all runs, one after the other", f"{sum(case['seconds'] for case in cases):.0f} s"),
     ]
     sections.append(("Where the numbers come from", [table((), provenance)]))
-    write_own(written.page, page("The paper, reproduced", _LEAD, sections).encode())
-    written.files.append(written.page)
-    return written
+    write(page_name, page("The paper, reproduced", _LEAD, sections).encode())
+    names = list(map(str, files))
+    return {"report": str(folder / page_name), "files": names, "errors": finals, "grid": best, "claims": claims}
 
 
 def _table(columns: dict[str, str], rows: Sequence[Row]) -> str:

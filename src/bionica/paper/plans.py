@@ -18,24 +18,15 @@ Array = NDArray[Any]
 
 #: The four networks of the paper's figures 4 and 5.
 NETWORKS = ("InterneuronNICA", "TwoCompartmentNICA", "TwoLayerNSM", "NonnegativePCA")
-#: Not in the paper: drawn beside its networks in figures 4 and 5, at its defaults and without whitening beforehand.
-STREAM = "StreamingNICA"
-#: The single-layer networks with our defaults: natural steps, default rates, random initial weights.
-UNTUNED = ("InterneuronNICA untuned", "TwoCompartmentNICA untuned")
-#: Methods that see all the data at once, and the error that remains because sources are correlated: label -> estimator.
-OFFLINE = {"BatchNICA": "BatchNICA", "correlation floor": "bionica.paper.plans:CorrelationFloor"}
-
 #: The experiments that `bionica reproduce` knows.
 EXPERIMENTS = ("figure1", "figure4", "figure5", "table1")
 #: Not in the paper: correlated sources.
 CONE_NETWORK = "cone-network"
 _COPULAS = {f"d{d}-rho{rho:g}": (d, rho) for d, rho in ((3, 0.0), (3, 0.3), (3, 0.5), (3, 0.7), (5, 0.5), (10, 0.5))}
+_COPULA = {"kind": "copula_uniform", "df": np.inf}
 #: Its settings and their data; "images" is one presentation of them.
 CORRELATED: dict[str, dict[str, Any]] = {
-    **{
-        s: {"kind": "copula_uniform", "d": d, "rho": r, "df": np.inf, "n_mixtures": 2 * d}
-        for s, (d, r) in _COPULAS.items()
-    },
+    **{setting: {**_COPULA, "d": d, "rho": rho, "n_mixtures": 2 * d} for setting, (d, rho) in _COPULAS.items()},
     "odors": {"kind": "odors", "d": 5, "rho": 0.5},
     "abundances": {"kind": "abundances", "d": 5, "n_mixtures": 10},
     "images": {},
@@ -76,7 +67,7 @@ def plans_of(config: Reproduction) -> dict[tuple[str, str], Plan]:
     Examples
     --------
     >>> from bionica.paper import Reproduction, plans_of
-    >>> sum(plan.size for plan in plans_of(Reproduction(("figure4",), runs=10)).values())
+    >>> sum(len(plan.cases()) for plan in plans_of(Reproduction(("figure4",), runs=10)).values())
     100
     """
     grids = ("images", "d10", "d3") if config.full else ("d3",)
@@ -106,19 +97,17 @@ def _networks(config: Reproduction, experiment: str, setting: str) -> list[dict[
     if experiment == "figure1":
         return [{"name": "BatchNICA"}]
     if experiment == CONE_NETWORK:
-        ours = [
-            {"name": f"bionica.paper.plans:Scaled{name}", "label": name}
-            for name in ("ConeNetwork", "MinimumVolumeCone")
-        ]
-        return [*ours, *({"name": name} for name in ("InterneuronNICA", "TwoCompartmentNICA", STREAM))]
+        scaled = ("ConeNetwork", "MinimumVolumeCone")
+        ours = [{"name": f"{__name__}:Scaled{name}", "label": name} for name in scaled]
+        return [*ours, *({"name": name} for name in (*NETWORKS[:2], "StreamingNICA"))]
     if experiment == "table1":
         return [network | {"published": setting} for network in tomllib.loads(paper_grid())["network"]]
     networks: list[dict[str, Any]] = [{"name": name, "published": setting} for name in NETWORKS]
-    networks.append({"name": STREAM})
-    if not config.with_defaults:
-        return networks
-    networks += [{"name": label.split()[0], "label": label} for label in UNTUNED]
-    return networks + [{"name": name, "label": label} for label, name in OFFLINE.items()]
+    networks.append({"name": "StreamingNICA"})
+    if config.with_defaults:
+        networks += [{"name": name, "label": f"{name} untuned"} for name in NETWORKS[:2]]
+        networks += [{"name": "BatchNICA"}, {"name": f"{__name__}:CorrelationFloor", "label": "correlation floor"}]
+    return networks
 
 
 def paper_grid() -> str:

@@ -1,7 +1,8 @@
 """The numbers of the paper's figures and of its table 1 from the tables of the sweeps, and the paper's statements beside them."""
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import product
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
@@ -39,7 +40,10 @@ def final_rows(tables: Tables, *experiments: str) -> list[Row]:
 
 
 def grid_means(tables: Tables) -> list[Row]:
-    """Mean final error of every setting of the grid search, infinite if a run failed; `paper`: whether it is the paper's choice."""
+    """Mean final error of every setting of the grid search, the best of each network first, infinite if a run failed.
+
+    `paper` says whether it is the paper's choice.
+    """
     means = []
     for setting in (setting for setting in SETTINGS if ("table1", setting) in tables):
         for row in tables["table1", setting].settings():
@@ -52,13 +56,10 @@ def grid_means(tables: Tables) -> list[Row]:
 
 
 def best_settings(means: list[Row]) -> list[Row]:
-    """The best setting of each network beside the paper's, with the rank of the paper's."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in sorted(means, key=lambda row: float(row["error"])):
-        groups.setdefault((row["setting"], row["network"]), []).append(row)
+    """The best setting of each network beside the paper's, with the rank of the paper's; `means` are as from `grid_means`."""
     rows = []
-    for setting, network in (key for key in product(SETTINGS, NETWORKS) if key in groups):
-        mine = groups[setting, network]
+    for (setting, network), group in groupby(means, itemgetter("setting", "network")):
+        mine = list(group)
         rank, paper = next((i, row) for i, row in enumerate(mine, 1) if row["paper"])
         best, printed = (tuple(row[n] for n in _HYPERPARAMETERS if row[n] is not None) for row in (mine[0], paper))
         rows.append(
@@ -75,8 +76,7 @@ def best_settings(means: list[Row]) -> list[Row]:
 def claims_of(runs: list[Row], finals: list[Row], best: list[Row], *, own_images: bool = False) -> list[Row]:
     """What the paper says (`where`, `paper`), what we found (`ours`), and whether they agree: "yes", "no" or "partly".
 
-    `runs` and `finals` are `run_rows` and `final_rows` of figures 4 and 5, `best` the `best_settings` of the grid search, and
-    `own_images` says whether the images are the user's.
+    `runs` and `finals` are the `rows_of` and `final_rows` of figures 4 and 5, `best` are the `best_settings` of the grid search.
     """
     rows = []
     images = ", with the user's images" if own_images else ", with CC0 images in place of the paper's"

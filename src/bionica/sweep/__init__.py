@@ -4,8 +4,8 @@
 interrupted. On a CPU, every result has the bits of the estimator alone.
 """
 
-from .plan import Plan, PlanError
-from .run import WorkerDiedError, run
+from .plan import Plan
+from .run import run
 from .table import Table
 
-__all__ = ["Plan", "PlanError", "Table", "WorkerDiedError", "run"]
+__all__ = ["Plan", "Table", "run"]

@@ -5,14 +5,11 @@ The folder of a sweep holds
     journal.jsonl     a line for each finished case, appended as it finishes; nothing is ever removed
     results.csv       the table: a row for each case and time, written again at the end of each run
 
-A line that a kill has torn is skipped, and its case runs again. A results.csv that somebody else wrote or edited is not replaced.
+A line that a kill has cut off is skipped, and its case runs again. A results.csv that somebody else wrote or edited is not
+replaced.
 
-The error at time t is the paper's. For every source i and output j, (s_i - y_j)^2 is summed over the samples. One permutation P is
-chosen, the one with the smallest error over all samples. Then
-
-    error(t) = 1/(t d) sum_i [sum over samples up to t of (s_i - y_P(i))^2]
-
-This equals `metrics.error_curve` to rounding.
+The error at time t is the paper's, `metrics.error_curve` to rounding. It is computed from sums of (s_i - y_j)^2 over the samples up
+to t, for every source i and output j, which a GPU can return in place of all outputs.
 """
 
 import json
@@ -40,8 +37,8 @@ from threadpoolctl import threadpool_limits
 
 from .. import __version__
 from ..estimators._input import DivergenceError
-from ..io import check_folder, write_own
-from .plan import Case, Data, Plan, PlanError, is_online, source_digest
+from ..io import check_folder, import_optional, write_own
+from .plan import PATHS, Case, Data, Plan, is_online, source_digest
 from .table import Row, Table, table_bytes
 
 Array = NDArray[Any]
@@ -54,19 +51,6 @@ SMALL_SWEEP = 60_000_000
 SCHEDULER_TIMEOUT, WORKER_TIMEOUT = 10.0, 30.0
 
 _DIED = "a worker died or cannot be reached any more: run again, with fewer processes if memory was short; finished cases are kept"
-
-
-class WorkerDiedError(RuntimeError):
-    """Workers that ended before their work did, or that cannot be reached any more.
-
-    What finished before is in the journal: the same `bionica.sweep.run` with the same folder runs what is missing.
-
-    Examples
-    --------
-    >>> from bionica.sweep import WorkerDiedError
-    >>> issubclass(WorkerDiedError, RuntimeError)
-    True
-    """
 
 
 # ------------------------------------------------------------------------------------------ one case
@@ -113,7 +97,7 @@ def run_case(case: Case) -> Outcome:
         if S.shape[1] not in (0, Y.shape[1]):
             raise ValueError(f"{Y.shape[1]} outputs for {S.shape[1]} sources: set n_components")
     except (ArithmeticError, ValueError) as error:
-        # Values that the rule refuses, for example a learning rate above what it allows, or that overflow.
+        # Parameters that the rule refuses, for example a learning rate above its limit, or an overflow.
         status = f"diverged at sample {error.sample}" if isinstance(error, DivergenceError) else str(error)
         return Outcome(case.key, status, list(case.times), None, None, 0, time.perf_counter() - started)
     sums = squared_sums(S, Y, sum_times(case.times))
@@ -122,7 +106,7 @@ def run_case(case: Case) -> Outcome:
 
 
 def outputs(case: Case) -> tuple[Any, Array, Array, Array]:
-    """Return the estimator of a case after it has learned, the sources, the mixtures, and what it put out."""
+    """Return the estimator of a case after it has learned, the sources, the mixtures and the outputs."""
     S, X = _load(*case.data_key)
     # The table counts samples that did not settle, and the status tells that a setting diverged.
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
@@ -202,7 +186,7 @@ def _run_on_cpu(cases: Sequence[Case], n_jobs: int, scheduler: str | None = None
     elsewhere = n_jobs > 1 or scheduler is not None
     if elsewhere and (own := [c.network.name for c in cases if c.network.cls.__module__ == "__main__"]):
         remedy = "put it into a module and name it as module:Class, or run in this process (n_jobs=1, --jobs 1)"
-        raise PlanError(f"network {own[0]!r} is defined where worker processes cannot import it: {remedy}")
+        raise ValueError(f"network {own[0]!r} is defined where worker processes cannot import it: {remedy}")
     client = None if scheduler is None else _dask_client(scheduler)
     config: dict[str, Any] = {"backend": "sequential"}
     if client is not None:
@@ -226,19 +210,16 @@ def _run_on_cpu(cases: Sequence[Case], n_jobs: int, scheduler: str | None = None
             with warnings.catch_warnings(action="ignore"):  # joblib counts the cases that an interruption cancels
                 outcomes.close()
     except (BrokenExecutor, CancelledError, TimeoutError) as error:
-        raise WorkerDiedError(f"{_DIED} ({error})") from error
+        raise RuntimeError(f"{_DIED} ({error})") from error
     finally:
         if client is not None:
             client.close(timeout=3)
 
 
 def _dask_client(scheduler: str) -> Any:
+    distributed = import_optional("distributed", "a scheduler", "dask")
     try:
-        from distributed import Client
-    except ImportError as error:
-        raise ImportError("a scheduler needs Dask: pip install 'bionica[dask]'") from error
-    try:
-        return Client(scheduler, timeout=SCHEDULER_TIMEOUT, set_as_default=False)
+        return distributed.Client(scheduler, timeout=SCHEDULER_TIMEOUT, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ValueError(
             f"scheduler={scheduler!r} does not answer: start one with `dask scheduler` ({error})"
@@ -246,18 +227,15 @@ def _dask_client(scheduler: str) -> Any:
 
 
 def _compile_networks(cases: Sequence[Case]) -> None:
-    """Compile every kind of network in this process: the workers load the machine code from the cache."""
-    kinds: dict[Any, Case] = {}
-    for case in cases:
-        words = tuple(item for item in case.params if isinstance(item[1], bool) or not isinstance(item[1], int | float))
-        kinds.setdefault((case.network.name, case.network.published, words, case.dtype), case)
-    for case in (case for case in kinds.values() if is_online(case.network.cls)):
-        d = min(case.parameters().get("n_components", 3), 50)
-        few = Data("compile", "sparse_uniform", d, d, 100 + 24 * d)  # enough for a natural network to start
-        params = {name: value for name, value in case.params if name != "n_components"}
-        if case.values(["settle_steps"])["settle_steps"] is not None:
-            params["settle_steps"] = 1  # results do not matter, and neurons need not settle
-        run_case(replace(case, data=few, params=tuple(params.items()), times=(few.T,)))
+    """Compile every network in this process, on a few samples: the workers load the machine code from the cache."""
+    for case in {(case.network, case.dtype): case for case in cases if is_online(case.network.cls)}.values():
+        d = case.data.d or 3
+        data: dict[str, Any] = {
+            "kind": "sparse_uniform",
+            "d": d,
+            "T": 100 + 24 * d,
+        }  # enough for a natural network to start
+        run_case(replace(case, data=Data.from_dict(data, "data", Path()), times=(data["T"],)))
 
 
 def _start_worker(parent: int, *versions: str) -> None:
@@ -329,29 +307,29 @@ def run(
 
 @dataclass
 class Sweep:
-    """A plan that is ready to run: what runs it, its folder, what is known and what is missing."""
+    """A plan that is ready to run: its cases, its folder, what is known and what is missing, and what runs that."""
 
     plan: Plan
-    engine: str
-    run_cases: RunCases
+    cases: list[Case]
     folder: Path | None
     outcomes: dict[str, Outcome]
-    missing: list[Case]
+    missing: dict[str, Case]
+    engine: str
+    run_cases: RunCases
 
     def run(self, done: Callable[[Case], object] = lambda case: None) -> Table:
         """Run what is missing, store each result as it arrives, and return the table; `done` is called with each case."""
-        cases, journal = {case.key: case for case in self.missing}, self.folder and self.folder / JOURNAL
         try:
             # One BLAS thread, here as in worker processes: the same bits, and no thread waits for another.
-            with threadpool_limits(1), closing(self.run_cases(self.missing)) as outcomes:
+            with threadpool_limits(1), closing(self.run_cases(list(self.missing.values()))) as outcomes:
                 for outcome in outcomes:
-                    self.outcomes[outcome.case], case = outcome, cases[outcome.case]
-                    if journal:  # with the parameters, for a human reader
+                    self.outcomes[outcome.case], case = outcome, self.missing[outcome.case]
+                    if self.folder:  # with the parameters, for a human reader
                         which = {"data": case.data.name, "network": case.network.name, "params": dict(case.params)}
-                        append_line(journal, {**which, "seed": case.seed, **asdict(outcome)})
+                        append_line(self.folder / JOURNAL, {**which, "seed": case.seed, **asdict(outcome)})
                     done(case)
-            if cases.keys() - self.outcomes.keys():  # a cluster that is gone may end without an error
-                raise WorkerDiedError(_DIED)
+            if self.missing.keys() - self.outcomes.keys():  # a cluster that is gone may end without an error
+                raise RuntimeError(_DIED)
         finally:  # after an interruption too
             table = self._table()
             if self.folder and len(table):
@@ -363,7 +341,7 @@ class Sweep:
         rows: list[Row] = []
         swept = self.plan.swept
         names = ("last_tenth", "status", "repairs", "seconds", "device", "versions", "machine")
-        for case in self.plan.cases():
+        for case in self.cases:
             if (outcome := self.outcomes.get(case.key)) is not None:
                 head: Row = {"case": case.key, "data": case.data.name, "network": case.network.label}
                 head |= {**case.values(swept), "seed": case.seed, "dtype": case.dtype}
@@ -380,15 +358,14 @@ def prepare(
     inputs = [] if isinstance(plan, Plan | Mapping) else [Path(plan)]
     if not isinstance(plan, Plan):
         plan = Plan.from_dict(plan) if isinstance(plan, Mapping) else Plan.from_toml(plan)
-    cases = {case.key: case for case in plan.cases()}
+    cases, outcomes = plan.cases(), {}
     folder = None if output is None else Path(output)
-    outcomes: dict[str, Outcome] = {}
     if folder is not None:
-        inputs += [Path(file) for data in plan.data for file in (data.mixtures, data.sources) if file]
+        inputs += [Path(value) for data in plan.data for key, value in data.options if key in PATHS and value]
         check_folder(folder, [RESULTS], inputs, replace=force)
-        outcomes = {} if force else read_journal(folder / JOURNAL, cases)
-    missing = [case for key, case in cases.items() if key not in outcomes]
-    return Sweep(plan, *choose_engine(missing, **options), folder, outcomes, missing)
+        outcomes = {} if force else read_journal(folder / JOURNAL, {case.key: case for case in cases})
+    missing = {case.key: case for case in cases if case.key not in outcomes}
+    return Sweep(plan, cases, folder, outcomes, missing, *choose_engine(list(missing.values()), **options))
 
 
 def choose_engine(

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment, linprog
 
+from ..halves import follows_curve
 from ..outliers import find_limit, is_inlier
 from ..rotation import rotate
 from ..whitening import unit_of
@@ -48,6 +49,8 @@ _TOO_NOISY = 1.0  # noise of an output over its mean
 _LEAST_MEAN = 1e-6  # of the size of the data: with less, no cone holds the mean
 _LEAST_ALONG = 0.1  # of the mean: noise decides the direction of samples with less
 _TIE = 0.02  # of the objective, for each source
+_LEAST_TOUCHED = 0.05  # share of samples or channels that an end of the possible cones counts for, if none touch it
+_NEGATIVE = 3e-3  # share of the energy of a spectrum
 
 
 class Cone(NamedTuple):
@@ -414,7 +417,37 @@ def _fit(
         V, zero = rotation(data, 0.0, rng), np.zeros(d)  # arbitrary
         cone = Cone(np.eye(d) if V is None else V, Wall(zero + 1, zero, zero, 0.0, zero), 0, False)
         return assemble(at, cone, nonnegative, has_mean=False)
-    return fit_data(data, at, channels, rng)
+    fit = fit_data(data, at, channels, rng)
+    if fit.nonnegative and d > 1 and not data.n_known and follows_curve(X, d):
+        return assemble(at, between_ends(data, fit.cone), nonnegative, ambiguity=fit.ambiguity)
+    return fit
+
+
+def between_ends(data: Data, cone: Cone) -> Cone:
+    """A cone between the smallest one around the samples, `cone`, and the largest one with nonnegative spectra.
+
+    Samples that follow a curve touch the facets of the smallest cone at a few points only, and any cone between both ends may be
+    the right one. With whitened samples z, u = L z, the largest one is the smallest cone around the channels, whose coordinates are
+    the rows of B L, with a wall on the outputs: the same problem, transposed. Each end counts as much as samples, or channels,
+    touch its least touched facet, the smallest cone so much more that spectra are not negative.
+    """
+    L = np.linalg.cholesky(data.second_moment)
+    B = data.B @ L
+    channels = Data(B, np.full(len(B), 1 / len(B)), B.mean(axis=0), data.U @ np.linalg.inv(L).T, data.known)
+    variance = float(np.median(cone.wall.variance)) / len(data.U)
+    largest = _descend(channels, np.linalg.inv(cone.V @ L).T, variance, () if variance else _WIDTHS)
+    if variance:
+        largest = with_noise_of_spectra(channels, largest)
+    small, large = (
+        _LEAST_TOUCHED + (side.outputs(end.V)[1] < 2 * end.noise[:, None]).mean(axis=1).min()
+        for side, end in ((data, cone), (channels, largest))
+    )
+    step = data.outputs(np.linalg.inv(L @ largest.V.T))[0] - cone.V
+    for share in large / (small + large) * 0.75 ** np.arange(20):
+        A = data.B @ np.linalg.inv(cone.V + share * step)
+        if (np.sum(np.minimum(A, 0) ** 2, axis=0) < _NEGATIVE * np.sum(A**2, axis=0)).all():
+            return cone._replace(V=cone.V + share * step)
+    return cone
 
 
 def fit_data(
