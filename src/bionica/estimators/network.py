@@ -501,7 +501,7 @@ class SingleLayerNICA(NeuralNICA):
         return bool(self.precondition != "natural")
 
     def _natural_start(self, X: Array, d: int, rng: np.random.RandomState) -> tuple[Array, Array, Array, Array]:
-        """Return F (d, k), its right inverse, a random rotation, the mean of u = F x and the number of samples of a block."""
+        """Return F (d, k), its right inverse, a random rotation, and the mean of u = F x over a block."""
         block = typical_rows(X if wider_than_long(X) else np.asarray(X, dtype=np.float64))
         F, inverse = project(block, d)
         with one_blas_thread():
