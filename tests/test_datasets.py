@@ -200,8 +200,7 @@ def test_a_folder_of_image_files(tmp_path, pictures):
     assert natural_images(tmp_path / "a.png", size=8).shape == (64, 1)
     np.testing.assert_array_equal(natural_images(tmp_path, names=["a", "b", "a"]), S[:, [0, 1, 0]])
     io.imsave(tmp_path / "a.tif", pictures[1], check_contrast=False)
-    np.save(tmp_path / "c.npy", pictures[0])
-    np.testing.assert_array_equal(natural_images(tmp_path), S[:, [0, 0, 1, 1]])
+    np.testing.assert_array_equal(natural_images(tmp_path), S[:, [0, 0, 1]])
     with pytest.raises(ValueError, match="'a', of which there are 2"):
         natural_images(tmp_path, names=["a"])
     (tmp_path / "a.tif").rename(tmp_path / "a.image")
@@ -229,7 +228,7 @@ def test_arrays_on_disk_need_no_scikit_image(tmp_path, pictures, monkeypatch):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: sparse_uniform(0, 3), r"n_samples=0: pass a positive integer"),
+        (lambda: sparse_uniform(0, 3), r"n_samples == 0"),
         (lambda: random_sources("laplace", 10, 3), r"kind='laplace' is unknown.*'half_normal'"),
         (lambda: odors(10, 5, 4), r"n_receptors=4 is less than n_odorants=5"),
         (lambda: copula_uniform(10, 3, 1.0), r"rho=1.0 .*-0.5 <= rho < 1"),

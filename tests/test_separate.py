@@ -166,7 +166,7 @@ def test_errors_say_what_to_do(tmp_path, problem):
         (["-", "--model", tmp_path / "m", "--resume"], "model"),
         ([x, "--report", tmp_path / "b.csv"], ".html"),
         ([tmp_path / "x.xyz"], "bionica reads"),
-        ([x, "--use", "2"], "one mixture"),
+        ([x, "--use", "2"], "1 mixture"),
     ):
         assert remedy in refused(*arguments, fed=text(X[:10]))
         assert names_in(tmp_path) == before

@@ -139,8 +139,10 @@ def test_a_known_spectrum_is_kept_and_its_source_comes_first_with_its_name(tmp_p
     amount = 5 + rng.random(len(X))
     header = [f"{w:g}" for w in wavelengths]
     x = write_csv(tmp_path / "x.csv", header, X + np.outer(amount, solvent) + 0.001 * rng.standard_normal(X.shape))
-    line = ",".join(map(repr, solvent.tolist()))
-    (tmp_path / "known.csv").write_text(",".join(["", *header]) + f"\n{name},{line}\n")
+    cells = [["", *header], [name, *map(repr, solvent.tolist())]]
+    if name == "solvent":  # a column for each spectrum, as instruments write them
+        cells = [["wavelength", name], *zip(*(row[1:] for row in cells), strict=True)]
+    (tmp_path / "known.csv").write_text("".join(",".join(row) + "\n" for row in cells))
     a = tmp_path / "a.csv"
     separate(x, "--sources", 4, "--known", tmp_path / "known.csv", "--mixing", a)
     assert (tmp_path / "x-sources.csv").read_text().startswith(",".join([name, *(f"source_{i}" for i in numbers)]))

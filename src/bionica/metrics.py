@@ -85,11 +85,9 @@ def amari_distance(P: ArrayLike) -> float:
 
 
 def _crosstalk(P: Floats) -> float:
-    """Sum of all entries but the largest of each row, relative to it; without a subtraction, which would round."""
+    """Sum of all entries but the largest of each row, relative to it."""
     largest = P.max(axis=1, keepdims=True)
-    ratio = np.divide(P, largest, out=np.ones_like(P), where=largest > 0)
-    ratio[np.arange(len(P)), P.argmax(axis=1)] = 0
-    return float(ratio.sum())
+    return float(np.divide(P, largest, out=np.ones_like(P), where=largest > 0).sum() - len(P))
 
 
 def correlation_floor(S: ArrayLike) -> float:
@@ -168,14 +166,11 @@ def match_sources(S: ArrayLike, Y: ArrayLike, *, by: Literal["error", "correlati
 
     Parameters
     ----------
-    S : array-like of shape (n_samples, n_sources)
-        The sources.
-    Y : array-like of shape (n_samples, n_outputs)
-        The outputs.
+    S, Y : array-like of shape (n_samples, n_sources) and (n_samples, n_outputs)
+        The sources and the outputs.
     by : {"error", "correlation"}, default="error"
-        "error" minimises the sum of squared differences, as `permutation_error` does. It needs as many outputs as sources.
-        "correlation" maximises the sum of absolute correlations and ignores the scale, sign and offset of each output.
-        Surplus outputs stay unmatched.
+        "error" minimises the sum of squared differences, for as many outputs as sources. "correlation" maximises the sum of
+        absolute correlations and ignores scale, sign and offset; surplus outputs stay unmatched.
 
     Returns
     -------
@@ -227,13 +222,11 @@ def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = False, per_source: bool =
 
     Parameters
     ----------
-    S : array-like of shape (n_samples, n_sources)
-        The sources.
-    Y : array-like of shape (n_samples, n_outputs)
-        The outputs, at least as many as sources, of any order and scale.
+    S, Y : array-like of shape (n_samples, n_sources) and (n_samples, n_outputs)
+        The sources, and at least as many outputs, of any order and scale.
     center : bool, default=False
-        Whether to remove the means of S and Y first, for methods that return centred outputs, as FastICA does. By default an
-        offset of the output is an error. Centred and uncentred scores differ: for a uniform source in white noise by 6 dB.
+        Whether to remove the means of S and Y first, for methods with centred outputs such as FastICA. By default an offset of
+        the output is an error. Centred scores differ: for a uniform source in white noise by 6 dB.
     per_source : bool, default=False
         Whether to return the ratio of each source instead of the ratio of the sums.
 
@@ -244,9 +237,9 @@ def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = False, per_source: bool =
 
     Notes
     -----
-    The ratio of one source is 1 / (1 - r^2), with r the cosine between source and output (the correlation, if centred). The
-    scale-invariant SDR is r^2 / (1 - r^2), so that ``10**(sinr / 10) == 1 + 10**(si_sdr / 10)``: 0.04 dB apart at 20 dB. The
-    default is the SINR of the published comparison on correlated copula sources (PEM, CorInfoMax, NSM, LDMI).
+    The ratio of one source is 1 / (1 - r^2), with r the cosine between source and output (the correlation, if centred); the
+    scale-invariant SDR is r^2 / (1 - r^2), 0.04 dB less at 20 dB. The default is the SINR of the published comparison on
+    correlated copula sources (PEM, CorInfoMax, NSM, LDMI).
 
     Examples
     --------
@@ -284,10 +277,8 @@ def permutation_error(S: ArrayLike, Y: ArrayLike) -> float:
 
     Parameters
     ----------
-    S : array-like of shape (n_samples, n_sources)
-        The sources.
-    Y : array-like of shape (n_samples, n_sources)
-        The outputs, in any order.
+    S, Y : array-like of shape (n_samples, n_sources)
+        The sources, and the outputs in any order.
 
     Returns
     -------
@@ -314,10 +305,8 @@ def error_curve(S: ArrayLike, Y: ArrayLike) -> Floats:
 
     Parameters
     ----------
-    S : array-like of shape (n_samples, n_sources)
-        The sources, in the order in which the network received them.
-    Y : array-like of shape (n_samples, n_sources)
-        The outputs of the network as each sample arrived (`partial_fit_transform`).
+    S, Y : array-like of shape (n_samples, n_sources)
+        The sources, and the outputs of the network as each sample arrived (`partial_fit_transform`).
 
     Returns
     -------

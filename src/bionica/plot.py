@@ -64,10 +64,8 @@ def sources(
         Sources, as `transform` returns them.
     t : array-like of shape (n_samples,), optional
         Times of the samples; their numbers by default.
-    names : sequence of str, optional
-        Names of the sources; "source 1", ... by default.
-    label : str, optional
-        Label of the horizontal axis; "sample" or "time" by default.
+    names, label : sequence of str and str, optional
+        Names of the sources ("source 1", ... by default), and label of the horizontal axis ("sample" or "time").
     ax : matplotlib Axes, optional
         Where to draw; returned.
 
@@ -107,13 +105,11 @@ def spectra(
     channels : array-like of shape (n_features,), optional
         Wavelengths, energies or masses; the numbers of the channels by default.
     error : array-like of shape (n_features, n_sources), optional
-        Standard error of A, for example ``diagnose(X).uncertainty_.mixing``: drawn as a band of two standard errors.
+        Standard error of A (``diagnose(X).uncertainty_.mixing``); a band shows two standard errors.
     bounds : two array-like of shape (n_features, n_sources), optional
-        The least and the largest A that the data allow, for example those of ``diagnose(X).band_``: drawn as a paler band.
-    names : sequence of str, optional
-        Names of the sources.
-    label : str, optional
-        Label of the horizontal axis; "channel" by default, or "wavelength" if `channels` are given.
+        The least and the largest A that the data allow (``diagnose(X).band_``); a paler band.
+    names, label : sequence of str and str, optional
+        Names of the sources, and label of the horizontal axis ("channel" by default, or "wavelength" if `channels` are given).
     ax : matplotlib Axes, optional
         Where to draw; returned.
 
@@ -255,7 +251,7 @@ def record_weights(network: Any, X: ArrayLike, every: int = 100) -> dict[str, np
     Parameters
     ----------
     network : estimator with `partial_fit` and weights (attributes `W...._`)
-        It learns as `partial_fit` does, from where it is.
+        It continues to learn from its current weights.
     X : array-like of shape (n_samples, n_features)
         Mixtures.
     every : int, default=100

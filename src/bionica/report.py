@@ -175,7 +175,7 @@ def write_separation(
         rows = [
             (name, f"{correlation:.4f}", float(angle), float(error)) for name, correlation, angle, error in measures
         ]
-        sections.append(("How sure each source is", [text(why), table(columns, rows)]))
+        sections.append(("Uncertainty of each source", [text(why), table(columns, rows)]))
     choice = getattr(network, "choice_", None)
     if choice is not None and choice.angles:
         caption = "How far the spectra of two halves of the samples differ, for each number of sources that was tried."

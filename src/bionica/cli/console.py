@@ -87,9 +87,20 @@ class OneLineGroup(TyperGroup):
         except KeyboardInterrupt:
             typer.echo("Interrupted", err=True)
             raise typer.Exit(130) from None
-        except Exception as error:
-            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+        except OSError as error:
+            if error.errno == errno.EPIPE:
                 raise  # standard output is closed: click ends quietly
+            if is_disk_full(error):
+                fail(
+                    f"the disk is full ({error.strerror}): free some space, or write elsewhere; no partial file was left"
+                )
+            fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        except MemoryError:
+            fail("out of memory: use smaller data or fewer processes; very many mixtures may be samples (--axis)")
+        except Exception as error:
+            about_input = isinstance(error, ValueError | ArithmeticError | ImportError | RuntimeError)
+            if isinstance(error, InputError | OutputError) or (about_input and raised_by_bionica(error)):
+                fail(str(error))
             where = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             remedy = "" if _debugging.get() else "; bionica --debug COMMAND ... shows where it happened"
             fail(f"unforeseen, please report it to the developers: {where[:300]}{remedy}", UNFORESEEN)
@@ -102,7 +113,6 @@ class Console:
         self.json, self.quiet, self.data_on_stdout = json, quiet, data_on_stdout
         self.silent = json or quiet  # nothing but errors and the result is printed
         self.notes: list[str] = []
-        self._finished = False
 
     def say(self, message: str) -> None:
         """Say what happens now."""
@@ -118,15 +128,14 @@ class Console:
 
     def result(self, lines: Iterable[str], data: Any) -> None:
         """Print the result: `lines`, or with --json `data` as one line."""
-        self._finished = True
         if self.json:
             typer.echo(jsons.dumps(_finite(data)), err=self.data_on_stdout)
         elif not self.quiet:
             typer.echo("\n".join(map(one_line, lines)), err=self.data_on_stdout)
 
     def interrupted(self, message: str) -> NoReturn:
-        """End with status 130. After the object of --json, which says so too, nothing is printed."""
-        if not (self.json and self._finished):
+        """End with status 130."""
+        if not self.json:
             typer.echo(message, err=True)
         raise typer.Exit(130)
 
@@ -149,32 +158,15 @@ class Console:
 
     @contextmanager
     def session(self, *, interrupted: str) -> Iterator[None]:
-        """Run a command: show warnings and log records, and end with one line rather than with a traceback.
-
-        `interrupted` is said after Ctrl-C or SIGTERM.
-        """
+        """Run a command: show warnings and log records, and say `interrupted` after Ctrl-C or SIGTERM."""
+        log = log_records("bionica", logging.INFO, self._show)
         try:
-            log = log_records("bionica", logging.INFO, self._show)
             with _handlers(_interrupt, signal.SIGTERM), warnings.catch_warnings(), log:
                 warnings.simplefilter("always", UserWarning)
                 warnings.showwarning = lambda message, *_, **__: self.note(str(message))
                 yield
-        except typer.Exit:  # is a RuntimeError
-            raise
         except KeyboardInterrupt:
             self.interrupted(interrupted)
-        except OSError as error:
-            if is_disk_full(error):
-                fail(
-                    f"the disk is full ({error.strerror}): free some space, or write elsewhere; no partial file was left"
-                )
-            fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-        except MemoryError:
-            fail("out of memory: use smaller data or fewer processes; very many mixtures may be samples (--axis)")
-        except (ValueError, ArithmeticError, ImportError, RuntimeError) as error:
-            if not (isinstance(error, InputError | OutputError) or raised_by_bionica(error)):
-                raise
-            fail(str(error))
 
     def _show(self, record: logging.LogRecord) -> None:
         """Show what the library logs, for example that it compiles a loop."""
@@ -192,11 +184,8 @@ def _finite(data: Any) -> Any:
 
 @contextmanager
 def _handlers(handler: Callable[..., None], *signals: int) -> Iterator[None]:
-    """Handle signals with a function, in the main thread; nothing changes in another thread."""
-    try:
-        before = {number: signal.signal(number, handler) for number in signals}
-    except ValueError:  # not the main thread
-        before = {}
+    """Handle signals with a function."""
+    before = {number: signal.signal(number, handler) for number in signals}
     try:
         yield
     finally:

@@ -36,7 +36,7 @@ def demo(
 
     For example: bionica demo --seed 1 -o another
 
-    Exit status: 0 done, 1 files or packages in the way, 2 wrong usage, 130 interrupted.
+    Exit status: 0 done, 1 a file exists or a package is missing, 2 wrong usage, 130 interrupted.
     """
     console = Console(json=json, quiet=quiet)
     with console.session(interrupted="Interrupted: the page was not written"):

@@ -11,12 +11,12 @@ import typer
 
 from .console import Console, one_line
 
-REQUIRED = ("numpy", "scipy", "scikit-learn", "numba", "typer", "rich")
-OPTIONAL = {
-    "plot": ("matplotlib", "scikit-image"),
-    "io": ("h5py", "zarr", "pyarrow", "pillow", "tifffile", "openpyxl", "defusedxml"),
-    "dask": ("dask", "distributed"),
-    "cuda": ("numba-cuda",),
+PACKAGES = {
+    "required": ("numpy", "scipy", "scikit-learn", "numba", "typer", "rich"),
+    "bionica[plot]": ("matplotlib", "scikit-image"),
+    "bionica[io]": ("h5py", "zarr", "pyarrow", "pillow", "tifffile", "openpyxl", "defusedxml"),
+    "bionica[dask]": ("dask", "distributed"),
+    "bionica[cuda]": ("numba-cuda",),
 }
 
 
@@ -30,59 +30,46 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print the findings
     console = Console(json=json)
     with console.session(interrupted="Interrupted"):
         findings = examine()
-        lines = [
-            f"{name:16} " + (", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value)
-            for name, value in findings.items()
-        ]
-        console.result(lines, findings)
+        console.result([f"{name:16} {value}" for name, value in findings.items()], findings)
     if not findings["self test"].startswith("passed"):
         raise typer.Exit(1)
 
 
-def examine() -> dict[str, Any]:
+def examine() -> dict[str, str]:
     """Collect what `bionica doctor` prints."""
     import numba
 
-    from .. import __version__
+    from .. import __version__, engines
     from .._compat.numba_cuda import cuda
-    from ..engines.cuda import gpu_is_visible
     from ..sweep.cuda import unavailable
 
     config: Any = numba.config
-    missing = [extra for extra, names in OPTIONAL.items() if "missing" in map(installed, names)]
+    folder = Path(config.CACHE_DIR or Path(engines.__file__).parent / "__pycache__")
+    compiled = f"{sum(1 for _ in folder.rglob('*.nbc'))} loops in {folder}"
+    if config.DISABLE_JIT:
+        compiled = "the JIT is off (NUMBA_DISABLE_JIT): everything runs interpreted, hundreds of times slower"
+    elif not os.access(folder if folder.exists() else folder.parent, os.W_OK):
+        compiled = (
+            f"{folder} cannot be written to, so processes may compile again: set NUMBA_CACHE_DIR to another folder"
+        )
+    packages = {extra: ", ".join(f"{name} {version(name)}" for name in names) for extra, names in PACKAGES.items()}
     return {
         "bionica": __version__,
         "python": f"{platform.python_version()} on {platform.platform()}, {os.cpu_count()} cores",
-        "required": {name: installed(name) for name in REQUIRED},
-        "optional": {name: installed(name) for names in OPTIONAL.values() for name in names},
-        "to install": ", ".join(f"'bionica[{extra}]'" for extra in missing if extra != "cuda" or gpu_is_visible()),
+        **packages,
         "threading layer": f"{config.THREADING_LAYER}, {config.NUMBA_NUM_THREADS} threads",
         "self test": self_test(),
-        "compiled code": cache(),
+        "compiled code": compiled,
         "GPU": unavailable() or str(cuda().get_current_device().name),
     }
 
 
-def installed(name: str) -> str:
+def version(name: str) -> str:
     """Return the version of a package, or 'missing'."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return "missing"
-
-
-def cache() -> str:
-    """Say where compiled loops are kept, how many there are, and whether new ones can be kept."""
-    from numba import config
-
-    from .. import engines
-
-    if config.DISABLE_JIT:  # type: ignore[attr-defined]
-        return "the JIT is off (NUMBA_DISABLE_JIT): everything runs interpreted, hundreds of times slower"
-    folder = Path(config.CACHE_DIR or Path(engines.__file__).parent / "__pycache__")  # type: ignore[attr-defined]
-    if not os.access(folder if folder.exists() else folder.parent, os.W_OK):
-        return f"{folder} cannot be written to, so processes may compile again: set NUMBA_CACHE_DIR to another folder"
-    return f"{sum(1 for _ in folder.rglob('*.nbc'))} loops in {folder}"
 
 
 def self_test() -> str:

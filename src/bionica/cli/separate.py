@@ -89,7 +89,7 @@ def separate(
     dataset: Annotated[str | None, _Read(metavar="NAME", help="Array or sheet, if a file holds several.")] = None,
     optical_density: Annotated[bool, _Read("--optical-density", help="Images of light to absorbance.")] = False,
     method: Annotated[Method, _Model(metavar="NAME", help=_METHOD_HELP)] = _AUTO,
-    known: Annotated[Path | None, _Model(metavar="FILE", help="Known spectra, a row each, as of --mixing.")] = None,
+    known: Annotated[Path | None, _Model(metavar="FILE", help="Known spectra, in the form of --mixing.")] = None,
     signed_mixing: Annotated[bool, _Model("--signed-mixing", help="Spectra may be negative.")] = False,
     normalize: Annotated[Scale | None, _Model(help="Scale of the sources; sum: they sum to one.")] = None,
     seed: Annotated[int, _Model(min=0, max=2**32 - 1, metavar="N", help="Same seed, same bits.")] = 0,
@@ -170,15 +170,13 @@ class Separation:
 
     def _check_files(self) -> None:
         """Raise if an output cannot be written, or is an input or another output, before anything is read."""
-        o = self.o
+        o, targets = self.o, []
         inputs = [Path("/dev/stdin")] if o.from_pipe else io.check_inputs(o.inputs)
         inputs += io.check_inputs([o.known]) if o.known is not None else []
-        targets = []
         if self.path is not None:
             io.check_format(self.path, images=all(Path(name).suffix.lower() in io.IMAGES for name in o.inputs))
-            targets += [
-                io.Target("-o", file, o.force or o.resume) for file in io.output_files(self.path, o.n_sources or 1)
-            ]
+            files = io.output_files(self.path, o.n_sources or 1)
+            targets += [io.Target("-o", file, o.force or o.resume) for file in files]
         elif sys.stdout is None:
             raise io.OutputError("-o -: standard output is closed; give a file with -o")
         if o.model is not None:
@@ -200,17 +198,15 @@ class Separation:
         """Fit the input, or evenly spaced samples of a large one, and transform it block by block."""
         o, reader = self.o, self.reader
         X, sample_labels = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
-        for note in reader.notes:
-            self.console.note(note)
-        n, k = reader.n_samples, X.shape[1]
-        if k < 2:
-            raise io.InputError(f"{reader.name} has one mixture, and sources are found by comparing several: give more")
+        n, k, d = reader.n_samples, X.shape[1], o.n_sources or 1
+        self._show_notes()
         if n < k and o.axis is None and reader.image_shape is None and reader.wavelengths is None:
             raise io.InputError(
                 f"{reader.name} has {n} samples of {k} mixtures: if its columns are the samples, pass --axis 1; if not, --axis 0"
             )
-        if (d := o.n_sources or 1) > min(n, k) or n < 2:
-            raise io.InputError(f"{reader.name} has {n} samples of {k} mixtures, too few for {counted(d, 'sources')}")
+        if d > min(n, k) or min(n, k) < 2:
+            what = f"too few for {counted(d, 'sources')}: sources are found by comparing several samples and mixtures"
+            raise io.InputError(f"{reader.name} has {counted(n, 'samples')} of {counted(k, 'mixtures')}, {what}")
         if len(X) < n:
             self.console.note(f"{len(X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
         if o.method in _OFFLINE or len(X) == n:
@@ -234,6 +230,10 @@ class Separation:
                 advance(len(block))
         self._finish(X, sample_labels, n)
 
+    def _show_notes(self) -> None:
+        for note in self.reader.notes:
+            self.console.note(note)
+
     def _fit(self, X: Any) -> Any:
         """Count the sources, choose the method, fit and judge."""
         o = self.o
@@ -248,12 +248,12 @@ class Separation:
 
     def _known(self, k: int) -> Any:
         """Return the spectra of --known, a column each; their names are those of the first sources."""
-        with io.open_reader(self.o.known, axis=0, decimal=self.o.decimal) as reader:
+        with io.open_reader(self.o.known, decimal=self.o.decimal) as reader:
             spectra, labels = reader.sample(2**20)
         if spectra.shape[1] != k:
             raise io.InputError(
-                f"--known {self.o.known} has {spectra.shape[1]} columns, the input has {k} mixtures: "
-                "--skip leaves columns of the input out"
+                f"--known {self.o.known} has {spectra.shape[1]} values for each spectrum, the input has {k} mixtures: give a row "
+                "for each spectrum, or a column for each after a column named wavelength; --skip leaves mixtures out"
             )
         if labels:
             self.known_names = [str(name) for name in labels[0]]
@@ -300,12 +300,11 @@ class Separation:
     def stream(self) -> None:
         """Answer each sample with what was learned before it."""
         o, reader = self.o, self.reader
-        network = self._saved()
+        self.network = network = self._saved()
         self.console.say(f"Reading {reader.name}")
         blocks = reader.labelled_blocks()
         first = [next(blocks)]
-        for note in reader.notes:
-            self.console.note(note)
+        self._show_notes()
         k, dtype = first[0][0].shape[1], first[0][0].dtype
         if o.n_sources is not None and o.n_sources > k:
             raise io.InputError(f"--sources {o.n_sources} is more than the {k} mixtures: give at most {k}")
@@ -314,11 +313,9 @@ class Separation:
                 f"{o.model} learned from {network.n_features_in_} mixtures, and {reader.name} has {k}: choose the same ones with "
                 "--use, or start from the beginning with --force, without --resume"
             )
-        if network is None and o.from_pipe and o.n_sources is not None and o.method not in _OFFLINE:
-            network = self._new(None)
         if network is None:
-            network = self._choose(first, blocks)
-        self.network = network
+            at_once = o.from_pipe and o.n_sources is not None and o.method not in _OFFLINE
+            self.network = network = self._new(None) if at_once else self._choose(first, blocks)
         rows = max(FIRST, min(o.horizon or 2**62, IN_MEMORY // (8 * k)))
         sample = io.RowSample(rows, last=o.horizon is not None)
         stop: BaseException | None = None
@@ -336,10 +333,10 @@ class Separation:
                 if isinstance(error, io.InputError) and not o.from_pipe:
                     raise
                 stop = error  # the samples of a pipe come once: keep what was made of them
-            missing, seen = getattr(network, "n_samples_until_start_", 0), network.n_samples_seen_
+            missing, n = getattr(network, "n_samples_until_start_", 0), network.n_samples_seen_
             if missing and o.model is None and stop is None:
                 raise io.InputError(
-                    f"{reader.name} ended after {seen} samples, and {type(network).__name__} starts with {seen + missing}: "
+                    f"{reader.name} ended after {n} samples, and {type(network).__name__} starts with {n + missing}: "
                     "give more samples, continue later with --model FILE, or use --method streaming, which starts at once"
                 )
             complete = True
@@ -387,8 +384,8 @@ class Separation:
         if not o.model.exists():
             self.console.say(f"There is no {o.model} yet: starting from the beginning")
             return None
-        self.network = network = bionica.load(o.model)
-        name, d, horizon = type(network).__name__, len(self.names), getattr(network, "horizon", None)
+        network = bionica.load(o.model)
+        name, d, horizon = type(network).__name__, network.n_components, getattr(network, "horizon", None)
         method = {cls: method for method, cls in METHODS.items()}.get(name, name)
         if not hasattr(network, "partial_fit_transform"):
             raise io.InputError(f"{o.model} holds a {name}, which cannot learn from a stream: start again with --force")
@@ -399,74 +396,74 @@ class Separation:
         ):
             if now != before:
                 raise io.InputError(f"{o.model} learned with {option} {before}: omit {option}")
-        seen = counted(network.n_samples_seen_, "samples")
-        self.console.note(f"{o.model} has learned from {seen}: the input must continue after them")
+        samples = counted(network.n_samples_seen_, "samples")
+        self.console.note(f"{o.model} has learned from {samples}: the input must continue after them")
         return network
 
-    # ------------------------------------------------------------------------------------------ what was found
+    # ------------------------------------------------------------------------------------------ results
 
     def _finish(self, X: Any, labels: Any, n: int, interrupted: bool = False) -> None:
         """Write the spectra and the report, and say in three lines what was done, how sure it is, and what to look at."""
-        o, network = self.o, self.network
-        d, method, diagnosis = len(self.names), type(network).__name__, network.diagnosis_
+        o, network, diagnosis = self.o, self.network, self.network.diagnosis_
+        d, k, method, choice = len(self.names), X.shape[1], type(network).__name__, getattr(network, "choice_", None)
         files = [] if self.path is None else [str(file) for file in io.output_files(self.path, d)]
-        written, has_started = list(files), not getattr(network, "n_samples_until_start_", 0)
-        written += [f"{o.model} (model)"] if o.model else []
-        if o.mixing is not None and has_started:
+        has_started = not getattr(network, "n_samples_until_start_", 0)
+        mixing, report = (o.mixing, o.report) if has_started else (None, None)
+        if mixing is not None:
             spectra = np.ascontiguousarray(np.asarray(network.mixing_).T)
-            io.write_spectra(o.mixing, spectra, self.reader.names, names=self.names, decimal=o.decimal)
-            written.append(f"{o.mixing} (spectra)")
-        choice = getattr(network, "choice_", None)
-        sure, findings = self._judgement(X, diagnosis, has_started)
+            io.write_spectra(mixing, spectra, self.reader.names, names=self.names, decimal=o.decimal)
+        errors, findings = self._judgement(diagnosis, has_started)
         candidates = list(choice.candidates) if choice else []
         others = f" (or {', '.join(map(str, candidates))})" if candidates else ""
-        done = f"{counted(d, 'sources')}{others} in {counted(n, 'samples')} of {counted(X.shape[1], 'mixtures')} by {method}"
-        lines = [done + (f": {choice.why}." if choice else "."), *([f"Estimated errors: {sure}."] if sure else [])]
+        done = f"{counted(d, 'sources')}{others} in {counted(n, 'samples')} of {counted(k, 'mixtures')} by {method}"
+        lines = [done + (f": {choice.why}." if choice else "."), *([f"Estimated errors: {errors}."] if errors else [])]
         lines.append(f"Look at: {' '.join(findings)}")
-        halves = diagnosis and diagnosis.uncertainty_
+        halves, seconds = diagnosis and diagnosis.uncertainty_, round(time.monotonic() - self.started, 3)
+        if report:
+            from ..report import write_separation
+
+            facts = [("input", ", ".join(o.inputs)), ("samples", f"{n:,}"), ("mixtures", f"{k:,}"), ("method", method)]
+            facts.append(("seconds", str(seconds)))
+            numbers = np.linspace(n - len(X) + 1 if o.horizon else 1, n, len(X))
+            texts: dict[str, Any] = {"names": self._shown_names, "lines": [*lines, *self.console.notes], "facts": facts}
+            write_separation(report, network, self.reader, X, numbers=numbers, labels=labels, **texts)
+        kinds = {"model": o.model, "spectra": mixing, "report": report}
+        written = [*files, *(f"{path} ({kind})" for kind, path in kinds.items() if path)]
         summary = {
-            "input": o.inputs, "sources": d, "mixtures": X.shape[1], "samples": n, "method": method,
-            "choice": choice and choice.why, "candidates": candidates, "seconds": round(time.monotonic() - self.started, 3),
+            "input": o.inputs, "sources": d, "mixtures": k, "samples": n, "method": method,
+            "choice": choice and choice.why, "candidates": candidates, "seconds": seconds,
             "ok": bool(diagnosis and diagnosis.ok),
             "uncertainty": halves and {name: getattr(halves, name).tolist() for name in ("correlation", "angle", "sources")},
             "band": diagnosis and diagnosis.band_ and diagnosis.band_.width.tolist(),
             "diagnosis": findings, "notes": self.console.notes,
             "change_detected": bool(getattr(network, "change_detected_", False)), "interrupted": interrupted, "output": files,
-            "model": o.model and str(o.model), "mixing": str(o.mixing) if o.mixing and has_started else None,
-            "report": str(o.report) if o.report and has_started else None,
+            "model": o.model and str(o.model), "mixing": mixing and str(mixing), "report": report and str(report),
         }  # fmt: skip
-        if summary["report"]:
-            from ..report import write_separation
-
-            facts = [("input", ", ".join(o.inputs)), ("samples", f"{n:,}"), ("mixtures", f"{X.shape[1]:,}")]
-            facts += [(name, str(summary[name])) for name in ("method", "seconds")]
-            numbers = np.linspace(n - len(X) + 1 if o.horizon else 1, n, len(X))
-            names = [name.replace("_", " ") for name in self.names]
-            texts: dict[str, Any] = {"names": names, "lines": [*lines, *self.console.notes], "facts": facts}
-            write_separation(o.report, network, self.reader, X, numbers=numbers, labels=labels, **texts)
-            written.append(f"{o.report} (report)")
         self.console.result([*lines, *([f"Wrote {', '.join(written)}"] if written else [])], summary)
 
-    def _judgement(self, X: Any, diagnosis: Any, has_started: bool) -> tuple[str, list[str]]:
-        """Return how sure each source is, and the findings against the fit, in words."""
+    @property
+    def _shown_names(self) -> list[str]:
+        return [name.replace("_", " ") for name in self.names]
+
+    def _judgement(self, diagnosis: Any, has_started: bool) -> tuple[str, list[str]]:
+        """Return the error of each source, and the findings against the fit, in words."""
         if not has_started:
             return "", ["the network has not started, and every answer was zero. More samples with --resume continue."]
         if diagnosis is None:
             return "", ["one sample is too few to judge by."]
-        names = [name.replace("_", " ") for name in self.names]
-        sure, uncertainty, band = "", diagnosis.uncertainty_, diagnosis.band_
+        names, errors, uncertainty, band = self._shown_names, "", diagnosis.uncertainty_, diagnosis.band_
         if uncertainty is not None:
             error = uncertainty.sources
-            least = sorted(range(len(names)), key=lambda i: -float(error[i]))[:_NAMED]
-            sure = ", ".join(f"{names[i]} {100 * error[i]:.2g} %" for i in sorted(least)) + (
+            largest = sorted(range(len(names)), key=lambda i: -float(error[i]))[:_NAMED]
+            errors = ", ".join(f"{names[i]} {100 * error[i]:.2g} %" for i in sorted(largest)) + (
                 " (standard error of a value, in standard deviations of the source: what halves of the samples and model errors "
                 "leave open)" + "; the others are smaller" * (len(names) > _NAMED)
             )
         if band is not None:
             widest = int(np.argmax(band.width))
-            sure += f"; nonnegativity leaves open up to {band.width[widest]:.0%} of a spectrum ({names[widest]})"
+            errors += f"; nonnegativity leaves open up to {band.width[widest]:.0%} of a spectrum ({names[widest]})"
         mixtures = [self.reader.column(j) for j in range(self.network.n_features_in_)]
         tried = {"MinimumVolumeCone": "cone", "StreamingNICA": "natural"}.get(type(self.network).__name__)
         remedies = {key: remedy for key, remedy in _REMEDIES.items() if key != tried}
         sentences = [finding.text(names, mixtures, remedies) for finding in diagnosis.findings[:3]]
-        return sure, [text[:1].upper() + text[1:] for text in sentences] or ["nothing speaks against the fit."]
+        return errors, [text[:1].upper() + text[1:] for text in sentences] or ["nothing speaks against the fit."]

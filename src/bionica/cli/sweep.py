@@ -20,7 +20,7 @@ def sweep(
         Path | None, typer.Option("--output", "-o", help="Folder of the results; PLAN-results if not given.")
     ] = None,
     jobs: Annotated[int, typer.Option(min=0, help="Processes; 0: one per core.")] = 0,
-    device: Annotated[Device, typer.Option(help="What computes.")] = Device.auto,
+    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.auto,
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run on the Dask cluster of tcp://host:8786.")
     ] = None,
@@ -34,11 +34,11 @@ def sweep(
         bool, typer.Option("--example", help="Print a plan with comments: the paper's grid search at d = 3.")
     ] = False,
 ) -> None:
-    """Run many networks at once: every setting of a plan, on every data, from every seed.
+    """Run many networks at once: every setting of a plan, on every data set, from every seed.
 
     Each result is stored as it finishes: after an interruption the same command continues, and after a change of the plan it runs
     what is new. The table is OUTPUT/results.csv, a row for each case and time. A plan can name your own classes,
-    module:Class; modules are also searched in the folder of the plan.
+    module:Class; modules in the folder of the plan are found too.
 
     For example:
 
@@ -92,7 +92,7 @@ def _best(row: dict[str, Any], swept: list[str]) -> str:
     """The best setting of a network in a line."""
     start = f"{row['data']}, {row['network']}: "
     if not isfinite(row["error"]):
-        return start + f"no setting of {row['settings']} has an error for all its seeds"
+        return start + f"none of {row['settings']} settings has an error for all its seeds"
     where = ", ".join(f"{name} {row[name]}" for name in swept if row[name] is not None)
     best = f"error {row['error']:.3g} (last tenth {row['last_tenth']:.3g}), mean of {counted(row['runs'], 'seeds')}"
     return start + best + (f", best of {row['settings']} settings: {where}" if row["settings"] > 1 else "")

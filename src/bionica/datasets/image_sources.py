@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .synthetic import Sources, positive_int
 
 _SHIPPED = ("camera", "brick", "gravel", "grass", "moon")  # inside scikit-image's wheel: no download
-_IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".pgm", ".npy")
+_IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".pgm")
 _LUMINANCE = (0.2125, 0.7154, 0.0721)  # of linear RGB, ITU-R BT.709
 
 
@@ -93,7 +93,7 @@ def _read_images(path: Path | None, names: Sequence[str] | None) -> list[tuple[s
         readers = [(str(i), partial(np.asarray, image)) for i, image in enumerate(images)]
     else:
         files = sorted(f for f in path.iterdir() if f.suffix.lower() in _IMAGE_SUFFIXES) if path.is_dir() else [path]
-        readers = [(file.stem, partial(_imread, file)) for file in files]
+        readers = [(file.stem, partial(_skimage(file.name).io.imread, file)) for file in files]
     if not readers:
         raise ValueError(f"path={str(path)!r} holds no image: files end in {', '.join(_IMAGE_SUFFIXES)}")
     known = [name for name, _ in readers]
@@ -101,10 +101,6 @@ def _read_images(path: Path | None, names: Sequence[str] | None) -> list[tuple[s
         if (n := known.count(name)) != 1:
             raise ValueError(f"names holds {name!r}, of which there are {n}: choose from {', '.join(map(repr, known))}")
     return [(known[i], readers[i][1]()) for i in (range(len(known)) if names is None else map(known.index, names))]
-
-
-def _imread(file: Path) -> Any:
-    return np.load(file) if file.suffix.lower() == ".npy" else _skimage(file.name).io.imread(file)
 
 
 def _skimage(wanted: str) -> Any:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -122,13 +121,12 @@ def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:
         suffix = path.suffix.lower()
         if not path.exists():
             raise InputError(f"{path} does not exist: check the name (the current folder is {Path.cwd()})")
-        if path.is_dir() and suffix != ".zarr":
-            known = sorted({file.suffix.lower() for file in islice(path.iterdir(), 1000)} & set(FORMATS))
-            raise InputError(f"{path} is a folder, not a file: give " + (f"{path}/*{known[0]}" if known else "a file"))
         if suffix not in FORMATS:
             raise InputError(f"{path} has the unknown suffix {suffix!r}: bionica reads {', '.join(FORMATS)} and pipes")
-        if path.is_file() and suffix == ".zarr":
-            raise InputError(f"{path} is a file; a Zarr store is a folder")
+        if path.is_dir() != (suffix == ".zarr"):
+            raise InputError(
+                f"{path} is a folder, not a file" if path.is_dir() else f"{path}: a Zarr store is a folder"
+            )
         if not path.is_file() and not path.is_dir():
             raise InputError(f"{path} is a pipe or a device, which is read only once: cat {path} | bionica separate -")
     return paths

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
+from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -82,24 +83,6 @@ class _ParquetWriter:
             self._writer.close()
 
 
-class _RowCollector:
-    """Rows in an unnamed file, for formats that are written at once. Labels have no place in them."""
-
-    def __init__(self, file: Any, width: int, dtype: Any) -> None:
-        self._file, self._width, self._dtype = file, width, dtype
-
-    def write(self, block: Array, labels: Sequence[Array] = ()) -> None:
-        """Append samples."""
-        self._file.write(np.ascontiguousarray(block, self._dtype).data)
-
-    def rows(self) -> Array:
-        """Return all rows, mapped from the disk."""
-        self._file.flush()
-        if not self._file.tell():
-            return np.empty((0, self._width), self._dtype)
-        return np.memmap(self._file, self._dtype, "r").reshape(-1, self._width)
-
-
 def _save_array(path: Path, rows: Array, name: str) -> None:
     suffix = path.suffix.lower()
     if suffix == ".npy":
@@ -137,11 +120,11 @@ def check_format(path: Path, option: str = "-o", *, images: bool = False) -> Non
     """Raise if the suffix of this name is no format to write; `images` says that the mixtures are images."""
     suffix = path.suffix.lower()
     known = (*_FORMATS, *(IMAGES if images else ()))
-    if path.is_dir() and suffix not in known:
-        raise OutputError(f"{option} {path} is a folder: give a file in it, {path / 'sources.csv'} for instance")
     if suffix not in known:
-        what = "is an image, and the input is not" if suffix in IMAGES else f"has the unknown suffix {suffix!r}"
-        raise OutputError(f"{option} {path} {what}: choose from {', '.join(known)}")
+        what = (
+            "is an image, and the input is not" if suffix in IMAGES else f"has no suffix of a file format: {suffix!r}"
+        )
+        raise OutputError(f"{option} {path} {what}; choose from {', '.join(known)}")
 
 
 def output_files(path: Path, n_sources: int) -> list[Path]:
@@ -182,13 +165,14 @@ def open_writer(
             with closing(_ParquetWriter(parts[0], [*label_names, *columns], np.dtype(dtype), label_types)) as writer:
                 yield writer
         else:
-            with TemporaryFile(dir=parts[0].parent) as file:
-                collector = _RowCollector(file, n_sources, np.dtype(dtype))
-                yield collector
+            with TemporaryFile(dir=parts[0].parent) as file:  # these are written at once, and have no place for labels
+                yield SimpleNamespace(write=lambda block, _=(): file.write(np.ascontiguousarray(block, dtype).data))
+                file.flush()
+                rows = np.memmap(file, dtype, "r") if file.tell() else np.empty(0, dtype)
                 if image_shape is None or suffix in _ARRAYS:
-                    _save_array(parts[0], collector.rows(), array)
+                    _save_array(parts[0], rows.reshape(-1, n_sources), array)
                 else:
-                    _save_images(parts, collector.rows(), image_shape)
+                    _save_images(parts, rows.reshape(-1, n_sources), image_shape)
 
 
 def write_spectra(

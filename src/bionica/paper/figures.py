@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from math import isfinite, isqrt, log10, nan
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,33 +21,25 @@ _CLOUDS = {"sources": "s", "mixtures": "x", "whitened mixtures": "h", "recovered
 _TRACKED = ("#D62728", "#1F77B4", "#FF7F0E")  # red, blue and orange, as the paper's
 
 
-class Look(NamedTuple):
-    """The label, colour and line of a method."""
-
-    label: str
-    color: str = "#000000"
-    line: str = "-"
-
-
-#: Colours that the colour-blind can distinguish (Okabe and Ito).
+#: Label, colour and line of each method; colours that the colour-blind can distinguish (Okabe and Ito).
 LOOKS = {
-    "InterneuronNICA": Look("Algorithm 1 (interneurons)", "#0072B2"),
-    "TwoCompartmentNICA": Look("Algorithm 2 (2-compartmental)", "#D55E00"),
-    "TwoLayerNSM": Look("2-layer NSM", "#009E73"),
-    "NonnegativePCA": Look("Nonnegative PCA", "#CC79A7"),
-    "StreamingNICA": Look("StreamingNICA (ours, no tuning)"),
-    "InterneuronNICA untuned": Look("Algorithm 1, ours untuned", "#0072B2", "--"),
-    "TwoCompartmentNICA untuned": Look("Algorithm 2, ours untuned", "#D55E00", "--"),
-    "ConeNetwork": Look("ConeNetwork", "#009E73"),
-    "MinimumVolumeCone": Look("MinimumVolumeCone (stream)", "#CC79A7"),
-    "BatchNICA": Look("BatchNICA (offline)", line="-."),
-    "correlation floor": Look("correlation floor", "#7F7F7F", ":"),
+    "InterneuronNICA": ("Algorithm 1 (interneurons)", "#0072B2", "-"),
+    "TwoCompartmentNICA": ("Algorithm 2 (2-compartmental)", "#D55E00", "-"),
+    "TwoLayerNSM": ("2-layer NSM", "#009E73", "-"),
+    "NonnegativePCA": ("Nonnegative PCA", "#CC79A7", "-"),
+    "StreamingNICA": ("StreamingNICA (ours, no tuning)", "#000000", "-"),
+    "InterneuronNICA untuned": ("Algorithm 1, ours untuned", "#0072B2", "--"),
+    "TwoCompartmentNICA untuned": ("Algorithm 2, ours untuned", "#D55E00", "--"),
+    "ConeNetwork": ("ConeNetwork", "#009E73", "-"),
+    "MinimumVolumeCone": ("MinimumVolumeCone (stream)", "#CC79A7", "-"),
+    "BatchNICA": ("BatchNICA (offline)", "#000000", "-."),
+    "correlation floor": ("correlation floor", "#7F7F7F", ":"),
 }
 
 
-def look(network: str) -> Look:
-    """Return how a method is drawn: an unknown one in black, under its own name."""
-    return LOOKS.get(network, Look(network))
+def label_of(network: str) -> str:
+    """Return the name of a method in figures and tables."""
+    return LOOKS[network][0]
 
 
 def _figure(width: float, height: float) -> Any:
@@ -82,7 +74,7 @@ def _draw_errors(axis: Any, rows: Sequence[Row]) -> None:
     end = max((row["t"] for row in rows), default=1)
     for network in dict.fromkeys(row["network"] for row in rows):
         mine = [row for row in rows if row["network"] == network]
-        label, color, line = look(network)
+        label, color, line = LOOKS[network]
         t, mean, low, high = ([row[name] for row in mine] for name in ("t", "mean", "low", "high"))
         if len(mine) == 1:  # an offline method: one error for all times
             axis.plot([1, end], 2 * mean, line, color=color, label=label, linewidth=1.2, zorder=1)
@@ -92,7 +84,7 @@ def _draw_errors(axis: Any, rows: Sequence[Row]) -> None:
     axis.set(xscale="log", yscale="log", xlim=(1, end), xlabel="samples, t", ylabel="error(t), mean and 90 % interval")
     axis.grid(alpha=0.25, which="major", linewidth=0.6)
     axis.spines[["top", "right"]].set_visible(False)
-    tops = [row["high"] for row in rows if look(row["network"]).line == "-"]
+    tops = [row["high"] for row in rows if LOOKS[row["network"]][2] == "-"]
     if tops:  # solid lines fill the frame; curves far above them may leave it
         axis.set_ylim(top=min(axis.get_ylim()[1], 2 * max(tops)))
 
@@ -175,7 +167,7 @@ def grid_figure(rows: Sequence[Row]) -> Any:
     axes = figure.subplots(n_rows, 2, squeeze=False)
     for axis, ((setting, network), mine) in zip(axes.flat, panels.items(), strict=False):
         image = _draw_grid(axis, mine, limits)
-        axis.set_title(f"{look(network).label}, {SETTINGS.get(setting, setting)}", fontsize=10)
+        axis.set_title(f"{label_of(network)}, {SETTINGS.get(setting, setting)}", fontsize=10)
     for axis in axes.flat[len(panels) :]:
         axis.set_axis_off()
     bar = figure.colorbar(image, ax=axes, shrink=0.6, pad=0.02)

@@ -26,16 +26,13 @@ _LEAD = "Online nonnegative ICA with single-layer networks: runs by the paper's 
 _FIGURE1 = "Figure 1. Plumbley's two steps; three sources followed. Error of the recovered sources: {:.2g}."
 _FIGURE4 = (
     "Figure 4. error(t) on sparse uniform sources with the printed mixing matrices. Lines are means over runs, shades 90 % "
-    "confidence intervals of the mean; horizontal lines are methods that see all the data at once."
+    "confidence intervals of the mean; horizontal lines are offline methods."
 )
 _STREAM = (
-    "StreamingNICA is not in the paper. It runs at its defaults, on the mixtures as they come. Nonnegative PCA and 2-layer NSM are "
-    "tuned to these mixing matrices, and Nonnegative PCA gets mixtures that were whitened beforehand."
+    "StreamingNICA is not in the paper, and runs at its defaults. Nonnegative PCA and 2-layer NSM are tuned to these mixing "
+    "matrices, and Nonnegative PCA gets mixtures that were whitened beforehand."
 )
-_FLOOR = (
-    "The correlation floor is the error of the sources after their own sample correlations are whitened away: the error of a "
-    "method that makes its outputs exactly uncorrelated. It is not a strict bound."
-)
+_FLOOR = "The correlation floor is the error of the sources after whitening: that of a method with exactly uncorrelated outputs."
 _FIGURE5 = (
     "Figure 5. Left: sources, mixtures, and the outputs of the two networks in the last presentation of the first run, with the "
     "table's hyperparameters. Right: error(t) as in figure 4; curves far above the paper's four methods leave the frame."
@@ -124,7 +121,7 @@ def _table(columns: dict[str, str], rows: Sequence[Row]) -> str:
 
     def cell(name: str, value: Any) -> Any:
         if name == "network":
-            return figures.look(value).label
+            return figures.label_of(value)
         if name == "setting":
             return SETTINGS.get(value, value)
         return "(" + ", ".join(f"{number:g}" for number in value) + ")" if isinstance(value, tuple) else value

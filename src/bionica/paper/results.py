@@ -9,7 +9,7 @@ import numpy as np
 from .. import estimators
 from ..sweep import Table
 from ..sweep.table import Row
-from .figures import look
+from .figures import label_of
 from .plans import NETWORKS, SETTINGS
 
 #: The table of each experiment and setting.
@@ -102,7 +102,7 @@ def _order(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
     """The claim of the summary: both compared methods outperform both single-layer networks."""
 
     def ranked(name: str) -> str:
-        errors = sorted((mine[network][name], look(network).label) for network in NETWORKS)
+        errors = sorted((mine[network][name], label_of(network)) for network in NETWORKS)
         return ", ".join(f"{label} {error:.2g}" for error, label in errors)
 
     runs: dict[int, dict[str, float]] = {}
@@ -122,7 +122,7 @@ def _size(setting: str, mine: dict[str, Row]) -> Row:
     for network, (low, high) in AUTHORS_CODE[setting].items():
         least, largest = mine[network]["least"], mine[network]["largest"]
         apart += largest < low or least > high
-        parts.append(f"{look(network).label} {least:.2g} to {largest:.2g} (theirs {low:g} to {high:g})")
+        parts.append(f"{label_of(network)} {least:.2g} to {largest:.2g} (theirs {low:g} to {high:g})")
     paper = "No number is printed. The authors' code, run on four seeds, gives the ranges in brackets."
     return _claim(f"Figure 4, {SETTINGS[setting]}: size of the error", paper, "; ".join(parts) + ".", apart, len(parts))
 
@@ -134,7 +134,7 @@ def _recovered(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
         tails = [row["last_tenth"] for row in ends if row["network"] == network]
         good = sum(tail is not None and tail < _RECOVERED for tail in tails)
         mean, runs = mine[network]["last_tenth"], f"below {_RECOVERED:g} in {good} of {len(tails)} runs"
-        parts.append(f"{look(network).label} {mean:.2g} ({runs})")
+        parts.append(f"{label_of(network)} {mean:.2g} ({runs})")
         bad += mean >= _RECOVERED
     text = f"Error over the last tenth of the samples, of sources with variance 1: {', '.join(parts)}. "
     text += "`bionica reproduce table1 --full` searches the grid for other settings."
@@ -147,6 +147,6 @@ def _hyperparameters(row: Row) -> Row:
     text = f"Best of {row['settings']} settings: {best}, error {row['error']:.2g} (mean of {row['runs']} runs). The paper's is "
     text += f"number {row['paper_rank']}, error {row['paper_error']:.2g}. Settings that diverge or are forbidden: {row['failed']}."
     names = "(η₀, γ, τ)" if len(row["paper"]) == 3 else "(η₀, γ)"
-    where = f"Table 1, {SETTINGS[row['setting']]}, {look(row['network']).label}"
+    where = f"Table 1, {SETTINGS[row['setting']]}, {label_of(row['network'])}"
     ratio = row["paper_error"] / row["error"]
     return _claim(where, f"Best {names} = {paper}", text, (ratio > 1.05) + (ratio >= 2), 2)

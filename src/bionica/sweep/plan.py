@@ -42,7 +42,7 @@ def _check(holds: Any, where: str, value: Any, remedy: str) -> None:
 
 def _check_keys(entry: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
     for key in entry:
-        _check(key in keys, f"{where}.{key}", entry[key], f"there is no such key, but {', '.join(keys)}")
+        _check(key in keys, f"{where}.{key}", entry[key], f"unknown key: choose from {', '.join(keys)}")
 
 
 def _integer(value: Any, where: str, least: int = 1) -> int:
@@ -66,12 +66,12 @@ def _hashable(value: Any) -> Any:
 
 
 @contextmanager
-def _errors_named(where: str) -> Iterator[None]:
+def _errors_named(where: str, remedy: str = "") -> Iterator[None]:
     """Turn errors of what an entry describes into errors of the entry."""
     try:
         yield
     except (OSError, ValueError, TypeError) as error:
-        raise ValueError(f"{where}: {error}") from error
+        raise ValueError(f"{where}: {error}{remedy}") from error
 
 
 # ------------------------------------------------------------------------------------------ estimators
@@ -205,7 +205,7 @@ class Data:
             if key in options:
                 options[key] = _integer(options[key], f"{where}.{key}", least)
         common = {key: options.pop(key) for key in ("name", "epochs", "shuffle", "seed") if key in options}
-        with _errors_named(f"{where} = {dict(entry)}"):
+        with _errors_named(f"{where} = {dict(entry)}", "; docs/guides/sweep.md lists the keys of each kind"):
             files = {key: folder / Path(options[key]).expanduser() for key in PATHS if options.get(key)}
             options |= {key: str(file.resolve(strict=True)) for key, file in files.items()}
             digest = "".join(map(_digest, files.values()))

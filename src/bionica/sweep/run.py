@@ -207,7 +207,7 @@ def _run_on_cpu(cases: Sequence[Case], n_jobs: int, scheduler: str | None = None
             for outcome in outcomes:  # noqa: UP028  (`yield from` would close it before its warning is ignored)
                 yield outcome
         finally:
-            with warnings.catch_warnings(action="ignore"):  # joblib counts the cases that an interruption cancels
+            with warnings.catch_warnings(action="ignore"):  # joblib warns of cases that an interruption cancels
                 outcomes.close()
     except (BrokenExecutor, CancelledError, TimeoutError) as error:
         raise RuntimeError(f"{_DIED} ({error})") from error
@@ -272,15 +272,15 @@ def run(
         What to run; a path is that of a TOML file.
     output : path, optional
         Folder for the results. Each result is stored as it finishes: a second call runs only what is missing, and after a change of
-        the plan only what is new. Without a folder, results are in memory alone.
+        the plan only what is new. By default results are only returned.
     n_jobs : int, default=-1
         Number of processes; -1 for one per core (one process for a sweep of less than about a second), -2 for one less.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        What computes. "auto" takes a GPU if there is one; "cuda" warns if there is none, and the CPU computes.
+        Where to compute. "auto" takes a GPU if there is one; "cuda" warns if there is none, and uses the CPU.
     scheduler : str, optional
         Address of a Dask scheduler, tcp://host:8786, to run there.
     force : bool, default=False
-        Whether to run everything again, and to replace a table in `output` that no sweep has written.
+        Whether to run everything again, and to replace a table in `output` that was not written by a sweep.
     progress : callable, optional
         Called after each case with the number of finished cases and of all cases.
 
@@ -333,7 +333,7 @@ class Sweep:
         finally:  # after an interruption too
             table = self._table()
             if self.folder and len(table):
-                write_own(self.folder / RESULTS, table_bytes(table.rows))
+                write_own(self.folder / RESULTS, table_bytes(table))
         return table
 
     def _table(self) -> Table:
@@ -389,5 +389,5 @@ def choose_engine(
         if (reason := cuda.unavailable()) is None:
             return "the GPU", lambda cases: cuda.run(cases, lambda cases: _run_on_cpu(cases, workers))
         if device == "cuda":
-            warnings.warn(f"device='cuda': {reason}; the CPU computes", stacklevel=3)
+            warnings.warn(f"device='cuda': {reason}; using the CPU", stacklevel=3)
     return f"{workers} process{'es' * (workers > 1)}", lambda cases: _run_on_cpu(cases, workers)
