@@ -14,15 +14,15 @@ A gamma of 0 stands for the largest step that is safe by the trace: 1/tr(W_zz), 
 
     z >= 0,  w = M z - c >= 0,  z_i w_i = 0
 
-which for symmetric M is the optimum of min_{z >= 0} z'Mz/2 - c'z. The set of firing neurons is found by exchanging every neuron that
+which for symmetric M is the optimum of min_{z >= 0} z'Mz/2 - c'z. The firing neurons are found by exchanging every neuron that
 violates its condition (block principal pivoting, Judice and Pires 1994; Kim and Park 2011); when that stops helping, one neuron at
 a time (Murty's rule), which is finite for every positive definite M. With H = M^-1 and G the silent neurons
 
     M_ff z_f = c_f      or      z = H c + H_{:,G} w_G,  H_GG w_G = -(H c)_G
 
 What is factorised is the smaller of the two matrices: LDL', or LU for `ExactAsymmetric`, networks that started with W_ny != W_yn'
-(appendix B), which have no H. The first firing neurons are those with (H c)_i >= 0. A solution with H is checked against M; if H has
-lost digits, M alone serves.
+(appendix B), which have no H. The first guess is that neurons with (H c)_i >= 0 fire. A solution with H is checked against M; if H
+has lost digits, M alone serves.
 
 A network keeps H from sample to sample by rank-one and rank-two updates (Sherman, Morrison and Woodbury), and recomputes it every
 1000 samples. The updates are symmetric in i and j: an antisymmetric part would grow with every sample.
