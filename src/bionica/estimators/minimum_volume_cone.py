@@ -16,8 +16,8 @@ from ..offline.cone.stream import BLOCK, State, begin, first_block, learn, reado
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread
 from ._base import Online, bounded
-from ._findings import RowCollector, conclude, row_sample
-from ._input import DaskRows, DivergenceError, cell, validated_rows
+from ._findings import conclude
+from ._input import DaskRows, DivergenceError, RowCollector, cell, row_sample, validated_rows
 from ._model_file import Record
 
 Array = npt.NDArray[Any]

@@ -28,8 +28,8 @@ from ..networks.settling import Exact, ProjectedGradient
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import largest, leading, linear_map, one_blas_thread, wider_than_long
 from ._base import Online, bounded, rank_of
-from ._findings import RowCollector, conclude, finding
-from ._input import Array, DaskRows, DivergenceError, validated_rows
+from ._findings import conclude, finding
+from ._input import Array, DaskRows, DivergenceError, RowCollector, validated_rows
 
 #: The number of sources of each of the paper's problems.
 SOURCES = {"d3": 3, "d10": 10, "images": 3}
