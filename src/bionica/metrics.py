@@ -85,11 +85,9 @@ def amari_distance(P: ArrayLike) -> float:
 
 
 def _crosstalk(P: Floats) -> float:
-    """Sum of all entries but the largest of each row, relative to it; without a subtraction, which would round."""
+    """Sum of all entries but the largest of each row, relative to it."""
     largest = P.max(axis=1, keepdims=True)
-    ratio = np.divide(P, largest, out=np.ones_like(P), where=largest > 0)
-    ratio[np.arange(len(P)), P.argmax(axis=1)] = 0
-    return float(ratio.sum())
+    return float(np.divide(P, largest, out=np.ones_like(P), where=largest > 0).sum() - len(P))
 
 
 def correlation_floor(S: ArrayLike) -> float:

@@ -58,20 +58,19 @@ def reproduce(
 
         import_optional("matplotlib", "reproduce", "plot")
         names = paper.EXPERIMENTS if target == "all" else (target.value,)
-        with_images = not {"figure5", "cone-network"}.isdisjoint(names) or ("table1" in names and full)
-        if images is not None and not with_images:
-            raise typer.BadParameter(
-                f"--images is not used by {target}: it is for figure5, cone-network, all, or table1 --full"
-            )
         path = None if images is None else str(images.resolve())
-        if with_images:
-            check_images(path)  # before the first run
         config = paper.Reproduction(names, runs, seed, samples, with_defaults=with_defaults, full=full, images=path)
+        plans = paper.plans_of(config)
+        if "images" in {setting for _, setting in plans}:
+            check_images(path)  # before the first run
+        elif images is not None:
+            raise typer.BadParameter(
+                f"--images is not used by {target}: it is for figure5, cone-network, table1 --full"
+            )
         inputs = [] if images is None else [*images.iterdir()] if images.is_dir() else [images]
-        plans = {output / "runs" / "-".join(key): (key, plan) for key, plan in paper.plans_of(config).items()}
         check_folder(output, file_names(names, target.value), inputs, replace=force)
         options: dict[str, Any] = {"n_jobs": jobs or -1, "device": "cpu", "force": force}
-        sweeps = {key: prepare(plan, folder, **options) for folder, (key, plan) in plans.items()}
+        sweeps = {key: prepare(plan, output / "runs" / "-".join(key), **options) for key, plan in plans.items()}
         ran = sum(len(sweep.missing) for sweep in sweeps.values())
         work = sum(case.cost for sweep in sweeps.values() for case in sweep.missing.values())
         with console.progress(f"{ran:,} runs", work) as advance:

@@ -1,12 +1,13 @@
 """Sources that are drawn from a distribution, mixing matrices, the paper's among them, and mixtures."""
 
-import operator
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
+from sklearn.utils import check_scalar
 
 Rng = int | np.integer[Any] | np.random.Generator | None
 Sources = NDArray[np.floating[Any]]
@@ -35,14 +36,8 @@ _PAPER_MIXING = {
 
 
 def positive_int(name: str, value: int) -> int:
-    """Return a positive integer, or raise ValueError."""
-    try:
-        count = operator.index(value)
-    except TypeError:
-        count = 0
-    if count < 1:
-        raise ValueError(f"{name}={value!r}: pass a positive integer")
-    return count
+    """Return a positive integer, or raise ValueError or TypeError."""
+    return int(check_scalar(value, name, Integral, min_val=1))
 
 
 def sparse_uniform(n_samples: int, n_sources: int, *, rng: Rng = None) -> Sources:

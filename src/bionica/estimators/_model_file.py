@@ -5,7 +5,7 @@ named tuple of these. The state of a network is a record that its rule declares 
 dotted names.
 
 A schema has the letters of the shape, then the kind after a colon. "dk" is (d, k): a letter is one length throughout the model, and
-k the number of mixtures. "2:int64" are two integers, ":bool" is one truth value. Kinds are those of `_KINDS`; arrays without a kind
+k the number of mixtures. "2:count" are two counts, ":bool" is one truth value. Kinds are those of `_KINDS`; arrays without a kind
 all have the precision of the model. A "~" at the end allows NaN and infinity.
 
 A file may come from anybody. Reading it runs no code, because nothing is pickled. Nothing in it is compressed, so that it takes
@@ -42,13 +42,12 @@ _HEADER, _HEADER_BYTES = "header.json", 2**22  # parsed JSON takes up to 25 time
 _CALLABLE = {"callable": True}
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 _MOST = 2**52  # counts stay where float64 counts exactly and one more never overflows
-#: Dtypes, and for integers the smallest and the largest. -1 means never; seeds are those of `networks.guards.uniform`.
+#: Dtypes, and for integers the smallest and the largest. Seeds are those of `networks.guards.uniform`.
 _KINDS: dict[str, tuple[tuple[np.dtype[Any], ...], int, int]] = {
     "": (_FLOATS, 0, 0),
     "float": (_FLOATS, 0, 0),
     "float64": (_FLOATS[1:], 0, 0),
     "bool": ((np.dtype(np.bool_),), 0, 1),
-    "int64": ((np.dtype(np.int64),), -1, _MOST),
     "count": ((np.dtype(np.int64),), 0, _MOST),
     "seed": ((np.dtype(np.int64),), 1, 2147483562),
 }

@@ -14,9 +14,6 @@ from ._docstrings import documented
 from ._input import Array
 from .network import SingleLayerNICA, orthonormal_rows, project, typical_rows, weights
 
-#: Sweeps in which a sample settles, at most.
-_SWEEPS = 200
-
 
 @documented("W_xz, W_zz")
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -39,8 +36,8 @@ class ConeNetwork(SingleLayerNICA):
     decay : float, default=0.0
         The rate at sample t is ``eta0 / (1 + decay * t) ** power``.
     dynamics : {"exact", "gradient"}, default="exact"
-        How the neurons settle: one after the other until nothing changes, or all together by the projected gradient iteration of
-        Algorithm 2.
+        How the neurons settle: one after the other until nothing changes, at most `settle_steps` times, or all together by the
+        projected gradient iteration of Algorithm 2.
     gamma : float, default=None
         Step of the gradient dynamics. None takes 1/d.
     precondition : {"natural", "scale"} or None, default="natural"
@@ -90,6 +87,7 @@ class ConeNetwork(SingleLayerNICA):
     eta0: Annotated[Rate | None, POSITIVE, callable] = 0.3
     decay: Annotated[float | None, NONNEGATIVE] = 0.0
     mean_window: int | None = field(default=None, init=False)  # it has no running means
+    _uncorrelated: ClassVar = False  # outputs have unit mean
 
     _own_guards: ClassVar = ("rate", "restart")
     _waits: ClassVar = True
@@ -130,7 +128,7 @@ class ConeNetwork(SingleLayerNICA):
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, _, eps = self._common_params(dtype)
         if self.dynamics == "exact":
-            dynamics = cone_network.Sweeps(4 * eps, _SWEEPS)
+            dynamics = cone_network.Sweeps(4 * eps, int(self.settle_steps))
         # The default is the hardest wall that rounding resolves.
         wall = self.kappa is None, float(self.kappa or eps**-0.75)
         scaled = self.precondition == "scale"

@@ -28,8 +28,8 @@ from ..networks.settling import Exact, ProjectedGradient
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import largest, leading, linear_map, one_blas_thread, wider_than_long
 from ._base import Online, bounded, rank_of
-from ._findings import RowCollector, conclude, finding
-from ._input import Array, DaskRows, DivergenceError, validated_rows
+from ._findings import conclude, finding
+from ._input import Array, DaskRows, DivergenceError, RowCollector, validated_rows
 
 #: The number of sources of each of the paper's problems.
 SOURCES = {"d3": 3, "d10": 10, "images": 3}
@@ -100,14 +100,13 @@ def project(block: Array, d: int) -> tuple[Array, Array]:
     Directions that the block does not show are scaled like the others.
     """
     scale = largest(block)
-    with one_blas_thread():
-        white = leading(block / scale, d)
-        F, inverse, rank = white.matrix, white.inverse, len(white.matrix)
-        if rank < d:
-            typical = float(np.sqrt(white.eigenvalues.mean())) if rank else 1.0
-            basis = np.linalg.qr(np.hstack([inverse, np.eye(block.shape[1], d)]))[0][:, rank:d]
-            F = np.vstack([F, basis.T / typical])
-            inverse = np.hstack([inverse, basis * typical])
+    white = leading(block / scale, d)
+    F, inverse, rank = white.matrix, white.inverse, len(white.matrix)
+    if rank < d:
+        typical = float(np.sqrt(white.eigenvalues.mean())) if rank else 1.0
+        basis = np.linalg.qr(np.hstack([inverse, np.eye(block.shape[1], d)]))[0][:, rank:d]
+        F = np.vstack([F, basis.T / typical])
+        inverse = np.hstack([inverse, basis * typical])
     return F / scale, inverse * scale
 
 
@@ -220,7 +219,8 @@ class OnlineNICA(Online):
         rng = check_random_state(self.random_state)
         if self._block_length(k):  # the permutations of `fit` begin with the same seed
             rng = np.random.RandomState(rng.randint(np.iinfo(np.int32).max))
-        self._state = self._initial_state(k, d, dtype, rng, X)
+        with one_blas_thread():
+            self._state = self._initial_state(k, d, dtype, rng, X)
 
     def _take(self, X: Array, keep: bool = False) -> Array:
         if self._state is None:
@@ -486,7 +486,7 @@ class SingleLayerNICA(NeuralNICA):
         return (W * gain(state.x_power)).astype(W.dtype) if self.precondition == "scale" else W
 
     def _setting(self, d: int) -> Setting:
-        given = {name: getattr(self, name, None) for name in ("eta0", "decay", "tau", "mean_window")}
+        given = {name: getattr(self, name, None) for name in Setting._fields}
         if self.precondition == "natural":
             default = Setting(natural.ETA, 0.0)
             given["tau"] = None  # both kinds of weights learn at the rate eta
@@ -500,17 +500,16 @@ class SingleLayerNICA(NeuralNICA):
         """Whether every synapse sees only its two neurons (the paper's second requirement); False with natural steps."""
         return bool(self.precondition != "natural")
 
-    def _natural_start(self, X: Array, d: int, rng: np.random.RandomState) -> tuple[Array, Array, Array, Array, int]:
-        """Return F (d, k), its right inverse, a random rotation, the mean of u = F x and the number of samples of a block."""
+    def _natural_start(self, X: Array, d: int, rng: np.random.RandomState) -> tuple[Array, Array, Array, Array]:
+        """Return F (d, k), its right inverse, a random rotation, and the mean of u = F x over a block."""
         block = typical_rows(X if wider_than_long(X) else np.asarray(X, dtype=np.float64))
         F, inverse = project(block, d)
-        with one_blas_thread():
-            U = linear_map(block, F).astype(np.float64)
+        U = linear_map(block, F).astype(np.float64)
         if not np.isfinite(U).all():
             raise self._divergence(0, block, learning=False)
         V, u_bar = np.linalg.qr(rng.standard_normal((d, d)))[0], U.mean(axis=0)
         V[V @ u_bar < 0] *= -1  # towards the orthant
-        return F, inverse, V, u_bar, len(block)
+        return F, inverse, V, u_bar
 
     def _readout(self, state: Any) -> Any:
         return rule_of(state).averaged(state) if self.average else state

@@ -9,9 +9,9 @@ from sklearn.base import clone
 from .._compat.sklearn import Options, StrOptions
 from ..networks import nonnegative_pca, whitening_layer
 from ..offline.outliers import inliers_of, without_outliers
-from ..offline.whitening import leading, moments, one_blas_thread, whitening
+from ..offline.whitening import leading, moments, whitening
 from ._docstrings import documented
-from ._input import Array, DaskRows, warn
+from ._input import Array
 from .network import WhiteningLayerNICA, orthonormal_rows, weights
 from .noncentered_whitener import NoncenteredWhitener
 
@@ -79,7 +79,7 @@ class NonnegativePCA(WhiteningLayerNICA):
         d = None if self.n_components is None else int(self.n_components)
         return NoncenteredWhitener(d, robust=True), clone(self).set_params(whiten=False)
 
-    def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Array | None) -> Any:
+    def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         shapes = {"W": (d, k if self.whiten is False else d)}
         online = self.whiten == "online" or (self.whiten == "offline" and X is None)
         if online:
@@ -90,31 +90,20 @@ class NonnegativePCA(WhiteningLayerNICA):
         if self.whiten is False:
             layer = whitening_layer.Fixed(np.eye(k, dtype=dtype))
         elif self.whiten == "offline" and X is not None:
-            with one_blas_thread():
-                layer = whitening_layer.Fixed(self._offline_whitening(X, d).astype(dtype))
+            if isinstance(X, np.ndarray):
+                white = leading(inliers_of(X), d)
+            else:
+                white = whitening(without_outliers(X, moments(X), d)[1], d, precision=X.dtype)
+            if white.rank < d:
+                raise ValueError(
+                    f"n_components={d} exceeds the rank of X: its {len(X)} samples vary in {white.rank} directions. Use "
+                    f"n_components <= {white.rank}, samples that differ, or whiten='online'"
+                )
+            layer = whitening_layer.Fixed(white.matrix.astype(dtype))
         else:
             W_xh = given.get("W_xh", orthonormal_rows(rng, d, k, dtype))
             layer = whitening_layer.init(W_xh, given.get("W_hg", np.eye(d, dtype=dtype)))
         return nonnegative_pca.init(layer, W, rng)
-
-    def _offline_whitening(self, X: Array | DaskRows, d: int) -> Array:
-        if isinstance(X, np.ndarray):
-            white = leading(inliers_of(X), d)
-        else:
-            white = whitening(without_outliers(X, moments(X), d)[1], d, precision=X.dtype)
-        if white.rank == 0:
-            raise ValueError(
-                f"X has no variance to whiten (n_samples={len(X)}): give samples that differ, or whiten='online'"
-            )
-        F = np.zeros((d, X.shape[1]))
-        F[: white.rank] = white.matrix
-        if white.rank < d:
-            warn(
-                f"X has rank {white.rank}, fewer than n_components={d}: the other {d - white.rank} directions are empty; "
-                f"use n_components={white.rank}",
-                UserWarning,
-            )
-        return F
 
     def _check_saved(self) -> None:
         super()._check_saved()

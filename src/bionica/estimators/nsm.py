@@ -8,7 +8,6 @@ import numpy as np
 from ..networks import two_layer_nsm
 from ..networks.schedules import Rate
 from ._docstrings import documented
-from ._input import Array
 from .network import WhiteningLayerNICA, orthonormal_rows, weights
 
 
@@ -55,7 +54,7 @@ class TwoLayerNSM(WhiteningLayerNICA):
 
     online_ = local_ = nonnegative_ = True  # the paper's three requirements
 
-    def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Array | None) -> Any:
+    def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         shapes = {"W_xh": (d, k), "W_hg": (d, d), "W_hy": (d, d), "W_yy": (d, d)}
         W = {name: orthonormal_rows(rng, *shapes[name], dtype) for name in ("W_xh", "W_hy")}
         W |= {name: np.eye(d) for name in ("W_hg", "W_yy")} | self._given_weights(shapes, positive_definite=("W_yy",))

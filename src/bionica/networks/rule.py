@@ -64,7 +64,7 @@ class Rule:
         Its name in model files and in the names of cache files.
     State, Params : NamedTuple classes
     shapes : mapping of str to str
-        The shape of every array of a State: "dk" is (d, k), "2:int64" two integers. The letters k (mixtures), d (outputs) and any
+        The shape of every array of a State: "dk" is (d, k), "2:count" two counts. The letters k (mixtures), d (outputs) and any
         other stand for lengths; without a dtype the array has the precision of the network. Arrays of a part are 'part.name'.
         Those of `bookkeeping` need not be listed.
     workspace, settle, learn, unmixing, inspect, is_due, attend : callables
@@ -194,7 +194,7 @@ FASTMATH = {*_ORDERED, "reassoc"}
 
 hot = register_jitable(forceinline=True, fastmath=FASTMATH)
 cold = register_jitable(forceinline=False, fastmath=FASTMATH)
-# For sums of few terms, which are slower when they are vectorised.
+# For sums that are stored as they grow: vectorised code and its remainder would round differently.
 ordered = register_jitable(forceinline=True, fastmath=_ORDERED)
 
 

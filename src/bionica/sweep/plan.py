@@ -32,6 +32,7 @@ from ..estimators._input import check_finite
 from ..estimators.network import OnlineNICA, published
 
 Array = NDArray[Any]
+Pair = tuple[Array, Array]
 Params = tuple[tuple[str, Any], ...]
 
 
@@ -124,41 +125,33 @@ def source_digest(cls: Any) -> str:
 
 
 def _mix(
-    S: Array,
-    seed: int,
-    A: Any = None,
-    *,
-    mixing: Any = "random",
-    n_mixtures: int | None = None,
-    snr_db: float | None = None,
-) -> tuple[Array, Array]:
+    S: Array, seed: int, A: Any = None, *, mixing: Any = "random", n_mixtures: Any = None, snr_db: Any = None
+) -> Pair:
     if mixing != "random":
         A = datasets.paper_mixing(mixing) if isinstance(mixing, str) else mixing  # type: ignore[arg-type]
     # Random numbers of their own: the mixing does not depend on how many were drawn for the sources.
     return S, datasets.mix(S, A, n_mixtures=n_mixtures, snr_db=snr_db, rng=np.random.default_rng([seed, 1]))[0]
 
 
-def _drawn(kind: Any, seed: int, *, d: int, T: int, **mixing: Any) -> tuple[Array, Array]:
+def _drawn(kind: Any, seed: int, *, d: int, T: int, **mixing: Any) -> Pair:
     return _mix(datasets.random_sources(kind, T, d, rng=seed), seed, **mixing)
 
 
-def _copula_uniform(seed: int, *, d: int, T: int, rho: float, df: float = 4, **mixing: Any) -> tuple[Array, Array]:
+def _copula_uniform(seed: int, *, d: int, T: int, rho: float, df: float = 4, **mixing: Any) -> Pair:
     return _mix(datasets.copula_uniform(T, d, rho, df=df, rng=seed), seed, **mixing)
 
 
-def _odors(
-    seed: int, *, d: int, T: int, rho: float = 0, n_mixtures: int | None = None, snr_db: float | None = None
-) -> tuple[Array, Array]:
+def _odors(seed: int, *, d: int, T: int, rho: float = 0, n_mixtures: Any = None, snr_db: Any = None) -> Pair:
     S, A = datasets.odors(T, d, n_mixtures or max(21, d), rho=rho, rng=seed)
     return _mix(S, seed, A, snr_db=snr_db)
 
 
-def _images(seed: int, *, path: Any = None, names: Any = None, mixing: Any = None, **noise: Any) -> tuple[Array, Array]:
+def _images(seed: int, *, path: Any = None, names: Any = None, mixing: Any = None, **noise: Any) -> Pair:
     S = datasets.natural_images(path, names=names)
     return _mix(S, seed, mixing=mixing or ("images" if S.shape[1] == 3 else "random"), **noise)
 
 
-def _file(seed: int, *, mixtures: str, sources: str | None = None) -> tuple[Array, Array]:
+def _file(seed: int, *, mixtures: str, sources: str | None = None) -> Pair:
     """Map .npy files into memory; neither pickles nor archives are opened."""
     X = np.lib.format.open_memmap(mixtures, mode="r")
     S = np.lib.format.open_memmap(sources, mode="r") if sources else np.empty((len(X), 0))
@@ -169,7 +162,7 @@ def _file(seed: int, *, mixtures: str, sources: str | None = None) -> tuple[Arra
 
 
 _RANDOM = ("sparse_uniform", "exponential", "half_normal", "gamma", "odor", "abundances")
-_KINDS: dict[str, Callable[..., tuple[Array, Array]]] = {
+_KINDS: dict[str, Callable[..., Pair]] = {
     **{kind: partial(_drawn, kind) for kind in _RANDOM},
     "copula_uniform": _copula_uniform, "odors": _odors, "images": _images, "file": _file,
 }  # fmt: skip
@@ -230,7 +223,7 @@ class Data:
         """Return the seed of the data of a run: its own, if it has one."""
         return seed if self.seed is None else self.seed
 
-    def load(self, seed: int, dtype: str) -> tuple[Array, Array]:
+    def load(self, seed: int, dtype: str) -> Pair:
         """Return the sources (n, d) and mixtures (n, k) of a seed, in the order of presentation."""
         S, X = _KINDS[self.kind](self.seed_of(seed), **dict(self.options))
         if (order := self.order(self.seed_of(seed))) is not None:

@@ -230,12 +230,9 @@ def _compile_networks(cases: Sequence[Case]) -> None:
     """Compile every network in this process, on a few samples: the workers load the machine code from the cache."""
     for case in {(case.network, case.dtype): case for case in cases if is_online(case.network.cls)}.values():
         d = case.data.d or 3
-        data: dict[str, Any] = {
-            "kind": "sparse_uniform",
-            "d": d,
-            "T": 100 + 24 * d,
-        }  # enough for a natural network to start
-        run_case(replace(case, data=Data.from_dict(data, "data", Path()), times=(data["T"],)))
+        T = 100 + 24 * d  # enough for a natural network to start
+        data = Data.from_dict({"kind": "sparse_uniform", "d": d, "T": T}, "data", Path())
+        run_case(replace(case, data=data, times=(T,)))
 
 
 def _start_worker(parent: int, *versions: str) -> None:
@@ -333,7 +330,7 @@ class Sweep:
         finally:  # after an interruption too
             table = self._table()
             if self.folder and len(table):
-                write_own(self.folder / RESULTS, table_bytes(table.rows))
+                write_own(self.folder / RESULTS, table_bytes(table))
         return table
 
     def _table(self) -> Table:

@@ -4,8 +4,6 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from importlib import import_module
 from math import inf
 from typing import Any
 
@@ -28,18 +26,16 @@ def table_bytes(rows: Sequence[Row]) -> bytes:
     return text.getvalue().encode()
 
 
-@dataclass(frozen=True)
-class Table(Sequence[Row]):
-    """The tidy table of a sweep: a row for each case and time.
+class Table(list[Row]):
+    """The tidy table of a sweep: a list with a dict for each case and time. ``pandas.DataFrame(table)`` is a data frame of it.
+
+    Keys are `case`, `data`, `network` (the label), the parameters that the plan names, `seed`, `dtype`, `t`, `error` (the paper's,
+    up to time t), and for the whole run `last_tenth`, `status`, `repairs`, `seconds`, `device`, `versions`, `machine`.
 
     Attributes
     ----------
-    rows : list of dict
-        Columns are `case`, `data`, `network` (the label), the parameters that the plan names, `seed`, `dtype`, `t`,
-        `error` (the paper's, up to time t), and for the whole run `last_tenth`, `status`, `repairs`, `seconds`, `device`,
-        `versions`, `machine`.
     swept : list of str
-        The columns that are parameters.
+        The keys that are parameters.
 
     Examples
     --------
@@ -50,18 +46,9 @@ class Table(Sequence[Row]):
     (2, 'StreamingNICA', 'ok')
     """
 
-    rows: list[Row]
-    swept: list[str]
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.rows[index]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def to_pandas(self) -> Any:
-        """The table as a pandas DataFrame."""
-        return import_module("pandas").DataFrame(self.rows)
+    def __init__(self, rows: Iterable[Row], swept: list[str]) -> None:
+        super().__init__(rows)
+        self.swept = swept
 
     def settings(self) -> list[Row]:
         """`final_errors`, with `error` the mean over the seeds, infinite if a seed failed; the best of each network first."""
@@ -99,7 +86,7 @@ class Table(Sequence[Row]):
     def curves(self) -> list[Row]:
         """The error of every setting at every time, over the seeds that did not fail: mean and 90 % interval."""
         curves = []
-        for head, rows in self._groups(row for row in self.rows if row["error"] is not None):
+        for head, rows in self._groups(row for row in self if row["error"] is not None):
             times = list(dict.fromkeys(row["t"] for row in rows))
             errors = np.array([row["error"] for row in rows]).reshape(-1, len(times))
             numbers = np.array([errors.mean(axis=0), *interval(errors)]).T.tolist()
@@ -117,7 +104,7 @@ class Table(Sequence[Row]):
 
     def _last(self) -> Iterable[Row]:
         """The last row of each case: times ascend."""
-        return {(row["case"], row["data"], row["network"]): row for row in self.rows}.values()
+        return {(row["case"], row["data"], row["network"]): row for row in self}.values()
 
 
 def interval(errors: NDArray[Any]) -> NDArray[Any]:
