@@ -152,10 +152,14 @@ def open_writer(
             with parquet.ParquetWriter(parts[0], schema) as table:
                 yield SimpleNamespace(write=write)
         else:
-            with TemporaryFile(dir=parts[0].parent) as file:  # these are written at once, and have no place for labels
-                yield SimpleNamespace(write=lambda block, _=(): file.write(np.ascontiguousarray(block, dtype).data))
-                file.flush()
-                rows = np.memmap(file, dtype, "r") if file.tell() else np.empty(0, dtype)
+            with TemporaryFile(
+                dir=parts[0].parent
+            ) as rows_file:  # these are written at once, and have no place for labels
+                yield SimpleNamespace(
+                    write=lambda block, _=(): rows_file.write(np.ascontiguousarray(block, dtype).data)
+                )
+                rows_file.flush()
+                rows = np.memmap(rows_file, dtype, "r") if rows_file.tell() else np.empty(0, dtype)
                 if image_shape is None or suffix in _ARRAYS:
                     _save_array(parts[0], rows.reshape(-1, n_sources), array)
                 else:
