@@ -11,13 +11,12 @@ import inspect
 import json
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from importlib import import_module
 from itertools import product
-from math import prod
 from operator import attrgetter
 from os import PathLike
 from pathlib import Path
@@ -99,10 +98,6 @@ def find_estimator(name: Any, where: str = "network") -> Any:
 def is_online(cls: Any) -> bool:
     """Whether a class learns sample by sample."""
     return hasattr(cls, "partial_fit_transform")
-
-
-def _defaults(cls: Any) -> dict[str, Any]:
-    return {parameter.name: parameter.default for parameter in inspect.signature(cls).parameters.values()}
 
 
 @cache
@@ -271,14 +266,9 @@ class Network:
         """The estimator."""
         return find_estimator(self.name)
 
-    @property
-    def n_settings(self) -> int:
-        """Number of settings of the grid."""
-        return prod(len(values) for _, values in self.grid)
-
-    def settings(self) -> Iterator[Params]:
-        """Yield the parameters of every setting: the product of the grid."""
-        yield from product(*([(name, value) for value in values] for name, values in self.grid))
+    def settings(self) -> list[Params]:
+        """Return the parameters of every setting: the product of the grid."""
+        return list(product(*([(name, value) for value in values] for name, values in self.grid)))
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any], where: str) -> "Network":
@@ -333,18 +323,15 @@ class Case:
         return self.data.n_samples * self.data.k * (self.data.d or self.data.k)
 
     def parameters(self) -> dict[str, Any]:
-        """Every parameter that is not the default of the class."""
+        """Every parameter of the estimator that has a value."""
         cls, setting = self.network.cls, self.network.published
-        names, base = _defaults(cls), published(cls, setting) if setting else {}
-        if not setting and self.data.d and "n_components" in names:
-            base["n_components"] = self.data.d
-        seed = {"random_state": self.seed} if "random_state" in names else {}
-        return {**base, **dict(self.params), **seed}
-
-    def values(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return the values of parameters, None for one that the estimator does not have."""
-        known = {**_defaults(self.network.cls), **self.parameters()}
-        return {name: known.get(name) for name in names}
+        names = inspect.signature(cls).parameters
+        values = {
+            name: parameter.default for name, parameter in names.items() if parameter.default is not parameter.empty
+        }
+        drawn = {"random_state": self.seed} | ({"n_components": self.data.d} if self.data.d else {})
+        values |= {name: value for name, value in drawn.items() if name in names}
+        return {**values, **(published(cls, setting) if setting else {}), **dict(self.params)}
 
     def start(self) -> tuple[Any, Any]:
         """Return the estimator, and the transformer that all its mixtures go through first, or None."""

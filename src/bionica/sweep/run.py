@@ -340,8 +340,9 @@ class Sweep:
         names = ("last_tenth", "status", "repairs", "seconds", "device", "versions", "machine")
         for case in self.cases:
             if (outcome := self.outcomes.get(case.key)) is not None:
+                parameters = case.parameters()
                 head: Row = {"case": case.key, "data": case.data.name, "network": case.network.label}
-                head |= {**case.values(swept), "seed": case.seed, "dtype": case.dtype}
+                head |= {**{name: parameters.get(name) for name in swept}, "seed": case.seed, "dtype": case.dtype}
                 tail = {name: getattr(outcome, name) for name in names}
                 errors: Sequence[float | None] = outcome.error or [None] * len(outcome.t)
                 rows += [{**head, "t": t, "error": error, **tail} for t, error in zip(outcome.t, errors, strict=True)]
