@@ -266,7 +266,9 @@ class Reader(AbstractContextManager["Reader"]):
         """
         dtype = np.float32 if block.dtype.newbyteorder("=") in (np.float32, np.float16) else np.float64
         block = np.asarray(block, dtype=dtype, order="C")
-        for i, j in np.argwhere(~np.isfinite(block))[:1].tolist():
+        finite = np.isfinite(block)
+        if not finite.all():
+            i, j = np.argwhere(~finite)[0].tolist()
             where = f"{self.name}, sample {first + i + 1}, {self.column(j)}"
             raise InputError(f"{where} is {block[i, j]}: drop or fill such samples first (all are counted from 1)")
         return block

@@ -61,12 +61,8 @@ def cells_of(line: str, separator: str | None, most: int = -1) -> list[str]:
 
 
 def is_axis(
-    first: Sequence[float | None],
-    others: Sequence[Sequence[float | None]],
-    *,
-    integers: bool = False,
-    points: bool = False,
-) -> bool | None:
+    first: Sequence[float | None], others: Sequence[Sequence[float | None]], *, integers: bool = False, points: bool = False
+) -> bool | None:  # fmt: skip
     """Whether the numbers of a first line are the axis of the columns, by the rule of this module; None if they may be.
 
     `integers` says that they are written without a point, `points` that some of the other lines have one.
@@ -300,12 +296,9 @@ class TextReader(Reader):
                 block, rows = block[:n], rows[:n]
                 break
             block[n] = values
-        cells_of_rows = [cells_of(line, separator, max(self.labels) + 1) for line in rows] if self.labels else []
-        return (
-            block,
-            [np.array([printable(self._point(row[j])) for row in cells_of_rows], str) for j in self.labels],
-            fault,
-        )
+        table = [cells_of(line, separator, max(self.labels) + 1) for line in rows] if self.labels else []
+        labels = [np.array([printable(self._point(cells[j])) for cells in table], str) for j in self.labels]
+        return block, labels, fault
 
     def _fault(self, cells: list[str], i: int) -> InputError:
         """Return what is wrong with line number i, which has these cells."""
@@ -315,10 +308,8 @@ class TextReader(Reader):
             return InputError(f"{where} has {what}: correct it, or remove the line")
         numbers = ((j, self._number(cells[j])) for j in self.columns)
         j = next(j for j, number in numbers if number is None or not np.isfinite(number))
-        cell, where = (
-            cells[j],
-            f"{self.name}, row {j + 1}, column {i}" if self._transposed else f"{where}, column {j + 1}",
-        )
+        cell = cells[j]
+        where = f"{self.name}, row {j + 1}, column {i}" if self._transposed else f"{where}, column {j + 1}"
         where += f" ({self.header[j]})" if self.header else ""
         remedy = f"correct it, remove the sample, or leave this mixture out with --skip {j + 1}"
         if self._decimal == "," and "." in cell:
@@ -338,12 +329,9 @@ class TextReader(Reader):
         rows = [cells_of(line, self._separator) for _, line in numbered]
         if wrong := [i for i, row in enumerate(rows) if len(row) != self._width]:
             raise self._fault(rows[wrong[0]], numbered[wrong[0]][0])
-        text = tabbed(zip(*rows, strict=True))
-        form: dict[str, Any] = {
-            "header": True if self.labels[:1] == [0] else self._given_header,
-            "decimal": self._decimal,
-        }
-        form |= {"separator": "\t", "transposed": True, "labelled": bool(self.header)}
+        text, header = tabbed(zip(*rows, strict=True)), True if self.labels[:1] == [0] else self._given_header
+        form: dict[str, Any] = {"header": header, "decimal": self._decimal, "separator": "\t", "transposed": True}
+        form["labelled"] = bool(self.header)
         reader = TextReader(self.name, lambda: nullcontext(io.BytesIO(text)), self._columns, **form)
         reader.notes = [*self.notes, *reader.notes]
         return reader
