@@ -35,10 +35,10 @@ TINY = 1e-16  # of the largest weight
 class Guards(NamedTuple):
     """Which guards are on."""
 
-    silent: bool
-    row: bool
-    spectrum: bool
-    rate: bool
+    silent: bool = False
+    row: bool = False
+    spectrum: bool = False
+    rate: bool = False
     restart: bool = False
 
 
