@@ -18,7 +18,7 @@ HELD_OUT = 5000
 def test_drifting_mixtures_are_tracked_with_a_horizon(Single):
     n = 60_000
     S = sparse_uniform(n, 2, rng=0)
-    angle = np.pi * np.arange(n) / n  # half a turn
+    angle = 2 * np.pi * np.arange(n) / n
     X = np.column_stack(
         [np.cos(angle) * S[:, 0] - np.sin(angle) * S[:, 1], np.sin(angle) * S[:, 0] + np.cos(angle) * S[:, 1]]
     )

@@ -70,7 +70,7 @@ def sweep(
         total = there + missing
         summary: dict[str, Any] = {"cases": total, "finished before": there, "engine": engine}
         if dry_run:
-            networks = ", ".join(f"{n.label} ({counted(n.n_settings, 'settings')})" for n in ready.plan.networks)
+            networks = ", ".join(f"{n.label} ({counted(len(n.settings()), 'settings')})" for n in ready.plan.networks)
             data = ", ".join(f"{d.name} ({d.n_samples:,} samples)" for d in ready.plan.data)
             lines = [f"{networks} on {data}, {counted(len(ready.plan.seeds), 'seeds')} of each"]
             lines.append(f"{there} of {total:,} cases are in {folder}; the others would run on {engine}")

@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_array
 from .._compat.sklearn import fit_context, parameter_values, wrap_output
 from ..offline.whitening import leading, row_blocks
 from ._diagnosis import Diagnosable
-from ._findings import row_sample, warn_of_huge_outputs
+from ._findings import warn_of_huge_outputs
 from ._input import (
     FLOATS,
     Array,
@@ -35,6 +35,7 @@ from ._input import (
     dask_rows,
     finite_map,
     is_dask,
+    row_sample,
     unchanged_on_error,
     validated_rows,
     validated_sample,

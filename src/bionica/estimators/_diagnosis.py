@@ -20,8 +20,8 @@ from ..engines.loop import announce
 from ..offline.ambiguity import Bands, bands
 from ..offline.halves import Uncertainty, follows_curve, uncertainty
 from ..offline.outliers import inliers_of
-from ._findings import CHECKS, Finding, Measures, exceeds, finding, measure, row_sample
-from ._input import DivergenceError, is_dask
+from ._findings import CHECKS, Finding, Measures, concluded, exceeds, finding, measure, uncertain
+from ._input import DivergenceError, is_dask, row_sample
 
 Array = NDArray[Any]
 
@@ -79,7 +79,7 @@ class Diagnosis:
     @property
     def details(self) -> str:
         """Everything, as text."""
-        return "\n".join([*(f"- {one}" for one in self._all), *("  ".join(row) for row in self._table)])
+        return "\n".join([*(f"- {one}" for one in self._all), *map("  ".join, self._table)])
 
     @property
     def _all(self) -> list[str]:
@@ -87,17 +87,13 @@ class Diagnosis:
             return [one.text(self.names) for one in self.findings]
         text = f"the fit looks right: {self.measures.residual:.2g} of the variance of X is unexplained."
         if (u := self.uncertainty_) is not None:
-            text += f" Between halves of the samples spectra differ by at most {u.angle.max():.1f} degrees."
+            text += f" Spectra of halves of the samples differ from it by at most {u.angle.max():.1f} degrees."
             text += f" Outputs are uncertain by {u.sources.max():.0%} of their standard deviations, or less."
         return [text]
 
     @property
     def _table(self) -> list[tuple[str, ...]]:
-        if (u := self.uncertainty_) is None:
-            return []
-        numbers = zip(self.names, u.correlation, u.angle, u.sources, strict=True)
-        rows = [(name, f"{r:.3f}", f"{angle:.1f}", f"{error:.1%}") for name, r, angle, error in numbers]
-        return [("output", f"correlation of halves ({u.split})", "angle, degrees", "standard error"), *rows]
+        return [] if self.uncertainty_ is None else self.uncertainty_.table(self.names)
 
     def __str__(self) -> str:
         return "\n".join(f"- {sentence}" for sentence in self.sentences)
@@ -181,17 +177,18 @@ class Diagnosable:
         if refit and not any(one.name == "scale" for one in found):
             with np.errstate(all="ignore"):
                 moved = uncertainty(inliers_of(rows), W, A, _refits(self, len(W), len(rows)), measures.misfit)
-            unsure = exceeds("halves", np.minimum(moved.share, 1.0), split=moved.split)
-            if found and not unsure and horizon is None:  # correlations fall by twice the share
-                found += [finding("changed")] if 1 - moved.contiguous.min() > 2 * CHECKS["halves"].limit else []
-            found += unsure
             if measures.is_nonnegative and follows_curve(rows, len(W)):
                 known = getattr(self, "known_mixing", None)
                 band = bands(some, W, A, np.sqrt(measures.noise), 0 if known is None else np.shape(known)[1])
                 found += exceeds("ambiguous", np.maximum(band.sources, band.spectra))
                 moved = moved._replace(sources=np.hypot(moved.sources, band.sources))
-        found.sort(key=lambda one: list(CHECKS).index(one.name))
-        return Diagnosis(tuple(found), moved, band, measures, [str(name) for name in self.get_feature_names_out()])
+            found = [one for one in found if one.name != "uncertain"]
+            found += uncertain(measures.noise / measures.variance, moved.share)
+            limit = CHECKS["uncertain"].limit  # correlations fall by twice the share
+            if found and moved.share.max() < limit < (1 - moved.contiguous.min()) / 2 and horizon is None:
+                found.append(finding("changed"))
+        names = [str(name) for name in self.get_feature_names_out()]
+        return Diagnosis(concluded(self, found), moved, band, measures, names)
 
 
 def _refits(estimator: Any, d: int, n: int) -> Callable[[Array], tuple[Array, Array]]:

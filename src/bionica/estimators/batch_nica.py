@@ -14,8 +14,8 @@ from ..offline.rotation import rotate
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import linear_map, moments, one_blas_thread, refine, row_space, unit_of, wider_than_long
 from ._base import Separator
-from ._findings import conclude, finding, row_sample
-from ._input import Array, DaskRows, validated_rows
+from ._findings import conclude, finding
+from ._input import Array, DaskRows, row_sample, validated_rows
 from .noncentered_whitener import whitening_or_error
 
 _AMBIGUOUS = 0.02

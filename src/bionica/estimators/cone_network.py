@@ -87,6 +87,7 @@ class ConeNetwork(SingleLayerNICA):
     eta0: Annotated[Rate | None, POSITIVE, callable] = 0.3
     decay: Annotated[float | None, NONNEGATIVE] = 0.0
     mean_window: int | None = field(default=None, init=False)  # it has no running means
+    _uncorrelated: ClassVar = False  # outputs have unit mean
 
     _own_guards: ClassVar = ("rate", "restart")
     _waits: ClassVar = True

@@ -10,14 +10,15 @@ from sklearn.utils import check_random_state
 
 from .._compat.sklearn import AUTO, COUNT, NONNEGATIVE, WINDOW, Interval, StrOptions
 from ..networks.rule import finite, shapes
-from ..offline.cone.fit import Settings, screened
+from ..offline.cone.fit import Settings
 from ..offline.cone.noise import rank_of
-from ..offline.cone.stream import BLOCK, State, begin, first_block, learn, readout, solve
+from ..offline.cone.stream import BLOCK, State, begin, first_block, learn, readout, solve, volume
+from ..offline.outliers import are_inliers
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread
 from ._base import Online, bounded
-from ._findings import RowCollector, conclude, row_sample
-from ._input import DaskRows, DivergenceError, cell, validated_rows
+from ._findings import conclude
+from ._input import DaskRows, DivergenceError, RowCollector, cell, row_sample, validated_rows
 from ._model_file import Record
 
 Array = npt.NDArray[Any]
@@ -201,12 +202,14 @@ class MinimumVolumeCone(Online):
 
     def _adopt(self, state: State) -> None:
         """Make a state the present one. The scale of the outputs follows its moments."""
-        out, dtype = readout(state, self.normalize), self._waiting.dtype
+        W, A, gains = readout(state, self.normalize)
+        fit, dtype = state.fit, self._waiting.dtype
         with np.errstate(over="ignore"):
-            self._weights = finite(out.components.astype(dtype)), finite(out.mixing.astype(dtype))
-        self.noise_, self.wall_, self.volume_ = out.noise, out.wall, out.volume
-        self.nonnegative_mixing_, self.ambiguity_ = state.fit.nonnegative, state.fit.ambiguity
-        self.negativity_, self.n_iter_ = state.negativity, state.fit.cone.n_iter
+            self._weights = finite(W.astype(dtype)), finite(A.astype(dtype))
+        wall = fit.cone.wall
+        self.noise_, self.wall_ = gains * fit.cone.noise, np.where(wall.variance > 0, wall.c, np.inf)
+        self.volume_, self.nonnegative_mixing_, self.ambiguity_ = volume(state), fit.nonnegative, fit.ambiguity
+        self.negativity_, self.n_iter_ = state.negativity, fit.cone.n_iter
         self._state = state
 
     def _settings(self, k: int) -> Settings:
@@ -231,7 +234,7 @@ class MinimumVolumeCone(Online):
                 "background, or use noise='estimate'"
             )
         self._given_number(X.shape[1])
-        sound = X[screened(X)]
+        sound = X[are_inliers(X)]
         d = self._count(sound)
         if settings.known.shape[1] > d:
             raise ValueError(

@@ -28,8 +28,8 @@ from ..networks.settling import Exact, ProjectedGradient
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import largest, leading, linear_map, one_blas_thread, wider_than_long
 from ._base import Online, bounded, rank_of
-from ._findings import RowCollector, conclude, finding
-from ._input import Array, DaskRows, DivergenceError, validated_rows
+from ._findings import conclude, finding
+from ._input import Array, DaskRows, DivergenceError, RowCollector, validated_rows
 
 #: The number of sources of each of the paper's problems.
 SOURCES = {"d3": 3, "d10": 10, "images": 3}
@@ -499,8 +499,8 @@ class SingleLayerNICA(NeuralNICA):
         """Whether every synapse sees only its two neurons (the paper's second requirement); False with natural steps."""
         return bool(self.precondition != "natural")
 
-    def _natural_start(self, X: Array, d: int, rng: np.random.RandomState) -> tuple[Array, Array, Array, Array, int]:
-        """Return F (d, k), its right inverse, a random rotation, the mean of u = F x and the number of samples of a block."""
+    def _natural_start(self, X: Array, d: int, rng: np.random.RandomState) -> tuple[Array, Array, Array, Array]:
+        """Return F (d, k), its right inverse, a random rotation, and the mean of u = F x over a block."""
         block = typical_rows(X if wider_than_long(X) else np.asarray(X, dtype=np.float64))
         F, inverse = project(block, d)
         U = linear_map(block, F).astype(np.float64)
@@ -508,7 +508,7 @@ class SingleLayerNICA(NeuralNICA):
             raise self._divergence(0, block, learning=False)
         V, u_bar = np.linalg.qr(rng.standard_normal((d, d)))[0], U.mean(axis=0)
         V[V @ u_bar < 0] *= -1  # towards the orthant
-        return F, inverse, V, u_bar, len(block)
+        return F, inverse, V, u_bar
 
     def _readout(self, state: Any) -> Any:
         return rule_of(state).averaged(state) if self.average else state

@@ -14,8 +14,8 @@ from ..offline.descent_ascent import Offline, offline_interneuron, offline_two_c
 from ..offline.outliers import without_outliers
 from ..offline.whitening import moments
 from ._base import Separator, rank_of
-from ._findings import conclude, finding, row_sample
-from ._input import DivergenceError, validated_rows
+from ._findings import conclude, finding
+from ._input import DivergenceError, row_sample, validated_rows
 from .network import orthonormal_rows
 
 Array = NDArray[Any]

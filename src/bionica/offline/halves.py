@@ -16,7 +16,7 @@ wrong. Roughness counts the independent samples (`follows_curve`).
 Nothing here knows an estimator: `fit` maps rows (n, k) to components (d, k) and a mixing matrix (k, d).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +37,7 @@ class Uncertainty(NamedTuple):
     correlation : ndarray of shape (n_components,)
         Of each output between two halves of the samples, on all samples: 1 - 2 `share`.
     angle : ndarray of shape (n_components,)
-        Between the spectra of two halves, in degrees.
+        Between the spectra of the fit and of fits to parts of the samples, in degrees (root mean square).
     sources : ndarray of shape (n_components,)
         Standard error of each output, in its standard deviations: of the fit, of the noise or model error that passes it, and, if
         the samples follow a curve, of what nonnegativity leaves open.
@@ -58,6 +58,15 @@ class Uncertainty(NamedTuple):
     share: Array
     split: str
     contiguous: Array
+
+    def table(self, names: Sequence[str]) -> list[tuple[str, ...]]:
+        """A row of text for each output, with its name, and one of headings."""
+        numbers = zip(names, self.correlation, self.angle, self.sources, strict=True)
+        rows = [(name, f"{r:.3f}", f"{angle:.1f}", f"{error:.1%}") for name, r, angle, error in numbers]
+        return [("output", f"correlation of halves ({self.split})", "angle, degrees", "standard error"), *rows]
+
+    def __repr__(self) -> str:
+        return "\n".join(map("  ".join, self.table(list(map(str, range(len(self.share)))))))
 
 
 def match(A: Array, B: Array) -> tuple[Array, Array]:
@@ -89,30 +98,30 @@ def uncertainty(
     `fit` returns the components and the mixing matrix of some rows of X.
     """
     n, d = len(X), len(W)
-    rng = np.random.RandomState(0)
     Y = np.maximum(X @ W.T, 0)
-    variance, size = np.maximum(Y.var(axis=0), 1e-300), np.sqrt(np.sum(Y**2, axis=0))
+    variance, size = np.maximum(Y.var(axis=0), 1e-300), np.linalg.norm(Y, axis=0)
 
-    def moved(order: Array, n_groups: int) -> tuple[Array, Array]:
-        """Squared errors (1) of outputs, on average and over their variance, and of spectra, with groups of rows in this order."""
-        groups, shares, spectra = np.array_split(order, n_groups), [], []
+    def moved(order: Array, n_groups: int) -> list[Array]:
+        """Squared errors (1) of outputs, on average and over their variance, and of spectra; mean square of the angles."""
+        groups, squares = np.array_split(order, n_groups), []
         for j in range(n_groups):
             V, B = fit(X[np.sort(np.concatenate(groups[:j] + groups[j + 1 :]))])
-            columns = match(A, B)[0]
+            columns, angles = match(A, B)
             Z = np.maximum(X @ V[columns].T, 0)
             scale = size / np.maximum(np.linalg.norm(Z, axis=0), 1e-150)  # that of the fit to all
-            shares.append(np.mean((Z * scale - Y) ** 2, axis=0) / variance)
-            spectra.append((B[:, columns] / np.maximum(scale, 1e-300) - A) ** 2)
-        factor = (n_groups - 1) / n_groups
-        return factor * np.sum(shares, axis=0), factor * np.sum(spectra, axis=0)
+            share = np.mean((Z * scale - Y) ** 2, axis=0) / variance
+            squares.append((share, (B[:, columns] / np.maximum(scale, 1e-300) - A) ** 2, angles**2))
+        means = [np.mean(part, axis=0) for part in zip(*squares, strict=True)]
+        return [(n_groups - 1) * means[0], (n_groups - 1) * means[1], means[2]]
 
     few = n < 2 * _SAMPLES_PER_SOURCE * d
+    rng = np.random.RandomState(0)
     chance = [moved(rng.permutation(n), _GROUPS if few else 2) for _ in range(1 if few else n_splits)]
-    share, mixing = (np.mean([one[part] for one in chance], axis=0) for part in (0, 1))
+    share, mixing, square = (np.mean(part, axis=0) for part in zip(*chance, strict=True))
     in_time = share if few else moved(np.arange(n), 2)[0]
     return Uncertainty(
         correlation=np.maximum(1 - 2 * share, -1.0),
-        angle=np.degrees(np.arctan(2 * np.sqrt(mixing.sum(axis=0)) / np.maximum(np.linalg.norm(A, axis=0), 1e-300))),
+        angle=np.sqrt(square),
         sources=np.sqrt(share + noise / variance),
         mixing=np.sqrt(mixing),
         share=share,

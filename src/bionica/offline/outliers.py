@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from .whitening import ChunkedRows, Moments, fold, moments, row_blocks, whitening
+from .whitening import ChunkedRows, Moments, fold, moments, row_blocks, unit_of, whitening
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -165,10 +165,18 @@ def without_outliers(
     return Inliers(X, limit, inliers.n), inliers
 
 
+def are_inliers(X: Array) -> Array:
+    """Which rows of an array are no outliers, in all of its directions."""
+    unit = unit_of(X)
+    Z = X if unit == 1 else X / unit
+    limit = find_limit(Z)
+    return np.ones(len(X), dtype=bool) if limit is None else is_inlier(Z, limit)
+
+
 def inliers_of(X: Array) -> Array:
-    """The rows of an array that are no outliers, in all of its directions; X itself if all are."""
-    limit = find_limit(X)
-    return X if limit is None else np.asarray(X[is_inlier(X, limit)])
+    """The rows of an array that are no outliers; X itself if all are."""
+    sound = are_inliers(X)
+    return X if sound.all() else np.asarray(X[sound])
 
 
 def _metric(X: Array | ChunkedRows, n_components: int | None) -> Limit | None:

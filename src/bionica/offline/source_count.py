@@ -137,8 +137,8 @@ def _cones(samples: _Samples, rows: Array, q: int, nonnegative: bool) -> list[Ar
         data = walled if feasible(V, walled) else data
     cones = []
     for c, m in _BOTH_WALLS if len(data.B) else _ONE_WALL:
-        wall = Wall(np.full(q, c), np.full(q, variance), np.full(q, _WIDTH), 0.1, np.full(q, m))
-        V = minimise_on_all(V, data, wall, tol=_WIDTH).V
+        wall = Wall(np.full(q, c), np.full(q, variance), np.full(q, _WIDTH), np.full(q, m))
+        V = minimise_on_all(V, data, wall, tol=_WIDTH)[0]
         cones.append(P @ np.linalg.inv(V))
     return cones[-2:]
 

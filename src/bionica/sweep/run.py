@@ -230,12 +230,9 @@ def _compile_networks(cases: Sequence[Case]) -> None:
     """Compile every network in this process, on a few samples: the workers load the machine code from the cache."""
     for case in {(case.network, case.dtype): case for case in cases if is_online(case.network.cls)}.values():
         d = case.data.d or 3
-        data: dict[str, Any] = {
-            "kind": "sparse_uniform",
-            "d": d,
-            "T": 100 + 24 * d,
-        }  # enough for a natural network to start
-        run_case(replace(case, data=Data.from_dict(data, "data", Path()), times=(data["T"],)))
+        T = 100 + 24 * d  # enough for a natural network to start
+        data = Data.from_dict({"kind": "sparse_uniform", "d": d, "T": T}, "data", Path())
+        run_case(replace(case, data=data, times=(T,)))
 
 
 def _start_worker(parent: int, *versions: str) -> None:
@@ -343,8 +340,9 @@ class Sweep:
         names = ("last_tenth", "status", "repairs", "seconds", "device", "versions", "machine")
         for case in self.cases:
             if (outcome := self.outcomes.get(case.key)) is not None:
+                parameters = case.parameters()
                 head: Row = {"case": case.key, "data": case.data.name, "network": case.network.label}
-                head |= {**case.values(swept), "seed": case.seed, "dtype": case.dtype}
+                head |= {**{name: parameters.get(name) for name in swept}, "seed": case.seed, "dtype": case.dtype}
                 tail = {name: getattr(outcome, name) for name in names}
                 errors: Sequence[float | None] = outcome.error or [None] * len(outcome.t)
                 rows += [{**head, "t": t, "error": error, **tail} for t, error in zip(outcome.t, errors, strict=True)]

@@ -23,9 +23,7 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment, linprog
 
 from ..halves import follows_curve
-from ..outliers import find_limit, is_inlier
 from ..rotation import rotate
-from ..whitening import unit_of
 from .noise import (
     FIRST_C,
     Channels,
@@ -38,7 +36,6 @@ from .objective import Data, Wall, feasible, minimise_on_all, objective
 
 Array = npt.NDArray[Any]
 
-KAPPA = 0.1  # of eq. (2)
 FIRST_M, LAST_M = 1e2, 1e5  # of the wall on spectra, tenfold from round to round
 _WIDTHS = (0.3, 3e-2, 3e-3)  # e of walls without noise
 _LOST = 30.0  # noise of an output over its mean, or change of P: no facet holds the mean any more
@@ -128,7 +125,7 @@ def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState) -> 
     d = data.U.shape[1]
     if d == 1:
         one = np.ones(1)
-        wall = Wall(FIRST_C * one, (variance or 0.0) * one, 0 * one, KAPPA, LAST_M * one)
+        wall = Wall(FIRST_C * one, (variance or 0.0) * one, 0 * one, LAST_M * one)
         return Cone(np.array([[1 / data.mean[0]]]), wall, 0, True), 0.0
     subset = data.thinned(_SUBSET)
     rotated = rotation(subset, variance or 0.0, rng)
@@ -154,16 +151,16 @@ def _descend(data: Data, V: Array, variance: float | None, widths: Sequence[floa
     V, Y = data.outputs(V)
     level, n_iter = np.ones(len(V)), 0
     for e, m in zip(widths, np.geomspace(FIRST_M, LAST_M, len(_WIDTHS)), strict=False):
-        wall = Wall(FIRST_C * level, 0 * level, e * level, 0.0, m * level)
-        minimum = minimise_on_all(V, data, wall, tol=0.1 * e)
-        V, n_iter = minimum.V, n_iter + minimum.n_iter
+        wall = Wall(FIRST_C * level, 0 * level, e * level, m * level)
+        V, _, iterations = minimise_on_all(V, data, wall, tol=0.1 * e)
+        n_iter += iterations
     if variance == 0:
         return Cone(V, wall, n_iter, True)
     V, Y = data.outputs(V)
     # Eq. (6) for a density, of what lies below zero.
     tails = 1.5 * (np.minimum(Y, 0) ** 2 @ data.weights) / np.maximum((Y < 0) @ data.weights, 1e-300)
     shown = np.median(np.maximum(tails, 1e-16) / np.sum(V**2, axis=1))
-    wall = Wall(np.nan * level, (variance or shown) * level, 0 * level, KAPPA, FIRST_M * level)
+    wall = Wall(np.nan * level, (variance or shown) * level, 0 * level, FIRST_M * level)
     return settle(data, Cone(V, wall, n_iter, False), known=variance is not None)
 
 
@@ -207,20 +204,21 @@ def settle(data: Data, cone: Cone, *, known: bool) -> Cone:
     for r in range(3 * cone.converged, _MAX_ROUNDS):
         size = np.linalg.norm(V, axis=1)
         leaks = leakages(Y, np.sqrt(wall.variance) * size, data.weights)
-        last = wall._replace(kappa=KAPPA, m=np.full(len(V), min(FIRST_M * 10.0**r, LAST_M)))
+        last = wall._replace(m=np.full(len(V), min(FIRST_M * 10.0**r, LAST_M)))
         wall, change = next_wall(last, leaks, size, known=known)
         if not wall.variance.any():
             converged = True
             break
         if r > 5:
             wall = wall._replace(c=np.sqrt(wall.c * last.c))  # with few samples near a facet c may alternate
-        minimum = minimise_on_all(V, data, wall, tol=1e-2 * float(np.min(np.sqrt(wall.variance) * size)))
-        n_iter += minimum.n_iter
-        s = np.sqrt(wall.variance) * np.linalg.norm(minimum.V, axis=1)
-        if not np.all(s < _LOST) or minimum.change > _LOST:
+        moved, turn, iterations = minimise_on_all(
+            V, data, wall, tol=1e-2 * float(np.min(np.sqrt(wall.variance) * size))
+        )
+        n_iter += iterations
+        if not np.all(np.sqrt(wall.variance) * np.linalg.norm(moved, axis=1) < _LOST) or turn > _LOST:
             break
-        V, Y = data.outputs(minimum.V)
-        converged = r >= (3 if len(data.B) else 2) and minimum.change < _STILL and change < tol
+        V, Y = data.outputs(moved)
+        converged = r >= (3 if len(data.B) else 2) and turn < _STILL and change < tol
         if converged:
             break
     return Cone(V, wall, n_iter, converged)
@@ -329,14 +327,6 @@ class Fit(NamedTuple):
     ambiguity: float
 
 
-def screened(X: Array) -> Array:
-    """Which rows of X are no outliers (`bionica.offline.outliers`): samples far beyond the tail of all others are never used."""
-    unit = unit_of(X)
-    Z = X if unit == 1 else X / unit
-    limit = find_limit(Z)
-    return np.ones(len(X), dtype=bool) if limit is None else is_inlier(Z, limit)
-
-
 def largest_distance(distance: Array, outliers: float) -> float:
     """Beyond which samples are outliers: a share `outliers` of them, and three standard errors of that number."""
     return float(np.quantile(distance, max(1 - outliers - 3 * np.sqrt(outliers / len(distance)), 0.3)))
@@ -391,36 +381,16 @@ def fit_mixtures(
             used = distance <= largest_distance(distance, settings.outliers)
         x, z = (X, Z) if used.all() else (X[used], Z[used])
         averages = averages_of(z)
-        fit = _fit(x, z, averages.second, channels, d, settings, rng)
+        noise, known = None if channels.estimate else channels.noise, channels.spectra(settings.known)
+        at = coordinates(averages.second, d, len(z), noise, known, single=X.dtype == np.float32)
+        nonnegative = settings.nonnegative
+        if nonnegative is None:
+            nonnegative = channels.counts or is_nonnegative(x, channels.scale * at.channel_noise)
+        data = data_of(z, np.full(len(z), 1 / len(z)), at, channels, settings.known, nonnegative)
+        fit = fit_data(data, at, channels, rng, curve=nonnegative and follows_curve(x, d))
         if settings.outliers:
             distance = distance_outside(Z, fit)
     return fit, used, averages
-
-
-def _fit(
-    X: Array,
-    Z: Array,
-    second_moment: Array,
-    channels: Channels,
-    d: int,
-    settings: Settings,
-    rng: np.random.RandomState,
-) -> Fit:
-    n, single = len(Z), X.dtype == np.float32
-    noise, known = None if channels.estimate else channels.noise, channels.spectra(settings.known)
-    at = coordinates(second_moment, d, n, noise, known, single=single)
-    nonnegative = settings.nonnegative
-    if nonnegative is None:
-        nonnegative = channels.counts or is_nonnegative(X, channels.scale * at.channel_noise)
-    data = data_of(Z, np.full(n, 1 / n), at, channels, settings.known, nonnegative)
-    if data.mean @ data.mean <= _LEAST_MEAN**2 * np.trace(data.second_moment):
-        V, zero = rotation(data, 0.0, rng), np.zeros(d)  # arbitrary
-        cone = Cone(np.eye(d) if V is None else V, Wall(zero + 1, zero, zero, 0.0, zero), 0, False)
-        return assemble(at, cone, nonnegative, has_mean=False)
-    fit = fit_data(data, at, channels, rng)
-    if fit.nonnegative and d > 1 and not data.n_known and follows_curve(X, d):
-        return assemble(at, between_ends(data, fit.cone), nonnegative, ambiguity=fit.ambiguity)
-    return fit
 
 
 def between_ends(data: Data, cone: Cone) -> Cone:
@@ -451,33 +421,45 @@ def between_ends(data: Data, cone: Cone) -> Cone:
 
 
 def fit_data(
-    data: Data, at: Coordinates, channels: Channels, rng: np.random.RandomState, last: Cone | None = None
+    data: Data,
+    at: Coordinates,
+    channels: Channels,
+    rng: np.random.RandomState,
+    last: Cone | None = None,
+    *,
+    curve: bool = False,
 ) -> Fit:
-    """The cone of data in these coordinates: from new starts, or from the last cone."""
+    """The cone of data in these coordinates: from new starts, or from the last cone. `curve`: samples follow a smooth curve."""
     variance = at.variance if at.known else None
     if len(data.B) and last is None and not feasible(successive_projection(data), data):
         data = data._replace(B=data.B[:0])  # most samples are negative, and so are all spectra that could be meant
-    ambiguity = 0.0
-    if last is None or variance is None:
+    has_mean = bool(data.mean @ data.mean > _LEAST_MEAN**2 * np.trace(data.second_moment))
+    ambiguity, fallback, noisy = 0.0, False, bool(len(data.B) and at.variance)
+    if not has_mean:
+        V, zero = rotation(data, 0.0, rng), np.zeros(len(at.matrix))  # arbitrary
+        cone = Cone(np.eye(len(zero)) if V is None else V, Wall(zero + 1, zero, zero, zero), 0, False)
+    elif last is None or variance is None:
         cone, ambiguity = fit_cone(data, variance, rng)
     elif variance:
         level = np.full(len(last.V), variance)
         cone = settle(data, last._replace(wall=last.wall._replace(variance=level)), known=True)
     else:
         cone = without_noise(data, last)
-    if channels.estimate and at.variance and (len(data.B) or at.doubtful):
+    if has_mean and channels.estimate and at.variance and (noisy or at.doubtful):
         # Real data differ from the model by more than noise, and only part of it is seen in the directions left out. The tails of
         # the outputs, eq. (6), show all of it. Without a wall on the spectra the cone would shrink.
         tails = settle(data, cone._replace(converged=True), known=False)
         cone = tails if tails.converged and tails.wall.variance.any() else cone
-    if len(data.B) and at.variance:
+    if has_mean and noisy:
         cone = with_noise_of_spectra(data, cone)
-    fallback = False
-    if not len(data.B) and cone.noise.max() > _TOO_NOISY:
+    if has_mean and curve and len(data.B) and len(cone.V) > 1 and not data.n_known:
+        cone = between_ends(data, cone)
+    if has_mean and not len(data.B) and cone.noise.max() > _TOO_NOISY:
         rotated = rotation(data, at.variance, rng)
         if rotated is not None:
             fallback, cone = True, cone._replace(V=hold_mean(rotated, data))
-    return assemble(at, cone, bool(len(data.B)), fallback=fallback, ambiguity=ambiguity)
+    W, mixing = cone.V @ at.matrix, at.inverse @ np.linalg.inv(cone.V)
+    return Fit(W, mixing, at, cone, fallback, has_mean, bool(len(data.B)), ambiguity)
 
 
 def with_noise_of_spectra(data: Data, cone: Cone) -> Cone:
@@ -491,19 +473,5 @@ def with_noise_of_spectra(data: Data, cone: Cone) -> Cone:
     size = np.abs(data.B @ np.linalg.inv(V)).mean(axis=0)
     noise = np.maximum(cone.wall.variance, 1) * np.diag(np.linalg.inv((Y * data.weights) @ Y.T))
     wall = cone.wall._replace(m=np.minimum(len(data.B) * size**2 / noise, LAST_M))
-    minimum = minimise_on_all(V, data, wall, tol=1e-2 * float(cone.noise.min()))
-    return cone._replace(V=minimum.V, wall=wall, n_iter=cone.n_iter + minimum.n_iter)
-
-
-def assemble(
-    at: Coordinates,
-    cone: Cone,
-    nonnegative: bool,
-    *,
-    fallback: bool = False,
-    has_mean: bool = True,
-    ambiguity: float = 0.0,
-) -> Fit:
-    """The cone in coordinates as matrices for channels."""
-    mixing = at.inverse @ np.linalg.inv(cone.V)
-    return Fit(cone.V @ at.matrix, mixing, at, cone, fallback, has_mean, nonnegative, ambiguity)
+    V, _, iterations = minimise_on_all(V, data, wall, tol=1e-2 * float(cone.noise.min()))
+    return cone._replace(V=V, wall=wall, n_iter=cone.n_iter + iterations)

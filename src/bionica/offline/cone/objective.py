@@ -11,9 +11,9 @@ With outputs y = V u, u_bar = <u>, spectra A = B V^{-1} (columns a_j) and averag
 The first line is the logarithm of the volume of the simplex that the cone cuts out of the hyperplane through the mean. No term
 changes if a row of V is scaled. The second line is a wall on the sources: c_i is its hardness and w_i its width. v_i is the
 variance of the noise of every coordinate of u, as output i shows it, s_i^2 = v_i |V_i|^2 is the noise variance of output i at
-the base V, and e_i is the width of a wall without noise. For kappa = 0 the distance from a facet is measured perpendicular to
-it, so that noise which is correlated between outputs does not bias the facets. kappa > 0 keeps (1) bounded below. The third line
-is a wall on the spectra, for mixing matrices without negative entries. It is absent if B has no rows.
+the base V, and e_i is the width of a wall without noise. For kappa = 0 the distance from a facet would be measured perpendicular
+to it, so that noise which is correlated between outputs does not bias the facets. kappa = 0.1 keeps (1) bounded below. The third
+line is a wall on the spectra, for mixing matrices without negative entries. It is absent if B has no rows.
 
 Minimisation changes the base: V becomes P V and A becomes A P^{-1}, starting at P = I with V u_bar = 1. If the first spectra are
 known, then P_ij = 0 for i != j in their columns j, which keeps these columns of A. Only samples near or beyond a facet have a
@@ -30,6 +30,7 @@ from .. import lbfgs
 
 Array = npt.NDArray[Any]
 
+_KAPPA = 0.1
 _LEAST_NEAR = 500  # samples per facet
 _RADIUS = 0.3  # by which P may change before the samples near a facet are chosen again
 _RUNAWAY = 1e3  # change of P: a facet that no sample holds moves until numbers overflow
@@ -38,12 +39,11 @@ _MAX_TOTAL = 200
 
 
 class Wall(NamedTuple):
-    """Both walls: hardness c (NaN if not yet known), variance v (0 if there is no noise), e and kappa of eq. (2); m of eq. (1)."""
+    """Both walls: hardness c (NaN if not yet known), variance v (0 if there is no noise) and e of eq. (2); m of eq. (1)."""
 
     c: Array
     variance: Array
     e: Array
-    kappa: float
     m: Array
 
 
@@ -94,8 +94,8 @@ def value_and_gradient(P: Array, facets: Facets, wall: Wall) -> tuple[float, Arr
 
 def _squared_widths(P: Array, mean: Array, gram: Array, wall: Wall) -> tuple[Array, Array]:
     """Half the gradient of w_i^2 with respect to P_i, and w_i^2: eq. (2)."""
-    inside = wall.variance / (1 + wall.kappa)
-    outside = wall.e**2 + wall.kappa * inside * np.diag(gram)
+    inside = wall.variance / (1 + _KAPPA)
+    outside = wall.e**2 + _KAPPA * inside * np.diag(gram)
     half = inside[:, None] * (P @ gram) + (outside * mean)[:, None]
     return half, np.einsum("ij,ij->i", half, P)
 
@@ -209,30 +209,23 @@ def near_facets(Y: Array, V: Array, width: Array, data: Data) -> Facets:
     return Facets(near, weights, V @ V.T, spectra, data.n_known)
 
 
-class Minimum(NamedTuple):
-    """The cone V with V u_bar = 1, the value of (1), the largest change of P, and the iterations."""
+def minimise_on_all(V: Array, data: Data, wall: Wall, *, tol: float) -> tuple[Array, float, int]:
+    """Minimise from V on the samples near facets; choose these again if facets move far.
 
-    V: Array
-    value: float
-    change: float
-    n_iter: int
-
-
-def minimise_on_all(V: Array, data: Data, wall: Wall, *, tol: float) -> Minimum:
-    """Minimise from V on the samples near facets; choose these again if facets move far."""
+    Return the cone V with V u_bar = 1, the largest change of P, and the number of iterations.
+    """
     identity = np.eye(len(V))
     V, Y = data.outputs(V)
     first, n_iter, total, change = V, 0, 0.0, np.inf
     while change > _RADIUS and n_iter < _MAX_TOTAL and total < _RUNAWAY:
         width = np.sqrt(wall.variance * np.sum(V**2, axis=1) + wall.e**2)
-        P, value, iterations = minimise(near_facets(Y, V, width, data), wall, tol=tol)
-        value -= float(np.linalg.slogdet(V)[1])
+        P, _, iterations = minimise(near_facets(Y, V, width, data), wall, tol=tol)
         change = float(np.abs(P - identity).max())
         P /= P.sum(axis=1, keepdims=True)
         V, Y = P @ V, P @ Y
         n_iter += iterations
         total = float(np.abs(V @ np.linalg.inv(first) - identity).max())
-    return Minimum(V, value, total, n_iter)
+    return V, total, n_iter
 
 
 def objective(V: Array, data: Data, wall: Wall) -> float:

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment, nnls
 
+from ..outliers import are_inliers
 from .fit import (
     Averages,
     Fit,
@@ -34,7 +35,6 @@ from .fit import (
     fit_mixtures,
     is_nonnegative,
     largest_distance,
-    screened,
 )
 from .noise import Channels, coordinates, find_channels
 
@@ -114,7 +114,7 @@ def learn(state: State, X: Array, settings: Settings) -> State:
     """Learn from a block of samples X (n_samples, k), and solve the cone again if it is time."""
     numbers = np.arange(state.n, state.n + len(X), dtype=np.float64)
     state = state._replace(n=state.n + len(X))
-    sound = screened(X)
+    sound = are_inliers(X)
     X, numbers, channels = X[sound], numbers[sound], state.channels
     Z = channels.rows(X)
     if settings.outliers:
@@ -272,46 +272,33 @@ def _ordered(fit: Fit, order: Array) -> Fit:
     return fit._replace(components=fit.components[order], mixing=fit.mixing[:, order], cone=cone)
 
 
-class Readout(NamedTuple):
-    """W (d, k), A (k, d), noise of the scaled outputs (d,), hardness of the wall (d,), and the volume.
-
-    The volume is det(<y y'>)^{-1/2} for outputs of mean 1: that of the simplex whose corners are the edges of the cone, in
-    coordinates in which the data have unit second moment.
-    """
-
-    components: Array
-    mixing: Array
-    noise: Array
-    wall: Array
-    volume: float
-
-
-def readout(state: State, normalize: str) -> Readout:
-    """W and A of the last solution, with outputs y of mean 1 multiplied by gains g.
+def readout(state: State, normalize: str) -> tuple[Array, Array, Array]:
+    """W (d, k) and A (k, d) of the last solution, with outputs y of mean 1 multiplied by gains g, and the gains (d,).
 
     "variance": g_i = var(y_i)^{-1/2}; "mean": g_i = 1 / <y_i>; "sum": g minimises <(g' s - 1)^2> over the sources s = y - noise,
     so that sum_i g_i s_i = 1 if they are closed.
     """
-    fit, channels = state.fit, state.channels
-    g = _gains(state, normalize)
-    second = fit.components @ state.weighted.second @ fit.components.T
-    volume = float(np.exp(-0.5 * np.linalg.slogdet(second)[1]))
-    wall = np.where(fit.cone.wall.variance > 0, fit.cone.wall.c, np.inf)
-    W, A = channels.components(g[:, None] * fit.components), channels.mixtures(fit.mixing / g)
-    return Readout(W, A, g * fit.cone.noise, wall, volume)
-
-
-def _gains(state: State, normalize: str) -> Array:
-    W, cone = state.fit.components, state.fit.cone
-    mean = W @ state.raw.mean
-    second = W @ state.raw.second @ W.T
-    if normalize == "sum" and state.fit.has_mean:
+    fit, channels, cone = state.fit, state.channels, state.fit.cone
+    W = fit.components
+    mean, second = W @ state.raw.mean, W @ state.raw.second @ W.T
+    spread = np.sqrt(np.maximum(np.diag(second) - mean**2, 0))
+    if normalize == "sum" and fit.has_mean:
         v = np.sqrt(cone.wall.variance)
         g = np.linalg.lstsq(second - np.outer(v, v) * (cone.V @ cone.V.T), mean, rcond=None)[0]
         if not (g > 0).all():
             g = nnls(second, mean)[0]
-        return np.asarray(np.where(g > 0, g, 1 / (len(g) * np.abs(mean))))
-    spread = np.sqrt(np.maximum(np.diag(second) - mean**2, 0))
-    if (normalize == "mean" and state.fit.has_mean) or not (spread > 1e-12 * np.abs(mean)).all():
-        return np.asarray(1 / np.where(mean != 0, np.abs(mean), 1.0))
-    return np.asarray(1 / spread)
+        g = np.where(g > 0, g, 1 / (len(g) * np.abs(mean)))
+    elif (normalize == "mean" and fit.has_mean) or not (spread > 1e-12 * np.abs(mean)).all():
+        g = 1 / np.where(mean != 0, np.abs(mean), 1.0)
+    else:
+        g = 1 / spread
+    return channels.components(g[:, None] * W), channels.mixtures(fit.mixing / g), g
+
+
+def volume(state: State) -> float:
+    """det(<y y'>)^{-1/2} for outputs of mean 1.
+
+    That of the simplex whose corners are the edges of the cone, in coordinates in which the data have unit second moment.
+    """
+    W = state.fit.components
+    return float(np.exp(-0.5 * np.linalg.slogdet(W @ state.weighted.second @ W.T)[1]))
