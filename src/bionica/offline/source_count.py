@@ -33,7 +33,7 @@ from .outliers import inliers_of
 Array = npt.NDArray[Any]
 
 MOST = 12
-_ROWS = 100  # samples of each half for each source, and channels of the wall on spectra
+_ROWS = 50  # samples of each half for each source (but six at least), and channels of the wall on spectra
 _SPLITS = 5
 _FEW = 200  # samples: of fewer, two subsets of 65 % that overlap are compared in place of halves
 _BEYOND = 3  # numbers after q, eq. (1)
@@ -111,7 +111,8 @@ def _angle(samples: _Samples, pair: tuple[Array, Array], q: int, nonnegative: bo
 
 def _cones(samples: _Samples, rows: Array, q: int, nonnegative: bool) -> list[Array]:
     """Spectra of rough minimum-volume cones of q sources, one for each hardness."""
-    x = samples.Z[rows[:: max(1, len(rows) // (_ROWS * q))]]
+    most = _ROWS * max(q, 6)
+    x = samples.Z[rows[:: max(1, len(rows) // most)]]
     n, k = len(x), len(samples.B)
     values, vectors = np.linalg.eigh(x.T @ x)
     values, P = values[::-1], vectors[:, ::-1][:, :q]
@@ -120,7 +121,7 @@ def _cones(samples: _Samples, rows: Array, q: int, nonnegative: bool) -> list[Ar
     variance = max(left / max((n - q) * (k - q), 1), 1e-12 * values.sum() / (n * k))
     V = successive_projection(data)
     if nonnegative:
-        walled = data._replace(B=samples.B[:: max(1, k // (_ROWS * q))] @ P)
+        walled = data._replace(B=samples.B[:: max(1, k // most)] @ P)
         data = walled if feasible(V, walled) else data
     cones = []
     for c, m in _BOTH_WALLS if len(data.B) else _ONE_WALL:
