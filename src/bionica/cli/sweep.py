@@ -92,7 +92,7 @@ def _best(row: dict[str, Any], swept: list[str]) -> str:
     """The best setting of a network in a line."""
     start = f"{row['data']}, {row['network']}: "
     if not isfinite(row["error"]):
-        return start + f"none of {row['settings']} settings has an error for all its seeds"
+        return start + "no setting has an error for all its seeds"
     where = ", ".join(f"{name} {row[name]}" for name in swept if row[name] is not None)
     best = f"error {row['error']:.3g} (last tenth {row['last_tenth']:.3g}), mean of {counted(row['runs'], 'seeds')}"
     return start + best + (f", best of {row['settings']} settings: {where}" if row["settings"] > 1 else "")

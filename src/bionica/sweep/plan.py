@@ -161,7 +161,7 @@ _KINDS: dict[str, Callable[..., Pair]] = {
     **{kind: partial(_drawn, kind) for kind in _RANDOM},
     "copula_uniform": _copula_uniform, "odors": _odors, "images": _images, "file": _file,
 }  # fmt: skip
-PATHS = ("path", "mixtures", "sources")
+_PATHS = ("path", "mixtures", "sources")
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class Data:
                 options[key] = _integer(options[key], f"{where}.{key}", least)
         common = {key: options.pop(key) for key in ("name", "epochs", "shuffle", "seed") if key in options}
         with _errors_named(f"{where} = {dict(entry)}", "; docs/guides/sweep.md lists the keys of each kind"):
-            files = {key: folder / Path(options[key]).expanduser() for key in PATHS if options.get(key)}
+            files = {key: folder / Path(options[key]).expanduser() for key in _PATHS if options.get(key)}
             options |= {key: str(file.resolve(strict=True)) for key, file in files.items()}
             digest = "".join(map(_digest, files.values()))
             S, X = _KINDS[kind](0, **options | ({"T": 2} if "T" in options else {}))
@@ -211,7 +211,7 @@ class Data:
     @cached_property
     def identity(self) -> str:
         """What results depend on, as text: neither the name nor where the files are."""
-        options = sorted(item for item in self.options if item[0] not in PATHS)
+        options = sorted(item for item in self.options if item[0] not in _PATHS)
         return json.dumps([self.kind, options, self.digest, self.epochs, self.shuffle, self.seed])
 
     def seed_of(self, seed: int) -> int:
