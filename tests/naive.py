@@ -365,7 +365,7 @@ class RunningWhitening:
         return dv, g
 
     def quantile_step(self):
-        return max(0.05, 1 / (1 + self.age / (30 * self.d)))
+        return max(0.05, 1 / (1 + self.age / (60 * self.d)))
 
     def count(self, g):
         """The weights of a sample in C and in the mean."""

@@ -18,7 +18,7 @@ HELD_OUT = 5000
 def test_drifting_mixtures_are_tracked_with_a_horizon(Single):
     n = 60_000
     S = sparse_uniform(n, 2, rng=0)
-    angle = np.pi * np.arange(n) / n  # half a turn
+    angle = 2 * np.pi * np.arange(n) / n
     X = np.column_stack(
         [np.cos(angle) * S[:, 0] - np.sin(angle) * S[:, 1], np.sin(angle) * S[:, 0] + np.cos(angle) * S[:, 1]]
     )
@@ -43,7 +43,7 @@ def test_average_is_read_out_and_does_not_touch_the_running_outputs(Single):
 def test_scale_makes_the_local_network_indifferent_to_units(Single):
     _, X = mixtures(20_000, 3)
     units = np.array([1.0, 255.0, 1e-3])
-    eta0, decay = Single._plain[:2]
+    eta0, decay = (Single._published["d3"][name] for name in ("eta0", "decay"))
     new = [Single(3, precondition="scale", eta0=eta0, decay=decay, random_state=0) for _ in range(3)]
     networks = [network.fit(X * u) for network, u in zip(new, (1.0, 4.0, units), strict=True)]
     outputs = [network.transform(X * u) for network, u in zip(networks, (1.0, 4.0, units), strict=True)]

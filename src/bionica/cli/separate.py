@@ -23,7 +23,7 @@ import typer
 import bionica
 
 from .. import io
-from .console import Console, StandardInput, counted, deferred_interrupts, ignore_broken_pipe
+from .console import Console, StandardInput, counted, ignore_broken_pipe
 
 AUTO = "auto"
 #: Bytes of float64 that are fitted, in about 8 times the memory, and by which a stream is judged at its end.
@@ -323,14 +323,13 @@ class Separation:
         with ignore_broken_pipe(), self._open_output(dtype) as writer:
             try:
                 for block, labels in chain(first, blocks):
-                    with deferred_interrupts():  # every sample that the network learns from is answered
-                        writer.write(network.partial_fit_transform(block), labels)
-                        sample.add(block)
-                        if o.model is not None and time.monotonic() - saved > SAVE_EVERY:
-                            network.save(o.model)
-                            saved = time.monotonic()
+                    writer.write(network.partial_fit_transform(block), labels)
+                    sample.add(block)
+                    if o.model is not None and time.monotonic() - saved > SAVE_EVERY:
+                        network.save(o.model)
+                        saved = time.monotonic()
             except (KeyboardInterrupt, io.InputError) as error:
-                if isinstance(error, io.InputError) and not o.from_pipe:
+                if not o.from_pipe:
                     raise
                 stop = error  # the samples of a pipe come once: keep what was made of them
             missing, n = getattr(network, "n_samples_until_start_", 0), network.n_samples_seen_

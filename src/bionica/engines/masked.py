@@ -24,12 +24,12 @@ import numpy as np
 from ..networks.plasticity import absolute_sum, apply
 from ..networks.rule import hot
 from ..networks.settling import (
+    ACCEPTED,
     EXCHANGES,
     Exact,
-    complementary,
     follow_interneurons,
     follow_product,
-    linear,
+    pivot,
     settle_lateral,
     settle_linear,
 )
@@ -122,7 +122,7 @@ def settle_masked(dynamics, M, H, c, z, ws):
     m = ws.v
     zero, one = M.dtype.type(0), M.dtype.type(1)
     floor = M.dtype.type(8 * d) * M.dtype.type(dynamics.eps)
-    tol = M.dtype.type(32) * M.dtype.type(dynamics.eps)
+    tol = M.dtype.type(ACCEPTED) * M.dtype.type(dynamics.eps)
     _guess(dynamics.sweeps, M, c, z, ws)
     c_sum = absolute_sum(c)
     largest = zero
@@ -150,7 +150,7 @@ def settle_masked(dynamics, M, H, c, z, ws):
 
 @settle_lateral.register(Pivoted)
 def _lateral_pivoted(dynamics, M, H, c, z, ws):
-    complementary(Exact(dynamics.eps), M, c, z, ws)
+    pivot(Exact(dynamics.eps), M, c, z, ws, True)
 
 
 @follow_interneurons.register(Masked)
@@ -169,5 +169,5 @@ def _linear_masked(dynamics, W_hg, M, H, c, h, g, ws):
 
 @settle_linear.register(Pivoted)
 def _linear_pivoted(dynamics, W_hg, M, H, c, h, g, ws):
-    linear(Exact(dynamics.eps), M, c, h, ws)
+    pivot(Exact(dynamics.eps), M, c, h, ws, False)
     apply(W_hg, h, g)

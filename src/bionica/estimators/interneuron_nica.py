@@ -99,7 +99,7 @@ class InterneuronNICA(SingleLayerNICA):
         m, is_natural = self._n_interneurons(d), self.precondition == "natural"
         given = self._given_weights({"W_xy": (d, k), "W_yn": (m, d), "W_ny": (d, m)})
         if is_natural:
-            F, inverse, V, u_bar, n = self._natural_start(X, d, rng)
+            F, inverse, V, _ = self._natural_start(X, d, rng)
             W_xy = given["W_xy"] @ inverse if "W_xy" in given else V
         else:
             W_xy = given.get("W_xy", orthonormal_rows(rng, d, k, dtype)).astype(dtype)
@@ -117,7 +117,7 @@ class InterneuronNICA(SingleLayerNICA):
                 "for the paper's rule"
             )
         F, W_xy = F.astype(dtype), W_xy.astype(dtype)
-        return natural.init(natural.InterneuronState, F, u_bar, n, W_xy, W_yn.T @ W_yn, rng)
+        return natural.init(natural.InterneuronState, F, W_xy, W_yn.T @ W_yn, rng)
 
     def _local_setting(self, d: int) -> Setting:
         return Setting(eta0=0.02, decay=2e-4, mean_window=300)

@@ -176,7 +176,6 @@ class OnlineNICA(Online):
     # ------------------------------------------------------------------------------------------ learning
 
     def _fit(self, X: ArrayLike) -> None:
-        self._check_params()
         data = validated_rows(self, X)
         if self.shuffle and isinstance(data, DaskRows):
             raise ValueError(
@@ -265,7 +264,7 @@ class OnlineNICA(Online):
         t, (first, rates) = int(runner.state.t[0]), runner.rates
         if not first <= t <= t + n <= first + len(rates):
             ahead = n if n > 1 or callable(getattr(self, "eta0", None)) else _RATES_AHEAD
-            first, rates = runner.rates = t, np.require(self._rates(runner.state, ahead), np.float64, ["C", "W", "A"])
+            first, rates = runner.rates = t, self._rates(runner.state, ahead)
         return rates[t - first : t - first + n]
 
     def _params_of(self, state: Any) -> Any:
@@ -283,7 +282,7 @@ class OnlineNICA(Online):
     def _outputs(self, X: Array) -> Array:
         if self._state is None:
             return super()._outputs(X)
-        self._check_params()
+        self._validate_params()
         return self._run(X, np.empty((len(X), self._state.fired.size), self._waiting.dtype), learning=False)
 
     @property
@@ -500,8 +499,8 @@ class SingleLayerNICA(NeuralNICA):
         """Whether every synapse sees only its two neurons (the paper's second requirement); False with natural steps."""
         return bool(self.precondition != "natural")
 
-    def _natural_start(self, X: Array, d: int, rng: np.random.RandomState) -> tuple[Array, Array, Array, Array, int]:
-        """Return F (d, k), its right inverse, a random rotation, the mean of u = F x and the number of samples of a block."""
+    def _natural_start(self, X: Array, d: int, rng: np.random.RandomState) -> tuple[Array, Array, Array, Array]:
+        """Return F (d, k), its right inverse, a random rotation, and the mean of u = F x over a block."""
         block = typical_rows(X if wider_than_long(X) else np.asarray(X, dtype=np.float64))
         F, inverse = project(block, d)
         U = linear_map(block, F).astype(np.float64)
@@ -509,7 +508,7 @@ class SingleLayerNICA(NeuralNICA):
             raise self._divergence(0, block, learning=False)
         V, u_bar = np.linalg.qr(rng.standard_normal((d, d)))[0], U.mean(axis=0)
         V[V @ u_bar < 0] *= -1  # towards the orthant
-        return F, inverse, V, u_bar, len(block)
+        return F, inverse, V, u_bar
 
     def _readout(self, state: Any) -> Any:
         return rule_of(state).averaged(state) if self.average else state

@@ -72,11 +72,11 @@ class TwoCompartmentNICA(SingleLayerNICA):
             W_xz = given.get("W_xz", orthonormal_rows(rng, d, k, dtype))
             W_zz = given.get("W_zz", np.eye(d))
             return two_compartment.init(W_xz.astype(dtype), W_zz.astype(dtype), rng)
-        F, inverse, V, u_bar, n = self._natural_start(X, d, rng)
+        F, inverse, V, u_bar = self._natural_start(X, d, rng)
         W_zz = given.get("W_zz", np.eye(d) + np.outer(V @ u_bar, V @ u_bar))
         W_xz = given["W_xz"] @ inverse if "W_xz" in given else W_zz @ V
         F, W_xz, W_zz = F.astype(dtype), W_xz.astype(dtype), W_zz.astype(dtype)
-        return natural.init(natural.TwoCompartmentState, F, u_bar, n, W_xz, W_zz, rng)
+        return natural.init(natural.TwoCompartmentState, F, W_xz, W_zz, rng)
 
     def _local_setting(self, d: int) -> Setting:
         decay = 1e-5 * max(10, d)

@@ -73,16 +73,6 @@ def explain_errors(name: str, kind: str) -> Iterator[None]:
 
 
 @contextmanager
-def close_on_error(file: Any) -> Iterator[Any]:
-    """Close a file if there is an error, and otherwise leave it open for a reader."""
-    try:
-        yield file
-    except BaseException:
-        file.close()
-        raise
-
-
-@contextmanager
 def log_records(name: str, level: int, emit: Callable[[logging.LogRecord], None]) -> Iterator[None]:
     """Hand the records of a logger, from a level on, to a function and to nobody else."""
     logger, handler = logging.getLogger(name), logging.Handler(level)
@@ -274,10 +264,11 @@ class Reader(AbstractContextManager["Reader"]):
 
         `first` is the number of samples before them.
         """
-        check_dtype(block.dtype, self.name)
         dtype = np.float32 if block.dtype.newbyteorder("=") in (np.float32, np.float16) else np.float64
         block = np.asarray(block, dtype=dtype, order="C")
-        for i, j in np.argwhere(~np.isfinite(block))[:1].tolist():
+        finite = np.isfinite(block)
+        if not finite.all():
+            i, j = np.argwhere(~finite)[0].tolist()
             where = f"{self.name}, sample {first + i + 1}, {self.column(j)}"
             raise InputError(f"{where} is {block[i, j]}: drop or fill such samples first (all are counted from 1)")
         return block
@@ -346,7 +337,10 @@ class MatrixReader(Reader):
             with explain_errors(self.name, self._kind):
                 array = self._open()
                 part = np.array(array[index] if self.axis == 0 else np.asarray(array[:, index]).T)
-            part = self.finite_floats(part[:, self.columns], start)
+            part = (
+                part if part.shape[1] == self.n_features else part[:, self.columns]
+            )  # a copy of all columns takes long
+            part = self.finite_floats(part, start)
             rows = block_rows(self.n_features)
             for i in range(0, len(part), rows):
                 yield part[i : i + rows], []

@@ -28,17 +28,15 @@ from .rule import RATE, ROW, SILENT, SPECTRUM, cold, hot
 EVERY = 100
 ROW_FLOOR = 0.1
 SPECTRUM_FLOOR = 0.01
-TILE = 512  # columns of a wide matrix
-TINY = 1e-16  # of the largest weight
 
 
 class Guards(NamedTuple):
     """Which guards are on."""
 
-    silent: bool
-    row: bool
-    spectrum: bool
-    rate: bool
+    silent: bool = False
+    row: bool = False
+    spectrum: bool = False
+    rate: bool = False
     restart: bool = False
 
 
@@ -71,10 +69,7 @@ def cap_rate(eta, size, most, events):
 def replace_rows(W, rng, events):
     """Replace every row of W whose norm fell below 0.1 by a standard normal vector."""
     for i in range(W.shape[0]):
-        s = 0.0
-        for j in range(W.shape[1]):
-            s += W[i, j] * W[i, j]
-        if not s >= ROW_FLOOR * ROW_FLOOR:
+        if not dot_rows(W, i, W, i, W.shape[1]) >= ROW_FLOOR * ROW_FLOOR:
             events[ROW] += 1
             for j in range(W.shape[1]):
                 W[i, j] = standard_normal(rng)
@@ -112,36 +107,23 @@ def _exceeds(S, floor, d, L):
 
 
 @cold
-def _products_of_rows(W, S):
-    """S <- W W', the lower triangle; a wide W in tiles that stay in cache."""
-    d, n = W.shape
-    for start in range(0, n, TILE):
-        stop = min(start + TILE, n)
-        for i in range(d):
-            a = W[i : i + 1, start:stop]
-            for j in range(i + 1):
-                b = W[j : j + 1, start:stop]
-                s = dot_rows(a, 0, b, 0, stop - start)
-                S[i, j] = S[i, j] + s if start else s
-
-
-@cold
 def lift_singular_values(W, eps, ws):
     """Set the singular values of W (d x n, d <= n) that fell below 0.01 to 1; True if there were any."""
     d, n = W.shape
-    # Most of the time nothing is wrong, and W W' - (2 floor)^2 I has a Cholesky factor to show it, less what rounding can hide.
     S = ws.M
-    _products_of_rows(W, S)
     largest = 0.0
     for i in range(d):
+        for j in range(i + 1):
+            S[i, j] = dot_rows(W, i, W, j, n)
         largest = max(largest, S[i, i])
+    # Most of the time nothing is wrong, and W W' - (2 floor)^2 I has a Cholesky factor to show it, less what rounding can hide.
     if _exceeds(S, 4 * SPECTRUM_FLOOR * SPECTRUM_FLOOR + 8 * eps * d * n * largest, d, ws.L):
         return False
-    return _lift(W, SPECTRUM_FLOOR, 1.0, ws)
+    return _lift(W, SPECTRUM_FLOOR, 1.0, eps, ws)
 
 
 @cold
-def _lift(W, floor, value, ws):
+def _lift(W, floor, value, eps, ws):
     """Set the singular values of W below `floor` to `value`; True if there were any."""
     d, n = W.shape
     U = ws.L
@@ -150,14 +132,11 @@ def _lift(W, floor, value, ws):
         for p in range(n):
             largest = max(largest, abs(W[i, p]))
     for i in range(d):  # no singular value is exactly zero then
-        W[i, i] += TINY * largest
-    orthogonalise_rows(W, U)  # U W0 = W with orthogonal rows sigma_i v_i'
+        W[i, i] += eps * largest
+    orthogonalise_rows(W, U, 8 * eps)  # U W0 = W with orthogonal rows sigma_i v_i'
     before = ws.events[SPECTRUM]
     for i in range(d):
-        sigma = 0.0
-        for p in range(n):
-            sigma += W[i, p] * W[i, p]
-        sigma = math.sqrt(sigma)
+        sigma = math.sqrt(dot_rows(W, i, W, i, n))
         if sigma < floor:
             ws.events[SPECTRUM] += 1
             for p in range(n):
@@ -205,7 +184,7 @@ def lift_eigenvalues(W, eps, ws):
     shift += 1
     for i in range(d):
         W[i, i] += shift
-    lifted = _lift(W, shift + SPECTRUM_FLOOR, shift + 1, ws)
+    lifted = _lift(W, shift + SPECTRUM_FLOOR, shift + 1, eps, ws)
     for i in range(d):
         W[i, i] -= shift
         for j in range(i):
@@ -214,10 +193,9 @@ def lift_eigenvalues(W, eps, ws):
 
 
 @cold
-def orthogonalise_rows(A, U):
-    """One-sided Jacobi: rotate pairs of rows of A until all are orthogonal; U gets the rotation."""
+def orthogonalise_rows(A, U, tol):
+    """One-sided Jacobi: rotate pairs of rows of A until all are orthogonal to within `tol`; U gets the rotation."""
     d, n = A.shape
-    small = 1e-15 if A.itemsize == 8 else 1e-6  # float32 never reaches 1e-15
     for i in range(d):
         for j in range(d):
             U[i, j] = 1.0 if i == j else 0.0
@@ -225,29 +203,26 @@ def orthogonalise_rows(A, U):
         rotated = False
         for i in range(d - 1):
             for j in range(i + 1, d):
-                aa = 0.0
-                bb = 0.0
-                ab = 0.0
-                for p in range(n):
-                    aa += A[i, p] * A[i, p]
-                    bb += A[j, p] * A[j, p]
-                    ab += A[i, p] * A[j, p]
-                if abs(ab) <= small * math.sqrt(aa * bb) or ab == 0:
+                aa = dot_rows(A, i, A, i, n)
+                bb = dot_rows(A, j, A, j, n)
+                ab = dot_rows(A, i, A, j, n)
+                if abs(ab) <= tol * math.sqrt(aa * bb) or ab == 0:
                     continue
                 rotated = True
                 zeta = (bb - aa) / (2 * ab)
                 tan = math.copysign(1.0, zeta) / (abs(zeta) + math.sqrt(1 + zeta * zeta))
                 cos = 1 / math.sqrt(1 + tan * tan)
                 sin = cos * tan
-                for p in range(n):
-                    a = A[i, p]
-                    b = A[j, p]
-                    A[i, p] = cos * a - sin * b
-                    A[j, p] = sin * a + cos * b
-                for p in range(d):
-                    a = U[i, p]
-                    b = U[j, p]
-                    U[i, p] = cos * a - sin * b
-                    U[j, p] = sin * a + cos * b
+                _rotate(A, i, j, cos, sin)
+                _rotate(U, i, j, cos, sin)
         if not rotated:
             return
+
+
+@cold
+def _rotate(A, i, j, cos, sin):
+    for p in range(A.shape[1]):
+        a = A[i, p]
+        b = A[j, p]
+        A[i, p] = cos * a - sin * b
+        A[j, p] = sin * a + cos * b

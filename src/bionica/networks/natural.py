@@ -89,7 +89,7 @@ from .running_whitening import (
     weigh,
     whiten,
 )
-from .settling import follow_scaled, scratch, settle_lateral
+from .settling import follow_outer, scratch, settle_lateral
 
 #: eta of the natural steps, and gamma of the averaged weights.
 ETA, AVERAGING = 0.05, 10.0
@@ -141,7 +141,6 @@ class Work(NamedTuple):
     y: np.ndarray
     m: np.ndarray  # V v_bar
     s: np.ndarray
-    g: np.ndarray  # M^-1 s
     a: np.ndarray  # the plane of the turn
     b: np.ndarray
     Va: np.ndarray  # V'a
@@ -149,13 +148,11 @@ class Work(NamedTuple):
     ws: Any
 
 
-def init(
-    Kind: Any, F: np.ndarray, u_bar: np.ndarray, n: int, W: np.ndarray, M: np.ndarray, rng: np.random.RandomState
-) -> Any:
-    """Return a network that starts from n samples, which F whitens and whose mean is then u_bar, with these weights (copied)."""
+def init(Kind: Any, F: np.ndarray, W: np.ndarray, M: np.ndarray, rng: np.random.RandomState) -> Any:
+    """Return a network before its first sample, with this projection and these weights (copied)."""
     d = len(F)
     return Kind(
-        white=running_whitening.start(np.eye(d), np.zeros(d, F.dtype), u_bar, n), F=F.copy(), turned=np.zeros(1),
+        white=running_whitening.start(np.eye(d), np.zeros(d, F.dtype)), F=F.copy(), turned=np.zeros(1),
         W=W.copy(), M=M.copy(), H=inverse(M), W_mean=W.astype(float), M_mean=M.astype(float), **bookkeeping(d, rng),
     )  # fmt: skip
 
@@ -168,7 +165,7 @@ def input_workspace(d, dtype):
 def workspace(state):
     """Allocate scratch arrays."""
     d, dtype = len(state.M), state.M.dtype
-    return Work(*input_workspace(d, dtype), *np.zeros((9, d), dtype), scratch(d, dtype))
+    return Work(*input_workspace(d, dtype), *np.zeros((8, d), dtype), scratch(d, dtype))
 
 
 # ---------------------------------------------------------------------------------------------- one sample
@@ -202,7 +199,7 @@ def learn_two_compartment(state, work, params, X, t, rates):
 @hot
 def learn(state, work, params, eta, centred):
     """The synaptic updates, the turn, the whitening."""
-    white, W, M, H, g = state.white, state.W, state.M, state.H, work.g
+    white, W, M, H = state.white, state.W, state.M, state.H
     state.t[0] += 1
     if not is_usable(white, work.v, work.u, 0):
         return
@@ -217,16 +214,13 @@ def learn(state, work, params, eta, centred):
         for i in range(s.shape[0]):
             s[i] = work.y[i] - work.m[i]
     one = H.dtype.type(1)
-    q = H.dtype.type(0)
     r = H.dtype.type(0)
     for i in range(s.shape[0]):
-        g[i] = dot(H, i, s)
-        q += g[i] * s[i]
         r += s[i] * s[i]
     a = H.dtype.type(eta) * H.dtype.type(weight) * (r / (one + r)) / (one + r)
     hebb_uncentred(W, a, s, p)
     hebb_uncentred(M, a, s, s)
-    follow_scaled(H, a, g, q)
+    follow_outer(params.dynamics, H, a, s, work.ws)
     if sin != 0:
         turn(W, M, cos_1, sin, work)
     move_whitening(white, work, distance_2, weight, params.horizon)

@@ -5,8 +5,6 @@ Loops index X[t, j] in place: at d = 3 slicing X[t] costs more than the whole st
 
 from .rule import cold, hot, ordered
 
-#: Sums of fewer terms are taken in order.
-FEW = 12
 #: gamma of the averaged weights.
 AVERAGING = 5.0
 
@@ -14,16 +12,6 @@ AVERAGING = 5.0
 @hot
 def dot(A, i, v):
     """The sum of A_ij v_j over j."""
-    if v.shape[0] < FEW:
-        return _short_dot(A, i, v)
-    s = A.dtype.type(0)
-    for j in range(v.shape[0]):
-        s += A[i, j] * v[j]
-    return s
-
-
-@ordered
-def _short_dot(A, i, v):
     s = A.dtype.type(0)
     for j in range(v.shape[0]):
         s += A[i, j] * v[j]
@@ -33,16 +21,6 @@ def _short_dot(A, i, v):
 @hot
 def dot_rows(A, i, B, j, n):
     """The sum of A_ip B_jp over the first n p."""
-    if n < FEW:
-        return _short_dot_rows(A, i, B, j, n)
-    s = A.dtype.type(0)
-    for p in range(n):
-        s += A[i, p] * B[j, p]
-    return s
-
-
-@ordered
-def _short_dot_rows(A, i, B, j, n):
     s = A.dtype.type(0)
     for p in range(n):
         s += A[i, p] * B[j, p]

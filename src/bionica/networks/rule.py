@@ -194,7 +194,7 @@ FASTMATH = {*_ORDERED, "reassoc"}
 
 hot = register_jitable(forceinline=True, fastmath=FASTMATH)
 cold = register_jitable(forceinline=False, fastmath=FASTMATH)
-# For sums of few terms, which are slower when they are vectorised.
+# For sums that are stored as they grow: vectorised code and its remainder would round differently.
 ordered = register_jitable(forceinline=True, fastmath=_ORDERED)
 
 

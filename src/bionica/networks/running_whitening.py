@@ -164,7 +164,7 @@ def is_usable(white, v, X, t):
 @hot
 def quantile_step(age, d):
     """The step of a quantile, larger at the beginning."""
-    return max(STEP, 1 / (1 + age[0] / (30.0 * d)))
+    return max(STEP, 1 / (1 + age[0] / (60.0 * d)))
 
 
 @hot

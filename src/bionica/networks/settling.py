@@ -14,20 +14,18 @@ A gamma of 0 stands for the largest step that is safe by the trace: 1/tr(W_zz), 
 
     z >= 0,  w = M z - c >= 0,  z_i w_i = 0
 
-which for symmetric M is the optimum of min_{z >= 0} z'Mz/2 - c'z. With H = M^-1 and G the silent neurons
+which for symmetric M is the optimum of min_{z >= 0} z'Mz/2 - c'z. The firing neurons are found by exchanging every neuron that
+violates its condition (block principal pivoting, Judice and Pires 1994; Kim and Park 2011); when that stops helping, one neuron at
+a time (Murty's rule), which is finite for every positive definite M. With H = M^-1 and G the silent neurons
 
-    z = H c + H_{:,G} w_G      H_GG w_G = -(H c)_G
+    M_ff z_f = c_f      or      z = H c + H_{:,G} w_G,  H_GG w_G = -(H c)_G
 
-What has to be factorised is H_GG or, if fewer neurons fire than are silent, M over the firing neurons. The first guess of G are
-the neurons with (H c)_i < 0; neurons that violate their condition are exchanged. A solution with H is checked against M.
+What is factorised is the smaller of the two matrices: LDL', or LU for `ExactAsymmetric`, networks that started with W_ny != W_yn'
+(appendix B), which have no H. The first guess is that neurons with (H c)_i >= 0 fire. A solution with H is checked against M; if H
+has lost digits, M alone serves.
 
 A network keeps H from sample to sample by rank-one and rank-two updates (Sherman, Morrison and Woodbury), and recomputes it every
 1000 samples. The updates are symmetric in i and j: an antisymmetric part would grow with every sample.
-
-*Block principal pivoting* on M takes over if H has lost digits. The set of firing neurons is found by exchanging every neuron that
-violates its condition (Judice and Pires 1994; Kim and Park 2011); when that stops helping, one neuron at a time (Murty's rule),
-which is finite for every positive definite M. Each set costs a fresh factorisation of M over it: LDL' for symmetric M, LU for
-`ExactAsymmetric`, networks that started with W_ny != W_yn' (appendix B).
 
 *Beyond the paper.* A nearly singular M (a pivot lost to rounding) gets a multiple of the identity added: first 1e3 eps, then 100
 times more at each try, times the mean of M's diagonal. Each such sample is counted in `repairs_["regularised"]`.
@@ -41,6 +39,13 @@ import numpy as np
 from .plasticity import absolute_sum, apply, apply_transposed, dot
 from .rule import REGULARISED, UNSETTLED, cold, generic, hot, n_repairs
 
+#: H is recomputed every so many samples.
+REFRESH = 1000
+#: Exchanges before an H that lost digits is given up.
+EXCHANGES = 12
+#: Accepted violation of a condition over the size of its terms, in rounding units: 6e-14 in float64, 3e-5 in float32.
+ACCEPTED = 256
+
 
 @generic
 def settle_lateral(dynamics, M, H, c, z, ws):
@@ -48,8 +53,50 @@ def settle_lateral(dynamics, M, H, c, z, ws):
 
 
 @generic
+def settle_interneurons(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
+    """Settle y >= 0 and n = W_yn y under connections through interneurons; M = W_ny W_yn, H its inverse."""
+
+
+@generic
+def settle_linear(dynamics, W_hg, M, H, c, h, g, ws):
+    """Settle h = M^-1 c and g = W_hg h, without rectification; M = W_hg' W_hg, H its inverse."""
+
+
+@generic
 def follow_lateral(dynamics, H, rate, z, ws):
     """H after M <- M + rate (z z' - M)."""
+
+
+@generic
+def follow_interneurons(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
+    """M and H after W_yn <- W_yn + eta (dn dy' - W_yn) and W_ny <- W_ny + eta (dy dn' - W_ny).
+
+    With s = (1 - eta)^2, p = W_ny dn and q = W_yn' dn of the weights before, of which p and W_yn are given,
+
+        M <- s M + eta (1 - eta) (p dy' + dy q') + eta^2 |dn|^2 dy dy'
+    """
+
+
+class Scratch(NamedTuple):
+    """Work space of one layer of d neurons."""
+
+    firing: np.ndarray  # the neurons that fire
+    chosen: np.ndarray  # indices of those that are solved for
+    L: np.ndarray  # factor of M or H over them, reciprocal pivots on the diagonal
+    u: np.ndarray  # the solution
+    w: np.ndarray  # right-hand side, then (M z - c)_i of the silent neurons; or the gradient
+    free: np.ndarray  # the activity without rectification; in between, a vector
+    v: np.ndarray  # a vector
+    M: np.ndarray  # a matrix
+    events: np.ndarray  # how often each repair acted
+
+
+def scratch(d, dtype, events=None):
+    """Allocate the work space; layers of one network share `events`."""
+    u, w, free, v = np.zeros((4, d), dtype)
+    L, M = np.zeros((2, d, d), dtype)
+    events = np.zeros(n_repairs, np.int64) if events is None else events
+    return Scratch(np.zeros(d, np.bool_), np.zeros(d, np.uint64), L, u, w, free, v, M, events)
 
 
 # ---------------------------------------------------------------------------------------------- gradient
@@ -63,78 +110,75 @@ class ProjectedGradient(NamedTuple):
     max_iter: int
 
 
-@follow_lateral.register(tuple)
-def _follow_nothing(dynamics, H, rate, z, ws):
-    pass  # only `Exact` reads H
-
-
-@settle_lateral.register(ProjectedGradient)
-def iterate_lateral(dynamics, M, H, c, z, ws):
-    """Eq. 15."""
-    d = c.shape[0]
-    gamma = dynamics.gamma
-    c_max = 0.0
-    trace = 0.0
-    for i in range(d):
-        c_max = max(c_max, abs(c[i]))
-        trace += M[i, i]
-        z[i] = 0
-    if gamma == 0:
-        gamma = 1 / max(trace, 1e-30)
-    for _ in range(dynamics.max_iter):
-        for i in range(d):
-            ws.w[i] = c[i] - dot(M, i, z)
-        change = 0.0
-        for i in range(d):
-            new = max(z[i] + gamma * ws.w[i], 0.0)
-            change = max(change, abs(new - z[i]))
-            z[i] = new
-        if change <= dynamics.tol * gamma * c_max:
-            return
-    ws.events[UNSETTLED] += 1
-
-
 @hot
-def iterate_interneurons(dynamics, W_yn, W_ny, c, y, n, ws, rectify):
-    """Settle y (>= 0 if `rectify`) and the interneurons n."""
-    d = c.shape[0]
-    m = n.shape[0]
-    gamma = dynamics.gamma
+def iterate(dynamics, gamma, W_ny, W_yn, c, y, n, ws, rectify):
+    """Settle y (>= 0 if `rectify`) and the interneurons n; without interneurons n is y, and W_yn has no rows."""
     c_max = 0.0
-    for i in range(d):
+    for i in range(y.shape[0]):
         c_max = max(c_max, abs(c[i]))
         y[i] = 0
-    for p in range(m):
+    for p in range(n.shape[0]):
         n[p] = 0
-    if gamma == 0:
-        yn = 0.0
-        ny = 0.0
-        for i in range(d):
-            for p in range(m):
-                yn += W_yn[p, i] * W_yn[p, i]
-                ny += W_ny[i, p] * W_ny[i, p]
-        gamma = 0.5 / max(math.sqrt(yn * ny), 1.0)
     for _ in range(dynamics.max_iter):
+        for i in range(y.shape[0]):
+            ws.w[i] = c[i] - dot(W_ny, i, n)
         change_y = 0.0
-        for i in range(d):
-            new = y[i] + gamma * (c[i] - dot(W_ny, i, n))
+        for i in range(y.shape[0]):
+            new = y[i] + gamma * ws.w[i]
             if rectify:
                 new = max(new, 0.0)
             change_y = max(change_y, abs(new - y[i]))
             y[i] = new
         change_n = 0.0
         n_max = 0.0
-        for p in range(m):
-            s = dot(W_yn, p, y) - n[p]
-            n[p] += gamma * s
-            change_n = max(change_n, abs(gamma * s))
+        for p in range(W_yn.shape[0]):
+            step = gamma * (dot(W_yn, p, y) - n[p])
+            n[p] += step
+            change_n = max(change_n, abs(step))
             n_max = max(n_max, abs(n[p]))
         if change_y <= dynamics.tol * gamma * c_max and change_n <= dynamics.tol * gamma * n_max:
             return
     ws.events[UNSETTLED] += 1
 
 
-# ---------------------------------------------------------------------------------------------- pivoting
+@settle_lateral.register(ProjectedGradient)
+def iterate_lateral(dynamics, M, H, c, z, ws):
+    """Eq. 15."""
+    gamma = dynamics.gamma
+    if gamma == 0:
+        trace = 0.0
+        for i in range(c.shape[0]):
+            trace += M[i, i]
+        gamma = 1 / max(trace, 1e-30)
+    iterate(dynamics, gamma, M, M[:0], c, z, z, ws, True)
+
+
+@hot
+def iterate_interneurons(dynamics, W_yn, W_ny, c, y, n, ws, rectify):
+    """Eq. 9; without the [.]_+ unless `rectify`."""
+    gamma = dynamics.gamma
+    if gamma == 0:
+        yn = 0.0
+        ny = 0.0
+        for i in range(W_ny.shape[0]):
+            for p in range(W_ny.shape[1]):
+                yn += W_yn[p, i] * W_yn[p, i]
+                ny += W_ny[i, p] * W_ny[i, p]
+        gamma = 0.5 / max(math.sqrt(yn * ny), 1.0)
+    iterate(dynamics, gamma, W_ny, W_yn, c, y, n, ws, rectify)
+
+
+@settle_interneurons.register(ProjectedGradient)
+def _settle_interneurons_gradient(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
+    iterate_interneurons(dynamics, W_yn, W_ny, c, y, n, ws, True)
+
+
+@settle_linear.register(ProjectedGradient)
+def _settle_linear_gradient(dynamics, W_hg, M, H, c, h, g, ws):
+    iterate_interneurons(dynamics, W_hg, W_hg.T, c, h, g, ws, False)
+
+
+# ---------------------------------------------------------------------------------------------- exact
 
 
 class Exact(NamedTuple):
@@ -149,41 +193,9 @@ class ExactAsymmetric(NamedTuple):
     eps: float
 
 
-class Scratch(NamedTuple):
-    """Work space of one layer of d neurons."""
-
-    firing: np.ndarray  # the neurons that fire: the warm start
-    chosen: np.ndarray  # their numbers
-    L: np.ndarray  # factor of M over them, reciprocal pivots on the diagonal
-    u: np.ndarray  # their activity
-    w: np.ndarray  # what must not be negative: M_ii z_i of the firing, (M z - c)_i of the silent; or the gradient
-    free: np.ndarray  # the activity without rectification; in between, a vector
-    v: np.ndarray  # a vector
-    M: np.ndarray  # a matrix
-    events: np.ndarray  # how often each repair acted
-
-
-def scratch(d, dtype, events=None):
-    """Allocate the work space; layers of one network share `events`."""
-    return Scratch(
-        firing=np.zeros(d, np.bool_),
-        chosen=np.zeros(d, np.uint64),
-        L=np.zeros((d, d), dtype),
-        u=np.zeros(d, dtype),
-        w=np.zeros(d, dtype),
-        free=np.zeros(d, dtype),
-        v=np.zeros(d, dtype),
-        M=np.zeros((d, d), dtype),
-        events=np.zeros(n_repairs, np.int64) if events is None else events,
-    )
-
-
-# ---------------------------------------------------------------------------------------------- factorisations
-
-
 @generic
 def solve_firing(dynamics, M, shift, c, index, f, ws):
-    """Solve (M + shift I) u = c over the f neurons in `index`, u in ws.u; False when a pivot is lost to rounding."""
+    """Solve (M + shift I) u = c over the f neurons in `index`, u in ws.u; False if a pivot is lost to rounding."""
 
 
 @solve_firing.register(Exact)
@@ -220,20 +232,20 @@ def _ldl(dynamics, M, shift, c, index, f, ws):
 
 @solve_firing.register(ExactAsymmetric)
 def _lu(dynamics, M, shift, c, index, f, ws):
-    # No pivoting: a matrix with positive definite symmetric part has an LU with positive pivots.
+    # No pivoting: a matrix with positive definite symmetric part has an LU with positive pivots. Of M' instead of M.
     L, u = ws.L, ws.u
     floor = 8 * dynamics.eps * f
     for a in range(f):
         i = index[a]
         v = c[i]
         for b in range(a):
-            s = M[i, index[b]]
+            s = M[index[b], i]
             for e in range(b):
                 s -= L[a, e] * L[e, b]
             L[a, b] = s * L[b, b]
             v -= L[a, b] * u[b]
         for b in range(a, f):
-            s = M[i, index[b]]
+            s = M[index[b], i]
             for e in range(a):
                 s -= L[a, e] * L[e, b]
             L[a, b] = s
@@ -250,131 +262,161 @@ def _lu(dynamics, M, shift, c, index, f, ws):
     return True
 
 
-@cold
-def _pivot(dynamics, M, shift, c, z, ws, tol):
-    """Block principal pivoting; True when z is complementary to within `tol`.
+@hot
+def _exchange(dynamics, M, H, shift, c, z, ws, rounds, inverse, rectified):
+    """Solve for z by exchanges from ws.firing; with H, and ws.free = H c, only if `inverse`. False if they do not end soon.
 
     Written without branches on who fires: that is a coin toss, and a branch mispredicted costs more than a product.
     """
     d = c.shape[0]
-    firing, index, u, w = ws.firing, ws.chosen, ws.u, ws.w
-    c_max = 0.0
-    largest = 0.0
+    firing, index, free, u, w = ws.firing, ws.chosen, ws.free, ws.u, ws.w
+    zero = c.dtype.type(0)
+    tol = c.dtype.type(-ACCEPTED * dynamics.eps)
+    c_sum = absolute_sum(c)
+    if not c_sum < np.inf:
+        return False
+    largest = zero
+    f = 0
     for i in range(d):
-        c_max = max(c_max, abs(c[i]))
         largest = max(largest, M[i, i])
+        f += firing[i]
     fewest = d + 1
     patience = 3
-    for _ in range(60 + 10 * d):
+    for _ in range(rounds):
+        with_M = not inverse or 2 * f < d
+        n = 0
+        for i in range(d):
+            index[n] = i
+            n += firing[i] == with_M
+        for i in range(d):
+            z[i] = zero if with_M else free[i]
+            w[i] = c[i] if with_M else -free[i]
+        A = M if with_M else H
+        if not solve_firing(dynamics, A, shift, w, index, n, ws):
+            return False
+        for i in range(d):
+            w[i] = -c[i] if with_M else w[i]
+        out = w if with_M else z
+        for a in range(n):
+            i = index[a]
+            for j in range(d):
+                out[j] += u[a] * A[i, j]
+        into = z if with_M else w
+        for a in range(n):
+            into[index[a]] = u[a]
+        slack = tol * (c_sum + largest * absolute_sum(z))
+        violated = 0
         f = 0
         for i in range(d):
-            z[i] = 0
-            index[f] = i
-            f += firing[i]
-        if not solve_firing(dynamics, M, shift, c, index, f, ws):
-            return False
-        size = 0.0
-        for a in range(f):
-            size += abs(u[a])
-            z[index[a]] = u[a]
-        slack = tol * (c_max + largest * size)
-        violated = 0
-        last = 0
-        for i in range(d):
-            s = dot(M, i, z) - c[i]
-            w[i] = z[i] * M[i, i] if firing[i] else s
-            bad = not w[i] >= -slack  # also true for NaN
+            w[i] = z[i] * M[i, i] if firing[i] else w[i]
+            bad = rectified and not w[i] >= slack  # also true for NaN
+            z[i] = (max(z[i], zero) if rectified else z[i]) if firing[i] else zero
             violated += bad
-            last = i if bad else last
+            firing[i] ^= bad
+            f += firing[i]
         if violated == 0:
-            for i in range(d):
-                z[i] = max(z[i], 0.0)
-            return True
+            return with_M or _settled(dynamics.eps, M, c, c_sum, z, rectified)
         patience = 3 if violated < fewest else patience - 1
         fewest = min(fewest, violated)
-        if patience >= 0:
-            for i in range(d):
-                firing[i] ^= not w[i] >= -slack
-        else:
-            firing[last] = not firing[last]
+        if patience < 0:
+            f = _keep_last_exchange(firing, w, slack)
     return False
 
 
 @cold
-def overflow(z):
-    """z <- infinity, which the loop reports."""
-    for i in range(z.shape[0]):
+def _keep_last_exchange(firing, w, slack):
+    """Undo all exchanges but the last; returns how many neurons fire."""
+    last = 0
+    for i in range(w.shape[0]):
+        last = last if w[i] >= slack else i
+    f = 0
+    for i in range(w.shape[0]):
+        firing[i] ^= not w[i] >= slack and i != last
+        f += firing[i]
+    return f
+
+
+@hot
+def _settled(eps, M, c, c_sum, z, rectified):
+    """Whether c - M z is small beside its terms; if `rectified`, for firing neurons, and for silent ones that should fire.
+
+    The terms have the sizes c_sum and `reach`. An M that is invertible in this precision never makes a `reach` of more than
+    c_sum / eps out of c.
+    """
+    worst = c.dtype.type(0)
+    largest = c.dtype.type(0)
+    for i in range(c.shape[0]):
+        w = c[i] - dot(M, i, z)
+        if rectified and not z[i] > 0:
+            w = max(w, c.dtype.type(0))
+        worst = max(worst, abs(w))
+        largest = max(largest, M[i, i])
+    eps = c.dtype.type(eps)
+    if worst <= ACCEPTED * eps * c_sum:
+        return True
+    reach = largest * absolute_sum(z)
+    return eps * reach <= c_sum and worst <= ACCEPTED * eps * (c_sum + reach)
+
+
+@cold
+def pivot(dynamics, M, c, z, ws, rectified):
+    """Solve for z by M alone, or by its transpose in `ExactAsymmetric`; infinite if c is, or if M is too near to singular."""
+    d = c.shape[0]
+    shift = 0.0
+    for _ in range(9 if absolute_sum(c) < np.inf else 0):
+        for i in range(d):
+            ws.firing[i] = ws.firing[i] or not rectified
+        if _exchange(dynamics, M, M, shift, c, z, ws, 60 + 10 * d, False, rectified):
+            return
+        ws.events[REGULARISED] += shift == 0
+        mean = 0.0
+        for i in range(d):
+            mean += abs(M[i, i]) / d
+            ws.firing[i] = False
+        shift = 100 * shift if shift > 0 else 1e3 * dynamics.eps * mean
+    for i in range(d):
         z[i] = np.inf
 
 
-@cold
-def complementary(dynamics, M, c, z, ws):
-    """z >= 0 with M z - c >= 0 and complementary, written to z; where there is none, z is infinite."""
-    d = c.shape[0]
-    size = 0.0
-    for i in range(d):
-        size += abs(c[i])
-    if not size < np.inf:
-        overflow(z)
-        return
-    tol = 32 * dynamics.eps
-    shift = 0.0
-    for attempt in range(10):
-        if _pivot(dynamics, M, shift, c, z, ws, tol):
-            return
-        if attempt == 0:
-            # Rounding can make the exchange cycle on an ill-conditioned M: ask for less before changing M.
-            tol *= 64
-        else:
-            shift = next_regularisation(M, shift, dynamics.eps, ws)
-            for i in range(d):
-                ws.firing[i] = False
-    overflow(z)
+@settle_lateral.register(Exact)
+def settle_exactly(dynamics, M, H, c, z, ws):
+    """z >= 0 with M z - c >= 0 and complementary; infinite if c is not finite."""
+    apply(H, c, ws.free)
+    for i in range(c.shape[0]):
+        ws.firing[i] = ws.free[i] >= 0
+    if not _exchange(dynamics, M, H, 0.0, c, z, ws, EXCHANGES, True, True):
+        pivot(dynamics, M, c, z, ws, True)
 
 
-@cold
-def next_regularisation(M, shift, eps, ws):
-    """The next regularisation to try."""
-    d = M.shape[0]
-    if shift > 0:
-        return shift * 100
-    ws.events[REGULARISED] += 1
-    mean = 0.0
-    for i in range(d):
-        mean += abs(M[i, i]) / d
-    return 1e3 * eps * mean
+@settle_lateral.register(ExactAsymmetric)
+def _settle_asymmetric(dynamics, M, H, c, z, ws):
+    for i in range(c.shape[0]):
+        for j in range(c.shape[0]):
+            ws.M[i, j] = M[j, i]
+    pivot(dynamics, ws.M, c, z, ws, True)
 
 
-@cold
-def linear(dynamics, M, c, y, ws):
-    """Solve M y = c with the regularisation of `complementary`."""
-    d = c.shape[0]
-    for i in range(d):
-        ws.chosen[i] = i
-    shift = 0.0
-    for _ in range(10):
-        if solve_firing(dynamics, M, shift, c, ws.chosen, d, ws):
-            for i in range(d):
-                y[i] = ws.u[i]
-            return
-        shift = next_regularisation(M, shift, dynamics.eps, ws)
-    overflow(y)
+@settle_interneurons.register(tuple)
+def _settle_interneurons_exact(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
+    settle_lateral(dynamics, M, H, c, y, ws)
+    apply(W_yn, y, n)
 
 
-# ---------------------------------------------------------------------------------------------- with the inverse
+@settle_linear.register(Exact)
+def _settle_linear_exact(dynamics, W_hg, M, H, c, h, g, ws):
+    apply(H, c, h)
+    c_sum = absolute_sum(c)
+    if not (c_sum < np.inf and _settled(dynamics.eps, M, c, c_sum, h, False)):
+        pivot(dynamics, M, c, h, ws, False)
+    apply(W_hg, h, g)
 
-#: H is recomputed every so many samples.
-REFRESH = 1000
-#: Exchanges of silent and firing neurons before pivoting on M takes over.
-EXCHANGES = 12
-#: Accepted residual of M z = c over the size of its terms, in rounding units: 1e-12 in float64, 3e-5 in float32.
-ACCEPTED = 4096
-ACCEPTED_SINGLE = 256
+
+# ---------------------------------------------------------------------------------------------- the inverse follows
 
 
 @cold
 def forget(H):
-    """H <- 0: pivoting does the work until H is recomputed."""
+    """H <- 0: `pivot` does the work until H is recomputed."""
     for i in range(H.shape[0]):
         for j in range(H.shape[1]):
             H[i, j] = 0
@@ -407,34 +449,26 @@ def invert(M, H):
             H[j, i] = H[i, j]
 
 
-@hot
-def refresh_inverse(M, H, t, changed):
-    """Recompute H if a guard changed M, and every 1000 samples."""
-    if changed or t % REFRESH == 0:
-        invert(M, H)
+@follow_lateral.register(tuple)
+def _follow_nothing(dynamics, H, rate, z, ws):
+    pass  # only `Exact` reads H
 
 
 @follow_lateral.register(Exact)
+@hot
 def follow_outer(dynamics, H, rate, z, ws):
     """H after M <- M + rate (z z' - M)."""
     d = z.shape[0]
     g = ws.free
     rate = H.dtype.type(rate)
+    one = H.dtype.type(1)
     q = H.dtype.type(0)
     for i in range(d):
         g[i] = dot(H, i, z)
         q += g[i] * z[i]
-    follow_scaled(H, rate, g, q)
-
-
-@hot
-def follow_scaled(H, rate, g, q):
-    """H after M <- M + rate (z z' - M), given g = H z, which is overwritten, and q = z'H z."""
-    d = g.shape[0]
     if not (rate < 1 and q >= 0):
         forget(H)
         return
-    one = H.dtype.type(1)
     grow = one / (one - rate)
     f = math.sqrt(rate * grow / (one - rate + rate * q))
     for i in range(d):
@@ -479,151 +513,6 @@ def follow_symmetric(H, s, b, a, ws):
         e = Ha[i]
         for j in range(d):
             H[i, j] = grow * H[i, j] + (f * Hb[j] - e * Ha[j])
-
-
-@hot
-def _rectify(dynamics, M, H, c, c_sum, z, ws):
-    """z >= 0 by exchanges from ws.free = H c. Returns 1 if z was found with M, 2 if with H, 0 if exchanges do not end soon."""
-    d = z.shape[0]
-    firing, index, free, u, w = ws.firing, ws.chosen, ws.free, ws.u, ws.w
-    tol = c.dtype.type(32 * dynamics.eps)
-    f = 0
-    z_max = c.dtype.type(0)
-    for i in range(d):
-        firing[i] = free[i] >= 0
-        f += firing[i]
-        z_max = max(z_max, abs(free[i]))
-    for _ in range(EXCHANGES):
-        few = 2 * f < d
-        a = 0
-        for i in range(d):
-            index[a] = i
-            a += firing[i] == few
-        for i in range(d):
-            z[i] = z.dtype.type(0) if few else free[i]
-            w[i] = c[i] if few else -free[i]
-        A = M if few else H
-        count = f if few else d - f
-        if not solve_firing(dynamics, A, 0.0, w, index, count, ws):
-            return 0
-        out = w if few else z
-        for i in range(d):
-            w[i] = -c[i] if few else w[i]
-        for a in range(count):
-            i = index[a]
-            for j in range(d):
-                out[j] += u[a] * A[i, j]
-        into = z if few else w
-        for a in range(count):
-            into[index[a]] = u[a]
-        violated = 0
-        f = 0
-        for i in range(d):
-            bad = not (z[i] >= -tol * z_max if firing[i] else w[i] >= -tol * c_sum)  # also true for NaN
-            z[i] = max(z[i], z.dtype.type(0)) if firing[i] else z.dtype.type(0)
-            violated += bad
-            firing[i] ^= bad
-            f += firing[i]
-        if violated == 0:
-            return 1 if few else 2
-    return 0
-
-
-@hot
-def _settled(eps, M, c, c_sum, z, rectified):
-    """Whether c - M z is small beside its terms; if `rectified`, for firing neurons, and for silent ones that should fire.
-
-    The terms have the sizes c_sum and `reach`. An M that is invertible in this precision never makes a `reach` of more than
-    c_sum / eps out of c.
-    """
-    zero = c.dtype.type(0)
-    worst = zero
-    largest = zero
-    for i in range(c.shape[0]):
-        w = c[i] - dot(M, i, z)
-        if rectified and not z[i] > 0:
-            w = max(w, zero)
-        worst = max(worst, abs(w))
-        largest = max(largest, M[i, i])
-    eps = c.dtype.type(eps)
-    bound = eps * (ACCEPTED_SINGLE if eps > 1e-10 else ACCEPTED)
-    if worst <= bound * c_sum:
-        return True
-    reach = largest * absolute_sum(z)
-    return eps * reach <= c_sum and worst <= bound * (c_sum + reach)
-
-
-@settle_lateral.register(Exact)
-def settle_exactly(dynamics, M, H, c, z, ws):
-    """z >= 0 with M z - c >= 0 and complementary; infinite if c is not finite."""
-    c_sum = c.dtype.type(0)
-    for i in range(c.shape[0]):
-        ws.free[i] = dot(H, i, c)
-        c_sum += abs(c[i])
-    if not c_sum < np.inf:
-        overflow(z)
-        return
-    with_inverse = _rectify(dynamics, M, H, c, c_sum, z, ws)
-    if with_inverse == 1:
-        return
-    if with_inverse == 2 and _settled(dynamics.eps, M, c, c_sum, z, True):
-        return
-    complementary(dynamics, M, c, z, ws)
-
-
-# ---------------------------------------------------------------------------------------------- interneurons
-
-
-@generic
-def settle_interneurons(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
-    """Settle y >= 0 and n = W_yn y under connections through interneurons; M = W_ny W_yn, H its inverse."""
-
-
-@generic
-def settle_linear(dynamics, W_hg, M, H, c, h, g, ws):
-    """Settle h = M^-1 c and g = W_hg h, without rectification; M = W_hg' W_hg, H its inverse."""
-
-
-@generic
-def follow_interneurons(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
-    """M and H after W_yn <- W_yn + eta (dn dy' - W_yn) and W_ny <- W_ny + eta (dy dn' - W_ny).
-
-    With s = (1 - eta)^2, p = W_ny dn and q = W_yn' dn of the weights before, of which p and W_yn are given,
-
-        M <- s M + eta (1 - eta) (p dy' + dy q') + eta^2 |dn|^2 dy dy'
-    """
-
-
-@settle_lateral.register(ExactAsymmetric)
-def _settle_asymmetric(dynamics, M, H, c, z, ws):
-    complementary(dynamics, M, c, z, ws)
-
-
-@settle_interneurons.register(tuple)
-def _settle_interneurons_exact(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
-    settle_lateral(dynamics, M, H, c, y, ws)
-    apply(W_yn, y, n)
-
-
-@settle_interneurons.register(ProjectedGradient)
-def _settle_interneurons_gradient(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
-    iterate_interneurons(dynamics, W_yn, W_ny, c, y, n, ws, True)
-
-
-@settle_linear.register(Exact)
-def _settle_linear_exact(dynamics, W_hg, M, H, c, h, g, ws):
-    c_sum = absolute_sum(c)
-    apply(H, c, h)
-    if not c_sum < np.inf:
-        overflow(h)
-    elif not _settled(dynamics.eps, M, c, c_sum, h, False):
-        linear(dynamics, M, c, h, ws)
-    apply(W_hg, h, g)
-
-
-@settle_linear.register(ProjectedGradient)
-def _settle_linear_gradient(dynamics, W_hg, M, H, c, h, g, ws):
-    iterate_interneurons(dynamics, W_hg, W_hg.T, c, h, g, ws, False)
 
 
 @follow_interneurons.register(Exact)

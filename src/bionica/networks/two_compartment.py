@@ -27,7 +27,7 @@ import numpy as np
 from .guards import cap_rate, flip_silent, lift_eigenvalues
 from .plasticity import AVERAGING, average, averaging_weight, follow, follow_input, hebb_uncentred, mean_weight, project
 from .rule import Rule, bookkeeping, inverse, register, shapes, solve_lateral
-from .settling import follow_lateral, refresh_inverse, scratch, settle_lateral
+from .settling import REFRESH, follow_lateral, invert, scratch, settle_lateral
 
 
 class State(NamedTuple):
@@ -128,10 +128,9 @@ def learn(state, work, params, X, t, rates):
 
 def inspect(state, work, params):
     """The guard `spectrum`; H is recomputed from time to time."""
-    lifted = False
-    if params.guards.spectrum:
-        lifted = lift_eigenvalues(state.W_zz, params.eps, work.ws)
-    refresh_inverse(state.W_zz, state.H, state.t[0], lifted)
+    lifted = params.guards.spectrum and lift_eigenvalues(state.W_zz, params.eps, work.ws)
+    if lifted or state.t[0] % REFRESH == 0:
+        invert(state.W_zz, state.H)
 
 
 def unmixing(state: State) -> np.ndarray:

@@ -20,7 +20,7 @@ from . import whitening_layer
 from .guards import flip_silent, lift_eigenvalues
 from .plasticity import apply, hebb_uncentred, mean_weight
 from .rule import Rule, bookkeeping, inverse, register, shapes, solve_lateral
-from .settling import follow_lateral, refresh_inverse, scratch, settle_lateral
+from .settling import REFRESH, follow_lateral, invert, scratch, settle_lateral
 from .whitening_layer import Params, learn_whitening, refresh_whitening, whiten
 
 
@@ -90,10 +90,9 @@ def learn(state, work, params, X, t, rates):
 def inspect(state, work, params):
     """The guard `spectrum`; inverses are recomputed from time to time."""
     refresh_whitening(state.layer, state.t[0])
-    lifted = False
-    if params.guards.spectrum:
-        lifted = lift_eigenvalues(state.W_yy, params.eps, work.ws)
-    refresh_inverse(state.W_yy, state.H, state.t[0], lifted)
+    lifted = params.guards.spectrum and lift_eigenvalues(state.W_yy, params.eps, work.ws)
+    if lifted or state.t[0] % REFRESH == 0:
+        invert(state.W_yy, state.H)
 
 
 def unmixing(state: State) -> np.ndarray:

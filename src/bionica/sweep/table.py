@@ -4,7 +4,6 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Sequence
-from importlib import import_module
 from math import inf
 from typing import Any
 
@@ -28,7 +27,7 @@ def table_bytes(rows: Sequence[Row]) -> bytes:
 
 
 class Table(list[Row]):
-    """The tidy table of a sweep: a list with a dict for each case and time.
+    """The tidy table of a sweep: a list with a dict for each case and time. ``pandas.DataFrame(table)`` is a data frame of it.
 
     Keys are `case`, `data`, `network` (the label), the parameters that the plan names, `seed`, `dtype`, `t`, `error` (the paper's,
     up to time t), and for the whole run `last_tenth`, `status`, `repairs`, `seconds`, `device`, `versions`, `machine`.
@@ -50,10 +49,6 @@ class Table(list[Row]):
     def __init__(self, rows: Iterable[Row], swept: list[str]) -> None:
         super().__init__(rows)
         self.swept = swept
-
-    def to_pandas(self) -> Any:
-        """The table as a pandas DataFrame."""
-        return import_module("pandas").DataFrame(list(self))
 
     def settings(self) -> list[Row]:
         """`final_errors`, with `error` the mean over the seeds, infinite if a seed failed; the best of each network first."""
