@@ -1,10 +1,13 @@
 """bionica's online estimators as transformers of river (https://riverml.xyz), which is imported only here."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from river import base
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+
+from .estimators import StreamingNICA
 
 __all__ = ["RiverTransformer"]
 
@@ -43,11 +46,23 @@ class RiverTransformer(base.MiniBatchTransformer):  # type: ignore[misc]
         self._names_out: list[str] = []
 
     def learn_one(self, x: dict[Any, float]) -> None:
-        """Learn from the features of a sample."""
+        """Learn from a sample.
+
+        Parameters
+        ----------
+        x
+            Its features.
+        """
         self.model.learn_one(self._named(x))
 
     def transform_one(self, x: dict[Any, float]) -> dict[str, float]:
-        """Return the sources of a sample; an empty dict before anything was learned."""
+        """Return the sources of a sample; no sources before anything was learned.
+
+        Parameters
+        ----------
+        x
+            Its features.
+        """
         try:
             y = self.model.transform_one(self._named(x))
         except NotFittedError:
@@ -57,11 +72,23 @@ class RiverTransformer(base.MiniBatchTransformer):  # type: ignore[misc]
         return dict(zip(self._names_out, y.tolist(), strict=True))
 
     def learn_many(self, X: Any) -> None:
-        """Learn from the rows of a pandas DataFrame, one after the other."""
+        """Learn from the rows of a data frame, one after the other.
+
+        Parameters
+        ----------
+        X
+            A pandas DataFrame with a column for each feature.
+        """
         self.model.partial_fit(self._in_order(X))
 
     def transform_many(self, X: Any) -> Any:
-        """Return the sources of the rows of a pandas DataFrame, as a DataFrame."""
+        """Return the sources of the rows of a data frame, as a data frame.
+
+        Parameters
+        ----------
+        X
+            A pandas DataFrame with a column for each feature.
+        """
         try:
             Y = self.model.transform(self._in_order(X))
         except NotFittedError:
@@ -77,6 +104,10 @@ class RiverTransformer(base.MiniBatchTransformer):  # type: ignore[misc]
         known = list(getattr(self.model, "feature_names_in_", sorted(X.columns)))
         # If columns are missing or unknown, the estimator's message says which.
         return X[known] if set(known) == set(X.columns) else X
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"estimator": StreamingNICA(random_state=0)}
 
     def _unit_test_skips(self) -> set[str]:
         """River's checks in which features appear and disappear, as its own adapter of scikit-learn's estimators skips them."""
