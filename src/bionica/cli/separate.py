@@ -297,7 +297,7 @@ class Separation:
     def stream(self) -> None:
         """Answer each sample with what was learned before it."""
         o, reader = self.o, self.reader
-        self.network = network = self._saved()
+        network = self._saved()
         self.console.say(f"Reading {reader.name}")
         blocks = reader.labelled_blocks()
         first = [next(blocks)]
@@ -381,8 +381,8 @@ class Separation:
         if not o.model.exists():
             self.console.say(f"There is no {o.model} yet: starting from the beginning")
             return None
-        network = bionica.load(o.model)
-        name, d, horizon = type(network).__name__, network.n_components, getattr(network, "horizon", None)
+        self.network = network = bionica.load(o.model)
+        name, d, horizon = type(network).__name__, len(self.names), getattr(network, "horizon", None)
         method = {cls: method for method, cls in METHODS.items()}.get(name, name)
         if not hasattr(network, "partial_fit_transform"):
             raise io.InputError(f"{o.model} holds a {name}, which cannot learn from a stream: start again with --force")
