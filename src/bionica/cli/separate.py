@@ -393,8 +393,9 @@ class Separation:
         ):
             if now != before:
                 raise io.InputError(f"{o.model} learned with {option} {before}: omit {option}")
-        samples = counted(network.n_samples_seen_, "samples")
-        self.console.note(f"{o.model} has learned from {samples}: the input must continue after them")
+        self.console.note(
+            f"{o.model} is continued: the input must begin with the sample after the last one that was answered"
+        )
         return network
 
     # ------------------------------------------------------------------------------------------ results
