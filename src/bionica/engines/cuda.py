@@ -252,9 +252,10 @@ def kernel(X, S, data, rates, schedule, times, noted, done, repairs, limit, stri
             for i in range(d):
                 for j in range({d}):
                     s = part[i, j]
-                    for p in range(rows):
-                        difference = sources[p, i] - Y[p, j]
-                        s += difference * difference
+                    for p in range({stride}):
+                        if p < rows:
+                            difference = sources[p, i] - Y[p, j]
+                            s += difference * difference
                     part[i, j] = s
             t += rows
             summed += rows
