@@ -29,7 +29,7 @@ from .._compat import numba_cuda
 from ..networks.guards import EVERY
 from ..networks.rule import Rule, cold, leaves, rule_of
 from ..networks.settling import Exact
-from .loop import bound, digest, largest_output, plain
+from .loop import bound, digest, largest_output
 from .masked import Masked, Pivoted
 
 #: Neurons up to which a network is kept in registers and settles by masks, and from which its loops are unrolled by force.
@@ -173,7 +173,6 @@ def kind(state: Any, params: Any) -> Any:
 
 def _on_card(state, params):
     """Parameters as they go to the card: small networks settle by masks."""
-    params = plain(params)
     if isinstance(params.dynamics, Exact) and len(state.fired) <= MASKED:
         return params._replace(dynamics=Masked(params.dynamics.eps))
     return params
