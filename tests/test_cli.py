@@ -117,10 +117,12 @@ def test_sigterm_interrupts():
 def test_a_signal_just_before_a_read_ends_it():
     """As one that another thread receives: it does not interrupt the read."""
     descriptor, other = os.pipe()
-    with os.fdopen(descriptor, "rb") as stream, os.fdopen(other, "wb"):
+    session = Console(quiet=True).session(interrupted="stopped")  # restores the handlers of signals
+    with os.fdopen(descriptor, "rb") as stream, os.fdopen(other, "wb"), pytest.raises(typer.Exit) as ended, session:
         threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()
-        with pytest.raises(KeyboardInterrupt):
-            StandardInput(stream).read(1)
+        StandardInput(stream).read(1)
+    assert ended.value.exit_code == 130
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_json_has_no_nan(capsys):

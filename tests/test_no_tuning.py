@@ -43,7 +43,7 @@ def test_average_is_read_out_and_does_not_touch_the_running_outputs(Single):
 def test_scale_makes_the_local_network_indifferent_to_units(Single):
     _, X = mixtures(20_000, 3)
     units = np.array([1.0, 255.0, 1e-3])
-    eta0, decay = Single._plain[:2]
+    eta0, decay = (Single._published["d3"][name] for name in ("eta0", "decay"))
     new = [Single(3, precondition="scale", eta0=eta0, decay=decay, random_state=0) for _ in range(3)]
     networks = [network.fit(X * u) for network, u in zip(new, (1.0, 4.0, units), strict=True)]
     outputs = [network.transform(X * u) for network, u in zip(networks, (1.0, 4.0, units), strict=True)]

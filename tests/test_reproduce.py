@@ -92,6 +92,12 @@ def journals(folder):
     return {path: path.read_bytes() for path in (folder / "runs").rglob("journal.jsonl")}
 
 
+def test_the_results_may_be_inside_the_folder_of_the_images(pictures):
+    for _ in range(2):
+        options = ["--images", pictures.parent, "--output", pictures.parent / "results"]
+        assert reproduce("figure5", "--runs", 1, *FAST[2:], *options).exit_code == 0
+
+
 def test_second_call_runs_nothing_and_a_damaged_run_is_run_again(tmp_path):
     def ran():
         return json.loads(reproduce("figure4", *FAST, "--output", tmp_path, "--json").stdout)["ran"]

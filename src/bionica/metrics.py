@@ -19,7 +19,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.utils import check_array
 
 __all__ = [
-    "Matching", "amari_distance", "correlation_floor", "error_curve", "match_sources", "permutation_error", "sinr",
+    "amari_distance", "correlation_floor", "error_curve", "match_sources", "permutation_error", "sinr",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -145,15 +145,6 @@ class Matching(NamedTuple):
         The factor that brings each matched output closest to its source, ``<s, y> / <y, y>``; 0 for an output of zeros.
     correlation : ndarray of shape (n_sources,)
         Pearson's correlation of each source with its output; 0 where one of the two is constant.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bionica.metrics import match_sources
-    >>> S = np.array([[0.0, 1.0], [2.0, 0.0], [1.0, 3.0]])
-    >>> match = match_sources(S, 2 * S[:, ::-1], by="correlation")
-    >>> match.permutation.tolist(), match.scale.tolist()
-    ([1, 0], [0.5, 0.5])
     """
 
     permutation: NDArray[np.intp]

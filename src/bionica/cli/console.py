@@ -15,7 +15,6 @@ import dis
 import errno
 import json as jsons
 import logging
-import math
 import os
 import select
 import signal
@@ -129,7 +128,8 @@ class Console:
     def result(self, lines: Iterable[str], data: Any) -> None:
         """Print the result: `lines`, or with --json `data` as one line."""
         if self.json:
-            typer.echo(jsons.dumps(_finite(data)), err=self.data_on_stdout)
+            finite = jsons.loads(jsons.dumps(data), parse_constant=lambda _: None)  # JSON has no NaN and no infinity
+            typer.echo(jsons.dumps(finite), err=self.data_on_stdout)
         elif not self.quiet:
             typer.echo("\n".join(map(one_line, lines)), err=self.data_on_stdout)
 
@@ -159,58 +159,22 @@ class Console:
     @contextmanager
     def session(self, *, interrupted: str) -> Iterator[None]:
         """Run a command: show warnings and log records, and say `interrupted` after Ctrl-C or SIGTERM."""
-        log = log_records("bionica", logging.INFO, self._show)
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            with _handlers(_interrupt, signal.SIGTERM), warnings.catch_warnings(), log:
+            with warnings.catch_warnings(), log_records("bionica", logging.INFO, self._show):
                 warnings.simplefilter("always", UserWarning)
                 warnings.showwarning = lambda message, *_, **__: self.note(str(message))
                 yield
         except KeyboardInterrupt:
             self.interrupted(interrupted)
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
 
     def _show(self, record: logging.LogRecord) -> None:
         """Show what the library logs, for example that it compiles a loop."""
         (self.note if record.levelno >= logging.WARNING else self.say)(record.getMessage())
-
-
-def _finite(data: Any) -> Any:
-    """Return data with None in place of NaN and infinity, which JSON does not have."""
-    if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_finite(value) for value in data]
-    return None if isinstance(data, float) and not math.isfinite(data) else data
-
-
-@contextmanager
-def _handlers(handler: Callable[..., None], *signals: int) -> Iterator[None]:
-    """Handle signals with a function."""
-    before = {number: signal.signal(number, handler) for number in signals}
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)
-
-
-def _interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt
-
-
-@contextmanager
-def deferred_interrupts() -> Iterator[None]:
-    """Finish what is inside before KeyboardInterrupt is raised; a second Ctrl-C or SIGTERM is raised at once."""
-    pending: list[int] = []
-
-    def defer(number: int, *_: Any) -> None:
-        if pending:
-            raise KeyboardInterrupt
-        pending.append(number)
-
-    with _handlers(defer, signal.SIGINT, signal.SIGTERM):
-        yield
-    if pending:
-        raise KeyboardInterrupt
 
 
 @contextmanager
@@ -223,15 +187,28 @@ def ignore_broken_pipe() -> Iterator[None]:
 
 
 class StandardInput:
-    """Standard input that Ctrl-C always ends: a signal just before a read that blocks would be handled at the end of that read."""
+    """Standard input: after Ctrl-C or SIGTERM the next read raises KeyboardInterrupt, so that what was read before is answered.
+
+    A second signal interrupts at once. `Console.session` restores the handlers of signals.
+    """
 
     def __init__(self, stream: Any) -> None:
-        self.read = getattr(stream, "read1", stream.read)
+        self._stream, self._descriptor, self._interrupted = stream, None, False
         with suppress(OSError):  # it has no descriptor
-            self._descriptor = stream.fileno()
-            self.read = self._read if os.name == "posix" else self.read
+            self._descriptor = stream.fileno() if os.name == "posix" else None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._interrupt)
 
-    def _read(self, n: int) -> bytes:
-        while not select.select([self._descriptor], [], [], 0.5)[0]:
-            pass  # Python handles signals here
-        return os.read(self._descriptor, n)
+    def _interrupt(self, *_: Any) -> None:
+        if self._interrupted:
+            raise KeyboardInterrupt
+        self._interrupted = True
+
+    def read(self, n: int) -> bytes:
+        """Return what is there, at most n bytes; wait if there is nothing."""
+        while not self._interrupted:
+            if self._descriptor is None:
+                return bytes(getattr(self._stream, "read1", self._stream.read)(n))
+            if select.select([self._descriptor], [], [], 0.5)[0]:  # not for ever: a signal is not always seen by a read
+                return os.read(self._descriptor, n)
+        raise KeyboardInterrupt

@@ -30,7 +30,7 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print the findings
     console = Console(json=json)
     with console.session(interrupted="Interrupted"):
         findings = examine()
-        console.result([f"{name:16} {value}" for name, value in findings.items()], findings)
+        console.result([f"{name}: {value}" for name, value in findings.items()], findings)
     if not findings["self test"].startswith("passed"):
         raise typer.Exit(1)
 
@@ -52,7 +52,11 @@ def examine() -> dict[str, str]:
         compiled = (
             f"{folder} cannot be written to, so processes may compile again: set NUMBA_CACHE_DIR to another folder"
         )
-    packages = {extra: ", ".join(f"{name} {version(name)}" for name in names) for extra, names in PACKAGES.items()}
+    versions = {package.name.lower(): package.version for package in metadata.distributions()}
+    packages = {
+        extra: ", ".join(f"{name} {versions.get(name, 'missing')}" for name in names)
+        for extra, names in PACKAGES.items()
+    }
     return {
         "bionica": __version__,
         "python": f"{platform.python_version()} on {platform.platform()}, {os.cpu_count()} cores",
@@ -62,14 +66,6 @@ def examine() -> dict[str, str]:
         "compiled code": compiled,
         "GPU": unavailable() or str(cuda().get_current_device().name),
     }
-
-
-def version(name: str) -> str:
-    """Return the version of a package, or 'missing'."""
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return "missing"
 
 
 def self_test() -> str:

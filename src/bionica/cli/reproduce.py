@@ -67,7 +67,7 @@ def reproduce(
             raise typer.BadParameter(
                 f"--images is not used by {target}: it is for figure5, cone-network, table1 --full"
             )
-        inputs = [] if images is None else [*images.iterdir()] if images.is_dir() else [images]
+        inputs = [] if images is None else [f for f in (images, *images.glob("*")) if f.is_file()]
         check_folder(output, file_names(names, target.value), inputs, replace=force)
         options: dict[str, Any] = {"n_jobs": jobs or -1, "device": "cpu", "force": force}
         sweeps = {key: prepare(plan, output / "runs" / "-".join(key), **options) for key, plan in plans.items()}

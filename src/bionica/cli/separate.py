@@ -23,7 +23,7 @@ import typer
 import bionica
 
 from .. import io
-from .console import Console, StandardInput, counted, deferred_interrupts, ignore_broken_pipe
+from .console import Console, StandardInput, counted, ignore_broken_pipe
 
 AUTO = "auto"
 #: Bytes of float64 that are fitted, in about 8 times the memory, and by which a stream is judged at its end.
@@ -199,7 +199,8 @@ class Separation:
         o, reader = self.o, self.reader
         X, sample_labels = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
         n, k, d = reader.n_samples, X.shape[1], o.n_sources or 1
-        self._show_notes()
+        for note in reader.notes:
+            self.console.note(note)
         if n < k and o.axis is None and reader.image_shape is None and reader.wavelengths is None:
             raise io.InputError(
                 f"{reader.name} has {n} samples of {k} mixtures: if its columns are the samples, pass --axis 1; if not, --axis 0"
@@ -229,10 +230,6 @@ class Separation:
                 writer.write(self.network.transform(block), labels)
                 advance(len(block))
         self._finish(X, sample_labels, n)
-
-    def _show_notes(self) -> None:
-        for note in self.reader.notes:
-            self.console.note(note)
 
     def _fit(self, X: Any) -> Any:
         """Count the sources, choose the method, fit and judge."""
@@ -304,7 +301,8 @@ class Separation:
         self.console.say(f"Reading {reader.name}")
         blocks = reader.labelled_blocks()
         first = [next(blocks)]
-        self._show_notes()
+        for note in reader.notes:
+            self.console.note(note)
         k, dtype = first[0][0].shape[1], first[0][0].dtype
         if o.n_sources is not None and o.n_sources > k:
             raise io.InputError(f"--sources {o.n_sources} is more than the {k} mixtures: give at most {k}")
@@ -323,14 +321,13 @@ class Separation:
         with ignore_broken_pipe(), self._open_output(dtype) as writer:
             try:
                 for block, labels in chain(first, blocks):
-                    with deferred_interrupts():  # every sample that the network learns from is answered
-                        writer.write(network.partial_fit_transform(block), labels)
-                        sample.add(block)
-                        if o.model is not None and time.monotonic() - saved > SAVE_EVERY:
-                            network.save(o.model)
-                            saved = time.monotonic()
+                    writer.write(network.partial_fit_transform(block), labels)
+                    sample.add(block)
+                    if o.model is not None and time.monotonic() - saved > SAVE_EVERY:
+                        network.save(o.model)
+                        saved = time.monotonic()
             except (KeyboardInterrupt, io.InputError) as error:
-                if isinstance(error, io.InputError) and not o.from_pipe:
+                if not o.from_pipe:
                     raise
                 stop = error  # the samples of a pipe come once: keep what was made of them
             missing, n = getattr(network, "n_samples_until_start_", 0), network.n_samples_seen_
@@ -412,7 +409,8 @@ class Separation:
         if mixing is not None:
             spectra = np.ascontiguousarray(np.asarray(network.mixing_).T)
             io.write_spectra(mixing, spectra, self.reader.names, names=self.names, decimal=o.decimal)
-        errors, findings = self._judgement(diagnosis, has_started)
+        names = [name.replace("_", " ") for name in self.names]
+        errors, findings = self._judgement(names, diagnosis, has_started)
         candidates = list(choice.candidates) if choice else []
         others = f" (or {', '.join(map(str, candidates))})" if candidates else ""
         done = f"{counted(d, 'sources')}{others} in {counted(n, 'samples')} of {counted(k, 'mixtures')} by {method}"
@@ -425,7 +423,7 @@ class Separation:
             facts = [("input", ", ".join(o.inputs)), ("samples", f"{n:,}"), ("mixtures", f"{k:,}"), ("method", method)]
             facts.append(("seconds", str(seconds)))
             numbers = np.linspace(n - len(X) + 1 if o.horizon else 1, n, len(X))
-            texts: dict[str, Any] = {"names": self._shown_names, "lines": [*lines, *self.console.notes], "facts": facts}
+            texts: dict[str, Any] = {"names": names, "lines": [*lines, *self.console.notes], "facts": facts}
             write_separation(report, network, self.reader, X, numbers=numbers, labels=labels, **texts)
         kinds = {"model": o.model, "spectra": mixing, "report": report}
         written = [*files, *(f"{path} ({kind})" for kind, path in kinds.items() if path)]
@@ -441,17 +439,13 @@ class Separation:
         }  # fmt: skip
         self.console.result([*lines, *([f"Wrote {', '.join(written)}"] if written else [])], summary)
 
-    @property
-    def _shown_names(self) -> list[str]:
-        return [name.replace("_", " ") for name in self.names]
-
-    def _judgement(self, diagnosis: Any, has_started: bool) -> tuple[str, list[str]]:
+    def _judgement(self, names: list[str], diagnosis: Any, has_started: bool) -> tuple[str, list[str]]:
         """Return the error of each source, and the findings against the fit, in words."""
         if not has_started:
             return "", ["the network has not started, and every answer was zero. More samples with --resume continue."]
         if diagnosis is None:
             return "", ["one sample is too few to judge by."]
-        names, errors, uncertainty, band = self._shown_names, "", diagnosis.uncertainty_, diagnosis.band_
+        errors, uncertainty, band = "", diagnosis.uncertainty_, diagnosis.band_
         if uncertainty is not None:
             error = uncertainty.sources
             largest = sorted(range(len(names)), key=lambda i: -float(error[i]))[:_NAMED]

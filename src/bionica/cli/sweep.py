@@ -70,7 +70,7 @@ def sweep(
         total = there + missing
         summary: dict[str, Any] = {"cases": total, "finished before": there, "engine": engine}
         if dry_run:
-            networks = ", ".join(f"{n.label} ({counted(n.n_settings, 'settings')})" for n in ready.plan.networks)
+            networks = ", ".join(f"{n.label} ({counted(len(n.settings()), 'settings')})" for n in ready.plan.networks)
             data = ", ".join(f"{d.name} ({d.n_samples:,} samples)" for d in ready.plan.data)
             lines = [f"{networks} on {data}, {counted(len(ready.plan.seeds), 'seeds')} of each"]
             lines.append(f"{there} of {total:,} cases are in {folder}; the others would run on {engine}")
@@ -92,7 +92,7 @@ def _best(row: dict[str, Any], swept: list[str]) -> str:
     """The best setting of a network in a line."""
     start = f"{row['data']}, {row['network']}: "
     if not isfinite(row["error"]):
-        return start + f"none of {row['settings']} settings has an error for all its seeds"
+        return start + "no setting has an error for all its seeds"
     where = ", ".join(f"{name} {row[name]}" for name in swept if row[name] is not None)
     best = f"error {row['error']:.3g} (last tenth {row['last_tenth']:.3g}), mean of {counted(row['runs'], 'seeds')}"
     return start + best + (f", best of {row['settings']} settings: {where}" if row["settings"] > 1 else "")

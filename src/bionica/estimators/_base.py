@@ -44,8 +44,8 @@ from ._input import (
 from ._model_file import CLASSES, contents, write_model
 
 _FOLDS = 10  # groups of mixtures that `score` predicts
-#: Largest size of a block in bytes, unless 4 d + 20 samples are larger.
-_BLOCK_BYTES = 2**28
+#: Most numbers in a block (256 MB), unless 4 d + 20 samples have more.
+_BLOCK_SIZE = 2**25
 
 
 def rank_of(X: Array | DaskRows) -> int:
@@ -300,7 +300,7 @@ class Online(Separator):
         -------
         self
         """
-        self._check_params()
+        self._validate_params()
         with unchanged_on_error(self):
             for block in blocks_of(validated_rows(self, X, reset="_waiting" not in vars(self))):
                 self._learn(block)
@@ -322,7 +322,7 @@ class Online(Separator):
             Each row is computed with what was learned before it. Rows are zero until the model has started
             (`n_samples_until_start_`).
         """
-        self._check_params()
+        self._validate_params()
         with unchanged_on_error(self):
             blocks = blocks_of(validated_rows(self, X, reset="_waiting" not in vars(self)))
             Y = np.concatenate([self._learn(block, keep=True) for block in blocks])
@@ -341,7 +341,7 @@ class Online(Separator):
         -------
         self
         """
-        self._check_params()
+        self._validate_params()
         with unchanged_on_error(self):
             self._learn(validated_sample(self, x, reset="_waiting" not in vars(self)))
         return self
@@ -368,11 +368,11 @@ class Online(Separator):
         self._check_is_fitted()
         return 0 if self._state is not None else self._block_length(self.n_features_in_) - len(self._waiting)
 
-    def _check_params(self) -> None:
+    def _validate_params(self) -> None:
         """Validate the parameters, unless they are those that were validated last."""
         now, before = parameter_values(type(self))(self), self.__dict__.get("_checked")
         if before is None or not all(map(is_, now, before)):
-            self._validate_params()
+            super()._validate_params()
             self._checked = now
             self.__dict__.pop("_runner", None)  # of a network: it was made for other parameters
 
@@ -452,7 +452,7 @@ class Online(Separator):
 
 def bounded(n: int, d: int, k: int) -> int:
     """Return n samples, or as many as the largest size of a block allows."""
-    return min(n, max(4 * d + 20, _BLOCK_BYTES // (8 * k)))
+    return min(n, max(4 * d + 20, _BLOCK_SIZE // k))
 
 
 def _appended(waiting: Array, part: Array, length: int) -> Array:

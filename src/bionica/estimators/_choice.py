@@ -16,8 +16,8 @@ from sklearn.utils.validation import validate_data
 
 from ..io.reader import is_label_name
 from ..offline.source_count import Count, count_sources
-from ._diagnosis import Diagnosis, evenly_spaced
-from ._input import DivergenceError, is_dask
+from ._diagnosis import Diagnosis
+from ._input import DivergenceError, evenly_spaced, is_dask
 from .batch_nica import BatchNICA
 from .minimum_volume_cone import MinimumVolumeCone
 from .streaming_nica import StreamingNICA
@@ -34,16 +34,12 @@ class Choice(NamedTuple):
 
     Attributes
     ----------
-    n_sources : int
-        Number of sources.
-    candidates : tuple of int
-        Other numbers that the data allow.
+    n_sources, candidates : int, tuple of int
+        Number of sources, and others that the data allow.
     angles : dict of int to float
         Worst angle between the spectra of two halves, in degrees, for each number that was tried; empty if it was given.
-    method : str
-        Name of the estimator.
-    why : str
-        Why it was kept.
+    method, why : str
+        Name of the estimator, and why it was chosen.
     tried : dict of str to Diagnosis
         What was said about each method that was tried.
     """
@@ -121,23 +117,21 @@ def separate(
         raise ValueError(f"X has shape {data.shape}: pass at least 2 samples, (n_samples, n_features)")
     if labels := [name for name in getattr(X, "columns", ()) if isinstance(name, str) and is_label_name(name)]:
         raise ValueError(f"X has the columns {labels}, which are no mixtures by their names: X.drop(columns={labels})")
-    options = {
-        "random_state": random_state,
-        "horizon": horizon,
+    cone = {
         "nonnegative_mixing": nonnegative_mixing,
         "known_mixing": known_mixing,
         "noise": noise,
         "normalize": normalize,
     }
 
-    def fitted(name: str, rows: Any, **others: Any) -> tuple[Any, Diagnosis]:
-        """The estimator of a method with those of the options that it has, fitted to these rows, and what is said about it."""
-        estimator = METHODS[name](count.n_sources)
-        own = {key: value for key, value in {**options, **others}.items() if key in estimator.get_params()}
+    def fitted(name: str, rows: Any, horizon: int | None) -> tuple[Any, Diagnosis]:
+        """The estimator of a method, fitted to these rows, and what is said about it."""
+        options = {} if name == "batch" else {"horizon": horizon, **(cone if name == "cone" else {})}
+        estimator = METHODS[name](count.n_sources, random_state=random_state, **options)
         with warnings.catch_warnings(action="ignore"):  # the diagnosis says it
             if verbose:
                 sys.stderr.write(f"bionica.separate: {type(estimator).__name__} with {count.n_sources} sources\n")
-            estimator.set_params(**own).fit(rows)
+            estimator.fit(rows)
             return estimator, estimator.diagnose(rows)
 
     sample = evenly_spaced(data, _ROWS, 1 << 23)
@@ -150,7 +144,7 @@ def separate(
         failure: Exception | None = None
         for name in ("batch", "cone"):
             try:
-                tried[name] = fitted(name, sample, horizon=None)
+                tried[name] = fitted(name, sample, None)
             except (ValueError, DivergenceError) as error:
                 failure = failure or error
         if failure is not None and not tried:
@@ -161,7 +155,7 @@ def separate(
     if method in tried and horizon is None and len(sample) == data.shape[0]:
         estimator, diagnosis = tried[method]
     else:
-        estimator, diagnosis = fitted(method, data if is_dask(data) else np.asarray(data))
+        estimator, diagnosis = fitted(method, data if is_dask(data) else np.asarray(data), horizon)
     validate_data(estimator, data, skip_check_array=True)  # the names of a data frame: it was fitted to arrays
     estimator.diagnosis_ = diagnosis
     verdicts = {type(other).__name__: verdict for other, verdict in tried.values()}
@@ -175,11 +169,9 @@ def _better(tried: dict[str, Diagnosis]) -> tuple[str, str]:
         return next(iter(tried)), "the other method cannot be fitted"
     batch, cone = tried["batch"], tried["cone"]
     if batch.ok != cone.ok:
-        kept, other, diagnosis = ("batch", "cone", cone) if batch.ok else ("cone", "batch", batch)
-        first = diagnosis.findings[0]
-        reason = first.text().partition(". ")[0]
-        reason = reason.partition(": ")[2] if first.sources else reason  # without the names of its outputs
-        return kept, f"nothing speaks against it; against {METHODS[other].__name__}: {reason}"
+        better, worse = ("batch", "cone") if batch.ok else ("cone", "batch")
+        statement = tried[worse].findings[0].text().partition(". ")[0].rpartition(": ")[2]  # without names of outputs
+        return better, f"nothing speaks against it; against {METHODS[worse].__name__}: {statement}"
     mine, its = (1.0 if d.uncertainty_ is None else float(d.uncertainty_.share.max()) for d in (batch, cone))
     if mine < _CLEARLY * its:
         return "batch", f"halves of the samples agree better (error {mine:.2g} of the variance against {its:.2g})"

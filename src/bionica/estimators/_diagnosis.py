@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
+from itertools import count
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,13 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from .._compat.sklearn import safe_indexing
 from ..engines.loop import announce
 from ..offline.ambiguity import Bands, bands
 from ..offline.halves import Uncertainty, follows_curve, uncertainty
 from ..offline.outliers import inliers_of
 from ._findings import CHECKS, Finding, Measures, concluded, exceeds, finding, measure, uncertain
-from ._input import DivergenceError, is_dask, row_sample
+from ._input import DivergenceError, evenly_spaced, row_sample
 
 Array = NDArray[Any]
 
@@ -35,19 +35,15 @@ class Diagnosis:
 
     Attributes
     ----------
-    ok : bool
-        Whether nothing speaks against the fit.
     findings : tuple of Finding
-        What does, the gravest first.
+        What speaks against the fit, the gravest first.
     uncertainty_ : Uncertainty or None
         How far each source and spectrum moves if it is learned from another half of the samples; None without refits.
     band_ : Bands or None
         If X is nonnegative and its samples follow a smooth curve, so that halves agree anyway: the range of shares and spectra
         that nonnegativity leaves open. None otherwise, and without refits.
-    measures : Measures
-        Numbers about the outputs.
-    names : list of str
-        Names of the outputs.
+    measures, names
+        Numbers about the outputs, and their names.
 
     Examples
     --------
@@ -79,21 +75,18 @@ class Diagnosis:
     @property
     def details(self) -> str:
         """Everything, as text."""
-        return "\n".join([*(f"- {one}" for one in self._all), *map("  ".join, self._table)])
+        table = [] if self.uncertainty_ is None else self.uncertainty_.table(self.names)
+        return "\n".join([*(f"- {one}" for one in self._all), *map("  ".join, table)])
 
     @property
     def _all(self) -> list[str]:
         if not self.ok:
             return [one.text(self.names) for one in self.findings]
-        text = f"the fit looks right: {self.measures.residual:.2g} of the variance of X is unexplained."
+        sure = [f"the fit looks right: {self.measures.residual:.2g} of the variance of X is unexplained."]
         if (u := self.uncertainty_) is not None:
-            text += f" Spectra of halves of the samples differ from it by at most {u.angle.max():.1f} degrees."
-            text += f" Outputs are uncertain by {u.sources.max():.0%} of their standard deviations, or less."
-        return [text]
-
-    @property
-    def _table(self) -> list[tuple[str, ...]]:
-        return [] if self.uncertainty_ is None else self.uncertainty_.table(self.names)
+            sure += [f"spectra of halves of the samples differ from it by at most {u.angle.max():.1f} degrees."]
+            sure += [f"outputs are uncertain by {u.sources.max():.0%} of their standard deviations, or less."]
+        return sure
 
     def __str__(self) -> str:
         return "\n".join(f"- {sentence}" for sentence in self.sentences)
@@ -101,23 +94,11 @@ class Diagnosis:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        mark, title = ("&#10003;", "the fit looks right") if self.ok else ("&#10007;", "the fit does not look right")
-        items = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.sentences)
-        rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in self._table)
-        return f"<div><p><strong>{mark} {title}</strong></p><ul>{items}</ul><table>{rows}</table></div>"
+        mark = "&#10003; the fit looks right" if self.ok else "&#10007; the fit does not look right"
+        return f"<div><p><strong>{mark}</strong></p><pre>{escape(self.details)}</pre></div>"
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw what halves, noise and negative energy say about each output; see `bionica.plot.diagnosis`.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """Draw what halves, noise and negative energy say about each output: `bionica.plot.diagnosis`."""
         from ..plot import diagnosis
 
         return diagnosis(self, ax=ax)
@@ -196,15 +177,13 @@ def _refits(estimator: Any, d: int, n: int) -> Callable[[Array], tuple[Array, Ar
 
     A network learns from its rows again until it has seen n samples, as many as the fit: half as many may be too few to settle.
     """
-    seeds, begun = iter(range(1, 1000)), [time.monotonic()]
+    seeds, begun = count(1), [time.monotonic()]
 
     def fit(rows: Array) -> tuple[Array, Array]:
         other, seed = clone(estimator).set_params(n_components=d), next(seeds)
         if begun and (seconds := time.monotonic() - begun[0]) > 2:
             begun.clear()
-            announce(
-                f"{type(estimator).__name__}.diagnose: {seed - 1} of 6 fits to parts of the samples took {seconds:.0f} s"
-            )
+            announce(f"{type(estimator).__name__}.diagnose: {seed - 1} of 6 fits to parts of X took {seconds:.0f} s")
         if "random_state" in other.get_params():
             other.set_params(random_state=seed)
         try:
@@ -216,17 +195,3 @@ def _refits(estimator: Any, d: int, n: int) -> Callable[[Array], tuple[Array, Ar
             return np.zeros((d, k)), np.zeros((k, d))
 
     return fit
-
-
-def evenly_spaced(data: Any, most: int, numbers: int, horizon: int | None = None) -> Array:
-    """At most so many samples, and about so many numbers, finite float64: evenly spaced, or the last with a horizon."""
-    n, k = data.shape
-    index = row_sample(n, k, most, numbers)
-    if horizon is not None:
-        index = np.arange(n - min(len(index), max(4 * horizon, 1000)), n)
-    rows = data[index].compute() if is_dask(data) else safe_indexing(data, index)
-    rows = np.ascontiguousarray(rows, dtype=np.float64)
-    finite = np.isfinite(rows).all(axis=1)
-    if not finite.all():
-        raise ValueError(f"X[{index[np.argmin(finite)]}] holds NaN or infinity: drop such samples first")
-    return rows

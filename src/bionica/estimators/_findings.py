@@ -31,32 +31,26 @@ class Check(NamedTuple):
 #: generator. Outputs are {sources}, mixtures {mixtures}.
 CHECKS = {
     # Factor by which the variance of an output of nonnegative ICA differs from 1; infinite if it is 0 or overflows.
-    "scale": Check(
-        4, "{sources}: variance {value:.2g} times too large or small", ("same scale", "more samples", "fewer")
-    ),
+    "scale": Check(4, "{sources}: variance {value:.2g} times too large or small", ("same scale", "fewer")),
     # Typical largest output of a sample while a network learns: right 1 to 10; rates that fail 1e5 and more.
     "huge": Check(1e3, "outputs are {value:.2g} where 1 is right, because the weights diverge", ("natural", "rescale")),
     # Roughness of neighbouring columns over that of neighbouring rows: transposed spectra 100.
     "transposed": Check(20, "X may be transposed: neighbouring rows are alike, columns are not", ("transpose",)),
     # Share of the variance of an output that is noise, or error of the fit as halves of the samples show.
-    "uncertain": Check(0.06, "{sources}: uncertain by {value:.0%} of the variance, {cause}"),
+    "uncertain": Check(0.06, "{sources}: uncertain by {value:.0%} of the variance, {cause}", ("more samples", "fewer")),
     # Energy of the leading direction of the residual, above that of the others and over that of the weakest source.
     "directions": Check(0.04, "X has a direction beyond these {d} sources ({value:.2g} of the weakest)", ("count",)),
     # Share of the variance of an output that others make by being subtracted from it.
     "negative": Check(0.02, "{sources}: negative where other outputs are large", ("cone", "mean", "count")),
     # Lower quartile of an output below zero, in standard deviations: as if a mean had been subtracted.
     "centred": Check(0.5, "{sources}: a quarter of the values or more are clearly negative", ("mean", "cone", "count")),
-    "spectra": Check(
-        0.1, "{sources}: {value:.0%} of the spectrum is negative, though X is nonnegative", ("walls", "count")
-    ),
+    "spectra": Check(0.1, "{sources}: {value:.0%} of the spectrum is negative, and X is not", ("walls", "count")),
     # Standard error of an output or its spectrum in what nonnegativity allows, if the samples follow a curve. The true error was
     # below twice that number in all of 2,100 outputs of made-up reactions, titrations and chromatograms.
     "ambiguous": Check(0.2, "{sources}: nonnegativity leaves them open by {value:.0%}", ("known", "background")),
     "duplicate": Check(0.9, "{sources}: nearly alike (correlation {value:.2f})", ("fewer",)),
-    # Share of the samples in which a mixture has its largest value.
-    "ceiling": Check(
-        0.05, "{mixtures}: saturated, the largest value occurs in {value:.1%} of the samples", ("saturated",)
-    ),
+    # Share of the samples in which a mixture has its largest value, above that of the next one.
+    "ceiling": Check(0.05, "{mixtures}: saturated (largest value in {value:.1%} of the samples)", ("saturated",)),
     # Reasons for other findings.
     "changed": Check(0, "the first and the second half of the samples give other sources", ("horizon",)),
     "outliers": Check(0, "{n} samples are outliers and may carry the fit", ("outliers",)),
@@ -105,26 +99,18 @@ class Finding(NamedTuple):
     remedies: tuple[str, ...] = ()
 
     def text(
-        self,
-        sources: Sequence[str] | None = None,
-        mixtures: Sequence[str] | None = None,
-        remedies: Mapping[str, str] = REMEDIES,
+        self, sources: Sequence[str] = (), mixtures: Sequence[str] = (), remedies: Mapping[str, str] = REMEDIES
     ) -> str:
         """One sentence, with these names of outputs and mixtures and these words for the remedies."""
-        statement = CHECKS[self.name].statement.format(
-            sources=_listed("output", self.sources, sources),
-            mixtures=_listed("mixture", self.mixtures, mixtures),
-            **self.values,
-        )
+        outputs, columns = _listed("output", self.sources, sources), _listed("mixture", self.mixtures, mixtures)
+        statement = CHECKS[self.name].statement.format(sources=outputs, mixtures=columns, **self.values)
         advice = ", or ".join(remedies[key] for key in self.remedies if remedies.get(key))
         return f"{statement}. {advice[:1].upper()}{advice[1:]}." if advice else f"{statement}."
 
 
-def _listed(noun: str, indices: Sequence[int], names: Sequence[str] | None, most: int = 4) -> str:
-    words = [f"{noun} {i}" if names is None else str(names[i]) for i in indices]
-    if len(words) > most:
-        return f"{', '.join(words[:most])} and {len(words) - most} others"
-    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+def _listed(noun: str, indices: Sequence[int], names: Sequence[str], most: int = 4) -> str:
+    words = [str(names[i]) if names else f"{noun} {i}" for i in indices[:most]]
+    return ", ".join(words) + f" and {len(indices) - most} others" * (len(indices) > most)
 
 
 def finding(name: str, value: float = 0.0, sources: Any = (), mixtures: Any = (), **values: Any) -> Finding:
@@ -146,9 +132,10 @@ def exceeds(name: str, values: ArrayLike, of: str = "sources", **numbers: Any) -
 def uncertain(noise: Array, moved: Array) -> list[Finding]:
     """The finding of outputs with a large error: shares of their variances that noise has, and that differs between halves."""
     total = np.minimum(noise + moved, 1.0)
-    by_noise = noise[total.argmax()] > moved[total.argmax()]
-    cause, remedies = ("by noise", ("average",)) if by_noise else ("as halves show", ("more samples", "fewer"))
-    return [one._replace(remedies=remedies) for one in exceeds("uncertain", total, cause=cause)]
+    worst = int(total.argmax())
+    if noise[worst] > moved[worst]:
+        return [one._replace(remedies=("average",)) for one in exceeds("uncertain", total, cause="by noise")]
+    return exceeds("uncertain", total, cause="as halves show")
 
 
 def concluded(estimator: Any, found: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -157,16 +144,15 @@ def concluded(estimator: Any, found: Iterable[Finding]) -> tuple[Finding, ...]:
     Outputs of a network that does not learn by natural steps, though it could, are wrong because of that first of all.
     """
     local = getattr(type(estimator), "precondition", None) == "natural" and estimator.precondition != "natural"
-    useless = {"cone"} if not estimator._uncorrelated else set()
-    useless |= {"walls"} if getattr(estimator, "nonnegative_mixing_", False) else set()
-    useless |= {"natural"} if not local else set()
+    done = {
+        "cone": not estimator._uncorrelated,
+        "walls": getattr(estimator, "nonnegative_mixing_", False),
+        "natural": not local,
+    }
     gravest = sorted(found, key=lambda one: list(CHECKS).index(one.name))
-    return tuple(
-        one._replace(
-            remedies=("natural",) if local and one.sources else tuple(r for r in one.remedies if r not in useless)
-        )
-        for one in gravest
-    )
+    advice = [("natural",) if local and one.sources else one.remedies for one in gravest]
+    tried = [tuple(key for key in keys if not done.get(key)) for keys in advice]
+    return tuple(one._replace(remedies=keys) for one, keys in zip(gravest, tried, strict=True))
 
 
 class Measures(NamedTuple):
@@ -199,15 +185,12 @@ def measure(estimator: Any, X: Array, n: int) -> Measures:
     variance, energy = np.maximum(U.var(axis=0), 1e-300), np.maximum(np.mean(U**2, axis=0), 1e-300)
     E, N = X - U @ A.T, np.minimum(U, 0) ** 2
     known = getattr(estimator, "noise_", None)
-    outside = np.zeros(d)  # variance of the noise that the directions left out show
-    if k > d + 1:
+    noise = outside = np.zeros(d) if known is None else np.asarray(known, np.float64) ** 2
+    if k > d + 1:  # the directions left out show the noise of each mixture
         leverage = np.clip(np.einsum("kd,dk->k", A, W), 0, 1)
-        outside = (W**2) @ (np.mean(E**2, axis=0) / np.maximum(1 - leverage, 0.05))
-    if known is not None:
-        outside = np.maximum(outside, np.asarray(known, np.float64) ** 2)
-    noise = outside
-    if k <= d + 1 and known is None:  # of Gaussian noise around a facet, <n^2> / P(u < 0) is 2/3 of the variance
-        noise = 1.5 * N.sum(axis=0) / np.maximum(np.sum(U < 0, axis=0), 1)
+        noise = outside = np.maximum((W**2) @ (np.mean(E**2, axis=0) / np.maximum(1 - leverage, 0.05)), outside)
+    elif known is None:  # the median of Gaussian noise below a facet is half a standard deviation
+        noise = np.array([4 * np.median(u[u < 0]) ** 2 if (u < 0).any() else 0.0 for u in U.T])
     leading, others, weakest = _leading_residual(E, A * np.sqrt(energy))
     shared = max(leading - max(others, np.mean(E**2, axis=0).max()), 0.0)  # what is in one mixture alone is its noise
     is_nonnegative = bool(np.sum(np.minimum(X, 0) ** 2) < 1e-4 * np.sum(X**2))
@@ -215,6 +198,8 @@ def measure(estimator: Any, X: Array, n: int) -> Measures:
     with np.errstate(invalid="ignore"):  # an output that is zero everywhere
         alike = np.nan_to_num(np.corrcoef(np.maximum(U, 0).T)).reshape(d, d) * (1 - np.eye(d))
     top = X.max(axis=0)
+    next_value = np.max(X, axis=0, where=X < top, initial=-np.inf)  # frequent in counts and other data of few values
+    clipped = np.mean((X == top) & (top > 0), axis=0) - np.mean(X == next_value, axis=0)
     tracking = getattr(estimator, "horizon", None) is not None  # a mixing that changes makes outputs negative
     found = [
         *(exceeds("scale", np.maximum(variance, 1 / variance)) if estimator._uncorrelated else []),
@@ -225,7 +210,7 @@ def measure(estimator: Any, X: Array, n: int) -> Measures:
         *(exceeds("centred", -np.quantile(U, 0.25, axis=0) / np.sqrt(variance)) if not tracking else []),
         *(exceeds("spectra", below) if is_nonnegative else []),
         *exceeds("duplicate", alike.max(axis=0)),
-        *(exceeds("ceiling", np.mean((X == top) & (top > 0), axis=0), "mixtures") if len(X) >= 200 else []),
+        *(exceeds("ceiling", clipped, "mixtures") if len(X) >= 200 else []),
     ]
     if found and len(X) < given:
         found.append(finding("outliers", n=given - len(X)))
@@ -254,11 +239,9 @@ def _subtracted(U: Array, noise: Array) -> Array:
     """Share of the variance of each output that is subtracted by the others.
 
     If u_i = s_i - sum_j t_j s_j, then u_i < 0 where s_i is small, and it falls with s_j there: with slope t_j for sources that are
-    often zero, where the others explain all of it (R^2 = 1), and t_j / 2 for a density at zero, where they explain little. So t_j
-    is the slope times 2 - R^2. Noise makes outputs negative whatever the others are. The slope of each pair counts as far as
-    it exceeds three standard errors (with each sample left out: a few samples may decide it), and as far as more than noise
-    varies the other output in these samples: the noise of two outputs is correlated. What is subtracted is not extrapolated to
-    values of the other output that these samples do not have: the errors of two outputs are correlated, too.
+    often zero (R^2 = 1), and t_j / 2 for a density at zero, where the others explain little. So t_j is the slope times 2 - R^2.
+    The slope of each pair counts as far as it exceeds three standard errors (with each sample left out: a few samples may decide
+    it), and as far as the other output varies in these samples by more than noise: noise and errors of two outputs are correlated.
     """
     scale = np.maximum(U.std(axis=0), 1e-300)
     U, noise = U / scale, noise / scale**2
@@ -280,8 +263,7 @@ def _subtracted(U: Array, noise: Array) -> Array:
 
 def conclude(estimator: Any, rows: Array, n: int, *more: Finding) -> None:
     """Warn once of what speaks against the fit of an estimator to n samples, of which `rows` are some; it knows of `more`."""
-    found = (*more, *concluded(estimator, measure(estimator, rows, n).findings))
-    _warn(estimator, found[:3])
+    _warn(estimator, (*more, *concluded(estimator, measure(estimator, rows, n).findings))[:3])
 
 
 def warn_of_huge_outputs(estimator: Any, Y: Array) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
+from .._compat.sklearn import safe_indexing
 from ..offline.whitening import ChunkedRows, linear_map
 
 Array = NDArray[Any]
@@ -302,3 +303,17 @@ def row_sample(n: int, k: int, most: int = 4000, numbers: int = 1 << 21) -> NDAr
     """Which of n rows of k numbers to look at: evenly spaced, at most `most`, and about `numbers` numbers."""
     most = min(n, most, max(200, numbers // max(k, 1)))
     return np.arange(most) * n // max(most, 1)
+
+
+def evenly_spaced(data: Any, most: int, numbers: int, horizon: int | None = None) -> Array:
+    """At most so many samples, and about so many numbers, finite float64: evenly spaced, or the last with a horizon."""
+    n, k = data.shape
+    index = row_sample(n, k, most, numbers)
+    if horizon is not None:
+        index = np.arange(n - min(len(index), max(4 * horizon, 1000)), n)
+    rows = data[index].compute() if is_dask(data) else safe_indexing(data, index)
+    rows = np.ascontiguousarray(rows, dtype=np.float64)
+    finite = np.isfinite(rows).all(axis=1)
+    if not finite.all():
+        raise ValueError(f"X[{index[np.argmin(finite)]}] holds NaN or infinity: drop such samples first")
+    return rows

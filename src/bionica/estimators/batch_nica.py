@@ -180,5 +180,5 @@ class BatchNICA(Separator):
             f"the best of {rotation.n_starts} starts was met only once: raise n_init={self.n_init}": not rotation.confirmed,
             f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol": not rotation.converged,
         }
-        more = [finding("converged", reason=reason) for reason, holds in reasons.items() if holds]
-        conclude(self, sample, rows.shape[0], *more)
+        problems = [finding("converged", reason=reason) for reason, holds in reasons.items() if holds]
+        conclude(self, sample, rows.shape[0], *problems)

@@ -176,7 +176,6 @@ class OnlineNICA(Online):
     # ------------------------------------------------------------------------------------------ learning
 
     def _fit(self, X: ArrayLike) -> None:
-        self._check_params()
         data = validated_rows(self, X)
         if self.shuffle and isinstance(data, DaskRows):
             raise ValueError(
@@ -265,7 +264,7 @@ class OnlineNICA(Online):
         t, (first, rates) = int(runner.state.t[0]), runner.rates
         if not first <= t <= t + n <= first + len(rates):
             ahead = n if n > 1 or callable(getattr(self, "eta0", None)) else _RATES_AHEAD
-            first, rates = runner.rates = t, np.require(self._rates(runner.state, ahead), np.float64, ["C", "W", "A"])
+            first, rates = runner.rates = t, self._rates(runner.state, ahead)
         return rates[t - first : t - first + n]
 
     def _params_of(self, state: Any) -> Any:
@@ -283,7 +282,7 @@ class OnlineNICA(Online):
     def _outputs(self, X: Array) -> Array:
         if self._state is None:
             return super()._outputs(X)
-        self._check_params()
+        self._validate_params()
         return self._run(X, np.empty((len(X), self._state.fired.size), self._waiting.dtype), learning=False)
 
     @property

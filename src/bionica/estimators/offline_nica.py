@@ -98,31 +98,31 @@ class OfflineNICA(Separator):
         if not np.ptp(data, axis=0).any():
             raise ValueError(f"The {len(data)} sample(s) of X do not vary: pass at least two samples that differ")
         with np.errstate(over="ignore", invalid="ignore"):
-            seen = moments(data)
-        if not np.isfinite(seen.scatter).all():
+            m = moments(data)
+        if not np.isfinite(m.scatter).all():
             raise self._divergence(0, data)
         n_samples = len(data)
         if self.robust:
-            inliers, seen = without_outliers(data, seen, self.n_components)
+            inliers, m = without_outliers(data, m, self.n_components)
             data = inliers[:]
-        eigenvalues, vectors = np.linalg.eigh(seen.covariance)
+        eigenvalues, vectors = np.linalg.eigh(m.covariance)
         # Weights outside the leading directions would never be unlearned if X does not span them.
         W = orthonormal_rows(check_random_state(self.random_state), d, d, np.float64) @ vectors[:, ::-1][:, :d].T
         try:
-            found = self._run(data, W, float(eigenvalues[-1]))
+            solution = self._run(data, W, float(eigenvalues[-1]))
         except Diverged as error:
             raise self._divergence(error.sample, data) from None
-        if not np.isfinite(found.gradient):
+        if not np.isfinite(solution.gradient):
             raise self._divergence(0, data)
-        self._W, self._M = W, M = found.weights.values()
-        self.components_ = solve_lateral(M if "W_zz" in found.weights else M.T @ M, W)
+        self._W, self._M = W, M = solution.weights.values()
+        self.components_ = solve_lateral(M if "W_zz" in solution.weights else M.T @ M, W)
         self.mixing_ = pseudoinverse(self.components_)
-        self.objective_curve_ = found.objective
-        self.n_iter_ = len(found.objective)
+        self.objective_curve_ = solution.objective
+        self.n_iter_ = len(solution.objective)
         self.n_outliers_ = n_samples - len(data)
         reason = f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol, or lower eta"
-        more = () if found.converged else (finding("converged", reason=reason),)
-        conclude(self, data[row_sample(*data.shape)], n_samples, *more)
+        problems = () if solution.converged else (finding("converged", reason=reason),)
+        conclude(self, data[row_sample(*data.shape)], n_samples, *problems)
 
     def _run(self, X: Array, W: Array, largest_eigenvalue: float) -> Offline:
         common: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}

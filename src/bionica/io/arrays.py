@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import reader as base
-from .reader import Array, Columns, InputError, Labels, MatrixReader, Reader, close_on_error, import_optional
+from .reader import Array, Columns, InputError, Labels, MatrixReader, Reader, import_optional
 from .text import check_archive
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -43,7 +43,7 @@ def open_mat(path: Path, columns: Columns, axis: int = 0, dataset: str | None = 
         start = file.read(520)
     if _HDF5 in (start[:8], start[512:]):
         # MATLAB stores columns one after the other: HDF5 knows the matrix as its transpose.
-        return open_hdf5(path, columns, 1 - axis, dataset, matlab=True)
+        return open_hdf5(path, columns, 1 - axis, dataset)
     scipy_io = import_optional("scipy.io", "reading .mat")
     variables = {
         key: (shape, np.dtype(float)) for key, shape, kind in scipy_io.whosmat(path) if _MATLAB_NUMBER.fullmatch(kind)
@@ -53,19 +53,17 @@ def open_mat(path: Path, columns: Columns, axis: int = 0, dataset: str | None = 
     return MatrixReader(str(path), ".mat data", lambda: matrix, axis, columns)
 
 
-def open_hdf5(
-    path: Path, columns: Columns, axis: int = 0, dataset: str | None = None, *, matlab: bool = False
-) -> MatrixReader:
+def open_hdf5(path: Path, columns: Columns, axis: int = 0, dataset: str | None = None) -> MatrixReader:
     """Open a dataset of an HDF5 file, by default the only one, or the only matrix."""
-    h5py = import_optional("h5py", "reading MATLAB 7.3 files, which are HDF5," if matlab else "reading HDF5")
-    with close_on_error(h5py.File(path, "r")) as file:
-        arrays: dict[str, Any] = {}
-        file.visititems(lambda name, item: arrays.update({name: item} if isinstance(item, h5py.Dataset) else {}))
-        arrays = {name: array for name, array in arrays.items() if not name.startswith("#")}  # parts of MATLAB's cells
-        array = arrays[choose_array(str(path), {name: (a.shape or (), a.dtype) for name, a in arrays.items()}, dataset)]
-        if array.external or array.is_virtual:  # these can name any file of this machine
-            raise InputError(f"{path}: {array.name} has its numbers in other files: copy it into a dataset of its own")
-        return MatrixReader(str(path), "HDF5", lambda: array, axis, columns, file.close)
+    h5py = import_optional("h5py", "reading HDF5 (a .mat file of MATLAB 7.3 is one)")
+    file = h5py.File(path, "r")
+    arrays: dict[str, Any] = {}
+    file.visititems(lambda name, item: arrays.update({name: item} if isinstance(item, h5py.Dataset) else {}))
+    arrays = {name: array for name, array in arrays.items() if not name.startswith("#")}  # parts of MATLAB's cells
+    array = arrays[choose_array(str(path), {name: (a.shape or (), a.dtype) for name, a in arrays.items()}, dataset)]
+    if array.external or array.is_virtual:  # these can name any file of this machine
+        raise InputError(f"{path}: {array.name} has its numbers in other files: copy it into a dataset of its own")
+    return MatrixReader(str(path), "HDF5", lambda: array, axis, columns, file.close)
 
 
 def open_zarr(path: Path, columns: Columns, axis: int = 0, dataset: str | None = None) -> MatrixReader:
@@ -104,21 +102,20 @@ class ParquetReader(Reader):
         file = import_optional("pyarrow.parquet", "reading Parquet").ParquetFile(path)
         super().__init__(str(path), file.close)
         self._file, self.n_samples, schema = file, int(file.metadata.num_rows), file.schema_arrow
-        with close_on_error(file):
-            if axis or not self.n_samples:
-                raise InputError(f"{path} has no row" if not axis else f"--axis 1: every column of {path} is a mixture")
-            self.header = [base.printable(name) for name in schema.names]
-            index = (schema.pandas_metadata or {}).get("index_columns", [])  # where pandas stored its row labels
-            reasons = {j: str(field.type) for j, field in enumerate(schema) if not _is_number(field.type)}
-            for j, name in enumerate(schema.names):
-                if len(schema) > 1 and (name in index or base.is_label_name(name)):
-                    reasons.setdefault(j, self.header[j] or "no name")
-            self.choose(columns, len(schema), reasons)
-            self.label_types = [schema.field(j).type for j in self.labels]
-            if wrong := [field for j in self.columns if not _is_number((field := schema.field(j)).type)]:
-                raise InputError(
-                    f"{path}, column {wrong[0].name!r} holds {wrong[0].type}, not real numbers: omit it from --use"
-                )
+        if axis or not self.n_samples:
+            raise InputError(f"{path} has no row" if not axis else f"--axis 1: every column of {path} is a mixture")
+        self.header = [base.printable(name) for name in schema.names]
+        index = (schema.pandas_metadata or {}).get("index_columns", [])  # where pandas stored its row labels
+        reasons = {j: str(field.type) for j, field in enumerate(schema) if not _is_number(field.type)}
+        for j, name in enumerate(schema.names):
+            if len(schema) > 1 and (name in index or base.is_label_name(name)):
+                reasons.setdefault(j, self.header[j] or "no name")
+        self.choose(columns, len(schema), reasons)
+        self.label_types = [schema.field(j).type for j in self.labels]
+        if wrong := [field for j in self.columns if not _is_number((field := schema.field(j)).type)]:
+            raise InputError(
+                f"{path}, column {wrong[0].name!r} holds {wrong[0].type}, not real numbers: omit it from --use"
+            )
 
     def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples."""

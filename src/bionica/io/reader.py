@@ -73,16 +73,6 @@ def explain_errors(name: str, kind: str) -> Iterator[None]:
 
 
 @contextmanager
-def close_on_error(file: Any) -> Iterator[Any]:
-    """Close a file if there is an error, and otherwise leave it open for a reader."""
-    try:
-        yield file
-    except BaseException:
-        file.close()
-        raise
-
-
-@contextmanager
 def log_records(name: str, level: int, emit: Callable[[logging.LogRecord], None]) -> Iterator[None]:
     """Hand the records of a logger, from a level on, to a function and to nobody else."""
     logger, handler = logging.getLogger(name), logging.Handler(level)
@@ -222,8 +212,14 @@ class Reader(AbstractContextManager["Reader"]):
     n_samples: int | None = None  # known after `sample` and `read` at the latest
     image_shape: tuple[int, ...] | None = None  # if the samples are pixels
     header: list[str] | None = None  # names of all columns of the file
-    columns: Sequence[int] = ()  # indices of the columns that are mixtures; of a pipe known after the first block
-    labels: Sequence[int] = ()  # and of those that are not: they are written beside the sources
+    # Of a pipe the following is known after the first block.
+    columns: Sequence[int] = ()  # indices of the columns that are mixtures
+    names: Sequence[
+        str
+    ] = ()  # of the mixtures: those of the header, or else the numbers of their columns, counted from 1
+    n_features: int = 0
+    labels: Sequence[int] = ()  # indices of the columns that are no mixtures, and are written beside the sources
+    label_names: Sequence[str] = ()
     label_types: Sequence[Any] = ()  # in Arrow, if the file says them
 
     def __init__(self, name: str, close: Callable[[], None] = lambda: None) -> None:
@@ -237,27 +233,12 @@ class Reader(AbstractContextManager["Reader"]):
     def choose(self, columns: "Columns", width: int, reasons: Mapping[int, str]) -> None:
         """Find the columns that are mixtures; `reasons` say why a column is a label unless the user names it."""
         self.columns, self.labels = columns.select(self.name, width, self.header, [*reasons])
+        header, self.n_features = self.header or [""] * width, len(self.columns)
+        self.names = [header[j] or f"column_{j + 1}" for j in self.columns]
+        self.label_names = [header[j] or f"label_{j + 1}" for j in self.labels]
         if self.labels and not self.axis:
             named = ", ".join(f"column {j + 1} ({reasons[j]})" for j in self.labels)
             self.note(f"not read as mixtures, and written beside the sources: {named} (--use reads them as mixtures)")
-
-    def _named(self, indices: Sequence[int], kind: str) -> list[str]:
-        return [(self.header[j] if self.header else "") or f"{kind}_{j + 1}" for j in indices]
-
-    @property
-    def n_features(self) -> int:
-        """The number of mixtures."""
-        return len(self.columns)
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the mixtures: those of the header, or else the numbers of their columns, counted from 1."""
-        return self._named(self.columns, "mixture" if self.image_shape else "column")
-
-    @property
-    def label_names(self) -> list[str]:
-        """The names of the label columns."""
-        return self._named(self.labels, "label")
 
     def column(self, j: int) -> str:
         """Return how the user knows mixture j: the number of its column, counted from 1, and its name."""
@@ -274,10 +255,11 @@ class Reader(AbstractContextManager["Reader"]):
 
         `first` is the number of samples before them.
         """
-        check_dtype(block.dtype, self.name)
         dtype = np.float32 if block.dtype.newbyteorder("=") in (np.float32, np.float16) else np.float64
         block = np.asarray(block, dtype=dtype, order="C")
-        for i, j in np.argwhere(~np.isfinite(block))[:1].tolist():
+        finite = np.isfinite(block)
+        if not finite.all():
+            i, j = np.argwhere(~finite)[0].tolist()
             where = f"{self.name}, sample {first + i + 1}, {self.column(j)}"
             raise InputError(f"{where} is {block[i, j]}: drop or fill such samples first (all are counted from 1)")
         return block
@@ -321,9 +303,10 @@ class MatrixReader(Reader):
 
     def __init__(
         self, name: str, kind: str, open_array: Callable[[], Any], axis: int, columns: Columns,
-        close: Callable[[], None] = lambda: None,
+        close: Callable[[], None] = lambda: None, *, header: list[str] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(name, close)
+        self.header = header
         array = open_array()
         shape, dtype, chunks = tuple(map(int, array.shape or ())), np.dtype(array.dtype), getattr(array, "chunks", None)
         if len(shape) != 2 or 0 in shape:
@@ -346,7 +329,10 @@ class MatrixReader(Reader):
             with explain_errors(self.name, self._kind):
                 array = self._open()
                 part = np.array(array[index] if self.axis == 0 else np.asarray(array[:, index]).T)
-            part = self.finite_floats(part[:, self.columns], start)
+            part = (
+                part if part.shape[1] == self.n_features else part[:, self.columns]
+            )  # a copy of all columns takes long
+            part = self.finite_floats(part, start)
             rows = block_rows(self.n_features)
             for i in range(0, len(part), rows):
                 yield part[i : i + rows], []

@@ -45,8 +45,7 @@ _APART = 10.0
 _MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?")
 _COMMENT = re.compile(r'#|"?sep=', re.IGNORECASE)  # the latter is what Excel writes
 _INTEGER = re.compile(r"[-+]?\d+")
-_MARKS = re.compile(r"^[^\w.+-]+|[^\w.]+$")
-_DAMAGED_NUMBER = re.compile(r"[-+−]?[\d.,'\s]*\d[\d.,'\s]*([eE][-+]?\d+)?")
+_WORD = re.compile(r"[^\W\deE]|:|\d[-/]\d")  # a letter, a clock time or a date
 _DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?|\d+[\s|]+[-+]?\d+")  # the latter of 1,5 2,5 cut at its commas
 
 
@@ -62,25 +61,18 @@ def cells_of(line: str, separator: str | None, most: int = -1) -> list[str]:
 
 
 def is_axis(
-    first: Sequence[float | None],
-    others: Sequence[Sequence[float | None]],
-    *,
-    integers: bool = False,
-    others_have_points: bool = False,
-) -> bool | None:
+    first: Sequence[float | None], others: Sequence[Sequence[float | None]], *, integers: bool = False, points: bool = False
+) -> bool | None:  # fmt: skip
     """Whether the numbers of a first line are the axis of the columns, by the rule of this module; None if they may be.
 
-    `integers` says that the numbers of the first line are written without a point, `others_have_points` that some of the
-    others have one.
+    `integers` says that they are written without a point, `points` that some of the other lines have one.
 
     Examples
     --------
     >>> is_axis([400.0, 401.0, 402.0, 403.0, 404.0, 405.0], [[0.2, 0.3, 0.5, 0.3, 0.1, 0.1]])
     True
-    >>> is_axis([400.0, 500.0], [[0.2, 0.3], [0.4, 0.4]], integers=True, others_have_points=True) is None
+    >>> is_axis([400.0, 500.0], [[0.2, 0.3], [0.4, 0.4]], integers=True, points=True) is None
     True
-    >>> is_axis([0.1, 0.5], [[0.2, 0.3], [0.4, 0.4]])
-    False
     """
     lines = [row for row in others if len(row) == len(first) and None not in row]
     if None in first or not lines:
@@ -95,7 +87,7 @@ def is_axis(
     if (k > 2 and counts) or (k >= _AXIS and (even or apart) and not monotonic):
         return True
     differs = (apart or even) and len(rest) > 1  # two samples may differ in scale
-    differs |= integers and others_have_points
+    differs |= integers and points
     return None if counts or differs or (k >= _AXIS and not monotonic) else False
 
 
@@ -175,15 +167,15 @@ class TextReader(Reader):
 
     def _find_layout(self, lines: list[str], *, last: bool) -> bool:
         """Find separator, header and columns, if there are lines enough; return whether they are known."""
-        numbered = self._table(lines)[: 2 if self._pipe else _HEAD]
-        needed = (1 if self._given_header is False else 2) if self._pipe else 3
-        if not numbered or (len(numbered) < needed and not last):
+        n = _HEAD if not self._pipe else 1 if self._given_header is False else 2
+        numbered = self._table(lines)[:n]
+        if not numbered or (len(numbered) < n and not last):
             return False
         rows = self._split(numbered)
         header = self._is_header(rows) if self._given_header is None else self._given_header
-        if comment := next(filter(str.strip, lines[self._skip_lines : numbered[0][0] - 1]), ""):
-            self.note(f"the first lines, which are comments ({comment[:40]}), were left out")
         self.header = [printable(self._point(cell)) for cell in rows[0]] if header else None
+        if self.header and self._labelled:
+            self.header[0] = "sample"  # the corner may name the rows of the file
         self._first_line, self._width, samples = numbered[0][0] + header, len(rows[0]), rows[header:]
         reasons = {j: self._why_label(j, [row[j] for row in samples if j < len(row)]) for j in range(self._width)}
         self.axis = 1 if self._transposed else self._find_axis(samples)
@@ -219,7 +211,7 @@ class TextReader(Reader):
         others = [[row[j] for j in numbers] for row in below]
         integers = all(_INTEGER.fullmatch(cells[j]) for j in numbers)
         points = any(self._decimal in row[j] for row in rows[1:] for j in numbers)
-        verdict = is_axis(first, others, integers=integers, others_have_points=points)
+        verdict = is_axis(first, others, integers=integers, points=points)
         rises = is_monotonic(np.array(first, float))
         captions = [c for j, c in enumerate(cells) if values[j] is None and any(row[j] is not None for row in below)]
         if verdict is not True and any(map(self._is_word, captions)):  # a word over numbers
@@ -278,10 +270,8 @@ class TextReader(Reader):
             return None
 
     def _is_word(self, cell: str) -> bool:
-        """Whether a cell is neither a number, nor would be one without the marks around it and in it: <0.1, $10, 1.234,5."""
-        if cell.lower() in _MISSING or self._number(cell) is not None:
-            return False
-        return not _DAMAGED_NUMBER.fullmatch(_MARKS.sub("", cell))
+        """Whether a cell is a word; <0.1, $10 and 1.234,5 are damaged numbers."""
+        return cell.lower() not in _MISSING and self._number(cell) is None and bool(_WORD.search(cell))
 
     def _point(self, cell: str) -> str:
         """Return a cell with a decimal point if it is a number."""
@@ -306,12 +296,9 @@ class TextReader(Reader):
                 block, rows = block[:n], rows[:n]
                 break
             block[n] = values
-        cells_of_rows = [cells_of(line, separator, max(self.labels) + 1) for line in rows] if self.labels else []
-        return (
-            block,
-            [np.array([printable(self._point(row[j])) for row in cells_of_rows], str) for j in self.labels],
-            fault,
-        )
+        table = [cells_of(line, separator, max(self.labels) + 1) for line in rows] if self.labels else []
+        labels = [np.array([printable(self._point(cells[j])) for cells in table], str) for j in self.labels]
+        return block, labels, fault
 
     def _fault(self, cells: list[str], i: int) -> InputError:
         """Return what is wrong with line number i, which has these cells."""
@@ -321,10 +308,8 @@ class TextReader(Reader):
             return InputError(f"{where} has {what}: correct it, or remove the line")
         numbers = ((j, self._number(cells[j])) for j in self.columns)
         j = next(j for j, number in numbers if number is None or not np.isfinite(number))
-        cell, where = (
-            cells[j],
-            f"{self.name}, row {j + 1}, column {i}" if self._transposed else f"{where}, column {j + 1}",
-        )
+        cell = cells[j]
+        where = f"{self.name}, row {j + 1}, column {i}" if self._transposed else f"{where}, column {j + 1}"
         where += f" ({self.header[j]})" if self.header else ""
         remedy = f"correct it, remove the sample, or leave this mixture out with --skip {j + 1}"
         if self._decimal == "," and "." in cell:
@@ -344,12 +329,9 @@ class TextReader(Reader):
         rows = [cells_of(line, self._separator) for _, line in numbered]
         if wrong := [i for i, row in enumerate(rows) if len(row) != self._width]:
             raise self._fault(rows[wrong[0]], numbered[wrong[0]][0])
-        text = tabbed(zip(*rows, strict=True))
-        form: dict[str, Any] = {
-            "header": True if self.labels[:1] == [0] else self._given_header,
-            "decimal": self._decimal,
-        }
-        form |= {"separator": "\t", "transposed": True, "labelled": bool(self.header)}
+        text, header = tabbed(zip(*rows, strict=True)), True if self.labels[:1] == [0] else self._given_header
+        form: dict[str, Any] = {"header": header, "decimal": self._decimal, "separator": "\t", "transposed": True}
+        form["labelled"] = bool(self.header)
         reader = TextReader(self.name, lambda: nullcontext(io.BytesIO(text)), self._columns, **form)
         reader.notes = [*self.notes, *reader.notes]
         return reader
@@ -364,10 +346,9 @@ def open_text(path: Path, columns: Columns, open_input: OpenInput | None = None,
 def check_archive(path: Path) -> zipfile.ZipFile:
     """Open a ZIP archive; raise if a member may take more memory than it declares."""
     archive = zipfile.ZipFile(path)
-    with base.close_on_error(archive):
-        for part in archive.infolist():
-            if part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise InputError(f"{path}: {part.filename[:60]!r} is packed otherwise than by deflate: save it again")
+    for part in archive.infolist():
+        if part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise InputError(f"{path}: {part.filename[:60]!r} is packed otherwise than by deflate: save it again")
     return archive
 
 

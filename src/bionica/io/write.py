@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import SimpleNamespace
@@ -57,30 +57,6 @@ class TextWriter:
         """Return a label with the decimal point of the numbers if it is one."""
         is_number = re.fullmatch(r"[-+]?\d*\.\d+([eE][-+]?\d+)?", text)
         return text.replace(".", self._decimal) if is_number else text
-
-
-class _ParquetWriter:
-    """A Parquet file, whose row groups are the blocks."""
-
-    def __init__(self, path: Path, names: Sequence[str], dtype: Any, label_types: Sequence[Any]) -> None:
-        self._arrow = import_optional("pyarrow", "writing Parquet")
-        self._parquet = import_optional("pyarrow.parquet", "writing Parquet")
-        self._path, self._names, self._dtype, self._label_types = path, list(names), dtype, label_types
-        self._writer: Any = None
-
-    def write(self, block: Array, labels: Sequence[Array] = ()) -> None:
-        """Append samples and labels."""
-        types = self._label_types or [None] * len(labels)
-        columns = [self._arrow.array(*column, from_pandas=True) for column in zip(labels, types, strict=True)]
-        columns += [self._arrow.array(np.ascontiguousarray(column, self._dtype)) for column in block.T]
-        table = self._arrow.Table.from_arrays(columns, self._names)
-        self._writer = self._writer or self._parquet.ParquetWriter(self._path, table.schema)
-        self._writer.write_table(table)
-
-    def close(self) -> None:
-        """Complete the file."""
-        if self._writer is not None:
-            self._writer.close()
 
 
 def _save_array(path: Path, rows: Array, name: str) -> None:
@@ -143,7 +119,7 @@ def open_writer(
     """Open a file for sources in the format of its suffix: `write(block, labels)` appends samples.
 
     The file appears under its name when it is complete. Text and Parquet hold the labels of the samples too; `label_types` are
-    their types in Arrow, if the first block may not show them. `names` are those of the sources, and `array` is the name of an
+    their types in Arrow, text by default. `names` are those of the sources, and `array` is the name of an
     array in an .npz or HDF5. `decimal` is the decimal point of text: with a comma, a .csv has ; between numbers.
 
     Examples
@@ -162,13 +138,28 @@ def open_writer(
             with parts[0].open("wb") as file:
                 yield TextWriter(file, [*label_names, *columns], separator=separator, decimal=decimal)
         elif suffix == ".parquet":
-            with closing(_ParquetWriter(parts[0], [*label_names, *columns], np.dtype(dtype), label_types)) as writer:
-                yield writer
+            arrow, parquet = (import_optional(name, "writing Parquet") for name in ("pyarrow", "pyarrow.parquet"))
+            types = [*(label_types or [arrow.string()] * len(label_names))]
+            types += [arrow.from_numpy_dtype(np.dtype(dtype))] * len(columns)
+            schema = arrow.schema(zip([*label_names, *columns], types, strict=True))
+
+            def write(block: Array, labels: Sequence[Array] = ()) -> None:
+                labels = labels if label_types else [np.asarray(label, str) for label in labels]
+                values = zip([*labels, *np.ascontiguousarray(block.T, dtype)], types, strict=True)
+                arrays = [arrow.array(column, kind, from_pandas=True) for column, kind in values]
+                table.write_table(arrow.Table.from_arrays(arrays, schema=schema))
+
+            with parquet.ParquetWriter(parts[0], schema) as table:
+                yield SimpleNamespace(write=write)
         else:
-            with TemporaryFile(dir=parts[0].parent) as file:  # these are written at once, and have no place for labels
-                yield SimpleNamespace(write=lambda block, _=(): file.write(np.ascontiguousarray(block, dtype).data))
-                file.flush()
-                rows = np.memmap(file, dtype, "r") if file.tell() else np.empty(0, dtype)
+            with TemporaryFile(
+                dir=parts[0].parent
+            ) as rows_file:  # these are written at once, and have no place for labels
+                yield SimpleNamespace(
+                    write=lambda block, _=(): rows_file.write(np.ascontiguousarray(block, dtype).data)
+                )
+                rows_file.flush()
+                rows = np.memmap(rows_file, dtype, "r") if rows_file.tell() else np.empty(0, dtype)
                 if image_shape is None or suffix in _ARRAYS:
                     _save_array(parts[0], rows.reshape(-1, n_sources), array)
                 else:

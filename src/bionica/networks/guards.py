@@ -33,10 +33,10 @@ SPECTRUM_FLOOR = 0.01
 class Guards(NamedTuple):
     """Which guards are on."""
 
-    silent: bool
-    row: bool
-    spectrum: bool
-    rate: bool
+    silent: bool = False
+    row: bool = False
+    spectrum: bool = False
+    rate: bool = False
     restart: bool = False
 
 

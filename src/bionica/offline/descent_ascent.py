@@ -126,7 +126,7 @@ def settle(weights: Weights, X: Array, Y: Array) -> None:
     """Write the outputs of the samples X to Y, with frozen weights; Diverged if one overflows, with the first such sample."""
     W, M = weights.values()
     eps, rng = float(np.finfo(np.float64).eps), np.random.RandomState(0)  # the guards that would use it are off
-    common = (pivoting.Exact(eps), guards.Guards(*5 * (False,)), 0, eps, 0)
+    common = (pivoting.Exact(eps), guards.Guards(), 0, eps, 0)
     state: Any
     params: Any
     if "W_xy" in weights:

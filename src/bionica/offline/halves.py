@@ -6,7 +6,8 @@ The rows of X are split into g groups, and what is left without one of them is f
 
 With two groups these are halves, h and h', and (1) is (h - h')^2 / 4, because half of the samples double the variance, and the
 square of (h + h')/2 - full, a bias that falls as 1/n. With few samples, halves are too small to fit, and more groups are taken.
-Groups are random (chance), or the first and the second half (change in time). Spectra a_i and b_i of two fits are matched by
+Groups are random (chance), or the first and the second half (change in time). For outputs, g times the median replaces the sum,
+because a refit may start where it does not settle. Spectra a_i and b_i of two fits are matched by
 
     angle_i = arccos(|a_i' b_i| / (|a_i| |b_i|)).                                                                         (2)
 
@@ -90,9 +91,7 @@ def follows_curve(X: Array, d: int) -> bool:
     return len(rows) * roughness(rows) < d
 
 
-def uncertainty(
-    X: Array, W: Array, A: Array, fit: Callable[[Array], tuple[Array, Array]], noise: Array, *, n_splits: int = 2
-) -> Uncertainty:
+def uncertainty(X: Array, W: Array, A: Array, fit: Callable[[Array], tuple[Array, Array]], noise: Array) -> Uncertainty:
     """How far components W (d, k) and mixing A (k, d), fitted to X, move. `noise` (d,) is the variance of that of the outputs.
 
     `fit` returns the components and the mixing matrix of some rows of X.
@@ -101,29 +100,28 @@ def uncertainty(
     Y = np.maximum(X @ W.T, 0)
     variance, size = np.maximum(Y.var(axis=0), 1e-300), np.linalg.norm(Y, axis=0)
 
-    def moved(order: Array, n_groups: int) -> list[Array]:
-        """Squared errors (1) of outputs, on average and over their variance, and of spectra; mean square of the angles."""
-        groups, squares = np.array_split(order, n_groups), []
-        for j in range(n_groups):
-            V, B = fit(X[np.sort(np.concatenate(groups[:j] + groups[j + 1 :]))])
-            columns, angles = match(A, B)
-            Z = np.maximum(X @ V[columns].T, 0)
-            scale = size / np.maximum(np.linalg.norm(Z, axis=0), 1e-150)  # that of the fit to all
-            share = np.mean((Z * scale - Y) ** 2, axis=0) / variance
-            squares.append((share, (B[:, columns] / np.maximum(scale, 1e-300) - A) ** 2, angles**2))
-        means = [np.mean(part, axis=0) for part in zip(*squares, strict=True)]
-        return [(n_groups - 1) * means[0], (n_groups - 1) * means[1], means[2]]
+    def moved(rows: Array) -> tuple[Array, Array, Array]:
+        """Squared errors of outputs (on average, over their variance), of spectra, and of their angles, of a fit to some rows."""
+        V, B = fit(X[np.sort(rows)])
+        columns, angles = match(A, B)
+        Z = np.maximum(X @ V[columns].T, 0)
+        scale = size / np.maximum(np.linalg.norm(Z, axis=0), 1e-150)  # that of the fit to all
+        share = np.mean((Z * scale - Y) ** 2, axis=0) / variance
+        return share, (B[:, columns] / np.maximum(scale, 1e-300) - A) ** 2, angles**2
 
     few = n < 2 * _SAMPLES_PER_SOURCE * d
-    rng = np.random.RandomState(0)
-    chance = [moved(rng.permutation(n), _GROUPS if few else 2) for _ in range(1 if few else n_splits)]
-    share, mixing, square = (np.mean(part, axis=0) for part in zip(*chance, strict=True))
-    in_time = share if few else moved(np.arange(n), 2)[0]
+    g, rng = _GROUPS if few else 2, np.random.RandomState(0)
+    orders = [rng.permutation(n)] if few else [rng.permutation(n), rng.permutation(n), np.arange(n)]
+    groups = [np.array_split(order, g) for order in orders]
+    refits = [moved(np.concatenate(some[:j] + some[j + 1 :])) for some in groups for j in range(g)]
+    shares, spectra, angles = (np.array(part) for part in zip(*refits, strict=True))
+    share = (g - 1) * np.median(shares, axis=0)
+    in_time = share if few else shares[-2:].mean(axis=0)
     return Uncertainty(
         correlation=np.maximum(1 - 2 * share, -1.0),
-        angle=np.sqrt(square),
+        angle=np.sqrt(np.mean(angles, axis=0)),
         sources=np.sqrt(share + noise / variance),
-        mixing=np.sqrt(mixing),
+        mixing=np.sqrt((g - 1) * spectra.mean(axis=0)),
         share=share,
         split="jackknife" if few else "random",
         contiguous=np.maximum(1 - 2 * in_time, -1.0),

@@ -1,21 +1,20 @@
 """The number of sources: as many as two halves of the samples agree on.
 
-For q = 2, 3, ... a minimum-volume cone is fitted to two random halves of the samples. The spectra of the sources agree between
-halves. If one more is asked for than there are, it is noise, or a source is cut in two at random: then the worst angle between
-matched spectra is large (`halves`), also for the next numbers. With angle_q its median over splits, the number with the largest
+For q = 2, 3, ... a minimum-volume cone is fitted to two random halves of the samples. If one more source is asked for than there
+are, it is noise, or a source is cut in two at random: then the worst angle between matched spectra of the halves is large, also
+for the next numbers. With angle_q its median over splits, the number with the largest
 
     jump_q = min_{q < p <= q + 3} log(angle_p) - log(angle_q)                                                             (1)
 
-is taken. Numbers whose jump is at least a third as large are named as candidates.
+is taken. Numbers whose jump is at least a third as large are named as candidates. There is one source if no number agrees.
 
 Directions that white noise explains are not tried: of n samples of k mixtures, without the first q directions, noise of variance v
 has no direction whose energy exceeds (Johnstone 2001), with a = sqrt(n - q) and b = sqrt(k - q),
 
     v [(a + b)^2 + 3 (a + b) (1/a + 1/b)^{1/3}].                                                                          (2)
 
-Beyond these, and beyond the rank of X, the angle is 90 degrees. There is one source if nothing else exceeds (2), or if no number
-agrees. Real instruments leave more than noise, so that (2) is only a bound. If it is beyond `most`, counting ends three numbers
-after a clear jump.
+Beyond these, and beyond the rank of X, the angle is 90 degrees. Real instruments leave more than noise, so that (2) is only a
+bound. If it is beyond `most`, counting ends three numbers after a clear jump.
 
 The cones are rough: one start by successive projection, walls as wide as the residual of q directions, and the better of two
 hardnesses. If X is nonnegative, there is a wall on the spectra too, and that on the sources is softer.
@@ -76,51 +75,39 @@ def count_sources(X: Array, *, most: int = MOST, seed: int = 0) -> Count:
     3
     """
     X = inliers_of(np.asarray(X, np.float64)[:: max(1, len(X) // 4000)])
-    size = float(np.abs(X).max(initial=0.0))
-    if len(X) < 4 or not size:
-        return Count(1, (), {})
-    samples = _directions(X / size, most)
-    last = min(samples.bound, most, len(X) // 4)
+    n, k = X.shape
+    X = X / (float(np.abs(X).max(initial=0.0)) or 1.0)
+    samples = _directions(X, most)
+    last = min(samples.bound, most, n // 4)
     if last < 2:
         return Count(1, (), {})
-    rest = samples.Z[:, last:]
-    noise = np.sqrt((np.mean(rest**2, axis=0).sum() + samples.left / len(X)) / X.shape[1])
-    nonnegative = is_nonnegative(X / size, np.full(X.shape[1], noise))
-    pairs = _subsets(len(X), np.random.RandomState(seed))
+    noise = np.sqrt((np.sum(samples.Z[:, last:] ** 2) + samples.left) / (n * k))
+    nonnegative = is_nonnegative(X, np.full(k, noise))
+    rng, size = np.random.RandomState(seed), n // 2 if n >= _FEW else 13 * n // 20
+    orders, thin = [rng.permutation(n) for _ in range(_SPLITS)], slice(None, None, max(1, size // _ROWS))
+    pairs = [(order[:size][thin], order[n - size :][thin]) for order in orders]
     angles: dict[int, float] = {}
     for q in range(2, last + 2):
-        angles[q] = 90.0 if q > samples.bound else _angle(samples, pairs, q, nonnegative)
-        best, jumps = _largest_jump(angles)
+        angles[q] = (
+            90.0 if q > samples.bound else float(np.median([_angle(samples, pair, q, nonnegative) for pair in pairs]))
+        )
+        log = {p: float(np.log(max(angle, 1e-6))) for p, angle in angles.items()}
+        jumps = {p: min(log[o] for o in log if p < o <= p + _BEYOND) - log[p] for p in log if p + 1 in log}
+        best = max(jumps, key=lambda p: jumps[p], default=2)
         if samples.bound > last and q >= best + _BEYOND and jumps[best] > np.log(_CLEAR):
             break
     if min(angles.values()) > _ALONE:
         return Count(1, (best,), angles)
-    return Count(best, tuple(q for q in jumps if q != best and jumps[q] > jumps[best] / 3), angles)
+    return Count(best, tuple(p for p in jumps if p != best and jumps[p] > jumps[best] / 3), angles)
 
 
-def _largest_jump(angles: dict[int, float]) -> tuple[int, dict[int, float]]:
-    """The number with the largest jump, eq. (1), and all jumps."""
-    log = {q: float(np.log(max(angle, 1e-6))) for q, angle in angles.items()}
-    jumps = {q: min(log[p] for p in log if q < p <= q + _BEYOND) - log[q] for q in log if q + 1 in log}
-    return max(jumps, key=lambda q: jumps[q], default=2), jumps
-
-
-def _subsets(n: int, rng: np.random.RandomState) -> list[tuple[Array, Array]]:
-    size = n // 2 if n >= _FEW else 13 * n // 20
-    thin = slice(None, None, max(1, size // _ROWS))
-    return [(order[:size][thin], order[n - size :][thin]) for order in (rng.permutation(n) for _ in range(_SPLITS))]
-
-
-def _angle(samples: _Samples, pairs: Any, q: int, nonnegative: bool) -> float:
-    """The worst angle between subsets, of the better hardness; median over the splits."""
-    angles = []
-    for pair in pairs:
-        try:
-            cones = [_cones(samples, rows, q, nonnegative) for rows in pair]
-            angles.append(min(float(match(A, B)[1].max()) for A, B in zip(*cones, strict=True)))
-        except (ValueError, ArithmeticError, np.linalg.LinAlgError):
-            angles.append(90.0)
-    return float(np.median(angles))
+def _angle(samples: _Samples, pair: tuple[Array, Array], q: int, nonnegative: bool) -> float:
+    """The worst angle between spectra of q sources of two subsets, of the better hardness."""
+    try:
+        cones = [_cones(samples, rows, q, nonnegative) for rows in pair]
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError):
+        return 90.0
+    return min(float(match(A, B)[1].max()) for A, B in zip(*cones, strict=True))
 
 
 def _cones(samples: _Samples, rows: Array, q: int, nonnegative: bool) -> list[Array]:

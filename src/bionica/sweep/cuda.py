@@ -94,7 +94,7 @@ def run(cases: Sequence[Case], on_cpu: Callable[[Sequence[Case]], Generator[Outc
 
 def _needs_cpu(case: Case) -> bool:
     has_rule = hasattr(case.network.cls, "_open")
-    return not has_rule or not case.data.d or case.values(["precondition"])["precondition"] == "scale"
+    return not has_rule or not case.data.d or case.parameters().get("precondition") == "scale"
 
 
 def _bytes(entries: list[_Entry]) -> int:

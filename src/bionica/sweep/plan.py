@@ -11,13 +11,12 @@ import inspect
 import json
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from importlib import import_module
 from itertools import product
-from math import prod
 from operator import attrgetter
 from os import PathLike
 from pathlib import Path
@@ -32,6 +31,7 @@ from ..estimators._input import check_finite
 from ..estimators.network import OnlineNICA, published
 
 Array = NDArray[Any]
+Pair = tuple[Array, Array]
 Params = tuple[tuple[str, Any], ...]
 
 
@@ -100,10 +100,6 @@ def is_online(cls: Any) -> bool:
     return hasattr(cls, "partial_fit_transform")
 
 
-def _defaults(cls: Any) -> dict[str, Any]:
-    return {parameter.name: parameter.default for parameter in inspect.signature(cls).parameters.values()}
-
-
 @cache
 def source_digest(cls: Any) -> str:
     """Digest of the modules of a class from outside bionica: an edit makes new cases."""
@@ -124,41 +120,33 @@ def source_digest(cls: Any) -> str:
 
 
 def _mix(
-    S: Array,
-    seed: int,
-    A: Any = None,
-    *,
-    mixing: Any = "random",
-    n_mixtures: int | None = None,
-    snr_db: float | None = None,
-) -> tuple[Array, Array]:
+    S: Array, seed: int, A: Any = None, *, mixing: Any = "random", n_mixtures: Any = None, snr_db: Any = None
+) -> Pair:
     if mixing != "random":
         A = datasets.paper_mixing(mixing) if isinstance(mixing, str) else mixing  # type: ignore[arg-type]
     # Random numbers of their own: the mixing does not depend on how many were drawn for the sources.
     return S, datasets.mix(S, A, n_mixtures=n_mixtures, snr_db=snr_db, rng=np.random.default_rng([seed, 1]))[0]
 
 
-def _drawn(kind: Any, seed: int, *, d: int, T: int, **mixing: Any) -> tuple[Array, Array]:
+def _drawn(kind: Any, seed: int, *, d: int, T: int, **mixing: Any) -> Pair:
     return _mix(datasets.random_sources(kind, T, d, rng=seed), seed, **mixing)
 
 
-def _copula_uniform(seed: int, *, d: int, T: int, rho: float, df: float = 4, **mixing: Any) -> tuple[Array, Array]:
+def _copula_uniform(seed: int, *, d: int, T: int, rho: float, df: float = 4, **mixing: Any) -> Pair:
     return _mix(datasets.copula_uniform(T, d, rho, df=df, rng=seed), seed, **mixing)
 
 
-def _odors(
-    seed: int, *, d: int, T: int, rho: float = 0, n_mixtures: int | None = None, snr_db: float | None = None
-) -> tuple[Array, Array]:
+def _odors(seed: int, *, d: int, T: int, rho: float = 0, n_mixtures: Any = None, snr_db: Any = None) -> Pair:
     S, A = datasets.odors(T, d, n_mixtures or max(21, d), rho=rho, rng=seed)
     return _mix(S, seed, A, snr_db=snr_db)
 
 
-def _images(seed: int, *, path: Any = None, names: Any = None, mixing: Any = None, **noise: Any) -> tuple[Array, Array]:
+def _images(seed: int, *, path: Any = None, names: Any = None, mixing: Any = None, **noise: Any) -> Pair:
     S = datasets.natural_images(path, names=names)
     return _mix(S, seed, mixing=mixing or ("images" if S.shape[1] == 3 else "random"), **noise)
 
 
-def _file(seed: int, *, mixtures: str, sources: str | None = None) -> tuple[Array, Array]:
+def _file(seed: int, *, mixtures: str, sources: str | None = None) -> Pair:
     """Map .npy files into memory; neither pickles nor archives are opened."""
     X = np.lib.format.open_memmap(mixtures, mode="r")
     S = np.lib.format.open_memmap(sources, mode="r") if sources else np.empty((len(X), 0))
@@ -169,11 +157,11 @@ def _file(seed: int, *, mixtures: str, sources: str | None = None) -> tuple[Arra
 
 
 _RANDOM = ("sparse_uniform", "exponential", "half_normal", "gamma", "odor", "abundances")
-_KINDS: dict[str, Callable[..., tuple[Array, Array]]] = {
+_KINDS: dict[str, Callable[..., Pair]] = {
     **{kind: partial(_drawn, kind) for kind in _RANDOM},
     "copula_uniform": _copula_uniform, "odors": _odors, "images": _images, "file": _file,
 }  # fmt: skip
-PATHS = ("path", "mixtures", "sources")
+_PATHS = ("path", "mixtures", "sources")
 
 
 @dataclass(frozen=True)
@@ -206,7 +194,7 @@ class Data:
                 options[key] = _integer(options[key], f"{where}.{key}", least)
         common = {key: options.pop(key) for key in ("name", "epochs", "shuffle", "seed") if key in options}
         with _errors_named(f"{where} = {dict(entry)}", "; docs/guides/sweep.md lists the keys of each kind"):
-            files = {key: folder / Path(options[key]).expanduser() for key in PATHS if options.get(key)}
+            files = {key: folder / Path(options[key]).expanduser() for key in _PATHS if options.get(key)}
             options |= {key: str(file.resolve(strict=True)) for key, file in files.items()}
             digest = "".join(map(_digest, files.values()))
             S, X = _KINDS[kind](0, **options | ({"T": 2} if "T" in options else {}))
@@ -223,14 +211,14 @@ class Data:
     @cached_property
     def identity(self) -> str:
         """What results depend on, as text: neither the name nor where the files are."""
-        options = sorted(item for item in self.options if item[0] not in PATHS)
+        options = sorted(item for item in self.options if item[0] not in _PATHS)
         return json.dumps([self.kind, options, self.digest, self.epochs, self.shuffle, self.seed])
 
     def seed_of(self, seed: int) -> int:
         """Return the seed of the data of a run: its own, if it has one."""
         return seed if self.seed is None else self.seed
 
-    def load(self, seed: int, dtype: str) -> tuple[Array, Array]:
+    def load(self, seed: int, dtype: str) -> Pair:
         """Return the sources (n, d) and mixtures (n, k) of a seed, in the order of presentation."""
         S, X = _KINDS[self.kind](self.seed_of(seed), **dict(self.options))
         if (order := self.order(self.seed_of(seed))) is not None:
@@ -278,14 +266,9 @@ class Network:
         """The estimator."""
         return find_estimator(self.name)
 
-    @property
-    def n_settings(self) -> int:
-        """Number of settings of the grid."""
-        return prod(len(values) for _, values in self.grid)
-
-    def settings(self) -> Iterator[Params]:
-        """Yield the parameters of every setting: the product of the grid."""
-        yield from product(*([(name, value) for value in values] for name, values in self.grid))
+    def settings(self) -> list[Params]:
+        """Return the parameters of every setting: the product of the grid."""
+        return list(product(*([(name, value) for value in values] for name, values in self.grid)))
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any], where: str) -> "Network":
@@ -340,18 +323,15 @@ class Case:
         return self.data.n_samples * self.data.k * (self.data.d or self.data.k)
 
     def parameters(self) -> dict[str, Any]:
-        """Every parameter that is not the default of the class."""
+        """Every parameter of the estimator that has a value."""
         cls, setting = self.network.cls, self.network.published
-        names, base = _defaults(cls), published(cls, setting) if setting else {}
-        if not setting and self.data.d and "n_components" in names:
-            base["n_components"] = self.data.d
-        seed = {"random_state": self.seed} if "random_state" in names else {}
-        return {**base, **dict(self.params), **seed}
-
-    def values(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return the values of parameters, None for one that the estimator does not have."""
-        known = {**_defaults(self.network.cls), **self.parameters()}
-        return {name: known.get(name) for name in names}
+        names = inspect.signature(cls).parameters
+        values = {
+            name: parameter.default for name, parameter in names.items() if parameter.default is not parameter.empty
+        }
+        drawn = {"random_state": self.seed} | ({"n_components": self.data.d} if self.data.d else {})
+        values |= {name: value for name, value in drawn.items() if name in names}
+        return {**values, **(published(cls, setting) if setting else {}), **dict(self.params)}
 
     def start(self) -> tuple[Any, Any]:
         """Return the estimator, and the transformer that all its mixtures go through first, or None."""

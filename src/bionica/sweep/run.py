@@ -38,7 +38,7 @@ from threadpoolctl import threadpool_limits
 from .. import __version__
 from ..estimators._input import DivergenceError
 from ..io import check_folder, import_optional, write_own
-from .plan import PATHS, Case, Data, Plan, is_online, source_digest
+from .plan import Case, Data, Plan, is_online, source_digest
 from .table import Row, Table, table_bytes
 
 Array = NDArray[Any]
@@ -340,8 +340,9 @@ class Sweep:
         names = ("last_tenth", "status", "repairs", "seconds", "device", "versions", "machine")
         for case in self.cases:
             if (outcome := self.outcomes.get(case.key)) is not None:
+                parameters = case.parameters()
                 head: Row = {"case": case.key, "data": case.data.name, "network": case.network.label}
-                head |= {**case.values(swept), "seed": case.seed, "dtype": case.dtype}
+                head |= {**{name: parameters.get(name) for name in swept}, "seed": case.seed, "dtype": case.dtype}
                 tail = {name: getattr(outcome, name) for name in names}
                 errors: Sequence[float | None] = outcome.error or [None] * len(outcome.t)
                 rows += [{**head, "t": t, "error": error, **tail} for t, error in zip(outcome.t, errors, strict=True)]
@@ -358,7 +359,8 @@ def prepare(
     cases, outcomes = plan.cases(), {}
     folder = None if output is None else Path(output)
     if folder is not None:
-        inputs += [Path(value) for data in plan.data for key, value in data.options if key in PATHS and value]
+        files = [value for data in plan.data for key, value in data.options if key in ("mixtures", "sources")]
+        inputs += map(Path, filter(None, files))
         check_folder(folder, [RESULTS], inputs, replace=force)
         outcomes = {} if force else read_journal(folder / JOURNAL, {case.key: case for case in cases})
     missing = {case.key: case for case in cases if case.key not in outcomes}
