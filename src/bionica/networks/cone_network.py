@@ -11,7 +11,7 @@ and with w = 1/max(1, mean |v|), the divisive normalisation of the layer, for i 
     W_ij   <- W_ij + a_i (w z_j (1 - kappa_i w n_i) - W_ij)         inhibition grows with the presynaptic rate until it pushes
                                                                     neuron i below zero                                          (2)
     W_xz,i <- W_xz,i + b_i (v_i - c_i) x'P / (1 + b_i x'P x)        the dendrite learns to predict the membrane                  (3)
-    W_xz,i <- W_xz,i (1 + h), or W_xz,i / (1 - h) if h < 0          homeostasis: |v_i| has mean 1; h = b_i w mean |v| (1 - |v_i|) (4)
+    W_xz,i <- W_xz,i (1 + h), or W_xz,i / (1 - h) if h < 0          homeostasis: |v_i| has mean 1; h = b_i w mean|v| (1 - |v_i|) (4)
     a_i = eta / (kappa_i d)           b_i = eta / (kappa_i^3/4 d)                                                                (5)
 
 Each synapse uses what its two neurons have; w and z_bar (below) are sums over the layer. P = I/<x'x/d> is the strictly local rule

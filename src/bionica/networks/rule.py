@@ -271,8 +271,8 @@ def precision(state: Any) -> np.dtype[Any]:
 #
 # Linear algebra that also answers for a collapsed network: weights that are zero, singular or huge.
 #
-# For all others these are `numpy.linalg.solve` and `numpy.linalg.pinv`, with the same bits. A singular system gets its least-squares
-# solution of smallest norm: outputs that nothing determines are zero. A number beyond the range of the dtype becomes the largest.
+# For all others these are `numpy.linalg.solve` and `numpy.linalg.pinv`, with the same bits. A singular system gets the solution of
+# smallest norm: outputs that nothing determines are zero. A number beyond the range of the dtype becomes the largest.
 
 
 def inverse(M: np.ndarray) -> np.ndarray:
