@@ -46,23 +46,11 @@ class RiverTransformer(base.MiniBatchTransformer):  # type: ignore[misc]
         self._names_out: list[str] = []
 
     def learn_one(self, x: dict[Any, float]) -> None:
-        """Learn from a sample.
-
-        Parameters
-        ----------
-        x
-            Its features.
-        """
+        """Learn from the features of a sample."""
         self.model.learn_one(self._named(x))
 
     def transform_one(self, x: dict[Any, float]) -> dict[str, float]:
-        """Return the sources of a sample; no sources before anything was learned.
-
-        Parameters
-        ----------
-        x
-            Its features.
-        """
+        """Return the sources of a sample; an empty dict before anything was learned."""
         try:
             y = self.model.transform_one(self._named(x))
         except NotFittedError:
@@ -72,23 +60,11 @@ class RiverTransformer(base.MiniBatchTransformer):  # type: ignore[misc]
         return dict(zip(self._names_out, y.tolist(), strict=True))
 
     def learn_many(self, X: Any) -> None:
-        """Learn from the rows of a data frame, one after the other.
-
-        Parameters
-        ----------
-        X
-            A pandas DataFrame with a column for each feature.
-        """
+        """Learn from the rows of a pandas DataFrame, one after the other."""
         self.model.partial_fit(self._in_order(X))
 
     def transform_many(self, X: Any) -> Any:
-        """Return the sources of the rows of a data frame, as a data frame.
-
-        Parameters
-        ----------
-        X
-            A pandas DataFrame with a column for each feature.
-        """
+        """Return the sources of the rows of a pandas DataFrame, as a DataFrame."""
         try:
             Y = self.model.transform(self._in_order(X))
         except NotFittedError:
