@@ -43,7 +43,7 @@ def matrix(rng, n, k):
 
 def table(rng):
     """Return a data frame with names of any kind, perhaps with labels, and the columns that are mixtures."""
-    n, k = int(rng.integers(1, 60)), int(rng.integers(1, 13))
+    n, k = int(rng.integers(2, 60)), int(rng.integers(1, 13))
     X = matrix(rng, n, k)
     X = X.round(int(rng.integers(0, 7))) if rng.random() < 0.5 else X
     names = [

@@ -353,7 +353,7 @@ class RunningWhitening:
         """dv and the weight g."""
         dv = v - self.v_bar
         q = dv @ dv
-        if self.run == 0 and v @ v > 0 and self.age < 200 * self.d:
+        if self.run == 0 and v @ v > 0 and self.past.n == 0:
             step = max(1 / (100 + 10 * self.d), 3 / (self.age + 6))
             self.level += step * (min(v @ v / self.energy(), 1) - self.level)
         g = 1.0
@@ -615,7 +615,7 @@ def cone_network(
                 if j != i:
                     new_Q[i, j] = Q[i, j] + a * (w * z[j] * (1 - np.sqrt(hard) * s) - Q[i, j])
             h = b * w * np.abs(v).mean() * (1 - min(abs(v[i]), 5))
-            dendrite[i] = W_xz[i] * (1 + max(h, -0.5))
+            dendrite[i] = W_xz[i] * (1 + h if h > 0 else 1 / (1 - h))
             dendrite[i] += b * (v[i] - c[i]) * (P @ u) / (1 + b * (u @ P @ u))
         W_xz, Q = dendrite, new_Q
         if white is None:
@@ -656,7 +656,7 @@ class OrthantRotation(RunningWhitening):
         u = x if self.F is None else self.F @ x
         v = self.K @ u
         y = np.maximum(self.D @ v, 0) if self.power > 0 else np.zeros(d)
-        if 0 < v @ v and self.age < 100 * d:
+        if 0 < v @ v and self.age < 20 * d:
             y *= min(1, np.sqrt((2 + self.age / d) * self.energy() / (v @ v)))
         if self.learns_from(x, v):
             self.learn(x, v)

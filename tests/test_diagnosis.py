@@ -124,6 +124,17 @@ def test_a_band_is_wide_where_nonnegativity_decides_nothing(rates, wide):
     assert inside.mean() > 0.9
 
 
+@pytest.mark.parametrize("rates", [(0.08, 0.03), (0.05, 0.1), (0.2, 0.05)])
+def test_a_reaction_with_overlapping_spectra_is_right_or_doubted(rates):
+    C = reaction(*rates)[0]
+    A = np.exp(-(((np.linspace(0, 1, 121)[:, None] - [0.27, 0.48, 0.75]) / [0.13, 0.15, 0.14]) ** 2) / 2)
+    X = C @ A.T + 0.003 * np.random.default_rng(0).standard_normal((len(C), 121))
+    cone = MinimumVolumeCone(3, random_state=0).fit(X)
+    r, found = np.abs(np.corrcoef(C.T, cone.transform(X).T)[:3, 3:]), cone.diagnose(X)
+    assert r.max(axis=1).min() > 0.9 or "ambiguous" in names(found)
+    assert (np.sqrt(1 - r.max(axis=1) ** 2) < 2 * found.uncertainty_.sources[r.argmax(axis=1)] + 0.02).all()
+
+
 def test_sources_and_spectra_that_reach_zero_leave_nothing_open():
     S, A = sparse(500, 3), np.eye(6)[:, :3]
     found = bands(S @ A.T, A.T, A, np.zeros(3))

@@ -319,7 +319,7 @@ def test_images_are_mixtures(tmp_path, rng):
             assert np.array_equal(reader.read(), images.reshape(3, -1).T)
             assert reader.names == ["mixture_1", "mixture_2", "mixture_3"]
         with open_reader(inputs, columns=Columns(None, "1")) as reader:  # counted as in the report
-            assert (reader.names, reader.column(0)) == (["mixture_2", "mixture_3"], "column 2")
+            assert (reader.names, reader.column(0)) == (["mixture_2", "mixture_3"], "column 2 (mixture_2)")
     for channels in (3, 4):  # transparency is left out, colours are samples
         colours = rng.integers(0, 256, (2, 6, 7, channels), dtype=np.uint8)
         for name, image in zip(names, colours, strict=False):

@@ -256,6 +256,7 @@ def test_a_first_column_of_wavelengths_says_that_samples_are_columns(read, refus
     assert reader.notes
     assert reader.sample(10)[0].tolist() == X[::32].tolist()
     if names is not None:
+        assert reader.label_names == ["sample"]
         assert reader.sample(10)[1][0].tolist() == names[1::32]
     rows = Columns("1,3" if names is None else "2,4")  # rows of the table, counted from 1
     assert np.array_equal(read(content, axis=1, columns=rows)[0], X[:, [0, 2]])
@@ -334,7 +335,8 @@ def test_decimal_commas(read, refused, monkeypatch, separator):
 
 
 def test_the_remedy_for_german_text_is_the_decimal_comma(refused):
-    assert "pass --decimal ," in refused("Zeit [min];A;B\n0,0;0,5;1,2\n0,5;0,4;1,3\n")
+    for header in ("Zeit [min];A;B", "Zeit [min];400;410"):
+        assert "pass --decimal ," in refused(header + "\n0,0;0,5;1,2\n0,5;0,4;1,3\n")
 
 
 def test_a_thousands_point_is_not_read_as_a_decimal_point(refused):

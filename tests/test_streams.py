@@ -182,7 +182,7 @@ def test_one_pass_reaches_the_offline_error(Stream, kind):
 
 
 @every_stream
-@pytest.mark.filterwarnings("ignore:BatchNICA. Output:sklearn.exceptions.ConvergenceWarning")  # of the noise
+@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")  # of the noise
 def test_noise_costs_nothing(Stream):
     S, X = mixed("exponential", 22_000, 5, 10, snr_db=20)
     errors = [

@@ -199,7 +199,8 @@ class Separation:
         o, reader = self.o, self.reader
         X, sample_labels = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
         n, k, d = reader.n_samples, X.shape[1], o.n_sources or 1
-        self._show_notes()
+        for note in reader.notes:
+            self.console.note(note)
         if n < k and o.axis is None and reader.image_shape is None and reader.wavelengths is None:
             raise io.InputError(
                 f"{reader.name} has {n} samples of {k} mixtures: if its columns are the samples, pass --axis 1; if not, --axis 0"
@@ -229,10 +230,6 @@ class Separation:
                 writer.write(self.network.transform(block), labels)
                 advance(len(block))
         self._finish(X, sample_labels, n)
-
-    def _show_notes(self) -> None:
-        for note in self.reader.notes:
-            self.console.note(note)
 
     def _fit(self, X: Any) -> Any:
         """Count the sources, choose the method, fit and judge."""
@@ -300,11 +297,12 @@ class Separation:
     def stream(self) -> None:
         """Answer each sample with what was learned before it."""
         o, reader = self.o, self.reader
-        self.network = network = self._saved()
+        network = self._saved()
         self.console.say(f"Reading {reader.name}")
         blocks = reader.labelled_blocks()
         first = [next(blocks)]
-        self._show_notes()
+        for note in reader.notes:
+            self.console.note(note)
         k, dtype = first[0][0].shape[1], first[0][0].dtype
         if o.n_sources is not None and o.n_sources > k:
             raise io.InputError(f"--sources {o.n_sources} is more than the {k} mixtures: give at most {k}")
@@ -383,8 +381,8 @@ class Separation:
         if not o.model.exists():
             self.console.say(f"There is no {o.model} yet: starting from the beginning")
             return None
-        network = bionica.load(o.model)
-        name, d, horizon = type(network).__name__, network.n_components, getattr(network, "horizon", None)
+        self.network = network = bionica.load(o.model)
+        name, d, horizon = type(network).__name__, len(self.names), getattr(network, "horizon", None)
         method = {cls: method for method, cls in METHODS.items()}.get(name, name)
         if not hasattr(network, "partial_fit_transform"):
             raise io.InputError(f"{o.model} holds a {name}, which cannot learn from a stream: start again with --force")
@@ -395,8 +393,9 @@ class Separation:
         ):
             if now != before:
                 raise io.InputError(f"{o.model} learned with {option} {before}: omit {option}")
-        samples = counted(network.n_samples_seen_, "samples")
-        self.console.note(f"{o.model} has learned from {samples}: the input must continue after them")
+        self.console.note(
+            f"{o.model} is continued: the input must begin with the sample after the last one that was answered"
+        )
         return network
 
     # ------------------------------------------------------------------------------------------ results
@@ -411,7 +410,8 @@ class Separation:
         if mixing is not None:
             spectra = np.ascontiguousarray(np.asarray(network.mixing_).T)
             io.write_spectra(mixing, spectra, self.reader.names, names=self.names, decimal=o.decimal)
-        errors, findings = self._judgement(diagnosis, has_started)
+        names = [name.replace("_", " ") for name in self.names]
+        errors, findings = self._judgement(names, diagnosis, has_started)
         candidates = list(choice.candidates) if choice else []
         others = f" (or {', '.join(map(str, candidates))})" if candidates else ""
         done = f"{counted(d, 'sources')}{others} in {counted(n, 'samples')} of {counted(k, 'mixtures')} by {method}"
@@ -424,7 +424,7 @@ class Separation:
             facts = [("input", ", ".join(o.inputs)), ("samples", f"{n:,}"), ("mixtures", f"{k:,}"), ("method", method)]
             facts.append(("seconds", str(seconds)))
             numbers = np.linspace(n - len(X) + 1 if o.horizon else 1, n, len(X))
-            texts: dict[str, Any] = {"names": self._shown_names, "lines": [*lines, *self.console.notes], "facts": facts}
+            texts: dict[str, Any] = {"names": names, "lines": [*lines, *self.console.notes], "facts": facts}
             write_separation(report, network, self.reader, X, numbers=numbers, labels=labels, **texts)
         kinds = {"model": o.model, "spectra": mixing, "report": report}
         written = [*files, *(f"{path} ({kind})" for kind, path in kinds.items() if path)]
@@ -440,17 +440,13 @@ class Separation:
         }  # fmt: skip
         self.console.result([*lines, *([f"Wrote {', '.join(written)}"] if written else [])], summary)
 
-    @property
-    def _shown_names(self) -> list[str]:
-        return [name.replace("_", " ") for name in self.names]
-
-    def _judgement(self, diagnosis: Any, has_started: bool) -> tuple[str, list[str]]:
+    def _judgement(self, names: list[str], diagnosis: Any, has_started: bool) -> tuple[str, list[str]]:
         """Return the error of each source, and the findings against the fit, in words."""
         if not has_started:
             return "", ["the network has not started, and every answer was zero. More samples with --resume continue."]
         if diagnosis is None:
             return "", ["one sample is too few to judge by."]
-        names, errors, uncertainty, band = self._shown_names, "", diagnosis.uncertainty_, diagnosis.band_
+        errors, uncertainty, band = "", diagnosis.uncertainty_, diagnosis.band_
         if uncertainty is not None:
             error = uncertainty.sources
             largest = sorted(range(len(names)), key=lambda i: -float(error[i]))[:_NAMED]

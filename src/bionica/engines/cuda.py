@@ -4,10 +4,10 @@ The sizes of everything that a thread keeps must be known to the compiler: for e
 the few lines that load a state, and Numba compiles them with `loop.step` and the rule inside. Kernels are cached on disk. Outputs
 are compared with the sources at once, a few samples at a time, and only sums of squared differences leave the card.
 
-Networks of at most 10 neurons are kept in registers, which have no address: neurons settle by masks (see `masked`), and what is
-rare and needs addresses, the guards of every 100 samples and samples that masks do not settle, works on a copy in the thread's
-local memory, `local`. Other networks live there altogether. From 4 neurons on the compiler unrolls loops only if it is told to:
-`_unroll` is the one function that does it. It gives five times the speed at d = 10, and nothing at d = 3.
+Networks of at most 10 neurons are kept in registers, which have no address: neurons settle by masks (see `masked`). What is rare
+and needs addresses, the guards of every 100 samples and samples that masks do not settle, works on a copy in the thread's local
+memory, `local`. From 4 neurons on the compiler unrolls loops only if it is told to: `_unroll` is the one function that does it. It
+gives five times the speed at d = 10, and nothing at d = 3.
 
 On a machine without a card the kernels run in Numba's simulator (NUMBA_ENABLE_CUDASIM=1).
 """
@@ -29,7 +29,7 @@ from .._compat import numba_cuda
 from ..networks.guards import EVERY
 from ..networks.rule import Rule, cold, leaves, rule_of
 from ..networks.settling import Exact
-from .loop import bound, digest, largest_output, plain
+from .loop import bound, digest, largest_output
 from .masked import Masked, Pivoted
 
 #: Neurons up to which a network is kept in registers and settles by masks, and from which its loops are unrolled by force.
@@ -38,9 +38,6 @@ MASKED, UNROLLED = 10, 4
 STRIDE = 8
 #: Samples after which sums in single precision are added to those in double precision.
 FLUSH = 1024
-#: Neurons from which the threads of a block wait for each other at every fourth sample. A step is then too long for the cache of
-#: instructions, and threads that are in the same line fetch them once (d = 10 gains a fifth).
-TOGETHER = 7
 
 
 def gpu_is_visible() -> bool:
@@ -176,7 +173,6 @@ def kind(state: Any, params: Any) -> Any:
 
 def _on_card(state, params):
     """Parameters as they go to the card: small networks settle by masks."""
-    params = plain(params)
     if isinstance(params.dynamics, Exact) and len(state.fired) <= MASKED:
         return params._replace(dynamics=Masked(params.dynamics.eps))
     return params
@@ -211,116 +207,17 @@ def look(state, work, params):
     inspect(state, work, params)  # noqa: F821
 
 
-@cold
-def add_rows(S, Y, rows, part):
-    """Add (s_i - y_j)^2 over the first rows."""
-    for row in range(rows):
-        for i in range(part.shape[0]):
-            for j in range(part.shape[1]):
-                part[i, j] += (S[row, i] - Y[row, j]) * (S[row, i] - Y[row, j])
-
-
-class _Writer:
-    """Writes expressions that build named tuples of local arrays, and the lines that allocate, fill and copy them."""
-
-    def __init__(self, names, rule):
-        self.names = names
-        self.rule = rule
-        self.lines = []
-        self.loaded = []
-        self.n_arrays = 0
-        self.number = 0
-
-    def tuple_of(self, kind, load, field=""):
-        """Return the expression for a named tuple of arrays; from the arguments a0, a1, ... if `load`, else of zeros."""
-        if not isinstance(kind[0], type):
-            return self.array(*kind, load, field)
-        parts = (self.tuple_of(part, load, field) for field, part in zip(kind[0]._fields, kind[1], strict=True))
-        return f"{self.name(kind[0])}({', '.join(parts)})"
-
-    def array(self, shape, dtype, load, field):
-        name = self.allocate(shape, dtype)
-        if load:
-            value = f"a{len(self.loaded)}[{{}}, n]"
-            self.loaded.append((name, field, shape))
-        self.fill(name, shape, value if load else "0")
-        return name
-
-    def allocate(self, shape, dtype):
-        name = f"x{self.n_arrays}"
-        self.n_arrays += 1
-        size = tuple(max(1, length) for length in shape)
-        self.lines.append(f"{name} = cuda.local.array({size}, np.{'bool_' if dtype == 'bool' else dtype})")
-        if 0 in shape:
-            self.lines.append(f"{name} = {name}[:0]")
-        return name
-
-    def fill(self, name, shape, value, symmetric=False):
-        """name[i0, i1] = value, with {} in `value` for the indices; if `symmetric`, from the lower triangle."""
-        if 0 in shape:
-            return
-        index = ", ".join(f"i{axis}" for axis in range(len(shape)))
-        for axis, length in enumerate(shape):
-            self.lines.append("    " * axis + f"for i{axis} in range({length}):")
-        target = f"if i1 <= i0: {name}[{index}] = {name}[i1, i0]" if symmetric else f"{name}[{index}]"
-        self.lines.append("    " * len(shape) + f"{target} = {value.format(index)}")
-
-    def params(self, kind, dynamics=None):
-        """Return the expression for the parameters: switches as they are, numbers from the array `numbers`."""
-        if isinstance(kind, tuple):
-            parts = ", ".join(self.params(part, dynamics) for part in kind[1])
-            return f"{self.name(dynamics if dynamics and kind[0] is Masked else kind[0])}({parts})"
-        if isinstance(kind, bool):
-            return str(kind)
-        self.number += 1
-        value = f"numbers[{self.number - 1}, n]"
-        return f"int({value})" if kind == "int" else value
-
-    def name(self, cls):
-        name = f"{cls.__module__.rpartition('.')[2]}_{cls.__name__}"
-        self.names[name] = cls
-        return name
-
-    def in_registers(self, state, work, params):
-        """Write what keeps a copy of `local` in registers, and copies it back and forth."""
-        in_local, self.loaded = self.loaded, []
-        made = {"state": self.tuple_of(state, load=True), "work": self.tuple_of(work, load=False)}
-        made["allocate"] = self.text(8)
-        # Inverses that only the exact solver reads are not read here: their copies cost nothing as long as nobody fills them.
-        pairs = [pair for pair in zip(self.loaded, in_local, strict=True) if pair[0][1] not in self.rule.inverses]
-        for (name, _, shape), (local, *_) in pairs:
-            self.fill(name, shape, f"{local}[{{}}]")
-        made["from_local"] = self.text(20)
-        for (name, field, shape), (local, *_) in pairs:
-            self.fill(local, shape, f"{name}[{{}}]", field in self.rule.symmetric)
-        made["to_local"] = self.text(20)
-        self.number = 0
-        return {
-            **made,
-            "params": self.params(params),
-            "counted": "local.repairs[i] + local_work.ws.events[i] + work.ws.events[i]",
-        }
-
-    def text(self, indent):
-        """Hand out the lines written so far."""
-        lines, self.lines = self.lines, []
-        return ("\n" + " " * indent).join(lines or ["pass"])
-
-
 _TEXT = """
 def kernel(X, S, data, rates, schedule, times, noted, done, repairs, limit, stride, {arguments}):
     T = X.shape[1]
     d = S.shape[2]
     Y = cuda.local.array(({stride}, {d}), np.{dtype})
     part = cuda.local.array(({d}, {d}), np.{dtype})
-    for first in range(cuda.blockIdx.x * cuda.blockDim.x, data.shape[0], cuda.gridsize(1)):
-        alive = first + cuda.threadIdx.x < data.shape[0]
-        n = min(first + cuda.threadIdx.x, data.shape[0] - 1)
+    for n in range(cuda.grid(1), data.shape[0], cuda.gridsize(1)):
         {load}
         local = {local}
         local_work = {local_work}
         careful = {careful}
-        {allocate}
         state = {state}
         work = {work}
         params = {params}
@@ -328,17 +225,15 @@ def kernel(X, S, data, rates, schedule, times, noted, done, repairs, limit, stri
             for j in range(d):
                 part[i, j] = 0
         due = {every} - local.t[0] % {every}
+        alive = True
         note = 0
         summed = 0
         t = 0
-        while t < T:
+        while alive and t < T:
             rows = min(stride, times[note] - t)
             mixtures = X[data[n], t:]
             etas = rates[schedule[n], t:]
             for row in range(np.uint64(rows)):  # whose numbers cannot be negative: no check
-                {together}
-                if not alive:
-                    continue
                 settled = step(state, work, params, mixtures, row, etas, Y, limit)
                 due -= 1
                 if not settled or due == 0:
@@ -347,26 +242,23 @@ def kernel(X, S, data, rates, schedule, times, noted, done, repairs, limit, stri
                         alive = careful_step(local, local_work, careful, mixtures, row, etas, Y, limit)
                         if not alive:
                             done[n] = t + np.int64(row)
+                            break
                     if due == 0:
                         due = {every}
                         look(local, local_work, careful)
                     {from_local}
             sources = S[data[n], t:]
-            if not alive:
-                pass
-            elif rows == {stride}:
-                for i in range(d):
-                    for j in range({d}):
-                        s = part[i, j]
-                        for p in range({stride}):
+            for i in range(d):
+                for j in range({d}):
+                    s = part[i, j]
+                    for p in range({stride}):
+                        if p < rows:
                             difference = sources[p, i] - Y[p, j]
                             s += difference * difference
-                        part[i, j] = s
-            else:
-                add_rows(sources, Y, rows, part)
+                    part[i, j] = s
             t += rows
             summed += rows
-            if alive and (summed >= {flush} or t == times[note]):
+            if summed >= {flush} or t == times[note]:
                 summed = 0
                 for i in range(d):
                     for j in range(d):
@@ -376,43 +268,86 @@ def kernel(X, S, data, rates, schedule, times, noted, done, repairs, limit, stri
                 note += 1
         total = 0
         for i in range(work.ws.events.shape[0]):
-            total += {counted}
+            total += local.repairs[i] + local_work.ws.events[i] + work.ws.events[i]
         repairs[n] = total
 """
+
+
+def _build(kind, leaf, names, field=""):
+    """The expression for nested named tuples; `leaf` writes what is none, `names` gets the classes."""
+    if not (isinstance(kind, tuple) and isinstance(kind[0], type)):
+        return leaf(kind, field)
+    cls, parts = kind
+    name = f"{cls.__module__.rpartition('.')[2]}_{cls.__name__}"
+    names[name] = cls
+    return f"{name}({', '.join(_build(part, leaf, names, f) for f, part in zip(cls._fields, parts, strict=True))})"
+
+
+def _fill(name, shape, value, symmetric=False):
+    """Lines for name[i0, i1] = value, with {} in `value` for the indices; if `symmetric`, from the lower triangle."""
+    index = ", ".join(f"i{axis}" for axis in range(len(shape)))
+    loops = ["    " * axis + f"for i{axis} in range({length}):" for axis, length in enumerate(shape)]
+    target = f"if i1 <= i0: {name}[{index}] = {name}[i1, i0]" if symmetric else f"{name}[{index}]"
+    return [*loops, "    " * len(shape) + f"{target} = {value.format(index)}"]
+
+
+def _arrays(prefix, state, work, names):
+    """Expressions for a state and its scratch arrays, the lines that allocate and load them, and what is loaded."""
+    lines, loaded, count = [], [], itertools.count()
+
+    def array(kind, field, load):
+        (shape, dtype), name = kind, f"{prefix}{next(count)}"
+        lines.append(f"{name} = cuda.local.array({shape}, np.{'bool_' if dtype == 'bool' else dtype})")
+        lines.extend(_fill(name, shape, f"a{len(loaded)}[{{}}, n]" if load else "0"))
+        if load:
+            loaded.append((name, field, shape))
+        return name
+
+    expressions = [_build(kind, functools.partial(array, load=kind is state), names) for kind in (state, work)]
+    return *expressions, lines, loaded
+
+
+def _numbers_of(params, names):
+    """The expression for parameters: switches as they are, numbers from the array `numbers`."""
+    count = itertools.count()
+
+    def number(kind, _):
+        if isinstance(kind, bool):
+            return str(kind)
+        value = f"numbers[{next(count)}, n]"
+        return f"int({value})" if kind == "int" else value
+
+    return _build(params, number, names)
 
 
 @functools.cache
 def _kernel(rule: Rule, state: Any, work: Any, params: Any, d: int, dtype: str, unrolled: bool) -> Any:
     """Return the compiled kernel for networks of this rule and kind."""
     scope = bound(rule)
-    functions = {"step": scope["step"], "add_rows": add_rows}
+    names: dict[str, Any] = {"np": np, "step": scope["step"]}
     for function in (careful_step, look):
-        functions[function.__name__] = cold(types.FunctionType(function.__code__, {**globals(), **scope}))
-    names: dict[str, Any] = {"np": np, **functions}
-    writer = _Writer(names, rule)
-    parts = {"local": writer.tuple_of(state, load=True), "local_work": writer.tuple_of(work, load=False)}
-    parts |= {"careful": writer.params(params, Pivoted), "load": writer.text(8)}
-    arguments = [f"a{i}" for i in range(len(writer.loaded))]
-    parts |= {
-        "state": "local",
-        "work": "local_work",
-        "params": "careful",
-        "counted": "local.repairs[i] + local_work.ws.events[i]",
-    }
-    parts |= dict.fromkeys(["allocate", "to_local", "from_local"], "pass")
-    if params[1][0][0] is Masked:
-        parts |= writer.in_registers(state, work, params)
-    parts["together"] = "if row % 4 == 0: cuda.syncthreads()" if d >= TOGETHER else "pass"
+        names[function.__name__] = cold(types.FunctionType(function.__code__, {**globals(), **scope}))
+    (dynamics, of_dynamics), *others = params[1]
+    masked = dynamics is Masked
+    careful = (params[0], ((Pivoted if masked else dynamics, of_dynamics), *others))
+    local, local_work, lines, in_local = _arrays("x", state, work, names)
+    fast, fast_work, more, in_registers = _arrays("r", state, work, names)
+    to_local, from_local = [], []
+    for (x, field, shape), (r, *_) in zip(in_local, in_registers, strict=True):
+        # Inverses that only the exact solver reads are not read here: their copies cost nothing as long as nobody fills them.
+        if not (masked and field in rule.inverses):
+            from_local += _fill(r, shape, f"{x}[{{}}]")
+            to_local += _fill(x, shape, f"{r}[{{}}]", masked and field in rule.symmetric)
     text = _TEXT.format(
-        arguments=", ".join([*arguments, "numbers"]),
-        stride=STRIDE,
-        every=EVERY,
-        flush=FLUSH,
-        d=d,
-        dtype=dtype,
-        **parts,
-    )
-    content = digest(add_rows, rule.settle, rule.learn, rule.inspect, text=text)
+        arguments=", ".join([*(f"a{i}" for i in range(len(in_local))), "numbers"]),
+        load=("\n" + " " * 8).join(lines + more),
+        to_local=("\n" + " " * 20).join(to_local),
+        from_local=("\n" + " " * 20).join(from_local),
+        local=local, local_work=local_work, careful=_numbers_of(careful, names),
+        state=fast, work=fast_work, params=_numbers_of(params, names),
+        stride=STRIDE, every=EVERY, flush=FLUSH, d=d, dtype=dtype,
+    )  # fmt: skip
+    content = digest(careful_step, rule.settle, rule.learn, rule.inspect, text=text)
     return numba_cuda.compile_kernel(text, names, f"{rule.name}_{content}{'_unrolled' if unrolled else ''}")
 
 

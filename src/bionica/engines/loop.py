@@ -26,7 +26,7 @@ from ..networks.guards import EVERY
 from ..networks.rule import Rule, hot, precision, rule_of
 from . import blocks
 
-__all__ = ["Diverged", "compiled_loop", "digest", "gain", "largest_output", "plain", "run", "scaled"]
+__all__ = ["Diverged", "compiled_loop", "digest", "gain", "largest_output", "run", "scaled"]
 
 _LOG = logging.getLogger("bionica")
 #: A compilation that takes longer than this is announced.
@@ -110,6 +110,7 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
     state : State of a rule
         Changed in place if `rates` has rows, else left alone.
     params : Params of the same rule
+        Numbers of other types than those before are compiled for again.
     X : (n, k) array of the state's dtype
         Copied if it is not C-ordered, writable and aligned, unless `blocks.suits` it.
     rates : (n, r) float64 array, or (0, r) for frozen weights
@@ -121,7 +122,6 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
         At the first sample whose output leaves the range of its dtype. The state is then not to be used any more, and Y holds NaN.
     """
     rule = rule_of(state)
-    params = plain(params)
     dtype = precision(state)
     for name, array, expected in (("X", X, dtype), ("rates", rates, np.dtype(np.float64)), ("Y", Y, dtype)):
         if array.ndim != 2 or array.dtype != expected:
@@ -144,13 +144,6 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
             Y[:] = np.nan  # outputs after the failure were not computed
     if done < len(X):
         raise Diverged(done)
-
-
-def plain(params: Any) -> Any:
-    """Params of Python's own int, float and bool: other types would be compiled for separately."""
-    if isinstance(params, tuple):
-        return type(params)(*map(plain, params))
-    return params.item() if isinstance(params, np.generic) else params
 
 
 def _run_rows(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..networks.rule import in_one_buffer, precision, rule_of
 from . import blocks
-from .loop import Diverged, compiled_loop, plain, run, scaled, take_rows
+from .loop import Diverged, compiled_loop, run, scaled, take_rows
 
 __all__ = ["Runner"]
 
@@ -44,7 +44,7 @@ class Runner:
     def __init__(self, state: Any, params: Any, k: int) -> None:
         self.state, self._buffer, self._floats = in_one_buffer(state)
         self._lock = threading.Lock()
-        self._rule, self._params = rule_of(state), plain(params)
+        self._rule, self._params = rule_of(state), params
         self._scaled = getattr(params, "scaled", False)
         self._work = self._rule.workspace(self.state)
         dtype = precision(state)

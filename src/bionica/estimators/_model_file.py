@@ -27,12 +27,10 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..io.files import complete_files
 from ..networks.rule import BOOKKEEPING, RULES, rule_of
-
-Array = NDArray[Any]
+from ._input import Array
 
 #: The only classes that a file can name: every estimator that is imported, those of the user included.
 CLASSES: dict[str, Any] = {}
@@ -215,7 +213,8 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
             arrays = {}
             for name in set(file.files) - {_HEADER}:
                 try:
-                    arrays[name] = file[name].astype(file[name].dtype.newbyteorder("="), copy=False)
+                    a = file[name]
+                    arrays[name] = a.astype(a.dtype.newbyteorder("="), copy=False)
                 except Exception as error:
                     raise ValueError(f"array {name!r}: {error}") from error
             return header, arrays

@@ -111,7 +111,7 @@ class ConeNetwork(SingleLayerNICA):
         W_zz = given.get("W_zz", np.eye(d))
         np.fill_diagonal(W_zz, 1)
         W_zz = W_zz.astype(dtype)
-        rows = typical_rows(np.asarray(X, dtype=np.float64))
+        rows = typical_rows(X)
         rows = rows * (np.ptp(rows, axis=0) > 0)  # an offset is no source
         if self.precondition == "natural":
             F, inverse = project(np.vstack([rows, -rows]), d)  # the second moments, not the covariance

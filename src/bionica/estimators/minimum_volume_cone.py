@@ -64,7 +64,7 @@ class MinimumVolumeCone(Online):
         Whether the mixing matrix has no negative entries. "auto": if X has none but for what noise explains.
     known_mixing : array-like of shape (n_features, n_known), default=None
         Columns of the mixing matrix that are known up to their scale: the spectrum of a solvent, a background, a standard. (The
-        file of ``--known`` is the transpose, a row for each.) Their sources come first, and the remaining ones are found.
+        file that ``--mixing`` writes has a row for each: transpose it.) Their sources come first, and the remaining ones are found.
     outliers : float, default=0.0
         Share of the samples that may lie outside the cone, below 0.5. They are left out of the fit. Single samples far beyond the
         tail of all others are always left out.

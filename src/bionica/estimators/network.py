@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from numbers import Integral, Real
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -20,9 +21,8 @@ from ..engines import blocks
 from ..engines.loop import Diverged, gain
 from ..engines.runner import Runner
 from ..networks import natural, whitening_layer
-from ..networks import rule as states
 from ..networks.guards import Guards
-from ..networks.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
+from ..networks.rule import REPAIRS, UNSETTLED, copy_state, finite, pseudoinverse, rule_of
 from ..networks.schedules import Rate, learning_rates
 from ..networks.settling import Exact, ProjectedGradient
 from ..offline.source_count import Count, count_sources
@@ -83,7 +83,7 @@ def orthonormal_rows(rng: np.random.RandomState, d: int, k: int, dtype: Any) -> 
 
 def typical_rows(block: Array) -> Array:
     """The rows whose norm is at most 30 times the median norm; in units of the median of each mixture, unless it is wide."""
-    typical: Any = 1.0
+    block, typical = np.asarray(block, dtype=np.float64), np.ones(1)
     with np.errstate(all="ignore"):
         if not wider_than_long(block):  # medians of the nonzero absolute values
             size = np.sort(np.abs(block), axis=0)
@@ -329,12 +329,12 @@ class OnlineNICA(Online):
 
     def _weight(self, name: str) -> Array:
         """Return a copy of a weight matrix, so that the user cannot change the network through it."""
-        return np.array(states.to_arrays(self._started())[name])
+        return np.array(attrgetter(name)(self._started()))
 
     def __getstate__(self) -> dict[str, Any]:
         own = super().__getstate__()
         own.pop("_runner", None)
-        return own | {"_state": states.copy_state(own["_state"])} if own.get("_state") is not None else own
+        return own | {"_state": copy_state(own["_state"])} if own.get("_state") is not None else own
 
     def _check_saved(self) -> None:
         super()._check_saved()
@@ -501,9 +501,9 @@ class SingleLayerNICA(NeuralNICA):
 
     def _natural_start(self, X: Array, d: int, rng: np.random.RandomState) -> tuple[Array, Array, Array, Array]:
         """Return F (d, k), its right inverse, a random rotation, and the mean of u = F x over a block."""
-        block = typical_rows(X if wider_than_long(X) else np.asarray(X, dtype=np.float64))
+        block = typical_rows(X)
         F, inverse = project(block, d)
-        U = linear_map(block, F).astype(np.float64)
+        U = linear_map(block, F)
         if not np.isfinite(U).all():
             raise self._divergence(0, block, learning=False)
         V, u_bar = np.linalg.qr(rng.standard_normal((d, d)))[0], U.mean(axis=0)

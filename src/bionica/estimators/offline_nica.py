@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import COUNT, NONNEGATIVE, POSITIVE, StrOptions
@@ -15,10 +15,8 @@ from ..offline.outliers import without_outliers
 from ..offline.whitening import moments
 from ._base import Separator, rank_of
 from ._findings import conclude, finding
-from ._input import DivergenceError, row_sample, validated_rows
+from ._input import Array, DivergenceError, row_sample, validated_rows
 from .network import orthonormal_rows
-
-Array = NDArray[Any]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

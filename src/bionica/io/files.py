@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 _RECORD = ".bionica"  # in a folder of results: digests of the files that `write_own` has written
 _LONGEST_PREFIX = 60  # characters of the target's name in that of the folder: a file name has 255 bytes at most
@@ -94,14 +95,14 @@ def check_targets(targets: Sequence[Target], inputs: Sequence[Path] = ()) -> Non
     Files are the same if the system says so, through links and through different spellings of a folder. /dev/stdin as an input
     is the file that standard input is connected to, if any.
     """
-    others = [(f"the input {path}", path) for path in inputs]
+    others: list[tuple[Any, Path]] = [(f"the input {path}", path) for path in inputs]
     for target in targets:
         for name, other in others:
             if _is_within(target.path, other) or _is_within(other, target.path):
                 raise OutputError(
                     f"{target} and {name} are the same file, or one is inside the other: give another name"
                 )
-        others.append((str(target), target.path))
+        others.append((target, target.path))
     for target in targets:
         real = Path(os.path.realpath(target.path))
         if not _is_writable_folder(real.parent):

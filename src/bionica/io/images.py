@@ -42,7 +42,8 @@ def open_images(paths: Sequence[Path], columns: Columns, *, optical_density: boo
         raise InputError(f"{name} is one image, that is one mixture: give at least two, or one in colour")
     matrix = images.reshape(len(images), -1)
     matrix = _optical_density(name, matrix) if optical_density else matrix
-    reader = MatrixReader(name, "images", lambda: matrix, 1, columns)
+    header = [f"mixture_{i}" for i in range(1, len(images) + 1)]
+    reader = MatrixReader(name, "images", lambda: matrix, 1, columns, header=header)
     reader.image_shape, reader.notes = images.shape[1:], notes
     return reader
 

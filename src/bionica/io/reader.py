@@ -212,8 +212,14 @@ class Reader(AbstractContextManager["Reader"]):
     n_samples: int | None = None  # known after `sample` and `read` at the latest
     image_shape: tuple[int, ...] | None = None  # if the samples are pixels
     header: list[str] | None = None  # names of all columns of the file
-    columns: Sequence[int] = ()  # indices of the columns that are mixtures; of a pipe known after the first block
-    labels: Sequence[int] = ()  # and of those that are not: they are written beside the sources
+    # Of a pipe the following is known after the first block.
+    columns: Sequence[int] = ()  # indices of the columns that are mixtures
+    names: Sequence[
+        str
+    ] = ()  # of the mixtures: those of the header, or else the numbers of their columns, counted from 1
+    n_features: int = 0
+    labels: Sequence[int] = ()  # indices of the columns that are no mixtures, and are written beside the sources
+    label_names: Sequence[str] = ()
     label_types: Sequence[Any] = ()  # in Arrow, if the file says them
 
     def __init__(self, name: str, close: Callable[[], None] = lambda: None) -> None:
@@ -227,27 +233,12 @@ class Reader(AbstractContextManager["Reader"]):
     def choose(self, columns: "Columns", width: int, reasons: Mapping[int, str]) -> None:
         """Find the columns that are mixtures; `reasons` say why a column is a label unless the user names it."""
         self.columns, self.labels = columns.select(self.name, width, self.header, [*reasons])
+        header, self.n_features = self.header or [""] * width, len(self.columns)
+        self.names = [header[j] or f"column_{j + 1}" for j in self.columns]
+        self.label_names = [header[j] or f"label_{j + 1}" for j in self.labels]
         if self.labels and not self.axis:
             named = ", ".join(f"column {j + 1} ({reasons[j]})" for j in self.labels)
             self.note(f"not read as mixtures, and written beside the sources: {named} (--use reads them as mixtures)")
-
-    def _named(self, indices: Sequence[int], kind: str) -> list[str]:
-        return [(self.header[j] if self.header else "") or f"{kind}_{j + 1}" for j in indices]
-
-    @property
-    def n_features(self) -> int:
-        """The number of mixtures."""
-        return len(self.columns)
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the mixtures: those of the header, or else the numbers of their columns, counted from 1."""
-        return self._named(self.columns, "mixture" if self.image_shape else "column")
-
-    @property
-    def label_names(self) -> list[str]:
-        """The names of the label columns."""
-        return self._named(self.labels, "label")
 
     def column(self, j: int) -> str:
         """Return how the user knows mixture j: the number of its column, counted from 1, and its name."""
@@ -312,9 +303,10 @@ class MatrixReader(Reader):
 
     def __init__(
         self, name: str, kind: str, open_array: Callable[[], Any], axis: int, columns: Columns,
-        close: Callable[[], None] = lambda: None,
+        close: Callable[[], None] = lambda: None, *, header: list[str] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(name, close)
+        self.header = header
         array = open_array()
         shape, dtype, chunks = tuple(map(int, array.shape or ())), np.dtype(array.dtype), getattr(array, "chunks", None)
         if len(shape) != 2 or 0 in shape:

@@ -213,7 +213,10 @@ class TextReader(Reader):
         points = any(self._decimal in row[j] for row in rows[1:] for j in numbers)
         verdict = is_axis(first, others, integers=integers, points=points)
         rises = is_monotonic(np.array(first, float))
-        captions = [c for j, c in enumerate(cells) if values[j] is None and any(row[j] is not None for row in below)]
+        text = [
+            all(self._is_word(c) or c.lower() in _MISSING for c in column[1:]) for column in zip(*rows, strict=True)
+        ]
+        captions = [c for j, c in enumerate(cells) if values[j] is None and not text[j]]
         if verdict is not True and any(map(self._is_word, captions)):  # a word over numbers
             verdict = rises or None
         elif verdict is not True and "" in cells and rises:  # a corner without a name, or a missing number

@@ -11,7 +11,7 @@ and with w = 1/max(1, mean |v|), the divisive normalisation of the layer, for i 
     W_ij   <- W_ij + a_i (w z_j (1 - kappa_i w n_i) - W_ij)         inhibition grows with the presynaptic rate until it pushes
                                                                     neuron i below zero                                          (2)
     W_xz,i <- W_xz,i + b_i (v_i - c_i) x'P / (1 + b_i x'P x)        the dendrite learns to predict the membrane                  (3)
-    W_xz,i <- W_xz,i (1 + max(b_i w mean |v| (1 - |v_i|), -1/2))    homeostasis: |v_i| has mean 1                                (4)
+    W_xz,i <- W_xz,i (1 + h), or W_xz,i / (1 - h) if h < 0          homeostasis: |v_i| has mean 1; h = b_i w mean|v| (1 - |v_i|) (4)
     a_i = eta / (kappa_i d)           b_i = eta / (kappa_i^3/4 d)                                                                (5)
 
 Each synapse uses what its two neurons have; w and z_bar (below) are sums over the layer. P = I/<x'x/d> is the strictly local rule
@@ -49,7 +49,7 @@ import numpy as np
 
 from . import running_whitening
 from .natural import AVERAGING, input_workspace, move_whitening, white_input, whitening_matrix
-from .plasticity import apply, average, averaging_weight, dot, project
+from .plasticity import apply, average, averaging_weight, dot, dot_rows, dot_vectors, project
 from .rule import RATE, SILENT, UNSETTLED, Rule, bookkeeping, hot, register, shapes, solve_lateral
 from .running_whitening import SHAPES, Whitening, is_due, is_in_block, is_usable, must_restart, tend, weigh
 from .settling import scratch, settle_lateral
@@ -253,8 +253,8 @@ def gains(work, i, b, size, activity):
     """What row i of W_xz is multiplied with (eq. 4), and what P x is added with (eq. 3); size = x'P x."""
     one = b.dtype.type(1)
     h = b[i] * activity * (one - min(abs(work.membrane[i]), b.dtype.type(BOUND)))
-    # Below -1/2, with few neurons or the local rule, a large sample could turn the weights around.
-    return one + max(h, b.dtype.type(-0.5)), b[i] / (one + b[i] * size) * (work.membrane[i] - work.c[i])
+    # 1 + h could turn the weights around: for few neurons or the local rule, where a sample is large.
+    return one + h if h > 0 else one / (one - h), b[i] / (one + b[i] * size) * (work.membrane[i] - work.c[i])
 
 
 def learn(state, work, params, X, t, rates):
@@ -269,17 +269,10 @@ def learn(state, work, params, X, t, rates):
     activity, negative = inhibit(state, work, params, weight * rates[t, 0])
     if is_in_block(white, params.horizon):
         white.negative[0] += min(weight * negative / d, 1.0)
-    along = 0.0
-    whole = 1.0
-    for j in range(d):
-        along += white.v_bar[j] * v[j]
-        whole += white.v_bar[j] * white.v_bar[j]
-    along /= whole
+    along = dot_vectors(white.v_bar, v) / (1 + dot_vectors(white.v_bar, white.v_bar))
     for j in range(d):
         p[j] = v[j] - along * white.v_bar[j]
-    size = p.dtype.type(0)
-    for j in range(d):
-        size += p[j] * v[j]
+    size = dot_vectors(p, v)
     for i in range(d):
         homeostasis, f = gains(work, i, work.b, size, activity)
         for j in range(d):
@@ -313,9 +306,7 @@ def learn_local(state, work, params, X, t, rates):
     d, k = W_xz.shape
     state.t[0] += 1
     activity, _ = inhibit(state, work, params, rates[t, 0])
-    xx = 0.0
-    for j in range(k):
-        xx += X[t, j] * X[t, j]
+    xx = dot_rows(X, t, X, t, k)
     limit = BOUND * BOUND * state.size[0]  # of an outlier
     state.size[0] += (min(xx / d, limit) - state.size[0]) / (
         min(state.t[0] + k, params.horizon) if params.horizon > 0 else state.t[0] + k

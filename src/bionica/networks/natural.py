@@ -62,6 +62,7 @@ from .plasticity import (
     averaging_weight,
     dot,
     dot_rows,
+    dot_vectors,
     hebb_uncentred,
     project,
 )
@@ -214,9 +215,7 @@ def learn(state, work, params, eta, centred):
         for i in range(s.shape[0]):
             s[i] = work.y[i] - work.m[i]
     one = H.dtype.type(1)
-    r = H.dtype.type(0)
-    for i in range(s.shape[0]):
-        r += s[i] * s[i]
+    r = dot_vectors(s, s)
     a = H.dtype.type(eta) * H.dtype.type(weight) * (r / (one + r)) / (one + r)
     hebb_uncentred(W, a, s, p)
     hebb_uncentred(M, a, s, s)

@@ -42,14 +42,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import running_whitening
-from .plasticity import apply, project
+from .plasticity import apply, dot_vectors, project
 from .rule import Rule, bookkeeping, finite, hot, n_repairs, register, shapes
 from .running_whitening import (
-    EARLY,
     P_2,
     SPARE,
+    START,
     Whitening,
-    energy_of,
     is_due,
     is_in_block,
     is_usable,
@@ -170,11 +169,11 @@ def learn(state, work, params, X, t, rates):
 def read_out(white, average, v, y):
     """y = max(D v, 0), without the polar projection of D, which is of second order; 0 before the first sample.
 
-    In the first 100 d samples outputs with more than 2 + age/d times the mean energy are scaled down to that: K is hardly known.
+    In the first 20 d samples outputs with more than 2 + age/d times the mean energy are scaled down to that: K is hardly known.
     """
     D, alpha, delta, age = average.D, average.alpha, average.delta, white.age
-    d, shrink, energy = v.shape[0], 1.0, energy_of(v)
-    if age[0] < EARLY * d and energy < math.inf:  # otherwise the output overflows, and ends the loop
+    d, shrink, energy = v.shape[0], 1.0, dot_vectors(v, v)
+    if age[0] < START * d and energy < math.inf:  # otherwise the output overflows, and ends the loop
         shrink = math.sqrt(min(1.0, (2 + age[0] / d) * mean_energy(white.v_bar) / max(energy, 1e-300)))
         shrink = shrink if white.power[0] > 0 else 0.0
     for i in range(d):
@@ -191,9 +190,7 @@ def move(white, average, work, q, g, params):
     v, dv, a, b, alpha, delta = work.v, work.dv, work.a, work.b, average.alpha, average.delta
     d = v.shape[0]
     f, beta, m = move_mean(white, dv, q, g, params.horizon)
-    along = 0.0
-    for i in range(d):
-        along += dv[i] * v[i]
+    along = dot_vectors(dv, v)
     for i in range(d):
         v[i] = f * (v[i] + beta * along * dv[i])
     c = (GAMMA + 1) / (white.age[0] + GAMMA)
@@ -252,12 +249,7 @@ def find_turn(v, mean, a, b, turned, g, horizon, eps):
 def whiten_and_turn(K, v_bar, G, dv, a, b, f, beta, cos_1, sin):
     """K <- T f (I + beta dv dv') K and v_bar <- T v_bar, in two passes over K."""
     d = K.shape[0]
-    ad, bd, am, bm = 0.0, 0.0, 0.0, 0.0
-    for i in range(d):
-        ad += a[i] * dv[i]
-        bd += b[i] * dv[i]
-        am += a[i] * v_bar[i]
-        bm += b[i] * v_bar[i]
+    ad, bd, am, bm = dot_vectors(a, dv), dot_vectors(b, dv), dot_vectors(a, v_bar), dot_vectors(b, v_bar)
     for j in range(d):
         G[0, j] = 0
         G[1, j] = 0
@@ -300,17 +292,12 @@ def turn_average(D, a, b, cos_1, sin, alpha, delta):
 def weigh_outside(state, work, X, t):
     """work.dx <- x - x_bar, work.u <- u - u_bar; returns the bound of g from the energy outside of F."""
     dx, u, outside, d = work.dx, work.u, state.outside, state.F.shape[0]
-    total = 0.0
     for j in range(dx.shape[0]):
         dx[j] = X[t, j] - state.x_bar[j]
-    for j in range(dx.shape[0]):
-        total += dx[j] * dx[j]
-    inside = 0.0
     for i in range(d):
         u[i] -= state.u_bar[i]
-    for i in range(d):
-        inside += u[i] * u[i]
-    r = max(total - inside, 1e-13 * total)
+    total = dot_vectors(dx, dx)
+    r = max(total - dot_vectors(u, u), 1e-13 * total)
     if outside[0] == 0:
         outside[0] = r
     largest = 8 * SPARE * outside[0]

@@ -28,6 +28,15 @@ def dot_rows(A, i, B, j, n):
 
 
 @hot
+def dot_vectors(a, b):
+    """The sum of a_i b_i."""
+    s = a.dtype.type(0)
+    for i in range(a.shape[0]):
+        s += a[i] * b[i]
+    return s
+
+
+@hot
 def absolute_sum(v):
     """The sum of |v_i|: finite only if every v_i is."""
     s = v.dtype.type(0)

@@ -181,8 +181,7 @@ def bookkeeping(d: int, rng: np.random.RandomState) -> dict[str, np.ndarray]:
 # How the parts of the loop are compiled, with Numba's public interface only.
 #
 # `hot` functions are inlined into the loop: without inlining, the arrays of a state travel through every call, and a sample of
-# Algorithm 2 at d = 3 takes twice as long. `cold` functions run rarely and stay out of line. `generic` makes a function that
-# finds
+# Algorithm 2 at d = 3 takes twice as long. `cold` functions run rarely and stay out of line. `generic` makes a function that finds
 # its implementation by the type of its first argument: with `functools.singledispatch` in Python, at compile time in Numba. With
 # the JIT off all of them are plain Python.
 #
@@ -229,9 +228,9 @@ def to_arrays(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
     return arrays
 
 
-def leaves(value: Any) -> list[np.ndarray]:
-    """Every array of nested named tuples, in order."""
-    return [value] if isinstance(value, np.ndarray) else [leaf for part in value for leaf in leaves(part)]
+def leaves(state: Any) -> list[np.ndarray]:
+    """Every array of a state, in order."""
+    return list(to_arrays(state).values())
 
 
 def copy_state(state: Any) -> Any:
@@ -261,11 +260,6 @@ def in_one_buffer(state: Any) -> tuple[Any, np.ndarray, list[np.ndarray]]:
     return placed(state), buffer, floats
 
 
-def writable(state: Any) -> Any:
-    """Return this state, or a copy of one in read-only memory (a memory-mapped model): the loop is compiled for one type."""
-    return state if all(a.flags.writeable for a in leaves(state)) else copy_state(state)
-
-
 def precision(state: Any) -> np.dtype[Any]:
     """The dtype of a network: that of the arrays for which its rule declares none."""
     name = next(name for name, spec in rule_of(state).shapes.items() if ":" not in spec)
@@ -277,9 +271,8 @@ def precision(state: Any) -> np.dtype[Any]:
 #
 # Linear algebra that also answers for a collapsed network: weights that are zero, singular or huge.
 #
-# For all others these are `numpy.linalg.solve` and `numpy.linalg.pinv`, with the same bits. A singular system gets its
-# least-squares
-# solution of smallest norm: outputs that nothing determines are zero. A number beyond the range of the dtype becomes the largest.
+# For all others these are `numpy.linalg.solve` and `numpy.linalg.pinv`, with the same bits. A singular system gets the solution of
+# smallest norm: outputs that nothing determines are zero. A number beyond the range of the dtype becomes the largest.
 
 
 def inverse(M: np.ndarray) -> np.ndarray:

@@ -51,6 +51,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .plasticity import dot_vectors
 from .rule import RESTART, cold, hot
 
 #: The quantiles r_1 and r_2 are exceeded by these shares of the samples.
@@ -61,8 +62,6 @@ STEP, SPARE = 0.05, 1.5
 PATIENCE = 30.0
 #: The first scale counts as d + PRIOR_SAMPLES samples, and nothing is left of it after START d samples.
 PRIOR_SAMPLES, START = 6.0, 20.0
-#: The first EARLY d samples, in which the scale is watched and outputs are bounded.
-EARLY = 100.0
 #: If one of the first d + PRIOR_SAMPLES samples has this many times the mean energy, the scale was wrong.
 LARGER = 30.0
 #: Share of the first sample's power that C never falls below, and with a horizon.
@@ -128,18 +127,9 @@ def start(K: np.ndarray, last: np.ndarray, v_bar: Any = None, n: int = 0) -> Whi
 
 
 @hot
-def energy_of(v):
-    """|v|^2."""
-    s = 0.0
-    for i in range(v.shape[0]):
-        s += v[i] * v[i]
-    return s
-
-
-@hot
 def mean_energy(v_bar):
     """d + |v_bar|^2."""
-    return v_bar.shape[0] + energy_of(v_bar)
+    return v_bar.shape[0] + dot_vectors(v_bar, v_bar)
 
 
 @hot
@@ -189,11 +179,11 @@ def weigh(white, v, dv, weighs, horizon):
     v_bar, tails, level, age, d = white.v_bar, white.tails, white.level, white.age, v.shape[0]
     for i in range(d):
         dv[i] = v[i] - v_bar[i]
-    if white.run[0] == 0 and age[0] < 2 * EARLY * d:
-        size = min(energy_of(v) / mean_energy(v_bar), 1.0)
+    if white.run[0] == 0 and white.blocks[0] == 0:
+        size = min(dot_vectors(v, v) / mean_energy(v_bar), 1.0)
         if size > 0:
             level[0] += max(1 / (100.0 + 10 * d), 3 / (age[0] + 6)) * (size - level[0])
-    q = energy_of(dv)
+    q = dot_vectors(dv, dv)
     g = 1.0
     if weighs:
         ratio = min(max(tails[1] / tails[0], 1.0), 4.0)
@@ -229,9 +219,7 @@ def move_mean(white, dv, q, g, horizon):
     white.repeated[0] += w * ((1.0 if white.run[0] > 0 else 0.0) - white.repeated[0])
     beta = (1 / math.sqrt(1 + w * (1 - m) / (1 - w) * q) - 1) / q if q > 0 else 0.0
     f = 1 / math.sqrt(1 - w)
-    along = 0.0
-    for i in range(dv.shape[0]):
-        along += dv[i] * (v_bar[i] + m * dv[i])
+    along = dot_vectors(dv, v_bar) + m * q
     for i in range(dv.shape[0]):
         v_bar[i] = f * (v_bar[i] + (m + beta * along) * dv[i])
     return f, beta, m
@@ -263,7 +251,7 @@ def is_due(state, params):
 def is_scaled(white, v):
     """Whether the scale is right for one of the first samples; otherwise it sets the scale, or everything starts again."""
     K, d = white.K, v.shape[0]
-    size = energy_of(v)
+    size = dot_vectors(v, v)
     if white.power[0] > 0:
         if size <= LARGER * mean_energy(white.v_bar):
             return True
@@ -351,7 +339,7 @@ def must_restart(white: Whitening, V: Any, horizon: int) -> bool:
     variances += SILENT
     scale = np.sqrt(variances)
     C /= scale[:, np.newaxis] * scale
-    c = math.log((1 / np.maximum(np.linalg.eigvalsh(C), 1e-10)).mean())
+    c = math.log(np.trace(np.linalg.inv(C)) / d)
     unusual = c > CORRELATED + usual[0] + FAR * usual[1]
     unusual |= c > usual[0] and s > NEGATIVE + 3 * usual[2] + FAR * usual[3]
     unusual &= blocks[0] >= PAST

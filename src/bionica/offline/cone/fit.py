@@ -8,9 +8,6 @@ row V_i solves
 
     maximise det V    subject to    V_i u >= 0 for all samples u,   V_i u_bar = 1.                                        (7)
 
-If spectra are nonnegative too, their wall grows in stages m = 100 to 1e5: a hard wall on spectra that are far from nonnegative has
-many local minima.
-
 If the noise of an output exceeds its mean, facets cannot be seen. Then the cone is that of nonnegative ICA (`Fit.fallback`), unless
 X is nonnegative.
 """
@@ -36,7 +33,7 @@ from .objective import Data, Wall, feasible, minimise_on_all, objective
 
 Array = npt.NDArray[Any]
 
-FIRST_M, LAST_M = 1e2, 1e5  # of the wall on spectra, tenfold from round to round
+_HARD = 1e5  # m of the wall on spectra
 _WIDTHS = (0.3, 3e-2, 3e-3)  # e of walls without noise
 _LOST = 30.0  # noise of an output over its mean, or change of P: no facet holds the mean any more
 _SUBSET = 20_000
@@ -48,6 +45,7 @@ _LEAST_ALONG = 0.1  # of the mean: noise decides the direction of samples with l
 _TIE = 0.02  # of the objective, for each source
 _LEAST_TOUCHED = 0.05  # share of samples or channels that an end of the possible cones counts for, if none touch it
 _NEGATIVE = 3e-3  # share of the energy of a spectrum
+_CURVE = 1000  # samples on a curve, evenly spaced
 
 
 class Cone(NamedTuple):
@@ -125,7 +123,7 @@ def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState) -> 
     d = data.U.shape[1]
     if d == 1:
         one = np.ones(1)
-        wall = Wall(FIRST_C * one, (variance or 0.0) * one, 0 * one, LAST_M * one)
+        wall = Wall(FIRST_C * one, (variance or 0.0) * one, 0 * one, _HARD * one)
         return Cone(np.array([[1 / data.mean[0]]]), wall, 0, True), 0.0
     subset = data.thinned(_SUBSET)
     rotated = rotation(subset, variance or 0.0, rng)
@@ -150,8 +148,8 @@ def _descend(data: Data, V: Array, variance: float | None, widths: Sequence[floa
     """
     V, Y = data.outputs(V)
     level, n_iter = np.ones(len(V)), 0
-    for e, m in zip(widths, np.geomspace(FIRST_M, LAST_M, len(_WIDTHS)), strict=False):
-        wall = Wall(FIRST_C * level, 0 * level, e * level, m * level)
+    for e in widths:
+        wall = Wall(FIRST_C * level, 0 * level, e * level, _HARD * level)
         V, _, iterations = minimise_on_all(V, data, wall, tol=0.1 * e)
         n_iter += iterations
     if variance == 0:
@@ -160,7 +158,7 @@ def _descend(data: Data, V: Array, variance: float | None, widths: Sequence[floa
     # Eq. (6) for a density, of what lies below zero.
     tails = 1.5 * (np.minimum(Y, 0) ** 2 @ data.weights) / np.maximum((Y < 0) @ data.weights, 1e-300)
     shown = np.median(np.maximum(tails, 1e-16) / np.sum(V**2, axis=1))
-    wall = Wall(np.nan * level, (variance or shown) * level, 0 * level, FIRST_M * level)
+    wall = Wall(np.nan * level, (variance or shown) * level, 0 * level, _HARD * level)
     return settle(data, Cone(V, wall, n_iter, False), known=variance is not None)
 
 
@@ -196,21 +194,18 @@ def settle(data: Data, cone: Cone, *, known: bool) -> Cone:
     samples.
     """
     tol = max(0.05, 15 / np.sqrt(len(data.U)))
-    wall, n_iter = cone.wall, cone.n_iter
+    wall, n_iter = cone.wall._replace(m=np.full(len(cone.V), _HARD)), cone.n_iter
     if not wall.variance.any():
         return cone
     V, Y = data.outputs(cone.V)
     converged = False
-    for r in range(3 * cone.converged, _MAX_ROUNDS):
+    for r in range(2 * cone.converged, _MAX_ROUNDS):
         size = np.linalg.norm(V, axis=1)
         leaks = leakages(Y, np.sqrt(wall.variance) * size, data.weights)
-        last = wall._replace(m=np.full(len(V), min(FIRST_M * 10.0**r, LAST_M)))
-        wall, change = next_wall(last, leaks, size, known=known)
+        wall, change = next_wall(wall, leaks, size, known=known)
         if not wall.variance.any():
             converged = True
             break
-        if r > 5:
-            wall = wall._replace(c=np.sqrt(wall.c * last.c))  # with few samples near a facet c may alternate
         moved, turn, iterations = minimise_on_all(
             V, data, wall, tol=1e-2 * float(np.min(np.sqrt(wall.variance) * size))
         )
@@ -218,7 +213,7 @@ def settle(data: Data, cone: Cone, *, known: bool) -> Cone:
         if not np.all(np.sqrt(wall.variance) * np.linalg.norm(moved, axis=1) < _LOST) or turn > _LOST:
             break
         V, Y = data.outputs(moved)
-        converged = r >= (3 if len(data.B) else 2) and turn < _STILL and change < tol
+        converged = r >= 2 and turn < _STILL and change < tol
         if converged:
             break
     return Cone(V, wall, n_iter, converged)
@@ -403,11 +398,10 @@ def between_ends(data: Data, cone: Cone) -> Cone:
     """
     L = np.linalg.cholesky(data.second_moment)
     B = data.B @ L
-    channels = Data(B, np.full(len(B), 1 / len(B)), B.mean(axis=0), data.U @ np.linalg.inv(L).T, data.known)
+    outputs = data.thinned(_CURVE).U @ np.linalg.inv(L).T
+    channels = Data(B, np.full(len(B), 1 / len(B)), B.mean(axis=0), outputs, data.known)
     variance = float(np.median(cone.wall.variance)) / len(data.U)
     largest = _descend(channels, np.linalg.inv(cone.V @ L).T, variance, () if variance else _WIDTHS)
-    if variance:
-        largest = with_noise_of_spectra(channels, largest)
     small, large = (
         _LEAST_TOUCHED + (side.outputs(end.V)[1] < 2 * end.noise[:, None]).mean(axis=1).min()
         for side, end in ((data, cone), (channels, largest))
@@ -434,7 +428,7 @@ def fit_data(
     if len(data.B) and last is None and not feasible(successive_projection(data), data):
         data = data._replace(B=data.B[:0])  # most samples are negative, and so are all spectra that could be meant
     has_mean = bool(data.mean @ data.mean > _LEAST_MEAN**2 * np.trace(data.second_moment))
-    ambiguity, fallback, noisy = 0.0, False, bool(len(data.B) and at.variance)
+    ambiguity, fallback = 0.0, False
     if not has_mean:
         V, zero = rotation(data, 0.0, rng), np.zeros(len(at.matrix))  # arbitrary
         cone = Cone(np.eye(len(zero)) if V is None else V, Wall(zero + 1, zero, zero, zero), 0, False)
@@ -445,13 +439,11 @@ def fit_data(
         cone = settle(data, last._replace(wall=last.wall._replace(variance=level)), known=True)
     else:
         cone = without_noise(data, last)
-    if has_mean and channels.estimate and at.variance and (noisy or at.doubtful):
+    if has_mean and channels.estimate and at.variance and (len(data.B) or at.doubtful):
         # Real data differ from the model by more than noise, and only part of it is seen in the directions left out. The tails of
         # the outputs, eq. (6), show all of it. Without a wall on the spectra the cone would shrink.
         tails = settle(data, cone._replace(converged=True), known=False)
         cone = tails if tails.converged and tails.wall.variance.any() else cone
-    if has_mean and noisy:
-        cone = with_noise_of_spectra(data, cone)
     if has_mean and curve and len(data.B) and len(cone.V) > 1 and not data.n_known:
         cone = between_ends(data, cone)
     if has_mean and not len(data.B) and cone.noise.max() > _TOO_NOISY:
@@ -460,18 +452,3 @@ def fit_data(
             fallback, cone = True, cone._replace(V=hold_mean(rotated, data))
     W, mixing = cone.V @ at.matrix, at.inverse @ np.linalg.inv(cone.V)
     return Fit(W, mixing, at, cone, fallback, has_mean, bool(len(data.B)), ambiguity)
-
-
-def with_noise_of_spectra(data: Data, cone: Cone) -> Cone:
-    """The cone inside a wall on the spectra that is as hard as their noise asks.
-
-    Least squares for given outputs y determines a_j up to noise of variance v (<y y'>^{-1})_jj / n in every channel, where v = 1 in
-    units of the noise, or what the tails of output j show. Over n, as all of (1), its likelihood has
-    m_j = k <|a_j|>^2 / (v (<y y'>^{-1})_jj). A harder wall before it only chooses the minimum.
-    """
-    V, Y = data.outputs(cone.V)
-    size = np.abs(data.B @ np.linalg.inv(V)).mean(axis=0)
-    noise = np.maximum(cone.wall.variance, 1) * np.diag(np.linalg.inv((Y * data.weights) @ Y.T))
-    wall = cone.wall._replace(m=np.minimum(len(data.B) * size**2 / noise, LAST_M))
-    V, _, iterations = minimise_on_all(V, data, wall, tol=1e-2 * float(cone.noise.min()))
-    return cone._replace(V=V, wall=wall, n_iter=cone.n_iter + iterations)

@@ -341,7 +341,7 @@ def next_wall(wall: Wall, leaks: Leakage, size: Array, *, known: bool) -> tuple[
         # 1 + 0.8 h, not 1 + 2 h: the power 1.5 makes up for most of it.
         own = np.log(v) + 1.5 * np.log(np.clip(leaks.discrepancy, 0.1, 4))
         pooled = np.median(own)
-        own = np.clip((leaks.n_below * own + _POOLED * pooled) / (leaks.n_below + _POOLED), pooled - 1, pooled + 1)
+        own = (leaks.n_below * own + _POOLED * pooled) / (leaks.n_below + _POOLED)
         v = np.exp(own) * (np.median(leaks.n_near) >= _FEW)
         if np.median(np.sqrt(v) * size) < _NO_NOISE:
             c = np.where(np.isnan(wall.c), FIRST_C, wall.c)
