@@ -52,7 +52,7 @@ def examine() -> dict[str, str]:
         compiled = (
             f"{folder} cannot be written to, so processes may compile again: set NUMBA_CACHE_DIR to another folder"
         )
-    versions = {package.name.lower(): package.version for package in metadata.distributions()}
+    versions = {str(package.name).lower(): package.version for package in metadata.distributions()}
     packages = {
         extra: ", ".join(f"{name} {versions.get(name, 'missing')}" for name in names)
         for extra, names in PACKAGES.items()

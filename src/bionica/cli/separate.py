@@ -297,7 +297,7 @@ class Separation:
     def stream(self) -> None:
         """Answer each sample with what was learned before it."""
         o, reader = self.o, self.reader
-        self.network = network = self._saved()
+        network = self._saved()
         self.console.say(f"Reading {reader.name}")
         blocks = reader.labelled_blocks()
         first = [next(blocks)]
@@ -381,8 +381,8 @@ class Separation:
         if not o.model.exists():
             self.console.say(f"There is no {o.model} yet: starting from the beginning")
             return None
-        network = bionica.load(o.model)
-        name, d, horizon = type(network).__name__, network.n_components, getattr(network, "horizon", None)
+        self.network = network = bionica.load(o.model)
+        name, d, horizon = type(network).__name__, len(self.names), getattr(network, "horizon", None)
         method = {cls: method for method, cls in METHODS.items()}.get(name, name)
         if not hasattr(network, "partial_fit_transform"):
             raise io.InputError(f"{o.model} holds a {name}, which cannot learn from a stream: start again with --force")
@@ -393,8 +393,9 @@ class Separation:
         ):
             if now != before:
                 raise io.InputError(f"{o.model} learned with {option} {before}: omit {option}")
-        samples = counted(network.n_samples_seen_, "samples")
-        self.console.note(f"{o.model} has learned from {samples}: the input must continue after them")
+        self.console.note(
+            f"{o.model} is continued: the input must begin with the sample after the last one that was answered"
+        )
         return network
 
     # ------------------------------------------------------------------------------------------ results

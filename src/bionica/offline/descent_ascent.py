@@ -14,7 +14,7 @@ Algorithm 2, on L_2 (12), with Z at the fixed point of Z <- [Z + gamma (W_xz X -
     W_zz <- W_zz + (eta / tau) (Z Z'/T - W_zz)                                    (14)
 
 The samples settle exactly, by the compiled solver of the online networks (`networks.settling`): it finds the fixed point of (6).
-Besides X, at most one array of the size of the outputs is kept.
+Besides X, at most two arrays of the size of the outputs are kept.
 
 The objective need not fall: a step descends in W_xy (W_xz) and ascends in W_yn (W_zz), and the solution is a saddle. Measured on
 the paper's d = 3 problem: L_2 falls from the fifth iteration on; L_1 falls below its final value by at most 1e-4 of it, then
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from ..engines.loop import run
 from ..networks import guards, interneuron, two_compartment
 from ..networks import settling as pivoting
-from .whitening import moments, row_blocks
+from .whitening import moments
 
 Array = NDArray[Any]
 Weights = dict[str, Array]
@@ -55,11 +55,11 @@ def offline_interneuron(X: Array, W_xy: Array, W_yn: Array, *, eta: float, tol: 
     X is (n_samples, k), float64 and C-ordered. The run ends when no weight would change by more than `tol` of the largest with
     eta = 1, or after `max_iter` iterations.
     """
-    x_mean = X.mean(axis=0)
 
     def step(weights: Weights, Y: Array) -> tuple[float, Weights]:
         W_xy, W_yn = weights.values()
-        C_yx, C_yy = _covariances(Y, X, x_mean)
+        dY = Y - Y.mean(axis=0)
+        C_yx, C_yy = dY.T @ X / len(X), dY.T @ dY / len(X)
         C_ny = W_yn @ C_yy  # N = W_yn Y
         objective = np.sum(W_yn * C_ny) - 2 * np.sum(W_xy * C_yx) - np.sum(W_yn**2) + np.sum(W_xy**2)
         return float(objective), {"W_xy": eta * (C_yx - W_xy), "W_yn": eta * (C_ny - W_yn)}
@@ -135,14 +135,3 @@ def settle(weights: Weights, X: Array, Y: Array) -> None:
         state, params = two_compartment.init(W, M, rng), two_compartment.Params(*common, 1.0)
     with np.errstate(over="ignore", invalid="ignore"):
         run(state, params, X, np.empty((0, 1)), Y)
-
-
-def _covariances(Y: Array, X: Array, x_mean: Array) -> tuple[Array, Array]:
-    """Return dY dX'/T and dY dY'/T, summed over blocks."""
-    y_mean = Y.mean(axis=0)
-    yx, yy = np.zeros((Y.shape[1], X.shape[1])), np.zeros((Y.shape[1], Y.shape[1]))
-    for rows in row_blocks(len(X), X.shape[1]):
-        dY = Y[rows] - y_mean
-        yx += dY.T @ (X[rows] - x_mean)
-        yy += dY.T @ dY
-    return yx / len(X), yy / len(X)

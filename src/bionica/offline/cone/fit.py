@@ -45,6 +45,7 @@ _LEAST_ALONG = 0.1  # of the mean: noise decides the direction of samples with l
 _TIE = 0.02  # of the objective, for each source
 _LEAST_TOUCHED = 0.05  # share of samples or channels that an end of the possible cones counts for, if none touch it
 _NEGATIVE = 3e-3  # share of the energy of a spectrum
+_CURVE = 1000  # samples on a curve, evenly spaced
 
 
 class Cone(NamedTuple):
@@ -397,7 +398,8 @@ def between_ends(data: Data, cone: Cone) -> Cone:
     """
     L = np.linalg.cholesky(data.second_moment)
     B = data.B @ L
-    channels = Data(B, np.full(len(B), 1 / len(B)), B.mean(axis=0), data.U @ np.linalg.inv(L).T, data.known)
+    outputs = data.thinned(_CURVE).U @ np.linalg.inv(L).T
+    channels = Data(B, np.full(len(B), 1 / len(B)), B.mean(axis=0), outputs, data.known)
     variance = float(np.median(cone.wall.variance)) / len(data.U)
     largest = _descend(channels, np.linalg.inv(cone.V @ L).T, variance, () if variance else _WIDTHS)
     small, large = (
