@@ -42,7 +42,7 @@ def _largest(values: np.ndarray) -> np.ndarray:
 
 
 def _named(names: Names, n: int) -> Sequence[str]:
-    return names or [f"source {i + 1}" for i in range(n)]
+    return names or [f"source {i}" for i in range(n)]
 
 
 def _stacked(ax: Any, names: Names, n: int) -> Any:
@@ -65,7 +65,7 @@ def sources(
     t : array-like of shape (n_samples,), optional
         Times of the samples; their numbers by default.
     names, label : sequence of str and str, optional
-        Names of the sources ("source 1", ... by default), and label of the horizontal axis ("sample" or "time").
+        Names of the sources ("source 0", ... by default), and label of the horizontal axis ("sample" or "time").
     ax : matplotlib Axes, optional
         Where to draw; returned.
 
@@ -210,7 +210,8 @@ def images(Y: ArrayLike, shape: tuple[int, ...], *, names: Names = None, axes: A
         limits = {"vmin": min(0.0, y.min()), "vmax": np.quantile(y, 0.999) or None}
         ax.imshow((np.clip(y, 0, 1) if len(shape) == 3 else y).reshape(shape), cmap="gray", **limits)
         ax.set(xticks=[], yticks=[])
-        ax.set_title(title, fontsize=10)
+        if names:
+            ax.set_title(title, fontsize=10)
     return axes
 
 

@@ -74,7 +74,12 @@ def run(
     for part in _cut(int(state.t[0]), len(X), X.shape[1], state.fired.size, X.itemsize, rule.inspects_input):
         with np.errstate(all="ignore"):  # the status tells what overflows
             block = np.ascontiguousarray(X[part])  # products have other bits for other strides
-            reduced = _shrink(rule, state, params, block, learning) or Reduced(state, np.array(block), lambda: None)
+            reduced = None
+            if rule.projection or not learning:
+                reduced = _apply(state, rule.projection or rule.input_weights, block)
+            elif len(block) > 1:
+                reduced = _rotate(rule, state, params, block)
+            reduced = reduced or Reduced(state, np.array(block), lambda: None)
             part_rates, part_Y = rates[part] if learning else rates, Y[part] if keeping else Y
             done = run_rows(reduced.state, params, reduced.X, part_rates, part_Y)
             if done < len(reduced.X):
@@ -93,15 +98,6 @@ def _cut(seen: int, n: int, k: int, d: int, itemsize: int, last_alone: bool) -> 
         start = stop
 
 
-def _shrink(rule: Rule, state: Any, params: Any, X: np.ndarray, learning: bool) -> Reduced | None:
-    """Return the network and the block X in few coordinates; None for one sample, or if squares overflow."""
-    if rule.projection:
-        return _apply(state, rule.projection, X)
-    if not learning:
-        return _apply(state, rule.input_weights, X)
-    return _rotate(rule, state, params, X) if len(X) > 1 else None
-
-
 def _get(state: Any, name: str) -> Any:
     return reduce(getattr, name.split("."), state)
 
@@ -115,12 +111,14 @@ def _replace(state: Any, **arrays: Any) -> Any:
 
 
 def _apply(state: Any, weights: str, X: np.ndarray) -> Reduced:
+    """Return the network behind weights that do not learn, and what they make of the block."""
     W = _get(state, weights)
     reduced = _replace(state, **{weights: np.eye(len(W), dtype=W.dtype)})
     return Reduced(reduced, np.ascontiguousarray(X @ W.T), lambda: None)
 
 
 def _rotate(rule: Rule, state: Any, params: Any, X: np.ndarray) -> Reduced | None:
+    """Return the network and the block X in coordinates of the block; None if squares overflow."""
     weights = rule.input_weights
     mean = rule.averages.get(weights) if getattr(params, "average", False) else None
     W, x_bar = _get(state, weights), _get(state, rule.input_mean)

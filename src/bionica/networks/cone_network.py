@@ -48,7 +48,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import running_whitening
-from .natural import AVERAGING, input_workspace, move_whitening, white_input, whitening_matrix
+from .natural import AVERAGING, move_whitening, white_input, whitening_matrix
 from .plasticity import apply, average, averaging_weight, dot, dot_rows, dot_vectors, project
 from .rule import RATE, SILENT, UNSETTLED, Rule, bookkeeping, hot, register, shapes, solve_lateral
 from .running_whitening import SHAPES, Whitening, is_due, is_in_block, is_usable, must_restart, tend, weigh
@@ -180,7 +180,9 @@ def _wall(W_zz: np.ndarray) -> Wall:
 def workspace(state):
     """Allocate scratch arrays."""
     d, dtype = len(state.W_zz), state.W_zz.dtype
-    return Work(*input_workspace(d, dtype), *np.zeros((5, d), dtype), scratch(d, dtype))
+    return Work(
+        np.zeros((1, d), dtype), *np.zeros((2, d)), np.zeros((1, d)), *np.zeros((5, d), dtype), scratch(d, dtype)
+    )
 
 
 def settle(state, work, params, X, t):

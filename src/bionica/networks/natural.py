@@ -158,15 +158,12 @@ def init(Kind: Any, F: np.ndarray, W: np.ndarray, M: np.ndarray, rng: np.random.
     )  # fmt: skip
 
 
-def input_workspace(d, dtype):
-    """Allocate u, v, dv and G."""
-    return np.zeros((1, d), dtype), *np.zeros((2, d)), np.zeros((1, d))
-
-
 def workspace(state):
     """Allocate scratch arrays."""
     d, dtype = len(state.M), state.M.dtype
-    return Work(*input_workspace(d, dtype), *np.zeros((8, d), dtype), scratch(d, dtype))
+    return Work(
+        np.zeros((1, d), dtype), *np.zeros((2, d)), np.zeros((1, d)), *np.zeros((8, d), dtype), scratch(d, dtype)
+    )
 
 
 # ---------------------------------------------------------------------------------------------- one sample

@@ -33,7 +33,7 @@ from .outliers import inliers_of
 Array = npt.NDArray[Any]
 
 MOST = 12
-_ROWS = 300  # samples of each half, and channels of the wall on spectra
+_ROWS = 50  # samples of each half for each source (but six at least), and channels of the wall on spectra
 _SPLITS = 5
 _FEW = 200  # samples: of fewer, two subsets of 65 % that overlap are compared in place of halves
 _BEYOND = 3  # numbers after q, eq. (1)
@@ -84,8 +84,7 @@ def count_sources(X: Array, *, most: int = MOST, seed: int = 0) -> Count:
     noise = np.sqrt((np.sum(samples.Z[:, last:] ** 2) + samples.left) / (n * k))
     nonnegative = is_nonnegative(X, np.full(k, noise))
     rng, size = np.random.RandomState(seed), n // 2 if n >= _FEW else 13 * n // 20
-    orders, thin = [rng.permutation(n) for _ in range(_SPLITS)], slice(None, None, max(1, size // _ROWS))
-    pairs = [(order[:size][thin], order[n - size :][thin]) for order in orders]
+    pairs = [(order[:size], order[n - size :]) for order in (rng.permutation(n) for _ in range(_SPLITS))]
     angles: dict[int, float] = {}
     for q in range(2, last + 2):
         angles[q] = (
@@ -112,7 +111,9 @@ def _angle(samples: _Samples, pair: tuple[Array, Array], q: int, nonnegative: bo
 
 def _cones(samples: _Samples, rows: Array, q: int, nonnegative: bool) -> list[Array]:
     """Spectra of rough minimum-volume cones of q sources, one for each hardness."""
-    x, n, k = samples.Z[rows], len(rows), len(samples.B)
+    most = _ROWS * max(q, 6)
+    x = samples.Z[rows[:: max(1, len(rows) // most)]]
+    n, k = len(x), len(samples.B)
     values, vectors = np.linalg.eigh(x.T @ x)
     values, P = values[::-1], vectors[:, ::-1][:, :q]
     data = unweighted(x @ P)
@@ -120,7 +121,7 @@ def _cones(samples: _Samples, rows: Array, q: int, nonnegative: bool) -> list[Ar
     variance = max(left / max((n - q) * (k - q), 1), 1e-12 * values.sum() / (n * k))
     V = successive_projection(data)
     if nonnegative:
-        walled = data._replace(B=samples.B[:: max(1, k // _ROWS)] @ P)
+        walled = data._replace(B=samples.B[:: max(1, k // most)] @ P)
         data = walled if feasible(V, walled) else data
     cones = []
     for c, m in _BOTH_WALLS if len(data.B) else _ONE_WALL:
