@@ -127,7 +127,7 @@ def open_writer(
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with open_writer(Path(folder, "s.npy"), 2, "float64") as writer:
-    ...         writer.write(np.ones((3, 2)))
+    ...         _ = writer.write(np.ones((3, 2)))
     ...     np.load(Path(folder, "s.npy")).shape
     (3, 2)
     """

@@ -86,9 +86,13 @@ def roughness(X: Array) -> float:
 
 
 def follows_curve(X: Array, d: int) -> bool:
-    """Whether the rows follow a smooth curve: of enough evenly spaced rows for halves, fewer than d are independent."""
+    """Whether the rows follow a smooth curve: of enough evenly spaced rows for halves, fewer than d are independent.
+
+    The noise of the directions left out says nothing about the curve.
+    """
     rows = X[:: max(1, len(X) // (2 * _SAMPLES_PER_SOURCE * d))]
-    return len(rows) * roughness(rows) < d
+    U, sigma, _ = np.linalg.svd(rows, full_matrices=False)
+    return len(rows) * roughness(U[:, :d] * sigma[:d]) < d
 
 
 def uncertainty(X: Array, W: Array, A: Array, fit: Callable[[Array], tuple[Array, Array]], noise: Array) -> Uncertainty:
