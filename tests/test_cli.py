@@ -1,10 +1,12 @@
 """The command line: what it loads, how it speaks, how it ends."""
 
+import logging
 import os
 import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -74,7 +76,7 @@ def test_what_is_not_our_fault_ends_in_one_line(monkeypatch, error, status):
         raise error
 
     monkeypatch.setattr(sys.modules["bionica.cli.doctor"], "examine", examine)
-    result = CliRunner().invoke(app, ["doctor"])
+    result = CliRunner().invoke(app, ["doctor", "--json"])
     assert result.exit_code == status
     assert result.stdout == ""
     assert result.stderr.count("\n") == 1
@@ -123,6 +125,32 @@ def test_a_signal_just_before_a_read_ends_it():
         StandardInput(stream).read(1)
     assert ended.value.exit_code == 130
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_signal_while_samples_are_answered_waits_for_the_next_read():
+    """Before any is, it interrupts at once."""
+    with open(os.devnull, "rb") as stream, pytest.raises(typer.Exit), Console(json=True).session(interrupted="stopped"):
+        stdin = StandardInput(stream)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        stdin.defer_interrupts()
+        signal.raise_signal(signal.SIGTERM)
+        stdin.read(1)
+        pytest.fail("was not interrupted")
+
+
+def test_a_command_runs_outside_the_main_thread_and_says_what_is_logged(monkeypatch):
+    def examine():
+        logger.info("compiling")
+        return {"self test": "passed"}
+
+    logger = logging.getLogger("bionica.engines")
+    assert not logger.isEnabledFor(logging.INFO)
+    monkeypatch.setattr(sys.modules["bionica.cli.doctor"], "examine", examine)
+    with ThreadPoolExecutor() as pool:
+        result = pool.submit(CliRunner().invoke, app, ["doctor"]).result()
+    assert (result.exit_code, result.stderr) == (0, "compiling\n")
+    assert not logger.isEnabledFor(logging.INFO)
 
 
 def test_json_has_no_nan(capsys):

@@ -136,10 +136,14 @@ def test_images_are_recovered_as_images(tmp_path, rng):
     names = [tmp_path / f"mixed-{i}.png" for i in range(3)]
     for name, image in zip(names, mixed, strict=True):
         iio.imwrite(name, np.rint(60000 * image / mixed.max()).astype(np.uint16))
-    separate(*names, "--sources", 3, "--report", tmp_path / "page.html")
+    separate(*names, "--report", tmp_path / "page.html")
     Y = np.stack([iio.imread(tmp_path / f"sources-{i}.png").ravel() / 65535 for i in (1, 2, 3)], axis=1)
     S = S.reshape(3, -1).T
     assert permutation_error(S / S.std(axis=0), Y / Y.std(axis=0)) < 1e-3
+    (tmp_path / "sources-1.png").unlink()
+    assert "sources-2.png exists already" in refused(*names, "--model", tmp_path / "m")
+    assert "m" not in names_in(tmp_path)
+    assert "the same file" in refused(names[0], names[2], "-o", tmp_path / "mixed.png", "--force")
 
 
 # ---------------------------------------------------------------------------------------------- errors
@@ -151,14 +155,12 @@ def test_errors_say_what_to_do(tmp_path, problem):
     (tmp_path / "m").write_bytes(b"no model")
     (tmp_path / "x.xyz").write_bytes(b"no format")
     transposed = write(tmp_path / "t.npy", np.ascontiguousarray(X.T))
-    xyz = tmp_path / "x.xyz"
-    xyz.touch()
     before = names_in(tmp_path)
     for arguments, remedy in (
         ([x, "--sources", 6], "too few for 6 sources"),
         ([transposed], "--axis 1"),
         ([x, "-o", tmp_path / "y.xyz"], "y.xyz"),
-        ([xyz], "x.xyz"),
+        ([x, "-o", tmp_path], "is a folder"),
         ([x, "-o", tmp_path / "no" / "y.npy"], "folder"),
         ([tmp_path / "no.npy"], "does not exist"),
         ([x, "-o", x, "--force"], "the same file"),

@@ -52,11 +52,11 @@ def examine() -> dict[str, str]:
         compiled = (
             f"{folder} cannot be written to, so processes may compile again: set NUMBA_CACHE_DIR to another folder"
         )
-    versions = {str(package.name).lower(): package.version for package in metadata.distributions()}
-    packages = {
-        extra: ", ".join(f"{name} {versions.get(name, 'missing')}" for name in names)
-        for extra, names in PACKAGES.items()
-    }
+
+    def version(name: str) -> str:
+        return next((found.version for found in metadata.distributions(name=name)), "missing")
+
+    packages = {extra: ", ".join(f"{name} {version(name)}" for name in names) for extra, names in PACKAGES.items()}
     return {
         "bionica": __version__,
         "python": f"{platform.python_version()} on {platform.platform()}, {os.cpu_count()} cores",

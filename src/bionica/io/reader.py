@@ -78,11 +78,13 @@ def log_records(name: str, level: int, emit: Callable[[logging.LogRecord], None]
     logger, handler = logging.getLogger(name), logging.Handler(level)
     handler.emit = emit  # type: ignore[method-assign, assignment]
     before = logger.level, logger.propagate, logger.handlers
-    logger.level, logger.propagate, logger.handlers = level, False, [handler]
+    logger.propagate, logger.handlers = False, [handler]
+    logger.setLevel(level)  # and forget which levels were enabled
     try:
         yield
     finally:
         logger.level, logger.propagate, logger.handlers = before
+        logger.setLevel(logger.level)
 
 
 def check_size(name: str, n_bytes: int, remedy: str) -> None:
