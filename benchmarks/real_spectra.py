@@ -225,7 +225,9 @@ def curve_rows(seeds):
             C, A, X = drawn(kind, seed)
             d = C.shape[1]
             Y, found, model = cone(X, d, 0)
-            r = np.abs(np.nan_to_num(np.corrcoef(C.T, Y.T)[:d, d:]))
+            r = np.nan_to_num(
+                np.corrcoef(C.T, Y.T)[:d, d:]
+            )  # of two sources that sum to one, r of the wrong pairs is -1
             order = linear_sum_assignment(-r)[1]
             r, diagnosis = r[np.arange(d), order], model.diagnose(X)
             error = np.sqrt(1 - r**2) <= 2 * diagnosis.uncertainty_.sources[order] + 0.02

@@ -261,6 +261,7 @@ def test_text_html_and_plot_show_every_output():
     found = BatchNICA(3, random_state=0).fit(X).diagnose(X)
     for name in found.names:
         assert name in found.details and name in found._repr_html_()
+    assert len(str(found.uncertainty_).splitlines()) == 1 + len(found.names)
     assert [label.get_text() for label in found.plot().get_yticklabels()] == found.names
 
 

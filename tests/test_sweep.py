@@ -227,12 +227,18 @@ def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
         ({"network": [GRID, GRID]}, ["network.label", "differ"]),
         ({"seeds": [1, 1]}, ["seeds = [1, 1]", "differ"]),
         ({"data": [{**DATA, "kind": "uniform"}]}, ["data[0].kind", "uniform", "sparse_uniform"]),
-        ({"data": [{"kind": "gamma", "d": 3}]}, ["data[0]", "'T'"]),
+        ({"data": [{"kind": "gamma", "d": 3}]}, ["data[0].T", "gamma"]),
         ({"data": [{**DATA, "d": 4}]}, ["data[0]", "A has shape (3, 3)"]),
         ({"data": [{"kind": "file", "mixtures": "nothing.npy"}]}, ["data[0]", "nothing.npy"]),
         ({"seeds": []}, ["seeds = []"]),
-        ({"data": [{"kind": "copula_uniform", "d": 3, "T": 9}]}, ["data[0]", "rho"]),
+        ({"data": [{"kind": "copula_uniform", "d": 3, "T": 9}]}, ["data[0].rho"]),
         ({"network": [{**GRID, "params": {"eta0": 0.1}}]}, ["network[0].grid.eta0", "params"]),
+        ({"network": [{**GRID, "params": {"init": {"W_xz": 1}}}]}, ["network[0].init", "dict"]),
+        ({"network": [{**GRID, "params": 3}]}, ["network[0].params = 3"]),
+        ({"network": GRID}, ["network = ", "[[network]]"]),
+        ({"data": [{**DATA, "shuffle": "no"}]}, ["data[0].shuffle = 'no'"]),
+        ({"data": [{**DATA, "nmixtures": 4}]}, ["data[0].nmixtures = 4", "n_mixtures"]),
+        ({"data": [{**DATA, "d": True}]}, ["data[0].d = True"]),
     ],
 )  # fmt: skip
 def test_a_bad_plan_names_the_key_and_the_value(changes, words):
@@ -241,7 +247,7 @@ def test_a_bad_plan_names_the_key_and_the_value(changes, words):
     assert all(word in str(raised.value) for word in words), raised.value
 
 
-@pytest.mark.parametrize("content", [b"seeds = = 3", b"\xff\xfe"])
+@pytest.mark.parametrize("content", [b"seeds = = 3", b"\xff\xfe", b"x = " + b"[" * 5000])
 def test_a_file_that_is_not_toml_is_refused(content, tmp_path):
     path = tmp_path / "plan.toml"
     path.write_bytes(content)

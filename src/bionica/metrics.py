@@ -26,7 +26,12 @@ Floats = NDArray[np.float64]
 
 
 def _validated(name: str, array: ArrayLike) -> Floats:
-    return np.asarray(check_array(array, dtype=np.float64, input_name=name))
+    checked = np.asarray(check_array(array, dtype=np.float64, input_name=name))
+    if (largest := np.abs(checked).max()) > 1e140:  # its square overflows in sums
+        raise ValueError(
+            f"{name} holds {largest:.3g}: the network diverged; use its default natural steps, or a smaller eta0"
+        )
+    return checked
 
 
 def _validated_pair(S: ArrayLike, Y: ArrayLike, *, surplus_outputs: bool = False) -> tuple[Floats, Floats]:
@@ -51,9 +56,9 @@ def amari_distance(P: ArrayLike) -> float:
     .. math:: \frac{1}{2d(d-1)} \left[ \sum_i \left( \sum_j \frac{|p_{ij}|}{\max_k |p_{ik}|} - 1 \right)
               + \sum_j \left( \sum_i \frac{|p_{ij}|}{\max_k |p_{kj}|} - 1 \right) \right]
 
-    This is the index of Amari, Cichocki and Yang (1996) divided by its maximum: 0 if and only if P has one nonzero entry in
-    every row and every column, 1 if all entries are equally large. It depends on the scale of single rows, except at 0: compare
-    methods on outputs of one scale.
+    This is the index of Amari, Cichocki and Yang (1996) divided by its maximum: 0, up to rounding, if and only if P has one nonzero
+    entry in every row and every column, 1 if all entries are equally large. It depends on the scale of single rows, except at 0:
+    compare methods on outputs of one scale.
 
     Parameters
     ----------

@@ -210,7 +210,8 @@ def images(Y: ArrayLike, shape: tuple[int, ...], *, names: Names = None, axes: A
         limits = {"vmin": min(0.0, y.min()), "vmax": np.quantile(y, 0.999) or None}
         ax.imshow((np.clip(y, 0, 1) if len(shape) == 3 else y).reshape(shape), cmap="gray", **limits)
         ax.set(xticks=[], yticks=[])
-        ax.set_title(title, fontsize=10)
+        if names:
+            ax.set_title(title, fontsize=10)
     return axes
 
 

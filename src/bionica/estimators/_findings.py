@@ -190,8 +190,11 @@ def measure(estimator: Any, X: Array, n: int) -> Measures:
         noise = outside = np.maximum((W**2) @ (np.mean(E**2, axis=0) / np.maximum(1 - leverage, 0.05)), outside)
     elif known is None:  # the median of Gaussian noise below a facet is half a standard deviation
         noise = np.array([4 * np.median(u[u < 0]) ** 2 if (u < 0).any() else 0.0 for u in U.T])
-    leading, others, weakest = _leading_residual(E, A * np.sqrt(energy))
-    shared = max(leading - max(others, np.mean(E**2, axis=0).max()), 0.0)  # what is in one mixture alone is its noise
+    weakest = max(float(np.linalg.svd(A * np.sqrt(energy), compute_uv=False)[-1]) ** 2, 1e-300)
+    gram = E @ E.T if len(X) < k else E.T @ E
+    leading, *others = np.maximum(np.linalg.eigvalsh(gram)[::-1], 0)[: max(k - d, 1)] / len(X) * (k > d)
+    white = float(np.mean(others)) * (1 + np.sqrt(k / len(X))) ** 2 if others else 0.0  # largest energy of noise alone
+    shared = max(leading - max(white, np.mean(E**2, axis=0).max()), 0.0)  # what is in one mixture alone is its noise
     is_nonnegative = bool(np.sum(np.minimum(X, 0) ** 2) < 1e-4 * np.sum(X**2))
     below = np.sum(np.minimum(A, 0) ** 2, axis=0) / np.maximum(np.sum(A**2, axis=0), 1e-300)
     with np.errstate(invalid="ignore"):  # an output that is zero everywhere
@@ -204,7 +207,7 @@ def measure(estimator: Any, X: Array, n: int) -> Measures:
         *(exceeds("scale", np.maximum(variance, 1 / variance)) if estimator._uncorrelated else []),
         *(exceeds("transposed", smoothness) if n < k else []),
         *uncertain(noise / variance, np.zeros(d)),
-        *exceeds("directions", max(leading - others, 0.0) / weakest, d=d),
+        *exceeds("directions", max(leading - white, 0.0) / weakest, d=d),
         *(exceeds("negative", _subtracted(U, outside)) if not tracking else []),
         *(exceeds("centred", -np.quantile(U, 0.25, axis=0) / np.sqrt(variance)) if not tracking else []),
         *(exceeds("spectra", below) if is_nonnegative else []),
@@ -223,15 +226,6 @@ def measure(estimator: Any, X: Array, n: int) -> Measures:
         residual=float(np.sum((E - E.mean(axis=0)) ** 2)) / total if total else 0.0,
         findings=tuple(found),
     )
-
-
-def _leading_residual(E: Array, spectra: Array) -> tuple[float, float, float]:
-    """Energy of the leading direction of the residual, of noise as strong as the others, and of the weakest source."""
-    (n, k), d = E.shape, spectra.shape[1]
-    weakest = max(float(np.linalg.svd(spectra, compute_uv=False)[-1]) ** 2, 1e-300)
-    values = np.maximum(np.linalg.eigvalsh(E @ E.T if n < k else E.T @ E)[::-1], 0)[: k - d] / n
-    others = float(values[1:].mean()) * (1 + np.sqrt(k / n)) ** 2 if len(values) > 1 else 0.0
-    return (float(values[0]) if k > d else 0.0), others, weakest
 
 
 def _subtracted(U: Array, noise: Array) -> Array:

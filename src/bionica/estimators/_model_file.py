@@ -35,7 +35,7 @@ from ._input import Array
 #: The only classes that a file can name: every estimator that is imported, those of the user included.
 CLASSES: dict[str, Any] = {}
 
-FORMAT = 6
+FORMAT = 7
 _HEADER, _HEADER_BYTES = "header.json", 2**22  # parsed JSON takes up to 25 times the memory of its text
 _CALLABLE = {"callable": True}
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -174,7 +174,7 @@ def _refused(path: Any) -> Iterator[None]:
     """Turn whatever wrong content raises into a ModelFileError."""
     try:
         yield
-    except (ModelFileError, FileNotFoundError, PermissionError):
+    except (ModelFileError, FileNotFoundError, PermissionError, MemoryError):
         raise
     except Exception as error:
         reason = (str(error) or type(error).__name__)[:500]
@@ -196,6 +196,8 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
         size = Path(path).stat().st_size
         if not Path(path).is_file():  # a pipe would wait for ever, a device may have no end
             raise ModelFileError(f"{path} is a folder, a pipe or a device, not a bionica model")
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is not a zip archive")
         with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             members = file.zip.infolist()
             if any(m.compress_type != zipfile.ZIP_STORED for m in members) or sum(m.file_size for m in members) > size:

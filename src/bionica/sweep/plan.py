@@ -47,7 +47,7 @@ def _check_keys(entry: Mapping[str, Any], keys: Sequence[str], where: str) -> No
 
 def _integer(value: Any, where: str, least: int = 1) -> int:
     """Return an integer of at least `least`; 1e5 is one."""
-    is_integer = isinstance(value, int | float) and value % 1 == 0
+    is_integer = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
     _check(is_integer and value >= least, where, value, f"give a whole number from {least} on")
     return int(value)
 
@@ -59,19 +59,20 @@ def _integers(value: Any, where: str, least: int) -> int | tuple[int, ...]:
 
 
 def _hashable(value: Any) -> Any:
-    """Return lists as tuples, and "none" as None, which TOML cannot express."""
+    """Return lists and arrays as tuples, and "none" as None, which TOML cannot express."""
+    value = value.tolist() if isinstance(value, np.ndarray) else value
     if isinstance(value, list | tuple):
         return tuple(map(_hashable, value))
     return None if value == "none" else value
 
 
 @contextmanager
-def _errors_named(where: str, remedy: str = "") -> Iterator[None]:
+def _errors_named(where: str) -> Iterator[None]:
     """Turn errors of what an entry describes into errors of the entry."""
     try:
         yield
     except (OSError, ValueError, TypeError) as error:
-        raise ValueError(f"{where}: {error}{remedy}") from error
+        raise ValueError(f"{where}: {error}") from error
 
 
 # ------------------------------------------------------------------------------------------ estimators
@@ -162,6 +163,14 @@ _KINDS: dict[str, Callable[..., Pair]] = {
     "copula_uniform": _copula_uniform, "odors": _odors, "images": _images, "file": _file,
 }  # fmt: skip
 _PATHS = ("path", "mixtures", "sources")
+_COMMON = ("name", "epochs", "shuffle", "seed")
+
+
+def _keys(kind: str) -> dict[str, bool]:
+    """Return the keys of a kind, and whether it needs each."""
+    own = inspect.signature(_KINDS[kind]).parameters.values()
+    shared = inspect.signature(_mix).parameters.values() if any(key.kind is key.VAR_KEYWORD for key in own) else ()
+    return {key.name: key.default is key.empty for key in (*own, *shared) if key.kind is key.KEYWORD_ONLY}
 
 
 @dataclass(frozen=True)
@@ -189,11 +198,17 @@ class Data:
         options = {key: _hashable(value) for key, value in entry.items()}
         kind = options.pop("kind", None)
         _check(kind in list(_KINDS), f"{where}.kind", kind, f"choose from {', '.join(_KINDS)}")
+        keys = _keys(kind)
+        _check_keys(options, [*keys, *_COMMON], where)
+        for key in (key for key, needed in keys.items() if needed):
+            _check(key in options, f"{where}.{key}", None, f"data of kind {kind!r} need it")
+        for key, type_ in {"name": str, "shuffle": bool}.items():
+            _check(isinstance(options.get(key, type_()), type_), f"{where}.{key}", options.get(key), type_.__name__)
         for key, least in {"d": 1, "T": 1, "n_mixtures": 1, "epochs": 1, "seed": 0}.items():
             if key in options:
                 options[key] = _integer(options[key], f"{where}.{key}", least)
-        common = {key: options.pop(key) for key in ("name", "epochs", "shuffle", "seed") if key in options}
-        with _errors_named(f"{where} = {dict(entry)}", "; docs/guides/sweep.md lists the keys of each kind"):
+        common = {key: options.pop(key) for key in _COMMON if key in options}
+        with _errors_named(f"{where} = {dict(entry)}"):
             files = {key: folder / Path(options[key]).expanduser() for key in _PATHS if options.get(key)}
             options |= {key: str(file.resolve(strict=True)) for key, file in files.items()}
             digest = "".join(map(_digest, files.values()))
@@ -276,6 +291,8 @@ class Network:
         _check_keys(entry, ("name", "label", "published", "params", "grid"), where)
         estimator, setting = find_estimator(entry.get("name"), f"{where}.name"), entry.get("published")
         fixed, grid = entry.get("params", {}), entry.get("grid", {})
+        for key, table in {"params": fixed, "grid": grid}.items():
+            _check(isinstance(table, Mapping), f"{where}.{key}", table, "give names of parameters and their values")
         if setting is not None:
             _check(hasattr(estimator, "_published"), f"{where}.published", setting, "it is for the paper's networks")
         with _errors_named(f"{where}.published"):
@@ -288,6 +305,7 @@ class Network:
             tried[key] = tuple(map(_hashable, values))
             for value in tried[key]:
                 with _errors_named(f"{where}.{key} = {value!r}"):
+                    hash(value)  # workers and tables tell cases apart by their parameters
                     model = estimator(**base).set_params(**{key: value})
                     if hasattr(model, "_validate_params"):
                         model._validate_params()
@@ -384,7 +402,7 @@ class Plan:
         """Read a plan from a TOML file; paths in it are relative to the file's folder."""
         try:
             body = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
             raise ValueError(f"{path} is not TOML: {error}") from error
         return cls.from_dict(body, Path(path).parent)
 
@@ -395,6 +413,10 @@ class Plan:
         seeds, times = _integers(body.get("seeds", 1), "seeds", 0), _integers(body.get("times", 1), "times", 1)
         seeds, dtype = tuple(range(seeds)) if isinstance(seeds, int) else seeds, body.get("dtype", "float64")
         _check(dtype in ("float64", "float32"), "dtype", dtype, "choose from float64, float32")
+        for key in ("data", "network"):
+            tables = body.get(key, ())
+            _check(isinstance(tables, list | tuple) and all(isinstance(table, Mapping) for table in tables), key, tables,
+                   f"give tables, each under [[{key}]]")  # fmt: skip
         data = tuple(Data.from_dict(d, f"data[{i}]", Path(folder)) for i, d in enumerate(body.get("data", ())))
         networks = tuple(Network.from_dict(n, f"network[{i}]") for i, n in enumerate(body.get("network", ())))
         names: dict[str, list[Any]] = {

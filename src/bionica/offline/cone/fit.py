@@ -33,7 +33,7 @@ from .objective import Data, Wall, feasible, minimise_on_all, objective
 
 Array = npt.NDArray[Any]
 
-_HARD = 1e5  # m of the wall on spectra
+_SOFT, _HARD = 1e2, 1e5  # m of the wall on spectra, tenfold from round to round: from a far start a hard wall misleads
 _WIDTHS = (0.3, 3e-2, 3e-3)  # e of walls without noise
 _LOST = 30.0  # noise of an output over its mean, or change of P: no facet holds the mean any more
 _SUBSET = 20_000
@@ -194,14 +194,15 @@ def settle(data: Data, cone: Cone, *, known: bool) -> Cone:
     samples.
     """
     tol = max(0.05, 15 / np.sqrt(len(data.U)))
-    wall, n_iter = cone.wall._replace(m=np.full(len(cone.V), _HARD)), cone.n_iter
+    wall, n_iter = cone.wall, cone.n_iter
     if not wall.variance.any():
         return cone
     V, Y = data.outputs(cone.V)
     converged = False
-    for r in range(2 * cone.converged, _MAX_ROUNDS):
+    for r in range(3 * cone.converged, _MAX_ROUNDS):
         size = np.linalg.norm(V, axis=1)
         leaks = leakages(Y, np.sqrt(wall.variance) * size, data.weights)
+        wall = wall._replace(m=np.full(len(V), min(_SOFT * 10.0**r, _HARD)))
         wall, change = next_wall(wall, leaks, size, known=known)
         if not wall.variance.any():
             converged = True
@@ -213,7 +214,7 @@ def settle(data: Data, cone: Cone, *, known: bool) -> Cone:
         if not np.all(np.sqrt(wall.variance) * np.linalg.norm(moved, axis=1) < _LOST) or turn > _LOST:
             break
         V, Y = data.outputs(moved)
-        converged = r >= 2 and turn < _STILL and change < tol
+        converged = r >= (3 if len(data.B) else 2) and turn < _STILL and change < tol
         if converged:
             break
     return Cone(V, wall, n_iter, converged)
@@ -444,6 +445,8 @@ def fit_data(
         # the outputs, eq. (6), show all of it. Without a wall on the spectra the cone would shrink.
         tails = settle(data, cone._replace(converged=True), known=False)
         cone = tails if tails.converged and tails.wall.variance.any() else cone
+    if has_mean and len(data.B) and at.variance:
+        cone = with_noise_of_spectra(data, cone)
     if has_mean and curve and len(data.B) and len(cone.V) > 1 and not data.n_known:
         cone = between_ends(data, cone)
     if has_mean and not len(data.B) and cone.noise.max() > _TOO_NOISY:
@@ -452,3 +455,18 @@ def fit_data(
             fallback, cone = True, cone._replace(V=hold_mean(rotated, data))
     W, mixing = cone.V @ at.matrix, at.inverse @ np.linalg.inv(cone.V)
     return Fit(W, mixing, at, cone, fallback, has_mean, bool(len(data.B)), ambiguity)
+
+
+def with_noise_of_spectra(data: Data, cone: Cone) -> Cone:
+    """The cone inside a wall on the spectra that is as hard as their noise asks.
+
+    Least squares for given outputs y determines a_j up to noise of variance v (<y y'>^{-1})_jj / n in every channel, where v = 1 in
+    units of the noise, or what the tails of output j show. Over n, as all of (1), its likelihood has
+    m_j = k <|a_j|>^2 / (v (<y y'>^{-1})_jj). A harder wall before it only chooses the minimum.
+    """
+    V, Y = data.outputs(cone.V)
+    size = np.abs(data.B @ np.linalg.inv(V)).mean(axis=0)
+    noise = np.maximum(cone.wall.variance, 1) * np.diag(np.linalg.inv((Y * data.weights) @ Y.T))
+    wall = cone.wall._replace(m=np.minimum(len(data.B) * size**2 / noise, _HARD))
+    V, _, iterations = minimise_on_all(V, data, wall, tol=1e-2 * float(cone.noise.min()))
+    return cone._replace(V=V, wall=wall, n_iter=cone.n_iter + iterations)
