@@ -3,7 +3,6 @@
 import itertools
 import sys
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ import scipy.io
 
 import bionica
 from bionica.io import Columns, InputError, RowSample, import_optional, open_reader, open_writer
+from conftest import left, read, write
 
 h5py = pytest.importorskip("h5py")
 zarr = pytest.importorskip("zarr")
@@ -36,28 +36,11 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr("bionica.io.text._CHUNK", 2000)
 
 
-def write(path, X, shape=None):
-    with open_writer(path, X.shape[1], X.dtype, shape) as writer:
-        for start in range(0, len(X), 300):
-            writer.write(X[start : start + 300])
-    return path
-
-
-def read(*paths, **how):
-    with open_reader(paths, **how) as reader:
-        return reader.read()
-
-
 def refused(*paths, **how):
     with pytest.raises(InputError) as error:
         read(*paths, **how)
     assert "\n" not in str(error.value)
     return str(error.value)
-
-
-def left(folder):
-    """All files, hidden ones too."""
-    return sorted(path.name for path in Path(folder).iterdir())
 
 
 # ---------------------------------------------------------------------------------------------- there and back

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import bionica
 from bionica.cli import app
-from bionica.io import OutputError, Target, check_folder, check_targets, open_reader, open_writer, write_atomically
-from conftest import mixtures
+from bionica.io import OutputError, Target, check_folder, check_targets, open_writer, write_atomically
+from conftest import left, mixtures, read
 
 
 @pytest.fixture
@@ -19,15 +19,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("in.npy", mixtures(400, 3, 3)[1])
     return tmp_path
-
-
-def left(folder):
-    return sorted(path.name for path in folder.iterdir())
-
-
-def read(path):
-    with open_reader(path) as reader:
-        return reader.read()
 
 
 def refused(*names, inputs=("in.npy",)):
@@ -73,7 +64,7 @@ def test_stores_and_the_files_in_them(folder):
         writer.write(np.ones((5, 2)))
     for name in ("x.zarr", "x.zarr/zarr.json", "x.zarr/page.html"):
         assert "the same file" in refused(name, inputs=["x.zarr"])
-    assert "one is inside the other" in refused("x.zarr", inputs=["x.zarr/zarr.json"])
+    assert "one is in the other" in refused("x.zarr", inputs=["x.zarr/zarr.json"])
 
 
 def test_standard_input_from_a_file_is_an_input(folder):

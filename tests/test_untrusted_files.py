@@ -11,7 +11,8 @@ import zlib
 import numpy as np
 import pytest
 
-from test_io import changed, read, refused, workbook
+from conftest import read
+from test_io import changed, refused, workbook
 
 h5py = pytest.importorskip("h5py")
 zarr = pytest.importorskip("zarr")

@@ -91,9 +91,7 @@ class OneLineGroup(TyperGroup):
             if error.errno == errno.EPIPE:
                 raise  # standard output is closed: click ends quietly
             if is_disk_full(error):
-                fail(
-                    f"the disk is full ({error.strerror}): free some space, or write elsewhere; no partial file was left"
-                )
+                fail(f"the disk is full ({error.strerror}): free some space, or write elsewhere; nothing was left")
             fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except MemoryError:
             fail("out of memory: use smaller data or fewer processes; very many mixtures may be samples (--axis)")

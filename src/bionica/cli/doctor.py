@@ -49,9 +49,7 @@ def examine() -> dict[str, str]:
     if config.DISABLE_JIT:
         compiled = "the JIT is off (NUMBA_DISABLE_JIT): everything runs interpreted, hundreds of times slower"
     elif not os.access(folder if folder.exists() else folder.parent, os.W_OK):
-        compiled = (
-            f"{folder} cannot be written to, so processes may compile again: set NUMBA_CACHE_DIR to another folder"
-        )
+        compiled = f"{folder} cannot be written to, so processes may compile again: set NUMBA_CACHE_DIR"
 
     def version(name: str) -> str:
         return next((found.version for found in metadata.distributions(name=name)), "missing")

@@ -352,9 +352,10 @@ class Separation:
         if stop is not None and o.json:  # the object says so
             raise typer.Exit(130)
         if stop is not None:
-            remedy = "with --model FILE the network would be saved"
-            if o.model:
-                remedy = f"the network is in {o.model}; the same command with --resume continues with the samples that follow"
+            resume = (
+                f"the network is in {o.model}; the same command with --resume continues with the samples that follow"
+            )
+            remedy = resume if o.model else "with --model FILE the network would be saved"
             self.console.interrupted(f"Interrupted: {remedy}")
 
     def _choose(self, first: list[Any], blocks: Iterator[Any]) -> Any:

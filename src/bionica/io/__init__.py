@@ -122,9 +122,7 @@ def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:
         if not path.exists():
             raise InputError(f"{path} does not exist: check the name (the current folder is {Path.cwd()})")
         if path.is_dir() != (suffix == ".zarr"):
-            raise InputError(
-                f"{path} is a folder, not a file" if path.is_dir() else f"{path}: a Zarr store is a folder"
-            )
+            raise InputError(f"{path} is a {'folder' if path.is_dir() else 'file'}: give a file, or a folder of Zarr")
         if not path.is_file() and not path.is_dir():
             raise InputError(f"{path} is a pipe or a device, which is read only once: cat {path} | bionica separate -")
         if suffix not in FORMATS:

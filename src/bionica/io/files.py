@@ -99,15 +99,13 @@ def check_targets(targets: Sequence[Target], inputs: Sequence[Path] = ()) -> Non
     for target in targets:
         for name, other in others:
             if _is_within(target.path, other) or _is_within(other, target.path):
-                raise OutputError(
-                    f"{target} and {name} are the same file, or one is inside the other: give another name"
-                )
+                raise OutputError(f"{target} and {name} are the same file, or one is in the other: give another name")
         others.append((target, target.path))
     for target in targets:
         real = Path(os.path.realpath(target.path))
         if not _is_writable_folder(real.parent):
             raise OutputError(
-                f"{target}: {real.parent} is not a folder that can be written to; make it, or choose another"
+                f"{target}: {real.parent} is no folder that can be written to: make it, or choose another"
             )
         if os.path.lexists(real) and not real.is_file():
             raise OutputError(f"{target} is a folder, a device, a pipe or a link to itself: choose another name")

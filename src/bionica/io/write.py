@@ -97,9 +97,8 @@ def check_format(path: Path, option: str = "-o", *, images: bool = False) -> Non
     known = (*_FORMATS, *(IMAGES if images else ()))
     if suffix not in known:
         what = "is an image, and the input is not" if suffix in IMAGES else f"has the suffix {suffix!r}"
-        raise OutputError(
-            f"{option} {path} {'is a folder' if path.is_dir() else what}: give a file of {', '.join(known)}"
-        )
+        what = "is a folder" if path.is_dir() else what
+        raise OutputError(f"{option} {path} {what}: give a file of {', '.join(known)}")
 
 
 def output_files(path: Path, n_sources: int | None) -> list[Path]:
@@ -112,7 +111,7 @@ def output_files(path: Path, n_sources: int | None) -> list[Path]:
     files = [path.with_name(f"{path.stem}-{i}{path.suffix}") for i in range(1, (n_sources or 1) + 1)]
     if n_sources is None:
         numbered = re.compile(rf"{re.escape(path.stem)}-[1-9]\d*{re.escape(path.suffix)}")
-        files += [file for file in path.parent.glob("*") if numbered.fullmatch(file.name) and file not in files]
+        files = sorted({*files, *(file for file in path.parent.glob("*") if numbered.fullmatch(file.name))})
     return files
 
 
@@ -157,15 +156,11 @@ def open_writer(
 
             with parquet.ParquetWriter(parts[0], schema) as table:
                 yield SimpleNamespace(write=write)
-        else:
-            with TemporaryFile(
-                dir=parts[0].parent
-            ) as rows_file:  # these are written at once, and have no place for labels
-                yield SimpleNamespace(
-                    write=lambda block, _=(): rows_file.write(np.ascontiguousarray(block, dtype).data)
-                )
-                rows_file.flush()
-                rows = np.memmap(rows_file, dtype, "r") if rows_file.tell() else np.empty(0, dtype)
+        else:  # these are written at once, and have no place for labels
+            with TemporaryFile(dir=parts[0].parent) as kept:
+                yield SimpleNamespace(write=lambda block, _=(): kept.write(np.ascontiguousarray(block, dtype).data))
+                kept.flush()
+                rows = np.memmap(kept, dtype, "r") if kept.tell() else np.empty(0, dtype)
                 if image_shape is None or suffix in _ARRAYS:
                     _save_array(parts[0], rows.reshape(-1, n_sources), array)
                 else:
