@@ -10,12 +10,12 @@ import pytest
 
 import bionica
 from bionica.estimators.network import OnlineNICA
+from bionica.io import open_reader, open_writer
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-if (
-    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-):  # a shell's background job, whose children would not hear Ctrl-C either
+# In the background job of a shell children would not hear Ctrl-C either.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples in every run.
@@ -56,6 +56,23 @@ def reaction(k1=0.2, k2=0.05, noise=0.003, seed=0):
     second = k1 / (k2 - k1) * (first - last)
     C = np.stack([first, second, 1 - first - second], axis=1)
     return C, A, C @ A + noise * np.random.default_rng(seed).standard_normal((240, 121))
+
+
+def write(path, X, shape=None):
+    with open_writer(path, X.shape[1], X.dtype, shape) as writer:
+        for start in range(0, len(X), 300):
+            writer.write(X[start : start + 300])
+    return path
+
+
+def read(*paths, **how):
+    with open_reader(paths, **how) as reader:
+        return reader.read()
+
+
+def left(folder):
+    """The names of all files, hidden ones too."""
+    return sorted(path.name for path in folder.iterdir())
 
 
 def worst_correlation(S, Y):

@@ -1,10 +1,13 @@
 """The command line: what it loads, how it speaks, how it ends."""
 
+import io
+import logging
 import os
 import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -19,9 +22,8 @@ from bionica.io import InputError
 
 def loaded_by(code):
     script = f"import sys; {code}; print(*sys.modules)"
-    return set(
-        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(run.stdout.split())
 
 
 def test_import_brings_nothing_heavy_and_nothing_optional():
@@ -74,10 +76,8 @@ def test_what_is_not_our_fault_ends_in_one_line(monkeypatch, error, status):
         raise error
 
     monkeypatch.setattr(sys.modules["bionica.cli.doctor"], "examine", examine)
-    result = CliRunner().invoke(app, ["doctor"])
-    assert result.exit_code == status
-    assert result.stdout == ""
-    assert result.stderr.count("\n") == 1
+    result = CliRunner().invoke(app, ["doctor", "--json"])
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (status, "", 1)
 
 
 def internal_error():
@@ -93,9 +93,7 @@ def test_an_internal_error_is_not_called_the_users(monkeypatch, fault):
     """A ValueError that NumPy raises inside bionica is a fault of bionica, with the status of one."""
     monkeypatch.setattr(sys.modules["bionica.cli.doctor"], "examine", fault)
     result = CliRunner().invoke(app, ["doctor"])
-    assert result.exit_code == 70
-    assert result.stdout == ""
-    assert result.stderr.count("\n") == 1
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (70, "", 1)
     shown = CliRunner().invoke(app, ["--debug", "doctor"])
     assert shown.exit_code == 70
     assert shown.stderr.startswith("Traceback (most recent call last)")
@@ -107,13 +105,6 @@ def test_an_error_that_the_library_raises_about_a_parameter_is_the_users(monkeyp
     assert CliRunner().invoke(app, ["doctor"]).exit_code == 1
 
 
-def test_sigterm_interrupts():
-    with pytest.raises(typer.Exit) as ended, Console(quiet=True).session(interrupted="stopped"):
-        os.kill(os.getpid(), signal.SIGTERM)
-        signal.pause()
-    assert ended.value.exit_code == 130
-
-
 def test_a_signal_just_before_a_read_ends_it():
     """As one that another thread receives: it does not interrupt the read."""
     descriptor, other = os.pipe()
@@ -123,6 +114,32 @@ def test_a_signal_just_before_a_read_ends_it():
         StandardInput(stream).read(1)
     assert ended.value.exit_code == 130
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_signal_while_samples_are_answered_waits_for_the_next_read():
+    """Before any is, it interrupts at once."""
+    with pytest.raises(typer.Exit) as ended, Console(json=True).session(interrupted="stopped"):
+        stdin = StandardInput(io.BytesIO(b"more"))
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        stdin.defer_interrupts()
+        signal.raise_signal(signal.SIGTERM)
+        stdin.read(1)
+    assert ended.value.exit_code == 130
+
+
+def test_a_command_runs_outside_the_main_thread_and_says_what_is_logged(monkeypatch):
+    def examine():
+        logger.info("compiling")
+        return {"self test": "passed"}
+
+    logger = logging.getLogger("bionica.engines")
+    assert not logger.isEnabledFor(logging.INFO)
+    monkeypatch.setattr(sys.modules["bionica.cli.doctor"], "examine", examine)
+    with ThreadPoolExecutor() as pool:
+        result = pool.submit(CliRunner().invoke, app, ["doctor"]).result()
+    assert (result.exit_code, result.stderr) == (0, "compiling\n")
+    assert not logger.isEnabledFor(logging.INFO)
 
 
 def test_json_has_no_nan(capsys):

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import sys
 
 import numpy as np
 from typer.testing import CliRunner
@@ -15,7 +16,11 @@ def refuse(*_):
     raise RuntimeError("cannot cache function 'x':\nno locator available")
 
 
-def test_doctor_passes_and_names_what_is_there(monkeypatch):
+def test_doctor_passes_and_names_what_is_there(monkeypatch, tmp_path):
+    """The package that is imported, not another one behind it on the path."""
+    (tmp_path / "numpy-0.1.dist-info").mkdir()
+    (tmp_path / "numpy-0.1.dist-info" / "METADATA").write_text("Name: numpy\nVersion: 0.1\n")
+    monkeypatch.setattr("sys.path", [*sys.path, str(tmp_path)])
     result = CliRunner().invoke(app, ["doctor", "--json"])
     assert result.exit_code == 0, result.output
     findings = json.loads(result.output)

@@ -92,8 +92,9 @@ def test_any_line_end_however_the_text_is_cut(read, monkeypatch, quote, end, chu
         ("1,2\n1e999,2\n", "line 2, column 1: '1e999'"),
         ("", "holds no sample"),
         ("a,b\n", "holds no sample"),
-        ("1,2\n\0\0\n", "x.csv"),
-        (b"1,2\n\xff\xfe\n", "text in UTF-8"),
+        ("1,2\n\0\0\n", "is not text"),
+        (b"1,2\n\xff\xfe\n", "is not text"),
+        ("a,b\n1,2\n".encode("utf-16-le"), "is not text"),
         ('1,2\n"' + "0" * 140_000 + '1",2\n', "line 2"),
     ],
 )
@@ -108,9 +109,10 @@ def test_stray_quotes_and_comments_hide_no_line(read, refused, rng):
     for spoilt, number in (('"0.1,0.2,0.3', 101), ("#0.1,0.2,0.3", 101)):
         lines = [*rows[:100], spoilt, *rows[100:9000], '0.1",0.2,0.3', *rows[9000:]]
         assert f"line {number}" in refused("\n".join(lines))
-    data, reader = read("name,a,b\n#1,1,2\n#2,3,4\n")
+    data, reader = read("# by me\n\nname,a,b\n#1,1,2\n#2,3,4\n")
     assert data.tolist() == [[1, 2], [3, 4]]
     assert reader.label_names == ["name"]
+    assert "# by me" in reader.notes[-1]
 
 
 def test_lines_before_the_table(read, refused):
@@ -218,10 +220,7 @@ def test_first_samples_are_seldom_taken_for_an_axis_or_asked_about():
     [
         (["400", "401.5", "1e3"], [400, 401.5, 1000]),
         (["400 nm", "401.5 nm"], [400, 401.5]),
-        *(
-            (names, None)
-            for names in (["400", "420", "410"], ["400 nm", "401 eV"], ["0", "1", "2"], ["nan", "1"], ["400"])
-        ),
+        *((names.split(","), None) for names in ("400,420,410", "400 nm,401 eV", "0,1,2", "nan,1", "400")),
     ],
 )
 def test_wavelengths_are_names_that_rise_or_fall(names, axis):
@@ -264,6 +263,13 @@ def test_a_first_column_of_wavelengths_says_that_samples_are_columns(read, refus
         assert len(read(content, axis=1, header=False)[0]) == 301
 
 
+def test_names_above_samples_in_columns_are_their_labels(read):
+    data, reader = read("a,b,c\n1,2,3\n4,5,6\n", axis=1)
+    assert data.tolist() == [[1, 4], [2, 5], [3, 6]]
+    assert reader.label_names == ["sample"]
+    assert reader.sample(9)[1][0].tolist() == ["a", "b", "c"]
+
+
 # ---------------------------------------------------------------------------------------------- labels
 
 
@@ -280,7 +286,7 @@ def test_a_first_species_that_decays_is_a_mixture(read):
 
 @pytest.mark.parametrize(
     "name",
-    ["time", "Time (s)", "t,time/min"[2:], "Zeit [min]", "time_min", "index", "Sample", "date", "", "Unnamed: 0", "nm"],
+    ["time", "Time (s)", "time/min", "Zeit [min]", "time_min", "index", "Sample", "date", "", "Unnamed: 0", "nm"],
 )
 @pytest.mark.parametrize("decimal", [".", ","])
 def test_a_column_is_left_out_by_its_name(read, name, decimal):
@@ -303,17 +309,19 @@ def test_names_that_begin_like_labels_are_mixtures(read, rng, header):
     assert reader.names == header.split(",")
 
 
-@pytest.mark.parametrize("first", ["", "name,when,a,b\n"])
+@pytest.mark.parametrize("first", ["", "side,when,well,a,b\n"])
 @pytest.mark.parametrize("cut", [1, 100_000])
 def test_columns_of_text_are_labels(read, first, cut):
-    content = first + "".join(f"P{i:03},12:{i:02},{i % 5},{i % 3}\n" for i in range(40))
+    """The letter E is one, although numbers have an e too."""
+    cells = (f"{'NESW'[i % 4]},12:{i:02},{'EABCDFGH'[i % 8]}{i % 12},{i % 5},{i % 3}\n" for i in range(40))
+    content = first + "".join(cells)
     for data, reader in (read(content), ((pipe := open_pipe(Trickle(content, cut))).read(), pipe)):
         assert data.tolist() == [[i % 5, i % 3] for i in range(40)]
         assert len(reader.notes) == 1
-        assert reader.columns == [2, 3]
+        assert reader.columns == [3, 4]
 
 
-@pytest.mark.parametrize("cell", ["n/a", "", "1,5", "nan", "<0.1", "$10", "10%", "1.234,5", "1 000"])
+@pytest.mark.parametrize("cell", ["n/a", "", "1,5", "nan", "<0.1", "$10", "10%", "1.234,5", "1 000", "<1e-5", "~1E3"])
 def test_a_damaged_number_is_no_label(refused, cell):
     assert "line 2, column 2 (b)" in refused(f"a;b;c\n1;{cell};2\n2;{cell};4\n")
     assert "line 2, column 2 (b)" in refused(f"a;b;c\n1;{cell};2\n2;{cell};4\n3;4;5\n")

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import bionica
 from bionica.cli import app
-from bionica.io import OutputError, Target, check_folder, check_targets, open_reader, open_writer, write_atomically
-from conftest import mixtures
+from bionica.io import OutputError, Target, check_folder, check_targets, open_writer, write_atomically
+from conftest import left, mixtures, read
 
 
 @pytest.fixture
@@ -19,15 +19,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("in.npy", mixtures(400, 3, 3)[1])
     return tmp_path
-
-
-def left(folder):
-    return sorted(path.name for path in folder.iterdir())
-
-
-def read(path):
-    with open_reader(path) as reader:
-        return reader.read()
 
 
 def refused(*names, inputs=("in.npy",)):
@@ -58,7 +49,7 @@ def test_no_output_is_the_input(folder, name):
     (folder / "symbolic.npy").symlink_to("in.npy")
     (folder / "hard.npy").hardlink_to("in.npy")
     (folder / "link").symlink_to(folder)
-    assert "the input in.npy are the same file" in refused("s.npy", name)
+    assert "in.npy are the same file" in refused("s.npy", name)
     before = (folder / "in.npy").read_bytes()
     for option in ("-o", "--model", "--report", "--mixing"):
         rest = [] if option == "-o" else ["-o", "s.npy"]
@@ -73,7 +64,7 @@ def test_stores_and_the_files_in_them(folder):
         writer.write(np.ones((5, 2)))
     for name in ("x.zarr", "x.zarr/zarr.json", "x.zarr/page.html"):
         assert "the same file" in refused(name, inputs=["x.zarr"])
-    assert "one is inside the other" in refused("x.zarr", inputs=["x.zarr/zarr.json"])
+    assert "one is in the other" in refused("x.zarr", inputs=["x.zarr/zarr.json"])
 
 
 def test_standard_input_from_a_file_is_an_input(folder):
@@ -111,7 +102,9 @@ def test_an_existing_file_is_replaced_only_if_asked(folder):
     with pytest.raises(FileExistsError), open_writer(Path("d.zarr"), 2, float) as writer:
         writer.write(np.ones((5, 2)))
     os.mkfifo("p")
-    assert "is not replaced" in refused("p")
+    assert "a pipe" in refused("p")
+    (folder / "loop.npy").symlink_to("loop.npy")
+    assert "a link to itself" in refused("loop.npy")
     network = bionica.StreamingNICA(2, random_state=0).fit(np.random.default_rng(0).random((50, 2)))
     with pytest.raises(OSError, match="not a regular file"):
         network.save("p")

@@ -13,8 +13,7 @@ def test_page_of_separate_opens_in_a_browser(tmp_path):
     folder.mkdir()
     np.save(folder / "mixtures.npy", mixtures(2000, 3)[1])
     page = folder / "page.html"
-    result = CliRunner().invoke(
-        app, ["separate", str(folder / "mixtures.npy"), "--sources", "3", "--report", str(page)]
-    )
+    arguments = [str(folder / "mixtures.npy"), "--sources", "3", "--report", str(page)]
+    result = CliRunner().invoke(app, ["separate", *arguments])
     assert result.exit_code == 0, result.output
     assert len(check_page(page, tmp_path)) == 2

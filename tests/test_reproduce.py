@@ -182,15 +182,10 @@ def test_report_says_whether_the_order_holds(errors, verdict, wins):
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
-    [
-        (["figure9"], 2),
-        (["figure4", "--runs", "0"], 2),
-        (["figure4", "--images", "."], 2),
-        (["figure5", "--images", "no"], 1),
-    ],
+    [("figure9", 2), ("figure4 --runs 0", 2), ("figure4 --images .", 2), ("figure5 --images no", 1)],
 )
 def test_errors_are_one_line(tmp_path, arguments, code):
-    result = reproduce(*arguments, "--output", tmp_path / "results")
+    result = reproduce(*arguments.split(), "--output", tmp_path / "results")
     assert result.exit_code == code
     assert "Traceback" not in result.output
     assert code == 2 or result.output.count("\n") == 1

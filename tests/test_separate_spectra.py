@@ -131,7 +131,7 @@ def test_the_report_draws_the_uncertainty_of_the_spectra(tmp_path, problem, draw
     assert len(uncertainty["correlation"]) == len(uncertainty["sources"]) == 3
 
 
-@pytest.mark.parametrize(("name", "numbers"), [("solvent", (2, 3, 4)), ("source_3", (2, 4, 1))])
+@pytest.mark.parametrize(("name", "numbers"), [("solvent", (2, 3, 4)), ("source_3", (2, 4, 1)), ("a", (2, 3, 4))])
 def test_a_known_spectrum_is_kept_and_its_source_comes_first_with_its_name(tmp_path, problem, name, numbers):
     S, wavelengths, X = problem
     rng = np.random.default_rng(1)
@@ -139,7 +139,7 @@ def test_a_known_spectrum_is_kept_and_its_source_comes_first_with_its_name(tmp_p
     amount = 5 + rng.random(len(X))
     header = [f"{w:g}" for w in wavelengths]
     x = write_csv(tmp_path / "x.csv", header, X + np.outer(amount, solvent) + 0.001 * rng.standard_normal(X.shape))
-    cells = [["", *header], [name, *map(repr, solvent.tolist())]]
+    cells = [["wavelength" if name == "a" else "", *header], [name, *map(repr, solvent.tolist())]]
     if name == "solvent":  # a column for each spectrum, as instruments write them
         cells = [["wavelength", name], *zip(*(row[1:] for row in cells), strict=True)]
     (tmp_path / "known.csv").write_text("".join(",".join(row) + "\n" for row in cells))

@@ -201,12 +201,7 @@ def test_whatever_a_result_depends_on_makes_another_case():
 
 def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
     """The two are one run, and two rows."""
-    baseline = {
-        "name": "TwoCompartmentNICA",
-        "published": "d3",
-        "label": "baseline",
-        "params": {"eta0": 0.1, "tau": 0.5},
-    }
+    baseline = {**GRID, "grid": {}, "label": "baseline", "params": {"eta0": 0.1, "tau": 0.5}}
     table = sweep.run(body(seeds=2, times=1, network=[GRID, baseline]), tmp_path)
     assert len(lines(tmp_path)) == 8
     same = [row["error"] for row in table if (row["eta0"], row["tau"]) == (0.1, 0.5) and row["network"] != "baseline"]

@@ -19,6 +19,7 @@ import os
 import select
 import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -90,9 +91,7 @@ class OneLineGroup(TyperGroup):
             if error.errno == errno.EPIPE:
                 raise  # standard output is closed: click ends quietly
             if is_disk_full(error):
-                fail(
-                    f"the disk is full ({error.strerror}): free some space, or write elsewhere; no partial file was left"
-                )
+                fail(f"the disk is full ({error.strerror}): free some space, or write elsewhere; nothing was left")
             fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except MemoryError:
             fail("out of memory: use smaller data or fewer processes; very many mixtures may be samples (--axis)")
@@ -135,8 +134,7 @@ class Console:
 
     def interrupted(self, message: str) -> NoReturn:
         """End with status 130."""
-        if not self.json:
-            typer.echo(message, err=True)
+        typer.echo(message, err=True)
         raise typer.Exit(130)
 
     @contextmanager
@@ -159,8 +157,7 @@ class Console:
     @contextmanager
     def session(self, *, interrupted: str) -> Iterator[None]:
         """Run a command: show warnings and log records, and say `interrupted` after Ctrl-C or SIGTERM."""
-        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        before = _handle({signal.SIGINT: signal.getsignal(signal.SIGINT), signal.SIGTERM: signal.default_int_handler})
         try:
             with warnings.catch_warnings(), log_records("bionica", logging.INFO, self._show):
                 warnings.simplefilter("always", UserWarning)
@@ -169,12 +166,17 @@ class Console:
         except KeyboardInterrupt:
             self.interrupted(interrupted)
         finally:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
+            _handle(before)
 
     def _show(self, record: logging.LogRecord) -> None:
         """Show what the library logs, for example that it compiles a loop."""
         (self.note if record.levelno >= logging.WARNING else self.say)(record.getMessage())
+
+
+def _handle(handlers: dict[Any, Any]) -> dict[Any, Any]:
+    """Set the handlers of signals, which only the main thread may do, and return those before."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return {number: signal.signal(number, handler) for number, handler in handlers.items() if is_main}
 
 
 @contextmanager
@@ -187,17 +189,19 @@ def ignore_broken_pipe() -> Iterator[None]:
 
 
 class StandardInput:
-    """Standard input: after Ctrl-C or SIGTERM the next read raises KeyboardInterrupt, so that what was read before is answered.
-
-    A second signal interrupts at once. `Console.session` restores the handlers of signals.
-    """
+    """Standard input. Ctrl-C and SIGTERM always end a read."""
 
     def __init__(self, stream: Any) -> None:
         self._stream, self._descriptor, self._interrupted = stream, None, False
         with suppress(OSError):  # it has no descriptor
             self._descriptor = stream.fileno() if os.name == "posix" else None
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._interrupt)
+
+    def defer_interrupts(self) -> None:
+        """From now on let the next read raise KeyboardInterrupt, so that what was read before is answered.
+
+        A second signal interrupts at once. `Console.session` restores the handlers of signals.
+        """
+        _handle(dict.fromkeys((signal.SIGINT, signal.SIGTERM), self._interrupt))
 
     def _interrupt(self, *_: Any) -> None:
         if self._interrupted:

@@ -49,14 +49,12 @@ def examine() -> dict[str, str]:
     if config.DISABLE_JIT:
         compiled = "the JIT is off (NUMBA_DISABLE_JIT): everything runs interpreted, hundreds of times slower"
     elif not os.access(folder if folder.exists() else folder.parent, os.W_OK):
-        compiled = (
-            f"{folder} cannot be written to, so processes may compile again: set NUMBA_CACHE_DIR to another folder"
-        )
-    versions = {str(package.name).lower(): package.version for package in metadata.distributions()}
-    packages = {
-        extra: ", ".join(f"{name} {versions.get(name, 'missing')}" for name in names)
-        for extra, names in PACKAGES.items()
-    }
+        compiled = f"{folder} cannot be written to, so processes may compile again: set NUMBA_CACHE_DIR"
+
+    def version(name: str) -> str:
+        return next((found.version for found in metadata.distributions(name=name)), "missing")
+
+    packages = {extra: ", ".join(f"{name} {version(name)}" for name in names) for extra, names in PACKAGES.items()}
     return {
         "bionica": __version__,
         "python": f"{platform.python_version()} on {platform.platform()}, {os.cpu_count()} cores",

@@ -163,7 +163,8 @@ class Separation:
         if o.from_pipe:
             if sys.stdin is None:
                 raise io.InputError("standard input is closed: pipe the mixtures into it, or give a file in place of -")
-            self.reader: Any = io.open_pipe(StandardInput(typer.get_binary_stream("stdin")), **form)
+            self.stdin = StandardInput(typer.get_binary_stream("stdin"))
+            self.reader: Any = io.open_pipe(self.stdin, **form)
         else:
             form |= {"axis": o.axis, "dataset": o.dataset, "optical_density": o.optical_density}
             self.reader = io.open_reader(o.inputs, **form)
@@ -175,7 +176,7 @@ class Separation:
         inputs += io.check_inputs([o.known]) if o.known is not None else []
         if self.path is not None:
             io.check_format(self.path, images=all(Path(name).suffix.lower() in io.IMAGES for name in o.inputs))
-            files = io.output_files(self.path, o.n_sources or 1)
+            files = io.output_files(self.path, o.n_sources)
             targets += [io.Target("-o", file, o.force or o.resume) for file in files]
         elif sys.stdout is None:
             raise io.OutputError("-o -: standard output is closed; give a file with -o")
@@ -221,9 +222,6 @@ class Separation:
             self.network.diagnosis_ = self.network.diagnose(X)
         if o.model is not None:
             self.network.save(o.model)
-        if self.path is not None:  # now the number of images is known
-            files = io.output_files(self.path, len(self.names))
-            io.check_targets([io.Target("-o", file, o.force) for file in files])
         dtype = self.network.transform(X[:1]).dtype
         with ignore_broken_pipe(), self._open_output(dtype) as writer, self.console.progress("Writing", n) as advance:
             for block, labels in reader.labelled_blocks():
@@ -245,11 +243,14 @@ class Separation:
 
     def _known(self, k: int) -> Any:
         """Return the spectra of --known, a column each; their names are those of the first sources."""
-        with io.open_reader(self.o.known, decimal=self.o.decimal) as reader:
-            spectra, labels = reader.sample(2**20)
-        if spectra.shape[1] != k:
+        for axis in (None, 0):  # the corner "wavelength" may name the first row or the first column
+            with io.open_reader(self.o.known, axis=axis, decimal=self.o.decimal) as reader:
+                spectra, labels = reader.sample(2**20)
+            if spectra.shape[1] == k:
+                break
+        else:
             raise io.InputError(
-                f"--known {self.o.known} has {spectra.shape[1]} values for each spectrum, the input has {k} mixtures: give a row "
+                f"--known {self.o.known} holds {len(spectra)} x {spectra.shape[1]} values, the input has {k} mixtures: give a row "
                 "for each spectrum, or a column for each after a column named wavelength; --skip leaves mixtures out"
             )
         if labels:
@@ -317,6 +318,8 @@ class Separation:
         rows = max(FIRST, min(o.horizon or 2**62, IN_MEMORY // (8 * k)))
         sample = io.RowSample(rows, last=o.horizon is not None)
         stop: BaseException | None = None
+        if o.from_pipe:
+            self.stdin.defer_interrupts()
         saved, complete = self.started, False
         with ignore_broken_pipe(), self._open_output(dtype) as writer:
             try:
@@ -346,10 +349,13 @@ class Separation:
         self._finish(X, (), sample.n_seen, interrupted=stop is not None)
         if isinstance(stop, io.InputError):
             raise stop
+        if stop is not None and o.json:  # the object says so
+            raise typer.Exit(130)
         if stop is not None:
-            remedy = "with --model FILE the network would be saved"
-            if o.model:
-                remedy = f"the network is in {o.model}; the same command with --resume continues with the samples that follow"
+            resume = (
+                f"the network is in {o.model}; the same command with --resume continues with the samples that follow"
+            )
+            remedy = resume if o.model else "with --model FILE the network would be saved"
             self.console.interrupted(f"Interrupted: {remedy}")
 
     def _choose(self, first: list[Any], blocks: Iterator[Any]) -> Any:

@@ -91,8 +91,8 @@ def open_reader(
         raise InputError(f"--{wrong[0].replace('_', '-')} has no meaning for a {suffix} file: omit it")
     with explain_errors(str(path), f"{suffix[1:]} data"):
         reader = opener(paths if suffix in IMAGES else path, columns or Columns(), **given)
-    declared, stored = 8 * (reader.n_samples or 0) * reader.n_features, [path, *path.rglob("*")]
-    if declared > max(2**30, 2**14 * sum(file.stat().st_size for file in stored)):
+    declared = 8 * (reader.n_samples or 0) * reader.n_features
+    if declared > max(2**30, 2**14 * sum(file.stat().st_size for each in paths for file in (each, *each.rglob("*")))):
         raise InputError(f"{path} declares {declared >> 20:,} MiB of numbers, more than 16,384 times its bytes on disk")
     return reader
 
@@ -121,12 +121,10 @@ def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:
         suffix = path.suffix.lower()
         if not path.exists():
             raise InputError(f"{path} does not exist: check the name (the current folder is {Path.cwd()})")
-        if suffix not in FORMATS:
-            raise InputError(f"{path} has the unknown suffix {suffix!r}: bionica reads {', '.join(FORMATS)} and pipes")
         if path.is_dir() != (suffix == ".zarr"):
-            raise InputError(
-                f"{path} is a folder, not a file" if path.is_dir() else f"{path}: a Zarr store is a folder"
-            )
+            raise InputError(f"{path} is a {'folder' if path.is_dir() else 'file'}: give a file, or a folder of Zarr")
         if not path.is_file() and not path.is_dir():
             raise InputError(f"{path} is a pipe or a device, which is read only once: cat {path} | bionica separate -")
+        if suffix not in FORMATS:
+            raise InputError(f"{path} has the unknown suffix {suffix!r}: bionica reads {', '.join(FORMATS)} and pipes")
     return paths

@@ -59,7 +59,9 @@ def open_hdf5(path: Path, columns: Columns, axis: int = 0, dataset: str | None =
     file = h5py.File(path, "r")
     arrays: dict[str, Any] = {}
     file.visititems(lambda name, item: arrays.update({name: item} if isinstance(item, h5py.Dataset) else {}))
-    arrays = {name: array for name, array in arrays.items() if not name.startswith("#")}  # parts of MATLAB's cells
+    for name, array in [*arrays.items()]:  # MATLAB's text and cells, whose parts are below #refs#
+        if name.startswith("#") or array.attrs.get("MATLAB_class") in (b"char", b"cell"):
+            del arrays[name]
     array = arrays[choose_array(str(path), {name: (a.shape or (), a.dtype) for name, a in arrays.items()}, dataset)]
     if array.external or array.is_virtual:  # these can name any file of this machine
         raise InputError(f"{path}: {array.name} has its numbers in other files: copy it into a dataset of its own")

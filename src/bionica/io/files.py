@@ -37,7 +37,7 @@ def complete_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
     """
     targets = [Path(os.path.realpath(path)) for path in paths]
     for target in targets:
-        if target.exists() and not target.is_file():
+        if os.path.lexists(target) and not target.is_file():
             raise FileExistsError(errno.EEXIST, "not a regular file, and is not replaced", str(target))
     try:
         prefix = f".{targets[0].name[:_LONGEST_PREFIX]}."
@@ -95,22 +95,20 @@ def check_targets(targets: Sequence[Target], inputs: Sequence[Path] = ()) -> Non
     Files are the same if the system says so, through links and through different spellings of a folder. /dev/stdin as an input
     is the file that standard input is connected to, if any.
     """
-    others: list[tuple[Any, Path]] = [(f"the input {path}", path) for path in inputs]
+    others: list[tuple[Any, Path]] = [(path, path) for path in inputs]
     for target in targets:
         for name, other in others:
             if _is_within(target.path, other) or _is_within(other, target.path):
-                raise OutputError(
-                    f"{target} and {name} are the same file, or one is inside the other: give another name"
-                )
+                raise OutputError(f"{target} and {name} are the same file, or one is in the other: give another name")
         others.append((target, target.path))
     for target in targets:
         real = Path(os.path.realpath(target.path))
         if not _is_writable_folder(real.parent):
             raise OutputError(
-                f"{target}: {real.parent} is not a folder that can be written to; make it, or choose another"
+                f"{target}: {real.parent} is no folder that can be written to: make it, or choose another"
             )
-        if real.exists() and not real.is_file():
-            raise OutputError(f"{target} is a folder, a device or a pipe, which is not replaced: choose another name")
+        if os.path.lexists(real) and not real.is_file():
+            raise OutputError(f"{target} is a folder, a device, a pipe or a link to itself: choose another name")
         if real.exists() and not target.replace:
             remedy = target.remedy or f"choose another name with {target.option}, or replace it with --force"
             raise OutputError(f"{target.path} exists already: {remedy}")

@@ -79,30 +79,29 @@ def _picture(path: Path, notes: list[str]) -> Array:
 
 
 def _tiff(path: Path, notes: list[str]) -> Array:
-    """Return the pages of a TIFF, pages x height x width (x bands), without transparency; large ones stay on disk."""
+    """Return the pages of a TIFF, pages x height x width (x bands), without transparency; they are copied to disk."""
     tifffile = import_optional("tifffile", "reading TIFF")
     logged = base.log_records("tifffile", logging.ERROR, _raise_logged)
     with explain_errors(str(path), "TIFF"), logged, tifffile.TiffFile(path) as file:
-        series, page = file.series[0], file.series[0].keyframe
-        several = sum(n > 1 for n, axis in zip(series.shape, series.axes, strict=True) if axis not in "YXS")
-        if len(file.series) > 1 or several > 1 or not {"Y", "X"} <= {*series.axes}:
-            raise InputError(
-                f"{path} does not hold pages of one shape (its axes are {series.axes}): save it as pages of height x width"
-            )
-        if page.compression != 1:
-            base.check_size(f"{path}, page 1", page.nbytes, _SMALLER)
-        elif series.nbytes > path.stat().st_size:
-            raise InputError(f"{path} has {series.nbytes:,} bytes of pixels, more than the file: it is not complete")
-        extra, bands = page.extrasamples, "S" in series.axes
-        order = sorted(range(len(series.axes)), key=lambda i: ("YXS".find(series.axes[i]), i))
-        images: Array = series.asarray(out="memmap").transpose(order)
-        images = images.reshape(-1, *images.shape[len(order) - 2 - bands :])
-    n_bands = images.shape[-1] if bands else 0
-    alpha = [j for j, kind in enumerate(extra, n_bands - len(extra)) if kind in _ALPHA] if bands else []
+        pages = [*file.pages]
+        for i, page in enumerate(pages, 1):
+            if page.compression != 1:
+                base.check_size(f"{path}, page {i}", page.nbytes, _SMALLER)
+            elif page.size * page.bitspersample > 8 * path.stat().st_size:
+                raise InputError(f"{path}, page {i} has {page.size:,} values, more than the file: it is not complete")
+        axes, extra = pages[0].axes, pages[0].extrasamples
+        stored = sum(page.size for page in pages) == sum(series.size for series in file.series)
+        if not stored or len({(page.shape, page.dtype) for page in pages}) > 1 or {*axes} not in ({*"YX"}, {*"YXS"}):
+            raise InputError(f"{path} does not hold pages of one shape, height x width: save it as such")
+        images: Array = file.asarray(slice(None), out="memmap").reshape(-1, *pages[0].shape)
+    if "S" not in axes:
+        return images
+    images = np.moveaxis(images, axes.index("S") + 1, 3)
+    alpha = [j for j, kind in enumerate(extra, images.shape[3] - len(extra)) if kind in _ALPHA]
     if alpha:
         notes.append(f"{path}: its transparency was left out")
         images = np.delete(images, alpha, axis=3)
-    return images[..., 0] if bands and images.shape[3] == 1 else images
+    return images[..., 0] if images.shape[3] == 1 else images
 
 
 def _raise_logged(record: logging.LogRecord) -> None:

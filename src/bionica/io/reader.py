@@ -78,11 +78,13 @@ def log_records(name: str, level: int, emit: Callable[[logging.LogRecord], None]
     logger, handler = logging.getLogger(name), logging.Handler(level)
     handler.emit = emit  # type: ignore[method-assign, assignment]
     before = logger.level, logger.propagate, logger.handlers
-    logger.level, logger.propagate, logger.handlers = level, False, [handler]
+    logger.propagate, logger.handlers = False, [handler]
+    logger.setLevel(level)  # and forget which levels were enabled
     try:
         yield
     finally:
         logger.level, logger.propagate, logger.handlers = before
+        logger.setLevel(logger.level)
 
 
 def check_size(name: str, n_bytes: int, remedy: str) -> None:
@@ -214,9 +216,7 @@ class Reader(AbstractContextManager["Reader"]):
     header: list[str] | None = None  # names of all columns of the file
     # Of a pipe the following is known after the first block.
     columns: Sequence[int] = ()  # indices of the columns that are mixtures
-    names: Sequence[
-        str
-    ] = ()  # of the mixtures: those of the header, or else the numbers of their columns, counted from 1
+    names: Sequence[str] = ()  # of the mixtures: those of the header, or else the numbers of their columns
     n_features: int = 0
     labels: Sequence[int] = ()  # indices of the columns that are no mixtures, and are written beside the sources
     label_names: Sequence[str] = ()
@@ -329,10 +329,8 @@ class MatrixReader(Reader):
             with explain_errors(self.name, self._kind):
                 array = self._open()
                 part = np.array(array[index] if self.axis == 0 else np.asarray(array[:, index]).T)
-            part = (
-                part if part.shape[1] == self.n_features else part[:, self.columns]
-            )  # a copy of all columns takes long
-            part = self.finite_floats(part, start)
+            chosen = part if part.shape[1] == self.n_features else part[:, self.columns]  # a copy takes long
+            part = self.finite_floats(chosen, start)
             rows = block_rows(self.n_features)
             for i in range(0, len(part), rows):
                 yield part[i : i + rows], []

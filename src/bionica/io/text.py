@@ -45,7 +45,8 @@ _APART = 10.0
 _MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?")
 _COMMENT = re.compile(r'#|"?sep=', re.IGNORECASE)  # the latter is what Excel writes
 _INTEGER = re.compile(r"[-+]?\d+")
-_WORD = re.compile(r"[^\W\deE]|:|\d[-/]\d")  # a letter, a clock time or a date
+#: A letter, a clock time or a date. The e of a number has digits before and behind it.
+_WORD = re.compile(r"[^\W\deE]|:|\d[-/]\d|(?<![\d.])[eE]|[eE](?![-+\d])")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?|\d+[\s|]+[-+]?\d+")  # the latter of 1,5 2,5 cut at its commas
 
 
@@ -146,8 +147,12 @@ class TextReader(Reader):
         rest, data = "", b"more"
         while data:
             data = read(_CHUNK)
-            with base.explain_errors(self.name, "text in UTF-8"):
+            try:
                 text = decoder.decode(data, final=not data)
+            except UnicodeDecodeError:
+                text = "\0"
+            if "\0" in text:
+                raise InputError(f"{self.name} is not text in UTF-8: save it so (in Excel as CSV UTF-8)")
             lines, newline, end = text.rpartition("\n")
             if newline:
                 yield (rest + lines).split("\n")
@@ -174,13 +179,15 @@ class TextReader(Reader):
         rows = self._split(numbered)
         header = self._is_header(rows) if self._given_header is None else self._given_header
         self.header = [printable(self._point(cell)) for cell in rows[0]] if header else None
-        if self.header and self._labelled:
-            self.header[0] = "sample"  # the corner may name the rows of the file
         self._first_line, self._width, samples = numbered[0][0] + header, len(rows[0]), rows[header:]
         reasons = {j: self._why_label(j, [row[j] for row in samples if j < len(row)]) for j in range(self._width)}
         self.axis = 1 if self._transposed else self._find_axis(samples)
         columns = Columns() if self.axis > self._transposed else self._columns  # the user chooses rows: see `transpose`
         self.choose(columns, self._width, {j: reason for j, reason in reasons.items() if reason})
+        if self._labelled and self.labels[:1] == [0]:
+            self.label_names = ["sample", *self.label_names[1:]]  # the corner may name the rows of the file
+        if comments := [line for line in lines[self._skip_lines : numbered[0][0] - 1] if line.strip()]:
+            self.note(f"the first lines, which are comments ({comments[0][:40]}), were left out")
         return True
 
     def _split(self, numbered: Sequence[tuple[int, str]]) -> list[list[str]]:

@@ -61,10 +61,9 @@ class TextWriter:
 
 def _save_array(path: Path, rows: Array, name: str) -> None:
     suffix = path.suffix.lower()
-    if suffix == ".npy":
-        np.save(path, rows)
-    elif suffix == ".npz":
-        np.savez(path, **{name: rows})  # type: ignore[arg-type]
+    if suffix in (".npy", ".npz"):
+        with path.open("wb") as file:  # to a name in capitals NumPy would append another suffix
+            np.save(file, rows) if suffix == ".npy" else np.savez(file, **{name: rows})  # type: ignore[arg-type]
     elif suffix == ".zarr":
         chunks = max(1, min(2**14, 2**20 // rows.shape[1])), rows.shape[1]
         import_optional("zarr", "writing Zarr").create_array(str(path), data=rows, chunks=chunks, zarr_format=3)
@@ -97,17 +96,23 @@ def check_format(path: Path, option: str = "-o", *, images: bool = False) -> Non
     suffix = path.suffix.lower()
     known = (*_FORMATS, *(IMAGES if images else ()))
     if suffix not in known:
-        what = (
-            "is an image, and the input is not" if suffix in IMAGES else f"has no suffix of a file format: {suffix!r}"
-        )
-        raise OutputError(f"{option} {path} {what}; choose from {', '.join(known)}")
+        what = "is an image, and the input is not" if suffix in IMAGES else f"has the suffix {suffix!r}"
+        what = "is a folder" if path.is_dir() else what
+        raise OutputError(f"{option} {path} {what}: give a file of {', '.join(known)}")
 
 
-def output_files(path: Path, n_sources: int) -> list[Path]:
-    """Return the files that an output name stands for: itself, or for images one for each source, counted from 1."""
+def output_files(path: Path, n_sources: int | None) -> list[Path]:
+    """Return the files that an output name stands for: itself, or for images one for each source, counted from 1.
+
+    If it is not known how many sources there are: the first image, and all others that exist.
+    """
     if path.suffix.lower() not in IMAGES or path.suffix.lower() in TIFF:
         return [path]
-    return [path.with_name(f"{path.stem}-{i}{path.suffix}") for i in range(1, n_sources + 1)]
+    files = [path.with_name(f"{path.stem}-{i}{path.suffix}") for i in range(1, (n_sources or 1) + 1)]
+    if n_sources is None:
+        numbered = re.compile(rf"{re.escape(path.stem)}-[1-9]\d*{re.escape(path.suffix)}")
+        files = sorted({*files, *(file for file in path.parent.glob("*") if numbered.fullmatch(file.name))})
+    return files
 
 
 @contextmanager
@@ -151,15 +156,11 @@ def open_writer(
 
             with parquet.ParquetWriter(parts[0], schema) as table:
                 yield SimpleNamespace(write=write)
-        else:
-            with TemporaryFile(
-                dir=parts[0].parent
-            ) as rows_file:  # these are written at once, and have no place for labels
-                yield SimpleNamespace(
-                    write=lambda block, _=(): rows_file.write(np.ascontiguousarray(block, dtype).data)
-                )
-                rows_file.flush()
-                rows = np.memmap(rows_file, dtype, "r") if rows_file.tell() else np.empty(0, dtype)
+        else:  # these are written at once, and have no place for labels
+            with TemporaryFile(dir=parts[0].parent) as kept:
+                yield SimpleNamespace(write=lambda block, _=(): kept.write(np.ascontiguousarray(block, dtype).data))
+                kept.flush()
+                rows = np.memmap(kept, dtype, "r") if kept.tell() else np.empty(0, dtype)
                 if image_shape is None or suffix in _ARRAYS:
                     _save_array(parts[0], rows.reshape(-1, n_sources), array)
                 else:
