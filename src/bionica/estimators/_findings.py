@@ -40,6 +40,8 @@ CHECKS = {
     "uncertain": Check(0.06, "{sources}: uncertain by {value:.0%} of the variance, {cause}", ("more samples", "fewer")),
     # Energy of the leading direction of the residual, above that of the others and over that of the weakest source.
     "directions": Check(0.04, "X has a direction beyond these {d} sources ({value:.2g} of the weakest)", ("count",)),
+    # Largest ratio of successive singular values of the residual: real sets 1 to 4, with too few sources (kinetics, HPLC-DAD) 9 to 18.
+    "structure": Check(6, "what these {d} sources do not explain is not noise: it has a few strong directions", ("count",)),
     # Share of the variance of an output that others make by being subtracted from it.
     "negative": Check(0.02, "{sources}: negative where other outputs are large", ("cone", "mean", "count")),
     # Lower quartile of an output below zero, in standard deviations: as if a mean had been subtracted.
@@ -207,7 +209,10 @@ def measure(estimator: Any, X: Array, n: int) -> Measures:
         *(exceeds("scale", np.maximum(variance, 1 / variance)) if estimator._uncorrelated else []),
         *(exceeds("transposed", smoothness) if n < k else []),
         *uncertain(noise / variance, np.zeros(d)),
-        *exceeds("directions", max(leading - white, 0.0) / weakest, d=d),
+        *(
+            exceeds("directions", max(leading - white, 0.0) / weakest, d=d)
+            or exceeds("structure", _structure(E, X, d), d=d)
+        ),
         *(exceeds("negative", _subtracted(U, outside)) if not tracking else []),
         *(exceeds("centred", -np.quantile(U, 0.25, axis=0) / np.sqrt(variance)) if not tracking else []),
         *(exceeds("spectra", below) if is_nonnegative else []),
@@ -226,6 +231,20 @@ def measure(estimator: Any, X: Array, n: int) -> Measures:
         residual=float(np.sum((E - E.mean(axis=0)) ** 2)) / total if total else 0.0,
         findings=tuple(found),
     )
+
+
+def _structure(E: Array, X: Array, d: int) -> float:
+    """Largest ratio of successive singular values of the residual E, of the stronger half of them.
+
+    Mixtures with a large residual count as much as the median one, because what is in one mixture alone is its noise.
+    """
+    size = np.sqrt(np.mean(E**2, axis=0))
+    few = (min(E.shape) - d + 1) // 2 + 1
+    if few < 3 or np.sum(E**2) < 1e-12 * np.sum(X**2):  # too few to compare, or rounding
+        return 0.0
+    E = E / np.maximum(size, max(float(np.median(size)), 1e-3 * float(size.max())))
+    values = np.linalg.eigvalsh(E @ E.T if len(E) < E.shape[1] else E.T @ E)[::-1][:few]
+    return float(np.sqrt(np.max(values[:-1] / np.maximum(values[1:], 1e-12 * values[0]))))
 
 
 def _subtracted(U: Array, noise: Array) -> Array:

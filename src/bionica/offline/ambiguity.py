@@ -75,7 +75,7 @@ def bands(X: Array, W: Array, A: Array, source_error: Array, n_known: int = 0) -
     lowest_y = np.minimum(y, 0) - 2 * (source_error / scale)[:, None]
     lowest_a = (np.minimum(A, 0) - 2 * mixing_error).T / norm[:, None]
     rng, visited = np.random.RandomState(0), [(y, a)]
-    for step in range(_STEPS if d > 1 else 0):
+    for step in range(_STEPS if d > max(1, n_known) else 0):
         i = rng.randint(n_known * (step % 2), d)
         one, others = np.eye(d)[i], rng.standard_normal(d) * (rng.uniform(size=d) < 0.5)
         others[i] = 0
