@@ -46,6 +46,10 @@ _REMEDIES = {
 }  # fmt: skip
 
 
+#: Names in messages of Python, and what the command calls them.
+_OPTIONS = {"n_components=None": "--sources auto", "n_components=": "--sources ", "n_components": "--sources"}
+_OPTIONS |= {"known_mixing": "--known"}
+
 #: --method name -> class name, for every public estimator that separates. They are listed by name, because importing the
 #: classes takes most of a second. OfflineNICA is left out: it holds the paper's objectives, for study.
 _SHORT_NAMES = {"NonnegativePCA": "npca", "TwoLayerNSM": "nsm", "MinimumVolumeCone": "cone"}
@@ -202,7 +206,9 @@ class Separation:
         n, k, d = reader.n_samples, X.shape[1], o.n_sources or 1
         for note in reader.notes:
             self.console.note(note)
-        if n < k and o.axis is None and reader.image_shape is None and reader.wavelengths is None:
+        rows_are_samples = reader.header and any(reader.header[j] for j in reader.labels)  # the file names its rows
+        known_axis = o.axis is not None or reader.image_shape is not None or reader.wavelengths is not None
+        if n < k and not known_axis and not rows_are_samples:
             raise io.InputError(
                 f"{reader.name} has {n} samples of {k} mixtures: if its columns are the samples, pass --axis 1; if not, --axis 0"
             )
@@ -239,7 +245,13 @@ class Separation:
         options = {"random_state": o.seed, "horizon": o.horizon, "normalize": o.normalize or "variance"}
         options |= {"nonnegative_mixing": False if o.signed_mixing else AUTO}
         options |= {"known_mixing": self._known(X.shape[1]) if o.known else None}
-        return bionica.separate(X, o.n_sources or AUTO, method=o.method, **options)
+        try:
+            return bionica.separate(X, o.n_sources or AUTO, method=o.method, **options)
+        except ValueError as error:
+            message = str(error)
+            for parameter, option in _OPTIONS.items():
+                message = message.replace(parameter, option)
+            raise ValueError(message) from error
 
     def _known(self, k: int) -> Any:
         """Return the spectra of --known, a column each; their names are those of the first sources."""
@@ -251,8 +263,19 @@ class Separation:
         else:
             raise io.InputError(
                 f"--known {self.o.known} holds {len(spectra)} x {spectra.shape[1]} values, the input has {k} mixtures: give a row "
-                "for each spectrum, or a column for each after a column named wavelength; --skip leaves mixtures out"
+                "for each spectrum, or a column for each after a column named wavelength. Values at other wavelengths must be "
+                "interpolated first; --skip leaves mixtures out"
             )
+        here, there = self.reader.wavelengths, reader.wavelengths
+        if here is not None and there is not None:
+            digits = (max(len(f"{value:.12g}".partition(".")[2]) for value in axis) for axis in (here, there))
+            differ = ~np.isclose(here, there, atol=0.51 * 10.0 ** -min(digits))  # by more than rounding
+            if differ.any():
+                i = int(np.argmax(differ))
+                raise io.InputError(
+                    f"--known {self.o.known}: its wavelength number {i + 1} is {there[i]:g}, that of the input {here[i]:g}: "
+                    "interpolate its spectra to the wavelengths of the input first"
+                )
         if labels:
             self.known_names = [str(name) for name in labels[0]]
         return spectra.T

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
-from ..io.reader import is_label_name
+from ..io.reader import label_columns
 from ..offline.source_count import Count, count_sources
 from ._diagnosis import Diagnosis
 from ._input import DivergenceError, evenly_spaced, is_dask
@@ -115,7 +115,8 @@ def separate(
         raise ValueError(f"X={str(X)!r} is the name of a file: read it with bionica.io.open_reader(X).read()")
     if len(data.shape) != 2 or data.shape[0] < 2:
         raise ValueError(f"X has shape {data.shape}: pass at least 2 samples, (n_samples, n_features)")
-    if labels := [name for name in getattr(X, "columns", ()) if isinstance(name, str) and is_label_name(name)]:
+    columns = list(getattr(X, "columns", ()))
+    if labels := [columns[j] for j in label_columns([*map(str, columns)])]:
         raise ValueError(f"X has the columns {labels}, which are no mixtures by their names: X.drop(columns={labels})")
     cone = {
         "nonnegative_mixing": nonnegative_mixing,
