@@ -278,7 +278,7 @@ def test_what_cannot_be_judged_is_refused():
     X = mixed(sparse(500, 3), 6)
     nica = BatchNICA(3, random_state=0).fit(X)
     X[3, 1] = np.nan
-    with pytest.raises(ValueError, match=r"X\[3\]"):
+    with pytest.raises(ValueError, match=r"X\[3, 1\]"):
         nica.diagnose(X)
 
 

@@ -34,15 +34,11 @@ _NAMED = 8  # sources whose uncertainty is printed: the least sure ones
 
 #: Suffixes of inputs whose sources are written in another format by default.
 _WRITTEN_AS = {".jpg": ".png", ".jpeg": ".png", ".mat": ".csv", ".xlsx": ".csv"}
-#: What to do about a finding, in the words of the command; in Python see `estimators._findings.REMEDIES`.
+#: What to do about a finding, where the command says it otherwise than `estimators._findings.REMEDIES`.
 _REMEDIES = {
-    "natural": "choose --method streaming", "rescale": "rescale the mixtures", "fewer": "lower --sources",
-    "more samples": "bring more samples", "transpose": "pass --axis 1", "same scale": "", "count": "try another --sources",
-    "average": "average samples, or bring more mixtures", "cone": "give --method cone if sources are correlated",
-    "mean": "do not subtract the mean", "background": "subtract a constant background, or bring samples without some sources",
+    "natural": "choose --method streaming", "transpose": "pass --axis 1", "cone": "give --method cone if sources are correlated",
     "walls": "give --method cone, without --signed-mixing", "saturated": "leave these mixtures out with --skip",
-    "horizon": "give --horizon N if the mixing changes", "outliers": "remove them",
-    "known": "give spectra that you know with --known",
+    "horizon": "give --horizon N if the mixing changes", "known": "give spectra that you know with --known", "same scale": "",
 }  # fmt: skip
 
 
@@ -63,7 +59,7 @@ _OFFLINE = (AUTO, "batch", "cone")
 
 Method = StrEnum("Method", {name: name for name in (AUTO, *METHODS)})  # type: ignore[misc]
 _AUTO = Method(AUTO)
-Scale = StrEnum("Scale", ["variance", "sum"])
+Scale = StrEnum("Scale", ["variance", "mean", "sum"])
 Decimal = StrEnum("Decimal", {"point": ".", "comma": ","})
 _POINT = Decimal(".")
 
@@ -95,7 +91,7 @@ def separate(
     method: Annotated[Method, _Model(metavar="NAME", help=_METHOD_HELP)] = _AUTO,
     known: Annotated[Path | None, _Model(metavar="FILE", help="Known spectra, in the form of --mixing.")] = None,
     signed_mixing: Annotated[bool, _Model("--signed-mixing", help="Spectra may be negative.")] = False,
-    normalize: Annotated[Scale | None, _Model(help="Scale of the sources; sum: they sum to one.")] = None,
+    normalize: Annotated[Scale | None, _Model(help="Scale; sum: their sum is near one (least squares).")] = None,
     seed: Annotated[int, _Model(min=0, max=2**32 - 1, metavar="N", help="Same seed, same bits.")] = 0,
     horizon: Annotated[int | None, _Stream(min=2, metavar="N", help="Remember about N samples; default: all.")] = None,
     model: Annotated[Path | None, _Stream(metavar="FILE", help="File for the fitted estimator (bionica.load).")] = None,
@@ -130,7 +126,7 @@ def separate(
 def _check_usage(o: Any) -> None:
     """Refuse options that contradict each other."""
     cls = getattr(bionica, METHODS[o.method]) if o.method != AUTO and (o.from_pipe or o.horizon) else None
-    of_cone = o.known is not None or o.signed_mixing or o.normalize == "sum"
+    of_cone = o.known is not None or o.signed_mixing or o.normalize not in (None, "variance")
     contradictions = {
         f"--sources {o.sources!r} is neither a number of sources (1 or more) nor auto": o.n_sources == 0,
         "give either - (standard input) or files": "-" in o.inputs and not o.from_pipe,
@@ -140,7 +136,7 @@ def _check_usage(o: Any) -> None:
         f"--method {o.method} has no horizon: omit --horizon, or choose another": (
             cls and o.horizon and "horizon" not in signature(cls).parameters
         ),
-        "--known, --signed-mixing and --normalize sum need --method cone": of_cone and o.method not in (AUTO, "cone"),
+        "--known, --signed-mixing and --normalize need --method cone": of_cone and o.method not in (AUTO, "cone"),
     }
     for message, applies in contradictions.items():
         if applies:
@@ -475,19 +471,16 @@ class Separation:
             return "", ["the network has not started, and every answer was zero. More samples with --resume continue."]
         if diagnosis is None:
             return "", ["one sample is too few to judge by."]
-        errors, uncertainty, band = "", diagnosis.uncertainty_, diagnosis.band_
+        from ..estimators._findings import REMEDIES
+
+        errors, uncertainty = "", diagnosis.uncertainty_
         if uncertainty is not None:
             error = uncertainty.sources
             largest = sorted(range(len(names)), key=lambda i: -float(error[i]))[:_NAMED]
-            errors = ", ".join(f"{names[i]} {100 * error[i]:.2g} %" for i in sorted(largest)) + (
-                " (standard error of a value, in standard deviations of the source: what halves of the samples and model errors "
-                "leave open)" + "; the others are smaller" * (len(names) > _NAMED)
+            errors = ", ".join(f"{names[i]} {error[i]:.1%}" for i in sorted(largest)) + (
+                "; the others are smaller" * (len(names) > _NAMED)
+                + " (standard error of the values of a source, in percent of their standard deviation)"
             )
-        if band is not None:
-            widest = int(np.argmax(band.width))
-            errors += f"; nonnegativity leaves open up to {band.width[widest]:.0%} of a spectrum ({names[widest]})"
         mixtures = [self.reader.column(j) for j in range(self.network.n_features_in_)]
-        tried = {"MinimumVolumeCone": "cone", "StreamingNICA": "natural"}.get(type(self.network).__name__)
-        remedies = {key: remedy for key, remedy in _REMEDIES.items() if key != tried}
-        sentences = [finding.text(names, mixtures, remedies) for finding in diagnosis.findings[:3]]
-        return errors, [text[:1].upper() + text[1:] for text in sentences] or ["nothing speaks against the fit."]
+        sentences = [finding.text(names, mixtures, REMEDIES | _REMEDIES) for finding in diagnosis.findings[:3]]
+        return errors, [text[:1].upper() + text[1:] for text in sentences] or ["no problem was found."]

@@ -69,8 +69,8 @@ class MinimumVolumeCone(Online):
         Share of the samples that may lie outside the cone, below 0.5. They are left out of the fit. Single samples far beyond the
         tail of all others are always left out.
     normalize : {"variance", "mean", "sum"}, default="variance"
-        Scale of the outputs: unit variance, unit mean, or such that they sum to one in each sample as nearly as possible (for
-        abundances).
+        Scale of the outputs: unit variance, unit mean, or one factor for each output, so that they sum to one as nearly as
+        possible (least squares over all samples). In each sample they do so only if the sources do, as abundances.
     horizon : int, default=None
         For mixtures that change: about this many samples are remembered (1000 or more are useful, because samples are processed
         in blocks of 1000). `fit` then processes X as a stream. None: all samples weigh the same.
