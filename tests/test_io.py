@@ -69,8 +69,10 @@ def test_a_first_mixture_that_rises_or_falls_is_a_mixture(tmp_path, X, rng):
         np.save(tmp_path / "x.npy", Y)
         scipy.io.savemat(tmp_path / "x.mat", {"X": Y})
         parquet.write_table(arrow.table(dict(zip("ABCD", Y.T, strict=True))), tmp_path / "x.parquet")
-        (tmp_path / "x.csv").write_text("A,B,C,D\n" + "".join(",".join(map(repr, row)) + "\n" for row in Y.tolist()))
-        for suffix in ("npy", "mat", "parquet", "csv"):
+        lines = "".join(",".join(map(repr, row)) + "\n" for row in Y.tolist())
+        (tmp_path / "x.csv").write_text("A,B,C,D\n" + lines)
+        (tmp_path / "x.txt").write_text(lines)
+        for suffix in ("npy", "mat", "parquet", "csv", "txt"):
             assert np.array_equal(read(tmp_path / f"x.{suffix}"), Y)
 
 

@@ -309,9 +309,11 @@ def test_known_spectra_are_kept_and_come_first(tmp_path):
     assert np.corrcoef(C[:, 1], cone.transform(X)[:, 0])[0, 1] > 0.99
     cone.save(tmp_path / "model.bionica")
     np.testing.assert_array_equal(bionica.load(tmp_path / "model.bionica").mixing_, cone.mixing_)
-    for bad, message in ((A.T[:50, :1], "shape"), (A[[1, 1]].T, "dependent"), (np.eye(121)[:, :4], "more than")):
+    bad = {"reshape": A[1], "transpose": A[1:2], "zero": 0 * A[:1].T}
+    bad |= {"dependent": A[[1, 1]].T, "more than": np.eye(121)[:, :4]}
+    for message, known in bad.items():
         with pytest.raises(ValueError, match=message):
-            fitted(X, 3, known_mixing=bad)
+            fitted(X, 3, known_mixing=known)
 
 
 @pytest.mark.parametrize("drawn_along", [False, True])

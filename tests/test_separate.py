@@ -139,8 +139,11 @@ def test_errors_say_what_to_do(tmp_path, problem):
     (tmp_path / "m").write_bytes(b"no model")
     (tmp_path / "x.xyz").write_bytes(b"no format")
     transposed = write(tmp_path / "t.npy", np.ascontiguousarray(X.T))
+    zero, three = (write(tmp_path / f"k{len(A)}.npy", A) for A in (np.zeros((1, 5)), np.eye(5)[:3]))
     before = left(tmp_path)
     for arguments, remedy in (
+        ([x, "--known", zero, "--sources", 2], "--known"),
+        ([x, "--known", three, "--sources", 2], "--sources"),
         ([x, "--sources", 6], "too few for 6 sources"),
         ([transposed], "--axis 1"),
         ([x, "-o", tmp_path / "y.xyz"], "y.xyz"),

@@ -61,6 +61,12 @@ def test_columns_without_names_have_the_numbers_that_use_takes(tmp_path, problem
     assert (tmp_path / "b.csv").read_text() == a.read_text()
 
 
+def test_a_named_row_is_a_sample_also_if_samples_are_few(tmp_path, problem):
+    names, header = np.array([f"P{i}" for i in range(40)], object), ["sample", *(f"g{j}" for j in range(60))]
+    x = write_csv(tmp_path / "x.csv", header, np.column_stack([names, problem[2][:40]]))
+    assert json.loads(separate(x, *METHOD, "--json").stdout)["samples"] == 40
+
+
 @pytest.mark.parametrize("suffix", ["csv", "tsv"])
 def test_with_decimal_commas_files_are_written_with_them(tmp_path, problem, suffix, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -143,6 +149,8 @@ def test_a_known_spectrum_is_kept_and_its_source_comes_first_with_its_name(tmp_p
     if name == "solvent":  # a column for each spectrum, as instruments write them
         cells = [["wavelength", name], *zip(*(row[1:] for row in cells), strict=True)]
     (tmp_path / "known.csv").write_text("".join(",".join(row) + "\n" for row in cells))
+    elsewhere = write_csv(tmp_path / "elsewhere.csv", [f"{w + 50:g}" for w in wavelengths], solvent[np.newaxis])
+    assert "interpolate" in separate(x, "--known", elsewhere, code=1).stderr
     a = tmp_path / "a.csv"
     separate(x, "--sources", 4, "--known", tmp_path / "known.csv", "--mixing", a)
     assert (tmp_path / "x-sources.csv").read_text().startswith(",".join([name, *(f"source_{i}" for i in numbers)]))

@@ -30,6 +30,8 @@ def _axes(ax: Any, width: float = 6.4, height: float = 3.6) -> Any:
 
 
 def _matrix(values: ArrayLike, name: str) -> np.ndarray:
+    if hasattr(values, "get_params"):
+        raise TypeError(f"{name} is a {type(values).__name__}: pass a matrix, such as what its transform(X) returns")
     matrix = np.asarray(values, dtype=np.float64)
     if matrix.ndim != 2:
         raise ValueError(f"{name} has shape {matrix.shape}: pass a matrix, (n_samples, n_sources) or weights")
@@ -107,7 +109,7 @@ def spectra(
     error : array-like of shape (n_features, n_sources), optional
         Standard error of A (``diagnose(X).uncertainty_.mixing``); a band shows two standard errors.
     bounds : two array-like of shape (n_features, n_sources), optional
-        The least and the largest A that the data allow (``diagnose(X).band_``); a paler band.
+        The least and the largest A that the data allow (``band_.mixing_low`` and ``band_.mixing_high``); a paler band.
     names, label : sequence of str and str, optional
         Names of the sources, and label of the horizontal axis ("channel" by default, or "wavelength" if `channels` are given).
     ax : matplotlib Axes, optional
@@ -410,7 +412,9 @@ def diagnosis(result: Any, *, ax: Any = None) -> Any:
     ax, d = _axes(ax), len(result.names)
     for i, (label, share) in enumerate(shares.items()):
         ax.barh(np.arange(d) + (i - 1) * 0.27, np.clip(share, 1e-6, 1), height=0.25, label=label)
-    ax.set(xscale="log", xlim=(1e-6, 1.2), xlabel="share", title="looks right" if result.ok else "does not look right")
+    ax.set(
+        xscale="log", xlim=(1e-6, 1.2), xlabel="share", title="no problem was found" if result.ok else "may be wrong"
+    )
     ax.set_yticks(range(d), result.names)
     ax.invert_yaxis()
     ax.legend(frameon=False)

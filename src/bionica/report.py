@@ -159,9 +159,10 @@ def write_separation(
     X, t = X[::step], numbers[::step]
     for name, column in zip(reader.label_names, labels, strict=False):
         with suppress(ValueError):  # text: names of the samples
-            t, t_label = np.array([float(str(cell)) for cell in column[::step]]), name
+            t = np.array([float(str(cell)) for cell in column[::step]])
+            t_label = "time" if name == "sample" and (t % 1).any() else name
     axis, unit = wavelengths_in(mixtures)
-    axis_label = ("number of the mixture" if axis is None else "wavelength or channel") + f" ({unit})" * bool(unit)
+    axis_label = "number of the mixture" if axis is None else unit or "wavelength"
     A, uncertainty = np.asarray(network.mixing_), network.diagnosis_.uncertainty_
     d = min(len(names), MOST_SOURCES)
     shown, omitted = names[:d], f" The first {d} of {len(names)} sources." * (d < len(names))
@@ -169,12 +170,10 @@ def write_separation(
     verdict = f'<div class="verdict {kind}">{"".join(map(text, lines))}</div>'
     sections: Sections = [("", [verdict, table((), facts)])]
     if uncertainty is not None:
-        why = "Halves of the samples were fitted separately. If they agree, the source does not depend on chance."
-        columns = ("source", "correlation of the halves", "angle of the spectra, degrees", "error, standard deviations")
+        why = "Parts of the samples were fitted separately. Agreement does not show that a source is correct."
+        columns = ("source", "correlation of the halves", "angle of the spectra, degrees", "standard error")
         measures = zip(names, uncertainty.correlation, uncertainty.angle, uncertainty.sources, strict=True)
-        rows = [
-            (name, f"{correlation:.4f}", float(angle), float(error)) for name, correlation, angle, error in measures
-        ]
+        rows = [(name, f"{r:.4f}", float(angle), f"{error:.1%}") for name, r, angle, error in measures]
         sections.append(("Uncertainty of each source", [text(why), table(columns, rows)]))
     choice = getattr(network, "choice_", None)
     if choice is not None and choice.angles:

@@ -34,17 +34,17 @@ _NAMED = 8  # sources whose uncertainty is printed: the least sure ones
 
 #: Suffixes of inputs whose sources are written in another format by default.
 _WRITTEN_AS = {".jpg": ".png", ".jpeg": ".png", ".mat": ".csv", ".xlsx": ".csv"}
-#: What to do about a finding, in the words of the command; in Python see `estimators._findings.REMEDIES`.
+#: What to do about a finding, where the command says it otherwise than `estimators._findings.REMEDIES`.
 _REMEDIES = {
-    "natural": "choose --method streaming", "rescale": "rescale the mixtures", "fewer": "lower --sources",
-    "more samples": "bring more samples", "transpose": "pass --axis 1", "same scale": "", "count": "try another --sources",
-    "average": "average samples, or bring more mixtures", "cone": "give --method cone if sources are correlated",
-    "mean": "do not subtract the mean", "background": "subtract a constant background, or bring samples without some sources",
+    "natural": "choose --method streaming", "transpose": "pass --axis 1", "cone": "give --method cone if sources are correlated",
     "walls": "give --method cone, without --signed-mixing", "saturated": "leave these mixtures out with --skip",
-    "horizon": "give --horizon N if the mixing changes", "outliers": "remove them",
-    "known": "give spectra that you know with --known",
+    "horizon": "give --horizon N if the mixing changes", "known": "give spectra that you know with --known", "same scale": "",
 }  # fmt: skip
 
+
+#: Names in messages of Python, and what the command calls them.
+_OPTIONS = {"n_components=None": "--sources auto", "n_components=": "--sources ", "n_components": "--sources"}
+_OPTIONS |= {"known_mixing": "--known"}
 
 #: --method name -> class name, for every public estimator that separates. They are listed by name, because importing the
 #: classes takes most of a second. OfflineNICA is left out: it holds the paper's objectives, for study.
@@ -59,7 +59,7 @@ _OFFLINE = (AUTO, "batch", "cone")
 
 Method = StrEnum("Method", {name: name for name in (AUTO, *METHODS)})  # type: ignore[misc]
 _AUTO = Method(AUTO)
-Scale = StrEnum("Scale", ["variance", "sum"])
+Scale = StrEnum("Scale", ["variance", "mean", "sum"])
 Decimal = StrEnum("Decimal", {"point": ".", "comma": ","})
 _POINT = Decimal(".")
 
@@ -91,7 +91,7 @@ def separate(
     method: Annotated[Method, _Model(metavar="NAME", help=_METHOD_HELP)] = _AUTO,
     known: Annotated[Path | None, _Model(metavar="FILE", help="Known spectra, in the form of --mixing.")] = None,
     signed_mixing: Annotated[bool, _Model("--signed-mixing", help="Spectra may be negative.")] = False,
-    normalize: Annotated[Scale | None, _Model(help="Scale of the sources; sum: they sum to one.")] = None,
+    normalize: Annotated[Scale | None, _Model(help="Scale; sum: their sum is near one (least squares).")] = None,
     seed: Annotated[int, _Model(min=0, max=2**32 - 1, metavar="N", help="Same seed, same bits.")] = 0,
     horizon: Annotated[int | None, _Stream(min=2, metavar="N", help="Remember about N samples; default: all.")] = None,
     model: Annotated[Path | None, _Stream(metavar="FILE", help="File for the fitted estimator (bionica.load).")] = None,
@@ -126,7 +126,7 @@ def separate(
 def _check_usage(o: Any) -> None:
     """Refuse options that contradict each other."""
     cls = getattr(bionica, METHODS[o.method]) if o.method != AUTO and (o.from_pipe or o.horizon) else None
-    of_cone = o.known is not None or o.signed_mixing or o.normalize == "sum"
+    of_cone = o.known is not None or o.signed_mixing or o.normalize not in (None, "variance")
     contradictions = {
         f"--sources {o.sources!r} is neither a number of sources (1 or more) nor auto": o.n_sources == 0,
         "give either - (standard input) or files": "-" in o.inputs and not o.from_pipe,
@@ -136,7 +136,7 @@ def _check_usage(o: Any) -> None:
         f"--method {o.method} has no horizon: omit --horizon, or choose another": (
             cls and o.horizon and "horizon" not in signature(cls).parameters
         ),
-        "--known, --signed-mixing and --normalize sum need --method cone": of_cone and o.method not in (AUTO, "cone"),
+        "--known, --signed-mixing and --normalize need --method cone": of_cone and o.method not in (AUTO, "cone"),
     }
     for message, applies in contradictions.items():
         if applies:
@@ -202,7 +202,9 @@ class Separation:
         n, k, d = reader.n_samples, X.shape[1], o.n_sources or 1
         for note in reader.notes:
             self.console.note(note)
-        if n < k and o.axis is None and reader.image_shape is None and reader.wavelengths is None:
+        rows_are_samples = reader.header and any(reader.header[j] for j in reader.labels)  # the file names its rows
+        known_axis = o.axis is not None or reader.image_shape is not None or reader.wavelengths is not None
+        if n < k and not known_axis and not rows_are_samples:
             raise io.InputError(
                 f"{reader.name} has {n} samples of {k} mixtures: if its columns are the samples, pass --axis 1; if not, --axis 0"
             )
@@ -239,7 +241,13 @@ class Separation:
         options = {"random_state": o.seed, "horizon": o.horizon, "normalize": o.normalize or "variance"}
         options |= {"nonnegative_mixing": False if o.signed_mixing else AUTO}
         options |= {"known_mixing": self._known(X.shape[1]) if o.known else None}
-        return bionica.separate(X, o.n_sources or AUTO, method=o.method, **options)
+        try:
+            return bionica.separate(X, o.n_sources or AUTO, method=o.method, **options)
+        except ValueError as error:
+            message = str(error)
+            for parameter, option in _OPTIONS.items():
+                message = message.replace(parameter, option)
+            raise ValueError(message) from error
 
     def _known(self, k: int) -> Any:
         """Return the spectra of --known, a column each; their names are those of the first sources."""
@@ -251,8 +259,19 @@ class Separation:
         else:
             raise io.InputError(
                 f"--known {self.o.known} holds {len(spectra)} x {spectra.shape[1]} values, the input has {k} mixtures: give a row "
-                "for each spectrum, or a column for each after a column named wavelength; --skip leaves mixtures out"
+                "for each spectrum, or a column for each after a column named wavelength. Values at other wavelengths must be "
+                "interpolated first; --skip leaves mixtures out"
             )
+        here, there = self.reader.wavelengths, reader.wavelengths
+        if here is not None and there is not None:
+            digits = (max(len(f"{value:.12g}".partition(".")[2]) for value in axis) for axis in (here, there))
+            differ = ~np.isclose(here, there, atol=0.51 * 10.0 ** -min(digits))  # by more than rounding
+            if differ.any():
+                i = int(np.argmax(differ))
+                raise io.InputError(
+                    f"--known {self.o.known}: its wavelength number {i + 1} is {there[i]:g}, that of the input {here[i]:g}: "
+                    "interpolate its spectra to the wavelengths of the input first"
+                )
         if labels:
             self.known_names = [str(name) for name in labels[0]]
         return spectra.T
@@ -452,19 +471,16 @@ class Separation:
             return "", ["the network has not started, and every answer was zero. More samples with --resume continue."]
         if diagnosis is None:
             return "", ["one sample is too few to judge by."]
-        errors, uncertainty, band = "", diagnosis.uncertainty_, diagnosis.band_
+        from ..estimators._findings import REMEDIES
+
+        errors, uncertainty = "", diagnosis.uncertainty_
         if uncertainty is not None:
             error = uncertainty.sources
             largest = sorted(range(len(names)), key=lambda i: -float(error[i]))[:_NAMED]
-            errors = ", ".join(f"{names[i]} {100 * error[i]:.2g} %" for i in sorted(largest)) + (
-                " (standard error of a value, in standard deviations of the source: what halves of the samples and model errors "
-                "leave open)" + "; the others are smaller" * (len(names) > _NAMED)
+            errors = ", ".join(f"{names[i]} {error[i]:.1%}" for i in sorted(largest)) + (
+                "; the others are smaller" * (len(names) > _NAMED)
+                + " (standard error of the values of a source, in percent of their standard deviation)"
             )
-        if band is not None:
-            widest = int(np.argmax(band.width))
-            errors += f"; nonnegativity leaves open up to {band.width[widest]:.0%} of a spectrum ({names[widest]})"
         mixtures = [self.reader.column(j) for j in range(self.network.n_features_in_)]
-        tried = {"MinimumVolumeCone": "cone", "StreamingNICA": "natural"}.get(type(self.network).__name__)
-        remedies = {key: remedy for key, remedy in _REMEDIES.items() if key != tried}
-        sentences = [finding.text(names, mixtures, remedies) for finding in diagnosis.findings[:3]]
-        return errors, [text[:1].upper() + text[1:] for text in sentences] or ["nothing speaks against the fit."]
+        sentences = [finding.text(names, mixtures, REMEDIES | _REMEDIES) for finding in diagnosis.findings[:3]]
+        return errors, [text[:1].upper() + text[1:] for text in sentences] or ["no problem was found."]

@@ -279,7 +279,7 @@ class Online(Separator):
         """Learn from a full block, or from any samples; return the output for each row before it was learned if `keep`."""
 
     def _problems(self) -> set[str]:
-        """Return what speaks against the result, as far as learning itself shows it."""
+        """Return the evidence against the result that learning itself shows."""
         return set()
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
@@ -381,7 +381,7 @@ class Online(Separator):
         self._waiting, self._state = np.empty((0, X.shape[1]), X.dtype), None
 
     def _learn(self, X: Array, keep: bool = False, quiet: bool = False) -> Any:
-        """Learn from the rows of X, which are finite, and warn of what speaks against the result since then.
+        """Learn from the rows of X, which are finite, and warn of evidence against the result since then.
 
         Return the outputs before each row was learned if `keep`.
         """

@@ -1,7 +1,7 @@
 """`bionica.separate`: counts the sources, chooses the method, fits and judges, with one mechanism: agreement between halves.
 
 `BatchNICA` asks for uncorrelated sources and `MinimumVolumeCone` does not. Both are fitted to a sample, and `diagnose` judges both.
-A fit against which nothing speaks is kept before one against which something does. Otherwise the cone is kept, unless halves of
+A fit without a finding is kept before one with findings. Otherwise the cone is kept, unless halves of
 the samples agree clearly better on BatchNICA (half the error of the worst output, or less).
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
-from ..io.reader import is_label_name
+from ..io.reader import label_columns
 from ..offline.source_count import Count, count_sources
 from ._diagnosis import Diagnosis
 from ._input import DivergenceError, evenly_spaced, is_dask
@@ -115,7 +115,8 @@ def separate(
         raise ValueError(f"X={str(X)!r} is the name of a file: read it with bionica.io.open_reader(X).read()")
     if len(data.shape) != 2 or data.shape[0] < 2:
         raise ValueError(f"X has shape {data.shape}: pass at least 2 samples, (n_samples, n_features)")
-    if labels := [name for name in getattr(X, "columns", ()) if isinstance(name, str) and is_label_name(name)]:
+    columns = list(getattr(X, "columns", ()))
+    if labels := [columns[j] for j in label_columns([*map(str, columns)])]:
         raise ValueError(f"X has the columns {labels}, which are no mixtures by their names: X.drop(columns={labels})")
     cone = {
         "nonnegative_mixing": nonnegative_mixing,
@@ -171,8 +172,8 @@ def _better(tried: dict[str, Diagnosis]) -> tuple[str, str]:
     if batch.ok != cone.ok:
         better, worse = ("batch", "cone") if batch.ok else ("cone", "batch")
         statement = tried[worse].findings[0].text().partition(". ")[0].rpartition(": ")[2]  # without names of outputs
-        return better, f"nothing speaks against it; against {METHODS[worse].__name__}: {statement}"
+        return better, f"no problem was found; {METHODS[worse].__name__}: {statement}"
     mine, its = (1.0 if d.uncertainty_ is None else float(d.uncertainty_.share.max()) for d in (batch, cone))
     if mine < _CLEARLY * its:
-        return "batch", f"halves of the samples agree better (error {mine:.2g} of the variance against {its:.2g})"
-    return "cone", "sources may be correlated, and halves of the samples agree on it as well as on BatchNICA"
+        return "batch", "halves of the samples agree better on it than on MinimumVolumeCone"
+    return "cone", "sources may be correlated, and BatchNICA is not clearly more certain"

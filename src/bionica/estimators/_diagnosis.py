@@ -1,4 +1,4 @@
-"""Whether to believe a fit: `diagnose` measures its weights on X, refits halves of X, and lists what speaks against it.
+"""Whether to believe a fit: `diagnose` measures its weights on X, refits halves of X, and lists the evidence against it.
 
 Nothing is remembered from the fit, so that the verdict is the same after `fit`, `partial_fit`, `save` and `load`.
 """
@@ -36,7 +36,7 @@ class Diagnosis:
     Attributes
     ----------
     findings : tuple of Finding
-        What speaks against the fit, the gravest first.
+        Evidence against the fit, the gravest first.
     uncertainty_ : Uncertainty or None
         How far each source and spectrum moves if it is learned from another half of the samples; None without refits.
     band_ : Bands or None
@@ -64,7 +64,7 @@ class Diagnosis:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing speaks against the fit."""
+        """Whether no problem was found."""
         return not self.findings
 
     @property
@@ -82,10 +82,12 @@ class Diagnosis:
     def _all(self) -> list[str]:
         if not self.ok:
             return [one.text(self.names) for one in self.findings]
-        sure = [f"the fit looks right: {self.measures.residual:.2g} of the variance of X is unexplained."]
+        sure = [f"no problem was found: {self.measures.residual:.1%} of the variance of X is unexplained."]
         if (u := self.uncertainty_) is not None:
             sure += [f"spectra of halves of the samples differ from it by at most {u.angle.max():.1f} degrees."]
-            sure += [f"outputs are uncertain by {u.sources.max():.0%} of their standard deviations, or less."]
+            sure += [
+                f"the standard error of the outputs is {u.sources.max():.1%} of their standard deviation, or less."
+            ]
         return sure
 
     def __str__(self) -> str:
@@ -94,7 +96,7 @@ class Diagnosis:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        mark = "&#10003; the fit looks right" if self.ok else "&#10007; the fit does not look right"
+        mark = "&#10003; no problem was found" if self.ok else "&#10007; the fit may be wrong"
         return f"<div><p><strong>{mark}</strong></p><pre>{escape(self.details)}</pre></div>"
 
     def plot(self, ax: Any = None) -> Any:
@@ -162,7 +164,12 @@ class Diagnosable:
                 known = getattr(self, "known_mixing", None)
                 band = bands(some, W, A, np.sqrt(measures.noise), 0 if known is None else np.shape(known)[1])
                 found += exceeds("ambiguous", np.maximum(band.sources, band.spectra))
-                moved = moved._replace(sources=np.hypot(moved.sources, band.sources))
+                width = (band.mixing_high - band.mixing_low) / np.sqrt(
+                    12
+                )  # a standard deviation, if all of it is as likely
+                moved = moved._replace(
+                    sources=np.hypot(moved.sources, band.sources), mixing=np.hypot(moved.mixing, width)
+                )
             found = [one for one in found if one.name != "uncertain"]
             found += uncertain(measures.noise / measures.variance, moved.share)
             limit = CHECKS["uncertain"].limit  # correlations fall by twice the share
@@ -181,9 +188,9 @@ def _refits(estimator: Any, d: int, n: int) -> Callable[[Array], tuple[Array, Ar
 
     def fit(rows: Array) -> tuple[Array, Array]:
         other, seed = clone(estimator).set_params(n_components=d), next(seeds)
-        if begun and (seconds := time.monotonic() - begun[0]) > 2:
+        if begun and seed > 1 and (left := (time.monotonic() - begun[0]) / (seed - 1) * (7 - seed)) > 2:
             begun.clear()
-            announce(f"{type(estimator).__name__}.diagnose: {seed - 1} of 6 fits to parts of X took {seconds:.0f} s")
+            announce(f"{type(estimator).__name__}.diagnose fits parts of X: about {left:.0f} s more")
         if "random_state" in other.get_params():
             other.set_params(random_state=seed)
         try:

@@ -1,4 +1,4 @@
-"""What speaks against a fit: measurements on some samples, each with one limit, and the record of those beyond it.
+"""Evidence against a fit: measurements on some samples, each with one limit, and the record of those beyond it.
 
 All of it is measured on the weights and on the rows that are given, with u = W x, y = max(u, 0) and the residual e = x - A u.
 `fit` reads the list and warns once, `diagnose` adds what refits show, `separate` chooses a method by it.
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 
 class Check(NamedTuple):
-    """The limit that a measured value exceeds if something is wrong, what is said then, and keys of the remedies."""
+    """The limit that a measured value exceeds if something is wrong, what is said then, and keys of remedies."""
 
     limit: float
     statement: str
@@ -31,17 +31,17 @@ class Check(NamedTuple):
 #: generator. Outputs are {sources}, mixtures {mixtures}.
 CHECKS = {
     # Factor by which the variance of an output of nonnegative ICA differs from 1; infinite if it is 0 or overflows.
-    "scale": Check(4, "{sources}: variance {value:.2g} times too large or small", ("same scale", "fewer")),
+    "scale": Check(4, "{sources}: variance {value:.2g} times too large or small", ("same scale",)),
     # Typical largest output of a sample while a network learns: right 1 to 10; rates that fail 1e5 and more.
     "huge": Check(1e3, "outputs are {value:.2g} where 1 is right, because the weights diverge", ("natural", "rescale")),
     # Roughness of neighbouring columns over that of neighbouring rows: transposed spectra 100.
     "transposed": Check(20, "X may be transposed: neighbouring rows are alike, columns are not", ("transpose",)),
     # Share of the variance of an output that is noise, or error of the fit as halves of the samples show.
-    "uncertain": Check(0.06, "{sources}: uncertain by {value:.0%} of the variance, {cause}", ("more samples", "fewer")),
+    "uncertain": Check(0.06, "{sources}: large estimated error ({cause})", ("more samples",)),
     # Energy of the leading direction of the residual, above that of the others and over that of the weakest source.
-    "directions": Check(0.04, "X has a direction beyond these {d} sources ({value:.2g} of the weakest)", ("count",)),
-    # Largest ratio of successive singular values of the residual: real sets 1 to 4, with too few sources (kinetics, HPLC-DAD) 9 to 18.
-    "structure": Check(6, "what these {d} sources do not explain is not noise: it has a few strong directions", ("count",)),
+    "directions": Check(0.04, "X has a signal beyond {d} sources ({value:.0%} of the weakest one)", ("count",)),
+    # Largest ratio of successive singular values of the residual: real sets 1 to 4; too few sources (kinetics, HPLC-DAD) 9 to 18.
+    "structure": Check(6, "what {d} sources do not explain is not noise: it has a few strong directions", ("count",)),
     # Share of the variance of an output that others make by being subtracted from it.
     "negative": Check(0.02, "{sources}: negative where other outputs are large", ("cone", "mean", "count")),
     # Lower quartile of an output below zero, in standard deviations: as if a mean had been subtracted.
@@ -49,49 +49,48 @@ CHECKS = {
     "spectra": Check(0.1, "{sources}: {value:.0%} of the spectrum is negative, and X is not", ("walls", "count")),
     # Standard error of an output or its spectrum in what nonnegativity allows, if the samples follow a curve. The true error was
     # below twice that number in all of 2,100 outputs of made-up reactions, titrations and chromatograms.
-    "ambiguous": Check(0.2, "{sources}: nonnegativity leaves them open by {value:.0%}", ("known", "background")),
-    "duplicate": Check(0.9, "{sources}: nearly alike (correlation {value:.2f})", ("fewer",)),
+    "ambiguous": Check(0.2, "{sources}: not determined by nonnegativity alone", ("known", "background")),
+    "duplicate": Check(0.9, "{sources}: nearly alike (correlation {value:.2f})", ("count",)),
     # Share of the samples in which a mixture has its largest value, above that of the next one.
     "ceiling": Check(0.05, "{mixtures}: saturated (largest value in {value:.1%} of the samples)", ("saturated",)),
     # Reasons for other findings.
-    "changed": Check(0, "the first and the second half of the samples give other sources", ("horizon",)),
+    "changed": Check(0, "the first and the second half of the samples give different sources", ("horizon",)),
     "outliers": Check(0, "{n} samples are outliers and may carry the fit", ("outliers",)),
     "converged": Check(0, "{reason}"),
 }
-#: What to do, in Python. The command line has its own words for some of them.
+#: What to do, in Python. The command line replaces some of them.
 REMEDIES = {
     "natural": "use the default precondition='natural'",
-    "rescale": "rescale X",
-    "fewer": "lower n_components",
+    "rescale": "rescale the mixtures",
     "more samples": "bring more samples",
     "transpose": "pass X.T",
     "same scale": "pass X in the unit of the fit",
-    "count": "try another n_components (bionica.separate counts)",
-    "average": "average samples, or bring more mixtures",
+    "count": "check the number of sources",
+    "average": "average repeated measurements of each sample",
     "cone": "use MinimumVolumeCone if sources are correlated",
-    "mean": "pass X with its mean",
-    "background": "subtract a constant background, or bring samples in which sources are absent",
+    "mean": "do not subtract the mean",
+    "background": "bring samples in which some sources are absent",
     "walls": "use MinimumVolumeCone(nonnegative_mixing=True)",
     "saturated": "leave these mixtures or samples out",
-    "known": "give spectra that you know as known_mixing",
+    "known": "give spectra that you know as known_mixing of MinimumVolumeCone",
     "horizon": "set horizon= if the mixing changes",
     "outliers": "remove them",
 }
 
 
 class Finding(NamedTuple):
-    """One thing that speaks against a fit.
+    """One piece of evidence against a fit.
 
     Attributes
     ----------
     name : str
         Which, a key of the table of checks.
     sources, mixtures : tuple of int
-        Outputs and mixtures that it concerns, counted from 0.
+        Outputs and mixtures that it concerns, counted from 0, the worst first.
     values : dict
         Its numbers: mostly "value" and "limit".
     remedies : tuple of str
-        Keys of what to do, the first most likely.
+        Key of what to do, if there is a remedy.
     """
 
     name: str
@@ -106,13 +105,13 @@ class Finding(NamedTuple):
         """One sentence, with these names of outputs and mixtures and these words for the remedies."""
         outputs, columns = _listed("output", self.sources, sources), _listed("mixture", self.mixtures, mixtures)
         statement = CHECKS[self.name].statement.format(sources=outputs, mixtures=columns, **self.values)
-        advice = ", or ".join(remedies[key] for key in self.remedies if remedies.get(key))
+        advice = ", or ".join(remedies[key] for key in self.remedies)
         return f"{statement}. {advice[:1].upper()}{advice[1:]}." if advice else f"{statement}."
 
 
 def _listed(noun: str, indices: Sequence[int], names: Sequence[str], most: int = 4) -> str:
     words = [str(names[i]) if names else f"{noun} {i}" for i in indices[:most]]
-    return ", ".join(words) + f" and {len(indices) - most} others" * (len(indices) > most)
+    return ", ".join(words) + f" and {len(indices) - most} more" * (len(indices) > most)
 
 
 def finding(name: str, value: float = 0.0, sources: Any = (), mixtures: Any = (), **values: Any) -> Finding:
@@ -125,7 +124,7 @@ def finding(name: str, value: float = 0.0, sources: Any = (), mixtures: Any = ()
 def exceeds(name: str, values: ArrayLike, of: str = "sources", **numbers: Any) -> list[Finding]:
     """The finding of a check, if one of these values exceeds its limit: for each source or mixture, or a single one."""
     values = np.asarray(values)
-    where = np.flatnonzero(values > CHECKS[name].limit)
+    where = np.argsort(-values, axis=None)[: np.sum(values > CHECKS[name].limit)]
     if not len(where):
         return []
     return [finding(name, values.max(), **({of: where} if values.ndim else {}), **numbers)]
@@ -136,22 +135,23 @@ def uncertain(noise: Array, moved: Array) -> list[Finding]:
     total = np.minimum(noise + moved, 1.0)
     worst = int(total.argmax())
     if noise[worst] > moved[worst]:
-        return [one._replace(remedies=("average",)) for one in exceeds("uncertain", total, cause="by noise")]
-    return exceeds("uncertain", total, cause="as halves show")
+        return [one._replace(remedies=("average",)) for one in exceeds("uncertain", total, cause="noise")]
+    return exceeds("uncertain", total, cause="fits to parts of the samples differ")
 
 
 def concluded(estimator: Any, found: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings about an estimator, the gravest first, with remedies that it has not tried, each of them once.
+    """The findings about an estimator, the gravest first, each with one remedy at most that it has not tried.
 
     Outputs of a network that does not learn by natural steps, though it could, are wrong because of that first of all.
     """
     local = getattr(type(estimator), "precondition", None) == "natural" and estimator.precondition != "natural"
     tried = {"natural": not local, "cone": not estimator._uncorrelated}
     tried |= {"walls": getattr(estimator, "nonnegative_mixing_", False)}
+    tried |= {"known": getattr(estimator, "known_mixing", None) is not None}
     findings = []
     for one in sorted(found, key=lambda one: list(CHECKS).index(one.name)):
         keys = ("natural",) if local and one.sources else one.remedies
-        findings.append(one._replace(remedies=tuple(key for key in keys if not tried.get(key))))
+        findings.append(one._replace(remedies=tuple(key for key in keys if not tried.get(key))[:1]))
         tried |= dict.fromkeys(keys, True)
     return tuple(findings)
 
@@ -219,6 +219,8 @@ def measure(estimator: Any, X: Array, n: int) -> Measures:
         *exceeds("duplicate", alike.max(axis=0)),
         *(exceeds("ceiling", clipped, "mixtures") if len(X) >= 200 else []),
     ]
+    if is_nonnegative:  # no mean was subtracted
+        found = [one._replace(remedies=tuple(key for key in one.remedies if key != "mean")) for one in found]
     if found and len(X) < given:
         found.append(finding("outliers", n=given - len(X)))
     total = float(np.sum((X - X.mean(axis=0)) ** 2))
@@ -274,7 +276,7 @@ def _subtracted(U: Array, noise: Array) -> Array:
 
 
 def conclude(estimator: Any, rows: Array, n: int, *more: Finding) -> None:
-    """Warn once of what speaks against the fit of an estimator to n samples, of which `rows` are some; it knows of `more`."""
+    """Warn once of the evidence against the fit of an estimator to n samples, of which `rows` are some; it knows of `more`."""
     _warn(estimator, (*more, *concluded(estimator, measure(estimator, rows, n).findings))[:3])
 
 

@@ -313,7 +313,6 @@ def evenly_spaced(data: Any, most: int, numbers: int, horizon: int | None = None
         index = np.arange(n - min(len(index), max(4 * horizon, 1000)), n)
     rows = data[index].compute() if is_dask(data) else safe_indexing(data, index)
     rows = np.ascontiguousarray(rows, dtype=np.float64)
-    finite = np.isfinite(rows).all(axis=1)
-    if not finite.all():
-        raise ValueError(f"X[{index[np.argmin(finite)]}] holds NaN or infinity: drop such samples first")
+    bad = int(np.argmin(np.isfinite(rows).all(axis=1)))  # the first one, or a finite row
+    check_finite(rows[bad : bad + 1], int(index[bad]), "bionica")
     return rows

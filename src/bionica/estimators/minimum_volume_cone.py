@@ -69,8 +69,8 @@ class MinimumVolumeCone(Online):
         Share of the samples that may lie outside the cone, below 0.5. They are left out of the fit. Single samples far beyond the
         tail of all others are always left out.
     normalize : {"variance", "mean", "sum"}, default="variance"
-        Scale of the outputs: unit variance, unit mean, or such that they sum to one in each sample as nearly as possible (for
-        abundances).
+        Scale of the outputs: unit variance, unit mean, or one factor for each output, so that they sum to one as nearly as
+        possible (least squares over all samples). In each sample they do so only if the sources do, as abundances.
     horizon : int, default=None
         For mixtures that change: about this many samples are remembered (1000 or more are useful, because samples are processed
         in blocks of 1000). `fit` then processes X as a stream. None: all samples weigh the same.
@@ -214,13 +214,17 @@ class MinimumVolumeCone(Online):
 
     def _settings(self, k: int) -> Settings:
         known = np.empty((k, 0)) if self.known_mixing is None else np.asarray(self.known_mixing, np.float64)
-        if known.ndim != 2 or len(known) != k or not np.isfinite(known).all() or not np.abs(known).any(axis=0).all():
+        if known.ndim != 2 or len(known) != k:
+            remedy = "known_mixing.reshape(-1, 1) makes one column" if known.ndim == 1 else "transpose it"
             raise ValueError(
-                f"known_mixing has shape {known.shape}; it must hold finite columns of n_features={k} entries, not all of them zero"
+                f"known_mixing has shape {known.shape}; it must be (n_features={k}, n_known)"
+                + f": {remedy}" * (k in known.shape)
             )
+        if not (np.isfinite(known).all(axis=0) & known.any(axis=0)).all():
+            raise ValueError("known_mixing holds a spectrum that is zero or not finite: drop it")
         directions = known / np.maximum(np.linalg.norm(known, axis=0), 1e-300)
         if known.size and np.linalg.matrix_rank(directions) < known.shape[1]:
-            raise ValueError(f"the {known.shape[1]} columns of known_mixing are linearly dependent: drop one of them")
+            raise ValueError(f"the {known.shape[1]} spectra of known_mixing are linearly dependent: drop one of them")
         nonnegative = None if self.nonnegative_mixing == "auto" else bool(self.nonnegative_mixing)
         return Settings(float(self.outliers), float(self.horizon or np.inf), nonnegative, known)
 
@@ -238,8 +242,7 @@ class MinimumVolumeCone(Online):
         d = self._count(sound)
         if settings.known.shape[1] > d:
             raise ValueError(
-                f"known_mixing has {settings.known.shape[1]} columns, more than the n_components={d} sources: give n_components a "
-                "larger number"
+                f"known_mixing has {settings.known.shape[1]} spectra, more than n_components={d}: give n_components a larger number"
             )
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return begin(sound, d, self.noise, settings, seed)._replace(n=len(X))

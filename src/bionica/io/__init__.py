@@ -48,12 +48,12 @@ def open_reader(
         A file, or several images.
     axis
         The axis of a matrix or table that holds the samples. By default 0, or 1 if the first column of text is named as
-        wavelengths.
+        wavelengths. If this column has no name and may hold wavelengths, InputError asks for the axis.
     dataset
         The array to read of a file that holds several, or the sheet of a workbook.
     columns
-        Which columns are mixtures: by default all but those that have no name, hold text, or are named as a time, an index or a
-        wavelength. These are the `label_names` of the reader.
+        Which columns are mixtures: by default all but those that have no name, hold text, are named as a time, an index or a
+        wavelength, or are named by words where the other names are wavelengths. These are the `label_names` of the reader.
     header
         Whether the first line of text or of a sheet holds names; by default the first lines show it (see `bionica.io.text`).
     decimal

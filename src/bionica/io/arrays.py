@@ -109,9 +109,9 @@ class ParquetReader(Reader):
         self.header = [base.printable(name) for name in schema.names]
         index = (schema.pandas_metadata or {}).get("index_columns", [])  # where pandas stored its row labels
         reasons = {j: str(field.type) for j, field in enumerate(schema) if not _is_number(field.type)}
-        for j, name in enumerate(schema.names):
-            if len(schema) > 1 and (name in index or base.is_label_name(name)):
-                reasons.setdefault(j, self.header[j] or "no name")
+        indices = [j for j, name in enumerate(schema.names) if name in index and len(schema) > 1]
+        for j in (*indices, *base.label_columns(schema.names)):
+            reasons.setdefault(j, self.header[j] or "no name")
         self.choose(columns, len(schema), reasons)
         self.label_types = [schema.field(j).type for j in self.labels]
         if wrong := [field for j in self.columns if not _is_number((field := schema.field(j)).type)]:

@@ -139,9 +139,36 @@ class Columns:
         return numbers
 
 
-def is_label_name(name: str) -> bool:
-    """Whether a column of this name numbers or names the rows, or holds their wavelengths."""
-    return not name.strip() or bool(ROW_NAMES.fullmatch(name.strip()) or CHANNEL_NAMES.fullmatch(name.strip()))
+def label_columns(names: Sequence[str]) -> list[int]:
+    """Return the columns that by their names are no mixtures.
+
+    These are columns without a name, those that number or name the rows or hold their wavelengths, and words beside the numbers
+    of a spectrum, if most names are such numbers.
+
+    Examples
+    --------
+    >>> label_columns(["RT (min)", "200", "202", "204"]), label_columns(["A", "time", "B"])
+    ([0], [1])
+    """
+    if len(names) < 2:
+        return []
+    names = [name.strip() for name in names]
+    words = [j for j, name in enumerate(names) if not _NUMBER_AND_UNIT.fullmatch(name)]
+    values, unit, counts = _axis_in([name for name in names if _NUMBER_AND_UNIT.fullmatch(name)])
+    if values is not None and not (unit and counts) and 2 * len(words) < len(names):
+        return words
+    return [j for j, name in enumerate(names) if not name or ROW_NAMES.fullmatch(name) or CHANNEL_NAMES.fullmatch(name)]
+
+
+def _axis_in(names: Sequence[str]) -> tuple[Array | None, str | None, bool]:
+    """Return names as numbers, if these rise or fall strictly, the unit in which all end, and whether they may be counts."""
+    matches = [match for name in names if (match := _NUMBER_AND_UNIT.fullmatch(name.strip()))]
+    if len(matches) < max(2, len(names)) or len({match[2] for match in matches}) != 1:
+        return None, None, False
+    values = np.array([float(match[1]) for match in matches])
+    if not np.isfinite(values).all() or not is_monotonic(values):
+        return None, None, False
+    return values, matches[0][2], values.min() in (0, 1) and bool((values == np.rint(values)).all())
 
 
 def wavelengths_in(names: Sequence[str]) -> tuple[Array | None, str | None]:
@@ -156,14 +183,8 @@ def wavelengths_in(names: Sequence[str]) -> tuple[Array | None, str | None]:
     >>> wavelengths_in(["0", "1", "2"])
     (None, None)
     """
-    matches = [match for name in names if (match := _NUMBER_AND_UNIT.fullmatch(name.strip()))]
-    if len(matches) < max(2, len(names)) or len({match[2] for match in matches}) != 1:
-        return None, None
-    values = np.array([float(match[1]) for match in matches])
-    counts = values.min() in (0, 1) and bool((values == np.rint(values)).all())
-    if counts or not np.isfinite(values).all() or not is_monotonic(values):
-        return None, None
-    return values, matches[0][2]
+    values, unit, counts = _axis_in(names)
+    return (None, None) if counts else (values, unit)
 
 
 def is_monotonic(values: Array) -> bool:
@@ -236,8 +257,12 @@ class Reader(AbstractContextManager["Reader"]):
         header, self.n_features = self.header or [""] * width, len(self.columns)
         self.names = [header[j] or f"column_{j + 1}" for j in self.columns]
         self.label_names = [header[j] or f"label_{j + 1}" for j in self.labels]
-        if self.labels and not self.axis:
-            named = ", ".join(f"column {j + 1} ({reasons[j]})" for j in self.labels)
+        if not self.axis:
+            self.note_labels("column", self.labels, reasons)
+
+    def note_labels(self, line: str, labels: Sequence[int], reasons: Mapping[int, str]) -> None:
+        """Say which columns, or rows, are labels, and why."""
+        if named := ", ".join(f"{line} {j + 1} ({reasons[j]})" for j in labels):
             self.note(f"not read as mixtures, and written beside the sources: {named} (--use reads them as mixtures)")
 
     def column(self, j: int) -> str:
@@ -261,7 +286,10 @@ class Reader(AbstractContextManager["Reader"]):
         if not finite.all():
             i, j = np.argwhere(~finite)[0].tolist()
             where = f"{self.name}, sample {first + i + 1}, {self.column(j)}"
-            raise InputError(f"{where} is {block[i, j]}: drop or fill such samples first (all are counted from 1)")
+            how_many = f"{(~finite).sum()} in {(~finite).any(axis=1).sum()} of these {len(block)} samples"
+            raise InputError(
+                f"{where} is {block[i, j]} (values like it: {how_many}): drop or fill such samples first (all are counted from 1)"
+            )
         return block
 
     @abstractmethod

@@ -7,7 +7,8 @@ The first lines (20 of a file, 2 of a pipe) show separator, header and columns:
   (wavelengths, masses): 6 or more in equal steps, where no other line has equal steps, or all at least 10 times as large as those
   of the other lines or at most a tenth of them; or 0, 1, 2, ... as pandas writes it. If such a line may be an axis or a sample,
   the reader does not guess: InputError names --header and --no-header.
-- A column is no mixture if it has no name, holds text, or is named as a time, an index or a wavelength (`reader.is_label_name`).
+- A column is no mixture if it holds text, or by its name (`reader.label_columns`): it has none, it is that of a time, an index or
+  a wavelength, or it is a word beside the wavelengths of the other columns.
   A column of `<0.1` or `$10` is no text but an error, which names line and column.
 
 All other lines must have a finite number in each mixture. NumPy parses them; if it cannot, they are parsed one by one, so that an
@@ -180,10 +181,15 @@ class TextReader(Reader):
         header = self._is_header(rows) if self._given_header is None else self._given_header
         self.header = [printable(self._point(cell)) for cell in rows[0]] if header else None
         self._first_line, self._width, samples = numbered[0][0] + header, len(rows[0]), rows[header:]
-        reasons = {j: self._why_label(j, [row[j] for row in samples if j < len(row)]) for j in range(self._width)}
+        named = base.label_columns(self.header or [])
+        reasons = {
+            j: self._why_label(j, [row[j] for row in samples if j < len(row)], j in named) for j in range(self._width)
+        }
         self.axis = 1 if self._transposed else self._find_axis(samples)
         columns = Columns() if self.axis > self._transposed else self._columns  # the user chooses rows: see `transpose`
         self.choose(columns, self._width, {j: reason for j, reason in reasons.items() if reason})
+        if self._transposed:
+            self.note_labels("row", [j for j in self.labels if j >= self._labelled], reasons)
         if self._labelled and self.labels[:1] == [0]:
             self.label_names = ["sample", *self.label_names[1:]]  # the corner may name the rows of the file
         if comments := [line for line in lines[self._skip_lines : numbered[0][0] - 1] if line.strip()]:
@@ -248,19 +254,19 @@ class TextReader(Reader):
                 "columns as samples (--axis 0 reads each column as a mixture)"
             )
             return 1
-        column = [self._point(row[0]) for row in samples if row]
-        may_be_channels = wavelengths_in(column)[0] is not None and wavelengths_in(self.header[1:])[0] is None
-        if not self.header[0] and may_be_channels:
+        column, (_, unit) = [self._point(row[0]) for row in samples if row], wavelengths_in(self.header[1:])
+        says_channels = unit and base.CHANNEL_NAMES.fullmatch(unit)
+        if not self.header[0] and not says_channels and wavelengths_in(column)[0] is not None:
             raise InputError(
-                f"{self.name}: the first column ({', '.join(column[:3])}, ...) has no name: pass --axis 1 if it holds the "
-                "wavelengths of the rows, --axis 0 if it holds the times of the samples"
+                f"{self.name}: the first column ({', '.join(column[:3])}, ...) has no name: name it, or pass --axis 1 if it holds "
+                "the wavelengths of the rows, --axis 0 if it holds the times of the samples"
             )
         return 0
 
-    def _why_label(self, j: int, cells: list[str]) -> str:
-        """Return why column j, which begins with these cells, is no mixture; "" if it may be one."""
+    def _why_label(self, j: int, cells: list[str], named: bool) -> str:
+        """Return why column j, which begins with these cells and may be `named` as a label, is no mixture; "" if it may be one."""
         words = [cell for cell in cells if cell.lower() not in _MISSING]
-        if self.header and self._width > 1 and base.is_label_name(self.header[j]):
+        if self.header and named:
             return self.header[j] or "no name"
         if words and all(map(self._is_word, words)):
             return f"text: {', '.join(words[:2])[:40]}, ..."
@@ -300,18 +306,21 @@ class TextReader(Reader):
                 block = np.loadtxt(points, delimiter=separator, comments=None, usecols=self.columns, ndmin=2)
         for n in np.flatnonzero(~np.isfinite(block).all(axis=1)).tolist():  # all of them if NumPy cannot read one
             cells = cells_of(rows[n], separator)
-            values = [self._number(cells[j]) for j in self.columns] if len(cells) == self._width else [None]
-            if None in values or not np.isfinite(np.array(values, float)).all():
-                fault = self._fault(cells, numbered[n][0])
-                block, rows = block[:n], rows[:n]
-                break
-            block[n] = values
+            block[n] = np.array(
+                [self._number(cells[j]) for j in self.columns] if len(cells) == self._width else np.nan, float
+            )
+        finite = np.isfinite(block)
+        if not finite.all():
+            n = int(np.argmin(finite.all(axis=1)))
+            how_many = f"{(~finite).sum()} in {(~finite).any(axis=1).sum()} of these {len(block)} samples"
+            fault = self._fault(cells_of(rows[n], separator), numbered[n][0], how_many)
+            block, rows = block[:n], rows[:n]
         table = [cells_of(line, separator, max(self.labels) + 1) for line in rows] if self.labels else []
         labels = [np.array([printable(self._point(cells[j])) for cells in table], str) for j in self.labels]
         return block, labels, fault
 
-    def _fault(self, cells: list[str], i: int) -> InputError:
-        """Return what is wrong with line number i, which has these cells."""
+    def _fault(self, cells: list[str], i: int, how_many: str = "") -> InputError:
+        """Return what is wrong with line number i, which has these cells; `how_many` says how many cells are wrong like that."""
         where = f"{self.name}, line {i}"
         if len(cells) != self._width:
             what = f"{len(cells)} values where {self._width} are expected" if cells else "a stray quote"
@@ -329,7 +338,7 @@ class TextReader(Reader):
         elif i == self._first_line and not self.header and cell.lower() not in _MISSING:
             how = "omit --no-header" if self._given_header is False else "pass --header"
             remedy = f"if the first line holds names or wavelengths, {how}"
-        return InputError(f"{where}: {cell[:40]!r} is not a finite number: {remedy}")
+        return InputError(f"{where}: {cell[:40]!r} is not a finite number (cells like it: {how_many}): {remedy}")
 
     def transpose(self) -> "TextReader":
         """Return the reader of a table whose lines are mixtures; the first column may hold their names, or their wavelengths."""
