@@ -159,7 +159,7 @@ def _one_module(name: str) -> Iterator[None]:
 
 
 # A child of `os.fork` has the locks of the compiler as they were, but not the threads that would release them, and would wait for
-# ever when it compiles. So nobody compiles while the process is copied.
+# ever when it compiles. So nothing is compiled while the process is copied.
 
 
 def _before_fork() -> None:

@@ -334,7 +334,7 @@ def _kernel(rule: Rule, state: Any, work: Any, params: Any, d: int, dtype: str, 
     fast, fast_work, more, in_registers = _arrays("r", state, work, names)
     to_local, from_local = [], []
     for (x, field, shape), (r, *_) in zip(in_local, in_registers, strict=True):
-        # Inverses that only the exact solver reads are not read here: their copies cost nothing as long as nobody fills them.
+        # Inverses that only the exact solver reads are not read here: their copies cost nothing as long as nothing fills them.
         if not (masked and field in rule.inverses):
             from_local += _fill(r, shape, f"{x}[{{}}]")
             to_local += _fill(x, shape, f"{r}[{{}}]", masked and field in rule.symmetric)

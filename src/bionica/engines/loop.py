@@ -178,7 +178,7 @@ def compiled_loop(state: Any, work: Any, params: Any, X: np.ndarray, rates: np.n
 
 
 def announce(text: str) -> None:
-    """Log, and write to standard error in an interactive session where nobody listens to the log."""
+    """Log, and write to standard error in an interactive session where the log has no handler."""
     _LOG.info(text)
     if hasattr(sys, "ps1") and not (_LOG.hasHandlers() and _LOG.isEnabledFor(logging.INFO)):
         sys.stderr.write(f"bionica: {text}\n")

@@ -74,7 +74,7 @@ def explain_errors(name: str, kind: str) -> Iterator[None]:
 
 @contextmanager
 def log_records(name: str, level: int, emit: Callable[[logging.LogRecord], None]) -> Iterator[None]:
-    """Hand the records of a logger, from a level on, to a function and to nobody else."""
+    """Hand the records of a logger, from a level on, to a function and to no other handler."""
     logger, handler = logging.getLogger(name), logging.Handler(level)
     handler.emit = emit  # type: ignore[method-assign, assignment]
     before = logger.level, logger.propagate, logger.handlers
