@@ -164,12 +164,7 @@ class Diagnosable:
                 known = getattr(self, "known_mixing", None)
                 band = bands(some, W, A, np.sqrt(measures.noise), 0 if known is None else np.shape(known)[1])
                 found += exceeds("ambiguous", np.maximum(band.sources, band.spectra))
-                width = (band.mixing_high - band.mixing_low) / np.sqrt(
-                    12
-                )  # a standard deviation, if all of it is as likely
-                moved = moved._replace(
-                    sources=np.hypot(moved.sources, band.sources), mixing=np.hypot(moved.mixing, width)
-                )
+                moved = moved._replace(sources=np.hypot(moved.sources, band.sources))
             found = [one for one in found if one.name != "uncertain"]
             found += uncertain(measures.noise / measures.variance, moved.share)
             limit = CHECKS["uncertain"].limit  # correlations fall by twice the share

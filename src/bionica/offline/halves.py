@@ -43,7 +43,7 @@ class Uncertainty(NamedTuple):
         Standard error of each output, in its standard deviations: of the fit, of the noise or model error that passes it, and, if
         the samples follow a curve, of what nonnegativity leaves open.
     mixing : ndarray of shape (n_features, n_components)
-        Standard error of each channel of the spectra.
+        Standard error of each channel of the spectra, by chance alone: `Diagnosis.band_` has what nonnegativity leaves open.
     share : ndarray of shape (n_components,)
         Of the variance of each output, that the error of the fit has.
     split : str
