@@ -292,7 +292,7 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
             parameters["guards"] = tuple(parameters["guards"])
         if cls is None or inspect.isabstract(cls):
             raise ModelFileError(
-                f"{path} holds a {str(header['class'])[:80]!r}, which is no estimator: if it is yours, import its module first"
+                f"{path} holds a {str(header['class'])[:80]!r}, not a known estimator: if it is yours, import its module first"
             )
         estimator = cls(**{name: value for name, value in parameters.items() if value != _CALLABLE})
         estimator._validate_params()
