@@ -112,7 +112,7 @@ def test_stray_quotes_and_comments_hide_no_line(read, refused, rng):
     data, reader = read("# by me\n\nname,a,b\n#1,1,2\n#2,3,4\n")
     assert data.tolist() == [[1, 2], [3, 4]]
     assert reader.label_names == ["name"]
-    assert "# by me" in reader.notes[-1]
+    assert "# by me" in reader.notes[0]
 
 
 def test_lines_before_the_table(read, refused):
@@ -273,7 +273,8 @@ def test_names_above_samples_in_columns_are_their_labels(read):
 
 @pytest.mark.parametrize(
     "name",
-    ["time", "Time (s)", "time/min", "Zeit [min]", "time_min", "index", "Sample", "date", "", "Unnamed: 0", "nm"],
+    ["time", "Time (s)", "time/min", "Zeit [min]", "time_min", "index", "Sample", "date", "", "Unnamed: 0", "nm", "t/s"]
+    + ["RT (min)", "RT", "Retention time [min]", "elapsed_time", "Wavenumber cm-1", "λ (nm)", "cm⁻¹"],
 )
 @pytest.mark.parametrize("decimal", [".", ","])
 def test_a_column_is_left_out_by_its_name(read, name, decimal):
@@ -288,7 +289,7 @@ def test_a_column_is_left_out_by_its_name(read, name, decimal):
 
 
 @pytest.mark.parametrize(
-    "header", ["Wavelength 400,Wavelength 410,C", "row 1,row 2,row 3", "Date fruit,Apple,Pear", "2_1,1_2,3_4"]
+    "header", ["Wavelength 400,Wavelength 410,C", "row 1,row 2,row 3", "Date fruit,Apple,Pear", "2_1,1_2,3_4", "R,S,T"]
 )
 def test_names_that_begin_like_labels_are_mixtures(read, rng, header):
     data, reader = read(header + "\n" + text(rng.random((30, 3))))

@@ -144,7 +144,7 @@ def test_errors_say_what_to_do(tmp_path, problem):
     for arguments, remedy in (
         ([x, "--known", zero, "--sources", 2], "--known"),
         ([x, "--known", three, "--sources", 2], "--sources"),
-        ([x, "--sources", 6], "too few for 6 sources"),
+        ([x, "--sources", 6], "--sources 6"),
         ([transposed], "--axis 1"),
         ([x, "-o", tmp_path / "y.xyz"], "y.xyz"),
         ([x, "-o", tmp_path], "is a folder"),

@@ -117,12 +117,12 @@ class Console:
         if not self.silent:
             typer.echo(one_line(message), err=True)
 
-    def note(self, message: str) -> None:
-        """Say something that the user should know, once."""
-        message = one_line(message)
-        if message not in self.notes:
-            self.notes.append(message)
-            self.say(f"Note: {message}")
+    def note(self, *messages: str) -> None:
+        """Say things that the user should know, each once."""
+        for message in map(one_line, messages):
+            if message not in self.notes:
+                self.notes.append(message)
+                self.say(f"Note: {message}")
 
     def result(self, lines: Iterable[str], data: Any) -> None:
         """Print the result: `lines`, or with --json `data` as one line."""

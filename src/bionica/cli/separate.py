@@ -7,6 +7,7 @@ A pipe, and a file with --horizon, is a stream: each sample is answered with wha
 import re
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -40,11 +41,9 @@ _REMEDIES = {
     "walls": "give --method cone, without --signed-mixing", "saturated": "leave these mixtures out with --skip",
     "horizon": "give --horizon N if the mixing changes", "known": "give spectra that you know with --known", "same scale": "",
 }  # fmt: skip
-
-
 #: Names in messages of Python, and what the command calls them.
 _OPTIONS = {"n_components=None": "--sources auto", "n_components=": "--sources ", "n_components": "--sources"}
-_OPTIONS |= {"known_mixing": "--known"}
+_OPTIONS |= {"known_mixing": "--known", "n_features=": ""}
 
 #: --method name -> class name, for every public estimator that separates. They are listed by name, because importing the
 #: classes takes most of a second. OfflineNICA is left out: it holds the paper's objectives, for study.
@@ -120,7 +119,12 @@ def separate(
     with console.session(interrupted="Interrupted: nothing was written"):
         run = Separation(o, console)
         with run.reader:
-            run.stream() if o.from_pipe or horizon else run.file()
+            try:
+                run.stream() if o.from_pipe or horizon else run.file()
+            except ValueError as error:
+                for parameter, option in _OPTIONS.items():
+                    error.args = (str(error).replace(parameter, option),)
+                raise
 
 
 def _check_usage(o: Any) -> None:
@@ -199,18 +203,19 @@ class Separation:
         """Fit the input, or evenly spaced samples of a large one, and transform it block by block."""
         o, reader = self.o, self.reader
         X, sample_labels = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
-        n, k, d = reader.n_samples, X.shape[1], o.n_sources or 1
-        for note in reader.notes:
-            self.console.note(note)
+        n, k = reader.n_samples, X.shape[1]
+        self.console.note(*reader.notes)
         rows_are_samples = reader.header and any(reader.header[j] for j in reader.labels)  # the file names its rows
         known_axis = o.axis is not None or reader.image_shape is not None or reader.wavelengths is not None
         if n < k and not known_axis and not rows_are_samples:
             raise io.InputError(
                 f"{reader.name} has {n} samples of {k} mixtures: if its columns are the samples, pass --axis 1; if not, --axis 0"
             )
-        if d > min(n, k) or min(n, k) < 2:
-            what = f"too few for {counted(d, 'sources')}: sources are found by comparing several samples and mixtures"
-            raise io.InputError(f"{reader.name} has {counted(n, 'samples')} of {counted(k, 'mixtures')}, {what}")
+        if min(n, k) < 2:
+            size = f"{counted(n, 'samples')} of {counted(k, 'mixtures')}"
+            raise io.InputError(
+                f"{reader.name} has {size}: sources are found by comparing several samples and mixtures"
+            )
         if len(X) < n:
             self.console.note(f"{len(X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
         if o.method in _OFFLINE or len(X) == n:
@@ -241,26 +246,19 @@ class Separation:
         options = {"random_state": o.seed, "horizon": o.horizon, "normalize": o.normalize or "variance"}
         options |= {"nonnegative_mixing": False if o.signed_mixing else AUTO}
         options |= {"known_mixing": self._known(X.shape[1]) if o.known else None}
-        try:
-            return bionica.separate(X, o.n_sources or AUTO, method=o.method, **options)
-        except ValueError as error:
-            message = str(error)
-            for parameter, option in _OPTIONS.items():
-                message = message.replace(parameter, option)
-            raise ValueError(message) from error
+        return bionica.separate(X, o.n_sources or AUTO, method=o.method, **options)
 
     def _known(self, k: int) -> Any:
         """Return the spectra of --known, a column each; their names are those of the first sources."""
-        for axis in (None, 0):  # the corner "wavelength" may name the first row or the first column
+        for axis in (0, 1):  # a row for each spectrum, or a column
             with io.open_reader(self.o.known, axis=axis, decimal=self.o.decimal) as reader:
                 spectra, labels = reader.sample(2**20)
             if spectra.shape[1] == k:
                 break
         else:
             raise io.InputError(
-                f"--known {self.o.known} holds {len(spectra)} x {spectra.shape[1]} values, the input has {k} mixtures: give a row "
-                "for each spectrum, or a column for each after a column named wavelength. Values at other wavelengths must be "
-                "interpolated first; --skip leaves mixtures out"
+                f"--known {self.o.known} holds {spectra.shape[1]} x {len(spectra)} values, the input has {k} mixtures: give a row "
+                "or a column for each spectrum. Values at other wavelengths must be interpolated first; --skip leaves mixtures out"
             )
         here, there = self.reader.wavelengths, reader.wavelengths
         if here is not None and there is not None:
@@ -317,25 +315,22 @@ class Separation:
     def stream(self) -> None:
         """Answer each sample with what was learned before it."""
         o, reader = self.o, self.reader
-        network = self._saved()
+        self.network = self._saved()
         self.console.say(f"Reading {reader.name}")
         blocks = reader.labelled_blocks()
         first = [next(blocks)]
-        for note in reader.notes:
-            self.console.note(note)
+        self.console.note(*reader.notes)
         k, dtype = first[0][0].shape[1], first[0][0].dtype
-        if o.n_sources is not None and o.n_sources > k:
-            raise io.InputError(f"--sources {o.n_sources} is more than the {k} mixtures: give at most {k}")
-        if network is not None and k != network.n_features_in_:
-            raise io.InputError(
-                f"{o.model} learned from {network.n_features_in_} mixtures, and {reader.name} has {k}: choose the same ones with "
-                "--use, or start from the beginning with --force, without --resume"
-            )
-        if network is None:
+        if self.network is None:
             at_once = o.from_pipe and o.n_sources is not None and o.method not in _OFFLINE
-            self.network = network = self._new(None) if at_once else self._choose(first, blocks)
-        rows = max(FIRST, min(o.horizon or 2**62, IN_MEMORY // (8 * k)))
-        sample = io.RowSample(rows, last=o.horizon is not None)
+            self.network = self._new(None) if at_once else self._choose(first, blocks)
+        elif k != self.network.n_features_in_:
+            raise io.InputError(
+                f"{o.model} learned from {self.network.n_features_in_} mixtures, and {reader.name} has {k}: choose the same ones "
+                "with --use, or start from the beginning with --force, without --resume"
+            )
+        network, rows = self.network, max(FIRST, min(o.horizon or 2**62, IN_MEMORY // (8 * k)))
+        sample, recent = io.RowSample(rows), deque[Any](maxlen=rows if o.horizon else 0)
         stop: BaseException | None = None
         if o.from_pipe:
             self.stdin.defer_interrupts()
@@ -345,6 +340,7 @@ class Separation:
                 for block, labels in chain(first, blocks):
                     writer.write(network.partial_fit_transform(block), labels)
                     sample.add(block)
+                    recent.extend(block)
                     if o.model is not None and time.monotonic() - saved > SAVE_EVERY:
                         network.save(o.model)
                         saved = time.monotonic()
@@ -363,7 +359,7 @@ class Separation:
             network.save(o.model)
         if not complete:  # the reader of standard output has left
             return
-        X, _ = sample.sample()
+        X = np.array(recent) if o.horizon else sample.sample()[0]
         network.diagnosis_ = network.diagnose(X) if len(X) > 1 and not missing else None
         self._finish(X, (), sample.n_seen, interrupted=stop is not None)
         if isinstance(stop, io.InputError):
@@ -434,7 +430,9 @@ class Separation:
         mixing, report = (o.mixing, o.report) if has_started else (None, None)
         if mixing is not None:
             spectra = np.ascontiguousarray(np.asarray(network.mixing_).T)
-            io.write_spectra(mixing, spectra, self.reader.names, names=self.names, decimal=o.decimal)
+            form: dict[str, Any] = {"names": self.reader.names, "label_names": [""], "array": "spectra"}
+            with io.open_writer(mixing, k, spectra.dtype, decimal=o.decimal, **form) as writer:
+                writer.write(spectra, [np.array(self.names)])
         names = [name.replace("_", " ") for name in self.names]
         errors, findings = self._judgement(names, diagnosis, has_started)
         candidates = list(choice.candidates) if choice else []

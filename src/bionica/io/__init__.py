@@ -1,7 +1,6 @@
 """Mixtures and sources in files and pipes. `open_reader` chooses a reader by the suffix of the file."""
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +8,14 @@ from .arrays import ParquetReader, open_hdf5, open_mat, open_npy, open_npz, open
 from .files import OutputError, Target, check_folder, check_targets, is_disk_full, write_atomically, write_own
 from .images import IMAGES, open_images
 from .reader import Columns, InputError, Reader, RowSample, explain_errors, import_optional, wavelengths_in
-from .text import TEXT, TextReader, open_text, open_xlsx
-from .write import TextWriter, check_format, open_writer, output_files, write_spectra
+from .text import TEXT, TextReader, open_text, open_xlsx, read_lines
+from .write import TextWriter, check_format, open_writer, output_files
 
 __all__ = [
     "IMAGES",
     "Columns", "InputError", "OutputError", "Reader", "RowSample", "Target", "TextWriter",
     "check_folder", "check_format", "check_inputs", "check_targets", "import_optional", "is_disk_full",
-    "open_pipe", "open_reader", "open_writer", "output_files", "wavelengths_in", "write_atomically",
-    "write_own", "write_spectra",
+    "open_pipe", "open_reader", "open_writer", "output_files", "wavelengths_in", "write_atomically", "write_own",
 ]  # fmt: skip
 
 #: What opens the files of a suffix, and the options that it takes beside `columns`.
@@ -110,8 +108,9 @@ def open_pipe(
     array([[1., 2.],
            [3., 4.]])
     """
+    read = getattr(stream, "read1", stream.read)
     form: dict[str, Any] = {"header": header, "decimal": decimal, "skip_lines": skip_lines}
-    return TextReader(name, lambda: nullcontext(stream), columns or Columns(), pipe=True, **form)
+    return TextReader(name, lambda: read_lines(name, read), columns or Columns(), pipe=True, **form)
 
 
 def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:

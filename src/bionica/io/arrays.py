@@ -102,10 +102,10 @@ class ParquetReader(Reader):
 
     def __init__(self, path: Path, columns: Columns, axis: int = 0) -> None:
         file = import_optional("pyarrow.parquet", "reading Parquet").ParquetFile(path)
-        super().__init__(str(path), file.close)
+        super().__init__(str(path), "Parquet", file.close)
+        if axis:
+            raise InputError(f"--axis 1: every column of {path} is a mixture")
         self._file, self.n_samples, schema = file, int(file.metadata.num_rows), file.schema_arrow
-        if axis or not self.n_samples:
-            raise InputError(f"{path} has no row" if not axis else f"--axis 1: every column of {path} is a mixture")
         self.header = [base.printable(name) for name in schema.names]
         index = (schema.pandas_metadata or {}).get("index_columns", [])  # where pandas stored its row labels
         reasons = {j: str(field.type) for j, field in enumerate(schema) if not _is_number(field.type)}
@@ -119,21 +119,14 @@ class ParquetReader(Reader):
                 f"{path}, column {wrong[0].name!r} holds {wrong[0].type}, not real numbers: omit it from --use"
             )
 
-    def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
+    def parts(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples."""
-        columns, first = sorted([*self.columns, *self.labels]), 0
+        columns = sorted([*self.columns, *self.labels])
         names = [self._file.schema_arrow.names[j] for j in columns]
-        batches = self._file.iter_batches(base.block_rows(self.n_features), columns=names)
-        while True:
-            with base.explain_errors(self.name, "Parquet"):
-                batch = next(batches, None)
-                if batch is None:
-                    return
-                parts = dict(zip(columns, batch.columns, strict=True))
-                block = np.stack([parts[j].to_numpy(zero_copy_only=False) for j in self.columns], axis=1)
-                block, labels = self.finite_floats(block, first), [_label(parts[j]) for j in self.labels]
-            yield block, labels
-            first += len(block)
+        for batch in self._file.iter_batches(base.block_rows(self.n_features), columns=names):
+            parts = dict(zip(columns, batch.columns, strict=True))
+            block = np.stack([parts[j].to_numpy(zero_copy_only=False) for j in self.columns], axis=1)
+            yield block, [_label(parts[j]) for j in self.labels]
 
 
 def _label(part: Any) -> Array:

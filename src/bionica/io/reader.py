@@ -22,17 +22,16 @@ LARGEST = 2**28  # bytes that are decoded at once
 _BLOCK_BYTES = 2**22
 _NUMBER_AND_UNIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\d.,+-].*)?")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
-_UNIT = r"\s*([\[(/,].*|[ _][^\W\d_]{1,4})?"  # "time (s)", "time_min"
+_UNIT = r"\s*([\[(/,].*|[ _]([^\W\d_]{1,4}|cm\^?-1))?"  # "time (s)", "time_min"
 #: Names of a column that numbers the rows or says when they were measured.
 ROW_NAMES = re.compile(
-    rf"(time|timestamp|datetime|date|elapsed|retention[ _]time|zeit|uhrzeit|datum|index|row){_UNIT}"
+    rf"((\w+\.?[ _]|r\.)?time|timestamp|datetime|date|elapsed|rt|zeit|uhrzeit|datum|index|row){_UNIT}|t\s*[\[(/].*"
     r"|sample|sample[ _](id|no\.?|number|name)|name|label|probe|id|nr\.?|no\.?|unnamed: \d+|__index_level_\d+__",
     re.IGNORECASE,
 )
 #: Names of a column that holds the wavelength, or another channel of a spectrometer, of each row.
 CHANNEL_NAMES = re.compile(
-    rf"(wave ?length|wave ?number|wavelengths|wavenumbers|wellenl(ä|ae)nge|wellenzahl|raman[ _]shift|m/z|lambda|nm){_UNIT}"
-    r"|cm\^?-1|1/cm",
+    rf"(wave[ _]?(length|number)s?|wellenl(ä|ae)nge|wellenzahl|raman[ _]shift|m/?z|lambda|λ|nm){_UNIT}|cm(\^?-1|⁻¹)|1/cm",
     re.IGNORECASE,
 )
 
@@ -194,32 +193,29 @@ def is_monotonic(values: Array) -> bool:
 
 
 class RowSample:
-    """At most `limit` rows of a stream of unknown length: evenly spread over all of it, or the `last` ones.
+    """At most `limit` rows of a stream of unknown length, evenly spread over all of it.
 
-    Of an even sample every `step`-th row is kept. If more than `limit` are kept, every second one is dropped and `step` doubles.
+    Every `step`-th row is kept. If more than `limit` are kept, every second one is dropped and `step` doubles.
     """
 
-    def __init__(self, limit: int, *, last: bool = False) -> None:
-        self.limit, self.last, self.step, self.n_seen = limit, last, 1, 0
+    def __init__(self, limit: int) -> None:
+        self.limit, self.step, self.n_seen = limit, 1, 0
         self._columns: list[list[Array]] = []  # parts of the samples, and of each label column
-        self._n_rows = 0
 
     def add(self, block: Array, labels: Sequence[Array] = ()) -> None:
         """Add the next rows of the stream."""
-        rows = slice(-self.limit, None) if self.last else slice(-self.n_seen % self.step, None, self.step)
+        rows = slice(-self.n_seen % self.step, None, self.step)
         self._columns = self._columns or [[] for _ in (block, *labels)]
         for parts, column in zip(self._columns, (block, *labels), strict=True):
             parts.append(column[rows].copy())
-        self._n_rows += len(self._columns[0][-1])
         self.n_seen += len(block)
-        while self._n_rows > self.limit * (2 if self.last else 1):
-            thinned = slice(-self.limit, None) if self.last else slice(None, None, 2)
-            self._columns = [[np.concatenate(parts)[thinned].copy()] for parts in self._columns]
-            self._n_rows, self.step = len(self._columns[0][0]), self.step * (1 if self.last else 2)
+        while self.n_seen > self.limit * self.step:
+            self._columns = [[np.concatenate(parts)[::2].copy()] for parts in self._columns]
+            self.step *= 2
 
     def sample(self) -> tuple[Array, Labels]:
         """Return the rows kept, and what the label columns hold beside them."""
-        X, *labels = (np.concatenate(parts)[-self.limit :] for parts in self._columns or [[np.empty((0, 0))]])
+        X, *labels = map(np.concatenate, self._columns or [[np.empty((0, 0))]])
         return X, labels
 
 
@@ -229,7 +225,7 @@ def block_rows(n_features: int) -> int:
 
 
 class Reader(AbstractContextManager["Reader"]):
-    """A stream of mixtures."""
+    """A stream of mixtures. A format has `parts`, which yields them as the file stores them; `kind` is its name."""
 
     axis: int = 0  # the axis of the file that holds the samples
     n_samples: int | None = None  # known after `sample` and `read` at the latest
@@ -243,8 +239,8 @@ class Reader(AbstractContextManager["Reader"]):
     label_names: Sequence[str] = ()
     label_types: Sequence[Any] = ()  # in Arrow, if the file says them
 
-    def __init__(self, name: str, close: Callable[[], None] = lambda: None) -> None:
-        self.name, self._close = name, close
+    def __init__(self, name: str, kind: str, close: Callable[[], None] = lambda: None) -> None:
+        self.name, self._kind, self._close = name, kind, close
         self.notes: list[str] = []  # what was left out, and what was taken for a header
 
     def note(self, text: str) -> None:
@@ -257,12 +253,8 @@ class Reader(AbstractContextManager["Reader"]):
         header, self.n_features = self.header or [""] * width, len(self.columns)
         self.names = [header[j] or f"column_{j + 1}" for j in self.columns]
         self.label_names = [header[j] or f"label_{j + 1}" for j in self.labels]
-        if not self.axis:
-            self.note_labels("column", self.labels, reasons)
-
-    def note_labels(self, line: str, labels: Sequence[int], reasons: Mapping[int, str]) -> None:
-        """Say which columns, or rows, are labels, and why."""
-        if named := ", ".join(f"{line} {j + 1} ({reasons[j]})" for j in labels):
+        line = "row" if self.axis else "column"
+        if named := ", ".join(f"{line} {j + 1} ({reasons[j]})" for j in self.labels):
             self.note(f"not read as mixtures, and written beside the sources: {named} (--use reads them as mixtures)")
 
     def column(self, j: int) -> str:
@@ -275,31 +267,48 @@ class Reader(AbstractContextManager["Reader"]):
         """The names of the mixtures as numbers, if they rise or fall strictly; all may end in the same unit ("400 nm")."""
         return wavelengths_in(self.names)[0]
 
-    def finite_floats(self, block: Array, first: int) -> Array:
-        """Return samples C-ordered, float32 and float16 as float32, the rest as float64; raise if one is NaN or infinite.
-
-        `first` is the number of samples before them.
-        """
-        dtype = np.float32 if block.dtype.newbyteorder("=") in (np.float32, np.float16) else np.float64
-        block = np.asarray(block, dtype=dtype, order="C")
-        finite = np.isfinite(block)
-        if not finite.all():
-            i, j = np.argwhere(~finite)[0].tolist()
-            where = f"{self.name}, sample {first + i + 1}, {self.column(j)}"
-            how_many = f"{(~finite).sum()} in {(~finite).any(axis=1).sum()} of these {len(block)} samples"
-            raise InputError(
-                f"{where} is {block[i, j]} (values like it: {how_many}): drop or fill such samples first (all are counted from 1)"
-            )
-        return block
-
     @abstractmethod
+    def parts(self) -> Iterator[tuple[Array, Labels]]:
+        """Yield mixtures as the file stores them, and what the label columns hold beside them."""
+
+    def explain(self, n_before: int, i: int, j: int, value: float) -> tuple[str, str]:
+        """Return where mixture j of sample i is not finite, after `n_before` samples, and what to do about it."""
+        where = f"{self.name}, sample {n_before + i + 1}, {self.column(j)} is {value}"
+        remedy = f"drop such samples first (pandas: frame.dropna()), or leave this mixture out with --skip {self.columns[j] + 1}"
+        return where, remedy
+
     def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
-        """Yield the samples, and beside them what the label columns hold."""
+        """Yield samples, and what the label columns hold beside them.
+
+        Samples are finite and C-ordered, of shape (n, n_features); float32 and float16 are float32, the rest is float64. Those
+        before the first that is not finite are handed out.
+        """
+        parts, n = self.parts(), 0
+        while True:
+            with explain_errors(self.name, self._kind):
+                part = next(parts, None)
+            if part is None:
+                break
+            block, labels = part
+            dtype = np.float32 if block.dtype.newbyteorder("=") in (np.float32, np.float16) else np.float64
+            block = np.asarray(block, dtype=dtype, order="C")
+            wrong = ~np.isfinite(block)
+            if not wrong.any():
+                yield block, labels
+                n += len(block)
+                continue
+            i, j = np.argwhere(wrong)[0].tolist()
+            if i:
+                yield block[:i], [label[:i] for label in labels]
+            where, remedy = self.explain(n, i, j, block[i, j])
+            how_many = f"{wrong.sum()} in {wrong.any(axis=1).sum()} of these {len(block)} samples"
+            raise InputError(f"{where} (values like it: {how_many}; all are counted from 1): {remedy}")
+        if not n:
+            raise InputError(f"{self.name} holds no sample: give at least one row of numbers")
 
     def blocks(self) -> Iterator[Array]:
-        """Yield the samples: finite floats of shape (n, n_features), C-ordered."""
-        for block, _ in self.labelled_blocks():
-            yield block
+        """Yield the samples of `labelled_blocks`."""
+        return (block for block, _ in self.labelled_blocks())
 
     def sample(self, limit: int) -> tuple[Array, Labels]:
         """Return at most `limit` samples, evenly spread over the input, and their labels, and count all samples."""
@@ -323,8 +332,8 @@ class MatrixReader(Reader):
     """A matrix of which any range of samples can be fetched.
 
     `open_array` returns the matrix of the file, anything with `shape`, `dtype` and slices; it is called for every block, so that
-    a file can be mapped for that long. `axis` is the axis that holds the samples, and `kind` says what the file should be. What
-    the file stores together, in `chunks`, is fetched together.
+    a file can be mapped for that long. `axis` is the axis that holds the samples. What the file stores together, in `chunks`, is
+    fetched together.
     """
 
     n_samples: int
@@ -333,8 +342,7 @@ class MatrixReader(Reader):
         self, name: str, kind: str, open_array: Callable[[], Any], axis: int, columns: Columns,
         close: Callable[[], None] = lambda: None, *, header: list[str] | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(name, close)
-        self.header = header
+        super().__init__(name, kind, close)
         array = open_array()
         shape, dtype, chunks = tuple(map(int, array.shape or ())), np.dtype(array.dtype), getattr(array, "chunks", None)
         if len(shape) != 2 or 0 in shape:
@@ -344,21 +352,18 @@ class MatrixReader(Reader):
             )
         check_dtype(dtype, name)
         check_size(name, math.prod(chunks or ()) * dtype.itemsize, "write it again in smaller chunks")
-        self._kind, self._open, self.axis = kind, open_array, axis
+        self._open, self.axis, self.header = open_array, axis, header
         self.n_samples, width = shape[axis], shape[1 - axis]
         self.choose(columns, width, {})
         rows, chunk = block_rows(width), int(chunks[axis]) if chunks else 1
         self._rows = -(-rows // chunk) * chunk if chunk <= max(1, LARGEST // (8 * width)) else rows
 
-    def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
+    def parts(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples in blocks of about 4 MiB, cut from what the file stores together."""
+        rows = block_rows(self.n_features)
         for start in range(0, self.n_samples, self._rows):
-            index = slice(start, min(start + self._rows, self.n_samples))
-            with explain_errors(self.name, self._kind):
-                array = self._open()
-                part = np.array(array[index] if self.axis == 0 else np.asarray(array[:, index]).T)
-            chosen = part if part.shape[1] == self.n_features else part[:, self.columns]  # a copy takes long
-            part = self.finite_floats(chosen, start)
-            rows = block_rows(self.n_features)
+            index = slice(start, start + self._rows)
+            part = np.array(self._open()[index] if self.axis == 0 else np.asarray(self._open()[:, index]).T)
+            part = part if part.shape[1] == self.n_features else part[:, self.columns]  # a copy takes long
             for i in range(0, len(part), rows):
                 yield part[i : i + rows], []

@@ -11,9 +11,8 @@ The first lines (20 of a file, 2 of a pipe) show separator, header and columns:
   a wavelength, or it is a word beside the wavelengths of the other columns.
   A column of `<0.1` or `$10` is no text but an error, which names line and column.
 
-All other lines must have a finite number in each mixture. NumPy parses them; if it cannot, they are parsed one by one, so that an
-error names line and column, after the samples before it have been handed out. A table whose lines are mixtures is transposed, and
-then read by the same rules.
+All other lines must have a finite number in each mixture. NumPy parses them; if it cannot, they are parsed one by one. A table
+whose lines are mixtures is transposed, and then read by the same rules.
 """
 
 import codecs
@@ -23,8 +22,7 @@ import re
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import partial
+from contextlib import suppress
 from itertools import chain, dropwhile
 from pathlib import Path
 from typing import Any
@@ -33,8 +31,6 @@ import numpy as np
 
 from . import reader as base
 from .reader import Array, Columns, InputError, Labels, Reader, is_monotonic, printable, wavelengths_in
-
-OpenInput = Callable[[], AbstractContextManager[Any]]  # of an object whose read(n) returns b"" at the end
 
 TEXT = (".csv", ".tsv", ".txt", ".dat")
 _CHUNK = 2**20
@@ -101,68 +97,84 @@ def _is_even(values: Array) -> bool:
     return bool(step and (np.abs(values - values[0] - step * np.arange(len(values))) <= tolerance).all())
 
 
+def read_lines(name: str, read: Callable[[int], bytes]) -> Iterator[list[str]]:
+    r"""Yield lists of complete lines as soon as they arrive; \r\n and \r end a line as \n does."""
+    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8-sig")(), translate=True)
+    rest, data = "", b"more"
+    while data:
+        data = read(_CHUNK)
+        try:
+            text = decoder.decode(data, final=not data)
+        except UnicodeDecodeError:
+            text = "\0"
+        if "\0" in text:
+            raise InputError(f"{name} is not text in UTF-8: save it so (in Excel as CSV UTF-8)")
+        lines, newline, end = text.rpartition("\n")
+        if newline:
+            yield (rest + lines).split("\n")
+            rest = ""
+        rest += end
+        if len(rest) > _LONGEST_LINE:
+            raise InputError(f"{name} has a line of more than {_LONGEST_LINE >> 20} MiB: save it as .npy")
+    if rest:
+        yield [rest]
+
+
 class TextReader(Reader):
     """Separated values, a line for each sample. `axis`, `header` and `separator` are shown by the first lines if they are None.
 
-    A `pipe` is read once, as it arrives. Of a `transposed` table the lines are the columns of the file, and messages say so;
-    `labelled` says that the first cell of each is a label.
+    `open_lines` returns lists of lines. A `pipe` is read once, as it arrives.
     """
 
+    _transposed = False  # the lines are columns of the file
+    _labelled = False  # and begin with a label, because the file has a header
+
     def __init__(
-        self, name: str, open_input: OpenInput, columns: Columns, *, axis: int | None = None, header: bool | None = None,
-        decimal: str = ".", skip_lines: int = 0, separator: str | None = None, pipe: bool = False,
-        transposed: bool = False, labelled: bool = False,
+        self, name: str, open_lines: Callable[[], Iterable[list[str]]], columns: Columns, *, axis: int | None = None,
+        header: bool | None = None, decimal: str = ".", skip_lines: int = 0, separator: str | None = None, pipe: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(name)
-        self._open_input, self._columns, self._pipe = open_input, columns, pipe
+        super().__init__(name, "text")
+        self._open_lines, self._columns, self._pipe = open_lines, columns, pipe
         self._given_axis, self._given_header, self._decimal = axis, header, decimal
         self._skip_lines, self._separator = skip_lines, separator
-        self._transposed, self._labelled = transposed, labelled
         self._first_line = self._width = 0  # of the samples; 0 until they are known
         if not pipe:
+            next(self._chunks(), None)
+            if self.axis:
+                self._transpose()
             next(self.labelled_blocks())  # an error in the first lines is raised now
 
-    def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
-        """Yield the samples as they arrive."""
+    def _chunks(self) -> Iterator[list[tuple[int, str]]]:
+        """Yield the lines of samples, with their numbers, as they arrive."""
         pending: list[str] = []
-        n_before, empty = 0, True  # lines before those that wait
-        with self._open_input() as file:
-            for lines in chain(self._complete_lines(getattr(file, "read1", file.read)), [None]):
-                pending += lines or []
-                if not self._width and not self._find_layout(pending, last=lines is None):
-                    continue
-                skip = max(0, self._first_line - 1 - n_before)
-                block, labels, fault = self._parse(pending[skip:], n_before + skip + 1)
-                n_before, pending = n_before + len(pending), []
-                if len(block):
-                    empty = False
-                    yield block, labels
-                if fault:
-                    raise fault
-        if empty:
-            raise InputError(f"{self.name} holds no sample: give one line of numbers for each")
+        n = 0  # lines before those that wait
+        for lines in chain(self._open_lines(), [None]):
+            pending += lines or []
+            if self._width or self._find_layout(pending, last=lines is None):
+                numbered = enumerate(pending, n + 1)
+                yield [(i, line) for i, line in numbered if i >= self._first_line and line and not line.isspace()]
+                n, pending = n + len(pending), []
 
-    def _complete_lines(self, read: Callable[[int], bytes]) -> Iterator[list[str]]:
-        r"""Yield lists of complete lines as soon as they arrive; \r\n and \r end a line as \n does."""
-        decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8-sig")(), translate=True)
-        rest, data = "", b"more"
-        while data:
-            data = read(_CHUNK)
-            try:
-                text = decoder.decode(data, final=not data)
-            except UnicodeDecodeError:
-                text = "\0"
-            if "\0" in text:
-                raise InputError(f"{self.name} is not text in UTF-8: save it so (in Excel as CSV UTF-8)")
-            lines, newline, end = text.rpartition("\n")
-            if newline:
-                yield (rest + lines).split("\n")
-                rest = ""
-            rest += end
-            if len(rest) > _LONGEST_LINE:
-                raise InputError(f"{self.name} has a line of more than {_LONGEST_LINE >> 20} MiB: save it as .npy")
-        if rest:
-            yield [rest]
+    def parts(self) -> Iterator[tuple[Array, Labels]]:
+        """Yield the samples as they arrive; what is no number is NaN."""
+        for chunk in filter(None, self._chunks()):
+            self._chunk, rows, separator = chunk, [line for _, line in chunk], self._separator
+            block = np.full((len(rows), self.n_features), np.nan)
+            widths = {line.count(separator) + 1 if separator else len(line.split()) for line in rows}
+            if widths == {self._width} and not any('"' in line for line in rows):
+                # With a decimal comma a point is no part of a number.
+                points = [row.replace(".", "?").replace(",", ".") for row in rows] if self._decimal == "," else rows
+                with suppress(ValueError):
+                    block = np.loadtxt(points, delimiter=separator, comments=None, usecols=self.columns, ndmin=2)
+            for n in np.flatnonzero(~np.isfinite(block).all(axis=1)).tolist():  # all of them if NumPy cannot read one
+                cells = cells_of(rows[n], separator)
+                if len(cells) == self._width:
+                    block[n] = np.array([self._number(cells[j]) for j in self.columns], float)
+            table = [cells_of(line, separator, max(self.labels) + 1) for line in rows] if self.labels else []
+            labels = [
+                [printable(self._point(cells[j])) if j < len(cells) else "" for cells in table] for j in self.labels
+            ]
+            yield block, [np.array(label, str) for label in labels]
 
     # ------------------------------------------------------------------------------------------ the first lines
 
@@ -181,19 +193,16 @@ class TextReader(Reader):
         header = self._is_header(rows) if self._given_header is None else self._given_header
         self.header = [printable(self._point(cell)) for cell in rows[0]] if header else None
         self._first_line, self._width, samples = numbered[0][0] + header, len(rows[0]), rows[header:]
-        named = base.label_columns(self.header or [])
-        reasons = {
-            j: self._why_label(j, [row[j] for row in samples if j < len(row)], j in named) for j in range(self._width)
-        }
-        self.axis = 1 if self._transposed else self._find_axis(samples)
-        columns = Columns() if self.axis > self._transposed else self._columns  # the user chooses rows: see `transpose`
-        self.choose(columns, self._width, {j: reason for j, reason in reasons.items() if reason})
-        if self._transposed:
-            self.note_labels("row", [j for j in self.labels if j >= self._labelled], reasons)
-        if self._labelled and self.labels[:1] == [0]:
-            self.label_names = ["sample", *self.label_names[1:]]  # the corner may name the rows of the file
         if comments := [line for line in lines[self._skip_lines : numbered[0][0] - 1] if line.strip()]:
             self.note(f"the first lines, which are comments ({comments[0][:40]}), were left out")
+        reasons = self._labels_among(samples)
+        self.axis = 1 if self._transposed else self._find_axis(samples)
+        if self.axis > self._transposed:  # the columns are chosen after the table is transposed
+            self._given_header = True if 0 in reasons else self._given_header
+            return True
+        self.choose(self._columns, self._width, reasons)
+        if self._labelled and self.labels[:1] == [0]:
+            self.label_names = ["sample", *self.label_names[1:]]  # the corner may name the rows of the file
         return True
 
     def _split(self, numbered: Sequence[tuple[int, str]]) -> list[list[str]]:
@@ -263,18 +272,35 @@ class TextReader(Reader):
             )
         return 0
 
-    def _why_label(self, j: int, cells: list[str], named: bool) -> str:
-        """Return why column j, which begins with these cells and may be `named` as a label, is no mixture; "" if it may be one."""
-        words = [cell for cell in cells if cell.lower() not in _MISSING]
-        if self.header and named:
-            return self.header[j] or "no name"
-        if words and all(map(self._is_word, words)):
-            return f"text: {', '.join(words[:2])[:40]}, ..."
-        if self._labelled and j == 0:
-            return "names"
-        return "empty" if cells and not self.header and not any(cells) else ""
+    def _labels_among(self, samples: list[list[str]]) -> dict[int, str]:
+        """Return the columns that are no mixtures, by their names or by these cells, and why."""
+        reasons = {j: (self.header or [])[j] or "no name" for j in base.label_columns(self.header or [])}
+        for j in (j for j in range(self._width) if j not in reasons):
+            cells = [row[j] for row in samples if j < len(row)]
+            words = [cell for cell in cells if cell.lower() not in _MISSING]
+            if words and all(map(self._is_word, words)):
+                reasons[j] = f"text: {', '.join(words[:2])[:40]}, ..."
+            elif j < self._labelled:
+                reasons[j] = "names"
+            elif cells and not self.header and not any(cells):
+                reasons[j] = "empty"
+        return reasons
 
-    # ------------------------------------------------------------------------------------------ all other lines
+    def _transpose(self) -> None:
+        """Read the columns of the file as lines; the first column may hold names, or the wavelengths of the mixtures."""
+        numbered = self._table([*chain.from_iterable(self._open_lines())])
+        base.check_size(self.name, sum(len(line) for _, line in numbered), "save it as .npy or .h5")
+        rows = [cells_of(line, self._separator) for _, line in numbered]
+        for (i, _), row in zip(numbered, rows, strict=True):
+            if len(row) != self._width:
+                raise InputError(
+                    f"{self.name}, line {i} has {len(row)} values, not {self._width}: correct or remove it"
+                )
+        lines = tabbed(zip(*rows, strict=True))
+        self._open_lines, self._separator, self._skip_lines = lambda: [lines], "\t", 0
+        self._transposed, self._labelled, self._width = True, bool(self.header), 0
+
+    # ------------------------------------------------------------------------------------------ cells
 
     def _number(self, cell: str) -> float | None:
         """Return a cell as a number, or None."""
@@ -293,73 +319,34 @@ class TextReader(Reader):
         """Return a cell with a decimal point if it is a number."""
         return cell if self._number(cell) is None else cell.replace(self._decimal, ".")
 
-    def _parse(self, lines: list[str], first: int) -> tuple[Array, Labels, InputError | None]:
-        """Return lines as samples and labels, and what is wrong with the first line that is no sample."""
-        numbered = [(i, line) for i, line in enumerate(lines, first) if line and not line.isspace()]
-        rows, separator, fault = [line for _, line in numbered], self._separator, None
-        block = np.full((len(rows), self.n_features), np.nan)
-        widths = {line.count(separator) + 1 if separator else len(line.split()) for line in rows}
-        if widths == {self._width} and not any('"' in line for line in rows):
-            # With a decimal comma a point is no part of a number.
-            points = [line.replace(".", "?").replace(",", ".") for line in rows] if self._decimal == "," else rows
-            with suppress(ValueError):
-                block = np.loadtxt(points, delimiter=separator, comments=None, usecols=self.columns, ndmin=2)
-        for n in np.flatnonzero(~np.isfinite(block).all(axis=1)).tolist():  # all of them if NumPy cannot read one
-            cells = cells_of(rows[n], separator)
-            block[n] = np.array(
-                [self._number(cells[j]) for j in self.columns] if len(cells) == self._width else np.nan, float
-            )
-        finite = np.isfinite(block)
-        if not finite.all():
-            n = int(np.argmin(finite.all(axis=1)))
-            how_many = f"{(~finite).sum()} in {(~finite).any(axis=1).sum()} of these {len(block)} samples"
-            fault = self._fault(cells_of(rows[n], separator), numbered[n][0], how_many)
-            block, rows = block[:n], rows[:n]
-        table = [cells_of(line, separator, max(self.labels) + 1) for line in rows] if self.labels else []
-        labels = [np.array([printable(self._point(cells[j])) for cells in table], str) for j in self.labels]
-        return block, labels, fault
-
-    def _fault(self, cells: list[str], i: int, how_many: str = "") -> InputError:
-        """Return what is wrong with line number i, which has these cells; `how_many` says how many cells are wrong like that."""
-        where = f"{self.name}, line {i}"
+    def explain(self, n_before: int, i: int, j: int, value: float) -> tuple[str, str]:
+        """Return what is wrong with mixture j in line i of the last block, and what to do about it."""
+        _, remedy = super().explain(n_before, i, j, value)
+        (number, line), column = self._chunk[i], self.columns[j]
+        cells, where = cells_of(line, self._separator), f"{self.name}, line {number}"
         if len(cells) != self._width:
             what = f"{len(cells)} values where {self._width} are expected" if cells else "a stray quote"
-            return InputError(f"{where} has {what}: correct it, or remove the line")
-        numbers = ((j, self._number(cells[j])) for j in self.columns)
-        j = next(j for j, number in numbers if number is None or not np.isfinite(number))
-        cell = cells[j]
-        where = f"{self.name}, row {j + 1}, column {i}" if self._transposed else f"{where}, column {j + 1}"
-        where += f" ({self.header[j]})" if self.header else ""
-        remedy = f"correct it, remove the sample, or leave this mixture out with --skip {j + 1}"
+            return f"{where} has {what}", "correct it, or remove the line"
+        where = f"{self.name}, row {column + 1}, column {number}" if self._transposed else f"{where}, {self.column(j)}"
+        cell = cells[column]
         if self._decimal == "," and "." in cell:
             remedy = "with --decimal , a point is no part of a number: remove thousands points, or omit --decimal"
         elif _DECIMAL_COMMA.fullmatch(cell):
             remedy = "if it has a decimal comma, pass --decimal ,"
-        elif i == self._first_line and not self.header and cell.lower() not in _MISSING:
+        elif number == self._first_line and not self.header and cell.lower() not in _MISSING:
             how = "omit --no-header" if self._given_header is False else "pass --header"
             remedy = f"if the first line holds names or wavelengths, {how}"
-        return InputError(f"{where}: {cell[:40]!r} is not a finite number (cells like it: {how_many}): {remedy}")
-
-    def transpose(self) -> "TextReader":
-        """Return the reader of a table whose lines are mixtures; the first column may hold their names, or their wavelengths."""
-        with self._open_input() as file:
-            numbered = self._table([*chain.from_iterable(self._complete_lines(file.read))])
-        base.check_size(self.name, sum(len(line) for _, line in numbered), "save it as .npy or .h5")
-        rows = [cells_of(line, self._separator) for _, line in numbered]
-        if wrong := [i for i, row in enumerate(rows) if len(row) != self._width]:
-            raise self._fault(rows[wrong[0]], numbered[wrong[0]][0])
-        text, header = tabbed(zip(*rows, strict=True)), True if self.labels[:1] == [0] else self._given_header
-        form: dict[str, Any] = {"header": header, "decimal": self._decimal, "separator": "\t", "transposed": True}
-        form["labelled"] = bool(self.header)
-        reader = TextReader(self.name, lambda: nullcontext(io.BytesIO(text)), self._columns, **form)
-        reader.notes = [*self.notes, *reader.notes]
-        return reader
+        return f"{where}: {cell[:40]!r} is not a finite number", remedy
 
 
-def open_text(path: Path, columns: Columns, open_input: OpenInput | None = None, **form: Any) -> TextReader:
-    """Open a file of text, or other lines that can be read again. `form` is what the user says about them."""
-    reader = TextReader(str(path), open_input or partial(path.open, "rb"), columns, **form)
-    return reader.transpose() if reader.axis else reader
+def open_text(path: Path, columns: Columns, **form: Any) -> TextReader:
+    """Open a file of text. `form` is what the user says about it."""
+
+    def lines() -> Iterator[list[str]]:
+        with path.open("rb") as file:
+            yield from read_lines(str(path), file.read)
+
+    return TextReader(str(path), lines, columns, **form)
 
 
 def check_archive(path: Path) -> zipfile.ZipFile:
@@ -385,17 +372,16 @@ def open_xlsx(path: Path, columns: Columns, dataset: str | None = None, **form: 
             raise InputError(f"{path} has no sheet {dataset or 'of cells'!r}: there are {', '.join(sheets) or 'none'}")
         chosen = sheets[dataset or next(iter(sheets))]
         chosen.reset_dimensions()  # a stale <dimension> would cut rows and columns
-        lines = tabbed(chosen.iter_rows(values_only=True)).decode().split("\n")
-    lines = [line.rstrip("\t") for line in lines]
+        lines = [line.rstrip("\t") for line in tabbed(chosen.iter_rows(values_only=True))]
     tabs = next((line.count("\t") for line in lines if line), 0)  # missing cells at the end of a row are empty
-    text = "\n".join(line + "\t" * (tabs - line.count("\t")) if line else line for line in lines).encode()
-    reader = open_text(path, columns, lambda: nullcontext(io.BytesIO(text)), separator="\t", **form)
+    lines = [line + "\t" * (tabs - line.count("\t")) if line else line for line in lines]
+    reader = TextReader(str(path), lambda: [lines], columns, separator="\t", **form)
     if len(sheets) > 1 and dataset is None:
         reader.note(f"of its {len(sheets)} sheets the first was read (--dataset reads another)")
     return reader
 
 
-def tabbed(rows: Iterable[Sequence[Any]]) -> bytes:
+def tabbed(rows: Iterable[Sequence[Any]]) -> list[str]:
     """Return cells as lines of text, separated by tabs; what separates cells and lines is no part of a cell."""
 
     def cell(value: Any) -> str:
@@ -403,4 +389,4 @@ def tabbed(rows: Iterable[Sequence[Any]]) -> bytes:
         words = " ".join(text.replace('"', "'").split())
         return f" {words}" if words.startswith("#") else words
 
-    return "\n".join("\t".join(map(cell, row)) for row in rows).encode()
+    return ["\t".join(map(cell, row)) for row in rows]

@@ -1,4 +1,4 @@
-"""Sources and spectra as files, in the format of the suffix: `open_writer`, `write_spectra`."""
+"""Sources and spectra as files, in the format of the suffix: `open_writer`."""
 
 import csv
 import errno
@@ -6,7 +6,7 @@ import io
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -18,10 +18,11 @@ import numpy as np
 from .files import OutputError, complete_files
 from .images import IMAGES, TIFF
 from .reader import Array, import_optional
+from .text import TEXT
 
-_TEXT = (".csv", ".tsv", ".txt", ".dat")
 _ARRAYS = (".npy", ".npz", ".h5", ".hdf5", ".zarr")
-_FORMATS = (*_TEXT, ".parquet", *_ARRAYS)
+_FORMATS = (*TEXT, ".parquet", *_ARRAYS)
+_DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
 
 
 class TextWriter:
@@ -33,30 +34,25 @@ class TextWriter:
         self._file, self._decimal = file, decimal
         self._separator = separator or (";" if decimal == "," else ",")
         if names is not None:
-            self._write_rows([[self._cell(name) for name in names]])
+            self._write_rows([map(self._cell, names)])
 
     def write(self, block: Array, labels: Sequence[Array] = ()) -> None:
         """Append samples, and before each what the label columns hold beside it."""
-        rows = block.tolist()
-        if block.dtype == np.float32:
-            rows = [[float(f"{value:.9g}") for value in row] for row in rows]
+        numbers = block.astype(str)
         if self._decimal != ".":
-            rows = [[repr(value).replace(".", self._decimal) for value in row] for row in rows]
-        for column in reversed(labels):
-            for row, label in zip(rows, column, strict=True):
-                row.insert(0, self._cell("" if label is None else str(label)))
-        self._write_rows(rows)
+            numbers = np.char.replace(numbers, ".", self._decimal)
+        self._write_rows(zip(*(map(self._cell, column) for column in labels), *numbers.T.tolist(), strict=True))
 
-    def _write_rows(self, rows: list[list[Any]]) -> None:
+    def _write_rows(self, rows: Iterable[Iterable[str]]) -> None:
         text = io.StringIO()
         csv.writer(text, delimiter=self._separator, lineterminator="\n").writerows(rows)
         self._file.write(text.getvalue().encode())
         self._file.flush()
 
-    def _cell(self, text: str) -> str:
-        """Return a label with the decimal point of the numbers if it is one."""
-        is_number = re.fullmatch(r"[-+]?\d*\.\d+([eE][-+]?\d+)?", text)
-        return text.replace(".", self._decimal) if is_number else text
+    def _cell(self, label: Any) -> str:
+        """Return a label as text, with the decimal point of the numbers if it is one."""
+        text = "" if label is None else str(label)
+        return text.replace(".", self._decimal) if _DECIMAL_POINT.fullmatch(text) else text
 
 
 def _save_array(path: Path, rows: Array, name: str) -> None:
@@ -138,7 +134,7 @@ def open_writer(
     """
     suffix, columns = path.suffix.lower(), names or [f"source_{i + 1}" for i in range(n_sources)]
     with complete_files(output_files(path, n_sources)) as parts:
-        if suffix in _TEXT:
+        if suffix in TEXT:
             separator = None if suffix == ".csv" else "\t"
             with parts[0].open("wb") as file:
                 yield TextWriter(file, [*label_names, *columns], separator=separator, decimal=decimal)
@@ -165,27 +161,3 @@ def open_writer(
                     _save_array(parts[0], rows.reshape(-1, n_sources), array)
                 else:
                     _save_images(parts, rows.reshape(-1, n_sources), image_shape)
-
-
-def write_spectra(
-    path: Path, spectra: Array, columns: Sequence[str], *, names: Sequence[str] | None = None, decimal: str = "."
-) -> None:
-    """Write spectra, one row for each source and one column for each mixture, in the format of the suffix.
-
-    In text the rows have `names`, those of the sources. In an .npz or HDF5 the array is called "spectra".
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_spectra(Path(folder, "a.csv"), np.array([[1.0, 2.0]]), ["400", "401"])
-    ...     print(Path(folder, "a.csv").read_text())
-    ,400,401
-    source_1,1.0,2.0
-    <BLANKLINE>
-    """
-    is_text = path.suffix.lower() in _TEXT
-    labels = [np.array(names or [f"source_{i + 1}" for i in range(len(spectra))])] if is_text else []
-    form: dict[str, Any] = {"names": columns, "label_names": [""] * is_text, "array": "spectra", "decimal": decimal}
-    with open_writer(path, len(columns), spectra.dtype, **form) as writer:
-        writer.write(spectra, labels)
