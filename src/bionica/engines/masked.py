@@ -11,7 +11,7 @@ are needed after 3 sweeps, and 1.9 by the slowest of 32 threads (1.0 and 1.2 aft
 to be kept, 1.8 and 3.0.
 
 A sample that has not settled after `exchanges` solutions gets NaN outputs: the thread then takes it through the network again with
-`Pivoted`, which pivots on M from the beginning and is slow.
+`Exact`, which finds that its H is not the inverse of M, and pivots.
 
 Only the lower triangle of the symmetric M is read, and no inverse is kept: the compiler omits what is not used.
 Every loop goes over all d neurons, with a condition where it needs fewer: loops whose ends depend on other loops are not unrolled.
@@ -26,16 +26,14 @@ from ..networks.rule import hot
 from ..networks.settling import (
     ACCEPTED,
     EXCHANGES,
-    Exact,
     follow_interneurons,
     follow_product,
-    pivot,
     settle_lateral,
     settle_linear,
 )
 
-#: Sweeps behind the first guess, after the first.
-SWEEPS = 4
+#: Sweeps behind the first guess.
+SWEEPS = 5
 
 
 class Masked(NamedTuple):
@@ -44,10 +42,6 @@ class Masked(NamedTuple):
     eps: float
     sweeps: int = SWEEPS
     exchanges: int = EXCHANGES
-
-
-class Pivoted(Masked):
-    """For the samples that masks do not settle."""
 
 
 @hot
@@ -63,11 +57,6 @@ def _guess(sweeps, M, c, z, ws):
         inverse[i] = one / M[i, i]
         r[i] = c[i]
         z[i] = zero
-    for j in range(d):
-        s = r[j] * inverse[j]
-        z[j] = s if s > zero else zero
-        for i in range(d):
-            r[i] -= (M[j, i] if i < j else M[i, j]) * z[j] if i != j else zero
     for _ in range(np.int32(sweeps)):
         for j in range(d):
             s = r[j] * inverse[j]
@@ -148,11 +137,6 @@ def settle_masked(dynamics, M, H, c, z, ws):
     _give_up(z)
 
 
-@settle_lateral.register(Pivoted)
-def _lateral_pivoted(dynamics, M, H, c, z, ws):
-    pivot(Exact(dynamics.eps), M, c, z, ws, True)
-
-
 @follow_interneurons.register(Masked)
 def _follow_interneurons_masked(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
     follow_product(M, eta, p, p, dy, dn)
@@ -164,10 +148,4 @@ def _linear_masked(dynamics, W_hg, M, H, c, h, g, ws):
         ws.v[i] = 1
     if _solve(M.dtype.type(8 * c.shape[0] * dynamics.eps), M, ws.v, c, ws.L, h):
         _give_up(h)
-    apply(W_hg, h, g)
-
-
-@settle_linear.register(Pivoted)
-def _linear_pivoted(dynamics, W_hg, M, H, c, h, g, ws):
-    pivot(Exact(dynamics.eps), M, c, h, ws, False)
     apply(W_hg, h, g)
