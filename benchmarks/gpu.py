@@ -71,7 +71,7 @@ def throughput():
     rows = []
     for name, d, n, T, dtype in CASES:
         networks = batch(name, d, n, T, np.dtype(dtype))
-        for unrolled in (10, 0) if d > 3 else (10,):
+        for unrolled in (range(4, 11), range(0)) if d > 3 else (range(0),):
             gpu.UNROLLED = unrolled
             start = time.perf_counter()
             run = gpu.prepare(networks)

@@ -19,6 +19,8 @@ __all__ = ["UNROLLED", "compile_kernel", "cuda", "simulated"]
 
 #: Name of the kernels whose loops are unrolled.
 UNROLLED = "bionica_unrolled"
+_FUNCTION = re.compile(r'^define [^@]*@"([^"]+)".*?^}', re.MULTILINE | re.DOTALL)
+_CALL = re.compile(r'\bcall [^@]*@"([^"]+)"')
 _LABEL = re.compile(r'^"?([\w.]+)"?:')
 _BRANCH = re.compile(r'^ +br label %"([^"]+)"$')
 
@@ -37,35 +39,48 @@ def cuda() -> Any:
         def compile_unrolled(ir: Any, **options: Any) -> Any:
             modules = [ir] if isinstance(ir, str) else ir
             unrolled = any(UNROLLED in text for text in modules)
-            return compile_ir([*map(_unroll, modules)] if unrolled else modules, **options)
+            return compile_ir(_unroll(modules) if unrolled else modules, **options)
 
         nvvm.compile_ir = compile_unrolled
     return module
 
 
-def _unroll(module: str) -> str:
-    """Return the text of an LLVM module with metadata for unrolling, and `noinline` where nothing is unrolled.
+def _unroll(modules: list[str]) -> list[str]:
+    """Return the texts of LLVM modules with metadata for unrolling, and `noinline` where nothing is unrolled.
 
     An array is kept in registers only if every index is a constant. LLVM unrolls small loops by itself, and larger ones where
     metadata of the branch back to their beginning ask for it. Numba cannot write these: they are added to the text of its LLVM
     code, in the kernel and in the `hot` functions that are inlined into it. `cold` functions are kept out of line.
     """
-    lines, inlined = [], False
-    loops: list[int] = []
-    labels: set[str] = set()
+    functions = {match[1]: match[0] for module in modules for match in _FUNCTION.finditer(module)}
+    inside = new = {name for name, text in functions.items() if text.startswith("define void")}  # the kernel
+    while new:
+        called = {name for caller in new for name in _CALL.findall(functions[caller])} - inside
+        new = {name for name in called if "alwaysinline" in functions.get(name, "").partition("\n")[0]}
+        inside = inside | new
     full = 10**6  # numbers of metadata; Numba's own are small
-    for line in module.splitlines():
-        if line.startswith("define"):
-            labels, inlined = set(), line.startswith("define void") or "alwaysinline" in line
-            line += "" if inlined or "inline" in line else " noinline"
-        elif label := _LABEL.match(line):
-            labels.add(label[1])
-        elif inlined and (branch := _BRANCH.match(line)) and branch[1] in labels:
-            loops.append(full + 1 + len(loops))
-            line += f", !llvm.loop !{loops[-1]}"
-        lines.append(line)
-    lines += [f"!{loop} = distinct !{{!{loop}, !{full}}}" for loop in loops]
-    return "\n".join([*lines, f'!{full} = !{{!"llvm.loop.unroll.full"}}', ""])
+    loops: list[int] = []
+
+    def change(match: re.Match[str]) -> str:
+        head, *body = match[0].splitlines()
+        if match[1] not in inside:
+            return "\n".join([head if "inline" in head else f"{head} noinline", *body])
+        labels = set()
+        for i, line in enumerate(body):
+            if label := _LABEL.match(line):
+                labels.add(label[1])
+            elif (branch := _BRANCH.match(line)) and branch[1] in labels:
+                loops.append(full + 1 + len(loops))
+                body[i] += f", !llvm.loop !{loops[-1]}"
+        return "\n".join([head, *body])
+
+    changed = []
+    for module in modules:
+        loops.clear()
+        text = _FUNCTION.sub(change, module)
+        notes = [f"!{loop} = distinct !{{!{loop}, !{full}}}" for loop in loops]
+        changed.append("\n".join([text, *notes, f'!{full} = !{{!"llvm.loop.unroll.full"}}', ""]))
+    return changed
 
 
 def simulated() -> bool:

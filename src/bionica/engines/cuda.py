@@ -27,12 +27,15 @@ from ..networks.guards import EVERY
 from ..networks.rule import Rule, cold, leaves, precision, rule_of, to_arrays
 from ..networks.settling import Exact
 from .loop import bound, digest, largest_output
-from .masked import Masked
+from .masked import Masked, Pivoted
 
-#: Neurons up to which the loops of a network are unrolled: more do not fit into registers.
-UNROLLED = 10
+#: Numbers of neurons with which the loops of a network are unrolled by force. Loops over fewer are unrolled anyway. More neurons
+#: do not fit into registers; they settle as on the CPU.
+UNROLLED = range(4, 11)
 #: Samples that go through the loop between two looks at the errors; their outputs are local too.
 STRIDE = 8
+#: Samples after which sums in single precision are added to those in double precision.
+FLUSH = 1024
 #: Threads in a block.
 THREADS = 128
 
@@ -75,7 +78,7 @@ class Results(NamedTuple):
     Attributes
     ----------
     sums : float64 array of shape (n_times, d, d, n)
-        Sums of (s_i - y_j)^2 up to the times; NaN from where a network diverged.
+        Sums of (s_i - y_j)^2 up to the times; of a network that diverged, to be ignored.
     done : int64 array of shape (n,)
         Samples before the first whose output left the range of its numbers; T if all is well.
     repairs : int64 array of shape (n,)
@@ -98,13 +101,15 @@ def prepare(batch: Batch) -> Callable[[], Results]:
     n, (_, T, _), d, dtype = len(batch.states), batch.X.shape, batch.S.shape[2], batch.X.dtype
     kernel = _compiled(rule_of(batch.states[0]), *_source(batch.states[0], batch.params[0]))
     arrays = [np.stack(same, axis=-1) for same in zip(*map(leaves, batch.states), strict=True)]
-    numbers = np.array([_numbers((_on_card(p), p)) for p in batch.params], dtype).T.reshape(-1, n)
+    numbers = np.array(
+        [_numbers(_on_card(s, p)) for s, p in zip(batch.states, batch.params, strict=True)], dtype
+    ).T.reshape(-1, n)
     X, S, data, *shared = [cuda.to_device(np.ascontiguousarray(a)) for a in batch[2:-1]]
     on_card = [cuda.to_device(np.ascontiguousarray(a)) for a in (numbers, *arrays)]
     limit = dtype.type(largest_output(dtype))
 
     def run(grid: int, data: Any) -> Results:
-        results = (np.full((len(batch.times), d, d, n), np.nan), np.full(n, T), np.zeros(n, np.int64))
+        results = (np.zeros((len(batch.times), d, d, n)), np.full(n, T), np.zeros(n, np.int64))
         there = [cuda.to_device(a) for a in results]
         cuda.synchronize()
         started = time.perf_counter()
@@ -112,7 +117,7 @@ def prepare(batch: Batch) -> Callable[[], Results]:
         cuda.synchronize()
         seconds = time.perf_counter() - started
         sums, done, repairs = (a.copy_to_host() for a in there)
-        return Results(sums, done, repairs, seconds)
+        return Results(np.cumsum(sums, axis=0), done, repairs, seconds)
 
     run(1, cuda.to_device(np.zeros(0, data.dtype)))  # on no network: compiles
     return functools.partial(run, -(-n // THREADS), data)
@@ -140,10 +145,11 @@ def kind(value: Any) -> Any:
     return value if isinstance(value, bool) else type(value)
 
 
-def _on_card(params):
-    """Parameters as they go to the card: exactly is by masks there."""
-    masked = isinstance(params.dynamics, Exact)
-    return params._replace(dynamics=Masked(params.dynamics.eps)) if masked else params
+def _on_card(state, params, exactly=Masked):
+    """Parameters as they go to the card, where this settles small networks exactly."""
+    small = len(state.fired) < UNROLLED.stop
+    masked = small and isinstance(params.dynamics, Exact)
+    return params._replace(dynamics=exactly(params.dynamics.eps)) if masked else params
 
 
 def _numbers(value):
@@ -169,18 +175,18 @@ _TEXT = """
 def {name}(X, S, data, rates, schedule, times, silent, sums, done, repairs, limit, numbers, {arguments}):
     T = X.shape[1]
     Y = cuda.local.array(({stride}, {d}), np.{dtype})
-    total = cuda.local.array(({d}, {d}), np.float64)
+    part = cuda.local.array(({d}, {d}), np.{dtype})
     for n in range(cuda.grid(1), data.shape[0], cuda.gridsize(1)):
         {load}
         local = {local}
         local_work = {local_work}
-        exact = {exact}
+        pivoted = {pivoted}
         state = {state}
         work = {work}
         params = {params}
         for i in range({d}):
             for j in range({d}):
-                total[i, j] = 0
+                part[i, j] = 0
         due = {every} - local.t[0] % {every}
         alive = True
         note = 0
@@ -194,7 +200,7 @@ def {name}(X, S, data, rates, schedule, times, silent, sums, done, repairs, limi
                 due -= 1
                 if not settled or due == 0:
                     {to_local}
-                    alive = careful(local, local_work, exact, mixtures, row, etas, Y, limit, settled, due)
+                    alive = careful(local, local_work, pivoted, mixtures, row, etas, Y, limit, settled, due)
                     {from_local}
                     if due == 0:
                         due = {every}
@@ -207,17 +213,19 @@ def {name}(X, S, data, rates, schedule, times, silent, sums, done, repairs, limi
             sources = S[data[n], t:]
             for i in range(S.shape[2]):
                 for j in range({d}):
-                    s = np.{dtype}(0)
+                    s = part[i, j]
                     for p in range({stride}):
                         if p < rows:
                             difference = sources[p, i] - Y[p, j]
                             s += difference * difference
-                    total[i, j] += s
+                    part[i, j] = s
             t += rows
-            if alive and t == times[note]:
+            if t % {flush} < rows or t == times[note]:
                 for i in range(S.shape[2]):
                     for j in range({d}):
-                        sums[note, i, j, n] = total[i, j]
+                        sums[note, i, j, n] += part[i, j]
+                        part[i, j] = 0
+            if t == times[note]:
                 note += 1
         count = 0
         for i in range(work.ws.events.shape[0]):
@@ -245,7 +253,8 @@ def _fill(name, shape, value, symmetric=False):
 
 def _source(state: Any, params: Any) -> tuple[str, tuple[tuple[str, Any], ...]]:
     """Return the kernel for such a network, and the classes that it names."""
-    rule, d, masked = rule_of(state), len(state.fired), isinstance(params.dynamics, Exact)
+    rule, d, on_card = rule_of(state), len(state.fired), _on_card(state, params)
+    masked = isinstance(on_card.dynamics, Masked)
     work, load = rule.workspace(state), []
     names: dict[str, Any] = {}
 
@@ -262,12 +271,15 @@ def _source(state: Any, params: Any) -> tuple[str, tuple[tuple[str, Any], ...]]:
 
         return _expression(value, leaf, names)
 
-    used = itertools.count()
+    def parameters(params):
+        count = itertools.count()
 
-    def number(value):
-        if isinstance(value, bool):
-            return str(value)
-        return f"int(numbers[{next(used)}, n])" if isinstance(value, int) else f"numbers[{next(used)}, n]"
+        def number(value):
+            if isinstance(value, bool):
+                return str(value)
+            return f"int(numbers[{next(count)}, n])" if isinstance(value, int) else f"numbers[{next(count)}, n]"
+
+        return _expression(params, number, names)
 
     to_local, from_local = [], []
     for i, (field, array) in enumerate(to_arrays(state).items()):
@@ -276,11 +288,11 @@ def _source(state: Any, params: Any) -> tuple[str, tuple[tuple[str, Any], ...]]:
             to_local += _fill(f"x{i}", array.shape, f"r{i}[{{}}]", masked and field in rule.symmetric)
             from_local += _fill(f"r{i}", array.shape, f"x{i}[{{}}]")
     text = _TEXT.format(
-        name=numba_cuda.UNROLLED if d <= UNROLLED else "bionica", d=d, dtype=precision(state).name,
-        arguments=", ".join(f"a{i}" for i in range(len(leaves(state)))), stride=STRIDE, every=EVERY,
+        name=numba_cuda.UNROLLED if d in UNROLLED else "bionica", d=d, dtype=precision(state).name,
+        arguments=", ".join(f"a{i}" for i in range(len(leaves(state)))), stride=STRIDE, every=EVERY, flush=FLUSH,
         local=arrays(state, "x", "a{}[{{}}, n]"), local_work=arrays(work, "v", "0"),
         state=arrays(state, "r", "a{}[{{}}, n]"), work=arrays(work, "w", "0"),
-        params=_expression(_on_card(params), number, names), exact=_expression(params, number, names),
+        params=parameters(on_card), pivoted=parameters(_on_card(state, params, Pivoted)),
         load=("\n" + " " * 8).join(load),
         to_local=("\n" + " " * 20).join(to_local), from_local=("\n" + " " * 20).join(from_local),
     )  # fmt: skip

@@ -11,7 +11,7 @@ are needed after 3 sweeps, and 1.9 by the slowest of 32 threads (1.0 and 1.2 aft
 to be kept, 1.8 and 3.0.
 
 A sample that has not settled after `exchanges` solutions gets NaN outputs: the thread then takes it through the network again with
-`Exact`, which finds that its H is not the inverse of M, and pivots.
+`Pivoted`, which pivots on M from the beginning and is slow (`Exact` would take as long, and twice as long to compile).
 
 Only the lower triangle of the symmetric M is read, and no inverse is kept: the compiler omits what is not used.
 Every loop goes over all d neurons, with a condition where it needs fewer: loops whose ends depend on other loops are not unrolled.
@@ -26,8 +26,10 @@ from ..networks.rule import hot
 from ..networks.settling import (
     ACCEPTED,
     EXCHANGES,
+    Exact,
     follow_interneurons,
     follow_product,
+    pivot,
     settle_lateral,
     settle_linear,
 )
@@ -42,6 +44,10 @@ class Masked(NamedTuple):
     eps: float
     sweeps: int = SWEEPS
     exchanges: int = EXCHANGES
+
+
+class Pivoted(Masked):
+    """For the samples that masks do not settle."""
 
 
 @hot
@@ -137,6 +143,11 @@ def settle_masked(dynamics, M, H, c, z, ws):
     _give_up(z)
 
 
+@settle_lateral.register(Pivoted)
+def _lateral_pivoted(dynamics, M, H, c, z, ws):
+    pivot(Exact(dynamics.eps), M, c, z, ws, True)
+
+
 @follow_interneurons.register(Masked)
 def _follow_interneurons_masked(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
     follow_product(M, eta, p, p, dy, dn)
@@ -148,4 +159,10 @@ def _linear_masked(dynamics, W_hg, M, H, c, h, g, ws):
         ws.v[i] = 1
     if _solve(M.dtype.type(8 * c.shape[0] * dynamics.eps), M, ws.v, c, ws.L, h):
         _give_up(h)
+    apply(W_hg, h, g)
+
+
+@settle_linear.register(Pivoted)
+def _linear_pivoted(dynamics, W_hg, M, H, c, h, g, ws):
+    pivot(Exact(dynamics.eps), M, c, h, ws, False)
     apply(W_hg, h, g)
