@@ -15,7 +15,7 @@ import time
 import numpy as np
 
 import bionica
-from bionica._compat.numba_cuda import cuda, row_stack
+from bionica._compat.numba_cuda import cuda
 from bionica.engines import cuda as gpu
 from bionica.networks.schedules import learning_rates
 from runner import RESULTS, markdown
@@ -71,17 +71,18 @@ def throughput():
     rows = []
     for name, d, n, T, dtype in CASES:
         networks = batch(name, d, n, T, np.dtype(dtype))
-        for unrolled in (True, False) if d >= gpu.UNROLLED else (False,):
+        for unrolled in (range(4, 11), range(11, 11)) if d > 3 else (range(11, 11),):
+            gpu.UNROLLED = unrolled
             start = time.perf_counter()
-            prepared = gpu.prepare(networks, unrolled=unrolled)
+            run = gpu.prepare(networks)
             compiled = time.perf_counter() - start
-            best = min(gpu.launch([prepared]) for _ in range(6))  # the card's clock rises first
+            results = min(
+                (run() for _ in range(6)), key=lambda results: results.seconds
+            )  # the card's clock rises first
+            best = results.seconds
             row = {"network": name, "d": d, "precision": dtype, "unrolled": "yes" if unrolled else "no", "networks": n}
             row |= {"samples": T, "s on the card": best, "network-samples a second": f"{n * T / best:.2e}"}
-            row |= {
-                "ended well": f"{np.mean(gpu.collect(prepared).done == T):.0%}",
-                "compiling and sending, s": compiled,
-            }
+            row |= {"ended well": f"{np.mean(results.done == T):.0%}", "compiling and sending, s": compiled}
             print(row, file=sys.stderr, flush=True)
             rows.append(row)
     return markdown(
@@ -107,7 +108,6 @@ def grid():
     return markdown("Grid", note, rows) + "\nBest settings:\n\n" + best + "\n"
 
 
-@row_stack()
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/gpu.md")

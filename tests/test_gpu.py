@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from bionica.sweep.cuda import unavailable
+
 SCRIPT = """
 import json, sys
 from bionica import sweep
@@ -34,9 +36,9 @@ print(json.dumps([dict(row) for row in sweep.run(plan, device=sys.argv[2], n_job
 
 
 def table(script, *arguments, folder=None):
-    env = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"} if "cuda" in arguments else os.environ
+    simulated = {"NUMBA_ENABLE_CUDASIM": "1"} if "cuda" in arguments and unavailable() else {}
     command = [sys.executable, "-c", script, *arguments]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, cwd=folder)
+    done = subprocess.run(command, env={**os.environ, **simulated}, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -11,7 +11,7 @@ are needed after 3 sweeps, and 1.9 by the slowest of 32 threads (1.0 and 1.2 aft
 to be kept, 1.8 and 3.0.
 
 A sample that has not settled after `exchanges` solutions gets NaN outputs: the thread then takes it through the network again with
-`Pivoted`, which pivots on M from the beginning and is slow.
+`Pivoted`, which pivots on M from the beginning and is slow (`Exact` would take as long, and twice as long to compile).
 
 Only the lower triangle of the symmetric M is read, and no inverse is kept: the compiler omits what is not used.
 Every loop goes over all d neurons, with a condition where it needs fewer: loops whose ends depend on other loops are not unrolled.
@@ -34,8 +34,8 @@ from ..networks.settling import (
     settle_linear,
 )
 
-#: Sweeps behind the first guess, after the first.
-SWEEPS = 4
+#: Sweeps behind the first guess.
+SWEEPS = 5
 
 
 class Masked(NamedTuple):
@@ -63,11 +63,6 @@ def _guess(sweeps, M, c, z, ws):
         inverse[i] = one / M[i, i]
         r[i] = c[i]
         z[i] = zero
-    for j in range(d):
-        s = r[j] * inverse[j]
-        z[j] = s if s > zero else zero
-        for i in range(d):
-            r[i] -= (M[j, i] if i < j else M[i, j]) * z[j] if i != j else zero
     for _ in range(np.int32(sweeps)):
         for j in range(d):
             s = r[j] * inverse[j]

@@ -226,15 +226,12 @@ class OnlineNICA(Online):
             self._start(X if self._block_length(X.shape[1]) else None)
         return self._run(X, np.empty((len(X) if keep else 0, self._state.fired.size), X.dtype), learning=True)
 
-    def _open(self, X: Array) -> tuple[Any, Array]:
-        """Start on X for a sweep, which runs the loop itself; return the state, and the outputs of samples already learned."""
+    def _open(self, X: Array) -> tuple[Any, int]:
+        """Return how the network would start on X, for a sweep that runs the loop itself: the state, and from how many samples."""
+        self._reset(X)
         n = self._block_length(X.shape[1])
-        if not n:
-            self._reset(X)
-        Y = np.asarray(self.partial_fit_transform(X[:n])) if n else X[:0]
-        if self._state is None:
-            self._start(self._waiting if n else None)
-        return self._state, Y
+        self._start(X[:n] if n else None)
+        return self._state, n
 
     def _run(self, X: Array, Y: Array, learning: bool) -> Array:
         """Take the rows of X through the network, block by block; outputs go to Y, if it has rows."""
