@@ -273,9 +273,9 @@ def test_names_above_samples_in_columns_are_their_labels(read):
 
 @pytest.mark.parametrize(
     "name",
-    ["time", "Time (s)", "time/min", "Zeit [min]", "time_min", "index", "Sample", "date", "", "Unnamed: 0", "nm", "t/s"]
-    + ["RT (min)", "RT", "Retention time [min]", "elapsed_time", "Wavenumber cm-1", "λ (nm)", "cm⁻¹"],
-)
+    ["time", "Time (s)", "time/min", "Zeit [min]", "time_min", "index", "Sample", "date", "", "Unnamed: 0", "nm", "t/s",
+     "RT (min)", "RT", "Retention time [min]", "elapsed_time", "Wavenumber cm-1", "λ (nm)", "cm⁻¹"],
+)  # fmt: skip
 @pytest.mark.parametrize("decimal", [".", ","])
 def test_a_column_is_left_out_by_its_name(read, name, decimal):
     X = spectra()[:, :3]
