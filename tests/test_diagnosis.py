@@ -51,7 +51,7 @@ def test_a_right_fit_is_called_right(estimator):
         (lambda S, X, rng: X - X.mean(axis=0), {"centred"}),
         (lambda S, X, rng: X + 5 * rng.random(X.shape[1]), {"directions", "uncertain"}),
         (lambda S, X, rng: mixed(np.column_stack([S, rng.exponential(size=(len(S), 1))]), 8), {"directions"}),
-        (lambda S, X, rng: mixed(S - [0.4, 0, 0], 8), {"negative", "uncertain"}),
+        (lambda S, X, rng: mixed(S - [0.4, 0, 0], 8), {"negative", "uncertain", "duplicate"}),
         (lambda S, X, rng: X + 1.5 * X.std() * rng.standard_normal(X.shape), {"uncertain"}),
         (lambda S, X, rng: np.minimum(X, np.quantile(X, 0.8, axis=0)), {"ceiling"}),
         (lambda S, X, rng: X[:12], {"uncertain"}),

@@ -83,7 +83,7 @@ def orthonormal_rows(rng: np.random.RandomState, d: int, k: int, dtype: Any) -> 
 
 def typical_rows(block: Array) -> Array:
     """The rows whose norm is at most 30 times the median norm; in units of the median of each mixture, unless it is wide."""
-    block, typical = np.asarray(block, dtype=np.float64), np.ones(1)
+    block, typical = np.ascontiguousarray(block, dtype=np.float64), np.ones(1)  # one layout: the same bits
     with np.errstate(all="ignore"):
         if not wider_than_long(block):  # medians of the nonzero absolute values
             size = np.sort(np.abs(block), axis=0)

@@ -74,18 +74,18 @@ def row_blocks(n_rows: int, n_columns: int, itemsize: int = 8) -> Iterator[slice
 def linear_map(X: Array, matrix: Array, out: Array | None = None) -> Array:
     """X @ matrix.T in the precision of X. Whatever the strides of X, at most one block of rows is copied.
 
-    A row has the same bits however X is cut into calls, up to 256 features: incomplete tiles are padded with rows of zeros.
+    A row has the same bits however X is cut into calls, up to 4,096 features: incomplete tiles are padded with rows of zeros, and
+    sums are float64, because some kernels for float32 (Haswell, Zen) add in another order in every second half of a tile.
     """
-    right = np.ascontiguousarray(matrix.T, dtype=X.dtype)
+    right = np.ascontiguousarray(matrix.T, dtype=np.float64)
     if out is None:
         out = np.empty((X.shape[0], right.shape[1]), dtype=X.dtype)
     for rows in row_blocks(X.shape[0], X.shape[1], X.itemsize):
-        block = X[rows]
+        block = X[rows].astype(np.float64, copy=False)
         missing = -len(block) % _TILE
         if missing and X.shape[1] <= _PADDED:
-            out[rows] = (np.concatenate([block, np.zeros((missing, X.shape[1]), X.dtype)]) @ right)[: len(block)]
-        else:
-            np.matmul(block, right, out=out[rows])
+            block = np.concatenate([block, np.zeros((missing, X.shape[1]))])
+        out[rows] = (block @ right)[: len(X[rows])]
     return out
 
 
