@@ -30,14 +30,13 @@ def leading(rows):
 
 @pytest.mark.parametrize("n", [15, 400])
 def test_standard_errors_of_spectra_are_those_of_least_squares(n):
-    """Of a linear regression the standard error is known: sigma / sqrt(n <s^2>), for halves and for the jackknife."""
+    """Of a linear regression the standard error is known: sigma / sqrt(n <s^2>)."""
     estimates, true = [], 0.1 / np.sqrt(n / 3)
     for seed in range(30):
         rng = np.random.default_rng(seed)
         s = rng.random(n)
         X = s[:, None] * [1.0, 2.0, 3.0] + 0.1 * rng.standard_normal((n, 3)) * [0, 1, 1]
         moved = uncertainty(X, *leading(X), leading, np.zeros(1))
-        assert moved.split == ("jackknife" if n < 100 else "random")
         estimates.append(moved.mixing[1:, 0])
     assert np.sqrt(np.mean(np.square(estimates))) == pytest.approx(true, rel=0.35)
 

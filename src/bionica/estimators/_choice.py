@@ -1,8 +1,8 @@
 """`bionica.separate`: counts the sources, chooses the method, fits and judges, with one mechanism: agreement between halves.
 
 `BatchNICA` asks for uncorrelated sources and `MinimumVolumeCone` does not. Both are fitted to a sample, and `diagnose` judges both.
-A fit without a finding is kept before one with findings. Otherwise the cone is kept, unless halves of
-the samples agree clearly better on BatchNICA (half the error of the worst output, or less).
+A fit without a finding is kept before one with findings. Otherwise the cone is kept, unless halves of the samples agree clearly
+better on BatchNICA (half the error of the worst output, or less). Halves of a curve agree on anything, and do not choose.
 """
 
 import sys
@@ -174,6 +174,6 @@ def _better(tried: dict[str, Diagnosis]) -> tuple[str, str]:
         statement = tried[worse].findings[0].text().partition(". ")[0].rpartition(": ")[2]  # without names of outputs
         return better, f"no problem was found; {METHODS[worse].__name__}: {statement}"
     mine, its = (1.0 if d.uncertainty_ is None else float(d.uncertainty_.share.max()) for d in (batch, cone))
-    if mine < _CLEARLY * its:
+    if cone.band_ is None and mine < _CLEARLY * its:
         return "batch", "halves of the samples agree better on it than on MinimumVolumeCone"
     return "cone", "sources may be correlated, and BatchNICA is not clearly more certain"

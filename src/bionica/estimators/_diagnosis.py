@@ -118,9 +118,8 @@ class Diagnosable:
     def diagnose(self, X: ArrayLike, *, refit: bool = True) -> Diagnosis:
         """Say, without knowing the sources, how far to believe the fit, and what to do if not.
 
-        Halves of X, without outliers, are fitted by clones of this estimator: a network learns from each of them as a stream. With
-        fewer than 100 samples for each source, one of six groups of samples is left out at a time instead (jackknife). Of more than
-        100,000 samples, or 2^24 numbers, an evenly spaced sample is used (the last samples, with a horizon).
+        Halves of X, without outliers, are fitted by clones of this estimator: a network learns from each of them as a stream. Of
+        more than 100,000 samples, or 2^24 numbers, an evenly spaced sample is used (the last samples, with a horizon).
 
         Parameters
         ----------
@@ -159,12 +158,12 @@ class Diagnosable:
         found, moved, band = list(measures.findings), None, None
         if refit and not any(one.name == "scale" for one in found):
             with np.errstate(all="ignore"):
-                moved = uncertainty(inliers_of(rows), W, A, _refits(self, len(W), len(rows)), measures.misfit)
+                moved = uncertainty(inliers_of(rows), W, A, _refits(self, len(W), len(rows)), measures.error)
             if measures.is_nonnegative and follows_curve(rows, len(W)):
                 known = getattr(self, "known_mixing", None)
                 band = bands(some, W, A, np.sqrt(measures.noise), 0 if known is None else np.shape(known)[1])
                 found += exceeds("ambiguous", np.maximum(band.sources, band.spectra))
-                moved = moved._replace(sources=np.hypot(moved.sources, band.sources))
+                moved = moved._replace(sources=np.fmin(np.hypot(moved.sources, band.sources), 1.0))
             found = [one for one in found if one.name != "uncertain"]
             found += uncertain(measures.noise / measures.variance, moved.share)
             limit = CHECKS["uncertain"].limit  # correlations fall by twice the share

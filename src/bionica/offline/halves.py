@@ -1,13 +1,11 @@
 """Agreement between halves of the samples: how far a fit moves if it learns from other samples.
 
-The rows of X are split into g groups, and what is left without one of them is fitted by itself (jackknife):
+Half of the samples double the variance of what is fitted, and a bias that falls as 1/n. So, with the fits h to halves,
 
-    error^2 = (g - 1)/g sum_j (h_j - full)^2                                                                              (1)
+    error^2 = <(h - full)^2>.                                                                                             (1)
 
-With two groups these are halves, h and h', and (1) is (h - h')^2 / 4, because half of the samples double the variance, and the
-square of (h + h')/2 - full, a bias that falls as 1/n. With few samples, halves are too small to fit, and more groups are taken.
-Groups are random (chance), or the first and the second half (change in time). For outputs, g times the median replaces the sum,
-because a refit may start where it does not settle. Spectra a_i and b_i of two fits are matched by
+Halves are random (chance), two pairs, or the first and the second half (change in time). For outputs, the median of all replaces
+the average, because a refit may start where it does not settle. Spectra a_i and b_i of two fits are matched by
 
     angle_i = arccos(|a_i' b_i| / (|a_i| |b_i|)).                                                                         (2)
 
@@ -26,8 +24,7 @@ from scipy.optimize import linear_sum_assignment
 
 Array = npt.NDArray[Any]
 
-_GROUPS = 6  # of few samples
-_SAMPLES_PER_SOURCE = 50  # in each half; with fewer, halves are fitted far worse than all samples
+_ROWS_PER_SOURCE = 100  # of a curve, evenly spaced
 
 
 class Uncertainty(NamedTuple):
@@ -35,36 +32,31 @@ class Uncertainty(NamedTuple):
 
     Attributes
     ----------
-    correlation : ndarray of shape (n_components,)
-        Of each output between two halves of the samples, on all samples: 1 - 2 `share`.
+    correlation, contiguous : ndarray of shape (n_components,)
+        Of each output between two halves of the samples, on all samples: random halves, and the first and the second.
     angle : ndarray of shape (n_components,)
-        Between the spectra of the fit and of fits to parts of the samples, in degrees (root mean square).
+        Between the spectra of the fit and of fits to halves, in degrees (root mean square).
     sources : ndarray of shape (n_components,)
-        Standard error of each output, in its standard deviations: of the fit, of the noise or model error that passes it, and, if
-        the samples follow a curve, of what nonnegativity leaves open.
+        Standard error of each output, in its standard deviations, 1 at most: of the fit, of the noise or model error that passes
+        it, of other outputs that are subtracted from it, and, if the samples follow a curve, of what nonnegativity leaves open.
     mixing : ndarray of shape (n_features, n_components)
         Standard error of each channel of the spectra, by chance alone: `Diagnosis.band_` has what nonnegativity leaves open.
     share : ndarray of shape (n_components,)
         Of the variance of each output, that the error of the fit has.
-    split : str
-        "random" halves, or "jackknife" for few samples.
-    contiguous : ndarray of shape (n_components,)
-        `correlation` between the first and the second half of the samples; that of random groups with the jackknife.
     """
 
     correlation: Array
+    contiguous: Array
     angle: Array
     sources: Array
     mixing: Array
     share: Array
-    split: str
-    contiguous: Array
 
     def table(self, names: Sequence[str]) -> list[tuple[str, ...]]:
         """A row of text for each output, with its name, and one of headings."""
         numbers = zip(names, self.correlation, self.angle, self.sources, strict=True)
         rows = [(name, f"{r:.3f}", f"{angle:.1f}", f"{error:.1%}") for name, r, angle, error in numbers]
-        return [("output", f"correlation of halves ({self.split})", "angle, degrees", "standard error"), *rows]
+        return [("output", "correlation of halves", "angle, degrees", "standard error"), *rows]
 
     def __repr__(self) -> str:
         return "\n".join(map("  ".join, self.table(list(map(str, range(len(self.share)))))))
@@ -90,17 +82,17 @@ def follows_curve(X: Array, d: int) -> bool:
 
     The noise of the directions left out says nothing about the curve.
     """
-    rows = X[:: max(1, len(X) // (2 * _SAMPLES_PER_SOURCE * d))]
+    rows = X[:: max(1, len(X) // (_ROWS_PER_SOURCE * d))]
     U, sigma, _ = np.linalg.svd(rows, full_matrices=False)
     return len(rows) * roughness(U[:, :d] * sigma[:d]) < d
 
 
-def uncertainty(X: Array, W: Array, A: Array, fit: Callable[[Array], tuple[Array, Array]], noise: Array) -> Uncertainty:
-    """How far components W (d, k) and mixing A (k, d), fitted to X, move. `noise` (d,) is the variance of that of the outputs.
+def uncertainty(X: Array, W: Array, A: Array, fit: Callable[[Array], tuple[Array, Array]], known: Array) -> Uncertainty:
+    """How far components W (d, k) and mixing A (k, d), fitted to X, move.
 
-    `fit` returns the components and the mixing matrix of some rows of X.
+    `known` (d,) is the variance of errors of the outputs that halves have in common, such as noise. `fit` returns the components
+    and the mixing matrix of some rows of X.
     """
-    n, d = len(X), len(W)
     Y = np.maximum(X @ W.T, 0)
     variance, size = np.maximum(Y.var(axis=0), 1e-300), np.linalg.norm(Y, axis=0)
 
@@ -113,20 +105,16 @@ def uncertainty(X: Array, W: Array, A: Array, fit: Callable[[Array], tuple[Array
         share = np.mean((Z * scale - Y) ** 2, axis=0) / variance
         return share, (B[:, columns] / np.maximum(scale, 1e-300) - A) ** 2, angles**2
 
-    few = n < 2 * _SAMPLES_PER_SOURCE * d
-    g, rng = _GROUPS if few else 2, np.random.RandomState(0)
-    orders = [rng.permutation(n)] if few else [rng.permutation(n), rng.permutation(n), np.arange(n)]
-    groups = [np.array_split(order, g) for order in orders]
-    refits = [moved(np.concatenate(some[:j] + some[j + 1 :])) for some in groups for j in range(g)]
+    rng = np.random.RandomState(0)
+    orders = (rng.permutation(len(X)), rng.permutation(len(X)), np.arange(len(X)))
+    refits = [moved(rows) for order in orders for rows in np.array_split(order, 2)]
     shares, spectra, angles = (np.array(part) for part in zip(*refits, strict=True))
-    share = (g - 1) * np.median(shares, axis=0)
-    in_time = share if few else shares[-2:].mean(axis=0)
+    share = np.fmin(np.median(shares, axis=0), 1.0)  # 1 if a refit overflows too
     return Uncertainty(
-        correlation=np.maximum(1 - 2 * share, -1.0),
+        correlation=1 - 2 * share,
+        contiguous=1 - 2 * np.fmin(shares[-2:].mean(axis=0), 1.0),
         angle=np.sqrt(np.mean(angles, axis=0)),
-        sources=np.sqrt(share + noise / variance),
-        mixing=np.sqrt((g - 1) * spectra.mean(axis=0)),
+        sources=np.sqrt(np.fmin(share + known / variance, 1.0)),
+        mixing=np.sqrt(spectra.mean(axis=0)),
         share=share,
-        split="jackknife" if few else "random",
-        contiguous=np.maximum(1 - 2 * in_time, -1.0),
     )
