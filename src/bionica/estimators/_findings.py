@@ -134,7 +134,7 @@ def uncertain(noise: Array, moved: Array) -> list[Finding]:
     worst = int(total.argmax())
     if noise[worst] > moved[worst]:
         return [one._replace(remedies=("average",)) for one in exceeds("uncertain", total, cause="noise")]
-    return exceeds("uncertain", total, cause="fits to parts of the samples differ")
+    return exceeds("uncertain", total, cause="fits to halves of the samples differ")
 
 
 def concluded(estimator: Any, found: Iterable[Finding]) -> tuple[Finding, ...]:
