@@ -216,8 +216,8 @@ def verdicts(args):
         ablation.append({"without": check or "(all checks)"} | {n: f"{w[0]} / {r[0]}" for n, (w, r) in counts.items()})
     right = [row for row in found if not set(row["findings"]) - {"outliers", "changed"}]
     note = (
-        f"{args.n} problems from seed {args.seed0}. Estimated against true standard errors: {agreement(found)}; of fits called right "
-        f"{agreement(right)}. `diagnose` takes {np.median([r['seconds'] for r in found]):.2g} s (median)."
+        f"{args.n} problems from seed {args.seed0}. Estimated against true standard errors: {agreement(found)}; of "
+        f"fits called right {agreement(right)}. `diagnose` takes {np.median([r['seconds'] for r in found]):.2g} s (median)."
     )
     text = "Wrong fits called right / right fits called wrong, if one check is not made."
     return runner.markdown("Verdicts", note, table) + "\n" + runner.markdown("Ablation", text, ablation)
