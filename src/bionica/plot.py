@@ -332,7 +332,7 @@ def weights(
             axis.set_label_text(title)
         else:
             shown = range(0, len(names), -(-len(names) // _LABELS))
-            rotation = 90 if axis is ax.xaxis and max(map(len, names)) > 6 else 0
+            rotation = 90 if axis is ax.xaxis and len(shown) * (1 + max(map(len, names))) > 60 else 0
             axis.set_ticks(shown, [names[i] for i in shown], rotation=rotation)
     ax.tick_params(length=0)
     return ax

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import plot
-from .io import Reader, wavelengths_in, write_atomically
-from .io.images import thumbnails
+from .io import write_atomically
 
 Array = NDArray[Any]
 Sections = list[tuple[str, list[str]]]
@@ -31,20 +30,16 @@ body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper)
 h1{font-size:1.7rem;margin-bottom:.2rem}h2{font-size:1.25rem;margin-top:2.4rem;border-bottom:1px solid var(--rule)}
 p{max-width:60rem}.lead,figcaption{color:var(--soft)}figcaption{font-size:.9rem}
 figure{margin:1rem 0;overflow-x:auto}img{max-width:100%;height:auto}figure img{background:#fff}
-.beside{display:flex;flex-wrap:wrap;gap:1.5rem}.beside>*{flex:1 1 24rem;min-width:0}
+.beside{display:flex;flex-wrap:wrap;gap:1.5rem}.beside>*{flex:1 1 24rem;min-width:0}.beside>figure{flex:0 1 auto}
 .slides input,.slides img{width:100%}
 .verdict{border-left:4px solid;padding:.1rem .8rem;margin:1rem 0}.verdict p{color:var(--ink);margin:.3rem 0}
 .good{color:var(--good)}.bad{color:var(--bad)}
-.table{overflow-x:auto}code{white-space:nowrap}table{border-collapse:collapse;font-size:.9rem;margin:.8rem 0}
+.table{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;margin:.8rem 0}
 th,td{padding:.35rem .7rem;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}
 .facts td{overflow-wrap:anywhere}.facts td:first-child{white-space:nowrap;color:var(--soft)}
 th{border-bottom:2px solid var(--soft);white-space:nowrap}
 th.number,td.number{text-align:right}td.number{font-variant-numeric:tabular-nums;white-space:nowrap}
 td.yes,td.no,td.partly{font-weight:600}td.yes{color:var(--good)}td.no{color:var(--bad)}td.partly{color:var(--fair)}
-@media(max-width:40rem){table.text thead{display:none}
-table.text tr{display:block;padding:.6rem 0;border-bottom:1px solid var(--soft)}
-table.text td{display:block;border:0;padding:.1rem 0}table.text td:first-child{font-weight:600}code{white-space:normal}}
-@media print{:root{color-scheme:light}body{margin:0}h2,figure{break-inside:avoid}}
 """
 #: Shows the picture that the slider is at.
 _SLIDE = "this.parentNode.querySelectorAll('figure').forEach((f,i)=>f.hidden=i!=this.value)"
@@ -59,7 +54,7 @@ def page(title: str, lead: str, sections: Sections) -> str:
     >>> "A &lt; B" in html and "0.00123" in html
     True
     """
-    body = f"<h1>{escape(title)}</h1>" + (f'<p class="lead">{_inline(lead)}</p>' if lead else "")
+    body = f"<h1>{escape(title)}</h1>" + (text(lead, kind="lead") if lead else "")
     for heading, parts in sections:
         body += "\n<section>" + (f"<h2>{escape(heading)}</h2>\n" if heading else "") + "\n".join(parts) + "</section>"
     return (
@@ -69,25 +64,18 @@ def page(title: str, lead: str, sections: Sections) -> str:
     )
 
 
-def text(sentences: str) -> str:
-    """Return a paragraph."""
-    return f"<p>{_inline(sentences)}</p>"
-
-
-def _inline(sentences: str) -> str:
-    """Escape text, with `code` as such."""
-    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(sentences))
+def text(sentences: str, tag: str = "p", kind: str = "") -> str:
+    """Return a paragraph, or another element: escaped, with `code` as such."""
+    return f'<{tag} class="{kind}">' + re.sub("`([^`]+)`", r"<code>\1</code>", escape(sentences)) + f"</{tag}>"
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Return a table with these headings, if any. Floats are shown with three digits."""
-    numeric = [any(type(row[i]) in (int, float) for row in rows) for i in range(len(columns))]
-    marks = [' class="number"' * number for number in numeric]
+    marks = [' class="number"' * any(type(row[i]) in (int, float) for row in rows) for i in range(len(columns))]
     head = "".join(f"<th{mark}>{escape(title)}</th>" for title, mark in zip(columns, marks, strict=True))
     body = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
-    kind = "numbers" if any(numeric) else "text" if head else "text facts"
-    head = f"<thead><tr>{head}</tr></thead>" if head else ""
-    return f'<div class="table"><table class="{kind}">{head}<tbody>{body}</tbody></table></div>'
+    head = f"<table><thead><tr>{head}</tr></thead>" if head else '<table class="facts">'
+    return f'<div class="table">{head}<tbody>{body}</tbody></table></div>'
 
 
 def _cell(value: object) -> str:
@@ -95,8 +83,7 @@ def _cell(value: object) -> str:
         shown = "–" if value is None else f"{value:.3g}" if isinstance(value, float) else f"{value:,}"
         return f'<td class="number">{shown}</td>'
     words = ("yes" if value else "no") if isinstance(value, bool) else str(value)
-    kind = f' class="{words}"' if words in ("yes", "no", "partly") else ""
-    return f"<td{kind}>{_inline(words)}</td>"
+    return text(words, "td", words if words in ("yes", "no", "partly") else "")
 
 
 def picture(data: bytes, caption: str, kind: str = "svg", alt: str = "") -> str:
@@ -130,12 +117,12 @@ def figure_bytes(figure: Any, kind: str) -> bytes:
     return buffer.getvalue()
 
 
-def drawing(draw: Callable[[Any], object], caption: str, width: float = 9.0, height: float = 3.6) -> str:
-    """Return what `draw` draws on new axes."""
+def drawing(caption: str, width: float, height: float, draw: Callable[..., object], *args: Any, **options: Any) -> str:
+    """Return what a function of `plot` draws of these arguments on new axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
-    draw(figure.subplots())
+    draw(*args, ax=figure.subplots(), **options)
     return picture(figure_bytes(figure, "svg"), caption)
 
 
@@ -144,10 +131,11 @@ def drawing(draw: Callable[[Any], object], caption: str, width: float = 9.0, hei
 MOST_SOURCES = 12  # that are drawn
 _FEW_MIXTURES = 8  # fewer are shown as a matrix, not as curves
 _DRAWN = 500  # samples
+_SIDE = 240  # pixels of a side of an image, about
 
 
 def write_separation(
-    path: Path, network: Any, reader: Reader, X: Array, *, numbers: Array, labels: Sequence[Array], names: Sequence[str],
+    path: Path, network: Any, reader: Any, X: Array, *, numbers: Array, labels: Sequence[Array], names: Sequence[str],
     lines: Sequence[str], facts: Sequence[tuple[str, str]],
 ) -> None:  # fmt: skip
     """Write the page about a fitted estimator with `diagnosis_`; the file is replaced only when the new one is complete.
@@ -159,70 +147,60 @@ def write_separation(
     X, t = X[::step], numbers[::step]
     for name, column in zip(reader.label_names, labels, strict=False):
         with suppress(ValueError):  # text: names of the samples
-            t = np.array([float(str(cell)) for cell in column[::step]])
-            t_label = "time" if name == "sample" and (t % 1).any() else name
-    axis, unit = wavelengths_in(mixtures)
-    axis_label = "number of the mixture" if axis is None else unit or "wavelength"
-    A, uncertainty = np.asarray(network.mixing_), network.diagnosis_.uncertainty_
-    d = min(len(names), MOST_SOURCES)
-    shown, omitted = names[:d], f" The first {d} of {len(names)} sources." * (d < len(names))
-    kind = "good" if network.diagnosis_.ok else "bad"
-    verdict = f'<div class="verdict {kind}">{"".join(map(text, lines))}</div>'
-    sections: Sections = [("", [verdict, table((), facts)])]
+            t, t_label = np.array([float(str(cell)) for cell in column[::step]]), name
+    A, Y, U = np.asarray(network.mixing_), network.transform(X), X @ np.asarray(network.components_).T
+    diagnosis, choice, d = network.diagnosis_, getattr(network, "choice_", None), min(len(names), MOST_SOURCES)
+    uncertainty, A, shown = diagnosis.uncertainty_, A[:, :d], names[:d]
+    if d < len(names):
+        facts = [*facts, ("drawn", f"the first {d} of {len(names)} sources")]
+    verdict = f'<div class="verdict {"good" if diagnosis.ok else "bad"}">{"".join(map(text, lines))}</div>'
+    sections = {"": [verdict, table((), facts)]}
     if uncertainty is not None:
         why = "Parts of the samples were fitted separately. Agreement does not show that a source is correct."
         columns = ("source", "correlation of the halves", "angle of the spectra, degrees", "standard error")
         measures = zip(names, uncertainty.correlation, uncertainty.angle, uncertainty.sources, strict=True)
         rows = [(name, f"{r:.4f}", float(angle), f"{error:.1%}") for name, r, angle, error in measures]
-        sections.append(("Uncertainty of each source", [text(why), table(columns, rows)]))
-    choice = getattr(network, "choice_", None)
+        sections["Uncertainty of each source"] = [text(why), table(columns, rows)]
     if choice is not None and choice.angles:
         caption = "How far the spectra of two halves of the samples differ, for each number of sources that was tried."
-        tried = drawing(lambda ax: plot.number_of_sources(choice, ax=ax), caption, 6.0, 3.2)
-        sections.append(("Number of sources", [tried]))
+        sections["Number of sources"] = [drawing(caption, 6.0, 3.2, plot.number_of_sources, choice)]
     if reader.image_shape:
-        mixed, separated = thumbnails(reader, network.transform)
-        sections.append(("Sources", [_gallery(separated[:d], shown)]))
-        sections.append(("Mixtures", [_gallery(mixed[:MOST_SOURCES], mixtures)]))
+        step = -(-max(reader.image_shape[:2]) // _SIDE)
+        pixels = np.arange(reader.n_samples).reshape(reader.image_shape)[::step, ::step]
+        mixed = reader.fetch(pixels.ravel())
+        sections["Sources"] = [_images(network.transform(mixed), pixels.shape, shown)]
+        sections["Mixtures"] = [_images(mixed, pixels.shape, mixtures[:MOST_SOURCES])]
     else:
-        Y = network.transform(X)[:, :d]
-        caption = "Sources of samples spread evenly over the input, each on its own scale." + omitted
-        height = 0.8 + 0.7 * d
-        curves = drawing(lambda ax: plot.sources(Y, t, names=shown, label=t_label, ax=ax), caption, height=height)
-        sections.append(("Sources", [curves]))
+        caption, size = "Samples spread evenly over the input, each source on its own scale.", (9.0, 0.8 + 0.7 * d)
+        sections["Sources"] = [drawing(caption, *size, plot.sources, Y[:, :d], t, names=shown, label=t_label)]
     if len(A) < _FEW_MIXTURES:
-        caption = "How strongly each source enters each mixture; orange is negative." + omitted
-        size = 1.5 + 0.9 * d, 0.6 + 0.35 * len(A)
-        matrix = drawing(lambda ax: plot.weights(A[:, :d], rows=mixtures, columns=shown, ax=ax), caption, *size)
-        sections.append(("Mixing matrix", [matrix]))
+        caption, size = "How strongly each source enters each mixture.", (1.5 + 0.9 * d, 0.6 + 0.35 * len(A))
+        sections["Mixing matrix"] = [drawing(caption, *size, plot.weights, A, rows=mixtures, columns=shown)]
     else:
-        error, band = None if uncertainty is None else uncertainty.mixing[:, :d], network.diagnosis_.band_
-        caption = "Each spectrum is divided by its largest value." + omitted
-        if error is not None:
+        caption, channels = "Each spectrum is divided by its largest value.", reader.wavelengths
+        options: dict[str, Any] = {"names": shown, "label": reader.unit or "wavelength"}
+        if channels is None:
+            channels, options["label"] = np.arange(1, len(A) + 1), "number of the mixture"
+        if uncertainty is not None:
+            options["error"] = uncertainty.mixing[:, :d]
             caption += " The band is two standard errors wide on either side, from fits to halves of the samples."
-        if band is not None:
+        if (band := diagnosis.band_) is not None:
+            options["bounds"] = band.mixing_low[:, :d], band.mixing_high[:, :d]
             caption += " The paler band is what nonnegativity leaves open: the samples follow a curve."
-        x = np.arange(1, len(A) + 1) if axis is None else axis
-        bounds = None if band is None else (band.mixing_low[:, :d], band.mixing_high[:, :d])
-        options: dict[str, Any] = {"error": error, "bounds": bounds, "names": shown, "label": axis_label}
-        curves = drawing(lambda ax: plot.spectra(A[:, :d], x, ax=ax, **options), caption, height=4.2)
-        sections.append(("Spectra of the sources", [curves]))
-    U = X @ np.asarray(network.components_)[:d].T
-    caption = "Before negative values are set to zero. A good fit has almost no negative values." + omitted
-    bars = drawing(lambda ax: plot.distributions(U, names=shown, ax=ax), caption, height=0.8 + 0.5 * d)
-    sections.append(("Distribution of each source", [bars]))
-    write_atomically(path, page("What bionica separate found", "", sections).encode())
+        sections["Spectra of the sources"] = [drawing(caption, 9.0, 4.2, plot.spectra, A, channels, **options)]
+    if len(A) > len(names):
+        caption = (
+            "What the sources leave of each mixture: noise, or a pattern that may be another source. Orange: negative."
+        )
+        residual, times = (X - network.inverse_transform(Y)).T, [f"{x:g}" for x in t]
+        sections["Residual"] = [drawing(caption, 9.0, 3.6, plot.weights, residual, rows=mixtures, columns=times)]
+    caption, size = "Before negative values are set to zero. A good fit has almost none.", (9.0, 0.8 + 0.5 * d)
+    sections["Distribution of each source"] = [drawing(caption, *size, plot.distributions, U[:, :d], names=shown)]
+    write_atomically(path, page("What bionica separate found", "", [*sections.items()]).encode())
 
 
-def _gallery(images: Array, names: Sequence[str]) -> str:
-    """Small pictures in rows of four."""
-    from matplotlib.figure import Figure
-
-    n, height, width = images.shape[:3]
-    rows, columns = -(-n // 4), min(n, 4)
-    figure = Figure(figsize=(2.4 * columns, rows * (2.4 * height / width + 0.3)), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    plot.images(images.reshape(n, -1).T, images.shape[1:], names=names[:n], axes=axes[:n])
-    for ax in axes[n:]:
-        ax.set_axis_off()
-    return picture(figure_bytes(figure, "png"), "", "png", ", ".join(names[:n]))
+def _images(Y: Array, shape: tuple[int, ...], names: Sequence[str]) -> str:
+    """Return the first columns of Y as pictures with these names."""
+    draw = lambda y, ax: plot.images(y[:, np.newaxis], shape, axes=[ax])  # noqa: E731
+    height = 0.1 + 2.8 * shape[0] / shape[1]
+    return beside(*(drawing(name, 2.8, height, draw, y) for name, y in zip(names, Y.T, strict=False)))

@@ -141,7 +141,7 @@ def _page(findings: dict[str, Any], S: Any, X: Any, frames: dict[int, Any]) -> t
         ("See it learn", [
             text(f"{METHOD} starts from random weights and sees each of {len(X):,} pixels once, in random order. It has no "
                  f"learning rate, and nothing was tuned. The paper's network {NETWORK} (Algorithm 2) sees the same stream."),
-            beside(slides(shown), drawing(learning, caption, 6.2, 4.2))]),
+            beside(slides(shown), drawing(caption, 6.2, 4.2, learning))]),
         ("Sources, mixtures, recovered", [
             picture(overview, f"Top: the sources. Middle: what {METHOD} saw. Bottom: what it recovered.", "png",
                     "Three photographs (camera, brick, gravel), three mixtures of them, and three recovered photographs")]),

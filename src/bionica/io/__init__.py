@@ -1,6 +1,8 @@
 """Mixtures and sources in files and pipes. `open_reader` chooses a reader by the suffix of the file."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +89,7 @@ def open_reader(
     given = {name: value for name, value in options.items() if value is not None}
     if wrong := [name for name in given if name not in takes]:
         raise InputError(f"--{wrong[0].replace('_', '-')} has no meaning for a {suffix} file: omit it")
-    with explain_errors(str(path), f"{suffix[1:]} data"):
+    with explain_errors(str(path)):
         reader = opener(paths if suffix in IMAGES else path, columns or Columns(), **given)
     declared = 8 * (reader.n_samples or 0) * reader.n_features
     if declared > max(2**30, 2**14 * sum(file.stat().st_size for each in paths for file in (each, *each.rglob("*")))):
@@ -95,11 +97,8 @@ def open_reader(
     return reader
 
 
-def open_pipe(
-    stream: Any, *, columns: Columns | None = None, header: bool | None = None, decimal: str = ".", skip_lines: int = 0,
-    name: str = "standard input",
-) -> Reader:  # fmt: skip
-    r"""Read mixtures once from a binary stream of text.
+def open_pipe(stream: Any, *, columns: Columns | None = None, **form: Any) -> Reader:
+    r"""Read mixtures once from a binary stream of text. `form` are `header`, `decimal` and `skip_lines` of `open_reader`.
 
     Examples
     --------
@@ -108,9 +107,8 @@ def open_pipe(
     array([[1., 2.],
            [3., 4.]])
     """
-    read = getattr(stream, "read1", stream.read)
-    form: dict[str, Any] = {"header": header, "decimal": decimal, "skip_lines": skip_lines}
-    return TextReader(name, lambda: read_lines(name, read), columns or Columns(), pipe=True, **form)
+    lines = partial(read_lines, "standard input", partial(nullcontext, stream))
+    return TextReader("standard input", lines, columns or Columns(), pipe=True, **form)
 
 
 def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:

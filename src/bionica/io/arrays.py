@@ -20,21 +20,21 @@ _MATLAB_NUMBER = re.compile("double|single|logical|u?int(8|16|32|64)")
 def open_npy(path: Path, columns: Columns, axis: int = 0) -> MatrixReader:
     """Open a .npy file. The pages of a long-lived mapping would count as memory in use."""
     mapped = partial(np.load, path, mmap_mode="r", allow_pickle=False)  # fails if the file is too short
-    return MatrixReader(str(path), "npy data", mapped, axis, columns)
+    return MatrixReader(str(path), mapped, axis, columns)
 
 
 def open_npz(path: Path, columns: Columns, axis: int = 0, dataset: str | None = None) -> MatrixReader:
     """Open an array of an .npz file, by default the only one. It is unpacked to memory."""
     with check_archive(path) as archive:
         members = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-        chosen = choose_array(str(path), dict.fromkeys(members, ((), np.dtype(float))), dataset)
+        chosen = choose_array(str(path), dict.fromkeys(members, ()), dataset)
         name = f"{path}[{chosen}]"
         member = archive.getinfo(f"{chosen}.npy")
         if member.compress_type != zipfile.ZIP_STORED:  # a small file may unpack to gigabytes
             base.check_size(name, member.file_size, "save it as .npy, or with numpy.savez, which does not pack it")
     with np.load(path, allow_pickle=False) as arrays:
         array = arrays[chosen]
-    return MatrixReader(name, "npz data", lambda: array, axis, columns)
+    return MatrixReader(name, lambda: array, axis, columns)
 
 
 def open_mat(path: Path, columns: Columns, axis: int = 0, dataset: str | None = None) -> MatrixReader:
@@ -44,13 +44,12 @@ def open_mat(path: Path, columns: Columns, axis: int = 0, dataset: str | None = 
     if _HDF5 in (start[:8], start[512:]):
         # MATLAB stores columns one after the other: HDF5 knows the matrix as its transpose.
         return open_hdf5(path, columns, 1 - axis, dataset)
-    scipy_io = import_optional("scipy.io", "reading .mat")
-    variables = {
-        key: (shape, np.dtype(float)) for key, shape, kind in scipy_io.whosmat(path) if _MATLAB_NUMBER.fullmatch(kind)
-    }
-    chosen = choose_array(str(path), variables, dataset)
-    matrix = scipy_io.loadmat(path, variable_names=[chosen])[chosen]
-    return MatrixReader(str(path), ".mat data", lambda: matrix, axis, columns)
+    from scipy.io import loadmat, whosmat
+
+    numbers = {key: shape for key, shape, kind in whosmat(path) if _MATLAB_NUMBER.fullmatch(kind)}
+    chosen = choose_array(str(path), numbers, dataset)
+    matrix = loadmat(path, variable_names=[chosen])[chosen]
+    return MatrixReader(str(path), lambda: matrix, axis, columns)
 
 
 def open_hdf5(path: Path, columns: Columns, axis: int = 0, dataset: str | None = None) -> MatrixReader:
@@ -62,10 +61,12 @@ def open_hdf5(path: Path, columns: Columns, axis: int = 0, dataset: str | None =
     for name, array in [*arrays.items()]:  # MATLAB's text and cells, whose parts are below #refs#
         if name.startswith("#") or array.attrs.get("MATLAB_class") in (b"char", b"cell"):
             del arrays[name]
-    array = arrays[choose_array(str(path), {name: (a.shape or (), a.dtype) for name, a in arrays.items()}, dataset)]
+    array = arrays[choose_array(str(path), {name: array.shape for name, array in arrays.items()}, dataset)]
     if array.external or array.is_virtual:  # these can name any file of this machine
         raise InputError(f"{path}: {array.name} has its numbers in other files: copy it into a dataset of its own")
-    return MatrixReader(str(path), "HDF5", lambda: array, axis, columns, file.close)
+    reader = MatrixReader(str(path), lambda: array, axis, columns)
+    reader.callback(file.close)
+    return reader
 
 
 def open_zarr(path: Path, columns: Columns, axis: int = 0, dataset: str | None = None) -> MatrixReader:
@@ -76,25 +77,19 @@ def open_zarr(path: Path, columns: Columns, axis: int = 0, dataset: str | None =
     arrays = {name: node for name, node in nodes if isinstance(node, zarr.Array)}
     if "" in arrays and dataset is not None:
         raise InputError(f"{path} is one array: omit --dataset {dataset}")
-    chosen = choose_array(str(path), {name: (array.shape, array.dtype) for name, array in arrays.items()}, dataset)
-    return MatrixReader(str(path / chosen), "Zarr", lambda: arrays[chosen], axis, columns)
+    chosen = choose_array(str(path), {name: array.shape for name, array in arrays.items()}, dataset)
+    return MatrixReader(str(path / chosen), lambda: arrays[chosen], axis, columns)
 
 
-def choose_array(name: str, arrays: Mapping[str, tuple[Sequence[int], Any]], dataset: str | None) -> str:
-    """Return the array to read, of those with these shapes and dtypes: that of --dataset, the only matrix, or the only array."""
-    known = ", ".join([*arrays][:20]) + (" ..." if len(arrays) > 20 else "")
-    if dataset is not None:
-        if dataset.strip("/") not in arrays:
-            raise InputError(f"{name} has no array of numbers {dataset!r}: there are {known or 'none'}")
-        return dataset.strip("/")
-    # To MATLAB scalars, vectors and words are matrices too.
-    matrices = [
-        key for key, (shape, dtype) in arrays.items() if dtype.kind in "biuf" and len(shape) == 2 and min(shape) > 1
-    ]
-    if len(matrices) != 1 and len(arrays) != 1:
-        remedy = f"several arrays: choose one with --dataset, of {known}" if arrays else "no array of numbers"
-        raise InputError(f"{name} holds {remedy}")
-    return (matrices or [*arrays])[0]
+def choose_array(name: str, shapes: Mapping[str, Sequence[int] | None], dataset: str | None) -> str:
+    """Return the array to read, of those with these shapes: that of --dataset, the only matrix, or the only array."""
+    # To MATLAB scalars and vectors are matrices too.
+    matrices = [key for key, shape in shapes.items() if shape and len(shape) == 2 and min(shape) > 1]
+    choices = [key for key in shapes if key == dataset.strip("/")] if dataset else matrices
+    if len(choices) != 1 and (dataset or len(shapes) != 1):
+        what, known = f"no array of numbers {dataset!r}" if dataset else f"{len(shapes)} arrays", [*shapes][:20]
+        raise InputError(f"{name} has {what}: choose one with --dataset, of {', '.join(known) or 'none'}")
+    return (choices or [*shapes])[0]
 
 
 class ParquetReader(Reader):
@@ -102,7 +97,8 @@ class ParquetReader(Reader):
 
     def __init__(self, path: Path, columns: Columns, axis: int = 0) -> None:
         file = import_optional("pyarrow.parquet", "reading Parquet").ParquetFile(path)
-        super().__init__(str(path), "Parquet", file.close)
+        super().__init__(str(path))
+        self.callback(file.close)
         if axis:
             raise InputError(f"--axis 1: every column of {path} is a mixture")
         self._file, self.n_samples, schema = file, int(file.metadata.num_rows), file.schema_arrow
@@ -114,10 +110,9 @@ class ParquetReader(Reader):
             reasons.setdefault(j, self.header[j] or "no name")
         self.choose(columns, len(schema), reasons)
         self.label_types = [schema.field(j).type for j in self.labels]
-        if wrong := [field for j in self.columns if not _is_number((field := schema.field(j)).type)]:
-            raise InputError(
-                f"{path}, column {wrong[0].name!r} holds {wrong[0].type}, not real numbers: omit it from --use"
-            )
+        for field in map(schema.field, self.columns):
+            if not _is_number(field.type):
+                raise InputError(f"{path}, column {field.name!r} holds {field.type}, not numbers: omit it from --use")
 
     def parts(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples."""
@@ -126,13 +121,7 @@ class ParquetReader(Reader):
         for batch in self._file.iter_batches(base.block_rows(self.n_features), columns=names):
             parts = dict(zip(columns, batch.columns, strict=True))
             block = np.stack([parts[j].to_numpy(zero_copy_only=False) for j in self.columns], axis=1)
-            yield block, [_label(parts[j]) for j in self.labels]
-
-
-def _label(part: Any) -> Array:
-    """Return the labels of a block; whole numbers stay whole beside missing ones, which NumPy does not know."""
-    whole = part.null_count and import_optional("pyarrow", "reading Parquet").types.is_integer(part.type)
-    return np.array(part.to_pylist(), object) if whole else np.asarray(part.to_numpy(zero_copy_only=False))
+            yield block, [np.fromiter(parts[j].to_pylist(), object) for j in self.labels]  # may be missing
 
 
 def _is_number(kind: Any) -> bool:

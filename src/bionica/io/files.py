@@ -11,10 +11,9 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 _RECORD = ".bionica"  # in a folder of results: digests of the files that `write_own` has written
 _LONGEST_PREFIX = 60  # characters of the target's name in that of the folder: a file name has 255 bytes at most
@@ -71,22 +70,13 @@ def write_own(path: Path, content: bytes) -> None:
     write_atomically(path, content)
 
 
-def _is_own(path: Path) -> bool:
-    record = path.parent / _RECORD
-    return path.is_file() and record.is_file() and sha256(path.read_bytes()).hexdigest() in record.read_text().split()
-
-
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """A file that an option asks to write; `replace` says whether it may replace an earlier one."""
 
     option: str
     path: Path
     replace: bool = False
-    remedy: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.option} {self.path}"
+    remedy: str = "choose another name, or replace it with --force"
 
 
 def check_targets(targets: Sequence[Target], inputs: Sequence[Path] = ()) -> None:
@@ -95,23 +85,20 @@ def check_targets(targets: Sequence[Target], inputs: Sequence[Path] = ()) -> Non
     Files are the same if the system says so, through links and through different spellings of a folder. /dev/stdin as an input
     is the file that standard input is connected to, if any.
     """
-    others: list[tuple[Any, Path]] = [(path, path) for path in inputs]
-    for target in targets:
-        for name, other in others:
-            if _is_within(target.path, other) or _is_within(other, target.path):
-                raise OutputError(f"{target} and {name} are the same file, or one is in the other: give another name")
-        others.append((target, target.path))
-    for target in targets:
-        real = Path(os.path.realpath(target.path))
-        if not _is_writable_folder(real.parent):
-            raise OutputError(
-                f"{target}: {real.parent} is no folder that can be written to: make it, or choose another"
-            )
+    others = [*inputs]
+    for option, path, *_ in targets:
+        for other in others:
+            if _is_within(path, other) or _is_within(other, path):
+                raise OutputError(f"{option} {path} and {other} are the same file, or one is in the other: rename one")
+        others.append(path)
+    for option, path, replace, remedy in targets:
+        real = Path(os.path.realpath(path))
+        if not (real.parent.is_dir() and os.access(real.parent, os.W_OK)):
+            raise OutputError(f"{option} {path}: {real.parent} is no folder that can be written to: choose another")
         if os.path.lexists(real) and not real.is_file():
-            raise OutputError(f"{target} is a folder, a device, a pipe or a link to itself: choose another name")
-        if real.exists() and not target.replace:
-            remedy = target.remedy or f"choose another name with {target.option}, or replace it with --force"
-            raise OutputError(f"{target.path} exists already: {remedy}")
+            raise OutputError(f"{option} {path} is a folder, a device, a pipe or a link to itself: choose another name")
+        if real.exists() and not replace:
+            raise OutputError(f"{option} {path} exists already: {remedy}")
 
 
 def check_folder(folder: Path, names: Sequence[str], inputs: Sequence[Path] = (), *, replace: bool = False) -> None:
@@ -122,15 +109,13 @@ def check_folder(folder: Path, names: Sequence[str], inputs: Sequence[Path] = ()
     remedy = "bionica has not written it, or it was edited since: rename it, or replace it with --force"
     real = Path(os.path.realpath(folder))
     nearest = next(each for each in (real, *real.parents) if each.exists())
-    if not _is_writable_folder(nearest):
+    if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
         raise OutputError(f"--output {folder}: {nearest} is a file, or cannot be written to; give a folder")
-    if nearest == real:
-        paths = [folder / name for name in names]
-        check_targets([Target("--output", path, replace or _is_own(path), remedy) for path in paths], inputs)
-
-
-def _is_writable_folder(path: Path) -> bool:
-    return path.is_dir() and os.access(path, os.W_OK)
+    record = folder / _RECORD
+    digests = record.read_text().split() if record.is_file() else []
+    paths = [path for name in names if os.path.lexists(path := folder / name)]
+    own = [path for path in paths if path.is_file() and sha256(path.read_bytes()).hexdigest() in digests]
+    check_targets([Target("--output", path, replace or path in own, remedy) for path in paths], inputs)
 
 
 def _is_within(path: Path, other: Path) -> bool:

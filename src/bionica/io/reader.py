@@ -6,9 +6,8 @@ import math
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +57,7 @@ def import_optional(module: str, purpose: str, extra: str = "io") -> Any:
 
 
 @contextmanager
-def explain_errors(name: str, kind: str) -> Iterator[None]:
+def explain_errors(name: str) -> Iterator[None]:
     """Turn any exception of a library about a broken file into an InputError of one sentence."""
     try:
         yield
@@ -68,7 +67,7 @@ def explain_errors(name: str, kind: str) -> Iterator[None]:
         if isinstance(error, OSError) and is_disk_full(error):
             raise
         cause = " ".join(str(error).split())[:200] or type(error).__name__
-        raise InputError(f"{name} cannot be read as {kind} ({cause}): is it complete, and of this format?") from error
+        raise InputError(f"{name} cannot be read ({cause}): is it complete, and what its suffix says?") from error
 
 
 @contextmanager
@@ -92,57 +91,17 @@ def check_size(name: str, n_bytes: int, remedy: str) -> None:
         raise InputError(f"{name} takes {n_bytes >> 20:,} MiB at once; at most {LARGEST >> 20} are read: {remedy}")
 
 
-def check_dtype(dtype: Any, name: str) -> None:
-    """Raise if these are not real numbers."""
-    if dtype.kind not in "biuf":
-        raise InputError(f"{name} holds {dtype}, not real numbers: convert it to float64 first")
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The columns to read and those to leave out, by name or by number from 1. If both are None: all but labels.
-
-    Examples
-    --------
-    >>> Columns(skip="b").select("x.csv", 4, ["time", "a", "b", "c"], labels=[0])
-    ([1, 3], [0])
-    """
+class Columns(NamedTuple):
+    """The columns to read and those to leave out, by name or by number from 1: "red,blue" or "2-4,7". By default all but labels."""
 
     use: str | None = None
     skip: str | None = None
 
-    def select(
-        self, name: str, width: int, header: Sequence[str] | None = None, labels: Sequence[int] = ()
-    ) -> tuple[list[int], list[int]]:
-        """Return the indices of the mixtures, of `width` columns with these names, and of those that are left as labels."""
-        skip = self._numbers("--skip", self.skip, name, width, header) if self.skip else set()
-        use = self._numbers("--use", self.use, name, width, header) if self.use else set(range(width)) - set(labels)
-        if not use - skip:
-            raise InputError(f"{name}: no column is left of {width}: name more with --use, or fewer with --skip")
-        return sorted(use - skip), sorted(set(labels) - use)
-
-    @staticmethod
-    def _numbers(option: str, text: str, name: str, width: int, header: Sequence[str] | None) -> set[int]:
-        numbers: set[int] = set()
-        for item in (item.strip() for item in text.split(",")):
-            if header and item in header:
-                numbers |= {j for j, known in enumerate(header) if known == item}
-                continue
-            match = _RANGE.fullmatch(item)
-            first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
-            if not 1 <= first <= last <= width:
-                known = ", ".join(column or "one without a name" for column in (header or ())[:20])
-                names = f"{known} (or 1 to {width})" if header else f"columns 1 to {width}"
-                raise InputError(f"{option} {text}: {name} has no column {item!r}; it has {names}")
-            numbers |= set(range(first - 1, last))
-        return numbers
-
 
 def label_columns(names: Sequence[str]) -> list[int]:
-    """Return the columns that by their names are no mixtures.
+    """Return the columns that by their names are no mixtures: without a name, or with that of a time, an index or a wavelength.
 
-    These are columns without a name, those that number or name the rows or hold their wavelengths, and words beside the numbers
-    of a spectrum, if most names are such numbers.
+    If most names are numbers that rise or fall, as those of a spectrum do, words beside them are no mixtures.
 
     Examples
     --------
@@ -153,27 +112,16 @@ def label_columns(names: Sequence[str]) -> list[int]:
         return []
     names = [name.strip() for name in names]
     words = [j for j, name in enumerate(names) if not _NUMBER_AND_UNIT.fullmatch(name)]
-    values, unit, counts = _axis_in([name for name in names if _NUMBER_AND_UNIT.fullmatch(name)])
-    if values is not None and not (unit and counts) and 2 * len(words) < len(names):
+    numbers = [name for j, name in enumerate(names) if j not in words]
+    if 2 * len(words) < len(names) and wavelengths_in(numbers, counts=True)[0] is not None:
         return words
     return [j for j, name in enumerate(names) if not name or ROW_NAMES.fullmatch(name) or CHANNEL_NAMES.fullmatch(name)]
 
 
-def _axis_in(names: Sequence[str]) -> tuple[Array | None, str | None, bool]:
-    """Return names as numbers, if these rise or fall strictly, the unit in which all end, and whether they may be counts."""
-    matches = [match for name in names if (match := _NUMBER_AND_UNIT.fullmatch(name.strip()))]
-    if len(matches) < max(2, len(names)) or len({match[2] for match in matches}) != 1:
-        return None, None, False
-    values = np.array([float(match[1]) for match in matches])
-    if not np.isfinite(values).all() or not is_monotonic(values):
-        return None, None, False
-    return values, matches[0][2], values.min() in (0, 1) and bool((values == np.rint(values)).all())
-
-
-def wavelengths_in(names: Sequence[str]) -> tuple[Array | None, str | None]:
+def wavelengths_in(names: Sequence[str], *, counts: bool = False) -> tuple[Array | None, str | None]:
     """Return the names of columns as numbers, and the unit in which all end; None if they do not rise or fall strictly.
 
-    Whole numbers from 0 or 1 on, with gaps or without, are numbers of columns.
+    Whole numbers from 0 or 1 on, with gaps or without, are numbers of columns: None, unless `counts` allows those without a unit.
 
     Examples
     --------
@@ -182,8 +130,14 @@ def wavelengths_in(names: Sequence[str]) -> tuple[Array | None, str | None]:
     >>> wavelengths_in(["0", "1", "2"])
     (None, None)
     """
-    values, unit, counts = _axis_in(names)
-    return (None, None) if counts else (values, unit)
+    matches = [match for name in names if (match := _NUMBER_AND_UNIT.fullmatch(name.strip()))]
+    if len(matches) < max(2, len(names)) or len({match[2] for match in matches}) != 1:
+        return None, None
+    values, unit = np.array([float(match[1]) for match in matches]), matches[0][2]
+    are_counts = values.min() in (0, 1) and bool((values == np.rint(values)).all())
+    if not np.isfinite(values).all() or not is_monotonic(values) or (are_counts and (unit or not counts)):
+        return None, None
+    return values, unit
 
 
 def is_monotonic(values: Array) -> bool:
@@ -224,8 +178,8 @@ def block_rows(n_features: int) -> int:
     return max(1, min(65536, _BLOCK_BYTES // (8 * max(1, n_features))))
 
 
-class Reader(AbstractContextManager["Reader"]):
-    """A stream of mixtures. A format has `parts`, which yields them as the file stores them; `kind` is its name."""
+class Reader(ExitStack):
+    """A stream of mixtures. A format has `parts`, which yields them as the file stores them."""
 
     axis: int = 0  # the axis of the file that holds the samples
     n_samples: int | None = None  # known after `sample` and `read` at the latest
@@ -234,58 +188,74 @@ class Reader(AbstractContextManager["Reader"]):
     # Of a pipe the following is known after the first block.
     columns: Sequence[int] = ()  # indices of the columns that are mixtures
     names: Sequence[str] = ()  # of the mixtures: those of the header, or else the numbers of their columns
+    wavelengths: Array | None = None  # these names as numbers, and the unit in which all end: `wavelengths_in`
+    unit: str | None = None
     n_features: int = 0
     labels: Sequence[int] = ()  # indices of the columns that are no mixtures, and are written beside the sources
     label_names: Sequence[str] = ()
     label_types: Sequence[Any] = ()  # in Arrow, if the file says them
 
-    def __init__(self, name: str, kind: str, close: Callable[[], None] = lambda: None) -> None:
-        self.name, self._kind, self._close = name, kind, close
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
         self.notes: list[str] = []  # what was left out, and what was taken for a header
 
     def note(self, text: str) -> None:
         """Add a note."""
         self.notes.append(printable(f"{self.name}: {text}"))
 
-    def choose(self, columns: "Columns", width: int, reasons: Mapping[int, str]) -> None:
+    def choose(self, columns: Columns, width: int, reasons: Mapping[int, str]) -> None:
         """Find the columns that are mixtures; `reasons` say why a column is a label unless the user names it."""
-        self.columns, self.labels = columns.select(self.name, width, self.header, [*reasons])
+        skip = self._numbers("--skip", columns.skip, width)
+        use = self._numbers("--use", columns.use, width) or set(range(width)) - set(reasons)
+        self.columns, self.labels = sorted(use - skip), sorted(set(reasons) - use)
+        if not self.columns:
+            raise InputError(f"{self.name}: no column is left of {width}: name more with --use, or fewer with --skip")
         header, self.n_features = self.header or [""] * width, len(self.columns)
         self.names = [header[j] or f"column_{j + 1}" for j in self.columns]
+        self.wavelengths, self.unit = wavelengths_in(self.names)
         self.label_names = [header[j] or f"label_{j + 1}" for j in self.labels]
         line = "row" if self.axis else "column"
         if named := ", ".join(f"{line} {j + 1} ({reasons[j]})" for j in self.labels):
             self.note(f"not read as mixtures, and written beside the sources: {named} (--use reads them as mixtures)")
+
+    def _numbers(self, option: str, text: str | None, width: int) -> set[int]:
+        """Return the indices of the columns that an option names, of `width` columns."""
+        numbers: set[int] = set()
+        for item in (item.strip() for item in text.split(",")) if text else ():
+            match = _RANGE.fullmatch(item)
+            first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+            if self.header and item in self.header:
+                numbers |= {j for j, known in enumerate(self.header) if known == item}
+            elif 1 <= first <= last <= width:
+                numbers |= set(range(first - 1, last))
+            else:
+                known = ", ".join([f"1 to {width}", *(self.header or ())[:20]])
+                raise InputError(f"{option} {text}: {self.name} has no column {item!r}; it has {known}")
+        return numbers
 
     def column(self, j: int) -> str:
         """Return how the user knows mixture j: the number of its column, counted from 1, and its name."""
         number = f"column {self.columns[j] + 1}"
         return f"{number} ({self.header[self.columns[j]]})" if self.header else number
 
-    @property
-    def wavelengths(self) -> Array | None:
-        """The names of the mixtures as numbers, if they rise or fall strictly; all may end in the same unit ("400 nm")."""
-        return wavelengths_in(self.names)[0]
-
     @abstractmethod
     def parts(self) -> Iterator[tuple[Array, Labels]]:
         """Yield mixtures as the file stores them, and what the label columns hold beside them."""
 
     def explain(self, n_before: int, i: int, j: int, value: float) -> tuple[str, str]:
-        """Return where mixture j of sample i is not finite, after `n_before` samples, and what to do about it."""
-        where = f"{self.name}, sample {n_before + i + 1}, {self.column(j)} is {value}"
+        """Return where mixture j of row i of the last part is not finite, after `n_before` samples, and what to do about it."""
         remedy = f"drop such samples first (pandas: frame.dropna()), or leave this mixture out with --skip {self.columns[j] + 1}"
-        return where, remedy
+        return f"{self.name}, sample {n_before + 1}, {self.column(j)} is {value}", remedy
 
     def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
-        """Yield samples, and what the label columns hold beside them.
+        """Yield samples, and what the label columns hold beside them: all before the first sample that is not finite.
 
-        Samples are finite and C-ordered, of shape (n, n_features); float32 and float16 are float32, the rest is float64. Those
-        before the first that is not finite are handed out.
+        Samples are C-ordered, of shape (n, n_features); float32 and float16 are float32, the rest is float64.
         """
         parts, n = self.parts(), 0
         while True:
-            with explain_errors(self.name, self._kind):
+            with explain_errors(self.name):
                 part = next(parts, None)
             if part is None:
                 break
@@ -293,16 +263,14 @@ class Reader(AbstractContextManager["Reader"]):
             dtype = np.float32 if block.dtype.newbyteorder("=") in (np.float32, np.float16) else np.float64
             block = np.asarray(block, dtype=dtype, order="C")
             wrong = ~np.isfinite(block)
-            if not wrong.any():
-                yield block, labels
-                n += len(block)
-                continue
-            i, j = np.argwhere(wrong)[0].tolist()
+            i, j = np.argwhere(wrong)[0].tolist() if wrong.any() else (len(block), 0)
             if i:
                 yield block[:i], [label[:i] for label in labels]
-            where, remedy = self.explain(n, i, j, block[i, j])
-            how_many = f"{wrong.sum()} in {wrong.any(axis=1).sum()} of these {len(block)} samples"
-            raise InputError(f"{where} (values like it: {how_many}; all are counted from 1): {remedy}")
+            n += i
+            if i < len(block):
+                where, remedy = self.explain(n, i, j, block[i, j])
+                how_many = f"{wrong.sum()} in {wrong.any(axis=1).sum()} of these {len(block)} samples"
+                raise InputError(f"{where} (values like it: {how_many}; all are counted from 1): {remedy}")
         if not n:
             raise InputError(f"{self.name} holds no sample: give at least one row of numbers")
 
@@ -320,12 +288,7 @@ class Reader(AbstractContextManager["Reader"]):
 
     def read(self) -> Array:
         """Return all samples."""
-        X = np.concatenate(list(self.blocks()))
-        self.n_samples = len(X)
-        return X
-
-    def __exit__(self, *error: object) -> None:
-        self._close()
+        return self.sample(2**62)[0]
 
 
 class MatrixReader(Reader):
@@ -339,18 +302,15 @@ class MatrixReader(Reader):
     n_samples: int
 
     def __init__(
-        self, name: str, kind: str, open_array: Callable[[], Any], axis: int, columns: Columns,
-        close: Callable[[], None] = lambda: None, *, header: list[str] | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(name, kind, close)
+        self, name: str, open_array: Callable[[], Any], axis: int, columns: Columns, header: list[str] | None = None
+    ) -> None:
+        super().__init__(name)
         array = open_array()
         shape, dtype, chunks = tuple(map(int, array.shape or ())), np.dtype(array.dtype), getattr(array, "chunks", None)
         if len(shape) != 2 or 0 in shape:
-            raise InputError(
-                f"{name} has shape {shape}: mixtures are a matrix, samples x mixtures (or mixtures x samples with "
-                "--axis 1), and not empty"
-            )
-        check_dtype(dtype, name)
+            raise InputError(f"{name} has shape {shape}: mixtures are a matrix, samples x mixtures, and not empty")
+        if dtype.kind not in "biuf":
+            raise InputError(f"{name} holds {dtype}, not real numbers: convert it to float64 first")
         check_size(name, math.prod(chunks or ()) * dtype.itemsize, "write it again in smaller chunks")
         self._open, self.axis, self.header = open_array, axis, header
         self.n_samples, width = shape[axis], shape[1 - axis]
@@ -358,12 +318,15 @@ class MatrixReader(Reader):
         rows, chunk = block_rows(width), int(chunks[axis]) if chunks else 1
         self._rows = -(-rows // chunk) * chunk if chunk <= max(1, LARGEST // (8 * width)) else rows
 
+    def fetch(self, index: Any) -> Array:
+        """Return the samples of a slice, or of these numbers."""
+        part = np.array(self._open()[index] if self.axis == 0 else np.asarray(self._open()[:, index]).T)
+        return part if part.shape[1] == self.n_features else part[:, self.columns]  # a copy takes long
+
     def parts(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples in blocks of about 4 MiB, cut from what the file stores together."""
         rows = block_rows(self.n_features)
         for start in range(0, self.n_samples, self._rows):
-            index = slice(start, start + self._rows)
-            part = np.array(self._open()[index] if self.axis == 0 else np.asarray(self._open()[:, index]).T)
-            part = part if part.shape[1] == self.n_features else part[:, self.columns]  # a copy takes long
+            part = self.fetch(slice(start, start + self._rows))
             for i in range(0, len(part), rows):
                 yield part[i : i + rows], []

@@ -7,9 +7,7 @@ The first lines (20 of a file, 2 of a pipe) show separator, header and columns:
   (wavelengths, masses): 6 or more in equal steps, where no other line has equal steps, or all at least 10 times as large as those
   of the other lines or at most a tenth of them; or 0, 1, 2, ... as pandas writes it. If such a line may be an axis or a sample,
   the reader does not guess: InputError names --header and --no-header.
-- A column is no mixture if it holds text, or by its name (`reader.label_columns`): it has none, it is that of a time, an index or
-  a wavelength, or it is a word beside the wavelengths of the other columns.
-  A column of `<0.1` or `$10` is no text but an error, which names line and column.
+- A column is no mixture if it holds text (`<0.1` and `$10` are damaged numbers, and an error), or by its name (`label_columns`).
 
 All other lines must have a finite number in each mixture. NumPy parses them; if it cannot, they are parsed one by one. A table
 whose lines are mixtures is transposed, and then read by the same rules.
@@ -23,6 +21,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain, dropwhile
 from pathlib import Path
 from typing import Any
@@ -41,7 +40,6 @@ _AXIS = 6  # numbers at least of an axis that is not asked for
 _APART = 10.0
 _MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?")
 _COMMENT = re.compile(r'#|"?sep=', re.IGNORECASE)  # the latter is what Excel writes
-_INTEGER = re.compile(r"[-+]?\d+")
 #: A letter, a clock time or a date. The e of a number has digits before and behind it.
 _WORD = re.compile(r"[^\W\deE]|:|\d[-/]\d|(?<![\d.])[eE]|[eE](?![-+\d])")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?|\d+[\s|]+[-+]?\d+")  # the latter of 1,5 2,5 cut at its commas
@@ -58,18 +56,16 @@ def cells_of(line: str, separator: str | None, most: int = -1) -> list[str]:
         return []
 
 
-def is_axis(
-    first: Sequence[float | None], others: Sequence[Sequence[float | None]], *, integers: bool = False, points: bool = False
-) -> bool | None:  # fmt: skip
+def is_axis(first: Sequence[Any], others: Sequence[Sequence[Any]], *, integers: bool = False) -> bool | None:
     """Whether the numbers of a first line are the axis of the columns, by the rule of this module; None if they may be.
 
-    `integers` says that they are written without a point, `points` that some of the other lines have one.
+    A cell that is no number is None. `integers` says that the first line is written without a decimal point.
 
     Examples
     --------
     >>> is_axis([400.0, 401.0, 402.0, 403.0, 404.0, 405.0], [[0.2, 0.3, 0.5, 0.3, 0.1, 0.1]])
     True
-    >>> is_axis([400.0, 500.0], [[0.2, 0.3], [0.4, 0.4]], integers=True, points=True) is None
+    >>> is_axis([400.0, 500.0], [[0.2, 0.3], [0.4, 0.4]], integers=True) is None
     True
     """
     lines = [row for row in others if len(row) == len(first) and None not in row]
@@ -85,7 +81,7 @@ def is_axis(
     if (k > 2 and counts) or (k >= _AXIS and (even or apart) and not monotonic):
         return True
     differs = (apart or even) and len(rest) > 1  # two samples may differ in scale
-    differs |= integers and points
+    differs |= integers and bool((rest != np.rint(rest)).any())
     return None if counts or differs or (k >= _AXIS and not monotonic) else False
 
 
@@ -97,27 +93,25 @@ def _is_even(values: Array) -> bool:
     return bool(step and (np.abs(values - values[0] - step * np.arange(len(values))) <= tolerance).all())
 
 
-def read_lines(name: str, read: Callable[[int], bytes]) -> Iterator[list[str]]:
+def read_lines(name: str, open_stream: Callable[[], Any]) -> Iterator[list[str]]:
     r"""Yield lists of complete lines as soon as they arrive; \r\n and \r end a line as \n does."""
     decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8-sig")(), translate=True)
     rest, data = "", b"more"
-    while data:
-        data = read(_CHUNK)
-        try:
-            text = decoder.decode(data, final=not data)
-        except UnicodeDecodeError:
-            text = "\0"
-        if "\0" in text:
-            raise InputError(f"{name} is not text in UTF-8: save it so (in Excel as CSV UTF-8)")
-        lines, newline, end = text.rpartition("\n")
-        if newline:
-            yield (rest + lines).split("\n")
-            rest = ""
-        rest += end
-        if len(rest) > _LONGEST_LINE:
-            raise InputError(f"{name} has a line of more than {_LONGEST_LINE >> 20} MiB: save it as .npy")
-    if rest:
-        yield [rest]
+    with open_stream() as stream:
+        while data:
+            data = getattr(stream, "read1", stream.read)(_CHUNK)
+            try:
+                text = decoder.decode(data, final=not data)
+            except UnicodeDecodeError:
+                text = "\0"
+            if "\0" in text:
+                raise InputError(f"{name} is not text in UTF-8: save it so (in Excel as CSV UTF-8)")
+            *lines, end = (rest + text).split("\n") if "\n" in text else (rest + text,)
+            yield lines
+            rest = end
+            if len(rest) > _LONGEST_LINE:
+                raise InputError(f"{name} has a line of more than {_LONGEST_LINE >> 20} MiB: save it as .npy")
+    yield [rest] if rest else []
 
 
 class TextReader(Reader):
@@ -133,7 +127,7 @@ class TextReader(Reader):
         self, name: str, open_lines: Callable[[], Iterable[list[str]]], columns: Columns, *, axis: int | None = None,
         header: bool | None = None, decimal: str = ".", skip_lines: int = 0, separator: str | None = None, pipe: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(name, "text")
+        super().__init__(name)
         self._open_lines, self._columns, self._pipe = open_lines, columns, pipe
         self._given_axis, self._given_header, self._decimal = axis, header, decimal
         self._skip_lines, self._separator = skip_lines, separator
@@ -150,7 +144,9 @@ class TextReader(Reader):
         n = 0  # lines before those that wait
         for lines in chain(self._open_lines(), [None]):
             pending += lines or []
-            if self._width or self._find_layout(pending, last=lines is None):
+            if not self._width:
+                self._find_layout(pending, last=lines is None)
+            if self._width:
                 numbered = enumerate(pending, n + 1)
                 yield [(i, line) for i, line in numbered if i >= self._first_line and line and not line.isspace()]
                 n, pending = n + len(pending), []
@@ -183,12 +179,12 @@ class TextReader(Reader):
         numbered = [(i, line) for i, line in enumerate(lines, 1) if i > self._skip_lines and line.strip()]
         return [*dropwhile(lambda pair: _COMMENT.match(pair[1]), numbered)]
 
-    def _find_layout(self, lines: list[str], *, last: bool) -> bool:
-        """Find separator, header and columns, if there are lines enough; return whether they are known."""
+    def _find_layout(self, lines: list[str], *, last: bool) -> None:
+        """Find separator, header and columns, if there are lines enough."""
         n = _HEAD if not self._pipe else 1 if self._given_header is False else 2
         numbered = self._table(lines)[:n]
         if not numbered or (len(numbered) < n and not last):
-            return False
+            return
         rows = self._split(numbered)
         header = self._is_header(rows) if self._given_header is None else self._given_header
         self.header = [printable(self._point(cell)) for cell in rows[0]] if header else None
@@ -199,11 +195,10 @@ class TextReader(Reader):
         self.axis = 1 if self._transposed else self._find_axis(samples)
         if self.axis > self._transposed:  # the columns are chosen after the table is transposed
             self._given_header = True if 0 in reasons else self._given_header
-            return True
+            return
         self.choose(self._columns, self._width, reasons)
         if self._labelled and self.labels[:1] == [0]:
             self.label_names = ["sample", *self.label_names[1:]]  # the corner may name the rows of the file
-        return True
 
     def _split(self, numbered: Sequence[tuple[int, str]]) -> list[list[str]]:
         """Find the separator; return the cells of the lines."""
@@ -216,41 +211,32 @@ class TextReader(Reader):
         n = next((i for i in range(len(rows), 0, -1) if len(rows[i - 1]) != len(rows[-1])), 0)
         if not rows[0] or (len(rows[0]) != len(rows[-1]) > 1 and len(rows) - n > 1):
             (i, line), start = numbered[0], numbered[n][0]
-            raise InputError(
-                f"{self.name}, line {i} ({line[:40]!r}) has {len(rows[0])} values and line {start} has {len(rows[-1])}: if the "
-                f"table begins there, pass --skip-lines {start - 1}"
-            )
+            where = f"{self.name}: line {i} ({line[:40]!r}) has {len(rows[0])} values, line {start} {len(rows[-1])}"
+            raise InputError(f"{where}: if the table begins there, pass --skip-lines {start - 1}")
         return rows
 
     def _is_header(self, rows: list[list[str]]) -> bool:
         """Whether the first of these rows of cells holds names; InputError if it cannot be known."""
-        rows = [row[self._labelled :] for row in rows if len(row) == len(rows[0])]
-        cells, (values, *below) = rows[0], [[self._number(cell) for cell in row] for row in rows]
-        numbers = [j for j, value in enumerate(values) if value is not None]
+        cells, *samples = [row[self._labelled :] for row in rows if len(row) == len(rows[0])]
+        numbers = [j for j, cell in enumerate(cells) if self._number(cell) is not None]
         if not numbers:
             return True
-        first = [values[j] for j in numbers]
-        others = [[row[j] for j in numbers] for row in below]
-        integers = all(_INTEGER.fullmatch(cells[j]) for j in numbers)
-        points = any(self._decimal in row[j] for row in rows[1:] for j in numbers)
-        verdict = is_axis(first, others, integers=integers, points=points)
+        first, *others = [[self._number(row[j]) for j in numbers] for row in (cells, *samples)]
+        verdict = is_axis(first, others, integers=not any(self._decimal in cells[j] for j in numbers))
         rises = is_monotonic(np.array(first, float))
-        text = [
-            all(self._is_word(c) or c.lower() in _MISSING for c in column[1:]) for column in zip(*rows, strict=True)
+        captions = [
+            cell for j, cell in enumerate(cells) if j not in numbers and not self._is_text([row[j] for row in samples])
         ]
-        captions = [c for j, c in enumerate(cells) if values[j] is None and not text[j]]
         if verdict is not True and any(map(self._is_word, captions)):  # a word over numbers
             verdict = rises or None
         elif verdict is not True and "" in cells and rises:  # a corner without a name, or a missing number
             verdict = True if "" not in captions or first == [*range(len(first))] else None
-        line, columns = ("column", "rows") if self._transposed else ("line", "columns")
+        line = "column" if self._transposed else "line"
         shown = f"the first {line} ({', '.join(cells[:4])}{', ...' * (len(cells) > 4)})"
         if verdict is None:
-            raise InputError(
-                f"{self.name}: {shown} may hold names or wavelengths of the {columns}, or a sample: pass --header or --no-header"
-            )
+            raise InputError(f"{self.name}: {shown} may hold names, or a sample: pass --header or --no-header")
         if verdict:
-            self.note(f"{shown} was read as names of the {columns} (--no-header: a sample)")
+            self.note(f"{shown} was read as names (--no-header: a sample)")
         return verdict
 
     def _find_axis(self, samples: list[list[str]]) -> int:
@@ -259,17 +245,14 @@ class TextReader(Reader):
             return self._given_axis or 0
         if base.CHANNEL_NAMES.fullmatch(self.header[0].strip()):
             self.note(
-                f"the first column is named {self.header[0]!r}, so its rows were read as mixtures and the other "
-                "columns as samples (--axis 0 reads each column as a mixture)"
+                f"its rows were read as mixtures, because its first column is {self.header[0]!r} (--axis 0: columns)"
             )
             return 1
         column, (_, unit) = [self._point(row[0]) for row in samples if row], wavelengths_in(self.header[1:])
         says_channels = unit and base.CHANNEL_NAMES.fullmatch(unit)
         if not self.header[0] and not says_channels and wavelengths_in(column)[0] is not None:
-            raise InputError(
-                f"{self.name}: the first column ({', '.join(column[:3])}, ...) has no name: name it, or pass --axis 1 if it holds "
-                "the wavelengths of the rows, --axis 0 if it holds the times of the samples"
-            )
+            where = f"{self.name}: the first column ({', '.join(column[:3])}, ...) has no name"
+            raise InputError(f"{where}: pass --axis 1 if it holds wavelengths, --axis 0 if it holds times")
         return 0
 
     def _labels_among(self, samples: list[list[str]]) -> dict[int, str]:
@@ -277,9 +260,8 @@ class TextReader(Reader):
         reasons = {j: (self.header or [])[j] or "no name" for j in base.label_columns(self.header or [])}
         for j in (j for j in range(self._width) if j not in reasons):
             cells = [row[j] for row in samples if j < len(row)]
-            words = [cell for cell in cells if cell.lower() not in _MISSING]
-            if words and all(map(self._is_word, words)):
-                reasons[j] = f"text: {', '.join(words[:2])[:40]}, ..."
+            if self._is_text(cells):
+                reasons[j] = f"text: {', '.join(filter(None, cells[:2]))[:40]}, ..."
             elif j < self._labelled:
                 reasons[j] = "names"
             elif cells and not self.header and not any(cells):
@@ -292,10 +274,8 @@ class TextReader(Reader):
         base.check_size(self.name, sum(len(line) for _, line in numbered), "save it as .npy or .h5")
         rows = [cells_of(line, self._separator) for _, line in numbered]
         for (i, _), row in zip(numbered, rows, strict=True):
-            if len(row) != self._width:
-                raise InputError(
-                    f"{self.name}, line {i} has {len(row)} values, not {self._width}: correct or remove it"
-                )
+            if (n := len(row)) != self._width:
+                raise InputError(f"{self.name}, line {i} has {n} values, not {self._width}: correct or remove it")
         lines = tabbed(zip(*rows, strict=True))
         self._open_lines, self._separator, self._skip_lines = lambda: [lines], "\t", 0
         self._transposed, self._labelled, self._width = True, bool(self.header), 0
@@ -314,6 +294,11 @@ class TextReader(Reader):
     def _is_word(self, cell: str) -> bool:
         """Whether a cell is a word; <0.1, $10 and 1.234,5 are damaged numbers."""
         return cell.lower() not in _MISSING and self._number(cell) is None and bool(_WORD.search(cell))
+
+    def _is_text(self, cells: Sequence[str]) -> bool:
+        """Whether these cells are words, but for missing ones."""
+        words = [cell for cell in cells if cell.lower() not in _MISSING]
+        return bool(words) and all(map(self._is_word, words))
 
     def _point(self, cell: str) -> str:
         """Return a cell with a decimal point if it is a number."""
@@ -341,12 +326,7 @@ class TextReader(Reader):
 
 def open_text(path: Path, columns: Columns, **form: Any) -> TextReader:
     """Open a file of text. `form` is what the user says about it."""
-
-    def lines() -> Iterator[list[str]]:
-        with path.open("rb") as file:
-            yield from read_lines(str(path), file.read)
-
-    return TextReader(str(path), lines, columns, **form)
+    return TextReader(str(path), partial(read_lines, str(path), partial(path.open, "rb")), columns, **form)
 
 
 def check_archive(path: Path) -> zipfile.ZipFile:
