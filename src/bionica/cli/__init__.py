@@ -12,16 +12,12 @@ from .reproduce import reproduce
 from .separate import separate
 from .sweep import sweep
 
-app = typer.Typer(
-    cls=OneLineGroup,
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
+app = typer.Typer(cls=OneLineGroup, no_args_is_help=True, pretty_exceptions_enable=False)
+_STATUS = (
+    "Exit status: 0 done, 1 the input or a file is at fault, 2 wrong usage, 70 a fault of bionica, 130 interrupted."
 )
-_STATUS = """Sources, columns and samples are counted from 1. Exit status: 0 done, 1 the input or a file is at fault, 2 wrong usage,
-70 a fault of bionica, 130 interrupted."""
 for command in (separate, demo, reproduce, sweep, doctor):
-    app.command(epilog=_STATUS if command is separate else None)(command)
+    app.command(epilog=_STATUS)(command)
 
 
 @app.callback(invoke_without_command=True)

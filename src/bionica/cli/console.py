@@ -5,14 +5,13 @@ prints one object in place of everything else. An error is one line:
 
     1     the input, a parameter or a file is at fault: InputError, OutputError, OSError, MemoryError, and every ValueError,
           ArithmeticError (DivergenceError is one), ImportError and RuntimeError that a `raise` statement of bionica raises
-    70    anything else: a fault of bionica (EX_SOFTWARE of sysexits.h)
+    70    anything else: a fault of bionica
     130   Ctrl-C or SIGTERM
 
 `bionica --debug COMMAND` prints the traceback before the line.
 """
 
 import dis
-import errno
 import json as jsons
 import logging
 import os
@@ -24,7 +23,6 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from typing import Any, NoReturn
 
 import typer
@@ -33,25 +31,14 @@ from typer.core import TyperGroup
 from ..io import InputError, OutputError, is_disk_full
 from ..io.reader import log_records, printable
 
-UNFORESEEN = 70
+UNFORESEEN = 70  # EX_SOFTWARE of sysexits.h
 #: ClickException: typer has no name of its own for it, and may or may not bring its own click.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
-
-_debugging = ContextVar("debugging", default=False)
 
 
 def one_line(text: str) -> str:
     """Return text in one line, without control characters."""
     return " ".join(printable(text).split())
-
-
-def fail(message: str, status: int = 1) -> NoReturn:
-    """End with one line on standard error and this status; with --debug, after the traceback of what is being handled."""
-    with suppress(OSError):  # standard error is closed: the status still says it
-        if _debugging.get() and sys.exc_info()[0] is not None:
-            typer.echo(traceback.format_exc(), err=True, nl=False)
-        typer.echo(f"Error: {one_line(message)}", err=True)
-    raise typer.Exit(status) from None
 
 
 def counted(n: int, noun: str) -> str:
@@ -61,12 +48,29 @@ def counted(n: int, noun: str) -> str:
 
 def raised_by_bionica(error: BaseException) -> bool:
     """Whether a `raise` statement of this package raised an error, rather than a library called with wrong arguments."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
+    trace: Any = error.__traceback__
+    while trace.tb_next is not None:
         trace = trace.tb_next
-    if trace is None or not str(trace.tb_frame.f_globals.get("__name__", "")).startswith("bionica."):
-        return False
-    return trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+    module, code = trace.tb_frame.f_globals.get("__name__", ""), trace.tb_frame.f_code.co_code
+    return module.startswith("bionica.") and bool(code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"])
+
+
+def explain(error: Exception) -> tuple[str, int]:
+    """Return what to say about an error, and the exit status."""
+    if isinstance(error, MemoryError):
+        return "out of memory: use smaller data or fewer processes; very many mixtures may be samples (--axis)", 1
+    if isinstance(error, OSError) and is_disk_full(error):
+        return f"the disk is full ({error.strerror}): free some space, or write elsewhere; nothing was left", 1
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error), 1
+    about_input = isinstance(error, ValueError | ArithmeticError | ImportError | RuntimeError)
+    if isinstance(error, InputError | OutputError) or (about_input and raised_by_bionica(error)):
+        return str(error), 1
+    what = f"{type(error).__name__}: {error}"[:300]
+    return (
+        f"unforeseen, please report it to the developers: {what}; bionica --debug COMMAND ... shows where",
+        UNFORESEEN,
+    )
 
 
 class OneLineGroup(TyperGroup):
@@ -74,7 +78,6 @@ class OneLineGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
-        _debugging.set(bool(ctx.params.get("debug")))
         for descriptor in range(3):  # the next file would get a closed one, and with it the messages of every library
             try:
                 os.fstat(descriptor)
@@ -82,26 +85,18 @@ class OneLineGroup(TyperGroup):
                 os.open(os.devnull, os.O_RDWR)  # the lowest descriptor that is free
         try:
             return super().invoke(ctx)
-        except (_USAGE_ERROR, typer.Exit, typer.Abort):
-            raise
+        except (_USAGE_ERROR, typer.Exit, typer.Abort, BrokenPipeError):
+            raise  # if standard output is closed, click ends quietly
         except KeyboardInterrupt:
             typer.echo("Interrupted", err=True)
             raise typer.Exit(130) from None
-        except OSError as error:
-            if error.errno == errno.EPIPE:
-                raise  # standard output is closed: click ends quietly
-            if is_disk_full(error):
-                fail(f"the disk is full ({error.strerror}): free some space, or write elsewhere; nothing was left")
-            fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-        except MemoryError:
-            fail("out of memory: use smaller data or fewer processes; very many mixtures may be samples (--axis)")
         except Exception as error:
-            about_input = isinstance(error, ValueError | ArithmeticError | ImportError | RuntimeError)
-            if isinstance(error, InputError | OutputError) or (about_input and raised_by_bionica(error)):
-                fail(str(error))
-            where = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            remedy = "" if _debugging.get() else "; bionica --debug COMMAND ... shows where it happened"
-            fail(f"unforeseen, please report it to the developers: {where[:300]}{remedy}", UNFORESEEN)
+            message, status = explain(error)
+            with suppress(OSError):  # standard error is closed: the status still says it
+                if ctx.params.get("debug"):
+                    typer.echo(traceback.format_exc(), err=True, nl=False)
+                typer.echo(f"Error: {one_line(message)}", err=True)
+            raise typer.Exit(status) from None
 
 
 class Console:
@@ -138,21 +133,15 @@ class Console:
         raise typer.Exit(130)
 
     @contextmanager
-    def progress(self, title: str, total: int | None) -> Iterator[Callable[..., None]]:
+    def progress(self, title: str, total: float) -> Iterator[Callable[..., None]]:
         """Show a progress bar if standard error is a terminal. Yields the function `advance(n, status="")`."""
         from rich.console import Console as Terminal
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress
 
         terminal = Terminal(stderr=True)
-        # No estimate of the remaining time: the first runs compile, which would make it many times too long.
-        columns = (
-            TextColumn("{task.description}"), BarColumn(bar_width=20), TaskProgressColumn(), TimeElapsedColumn(),
-            TextColumn("{task.fields[status]}"),
-        )  # fmt: skip
-        off = self.silent or not terminal.is_terminal
-        with Progress(*columns, console=terminal, transient=True, disable=off) as bar:
-            task = bar.add_task(title, total=total, status="")
-            yield lambda n, status="": bar.update(task, advance=n, status=status)
+        with Progress(console=terminal, transient=True, disable=self.silent or not terminal.is_terminal) as bar:
+            task = bar.add_task(title, total=total)
+            yield lambda n, status="": bar.update(task, advance=n, description=f"{title} {status}")
 
     @contextmanager
     def session(self, *, interrupted: str) -> Iterator[None]:

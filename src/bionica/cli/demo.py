@@ -34,29 +34,23 @@ def demo(
     TwoCompartmentNICA on the same stream.
 
     For example: bionica demo --seed 1 -o another
-
-    Exit status: 0 done, 1 a file exists or a package is missing, 2 wrong usage, 130 interrupted.
     """
     console = Console(json=json, quiet=quiet)
     with console.session(interrupted="Interrupted: the page was not written"):
         for package in ("matplotlib", "skimage"):
             io.import_optional(package, "the demo", "plot")
         io.check_folder(output, [PICTURE, PAGE], replace=force)
-        if not console.silent:
-            typer.echo(f"Mixing {', '.join(NAMES)}, and recovering them from the mixtures alone, one pixel at a time")
+        console.say(f"Mixing {', '.join(NAMES)}, and recovering them from the mixtures alone, one pixel at a time")
         findings, contents = _run(seed, console)
         output.mkdir(parents=True, exist_ok=True)
         for name, file, content in zip(("figure", "page"), (PICTURE, PAGE), contents, strict=True):
             io.write_atomically(output / file, content)
             findings[name] = str(output / file)
-        errors, matched = findings["errors"], zip(NAMES, findings["correlation"], strict=True)
-        lines = [
-            f"Correlation of recovered and original: {', '.join(f'{name} {value:.4f}' for name, value in matched)}",
-            f"Error {findings['error']:.2g} of a variance of 1, the median of {RUNS} orders of the pixels ({errors[0]:.2g} to "
-            f"{errors[-1]:.2g}); {findings['pixels_per_second']:,} pixels a second",
-            f"Open {findings['page']} in a browser to see it learn",
-        ]
-        console.result(lines, findings)
+        matched = [f"{name} {r:.4f}" for name, r in zip(NAMES, findings["correlation"], strict=True)]
+        error, speed = findings["error"], f"{findings['pixels_per_second']:,} pixels a second"
+        lines = [f"Correlation of recovered and original: {', '.join(matched)}"]
+        lines.append(f"Error {error:.2g} of a variance of 1, the median of {RUNS} orders of the pixels; {speed}")
+        console.result([*lines, f"Open {findings['page']} in a browser to see it learn"], findings)
 
 
 def _run(seed: int, console: Console) -> tuple[dict[str, Any], tuple[bytes, bytes]]:
@@ -72,14 +66,11 @@ def _run(seed: int, console: Console) -> tuple[dict[str, Any], tuple[bytes, byte
     orders = [rng.permutation(n) for _ in range(RUNS)]
     times = sorted({*np.geomspace(2, n, TIMES).astype(int).tolist(), *SHOWN})
 
-    def new(name: str, run: int) -> Any:
-        return getattr(bionica, name)(len(NAMES), random_state=seed + run)
-
     with console.progress("Learning", RUNS + 2) as advance:
         errors = []
         for run, order in enumerate(orders):
             before = time.perf_counter()
-            network = new(METHOD, run).partial_fit(X[order])
+            network = getattr(bionica, METHOD)(len(NAMES), random_state=seed + run).partial_fit(X[order])
             speed = n / (time.perf_counter() - before)  # of the last run: nothing compiles in it
             errors.append(metrics.permutation_error(S, network.transform(X)))
             advance(1, f"error {errors[-1]:.2g}")
@@ -87,7 +78,7 @@ def _run(seed: int, console: Console) -> tuple[dict[str, Any], tuple[bytes, byte
         curves: dict[str, dict[int, float]] = {METHOD: {}, NETWORK: {}}
         frames = {}
         for name, curve in curves.items():
-            network = new(name, run)
+            network = getattr(bionica, name)(len(NAMES), random_state=seed + run)
             for begin, end in zip([0, *times], times, strict=False):
                 network.partial_fit(X[orders[run][begin:end]])
                 if network.n_samples_until_start_:
@@ -136,7 +127,6 @@ def _page(findings: dict[str, Any], S: Any, X: Any, frames: dict[int, Any]) -> t
         for t, Y in frames.items()
     ]
     caption = "Mean squared error against pixels seen, both logarithmic. Dots: the pictures of the slider."
-    correlations = [(name, f"{value:.4f}") for name, value in zip(NAMES, findings["correlation"], strict=True)]
     sections = [
         ("See it learn", [
             text(f"{METHOD} starts from random weights and sees each of {len(X):,} pixels once, in random order. It has no "
@@ -147,10 +137,8 @@ def _page(findings: dict[str, Any], S: Any, X: Any, frames: dict[int, Any]) -> t
                     "Three photographs (camera, brick, gravel), three mixtures of them, and three recovered photographs")]),
         ("Numbers", [
             table(("method", "error"), [(METHOD, findings["error"]), (NETWORK, findings["network_error"])]),
-            text("The error is the mean squared error on all pixels, of sources with variance 1. It depends on the order of the "
-                 f"pixels and on the initial weights: {RUNS} runs end at {errors[0]:.2g} to {errors[-1]:.2g}; this page shows the "
-                 "median one."),
-            table(("source", "correlation"), correlations)]),
+            text("The mean squared error on all pixels, of sources with variance 1. It depends on the order of the pixels and on "
+                 f"the initial weights: {RUNS} runs end at {errors[0]:.2g} to {errors[-1]:.2g}; this is the median one.")]),
         ("Your own mixtures", [text("`bionica separate mixed-1.png mixed-2.png mixed-3.png -o recovered.png`")]),
     ]  # fmt: skip
     lead = "Three photographs were mixed, and recovered from the mixtures alone, one pixel at a time."

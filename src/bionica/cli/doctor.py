@@ -23,9 +23,7 @@ PACKAGES = {
 def doctor(json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False) -> None:
     """Say which versions, threads, cache, GPU and optional packages there are, and run a short self test.
 
-    For example: bionica doctor --json
-
-    Exit status: 0 if the self test passes, 1 if not, 2 wrong usage, 130 interrupted.
+    If the self test fails, the exit status is 1.
     """
     console = Console(json=json)
     with console.session(interrupted="Interrupted"):

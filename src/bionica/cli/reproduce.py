@@ -44,8 +44,6 @@ def reproduce(
     command has not written, or that was edited since, is not replaced.
 
     Examples: `bionica reproduce`, `bionica reproduce figure4 --with-defaults`, `bionica reproduce figure5 --images photos/`
-
-    Exit status: 0 done, 1 something failed, 2 wrong usage, 130 interrupted.
     """
     started = time.perf_counter()
     console = Console(json=json)
@@ -64,9 +62,7 @@ def reproduce(
         if "images" in {setting for _, setting in plans}:
             check_images(path)  # before the first run
         elif images is not None:
-            raise typer.BadParameter(
-                f"--images is not used by {target}: it is for figure5, cone-network, table1 --full"
-            )
+            raise typer.BadParameter(f"--images is for figure5, cone-network and table1 --full, not for {target}")
         inputs = [] if images is None else [f for f in (images, *images.glob("*")) if f.is_file()]
         check_folder(output, file_names(names, target.value), inputs, replace=force)
         options: dict[str, Any] = {"n_jobs": jobs or -1, "device": "cpu", "force": force}

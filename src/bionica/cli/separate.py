@@ -31,7 +31,6 @@ AUTO = "auto"
 IN_MEMORY = 2**25
 FIRST = 1000  # samples of a pipe in which the method is chosen and sources are counted, at least
 SAVE_EVERY = 30.0  # seconds between saves of the network of a pipe
-_NAMED = 8  # sources whose uncertainty is printed: the least sure ones
 
 #: Suffixes of inputs whose sources are written in another format by default.
 _WRITTEN_AS = {".jpg": ".png", ".jpeg": ".png", ".mat": ".csv", ".xlsx": ".csv"}
@@ -67,15 +66,15 @@ _Read = partial(typer.Option, rich_help_panel="How the input is read")
 _Model = partial(typer.Option, rich_help_panel="The model")
 _Stream = partial(typer.Option, rich_help_panel="Pipes, and mixing that changes")
 _Talk = partial(typer.Option, rich_help_panel="What is printed and replaced")
-_INPUT_HELP = """Mixtures: .csv .tsv .xlsx .npy .npz .parquet .h5 .mat .zarr, a TIFF of several pages, images of one shape, one
-colour image, or - for standard input."""
+_INPUT_HELP = "Mixtures: .csv .tsv .xlsx .npy .npz .parquet .h5 .mat .zarr, images, or - (a pipe)."
+_OUTPUT_HELP = "File for the sources [INPUT-sources.csv]."
 _METHOD_HELP = f"""auto: the better of batch (uncorrelated sources) and cone (sources may be correlated). Or one of
 {", ".join(METHODS)}."""
 
 
 def separate(
-    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help=_INPUT_HELP, show_default=False)],
-    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="File for the sources.")] = None,
+    inputs: Annotated[list[str], typer.Argument(metavar="INPUT", help=_INPUT_HELP)],
+    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help=_OUTPUT_HELP)] = None,
     sources: Annotated[str, typer.Option(metavar="N|auto", help="Number of sources.")] = AUTO,
     mixing: Annotated[Path | None, typer.Option(metavar="FILE", help="File for the spectra, a row each.")] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Page of pictures: page.html.")] = None,
@@ -101,14 +100,13 @@ def separate(
 ) -> None:
     """Find the nonnegative sources of mixtures, and how each of them enters the mixtures: its spectrum.
 
+    \b
     bionica separate spectra.csv --sources 3 --mixing pure.csv --report page.html
-
     bionica separate red.png green.png blue.png -o recovered.png
-
     instrument | bionica separate - --sources 3 | logger
 
-    Nothing needs to be tuned. Three lines say what was done, how sure each source is, and what to look at.
-    """
+    Three lines say what was done, how sure each source is, and what to look at.
+    """  # noqa: D301
     o = SimpleNamespace(**locals())  # the options, by their names above
     o.method = str(method)
     o.n_sources = None if sources == AUTO else int(sources) if sources.isdecimal() else 0
@@ -165,8 +163,6 @@ class Separation:
         form = {"header": o.header, "decimal": o.decimal, "skip_lines": o.skip_lines}
         form["columns"] = io.Columns(o.use, o.skip)
         if o.from_pipe:
-            if sys.stdin is None:
-                raise io.InputError("standard input is closed: pipe the mixtures into it, or give a file in place of -")
             self.stdin = StandardInput(typer.get_binary_stream("stdin"))
             self.reader: Any = io.open_pipe(self.stdin, **form)
         else:
@@ -178,15 +174,14 @@ class Separation:
         o, targets = self.o, []
         inputs = [Path("/dev/stdin")] if o.from_pipe else io.check_inputs(o.inputs)
         inputs += io.check_inputs([o.known]) if o.known is not None else []
+        if (o.from_pipe and sys.stdin is None) or (o.to_stdout and sys.stdout is None):
+            raise io.InputError("standard input or output is closed: give files, the INPUT and -o")
         if self.path is not None:
             io.check_format(self.path, images=all(Path(name).suffix.lower() in io.IMAGES for name in o.inputs))
             files = io.output_files(self.path, o.n_sources)
             targets += [io.Target("-o", file, o.force or o.resume) for file in files]
-        elif sys.stdout is None:
-            raise io.OutputError("-o -: standard output is closed; give a file with -o")
         if o.model is not None:
-            remedy = "continue with --resume, or replace it with --force"
-            targets.append(io.Target("--model", o.model, o.force or o.resume, remedy))
+            targets.append(io.Target("--model", o.model, o.force or o.resume))
         if o.report is not None:
             io.import_optional("matplotlib", "--report", "plot")
             if o.report.suffix.lower() not in (".html", ".htm"):
@@ -205,17 +200,13 @@ class Separation:
         X, sample_labels = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
         n, k = reader.n_samples, X.shape[1]
         self.console.note(*reader.notes)
-        rows_are_samples = reader.header and any(reader.header[j] for j in reader.labels)  # the file names its rows
+        size = f"{reader.name} has {counted(n, 'samples')} of {counted(k, 'mixtures')}"
         known_axis = o.axis is not None or reader.image_shape is not None or reader.wavelengths is not None
-        if n < k and not known_axis and not rows_are_samples:
-            raise io.InputError(
-                f"{reader.name} has {n} samples of {k} mixtures: if its columns are the samples, pass --axis 1; if not, --axis 0"
-            )
+        known_axis |= bool(reader.header) and any(reader.header[j] for j in reader.labels)  # the file names its rows
+        if n < k and not known_axis:
+            raise io.InputError(f"{size}: if its columns are the samples, pass --axis 1; if not, --axis 0")
         if min(n, k) < 2:
-            size = f"{counted(n, 'samples')} of {counted(k, 'mixtures')}"
-            raise io.InputError(
-                f"{reader.name} has {size}: sources are found by comparing several samples and mixtures"
-            )
+            raise io.InputError(f"{size}: sources are found by comparing several samples and mixtures")
         if len(X) < n:
             self.console.note(f"{len(X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
         if o.method in _OFFLINE or len(X) == n:
@@ -256,22 +247,16 @@ class Separation:
             if spectra.shape[1] == k:
                 break
         else:
-            raise io.InputError(
-                f"--known {self.o.known} holds {spectra.shape[1]} x {len(spectra)} values, the input has {k} mixtures: give a row "
-                "or a column for each spectrum. Values at other wavelengths must be interpolated first; --skip leaves mixtures out"
-            )
+            size = f"{spectra.shape[1]} x {len(spectra)} values, the input has {k} mixtures"
+            raise io.InputError(f"--known {self.o.known} holds {size}: interpolate its spectra, or --skip mixtures")
         here, there = self.reader.wavelengths, reader.wavelengths
         if here is not None and there is not None:
             digits = (max(len(f"{value:.12g}".partition(".")[2]) for value in axis) for axis in (here, there))
             differ = ~np.isclose(here, there, atol=0.51 * 10.0 ** -min(digits))  # by more than rounding
             if differ.any():
-                i = int(np.argmax(differ))
-                raise io.InputError(
-                    f"--known {self.o.known}: its wavelength number {i + 1} is {there[i]:g}, that of the input {here[i]:g}: "
-                    "interpolate its spectra to the wavelengths of the input first"
-                )
-        if labels:
-            self.known_names = [str(name) for name in labels[0]]
+                wrong = f"has the wavelength {there[differ][0]:g} where the input has {here[differ][0]:g}"
+                raise io.InputError(f"--known {self.o.known} {wrong}: interpolate its spectra to those of the input")
+        self.known_names = [str(name) for name in labels[0]] if labels else []
         return spectra.T
 
     def _new(self, X: Any) -> Any:
@@ -325,10 +310,8 @@ class Separation:
             at_once = o.from_pipe and o.n_sources is not None and o.method not in _OFFLINE
             self.network = self._new(None) if at_once else self._choose(first, blocks)
         elif k != self.network.n_features_in_:
-            raise io.InputError(
-                f"{o.model} learned from {self.network.n_features_in_} mixtures, and {reader.name} has {k}: choose the same ones "
-                "with --use, or start from the beginning with --force, without --resume"
-            )
+            learned = f"{o.model} learned from {self.network.n_features_in_} mixtures, and {reader.name} has {k}"
+            raise io.InputError(f"{learned}: choose the same ones with --use, or start again without --resume")
         network, rows = self.network, max(FIRST, min(o.horizon or 2**62, IN_MEMORY // (8 * k)))
         sample, recent = io.RowSample(rows), deque[Any](maxlen=rows if o.horizon else 0)
         stop: BaseException | None = None
@@ -350,10 +333,8 @@ class Separation:
                 stop = error  # the samples of a pipe come once: keep what was made of them
             missing, n = getattr(network, "n_samples_until_start_", 0), network.n_samples_seen_
             if missing and o.model is None and stop is None:
-                raise io.InputError(
-                    f"{reader.name} ended after {n} samples, and {type(network).__name__} starts with {n + missing}: "
-                    "give more samples, continue later with --model FILE, or use --method streaming, which starts at once"
-                )
+                ended = f"{reader.name} ended after {n} samples, and {type(network).__name__} starts with {n + missing}"
+                raise io.InputError(f"{ended}: give more, continue later with --model FILE, or use --method streaming")
             complete = True
         if o.model is not None and sample.n_seen:  # after the output: no sample that it has learned from is lost
             network.save(o.model)
@@ -367,10 +348,9 @@ class Separation:
         if stop is not None and o.json:  # the object says so
             raise typer.Exit(130)
         if stop is not None:
-            resume = (
-                f"the network is in {o.model}; the same command with --resume continues with the samples that follow"
+            remedy = (
+                f"the same command with --resume continues from {o.model}" if o.model else "--model FILE would save it"
             )
-            remedy = resume if o.model else "with --model FILE the network would be saved"
             self.console.interrupted(f"Interrupted: {remedy}")
 
     def _choose(self, first: list[Any], blocks: Iterator[Any]) -> Any:
@@ -414,9 +394,7 @@ class Separation:
         ):
             if now != before:
                 raise io.InputError(f"{o.model} learned with {option} {before}: omit {option}")
-        self.console.note(
-            f"{o.model} is continued: the input must begin with the sample after the last one that was answered"
-        )
+        self.console.note(f"{o.model} is continued: the input must begin after the last sample that was answered")
         return network
 
     # ------------------------------------------------------------------------------------------ results
@@ -434,13 +412,18 @@ class Separation:
             with io.open_writer(mixing, k, spectra.dtype, decimal=o.decimal, **form) as writer:
                 writer.write(spectra, [np.array(self.names)])
         names = [name.replace("_", " ") for name in self.names]
-        errors, findings = self._judgement(names, diagnosis, has_started)
         candidates = list(choice.candidates) if choice else []
         others = f" (or {', '.join(map(str, candidates))})" if candidates else ""
         done = f"{counted(d, 'sources')}{others} in {counted(n, 'samples')} of {counted(k, 'mixtures')} by {method}"
-        lines = [done + (f": {choice.why}." if choice else "."), *([f"Estimated errors: {errors}."] if errors else [])]
-        lines.append(f"Look at: {' '.join(findings)}")
+        lines = [done + (f": {choice.why}." if choice else ".")]
         halves, seconds = diagnosis and diagnosis.uncertainty_, round(time.monotonic() - self.started, 3)
+        if halves:
+            errors = ", ".join(f"{name} {error:.1%}" for name, error in zip(names, halves.sources, strict=True))
+            lines.append(
+                f"Estimated errors: {errors} (standard errors, in percent of the standard deviation of a source)."
+            )
+        findings = self._findings(names)
+        lines.append(f"Look at: {' '.join(findings)}")
         if report:
             from ..report import write_separation
 
@@ -463,22 +446,15 @@ class Separation:
         }  # fmt: skip
         self.console.result([*lines, *([f"Wrote {', '.join(written)}"] if written else [])], summary)
 
-    def _judgement(self, names: list[str], diagnosis: Any, has_started: bool) -> tuple[str, list[str]]:
-        """Return the error of each source, and the findings against the fit, in words."""
-        if not has_started:
-            return "", ["the network has not started, and every answer was zero. More samples with --resume continue."]
-        if diagnosis is None:
-            return "", ["one sample is too few to judge by."]
+    def _findings(self, names: list[str]) -> list[str]:
+        """Return the gravest findings against the fit, in words."""
         from ..estimators._findings import REMEDIES
 
-        errors, uncertainty = "", diagnosis.uncertainty_
-        if uncertainty is not None:
-            error = uncertainty.sources
-            largest = sorted(range(len(names)), key=lambda i: -float(error[i]))[:_NAMED]
-            errors = ", ".join(f"{names[i]} {error[i]:.1%}" for i in sorted(largest)) + (
-                "; the others are smaller" * (len(names) > _NAMED)
-                + " (standard error of the values of a source, in percent of their standard deviation)"
-            )
+        if getattr(self.network, "n_samples_until_start_", 0):
+            return ["the network has not started, and every answer was zero. More samples with --resume continue."]
+        if self.network.diagnosis_ is None:
+            return ["one sample is too few to judge by."]
         mixtures = [self.reader.column(j) for j in range(self.network.n_features_in_)]
-        sentences = [finding.text(names, mixtures, REMEDIES | _REMEDIES) for finding in diagnosis.findings[:3]]
-        return errors, [text[:1].upper() + text[1:] for text in sentences] or ["no problem was found."]
+        findings = self.network.diagnosis_.findings[:3]
+        sentences = [finding.text(names, mixtures, REMEDIES | _REMEDIES) for finding in findings]
+        return [text[:1].upper() + text[1:] for text in sentences] or ["no problem was found."]

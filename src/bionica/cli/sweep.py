@@ -40,16 +40,11 @@ def sweep(
     what is new. The table is OUTPUT/results.csv, a row for each case and time. A plan can name your own classes,
     module:Class; modules in the folder of the plan are found too.
 
-    For example:
-
+    \b
     bionica sweep --example > plan.toml
-
     bionica sweep plan.toml
-
     bionica sweep plan.toml -o results --scheduler tcp://head:8786
-
-    Exit status: 0 done, 1 bad plan, data or files, 2 wrong usage, 130 interrupted.
-    """
+    """  # noqa: D301
     if example:
         from ..paper import paper_grid
 

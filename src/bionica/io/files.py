@@ -76,7 +76,7 @@ class Target(NamedTuple):
     option: str
     path: Path
     replace: bool = False
-    remedy: str = "choose another name, or replace it with --force"
+    remedy: str = "choose another name, replace it with --force, or continue a pipe with --resume"
 
 
 def check_targets(targets: Sequence[Target], inputs: Sequence[Path] = ()) -> None:
