@@ -147,7 +147,7 @@ def test_errors_say_what_to_do(tmp_path, problem):
         ([x, "--sources", 6], "--sources 6"),
         ([transposed], "--axis 1"),
         ([x, "-o", tmp_path / "y.xyz"], "y.xyz"),
-        ([x, "-o", tmp_path], "is a folder"),
+        ([x, "-o", tmp_path], "give a file"),
         ([x, "-o", tmp_path / "no" / "y.npy"], "folder"),
         ([tmp_path / "no.npy"], "does not exist"),
         ([x, "-o", x, "--force"], "the same file"),

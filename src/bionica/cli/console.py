@@ -5,7 +5,7 @@ prints one object in place of everything else. An error is one line:
 
     1     the input, a parameter or a file is at fault: InputError, OutputError, OSError, MemoryError, and every ValueError,
           ArithmeticError (DivergenceError is one), ImportError and RuntimeError that a `raise` statement of bionica raises
-    70    anything else: a fault of bionica
+    70    anything else: a fault of bionica (EX_SOFTWARE of sysexits.h)
     130   Ctrl-C or SIGTERM
 
 `bionica --debug COMMAND` prints the traceback before the line.
@@ -23,7 +23,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NoReturn
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
@@ -31,7 +31,6 @@ from typer.core import TyperGroup
 from ..io import InputError, OutputError, is_disk_full
 from ..io.reader import log_records, printable
 
-UNFORESEEN = 70  # EX_SOFTWARE of sysexits.h
 #: ClickException: typer has no name of its own for it, and may or may not bring its own click.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
 
@@ -66,11 +65,8 @@ def explain(error: Exception) -> tuple[str, int]:
     about_input = isinstance(error, ValueError | ArithmeticError | ImportError | RuntimeError)
     if isinstance(error, InputError | OutputError) or (about_input and raised_by_bionica(error)):
         return str(error), 1
-    what = f"{type(error).__name__}: {error}"[:300]
-    return (
-        f"unforeseen, please report it to the developers: {what}; bionica --debug COMMAND ... shows where",
-        UNFORESEEN,
-    )
+    what = f"unforeseen, please report it to the developers: {type(error).__name__}: {error}"[:400]
+    return f"{what}; bionica --debug COMMAND ... shows where it happened", 70
 
 
 class OneLineGroup(TyperGroup):
@@ -127,11 +123,6 @@ class Console:
         elif not self.quiet:
             typer.echo("\n".join(map(one_line, lines)), err=self.data_on_stdout)
 
-    def interrupted(self, message: str) -> NoReturn:
-        """End with status 130."""
-        typer.echo(message, err=True)
-        raise typer.Exit(130)
-
     @contextmanager
     def progress(self, title: str, total: float) -> Iterator[Callable[..., None]]:
         """Show a progress bar if standard error is a terminal. Yields the function `advance(n, status="")`."""
@@ -146,20 +137,21 @@ class Console:
     @contextmanager
     def session(self, *, interrupted: str) -> Iterator[None]:
         """Run a command: show warnings and log records, and say `interrupted` after Ctrl-C or SIGTERM."""
+
+        def show(record: logging.LogRecord) -> None:  # for example that a loop is compiled
+            (self.note if record.levelno >= logging.WARNING else self.say)(record.getMessage())
+
         before = _handle({signal.SIGINT: signal.getsignal(signal.SIGINT), signal.SIGTERM: signal.default_int_handler})
         try:
-            with warnings.catch_warnings(), log_records("bionica", logging.INFO, self._show):
+            with warnings.catch_warnings(), log_records("bionica", logging.INFO, show):
                 warnings.simplefilter("always", UserWarning)
                 warnings.showwarning = lambda message, *_, **__: self.note(str(message))
                 yield
-        except KeyboardInterrupt:
-            self.interrupted(interrupted)
+        except KeyboardInterrupt as stop:
+            typer.echo(str(stop) or interrupted, err=True)
+            raise typer.Exit(130) from None
         finally:
             _handle(before)
-
-    def _show(self, record: logging.LogRecord) -> None:
-        """Show what the library logs, for example that it compiles a loop."""
-        (self.note if record.levelno >= logging.WARNING else self.say)(record.getMessage())
 
 
 def _handle(handlers: dict[Any, Any]) -> dict[Any, Any]:

@@ -65,7 +65,6 @@ def _run(seed: int, console: Console) -> tuple[dict[str, Any], tuple[bytes, byte
     n, rng = len(X), np.random.default_rng(seed)
     orders = [rng.permutation(n) for _ in range(RUNS)]
     times = sorted({*np.geomspace(2, n, TIMES).astype(int).tolist(), *SHOWN})
-
     with console.progress("Learning", RUNS + 2) as advance:
         errors = []
         for run, order in enumerate(orders):
@@ -105,7 +104,7 @@ def _page(findings: dict[str, Any], S: Any, X: Any, frames: dict[int, Any]) -> t
     from .. import plot
     from ..report import beside, drawing, figure_bytes, page, picture, slides, table, text
 
-    def images(*rows: tuple[str, Any], width: float = 7.0) -> bytes:
+    def images(*rows: tuple[str, Any], width: float = 4.6) -> bytes:
         figure = Figure(figsize=(width, 0.35 * width * len(rows)), layout="constrained")
         for axes, (title, Y) in zip(figure.subplots(len(rows), len(NAMES), squeeze=False), rows, strict=True):
             plot.images(Y, SHAPE, axes=axes)
@@ -121,11 +120,8 @@ def _page(findings: dict[str, Any], S: Any, X: Any, frames: dict[int, Any]) -> t
         ax.legend(frameon=False)
 
     curve, errors = findings["curves"][METHOD], findings["errors"]
-    overview = images(("Sources", S), ("Mixtures", X), ("Recovered", frames[len(X)]))
-    shown = [
-        picture(images((f"After {t:,} pixels", Y), width=4.6), f"After {t:,} pixels: error {curve[t]:.2g}", "png")
-        for t, Y in frames.items()
-    ]
+    overview = images(("Sources", S), ("Mixtures", X), ("Recovered", frames[len(X)]), width=7.0)
+    shown = [picture(images(("", Y)), f"After {t:,} pixels: error {curve[t]:.2g}", "png") for t, Y in frames.items()]
     caption = "Mean squared error against pixels seen, both logarithmic. Dots: the pictures of the slider."
     sections = [
         ("See it learn", [

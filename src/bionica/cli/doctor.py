@@ -21,10 +21,7 @@ PACKAGES = {
 
 
 def doctor(json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False) -> None:
-    """Say which versions, threads, cache, GPU and optional packages there are, and run a short self test.
-
-    If the self test fails, the exit status is 1.
-    """
+    """Say which versions, threads, cache, GPU and optional packages there are, and run a self test: status 1 if it fails."""
     console = Console(json=json)
     with console.session(interrupted="Interrupted"):
         findings = examine()

@@ -16,22 +16,14 @@ _ALL = Target("all")
 
 
 def reproduce(
-    target: Annotated[
-        Target, typer.Argument(help="all: what is in the paper. cone-network: correlated sources, which are not.")
-    ] = _ALL,
+    target: Annotated[Target, typer.Argument(help="all is what the paper has; cone-network is not in it.")] = _ALL,
     runs: Annotated[int, typer.Option(min=1, help="Runs of every network; at most 5 of a setting of table1.")] = 10,
     jobs: Annotated[int, typer.Option(min=0, help="Processes; 0: one for each core.")] = 0,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the results.")] = Path("results"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; run i has seed + i.")] = 0,
-    with_defaults: Annotated[
-        bool, typer.Option("--with-defaults", help="Add our untuned networks, BatchNICA, the correlation floor.")
-    ] = False,
-    images: Annotated[
-        Path | None, typer.Option(help="Three images: a folder or sources.npy; else CC0 images of scikit-image.")
-    ] = None,
-    full: Annotated[
-        bool, typer.Option("--full", help="table1 for d = 10 and the images too (a quarter of an hour more).")
-    ] = False,
+    with_defaults: Annotated[bool, typer.Option("--with-defaults", help="Add untuned networks, BatchNICA.")] = False,
+    images: Annotated[Path | None, typer.Option(help="Three images: a folder or sources.npy, not CC0 ones.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="table1 for d = 10 and the images too (15 minutes).")] = False,
     samples: Annotated[int, typer.Option(min=10, help="Samples of a run on synthetic sources.")] = 100_000,
     force: Annotated[bool, typer.Option("--force", help="Run everything again, and replace files of others.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print files, errors and claims as JSON.")] = False,

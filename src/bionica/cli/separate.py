@@ -55,12 +55,9 @@ METHODS = {
 #: Methods that `bionica.separate` fits; the others learn online with the number of sources that it would count.
 _OFFLINE = (AUTO, "batch", "cone")
 
-Method = StrEnum("Method", {name: name for name in (AUTO, *METHODS)})  # type: ignore[misc]
-_AUTO = Method(AUTO)
 Scale = StrEnum("Scale", ["variance", "mean", "sum"])
 Decimal = StrEnum("Decimal", {"point": ".", "comma": ","})
 _POINT = Decimal(".")
-
 
 _Read = partial(typer.Option, rich_help_panel="How the input is read")
 _Model = partial(typer.Option, rich_help_panel="The model")
@@ -79,14 +76,16 @@ def separate(
     mixing: Annotated[Path | None, typer.Option(metavar="FILE", help="File for the spectra, a row each.")] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Page of pictures: page.html.")] = None,
     axis: Annotated[int | None, _Read(min=0, max=1, metavar="0|1", help="Axis of the samples: 0 is rows.")] = None,
-    use: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are mixtures: red,blue or 2-4,7.")] = None,
+    use: Annotated[
+        str | None, _Read(metavar="COLUMNS", help="Columns that are mixtures: red,blue or 2-4,7 (from 1).")
+    ] = None,
     skip: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are not mixtures.")] = None,
     skip_lines: Annotated[int, _Read(min=0, metavar="N", help="Lines of text before the table.")] = 0,
     header: Annotated[bool | None, _Read("--header/--no-header", help="Whether the first line holds names.")] = None,
     decimal: Annotated[Decimal, _Read(help="Decimal point of text, read and written.")] = _POINT,
     dataset: Annotated[str | None, _Read(metavar="NAME", help="Array or sheet, if a file holds several.")] = None,
     optical_density: Annotated[bool, _Read("--optical-density", help="Images of light to absorbance.")] = False,
-    method: Annotated[Method, _Model(metavar="NAME", help=_METHOD_HELP)] = _AUTO,
+    method: Annotated[str, _Model(metavar="NAME", help=_METHOD_HELP)] = AUTO,
     known: Annotated[Path | None, _Model(metavar="FILE", help="Known spectra, in the form of --mixing.")] = None,
     signed_mixing: Annotated[bool, _Model("--signed-mixing", help="Spectra may be negative.")] = False,
     normalize: Annotated[Scale | None, _Model(help="Scale; sum: their sum is near one (least squares).")] = None,
@@ -108,7 +107,6 @@ def separate(
     Three lines say what was done, how sure each source is, and what to look at.
     """  # noqa: D301
     o = SimpleNamespace(**locals())  # the options, by their names above
-    o.method = str(method)
     o.n_sources = None if sources == AUTO else int(sources) if sources.isdecimal() else 0
     o.from_pipe = inputs == ["-"]
     o.to_stdout = output == "-" or (o.from_pipe and output is None)
@@ -127,17 +125,16 @@ def separate(
 
 def _check_usage(o: Any) -> None:
     """Refuse options that contradict each other."""
-    cls = getattr(bionica, METHODS[o.method]) if o.method != AUTO and (o.from_pipe or o.horizon) else None
+    cls = getattr(bionica, METHODS[o.method]) if o.method in METHODS and (o.from_pipe or o.horizon) else None
     of_cone = o.known is not None or o.signed_mixing or o.normalize not in (None, "variance")
     contradictions = {
         f"--sources {o.sources!r} is neither a number of sources (1 or more) nor auto": o.n_sources == 0,
+        f"--method {o.method} is unknown: choose from {AUTO}, {', '.join(METHODS)}": o.method not in (AUTO, *METHODS),
         "give either - (standard input) or files": "-" in o.inputs and not o.from_pipe,
         "--axis 1 needs a file: every line of a pipe is a sample": o.from_pipe and o.axis == 1,
         "--resume continues a pipe: give - as INPUT, and --model": o.resume and not (o.from_pipe and o.model),
         f"--method {o.method} does not learn sample by sample: choose another": cls and not hasattr(cls, "partial_fit"),
-        f"--method {o.method} has no horizon: omit --horizon, or choose another": (
-            cls and o.horizon and "horizon" not in signature(cls).parameters
-        ),
+        f"--method {o.method} has no --horizon": cls and o.horizon and "horizon" not in signature(cls).parameters,
         "--known, --signed-mixing and --normalize need --method cone": of_cone and o.method not in (AUTO, "cone"),
     }
     for message, applies in contradictions.items():
@@ -160,8 +157,12 @@ class Separation:
         self._check_files()
         self.network: Any = None
         self.known_names: list[str] = []
-        form = {"header": o.header, "decimal": o.decimal, "skip_lines": o.skip_lines}
-        form["columns"] = io.Columns(o.use, o.skip)
+        form = {
+            "header": o.header,
+            "decimal": o.decimal,
+            "skip_lines": o.skip_lines,
+            "columns": io.Columns(o.use, o.skip),
+        }
         if o.from_pipe:
             self.stdin = StandardInput(typer.get_binary_stream("stdin"))
             self.reader: Any = io.open_pipe(self.stdin, **form)
@@ -209,15 +210,7 @@ class Separation:
             raise io.InputError(f"{size}: sources are found by comparing several samples and mixtures")
         if len(X) < n:
             self.console.note(f"{len(X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
-        if o.method in _OFFLINE or len(X) == n:
-            self.network = self._fit(X)
-        else:
-            self.network = self._new(X)
-            with self.console.progress("Learning", n) as advance:
-                for block in reader.blocks():
-                    self.network.partial_fit(block)
-                    advance(len(block))
-            self.network.diagnosis_ = self.network.diagnose(X)
+        self.network = self._fit(X, large=len(X) < n)
         if o.model is not None:
             self.network.save(o.model)
         dtype = self.network.transform(X[:1]).dtype
@@ -227,17 +220,21 @@ class Separation:
                 advance(len(block))
         self._finish(X, sample_labels, n)
 
-    def _fit(self, X: Any) -> Any:
-        """Count the sources, choose the method, fit and judge."""
+    def _fit(self, X: Any, large: bool = False) -> Any:
+        """Count the sources, choose the method, fit and judge; if X are samples of a large file, networks learn from all of it."""
         o = self.o
-        if o.method not in (*_OFFLINE, "streaming"):
-            network = self._new(X).fit(X)
+        if o.method not in _OFFLINE and (large or o.method != "streaming"):
+            network = self._new(X) if large else self._new(X).fit(X)
+            with self.console.progress("Learning", self.reader.n_samples) as advance:
+                for block in self.reader.blocks() if large else ():
+                    network.partial_fit(block)
+                    advance(len(block))
             network.diagnosis_ = network.diagnose(X)
             return network
-        options = {"random_state": o.seed, "horizon": o.horizon, "normalize": o.normalize or "variance"}
+        options = {"horizon": o.horizon, "normalize": o.normalize or "variance"}
         options |= {"nonnegative_mixing": False if o.signed_mixing else AUTO}
         options |= {"known_mixing": self._known(X.shape[1]) if o.known else None}
-        return bionica.separate(X, o.n_sources or AUTO, method=o.method, **options)
+        return bionica.separate(X, o.n_sources or AUTO, method=o.method, random_state=o.seed, **options)
 
     def _known(self, k: int) -> Any:
         """Return the spectra of --known, a column each; their names are those of the first sources."""
@@ -348,10 +345,8 @@ class Separation:
         if stop is not None and o.json:  # the object says so
             raise typer.Exit(130)
         if stop is not None:
-            remedy = (
-                f"the same command with --resume continues from {o.model}" if o.model else "--model FILE would save it"
-            )
-            self.console.interrupted(f"Interrupted: {remedy}")
+            remedy = f"continue from {o.model} with --resume" if o.model else "--model FILE would save what was learned"
+            raise KeyboardInterrupt(f"Interrupted: {remedy}")
 
     def _choose(self, first: list[Any], blocks: Iterator[Any]) -> Any:
         """Return an estimator that can learn on, of the method that suits the first samples, and has learned from them.
@@ -387,13 +382,10 @@ class Separation:
         method = {cls: method for method, cls in METHODS.items()}.get(name, name)
         if not hasattr(network, "partial_fit_transform"):
             raise io.InputError(f"{o.model} holds a {name}, which cannot learn from a stream: start again with --force")
-        for option, now, before in (
-            ("--method", method if o.method == AUTO else o.method, method),
-            ("--sources", o.n_sources or d, d),
-            ("--horizon", o.horizon or horizon, horizon),
-        ):
-            if now != before:
-                raise io.InputError(f"{o.model} learned with {option} {before}: omit {option}")
+        options = {"method": (o.method, method), "sources": (o.n_sources, d), "horizon": (o.horizon, horizon)}
+        for option, (now, before) in options.items():
+            if now not in (None, AUTO, before):
+                raise io.InputError(f"{o.model} learned with --{option} {before}: omit --{option}")
         self.console.note(f"{o.model} is continued: the input must begin after the last sample that was answered")
         return network
 
@@ -419,16 +411,13 @@ class Separation:
         halves, seconds = diagnosis and diagnosis.uncertainty_, round(time.monotonic() - self.started, 3)
         if halves:
             errors = ", ".join(f"{name} {error:.1%}" for name, error in zip(names, halves.sources, strict=True))
-            lines.append(
-                f"Estimated errors: {errors} (standard errors, in percent of the standard deviation of a source)."
-            )
+            lines.append(f"Estimated errors: {errors} (standard error, in percent of the standard deviation).")
         findings = self._findings(names)
         lines.append(f"Look at: {' '.join(findings)}")
         if report:
             from ..report import write_separation
 
             facts = [("input", ", ".join(o.inputs)), ("samples", f"{n:,}"), ("mixtures", f"{k:,}"), ("method", method)]
-            facts.append(("seconds", str(seconds)))
             numbers = np.linspace(n - len(X) + 1 if o.horizon else 1, n, len(X))
             texts: dict[str, Any] = {"names": names, "lines": [*lines, *self.console.notes], "facts": facts}
             write_separation(report, network, self.reader, X, numbers=numbers, labels=labels, **texts)

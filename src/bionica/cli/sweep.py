@@ -16,23 +16,15 @@ Device = StrEnum("Device", ["auto", "cpu", "cuda"])
 
 def sweep(
     plan: Annotated[Path | None, typer.Argument(metavar="PLAN", help="A TOML file; --example prints one.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder of the results; PLAN-results if not given.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder; PLAN-results by default.")] = None,
     jobs: Annotated[int, typer.Option(min=0, help="Processes; 0: one per core.")] = 0,
     device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.auto,
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Run on the Dask cluster of tcp://host:8786.")
-    ] = None,
+    scheduler: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Dask cluster, tcp://host:8786.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Run everything again, and replace OUTPUT/results.csv.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Run everything again, and replace the results.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the plan and say what it would run.")] = False,
-    example: Annotated[
-        bool, typer.Option("--example", help="Print a plan with comments: the paper's grid search at d = 3.")
-    ] = False,
+    example: Annotated[bool, typer.Option("--example", help="Print a plan: the paper's grid search, d = 3.")] = False,
 ) -> None:
     """Run many networks at once: every setting of a plan, on every data set, from every seed.
 

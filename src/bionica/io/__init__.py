@@ -54,12 +54,9 @@ def open_reader(
     columns
         Which columns are mixtures: by default all but those that have no name, hold text, are named as a time, an index or a
         wavelength, or are named by words where the other names are wavelengths. These are the `label_names` of the reader.
-    header
-        Whether the first line of text or of a sheet holds names; by default the first lines show it (see `bionica.io.text`).
-    decimal
-        The decimal point of text.
-    skip_lines
-        Lines of text before the table.
+    header, decimal, skip_lines
+        Of text and sheets: whether the first line holds names (by default the first lines show it), the decimal point, and the
+        number of lines before the table.
     optical_density
         Turn transmitted light in images into absorbance.
 

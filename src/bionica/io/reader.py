@@ -112,7 +112,7 @@ def label_columns(names: Sequence[str]) -> list[int]:
         return []
     names = [name.strip() for name in names]
     words = [j for j, name in enumerate(names) if not _NUMBER_AND_UNIT.fullmatch(name)]
-    numbers = [name for j, name in enumerate(names) if j not in words]
+    numbers = [name for name in names if _NUMBER_AND_UNIT.fullmatch(name)]
     if 2 * len(words) < len(names) and wavelengths_in(numbers, counts=True)[0] is not None:
         return words
     return [j for j, name in enumerate(names) if not name or ROW_NAMES.fullmatch(name) or CHANNEL_NAMES.fullmatch(name)]
@@ -206,8 +206,8 @@ class Reader(ExitStack):
 
     def choose(self, columns: Columns, width: int, reasons: Mapping[int, str]) -> None:
         """Find the columns that are mixtures; `reasons` say why a column is a label unless the user names it."""
-        skip = self._numbers("--skip", columns.skip, width)
-        use = self._numbers("--use", columns.use, width) or set(range(width)) - set(reasons)
+        skip = self._numbers("--skip", columns.skip, width) if columns.skip else set()
+        use = self._numbers("--use", columns.use, width) if columns.use else set(range(width)) - set(reasons)
         self.columns, self.labels = sorted(use - skip), sorted(set(reasons) - use)
         if not self.columns:
             raise InputError(f"{self.name}: no column is left of {width}: name more with --use, or fewer with --skip")
@@ -219,10 +219,10 @@ class Reader(ExitStack):
         if named := ", ".join(f"{line} {j + 1} ({reasons[j]})" for j in self.labels):
             self.note(f"not read as mixtures, and written beside the sources: {named} (--use reads them as mixtures)")
 
-    def _numbers(self, option: str, text: str | None, width: int) -> set[int]:
+    def _numbers(self, option: str, text: str, width: int) -> set[int]:
         """Return the indices of the columns that an option names, of `width` columns."""
         numbers: set[int] = set()
-        for item in (item.strip() for item in text.split(",")) if text else ():
+        for item in map(str.strip, text.split(",")):
             match = _RANGE.fullmatch(item)
             first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
             if self.header and item in self.header:

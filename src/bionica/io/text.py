@@ -95,16 +95,13 @@ def _is_even(values: Array) -> bool:
 
 def read_lines(name: str, open_stream: Callable[[], Any]) -> Iterator[list[str]]:
     r"""Yield lists of complete lines as soon as they arrive; \r\n and \r end a line as \n does."""
-    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8-sig")(), translate=True)
+    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8-sig")("replace"), translate=True)
     rest, data = "", b"more"
     with open_stream() as stream:
         while data:
             data = getattr(stream, "read1", stream.read)(_CHUNK)
-            try:
-                text = decoder.decode(data, final=not data)
-            except UnicodeDecodeError:
-                text = "\0"
-            if "\0" in text:
+            text = decoder.decode(data, final=not data)
+            if "\0" in text or "\ufffd" in text:  # the latter stands for bytes that are not UTF-8
                 raise InputError(f"{name} is not text in UTF-8: save it so (in Excel as CSV UTF-8)")
             *lines, end = (rest + text).split("\n") if "\n" in text else (rest + text,)
             yield lines
@@ -217,20 +214,19 @@ class TextReader(Reader):
 
     def _is_header(self, rows: list[list[str]]) -> bool:
         """Whether the first of these rows of cells holds names; InputError if it cannot be known."""
-        cells, *samples = [row[self._labelled :] for row in rows if len(row) == len(rows[0])]
-        numbers = [j for j, cell in enumerate(cells) if self._number(cell) is not None]
+        table = [row[self._labelled :] for row in rows if len(row) == len(rows[0])]
+        cells, columns = table[0], [*zip(*table, strict=True)]
+        numbers = [column for column in columns if self._number(column[0]) is not None]
         if not numbers:
             return True
-        first, *others = [[self._number(row[j]) for j in numbers] for row in (cells, *samples)]
-        verdict = is_axis(first, others, integers=not any(self._decimal in cells[j] for j in numbers))
+        first, *others = [[*map(self._number, row)] for row in zip(*numbers, strict=True)]
+        verdict = is_axis(first, others, integers=not any(self._decimal in column[0] for column in numbers))
         rises = is_monotonic(np.array(first, float))
-        captions = [
-            cell for j, cell in enumerate(cells) if j not in numbers and not self._is_text([row[j] for row in samples])
-        ]
-        if verdict is not True and any(map(self._is_word, captions)):  # a word over numbers
+        captions = [top for top, *below in columns if self._number(top) is None and not self._is_text(*below)]
+        if verdict is not True and any(map(self._is_text, captions)):  # a word over numbers
             verdict = rises or None
         elif verdict is not True and "" in cells and rises:  # a corner without a name, or a missing number
-            verdict = True if "" not in captions or first == [*range(len(first))] else None
+            verdict = None if "" in captions else True
         line = "column" if self._transposed else "line"
         shown = f"the first {line} ({', '.join(cells[:4])}{', ...' * (len(cells) > 4)})"
         if verdict is None:
@@ -244,13 +240,10 @@ class TextReader(Reader):
         if self._given_axis is not None or self._pipe or not self.header or len(self.header) < 2:
             return self._given_axis or 0
         if base.CHANNEL_NAMES.fullmatch(self.header[0].strip()):
-            self.note(
-                f"its rows were read as mixtures, because its first column is {self.header[0]!r} (--axis 0: columns)"
-            )
+            self.note(f"its rows were read as mixtures: its first column is {self.header[0]!r} (--axis 0: its columns)")
             return 1
-        column, (_, unit) = [self._point(row[0]) for row in samples if row], wavelengths_in(self.header[1:])
-        says_channels = unit and base.CHANNEL_NAMES.fullmatch(unit)
-        if not self.header[0] and not says_channels and wavelengths_in(column)[0] is not None:
+        column = [self._point(row[0]) for row in samples if row]
+        if not self.header[0] and wavelengths_in(column)[0] is not None:
             where = f"{self.name}: the first column ({', '.join(column[:3])}, ...) has no name"
             raise InputError(f"{where}: pass --axis 1 if it holds wavelengths, --axis 0 if it holds times")
         return 0
@@ -258,12 +251,10 @@ class TextReader(Reader):
     def _labels_among(self, samples: list[list[str]]) -> dict[int, str]:
         """Return the columns that are no mixtures, by their names or by these cells, and why."""
         reasons = {j: (self.header or [])[j] or "no name" for j in base.label_columns(self.header or [])}
-        for j in (j for j in range(self._width) if j not in reasons):
+        for j in range(self._width):
             cells = [row[j] for row in samples if j < len(row)]
-            if self._is_text(cells):
-                reasons[j] = f"text: {', '.join(filter(None, cells[:2]))[:40]}, ..."
-            elif j < self._labelled:
-                reasons[j] = "names"
+            if j < self._labelled or self._is_text(*cells):
+                reasons.setdefault(j, f"text: {', '.join(cells[:2])[:40]}, ...")
             elif cells and not self.header and not any(cells):
                 reasons[j] = "empty"
         return reasons
@@ -291,14 +282,10 @@ class TextReader(Reader):
         except ValueError:
             return None
 
-    def _is_word(self, cell: str) -> bool:
-        """Whether a cell is a word; <0.1, $10 and 1.234,5 are damaged numbers."""
-        return cell.lower() not in _MISSING and self._number(cell) is None and bool(_WORD.search(cell))
-
-    def _is_text(self, cells: Sequence[str]) -> bool:
-        """Whether these cells are words, but for missing ones."""
+    def _is_text(self, *cells: str) -> bool:
+        """Whether these cells are words, but for missing ones; <0.1, $10 and 1.234,5 are damaged numbers."""
         words = [cell for cell in cells if cell.lower() not in _MISSING]
-        return bool(words) and all(map(self._is_word, words))
+        return bool(words) and all(self._number(word) is None and _WORD.search(word) for word in words)
 
     def _point(self, cell: str) -> str:
         """Return a cell with a decimal point if it is a number."""
@@ -310,8 +297,7 @@ class TextReader(Reader):
         (number, line), column = self._chunk[i], self.columns[j]
         cells, where = cells_of(line, self._separator), f"{self.name}, line {number}"
         if len(cells) != self._width:
-            what = f"{len(cells)} values where {self._width} are expected" if cells else "a stray quote"
-            return f"{where} has {what}", "correct it, or remove the line"
+            return f"{where} has {len(cells)} values where {self._width} are expected", "correct it, or remove the line"
         where = f"{self.name}, row {column + 1}, column {number}" if self._transposed else f"{where}, {self.column(j)}"
         cell = cells[column]
         if self._decimal == "," and "." in cell:

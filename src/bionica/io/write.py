@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import SimpleNamespace
@@ -21,7 +22,6 @@ from .reader import Array, import_optional
 from .text import TEXT
 
 _ARRAYS = (".npy", ".npz", ".h5", ".hdf5", ".zarr")
-_FORMATS = (*TEXT, ".parquet", *_ARRAYS)
 _DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
 
 
@@ -89,12 +89,9 @@ def _save_images(paths: Sequence[Path], rows: Array, shape: tuple[int, ...]) -> 
 
 def check_format(path: Path, option: str = "-o", *, images: bool = False) -> None:
     """Raise if the suffix of this name is no format to write; `images` says that the mixtures are images."""
-    suffix = path.suffix.lower()
-    known = (*_FORMATS, *(IMAGES if images else ()))
-    if suffix not in known:
-        what = "is an image, and the input is not" if suffix in IMAGES else f"has the suffix {suffix!r}"
-        what = "is a folder" if path.is_dir() else what
-        raise OutputError(f"{option} {path} {what}: give a file of {', '.join(known)}")
+    known = (*TEXT, ".parquet", *_ARRAYS, *(IMAGES if images else ()))
+    if path.suffix.lower() not in known:
+        raise OutputError(f"{option} {path}: give a file with one of the suffixes {', '.join(known)}")
 
 
 def output_files(path: Path, n_sources: int | None) -> list[Path]:
@@ -106,8 +103,7 @@ def output_files(path: Path, n_sources: int | None) -> list[Path]:
         return [path]
     files = [path.with_name(f"{path.stem}-{i}{path.suffix}") for i in range(1, (n_sources or 1) + 1)]
     if n_sources is None:
-        numbered = re.compile(rf"{re.escape(path.stem)}-[1-9]\d*{re.escape(path.suffix)}")
-        files = sorted({*files, *(file for file in path.parent.glob("*") if numbered.fullmatch(file.name))})
+        files = sorted({*files, *path.parent.glob(f"{escape(path.stem)}-[1-9]*{escape(path.suffix)}")})
     return files
 
 
@@ -120,8 +116,8 @@ def open_writer(
     """Open a file for sources in the format of its suffix: `write(block, labels)` appends samples.
 
     The file appears under its name when it is complete. Text and Parquet hold the labels of the samples too; `label_types` are
-    their types in Arrow, text by default. `names` are those of the sources, and `array` is the name of an
-    array in an .npz or HDF5. `decimal` is the decimal point of text: with a comma, a .csv has ; between numbers.
+    their types in Arrow, text by default. `names` are those of the sources, `array` that of an array in an .npz or HDF5, and
+    `decimal` is the decimal point of text: with a comma, a .csv has ; between numbers.
 
     Examples
     --------
