@@ -129,7 +129,7 @@ def matlab_7_3(path, **arrays):
             file[name] = array.T
             file[name].attrs["MATLAB_class"] = np.bytes_(kind)
     data = bytearray(path.read_bytes())
-    data[:20] = b"MATLAB 7.3 MAT-file,"
+    data[:128] = b"MATLAB 7.3 MAT-file,".ljust(124) + b"\0\2IM"
     path.write_bytes(data)
 
 

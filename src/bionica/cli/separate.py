@@ -200,7 +200,7 @@ class Separation:
         o, reader = self.o, self.reader
         X, sample_labels = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
         n, k = reader.n_samples, X.shape[1]
-        self.console.note(*reader.notes)
+        self.console.note(*(f"{reader.name}: {note}" for note in reader.notes))
         size = f"{reader.name} has {counted(n, 'samples')} of {counted(k, 'mixtures')}"
         known_axis = o.axis is not None or reader.image_shape is not None or reader.wavelengths is not None
         known_axis |= bool(reader.header) and any(reader.header[j] for j in reader.labels)  # the file names its rows
@@ -301,7 +301,7 @@ class Separation:
         self.console.say(f"Reading {reader.name}")
         blocks = reader.labelled_blocks()
         first = [next(blocks)]
-        self.console.note(*reader.notes)
+        self.console.note(*(f"{reader.name}: {note}" for note in reader.notes))
         k, dtype = first[0][0].shape[1], first[0][0].dtype
         if self.network is None:
             at_once = o.from_pipe and o.n_sources is not None and o.method not in _OFFLINE

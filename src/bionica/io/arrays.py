@@ -13,8 +13,8 @@ from . import reader as base
 from .reader import Array, Columns, InputError, Labels, MatrixReader, Reader, import_optional
 from .text import check_archive
 
-_HDF5 = b"\x89HDF\r\n\x1a\n"
-_MATLAB_NUMBER = re.compile("double|single|logical|u?int(8|16|32|64)")
+#: Types of real numbers, as MATLAB and Arrow call them.
+_NUMBER = re.compile("double|single|logical|bool|float|halffloat|u?int(8|16|32|64)")
 
 
 def open_npy(path: Path, columns: Columns, axis: int = 0) -> MatrixReader:
@@ -39,14 +39,12 @@ def open_npz(path: Path, columns: Columns, axis: int = 0, dataset: str | None = 
 
 def open_mat(path: Path, columns: Columns, axis: int = 0, dataset: str | None = None) -> MatrixReader:
     """Open a matrix of a .mat file, by default the only one."""
-    with path.open("rb") as file:
-        start = file.read(520)
-    if _HDF5 in (start[:8], start[512:]):
-        # MATLAB stores columns one after the other: HDF5 knows the matrix as its transpose.
-        return open_hdf5(path, columns, 1 - axis, dataset)
     from scipy.io import loadmat, whosmat
 
-    numbers = {key: shape for key, shape, kind in whosmat(path) if _MATLAB_NUMBER.fullmatch(kind)}
+    try:
+        numbers = {key: shape for key, shape, kind in whosmat(path) if _NUMBER.fullmatch(kind)}
+    except NotImplementedError:  # MATLAB 7.3: HDF5, in which a matrix is known as its transpose
+        return open_hdf5(path, columns, 1 - axis, dataset)
     chosen = choose_array(str(path), numbers, dataset)
     matrix = loadmat(path, variable_names=[chosen])[chosen]
     return MatrixReader(str(path), lambda: matrix, axis, columns)
@@ -104,26 +102,18 @@ class ParquetReader(Reader):
         self._file, self.n_samples, schema = file, int(file.metadata.num_rows), file.schema_arrow
         self.header = [base.printable(name) for name in schema.names]
         index = (schema.pandas_metadata or {}).get("index_columns", [])  # where pandas stored its row labels
-        reasons = {j: str(field.type) for j, field in enumerate(schema) if not _is_number(field.type)}
+        reasons = {j: str(field.type) for j, field in enumerate(schema) if not _NUMBER.fullmatch(str(field.type))}
         indices = [j for j, name in enumerate(schema.names) if name in index and len(schema) > 1]
         for j in (*indices, *base.label_columns(schema.names)):
             reasons.setdefault(j, self.header[j] or "no name")
         self.choose(columns, len(schema), reasons)
         self.label_types = [schema.field(j).type for j in self.labels]
         for field in map(schema.field, self.columns):
-            if not _is_number(field.type):
+            if not _NUMBER.fullmatch(str(field.type)):
                 raise InputError(f"{path}, column {field.name!r} holds {field.type}, not numbers: omit it from --use")
 
     def parts(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples."""
-        columns = sorted([*self.columns, *self.labels])
-        names = [self._file.schema_arrow.names[j] for j in columns]
-        for batch in self._file.iter_batches(base.block_rows(self.n_features), columns=names):
-            parts = dict(zip(columns, batch.columns, strict=True))
-            block = np.stack([parts[j].to_numpy(zero_copy_only=False) for j in self.columns], axis=1)
-            yield block, [np.fromiter(parts[j].to_pylist(), object) for j in self.labels]  # may be missing
-
-
-def _is_number(kind: Any) -> bool:
-    types = import_optional("pyarrow", "reading Parquet").types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+        for batch in self._file.iter_batches(base.block_rows(self.n_features)):
+            block = np.stack([batch.column(j).to_numpy(zero_copy_only=False) for j in self.columns], axis=1)
+            yield block, [np.fromiter(batch.column(j).to_pylist(), object) for j in self.labels]  # may be missing

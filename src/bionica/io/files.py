@@ -38,11 +38,8 @@ def complete_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
     for target in targets:
         if os.path.lexists(target) and not target.is_file():
             raise FileExistsError(errno.EEXIST, "not a regular file, and is not replaced", str(target))
-    try:
-        prefix = f".{targets[0].name[:_LONGEST_PREFIX]}."
-        folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".part", dir=targets[0].parent))
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(targets[0])) from None
+    prefix = f".{targets[0].name[:_LONGEST_PREFIX]}."
+    folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".part", dir=targets[0].parent))
     try:
         parts = [folder / f"{i}{target.suffix}" for i, target in enumerate(targets)]
         yield parts

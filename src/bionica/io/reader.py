@@ -18,7 +18,6 @@ Array = NDArray[Any]
 Labels = list[Array]  # one array for each label column, each as long as the block beside it
 
 LARGEST = 2**28  # bytes that are decoded at once
-_BLOCK_BYTES = 2**22
 _NUMBER_AND_UNIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\d.,+-].*)?")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _UNIT = r"\s*([\[(/,].*|[ _]([^\W\d_]{1,4}|cm\^?-1))?"  # "time (s)", "time_min"
@@ -175,7 +174,7 @@ class RowSample:
 
 def block_rows(n_features: int) -> int:
     """Return the number of samples of a block: 4 MiB of float64, at most 65,536."""
-    return max(1, min(65536, _BLOCK_BYTES // (8 * max(1, n_features))))
+    return max(1, min(2**16, 2**22 // (8 * max(1, n_features))))
 
 
 class Reader(ExitStack):
@@ -200,10 +199,6 @@ class Reader(ExitStack):
         self.name = name
         self.notes: list[str] = []  # what was left out, and what was taken for a header
 
-    def note(self, text: str) -> None:
-        """Add a note."""
-        self.notes.append(printable(f"{self.name}: {text}"))
-
     def choose(self, columns: Columns, width: int, reasons: Mapping[int, str]) -> None:
         """Find the columns that are mixtures; `reasons` say why a column is a label unless the user names it."""
         skip = self._numbers("--skip", columns.skip, width) if columns.skip else set()
@@ -217,7 +212,7 @@ class Reader(ExitStack):
         self.label_names = [header[j] or f"label_{j + 1}" for j in self.labels]
         line = "row" if self.axis else "column"
         if named := ", ".join(f"{line} {j + 1} ({reasons[j]})" for j in self.labels):
-            self.note(f"not read as mixtures, and written beside the sources: {named} (--use reads them as mixtures)")
+            self.notes.append(f"no mixtures, and written beside the sources: {named} (--use reads them as mixtures)")
 
     def _numbers(self, option: str, text: str, width: int) -> set[int]:
         """Return the indices of the columns that an option names, of `width` columns."""

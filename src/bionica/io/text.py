@@ -33,7 +33,6 @@ from .reader import Array, Columns, InputError, Labels, Reader, is_monotonic, pr
 
 TEXT = (".csv", ".tsv", ".txt", ".dat")
 _CHUNK = 2**20
-_LONGEST_LINE = 2**24  # characters: cells take ten times their memory
 _HEAD = 20  # lines of a file that show its layout
 _SEPARATORS = ("\t", ";", ",", "|", None)  # None: spaces
 _AXIS = 6  # numbers at least of an axis that is not asked for
@@ -64,8 +63,6 @@ def is_axis(first: Sequence[Any], others: Sequence[Sequence[Any]], *, integers: 
     Examples
     --------
     >>> is_axis([400.0, 401.0, 402.0, 403.0, 404.0, 405.0], [[0.2, 0.3, 0.5, 0.3, 0.1, 0.1]])
-    True
-    >>> is_axis([400.0, 500.0], [[0.2, 0.3], [0.4, 0.4]], integers=True) is None
     True
     """
     lines = [row for row in others if len(row) == len(first) and None not in row]
@@ -106,8 +103,7 @@ def read_lines(name: str, open_stream: Callable[[], Any]) -> Iterator[list[str]]
             *lines, end = (rest + text).split("\n") if "\n" in text else (rest + text,)
             yield lines
             rest = end
-            if len(rest) > _LONGEST_LINE:
-                raise InputError(f"{name} has a line of more than {_LONGEST_LINE >> 20} MiB: save it as .npy")
+            base.check_size(f"a line of {name}", 10 * len(rest), "save it as .npy")  # cells take ten times its memory
     yield [rest] if rest else []
 
 
@@ -163,31 +159,25 @@ class TextReader(Reader):
                 cells = cells_of(rows[n], separator)
                 if len(cells) == self._width:
                     block[n] = np.array([self._number(cells[j]) for j in self.columns], float)
-            table = [cells_of(line, separator, max(self.labels) + 1) for line in rows] if self.labels else []
-            labels = [
-                [printable(self._point(cells[j])) if j < len(cells) else "" for cells in table] for j in self.labels
-            ]
-            yield block, [np.array(label, str) for label in labels]
+            most = max(self.labels, default=-1) + 1
+            table = [cells_of(line, separator, most) + [""] * most for line in rows] if self.labels else []
+            yield block, [np.array([printable(self._point(cells[j])) for cells in table], str) for j in self.labels]
 
     # ------------------------------------------------------------------------------------------ the first lines
-
-    def _table(self, lines: list[str]) -> list[tuple[int, str]]:
-        """Return the lines of the table, with their numbers: those after --skip-lines and after comments that are not blank."""
-        numbered = [(i, line) for i, line in enumerate(lines, 1) if i > self._skip_lines and line.strip()]
-        return [*dropwhile(lambda pair: _COMMENT.match(pair[1]), numbered)]
 
     def _find_layout(self, lines: list[str], *, last: bool) -> None:
         """Find separator, header and columns, if there are lines enough."""
         n = _HEAD if not self._pipe else 1 if self._given_header is False else 2
-        numbered = self._table(lines)[:n]
+        table = [(i, line) for i, line in enumerate(lines, 1) if i > self._skip_lines and line.strip()]
+        numbered = [*dropwhile(lambda pair: _COMMENT.match(pair[1]), table)][:n]
         if not numbered or (len(numbered) < n and not last):
             return
         rows = self._split(numbered)
         header = self._is_header(rows) if self._given_header is None else self._given_header
         self.header = [printable(self._point(cell)) for cell in rows[0]] if header else None
         self._first_line, self._width, samples = numbered[0][0] + header, len(rows[0]), rows[header:]
-        if comments := [line for line in lines[self._skip_lines : numbered[0][0] - 1] if line.strip()]:
-            self.note(f"the first lines, which are comments ({comments[0][:40]}), were left out")
+        if table[0] != numbered[0]:
+            self.notes.append(f"the first lines, which are comments ({table[0][1][:40]}), were left out")
         reasons = self._labels_among(samples)
         self.axis = 1 if self._transposed else self._find_axis(samples)
         if self.axis > self._transposed:  # the columns are chosen after the table is transposed
@@ -232,7 +222,7 @@ class TextReader(Reader):
         if verdict is None:
             raise InputError(f"{self.name}: {shown} may hold names, or a sample: pass --header or --no-header")
         if verdict:
-            self.note(f"{shown} was read as names (--no-header: a sample)")
+            self.notes.append(f"{shown} was read as names (--no-header: a sample)")
         return verdict
 
     def _find_axis(self, samples: list[list[str]]) -> int:
@@ -240,7 +230,7 @@ class TextReader(Reader):
         if self._given_axis is not None or self._pipe or not self.header or len(self.header) < 2:
             return self._given_axis or 0
         if base.CHANNEL_NAMES.fullmatch(self.header[0].strip()):
-            self.note(f"its rows were read as mixtures: its first column is {self.header[0]!r} (--axis 0: its columns)")
+            self.notes.append(f"its rows are mixtures: its first column is {self.header[0]!r} (--axis 0: its columns)")
             return 1
         column = [self._point(row[0]) for row in samples if row]
         if not self.header[0] and wavelengths_in(column)[0] is not None:
@@ -261,13 +251,13 @@ class TextReader(Reader):
 
     def _transpose(self) -> None:
         """Read the columns of the file as lines; the first column may hold names, or the wavelengths of the mixtures."""
-        numbered = self._table([*chain.from_iterable(self._open_lines())])
+        numbered = [*enumerate(chain.from_iterable(self._open_lines()), 1)][self._first_line - bool(self.header) - 1 :]
         base.check_size(self.name, sum(len(line) for _, line in numbered), "save it as .npy or .h5")
-        rows = [cells_of(line, self._separator) for _, line in numbered]
-        for (i, _), row in zip(numbered, rows, strict=True):
+        rows = {i: cells_of(line, self._separator) for i, line in numbered if line.strip()}
+        for i, row in rows.items():
             if (n := len(row)) != self._width:
                 raise InputError(f"{self.name}, line {i} has {n} values, not {self._width}: correct or remove it")
-        lines = tabbed(zip(*rows, strict=True))
+        lines = tabbed(zip(*rows.values(), strict=True))
         self._open_lines, self._separator, self._skip_lines = lambda: [lines], "\t", 0
         self._transposed, self._labelled, self._width = True, bool(self.header), 0
 
@@ -343,7 +333,7 @@ def open_xlsx(path: Path, columns: Columns, dataset: str | None = None, **form: 
     lines = [line + "\t" * (tabs - line.count("\t")) if line else line for line in lines]
     reader = TextReader(str(path), lambda: [lines], columns, separator="\t", **form)
     if len(sheets) > 1 and dataset is None:
-        reader.note(f"of its {len(sheets)} sheets the first was read (--dataset reads another)")
+        reader.notes.append(f"of its {len(sheets)} sheets the first was read (--dataset reads another)")
     return reader
 
 
