@@ -100,7 +100,7 @@ def test_labels_are_kept_beside_the_samples_and_written_again(tmp_path, X, small
         path = tmp_path / f"y-{suffix}.{other}"
         with (
             open_reader(tmp_path / f"x.{suffix}") as reader,
-            open_writer(path, 2, float, label_names=reader.label_names) as writer,
+            open_writer(path, 2, float, label_names=reader.label_names, label_types=reader.label_types) as writer,
         ):
             assert (reader.names, reader.label_names, len(reader.notes)) == (["a", "b"], ["time", "name"], 1)
             sample, labels = reader.sample(100)
@@ -309,7 +309,7 @@ def test_images_are_mixtures(tmp_path, rng):
             assert np.array_equal(reader.read(), colours[..., :3].reshape(2, -1).T)
             assert len(reader.notes) == 2 * (channels == 4)
     pillow.fromarray(images[0]).save(names[0])
-    assert "where the first image has (20, 30)" in refused(*names)
+    assert "the first 1 x (20, 30)" in refused(*names)
     assert "one mixture" in refused(names[0])
 
 

@@ -279,7 +279,7 @@ class Separation:
         o, reader, path, d = self.o, self.reader, self.path, len(self.names)
         if path is None:
             names = [*reader.label_names, *self.names] if reader.header else None
-            yield io.TextWriter(typer.get_binary_stream("stdout"), names, decimal=o.decimal)
+            yield io.TextWriter(typer.get_binary_stream("stdout"), names, o.decimal)
             return
         form: dict[str, Any] = {"label_names": reader.label_names, "label_types": reader.label_types}
         form |= {"names": self.names, "decimal": o.decimal}

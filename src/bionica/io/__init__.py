@@ -10,7 +10,7 @@ from .arrays import ParquetReader, open_hdf5, open_mat, open_npy, open_npz, open
 from .files import OutputError, Target, check_folder, check_targets, is_disk_full, write_atomically, write_own
 from .images import IMAGES, open_images
 from .reader import Columns, InputError, Reader, RowSample, explain_errors, import_optional, wavelengths_in
-from .text import TEXT, TextReader, open_text, open_xlsx, read_lines
+from .text import TEXT, TextReader, open_xlsx, read_lines
 from .write import TextWriter, check_format, open_writer, output_files
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
 #: What opens the files of a suffix, and the options that it takes beside `columns`.
 _OPENERS: dict[str, tuple[Callable[..., Reader], tuple[str, ...]]] = {
     ".npy": (open_npy, ("axis",)),
-    **dict.fromkeys(TEXT, (open_text, ("axis", "header", "decimal", "skip_lines"))),
+    **dict.fromkeys(TEXT, (TextReader, ("axis", "header", "decimal", "skip_lines"))),
     ".xlsx": (open_xlsx, ("axis", "header", "skip_lines", "dataset")),
     ".parquet": (ParquetReader, ("axis",)),
     ".npz": (open_npz, ("axis", "dataset")),
@@ -32,7 +32,6 @@ _OPENERS: dict[str, tuple[Callable[..., Reader], tuple[str, ...]]] = {
     ".zarr": (open_zarr, ("axis", "dataset")),
     **dict.fromkeys(IMAGES, (open_images, ("optical_density",))),
 }
-FORMATS = tuple(_OPENERS)
 
 
 def open_reader(
@@ -40,7 +39,7 @@ def open_reader(
     columns: Columns | None = None, header: bool | None = None, decimal: str = ".", skip_lines: int = 0,
     optical_density: bool = False,
 ) -> Reader:  # fmt: skip
-    r"""Open one file of any of `FORMATS`, or several images of one shape; InputError if they cannot be read as mixtures.
+    r"""Open a file by its suffix, or several images of one shape; InputError if they cannot be read as mixtures.
 
     Parameters
     ----------
@@ -105,7 +104,7 @@ def open_pipe(stream: Any, *, columns: Columns | None = None, **form: Any) -> Re
            [3., 4.]])
     """
     lines = partial(read_lines, "standard input", partial(nullcontext, stream))
-    return TextReader("standard input", lines, columns or Columns(), pipe=True, **form)
+    return TextReader(Path("standard input"), columns or Columns(), lines, pipe=True, **form)
 
 
 def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:
@@ -119,6 +118,6 @@ def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:
             raise InputError(f"{path} is a {'folder' if path.is_dir() else 'file'}: give a file, or a folder of Zarr")
         if not path.is_file() and not path.is_dir():
             raise InputError(f"{path} is a pipe or a device, which is read only once: cat {path} | bionica separate -")
-        if suffix not in FORMATS:
-            raise InputError(f"{path} has the unknown suffix {suffix!r}: bionica reads {', '.join(FORMATS)} and pipes")
+        if suffix not in _OPENERS:
+            raise InputError(f"{path} has the unknown suffix {suffix!r}: bionica reads {', '.join(_OPENERS)} and pipes")
     return paths

@@ -25,14 +25,12 @@ def open_npy(path: Path, columns: Columns, axis: int = 0) -> MatrixReader:
 
 def open_npz(path: Path, columns: Columns, axis: int = 0, dataset: str | None = None) -> MatrixReader:
     """Open an array of an .npz file, by default the only one. It is unpacked to memory."""
-    with check_archive(path) as archive:
-        members = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-        chosen = choose_array(str(path), dict.fromkeys(members, ()), dataset)
-        name = f"{path}[{chosen}]"
-        member = archive.getinfo(f"{chosen}.npy")
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        check_archive(arrays.zip)
+        chosen = choose_array(str(path), dict.fromkeys(arrays.files, ()), dataset)
+        name, member = f"{path}[{chosen}]", arrays.zip.getinfo(f"{chosen}.npy")
         if member.compress_type != zipfile.ZIP_STORED:  # a small file may unpack to gigabytes
             base.check_size(name, member.file_size, "save it as .npy, or with numpy.savez, which does not pack it")
-    with np.load(path, allow_pickle=False) as arrays:
         array = arrays[chosen]
     return MatrixReader(name, lambda: array, axis, columns)
 
@@ -73,8 +71,6 @@ def open_zarr(path: Path, columns: Columns, axis: int = 0, dataset: str | None =
     root = zarr.open(str(path), mode="r")
     nodes = [("", root)] if isinstance(root, zarr.Array) else root.members(max_depth=None)
     arrays = {name: node for name, node in nodes if isinstance(node, zarr.Array)}
-    if "" in arrays and dataset is not None:
-        raise InputError(f"{path} is one array: omit --dataset {dataset}")
     chosen = choose_array(str(path), {name: array.shape for name, array in arrays.items()}, dataset)
     return MatrixReader(str(path / chosen), lambda: arrays[chosen], axis, columns)
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 _RECORD = ".bionica"  # in a folder of results: digests of the files that `write_own` has written
-_LONGEST_PREFIX = 60  # characters of the target's name in that of the folder: a file name has 255 bytes at most
 
 
 class OutputError(ValueError):
@@ -38,7 +37,7 @@ def complete_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
     for target in targets:
         if os.path.lexists(target) and not target.is_file():
             raise FileExistsError(errno.EEXIST, "not a regular file, and is not replaced", str(target))
-    prefix = f".{targets[0].name[:_LONGEST_PREFIX]}."
+    prefix = f".{targets[0].name[:60]}."  # a file name has 255 bytes at most
     folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".part", dir=targets[0].parent))
     try:
         parts = [folder / f"{i}{target.suffix}" for i, target in enumerate(targets)]

@@ -35,8 +35,8 @@ def open_images(paths: Sequence[Path], columns: Columns, *, optical_density: boo
             stack = np.delete(stack, alpha, axis=3)
         stacks.append(stack[..., 0] if stack.shape[3:] == (1,) else stack)
         if len(paths) > 1 and (len(stack) > 1 or stacks[-1].shape != stacks[0].shape):
-            first = f"where the first image has {stacks[0].shape[1:]}: give images of one shape, one in each file"
-            raise InputError(f"{path} holds {len(stack)} of shape {stacks[-1].shape[1:]} {first}")
+            shapes = f"{len(stack)} x {stacks[-1].shape[1:]}, and the first 1 x {stacks[0].shape[1:]}"
+            raise InputError(f"{path} is {shapes}: give images of one shape, one in each file")
     images = stacks[0] if len(paths) == 1 else np.concatenate(stacks)
     if len(images) == 1 and images.ndim == 4:
         images = np.moveaxis(images[0], 2, 0)
@@ -73,10 +73,7 @@ def _picture(path: Path) -> tuple[Array, list[int]]:
 
 
 def _tiff(path: Path) -> tuple[Array, list[int]]:
-    """Return the pages of a TIFF, pages x height x width (x bands), and the bands that are transparency.
-
-    The pages are copied to disk.
-    """
+    """Return the pages of a TIFF, pages x height x width (x bands), copied to disk, and the bands that are transparency."""
     tifffile = import_optional("tifffile", "reading TIFF")
     skipped: list[logging.LogRecord] = []  # pages that tifffile cannot read: mixtures would be missing
     with base.log_records("tifffile", logging.ERROR, skipped.append), tifffile.TiffFile(path) as file:

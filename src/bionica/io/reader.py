@@ -60,10 +60,9 @@ def explain_errors(name: str) -> Iterator[None]:
     """Turn any exception of a library about a broken file into an InputError of one sentence."""
     try:
         yield
-    except (InputError, FileNotFoundError, PermissionError, IsADirectoryError):
-        raise
     except Exception as error:  # libraries raise any exception on broken bytes
-        if isinstance(error, OSError) and is_disk_full(error):
+        named = isinstance(error, InputError | FileNotFoundError | PermissionError | IsADirectoryError)
+        if named or (isinstance(error, OSError) and is_disk_full(error)):
             raise
         cause = " ".join(str(error).split())[:200] or type(error).__name__
         raise InputError(f"{name} cannot be read ({cause}): is it complete, and what its suffix says?") from error
@@ -130,13 +129,12 @@ def wavelengths_in(names: Sequence[str], *, counts: bool = False) -> tuple[Array
     (None, None)
     """
     matches = [match for name in names if (match := _NUMBER_AND_UNIT.fullmatch(name.strip()))]
-    if len(matches) < max(2, len(names)) or len({match[2] for match in matches}) != 1:
-        return None, None
-    values, unit = np.array([float(match[1]) for match in matches]), matches[0][2]
-    are_counts = values.min() in (0, 1) and bool((values == np.rint(values)).all())
-    if not np.isfinite(values).all() or not is_monotonic(values) or (are_counts and (unit or not counts)):
-        return None, None
-    return values, unit
+    if len(matches) >= max(2, len(names)) and len({match[2] for match in matches}) == 1:
+        values, unit = np.array([float(match[1]) for match in matches]), matches[0][2]
+        are_counts = values.min() in (0, 1) and bool((values == np.rint(values)).all())
+        if np.isfinite(values).all() and is_monotonic(values) and not (are_counts and (unit or not counts)):
+            return values, unit
+    return None, None
 
 
 def is_monotonic(values: Array) -> bool:
@@ -196,8 +194,7 @@ class Reader(ExitStack):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self.name = name
-        self.notes: list[str] = []  # what was left out, and what was taken for a header
+        self.name, self.notes = name, list[str]()  # what was left out, and what was taken for a header
 
     def choose(self, columns: Columns, width: int, reasons: Mapping[int, str]) -> None:
         """Find the columns that are mixtures; `reasons` say why a column is a label unless the user names it."""
@@ -251,10 +248,9 @@ class Reader(ExitStack):
         parts, n = self.parts(), 0
         while True:
             with explain_errors(self.name):
-                part = next(parts, None)
-            if part is None:
+                block, labels = next(parts, (None, []))
+            if block is None:
                 break
-            block, labels = part
             dtype = np.float32 if block.dtype.newbyteorder("=") in (np.float32, np.float16) else np.float64
             block = np.asarray(block, dtype=dtype, order="C")
             wrong = ~np.isfinite(block)
@@ -287,11 +283,9 @@ class Reader(ExitStack):
 
 
 class MatrixReader(Reader):
-    """A matrix of which any range of samples can be fetched.
+    """A matrix, anything with `shape`, `dtype` and slices. What the file stores together, in `chunks`, is fetched together.
 
-    `open_array` returns the matrix of the file, anything with `shape`, `dtype` and slices; it is called for every block, so that
-    a file can be mapped for that long. `axis` is the axis that holds the samples. What the file stores together, in `chunks`, is
-    fetched together.
+    `open_array` is called for every block, so that a file can be mapped for that long. `axis` is that of the samples.
     """
 
     n_samples: int

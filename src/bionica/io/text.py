@@ -78,8 +78,8 @@ def is_axis(first: Sequence[Any], others: Sequence[Sequence[Any]], *, integers: 
     if (k > 2 and counts) or (k >= _AXIS and (even or apart) and not monotonic):
         return True
     differs = (apart or even) and len(rest) > 1  # two samples may differ in scale
-    differs |= integers and bool((rest != np.rint(rest)).any())
-    return None if counts or differs or (k >= _AXIS and not monotonic) else False
+    written_otherwise = integers and bool((rest != np.rint(rest)).any())
+    return None if counts or differs or written_otherwise or (k >= _AXIS and not monotonic) else False
 
 
 def _is_even(values: Array) -> bool:
@@ -110,18 +110,20 @@ def read_lines(name: str, open_stream: Callable[[], Any]) -> Iterator[list[str]]
 class TextReader(Reader):
     """Separated values, a line for each sample. `axis`, `header` and `separator` are shown by the first lines if they are None.
 
-    `open_lines` returns lists of lines. A `pipe` is read once, as it arrives.
+    `open_lines` returns lists of lines, by default those of the file. A `pipe` is read once, as it arrives.
     """
 
     _transposed = False  # the lines are columns of the file
     _labelled = False  # and begin with a label, because the file has a header
 
     def __init__(
-        self, name: str, open_lines: Callable[[], Iterable[list[str]]], columns: Columns, *, axis: int | None = None,
-        header: bool | None = None, decimal: str = ".", skip_lines: int = 0, separator: str | None = None, pipe: bool = False,
+        self, path: Path, columns: Columns, open_lines: Callable[[], Iterable[list[str]]] | None = None, *,
+        axis: int | None = None, header: bool | None = None, decimal: str = ".", skip_lines: int = 0,
+        separator: str | None = None, pipe: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(name)
-        self._open_lines, self._columns, self._pipe = open_lines, columns, pipe
+        super().__init__(str(path))
+        self._open_lines = open_lines or partial(read_lines, str(path), partial(path.open, "rb"))
+        self._columns, self._pipe = columns, pipe
         self._given_axis, self._given_header, self._decimal = axis, header, decimal
         self._skip_lines, self._separator = skip_lines, separator
         self._first_line = self._width = 0  # of the samples; 0 until they are known
@@ -295,30 +297,23 @@ class TextReader(Reader):
         elif _DECIMAL_COMMA.fullmatch(cell):
             remedy = "if it has a decimal comma, pass --decimal ,"
         elif number == self._first_line and not self.header and cell.lower() not in _MISSING:
-            how = "omit --no-header" if self._given_header is False else "pass --header"
-            remedy = f"if the first line holds names or wavelengths, {how}"
+            remedy = "if the first line holds names or wavelengths, pass --header"
         return f"{where}: {cell[:40]!r} is not a finite number", remedy
 
 
-def open_text(path: Path, columns: Columns, **form: Any) -> TextReader:
-    """Open a file of text. `form` is what the user says about it."""
-    return TextReader(str(path), partial(read_lines, str(path), partial(path.open, "rb")), columns, **form)
-
-
-def check_archive(path: Path) -> zipfile.ZipFile:
-    """Open a ZIP archive; raise if a member may take more memory than it declares."""
-    archive = zipfile.ZipFile(path)
+def check_archive(archive: zipfile.ZipFile) -> None:
+    """Raise if a member of an archive may take more memory than it declares."""
     for part in archive.infolist():
         if part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise InputError(f"{path}: {part.filename[:60]!r} is packed otherwise than by deflate: save it again")
-    return archive
+            raise InputError(f"{archive.filename}: {part.filename[:60]!r} is not packed by deflate: save it again")
 
 
 def open_xlsx(path: Path, columns: Columns, dataset: str | None = None, **form: Any) -> Reader:
     """Open a sheet of a workbook, by default the first one, row by row as if it were text. No formula is evaluated."""
     openpyxl = base.import_optional("openpyxl", "reading .xlsx")
     base.import_optional("defusedxml", "reading .xlsx")  # openpyxl then refuses XML that names entities
-    with check_archive(path) as archive:
+    with zipfile.ZipFile(path) as archive:
+        check_archive(archive)
         base.check_size(str(path), sum(part.file_size for part in archive.infolist()), "save the sheet as .csv")
     with path.open("rb") as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about styles, extensions and invalid dates
@@ -331,7 +326,7 @@ def open_xlsx(path: Path, columns: Columns, dataset: str | None = None, **form: 
         lines = [line.rstrip("\t") for line in tabbed(chosen.iter_rows(values_only=True))]
     tabs = next((line.count("\t") for line in lines if line), 0)  # missing cells at the end of a row are empty
     lines = [line + "\t" * (tabs - line.count("\t")) if line else line for line in lines]
-    reader = TextReader(str(path), lambda: [lines], columns, separator="\t", **form)
+    reader = TextReader(path, columns, lambda: [lines], separator="\t", **form)
     if len(sheets) > 1 and dataset is None:
         reader.notes.append(f"of its {len(sheets)} sheets the first was read (--dataset reads another)")
     return reader

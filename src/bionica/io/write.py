@@ -28,9 +28,7 @@ _DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
 class TextWriter:
     """Separated values, flushed after each block, with as many digits as it takes to read the same numbers back."""
 
-    def __init__(
-        self, file: BinaryIO, names: Sequence[str] | None = None, *, separator: str | None = None, decimal: str = "."
-    ) -> None:
+    def __init__(self, file: BinaryIO, names: Sequence[str] | None, decimal: str, separator: str = "") -> None:
         self._file, self._decimal = file, decimal
         self._separator = separator or (";" if decimal == "," else ",")
         if names is not None:
@@ -61,8 +59,7 @@ def _save_array(path: Path, rows: Array, name: str) -> None:
         with path.open("wb") as file:  # to a name in capitals NumPy would append another suffix
             np.save(file, rows) if suffix == ".npy" else np.savez(file, **{name: rows})  # type: ignore[arg-type]
     elif suffix == ".zarr":
-        chunks = max(1, min(2**14, 2**20 // rows.shape[1])), rows.shape[1]
-        import_optional("zarr", "writing Zarr").create_array(str(path), data=rows, chunks=chunks, zarr_format=3)
+        import_optional("zarr", "writing Zarr").create_array(str(path), data=rows, zarr_format=3)
     else:
         # HDF5 crashes the process if the disk is full while it writes.
         if rows.nbytes > shutil.disk_usage(path.parent).free:
@@ -95,10 +92,7 @@ def check_format(path: Path, option: str = "-o", *, images: bool = False) -> Non
 
 
 def output_files(path: Path, n_sources: int | None) -> list[Path]:
-    """Return the files that an output name stands for: itself, or for images one for each source, counted from 1.
-
-    If it is not known how many sources there are: the first image, and all others that exist.
-    """
+    """Return the files that an output name stands for: for images one for each source (or the first, and all that exist)."""
     if path.suffix.lower() not in IMAGES or path.suffix.lower() in TIFF:
         return [path]
     files = [path.with_name(f"{path.stem}-{i}{path.suffix}") for i in range(1, (n_sources or 1) + 1)]
@@ -131,9 +125,8 @@ def open_writer(
     suffix, columns = path.suffix.lower(), names or [f"source_{i + 1}" for i in range(n_sources)]
     with complete_files(output_files(path, n_sources)) as parts:
         if suffix in TEXT:
-            separator = None if suffix == ".csv" else "\t"
             with parts[0].open("wb") as file:
-                yield TextWriter(file, [*label_names, *columns], separator=separator, decimal=decimal)
+                yield TextWriter(file, [*label_names, *columns], decimal, "" if suffix == ".csv" else "\t")
         elif suffix == ".parquet":
             arrow, parquet = (import_optional(name, "writing Parquet") for name in ("pyarrow", "pyarrow.parquet"))
             types = [*(label_types or [arrow.string()] * len(label_names))]
@@ -141,7 +134,6 @@ def open_writer(
             schema = arrow.schema(zip([*label_names, *columns], types, strict=True))
 
             def write(block: Array, labels: Sequence[Array] = ()) -> None:
-                labels = labels if label_types else [np.asarray(label, str) for label in labels]
                 values = zip([*labels, *np.ascontiguousarray(block.T, dtype)], types, strict=True)
                 arrays = [arrow.array(column, kind, from_pandas=True) for column, kind in values]
                 table.write_table(arrow.Table.from_arrays(arrays, schema=schema))
