@@ -110,6 +110,10 @@ def test_the_report_draws_each_spectrum_over_the_header(tmp_path, problem, drawn
     assert np.array_equal(A.T, np.load(tmp_path / "a.npy"))
     assert np.array_equal(axis, wavelengths if numbers else np.arange(1, 61))
     assert unit in options["label"]
+    (residual,), options = drawn["weights"]
+    assert residual.shape == (60, 500)
+    assert np.abs(residual).max() < 0.05 * X.max()
+    assert list(options["rows"]) == [name.format(w) for w in wavelengths]
     assert not re.search(r"(src|href)=\"(?!data:)", (tmp_path / "page.html").read_text())
 
 

@@ -176,11 +176,17 @@ class TextReader(Reader):
             return
         rows = self._split(numbered)
         header = self._is_header(rows) if self._given_header is None else self._given_header
-        self.header = [printable(self._point(cell)) for cell in rows[0]] if header else None
+        self.header = [*map(self._point, rows[0])] if header else None
         self._first_line, self._width, samples = numbered[0][0] + header, len(rows[0]), rows[header:]
         if table[0] != numbered[0]:
-            self.notes.append(f"the first lines, which are comments ({table[0][1][:40]}), were left out")
-        reasons = self._labels_among(samples)
+            self.notes.append(f"the first lines, which are comments ({printable(table[0][1][:40])}), were left out")
+        reasons = {j: (self.header or [])[j] or "no name" for j in base.label_columns(self.header or [])}
+        for j in range(self._width):  # columns that are no mixtures, and why
+            cells = [row[j] for row in samples if j < len(row)]
+            if j < self._labelled or self._is_text(*cells):
+                reasons.setdefault(j, f"text: {', '.join(cells[:2])[:40]}, ...")
+            elif cells and not self.header and not any(cells):
+                reasons[j] = "empty"
         self.axis = 1 if self._transposed else self._find_axis(samples)
         if self.axis > self._transposed:  # the columns are chosen after the table is transposed
             self._given_header = True if 0 in reasons else self._given_header
@@ -196,7 +202,7 @@ class TextReader(Reader):
         same = [s for s, table in tables.items() if len({len(row) for row in table}) == 1 and len(table[0]) > 1]
         several = [s for s, table in tables.items() if len(table[-1]) > 1]
         self._separator = (same or several or ["\t"])[0]  # a tab, which is not there: one column
-        rows = tables[self._separator]
+        rows = [[*map(printable, row)] for row in tables[self._separator]]
         n = next((i for i in range(len(rows), 0, -1) if len(rows[i - 1]) != len(rows[-1])), 0)
         if not rows[0] or (len(rows[0]) != len(rows[-1]) > 1 and len(rows) - n > 1):
             (i, line), start = numbered[0], numbered[n][0]
@@ -239,17 +245,6 @@ class TextReader(Reader):
             where = f"{self.name}: the first column ({', '.join(column[:3])}, ...) has no name"
             raise InputError(f"{where}: pass --axis 1 if it holds wavelengths, --axis 0 if it holds times")
         return 0
-
-    def _labels_among(self, samples: list[list[str]]) -> dict[int, str]:
-        """Return the columns that are no mixtures, by their names or by these cells, and why."""
-        reasons = {j: (self.header or [])[j] or "no name" for j in base.label_columns(self.header or [])}
-        for j in range(self._width):
-            cells = [row[j] for row in samples if j < len(row)]
-            if j < self._labelled or self._is_text(*cells):
-                reasons.setdefault(j, f"text: {', '.join(cells[:2])[:40]}, ...")
-            elif cells and not self.header and not any(cells):
-                reasons[j] = "empty"
-        return reasons
 
     def _transpose(self) -> None:
         """Read the columns of the file as lines; the first column may hold names, or the wavelengths of the mixtures."""

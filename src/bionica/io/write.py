@@ -31,17 +31,15 @@ class TextWriter:
     def __init__(self, file: BinaryIO, names: Sequence[str] | None, decimal: str, separator: str = "") -> None:
         self._file, self._decimal = file, decimal
         self._separator = separator or (";" if decimal == "," else ",")
-        if names is not None:
-            self._write_rows([map(self._cell, names)])
+        if names is not None:  # a line of labels
+            self.write(np.empty((1, 0)), [[name] for name in names])
 
-    def write(self, block: Array, labels: Sequence[Array] = ()) -> None:
+    def write(self, block: Array, labels: Sequence[Iterable[Any]] = ()) -> None:
         """Append samples, and before each what the label columns hold beside it."""
         numbers = block.astype(str)
-        if self._decimal != ".":
+        if self._decimal != "." and numbers.size:
             numbers = np.char.replace(numbers, ".", self._decimal)
-        self._write_rows(zip(*(map(self._cell, column) for column in labels), *numbers.T.tolist(), strict=True))
-
-    def _write_rows(self, rows: Iterable[Iterable[str]]) -> None:
+        rows = zip(*(map(self._cell, column) for column in labels), *numbers.T.tolist(), strict=True)
         text = io.StringIO()
         csv.writer(text, delimiter=self._separator, lineterminator="\n").writerows(rows)
         self._file.write(text.getvalue().encode())
