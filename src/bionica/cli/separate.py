@@ -76,9 +76,7 @@ def separate(
     mixing: Annotated[Path | None, typer.Option(metavar="FILE", help="File for the spectra, a row each.")] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Page of pictures: page.html.")] = None,
     axis: Annotated[int | None, _Read(min=0, max=1, metavar="0|1", help="Axis of the samples: 0 is rows.")] = None,
-    use: Annotated[
-        str | None, _Read(metavar="COLUMNS", help="Columns that are mixtures: red,blue or 2-4,7 (from 1).")
-    ] = None,
+    use: Annotated[str | None, _Read(metavar="COLUMNS", help="The mixtures: red,blue or 2-4,7, from 1 on.")] = None,
     skip: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are not mixtures.")] = None,
     skip_lines: Annotated[int, _Read(min=0, metavar="N", help="Lines of text before the table.")] = 0,
     header: Annotated[bool | None, _Read("--header/--no-header", help="Whether the first line holds names.")] = None,
@@ -157,12 +155,8 @@ class Separation:
         self._check_files()
         self.network: Any = None
         self.known_names: list[str] = []
-        form = {
-            "header": o.header,
-            "decimal": o.decimal,
-            "skip_lines": o.skip_lines,
-            "columns": io.Columns(o.use, o.skip),
-        }
+        form = {"header": o.header, "decimal": o.decimal, "skip_lines": o.skip_lines}
+        form["columns"] = io.Columns(o.use, o.skip)
         if o.from_pipe:
             self.stdin = StandardInput(typer.get_binary_stream("stdin"))
             self.reader: Any = io.open_pipe(self.stdin, **form)

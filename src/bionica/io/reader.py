@@ -209,7 +209,7 @@ class Reader(ExitStack):
         self.label_names = [header[j] or f"label_{j + 1}" for j in self.labels]
         line = "row" if self.axis else "column"
         if named := ", ".join(f"{line} {j + 1} ({reasons[j]})" for j in self.labels):
-            self.notes.append(f"no mixtures, and written beside the sources: {named} (--use reads them as mixtures)")
+            self.notes.append(f"left out, and written beside the sources: {named} (--use reads them as mixtures)")
 
     def _numbers(self, option: str, text: str, width: int) -> set[int]:
         """Return the indices of the columns that an option names, of `width` columns."""
