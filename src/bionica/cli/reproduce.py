@@ -44,7 +44,7 @@ def reproduce(
         from .. import paper
         from ..paper.figures import check_images
         from ..paper.page import file_names
-        from ..sweep.run import prepare
+        from ..sweep.run import Sweep
 
         import_optional("matplotlib", "reproduce", "plot")
         names = paper.EXPERIMENTS if target == "all" else (target.value,)
@@ -58,7 +58,7 @@ def reproduce(
         inputs = [] if images is None else [f for f in (images, *images.glob("*")) if f.is_file()]
         check_folder(output, file_names(names, target.value), inputs, replace=force)
         options: dict[str, Any] = {"n_jobs": jobs or -1, "device": "cpu", "force": force}
-        sweeps = {key: prepare(plan, output / "runs" / "-".join(key), **options) for key, plan in plans.items()}
+        sweeps = {key: Sweep(plan, output / "runs" / "-".join(key), **options) for key, plan in plans.items()}
         ran = sum(len(sweep.missing) for sweep in sweeps.values())
         work = sum(case.cost for sweep in sweeps.values() for case in sweep.missing.values())
         with console.progress(f"{ran:,} runs", work) as advance:

@@ -44,7 +44,7 @@ def sweep(
         return
     if plan is None:
         raise typer.BadParameter("PLAN is missing: bionica sweep --example > plan.toml makes one")
-    from ..sweep.run import RESULTS, prepare
+    from ..sweep.run import RESULTS, Sweep
 
     folder = Path(f"{plan.stem}-results") if output is None else output
     console = Console(json=json, quiet=quiet)
@@ -52,12 +52,12 @@ def sweep(
     with console.session(interrupted=interrupted):
         if (own := str(plan.resolve().parent)) not in sys.path:
             sys.path.append(own)  # for the user's own estimators
-        ready = prepare(plan, folder, n_jobs=jobs or -1, device=device.value, scheduler=scheduler, force=force)
+        ready = Sweep(plan, folder, n_jobs=jobs or -1, device=device.value, scheduler=scheduler, force=force)
         engine, there, missing = ready.engine, len(ready.outcomes), len(ready.missing)
         total = there + missing
         summary: dict[str, Any] = {"cases": total, "finished before": there, "engine": engine}
         if dry_run:
-            networks = ", ".join(f"{n.label} ({counted(len(n.settings()), 'settings')})" for n in ready.plan.networks)
+            networks = ", ".join(f"{n.label} ({counted(len(n.settings), 'settings')})" for n in ready.plan.networks)
             data = ", ".join(f"{d.name} ({d.n_samples:,} samples)" for d in ready.plan.data)
             lines = [f"{networks} on {data}, {counted(len(ready.plan.seeds), 'seeds')} of each"]
             lines.append(f"{there} of {total:,} cases are in {folder}; the others would run on {engine}")

@@ -46,7 +46,7 @@ def grid_means(tables: Tables) -> list[Row]:
     """
     means = []
     for setting in (setting for setting in SETTINGS if ("table1", setting) in tables):
-        for row in tables["table1", setting].settings():
+        for row in tables["table1", setting].final_errors():
             printed = getattr(estimators, row["network"])._published[setting]
             chosen = all(
                 np.isclose(row[name], printed[name], rtol=1e-9) for name in _HYPERPARAMETERS if row[name] is not None

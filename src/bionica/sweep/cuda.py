@@ -1,11 +1,9 @@
 """Cases on a GPU: networks of one kind and size run together, one thread each, and the data of a batch are sent once.
 
 Some cases run on the CPU: offline methods, networks with a running whitening (their rules are attended to in Python) or a gain that
-follows the input (`precondition="scale"`), data without sources to compare with, and batches whose data do not fit into the memory
-of the card.
+follows the input (`precondition="scale"`), those that cannot be started, and batches that do not fit into the memory of the card.
 """
 
-import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
@@ -24,8 +22,6 @@ Array = NDArray[Any]
 
 #: Share of the card's free memory that a batch may take.
 MEMORY_SHARE = 0.8
-#: Most networks that run together, so that results arrive while others run.
-MOST_NETWORKS = 2**16
 
 
 class _Entry(NamedTuple):
@@ -58,24 +54,18 @@ def run(cases: Sequence[Case], on_cpu: Callable[[Sequence[Case]], Generator[Outc
     groups: dict[Any, list[_Entry]] = defaultdict(list)
     shared: dict[Any, Any] = {}
     for case in cases:
-        opened = _open(case, shared)
-        if isinstance(opened, Outcome):
-            yield opened
-        elif opened is None:
+        if (entry := _open(case, shared)) is None:
             elsewhere.append(case)
         else:
-            kind = gpu.kind(opened[1:3])
-            groups[kind, opened.X.shape, opened.silent, case.times].append(opened)
+            groups[gpu.kind(entry[1:3]), entry.X.shape, entry.silent, case.times].append(entry)
     gpu.compile_in_processes([_batch(entries[:1]) for entries in groups.values()])
     room = MEMORY_SHARE * cuda().current_context().get_memory_info()[0]
     for entries in groups.values():
-        entries.sort(key=lambda entry: id(entry.X))  # neighbouring threads share reads
-        for together in (entries[i : i + MOST_NETWORKS] for i in range(0, len(entries), MOST_NETWORKS)):
-            if _bytes(together) <= room:
-                yield from _compute(together)
-            else:
-                warnings.warn("data too large for the memory of the GPU: their cases run on the CPU", stacklevel=2)
-                elsewhere += [entry.case for entry in together]
+        if _bytes(entries) <= room:
+            yield from _compute(sorted(entries, key=lambda entry: id(entry.X)))  # neighbouring threads share reads
+        else:
+            warnings.warn("data too large for the memory of the GPU: their cases run on the CPU", stacklevel=2)
+            elsewhere += [entry.case for entry in entries]
     if elsewhere:
         yield from on_cpu(elsewhere)
 
@@ -87,15 +77,13 @@ def _bytes(entries: list[_Entry]) -> int:
     return int(own * len(entries) + sum(a.nbytes for a in arrays.values()))
 
 
-def _open(case: Case, shared: dict[Any, Any]) -> _Entry | Outcome | None:
-    """Start a network; return an outcome if it cannot be started, and None if the CPU is needed. `shared` keeps data and rates."""
-    has_rule = hasattr(case.network.cls, "_open")
-    if not has_rule or not case.data.d or case.parameters().get("precondition") == "scale":
-        return None
-    started = time.perf_counter()
+def _open(case: Case, shared: dict[Any, Any]) -> _Entry | None:
+    """Start a network, or return None if the CPU is needed. `shared` keeps data and rates."""
     model, transformer = case.start()
+    if not hasattr(model, "_open") or getattr(model, "precondition", None) == "scale":
+        return None
     if case.data_key not in shared:
-        shared[case.data_key] = case.data.load(case.seed, case.dtype)
+        shared[case.data_key] = case.data.load(*case.data_key[1:])
     S, X = shared[case.data_key]
     if transformer is not None:
         if (whitened := (case.data_key, repr(transformer))) not in shared:
@@ -105,9 +93,8 @@ def _open(case: Case, shared: dict[Any, Any]) -> _Entry | Outcome | None:
         with np.errstate(all="ignore"):
             state, silent = model._open(X)
             rates = model._rates(state, len(X))
-    except (ArithmeticError, ValueError) as error:
-        seconds = time.perf_counter() - started
-        return Outcome(case.key, str(error), list(case.times), None, None, 0, seconds, "cuda")
+    except (ArithmeticError, ValueError):  # the CPU finds the same, and says why
+        return None
     if rule_of(state).attend:
         return None
     rates = shared.setdefault((rates.shape, rates.tobytes()), rates)
@@ -119,10 +106,12 @@ def _compute(entries: list[_Entry]) -> Generator[Outcome]:
     results = gpu.prepare(_batch(entries))()
     seconds = results.seconds / len(entries)
     for i, (case, *_) in enumerate(entries):
-        diverged = results.done[i] < case.times[-1]
-        status = f"diverged at sample {results.done[i]}" if diverged else "ok"
-        scores = (None, None) if diverged else errors(results.sums[..., i], case.times)
-        yield Outcome(case.key, status, list(case.times), *scores, int(results.repairs[i]), seconds, "cuda")
+        repairs = int(results.repairs[i])
+        if (done := results.done[i]) < case.times[-1]:
+            yield Outcome(case.key, f"diverged at sample {done}", None, None, repairs, seconds, "cuda")
+        else:
+            error, last_tenth = errors(results.sums[..., i], case.times)
+            yield Outcome(case.key, "ok", error, last_tenth, repairs, seconds, "cuda")
 
 
 def _batch(entries: list[_Entry]) -> gpu.Batch:

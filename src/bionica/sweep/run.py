@@ -2,11 +2,8 @@
 
 The folder of a sweep holds
 
-    journal.jsonl     a line for each finished case, appended as it finishes; nothing is ever removed
+    journal.jsonl     a line for each finished case; one that a kill has cut off is skipped, and its case runs again
     results.csv       the table: a row for each case and time, written again at the end of each run
-
-A line that a kill has cut off is skipped, and its case runs again. A results.csv that somebody else wrote or edited is not
-replaced.
 
 The error at time t is the paper's, `metrics.error_curve` to rounding. It is computed from sums of (s_i - y_j)^2 over the samples up
 to t, for every source i and output j, which a GPU can return in place of all outputs.
@@ -23,17 +20,18 @@ import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
-from importlib.metadata import version
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
+import sklearn
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from .. import __version__
 from ..estimators._input import DivergenceError
@@ -52,35 +50,30 @@ SCHEDULER_TIMEOUT, WORKER_TIMEOUT = 10.0, 30.0
 
 _DIED = "a worker died or cannot be reached any more: run again, with fewer processes if memory was short; finished cases are kept"
 
-
-# ------------------------------------------------------------------------------------------ one case
-
-
-@lru_cache
-def versions() -> str:
-    """Versions of what computes."""
-    packages = " ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn"))
-    return f"bionica {__version__} python {platform.python_version()} {packages}"
+#: The BLAS of NumPy and of SciPy, whose threads change the last bits of a result.
+_BLAS = ThreadpoolController()
 
 
 @dataclass(frozen=True)
 class Outcome:
     """The result of one case, known by its key.
 
-    `status` is "ok", "diverged at sample n", or why it could not run. `error` is that at the times `t`, and `last_tenth` that
-    over the last tenth of the samples: None if the case failed or the sources are unknown. `repairs` counts how often guards
-    acted, and samples were regularised or did not settle. `device`, `versions` and `machine` say what computed it.
+    `status` is "ok", "diverged at sample n", or why it could not run. `error` is that at the times of the case, and `last_tenth`
+    that over the last tenth of the samples: None if the case failed. `repairs` counts how often guards acted, and samples were
+    regularised or did not settle. `device`, `versions` and `machine` say what computed it.
     """
 
     case: str
     status: str
-    t: list[int]
     error: list[float] | None
     last_tenth: float | None
     repairs: int
     seconds: float
     device: str = "cpu"
-    versions: str = field(default_factory=versions)
+    versions: str = (
+        f"bionica {__version__} python {platform.python_version()} numpy {np.__version__} numba {numba.__version__} "
+        f"scikit-learn {sklearn.__version__}"
+    )
     machine: str = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
 
 
@@ -88,21 +81,22 @@ class Outcome:
 RunCases = Callable[[Sequence[Case]], Generator[Outcome]]
 
 
+@_BLAS.wrap(limits=1)  # the same bits everywhere, and no thread waits for another
 def run_case(case: Case) -> Outcome:
     """Run one case; a setting that diverges or that the estimator refuses is an outcome too."""
     _load(*case.data_key)  # an error of the data ends the sweep
     started = time.perf_counter()
     try:
         model, S, _, Y = outputs(case)
-        if S.shape[1] not in (0, Y.shape[1]):
+        if S.shape[1] != Y.shape[1]:
             raise ValueError(f"{Y.shape[1]} outputs for {S.shape[1]} sources: set n_components")
     except (ArithmeticError, ValueError) as error:
         # Parameters that the rule refuses, for example a learning rate above its limit, or an overflow.
         status = f"diverged at sample {error.sample}" if isinstance(error, DivergenceError) else str(error)
-        return Outcome(case.key, status, list(case.times), None, None, 0, time.perf_counter() - started)
+        return Outcome(case.key, status, None, None, 0, time.perf_counter() - started)
     sums = squared_sums(S, Y, sum_times(case.times))
     repairs = sum(getattr(model, "repairs_", {}).values())
-    return Outcome(case.key, "ok", list(case.times), *errors(sums, case.times), repairs, time.perf_counter() - started)
+    return Outcome(case.key, "ok", *errors(sums, case.times), repairs, time.perf_counter() - started)
 
 
 def outputs(case: Case) -> tuple[Any, Array, Array, Array]:
@@ -115,9 +109,8 @@ def outputs(case: Case) -> tuple[Any, Array, Array, Array]:
         return model, S, X, model.partial_fit_transform(X) if is_online(model) else model.fit_transform(X, S)
 
 
-@lru_cache(maxsize=1)  # neighbouring cases share their data
-def _load(data: Data, seed: int, dtype: str) -> tuple[Array, Array]:
-    return data.load(seed, dtype)
+#: Neighbouring cases share their data.
+_load = lru_cache(maxsize=1)(Data.load)
 
 
 def sum_times(times: Sequence[int]) -> list[int]:
@@ -135,74 +128,66 @@ def squared_sums(S: Array, Y: Array, times: Sequence[int]) -> Array:
     return np.cumsum(sums, axis=0)
 
 
-def errors(sums: Array, times: Sequence[int]) -> tuple[list[float] | None, float | None]:
+def errors(sums: Array, times: Sequence[int]) -> tuple[list[float], float]:
     """Return the error at each of the times, and the error over the last tenth of the samples, from sums at `sum_times`."""
     n, d = times[-1], sums.shape[1]
-    if d == 0:
-        return None, None
     sources, outputs = linear_sum_assignment(sums[-1])
     matched = dict(zip(sum_times(times), sums[:, sources, outputs].sum(axis=1).tolist(), strict=True))
     tail = max(1, n // 10)
     return [matched[t] / (t * d) for t in times], (matched[n] - matched.get(n - tail, 0.0)) / (tail * d)
 
 
-# ------------------------------------------------------------------------------------------ the journal
-
-
-def read_journal(path: Path, cases: Mapping[str, Case]) -> dict[str, Outcome]:
-    """Return the outcomes of those cases that are finished, by their keys; a line that is not whole is skipped."""
+def read_journal(path: Path) -> dict[str, Outcome]:
+    """Return the outcomes by the keys of their cases; a line that is not whole is skipped."""
     outcomes = {}
     for line in path.read_bytes().splitlines() if path.is_file() else ():
-        with suppress(ValueError, TypeError, KeyError, RecursionError):
-            body = json.loads(line)
-            outcome = Outcome(**{name: body[name] for name in Outcome.__dataclass_fields__})
-            if outcome.case in cases and outcome.t == list(cases[outcome.case].times):
-                outcomes[outcome.case] = outcome
+        with suppress(ValueError, TypeError):
+            outcome = Outcome(**json.loads(line))
+            outcomes[outcome.case] = outcome
     return outcomes
 
 
-def append_line(journal: Path, body: dict[str, Any]) -> None:
-    """Append a line to a journal, which is made if there is none."""
-    journal.parent.mkdir(parents=True, exist_ok=True)
-    with journal.open("a+b") as file:
-        file.seek(max(0, file.tell() - 1))
-        torn = file.read(1) not in (b"", b"\n")  # by a kill
-        file.write(b"\n" * torn + json.dumps(body).encode() + b"\n")
+def append_outcome(path: Path, outcome: Outcome) -> None:
+    """Append a line to a journal; it begins with its line break, which also ends a line that a kill has cut off."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        file.write("\n" + json.dumps(asdict(outcome)))
 
 
-# ------------------------------------------------------------------------------------------ processes
+def _run_here(cases: Sequence[Case]) -> Generator[Outcome]:
+    return (run_case(case) for case in cases)
 
 
-def _run_on_cluster(case: Case) -> Outcome:
-    """Run a case with one BLAS thread, as processes do: the same bits everywhere."""
-    with threadpool_limits(1):
-        return run_case(case)
+def _run_in_processes(cases: Sequence[Case], n_jobs: int) -> Generator[Outcome]:
+    _compile_networks(cases)
+    # joblib reuses workers whose arguments are equal: not those that loaded another version of a user's estimator.
+    start = (os.getpid(), *sorted({source_digest(case.network.cls) for case in cases}), *sys.path)
+    return _run_by_joblib(cases, n_jobs, backend="loky", initializer=_start_worker, initargs=start)
 
 
-def _run_on_cpu(cases: Sequence[Case], n_jobs: int, scheduler: str | None = None) -> Generator[Outcome]:
-    """Run cases here, in processes, or on a Dask cluster, long ones first; closing the generator stops them."""
+def _run_on_cluster(cases: Sequence[Case], scheduler: str) -> Generator[Outcome]:
+    distributed = import_optional("distributed", "a scheduler", "dask")
+    try:
+        client = distributed.Client(scheduler, timeout=SCHEDULER_TIMEOUT, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"scheduler={scheduler!r} does not answer: start one with `dask scheduler` ({error})"
+        ) from error
+    try:
+        yield from _run_by_joblib(cases, -1, backend="dask", client=client, wait_for_workers_timeout=WORKER_TIMEOUT)
+    finally:
+        client.close(timeout=3)
+
+
+def _run_by_joblib(cases: Sequence[Case], n_jobs: int, **backend: Any) -> Generator[Outcome]:
+    """Run cases elsewhere, long ones first; closing the generator stops them."""
     from joblib import Parallel, delayed, parallel_config
 
-    elsewhere = n_jobs > 1 or scheduler is not None
-    if elsewhere and (own := [c.network.name for c in cases if c.network.cls.__module__ == "__main__"]):
-        remedy = "put it into a module and name it as module:Class, or run in this process (n_jobs=1, --jobs 1)"
-        raise ValueError(f"network {own[0]!r} is defined where worker processes cannot import it: {remedy}")
-    client = None if scheduler is None else _dask_client(scheduler)
-    config: dict[str, Any] = {"backend": "sequential"}
-    if client is not None:
-        config = {"backend": "dask", "client": client, "wait_for_workers_timeout": WORKER_TIMEOUT}
-    elif elsewhere:
-        _compile_networks(cases)
-        # joblib reuses workers whose arguments are equal: not those that loaded another version of a user's estimator.
-        start = (os.getpid(), *sorted({source_digest(case.network.cls) for case in cases}), *sys.path)
-        config = {"backend": "loky", "inner_max_num_threads": 1, "initializer": _start_worker, "initargs": start}
+    order = sorted(cases, key=lambda case: (-case.cost, str(case.data_key)))  # neighbours share their data
     try:
-        with parallel_config(**config):
+        with parallel_config(**backend):
             parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-        # Neighbours share their data.
-        order = sorted(cases, key=lambda case: (-case.cost, str(case.data_key))) if elsewhere else cases
-        run_one = run_case if client is None else _run_on_cluster
-        outcomes = parallel(delayed(run_one)(case) for case in order)
+        outcomes = parallel(delayed(run_case)(case) for case in order)
         try:
             for outcome in outcomes:  # noqa: UP028  (`yield from` would close it before its warning is ignored)
                 yield outcome
@@ -211,27 +196,13 @@ def _run_on_cpu(cases: Sequence[Case], n_jobs: int, scheduler: str | None = None
                 outcomes.close()
     except (BrokenExecutor, CancelledError, TimeoutError) as error:
         raise RuntimeError(f"{_DIED} ({error})") from error
-    finally:
-        if client is not None:
-            client.close(timeout=3)
-
-
-def _dask_client(scheduler: str) -> Any:
-    distributed = import_optional("distributed", "a scheduler", "dask")
-    try:
-        return distributed.Client(scheduler, timeout=SCHEDULER_TIMEOUT, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"scheduler={scheduler!r} does not answer: start one with `dask scheduler` ({error})"
-        ) from error
 
 
 def _compile_networks(cases: Sequence[Case]) -> None:
     """Compile every network in this process, on a few samples: the workers load the machine code from the cache."""
     for case in {(case.network, case.dtype): case for case in cases if is_online(case.network.cls)}.values():
-        d = case.data.d or 3
-        T = 100 + 24 * d  # enough for a natural network to start
-        data = Data.from_dict({"kind": "sparse_uniform", "d": d, "T": T}, "data", Path())
+        d, T = case.data.d, 100 + 24 * case.data.d  # enough for a natural network to start
+        data = Data.read(Path(), kind="sparse_uniform", d=d, T=T)
         run_case(replace(case, data=data, times=(T,)))
 
 
@@ -246,9 +217,6 @@ def _start_worker(parent: int, *versions: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.name == "posix":  # on Windows the parent may be a launcher
         threading.Thread(target=end_with_parent, daemon=True).start()
-
-
-# ------------------------------------------------------------------------------------------ a sweep
 
 
 def run(
@@ -297,34 +265,41 @@ def run(
     >>> len(table), [row["tau"] for row in table.best()]
     (4, [0.5])
     """
-    sweep = prepare(plan, output, n_jobs=n_jobs, device=device, scheduler=scheduler, force=force)
+    sweep = Sweep(plan, output, n_jobs=n_jobs, device=device, scheduler=scheduler, force=force)
     total = len(sweep.outcomes) + len(sweep.missing)
     return sweep.run(lambda case: progress(len(sweep.outcomes), total) if progress else None)
 
 
-@dataclass
 class Sweep:
-    """A plan that is ready to run: its cases, its folder, what is known and what is missing, and what runs that."""
+    """A plan that is ready to run; the parameters are those of `run`.
 
-    plan: Plan
-    cases: list[Case]
-    folder: Path | None
-    outcomes: dict[str, Outcome]
-    missing: dict[str, Case]
-    engine: str
-    run_cases: RunCases
+    `outcomes` has what is known, `missing` the cases that are not, both by their keys, and `engine` says what will run them.
+    """
+
+    def __init__(
+        self, plan: PlanLike, output: str | os.PathLike[str] | None = None, *, force: bool = False, **options: Any
+    ):
+        if not isinstance(plan, Plan):
+            plan = Plan.from_dict(plan) if isinstance(plan, Mapping) else Plan.from_toml(plan)
+        self.plan, self.cases, self.outcomes = plan, plan.cases(), dict[str, Outcome]()
+        keys = {case.key: case for case in self.cases}
+        self.folder = None if output is None else Path(output)
+        if self.folder is not None:
+            check_folder(self.folder, [RESULTS], replace=force)
+            known = {} if force else read_journal(self.folder / JOURNAL)
+            self.outcomes = {key: outcome for key, outcome in known.items() if key in keys}
+        self.missing = {key: case for key, case in keys.items() if key not in self.outcomes}
+        self.engine, self._run_cases = choose_engine(list(self.missing.values()), **options)
 
     def run(self, done: Callable[[Case], object] = lambda case: None) -> Table:
         """Run what is missing, store each result as it arrives, and return the table; `done` is called with each case."""
         try:
-            # One BLAS thread, here as in worker processes: the same bits, and no thread waits for another.
-            with threadpool_limits(1), closing(self.run_cases(list(self.missing.values()))) as outcomes:
+            with closing(self._run_cases(list(self.missing.values()))) as outcomes:
                 for outcome in outcomes:
-                    self.outcomes[outcome.case], case = outcome, self.missing[outcome.case]
-                    if self.folder:  # with the parameters, for a human reader
-                        which = {"data": case.data.name, "network": case.network.name, "params": dict(case.params)}
-                        append_line(self.folder / JOURNAL, {**which, "seed": case.seed, **asdict(outcome)})
-                    done(case)
+                    self.outcomes[outcome.case] = outcome
+                    if self.folder:
+                        append_outcome(self.folder / JOURNAL, outcome)
+                    done(self.missing[outcome.case])
             if self.missing.keys() - self.outcomes.keys():  # a cluster that is gone may end without an error
                 raise RuntimeError(_DIED)
         finally:  # after an interruption too
@@ -336,35 +311,17 @@ class Sweep:
     def _table(self) -> Table:
         """Join the cases with their outcomes; a case that has not run has no row."""
         rows: list[Row] = []
-        swept = self.plan.swept
+        swept = list(dict.fromkeys(name for network in self.plan.networks for name, _ in network.settings[0]))
         names = ("last_tenth", "status", "repairs", "seconds", "device", "versions", "machine")
         for case in self.cases:
             if (outcome := self.outcomes.get(case.key)) is not None:
-                parameters = case.parameters()
+                params = case.estimator().get_params(deep=False)
                 head: Row = {"case": case.key, "data": case.data.name, "network": case.network.label}
-                head |= {**{name: parameters.get(name) for name in swept}, "seed": case.seed, "dtype": case.dtype}
+                head |= {**{name: params.get(name) for name in swept}, "seed": case.seed, "dtype": case.dtype}
                 tail = {name: getattr(outcome, name) for name in names}
-                errors: Sequence[float | None] = outcome.error or [None] * len(outcome.t)
-                rows += [{**head, "t": t, "error": error, **tail} for t, error in zip(outcome.t, errors, strict=True)]
+                errors: Sequence[float | None] = outcome.error or [None] * len(case.times)
+                rows += [{**head, "t": t, "error": error, **tail} for t, error in zip(case.times, errors, strict=True)]
         return Table(rows, swept)
-
-
-def prepare(
-    plan: PlanLike, output: str | os.PathLike[str] | None = None, *, force: bool = False, **options: Any
-) -> Sweep:
-    """Read a plan and the results that are there, and choose an engine for the rest; see `run`."""
-    inputs = [] if isinstance(plan, Plan | Mapping) else [Path(plan)]
-    if not isinstance(plan, Plan):
-        plan = Plan.from_dict(plan) if isinstance(plan, Mapping) else Plan.from_toml(plan)
-    cases, outcomes = plan.cases(), {}
-    folder = None if output is None else Path(output)
-    if folder is not None:
-        files = [value for data in plan.data for key, value in data.options if key in ("mixtures", "sources")]
-        inputs += map(Path, filter(None, files))
-        check_folder(folder, [RESULTS], inputs, replace=force)
-        outcomes = {} if force else read_journal(folder / JOURNAL, {case.key: case for case in cases})
-    missing = {case.key: case for case in cases if case.key not in outcomes}
-    return Sweep(plan, cases, folder, outcomes, missing, *choose_engine(list(missing.values()), **options))
 
 
 def choose_engine(
@@ -375,18 +332,17 @@ def choose_engine(
 
     if device not in ("auto", "cpu", "cuda"):
         raise ValueError(f"device={device!r} is unknown: choose from auto, cpu, cuda")
-    if n_jobs == 0:
-        raise ValueError("n_jobs=0 runs nothing: give a number of processes, or -1 for one per core")
     if scheduler is not None:
-        return f"Dask at {scheduler}", lambda cases: _run_on_cpu(cases, -1, scheduler)
-    workers = min(n_jobs if n_jobs > 0 else int(effective_n_jobs(n_jobs)), max(1, len(cases)))
+        return f"Dask at {scheduler}", partial(_run_on_cluster, scheduler=scheduler)
+    workers = min(int(effective_n_jobs(n_jobs)), max(1, len(cases)))
     if n_jobs < 0 and sum(case.cost for case in cases) < SMALL_SWEEP:
         workers = 1
+    on_cpu = _run_here if workers == 1 else partial(_run_in_processes, n_jobs=workers)
     if device != "cpu":
         from . import cuda
 
         if (reason := cuda.unavailable()) is None:
-            return "the GPU", lambda cases: cuda.run(cases, lambda cases: _run_on_cpu(cases, workers))
+            return "the GPU", partial(cuda.run, on_cpu=on_cpu)
         if device == "cuda":
-            warnings.warn(f"device='cuda': {reason}; using the CPU", stacklevel=3)
-    return f"{workers} process{'es' * (workers > 1)}", lambda cases: _run_on_cpu(cases, workers)
+            warnings.warn(f"device='cuda': {reason}; using the CPU", stacklevel=4)
+    return f"{workers} process{'es' * (workers > 1)}", on_cpu

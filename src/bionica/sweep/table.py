@@ -50,38 +50,37 @@ class Table(list[Row]):
         super().__init__(rows)
         self.swept = swept
 
-    def settings(self) -> list[Row]:
-        """`final_errors`, with `error` the mean over the seeds, infinite if a seed failed; the best of each network first."""
-        rows = [row | {"error": inf if row["failed"] else row["mean"]} for row in self.final_errors()]
-        order = {key: i for i, key in enumerate(dict.fromkeys((row["data"], row["network"]) for row in rows))}
-        return sorted(rows, key=lambda row: (order[row["data"], row["network"]], row["error"]))
-
     def best(self) -> list[Row]:
         """The best setting of every network on every data: the one with the smallest `error` at the end, mean over seeds.
 
         `error` is the permutation error over all samples; `last_tenth` that over the last tenth of them.
         """
         best: dict[tuple[str, str], Row] = {}
-        for row in self.settings():
+        for row in self.final_errors():
             first = best.setdefault((row["data"], row["network"]), {**row, "settings": 0})
             first["settings"] += 1
         return list(best.values())
 
     def final_errors(self) -> list[Row]:
-        """The error at the end of every setting, over the seeds that did not fail: mean, 90 % interval, median and range."""
+        """The error at the end of every setting, over the seeds that did not fail: mean, 90 % interval, median and range.
+
+        `error` is the mean, or infinite if a seed failed. The best setting of each network is its first.
+        """
         finals = []
-        for head, rows in self._groups(self._last()):
+        last = {(row["case"], row["data"], row["network"]): row for row in self}  # times ascend
+        for head, rows in self._groups(last.values()):
             errors = np.array([row["error"] for row in rows if row["error"] is not None])
-            tails = [row["last_tenth"] for row in rows if row["last_tenth"] is not None]
-            summary: Row = dict.fromkeys(("mean", "low", "high", "median", "least", "largest"))
+            summary: Row = dict.fromkeys(("mean", "low", "high", "median", "least", "largest", "last_tenth"))
             if len(errors):
-                numbers = (errors.mean(), *interval(errors), np.median(errors), errors.min(), errors.max())
+                tail = np.mean([row["last_tenth"] for row in rows if row["error"] is not None])
+                numbers = (errors.mean(), *interval(errors), np.median(errors), errors.min(), errors.max(), tail)
                 summary = dict(zip(summary, map(float, numbers), strict=True))
             counts = {"runs": len(rows), "n_samples": rows[0]["t"], "failed": len(rows) - len(errors)}
-            last_tenth = float(np.mean(tails)) if tails else None
+            error = inf if counts["failed"] else summary["mean"]
             seconds = float(np.mean([row["seconds"] for row in rows]))
-            finals.append({**head, **counts, **summary, "last_tenth": last_tenth, "seconds": seconds})
-        return finals
+            finals.append({**head, **counts, **summary, "error": error, "seconds": seconds})
+        order = list(dict.fromkeys((row["data"], row["network"]) for row in finals))
+        return sorted(finals, key=lambda row: (order.index((row["data"], row["network"])), row["error"]))
 
     def curves(self) -> list[Row]:
         """The error of every setting at every time, over the seeds that did not fail: mean and 90 % interval."""
@@ -101,10 +100,6 @@ class Table(list[Row]):
         for row in rows:
             groups.setdefault(tuple(row[name] for name in names), []).append(row)
         return ((dict(zip(names, key, strict=True)), rows) for key, rows in groups.items())
-
-    def _last(self) -> Iterable[Row]:
-        """The last row of each case: times ascend."""
-        return {(row["case"], row["data"], row["network"]): row for row in self}.values()
 
 
 def interval(errors: NDArray[Any]) -> NDArray[Any]:
