@@ -176,8 +176,8 @@ def test_default_images_are_the_middle_of_scikit_images():
     assert affine(
         S, np.column_stack([getattr(data, n)()[middle, middle].ravel() for n in ("camera", "brick", "gravel")])
     )
-    wide = natural_images(names=["grass", "moon"], size=(100, 200))
-    assert wide.shape == (20_000, 2)
+    wide = natural_images(names=["grass", "moon"], size=100)
+    assert wide.shape == (10_000, 2)
     assert natural_images(names=["grass"], size=None).shape == (512 * 512, 1)
 
 
@@ -205,7 +205,7 @@ def test_a_folder_of_image_files(tmp_path, pictures):
         natural_images(tmp_path, names=["a"])
     (tmp_path / "a.tif").rename(tmp_path / "a.image")
     assert natural_images(tmp_path / "a.image").shape == (140, 1)
-    with pytest.raises(FileNotFoundError, match="does not exist"):
+    with pytest.raises(FileNotFoundError, match=r"d\.png"):
         natural_images(tmp_path / "d.png")
 
 
@@ -230,7 +230,6 @@ def test_arrays_on_disk_need_no_scikit_image(tmp_path, pictures, monkeypatch):
     [
         (lambda: sparse_uniform(0, 3), r"n_samples == 0"),
         (lambda: random_sources("laplace", 10, 3), r"kind='laplace' is unknown.*'half_normal'"),
-        (lambda: odors(10, 5, 4), r"n_receptors=4 is less than n_odorants=5"),
         (lambda: copula_uniform(10, 3, 1.0), r"rho=1.0 .*-0.5 <= rho < 1"),
         (lambda: mix(np.ones((4, 3)), np.ones((3, 4))), r"A has shape \(3, 4\) and S has 3 columns"),
         (lambda: mix(np.ones((4, 3)), snr_db=float("nan")), r"snr_db=nan"),

@@ -41,13 +41,12 @@ def _validated_pair(S: ArrayLike, Y: ArrayLike, *, surplus_outputs: bool = False
         hint = "rows are samples: transpose it" if len(S) == Y.shape[1] else "compare the samples that both hold"
         raise ValueError(f"Y has {len(Y)} rows and S has {len(S)}: {hint}")
     n_sources, n_outputs = S.shape[1], Y.shape[1]
-    if n_outputs < n_sources:
-        hint = f"some sources have no output; pass every output, or fewer sources, for example S[:, :{n_outputs}]"
-    elif n_outputs > n_sources and not surplus_outputs:
-        hint = 'choose one output per source, Y[:, match_sources(S, Y, by="correlation").permutation]'
-    else:
-        return S, Y
-    raise ValueError(f"Y has {n_outputs} columns and S has {n_sources}: {hint}")
+    if n_outputs < n_sources or (n_outputs > n_sources and not surplus_outputs):
+        hint = (
+            'compare as many, for example Y[:, match_sources(S, Y, by="correlation").permutation] or S[:, :n_outputs]'
+        )
+        raise ValueError(f"Y has {n_outputs} columns and S has {n_sources}: {hint}")
+    return S, Y
 
 
 def amari_distance(P: ArrayLike) -> float:
@@ -187,7 +186,9 @@ def match_sources(S: ArrayLike, Y: ArrayLike, *, by: Literal["error", "correlati
     if by not in ("error", "correlation"):
         raise ValueError(f'by={by!r} is unknown: use by="error" or by="correlation"')
     S, Y = _validated_pair(S, Y, surplus_outputs=by == "correlation")
-    n, s_mean, y_mean, s, y = len(S), S.mean(axis=0), Y.mean(axis=0), _centred(S), _centred(Y)
+    n, s_mean, y_mean = len(S), S.mean(axis=0), Y.mean(axis=0)
+    # A constant column is zero, not the rounding error of its mean.
+    s, y = (np.where(np.ptp(a, axis=0) > 0, a - a.mean(axis=0), 0.0) for a in (S, Y))
     ss, yy, sy = np.sum(s**2, axis=0), np.sum(y**2, axis=0), s.T @ y
     norms = np.sqrt(ss)[:, np.newaxis] * np.sqrt(yy)
     correlation = np.divide(sy, norms, out=np.zeros_like(sy), where=norms > 0)
@@ -203,12 +204,7 @@ def match_sources(S: ArrayLike, Y: ArrayLike, *, by: Literal["error", "correlati
     return Matching(permutation, scale, np.clip(correlation[sources, permutation], -1, 1))
 
 
-def _centred(S: Floats) -> Floats:
-    """Return S without its means; a constant column is zero, not the rounding error of its mean."""
-    return np.where(S.max(axis=0) > S.min(axis=0), S - S.mean(axis=0), 0.0)
-
-
-def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = False, per_source: bool = False) -> Any:
+def sinr(S: ArrayLike, Y: ArrayLike, *, per_source: bool = False) -> Any:
     r"""Signal to interference-plus-noise ratio in dB, after one scale per output.
 
     .. math:: 10 \log_{10} \frac{\sum_i |s_i|^2}{\sum_i |s_i - c_i y_{p(i)}|^2}, \qquad
@@ -219,10 +215,8 @@ def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = False, per_source: bool =
     Parameters
     ----------
     S, Y : array-like of shape (n_samples, n_sources) and (n_samples, n_outputs)
-        The sources, and at least as many outputs, of any order and scale.
-    center : bool, default=False
-        Whether to remove the means of S and Y first, for methods with centred outputs such as FastICA. By default an offset of
-        the output is an error. Centred scores differ: for a uniform source in white noise by 6 dB.
+        The sources, and at least as many outputs, of any order and scale. An offset of an output is an error: to compare methods
+        with centred outputs, such as FastICA, centre both.
     per_source : bool, default=False
         Whether to return the ratio of each source instead of the ratio of the sums.
 
@@ -233,9 +227,8 @@ def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = False, per_source: bool =
 
     Notes
     -----
-    The ratio of one source is 1 / (1 - r^2), with r the cosine between source and output (the correlation, if centred); the
-    scale-invariant SDR is r^2 / (1 - r^2), 0.04 dB less at 20 dB. The default is the SINR of the published comparison on
-    correlated copula sources (PEM, CorInfoMax, NSM, LDMI).
+    The ratio of one source is 1 / (1 - r^2), with r the cosine between source and output; the scale-invariant SDR is
+    r^2 / (1 - r^2). It is the SINR of the published comparison on correlated copula sources (PEM, CorInfoMax, NSM, LDMI).
 
     Examples
     --------
@@ -248,16 +241,12 @@ def sinr(S: ArrayLike, Y: ArrayLike, *, center: bool = False, per_source: bool =
     20
     """
     S, Y = _validated_pair(S, Y, surplus_outputs=True)
-    Y = Y[:, match_sources(S, Y, by="correlation").permutation]
-    if center:
-        S, Y = _centred(S), _centred(Y)
-    power, square = np.sum(S**2, axis=0), np.sum(Y**2, axis=0)
+    power = np.sum(S**2, axis=0)
     if not power.all():
-        fault = "constant" if center else "zero throughout"
-        raise ValueError(f"S[:, {np.argmin(power)}] is {fault} and has no power to compare with: omit that source")
-    scale = np.divide(np.sum(S * Y, axis=0), square, out=np.zeros_like(square), where=square > 0)
+        raise ValueError(f"S[:, {np.argmin(power)}] is zero and has no power to compare with: omit that source")
+    match = match_sources(S, Y, by="correlation")
     # The scale is a least-squares fit, so only rounding can push the residual above the power.
-    residual = np.minimum(np.sum((S - scale * Y) ** 2, axis=0), power)
+    residual = np.minimum(np.sum((S - match.scale * Y[:, match.permutation]) ** 2, axis=0), power)
     with np.errstate(divide="ignore"):
         if per_source:
             return np.asarray(10 * np.log10(power / residual))

@@ -4,7 +4,6 @@ Every function draws on `ax`, by default on new axes, and returns the axes. None
 """
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ __all__ = [
 
 Names = Sequence[str] | None
 
-_NUMBERS, _LABELS = 12, 30  # rows and columns whose numbers are written, and that have labels of their own
+_NUMBERS = 12  # rows and columns whose numbers are written
 
 
 def _axes(ax: Any, width: float = 6.4, height: float = 3.6) -> Any:
@@ -30,8 +29,6 @@ def _axes(ax: Any, width: float = 6.4, height: float = 3.6) -> Any:
 
 
 def _matrix(values: ArrayLike, name: str) -> np.ndarray:
-    if hasattr(values, "get_params"):
-        raise TypeError(f"{name} is a {type(values).__name__}: pass a matrix, such as what its transform(X) returns")
     matrix = np.asarray(values, dtype=np.float64)
     if matrix.ndim != 2:
         raise ValueError(f"{name} has shape {matrix.shape}: pass a matrix, (n_samples, n_sources) or weights")
@@ -132,8 +129,6 @@ def spectra(
     bands = [] if bounds is None else [(0.12, *(_matrix(bound, "bounds") / largest for bound in bounds))]
     if error is not None:
         wide = 2 * _matrix(error, "error")
-        if wide.shape != A.shape:
-            raise ValueError(f"error has shape {wide.shape}, but A has {A.shape}: pass an error for each weight")
         bands.append((0.25, (A - wide) / largest, (A + wide) / largest))
     for i, (column, name) in enumerate(zip((A / largest).T, _named(names, A.shape[1]), strict=True)):
         (line,) = ax.plot(channels, column, lw=1.4, label=name)
@@ -199,21 +194,17 @@ def images(Y: ArrayLike, shape: tuple[int, ...], *, names: Names = None, axes: A
     (3,)
     """
     Y = _matrix(Y, "Y")
-    if prod(shape) != len(Y):
-        raise ValueError(f"shape={shape} has {prod(shape)} pixels, but Y has {len(Y)} rows")
     if axes is None:
         import matplotlib.pyplot as plt
 
         figure = plt.figure(figsize=(2.4 * Y.shape[1], 2.4 * shape[0] / shape[1] + 0.4), layout="constrained")
         axes = figure.subplots(1, Y.shape[1], squeeze=False)[0]
     axes = np.ravel(axes)
-    titles = names or [""] * len(axes)
-    for ax, y, title in zip(axes, (Y / _largest(Y)).T, titles, strict=True):  # scaled: matplotlib converts to float32
+    for ax, y, title in zip(axes, (Y / _largest(Y)).T, names or [""] * len(axes), strict=True):  # in range of float32
         limits = {"vmin": min(0.0, y.min()), "vmax": np.quantile(y, 0.999) or None}
         ax.imshow((np.clip(y, 0, 1) if len(shape) == 3 else y).reshape(shape), cmap="gray", **limits)
         ax.set(xticks=[], yticks=[])
-        if names:
-            ax.set_title(title, fontsize=10)
+        ax.set_title(title, fontsize=10)
     return axes
 
 
@@ -275,8 +266,6 @@ def record_weights(network: Any, X: ArrayLike, every: int = 100) -> dict[str, np
     >>> list(record), record["W_zz_"].shape
     (['n_samples', 'W_xz_', 'W_zz_'], (9, 3, 3))
     """
-    if every < 1:
-        raise ValueError(f"every={every} must be at least 1")
     names = sorted(name for name in dir(type(network)) if name == "kappa_" or (name[0] == "W" and name[-1] == "_"))
     if not names:
         raise ValueError(f"{type(network).__name__} has no weights: pass a network, for example TwoCompartmentNICA")
@@ -331,9 +320,8 @@ def weights(
             axis.get_major_locator().set_params(integer=True)
             axis.set_label_text(title)
         else:
-            shown = range(0, len(names), -(-len(names) // _LABELS))
-            rotation = 90 if axis is ax.xaxis and len(shown) * (1 + max(map(len, names))) > 60 else 0
-            axis.set_ticks(shown, [names[i] for i in shown], rotation=rotation)
+            rotation = 90 if axis is ax.xaxis and len(names) * (1 + max(map(len, names))) > 60 else 0
+            axis.set_ticks(range(len(names)), names, rotation=rotation)
     ax.tick_params(length=0)
     return ax
 
