@@ -2,16 +2,13 @@
 
 X and S are (n_samples, n_features) everywhere. A is (n_mixtures, n_sources), so that X = S A'.
 
-Every source has minimum 0 and variance 1, as the theory asks (nonnegative, well grounded, of unit variance):
-
-- *drawn from a distribution*, as in the paper: in expectation. The sample variance of n of them differs from 1 by O(1/sqrt(n)).
-- *images*: to rounding, over the pixels given.
+Every source has minimum 0 and variance 1, as the theory asks (nonnegative, well grounded, of unit variance): images to rounding,
+sources that are drawn from a distribution in expectation, as in the paper.
 
 `rng` is None (fresh entropy), an integer (the same draw every time) or a `numpy.random.Generator` (which is advanced).
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
@@ -25,9 +22,7 @@ __all__ = ["copula_uniform", "mix", "natural_images", "odors", "paper_mixing", "
 
 Rng = int | np.integer[Any] | np.random.Generator | None
 Sources = NDArray[np.floating[Any]]
-Kind = Literal["sparse_uniform", "exponential", "half_normal", "gamma", "odor", "abundances"]
 
-_SHIPPED = ("camera", "brick", "gravel", "grass", "moon")  # inside scikit-image's wheel: no download
 _IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".pgm")
 _LUMINANCE = (0.2125, 0.7154, 0.0721)  # of linear RGB, ITU-R BT.709
 _PAPER_MIXING = {
@@ -80,7 +75,7 @@ def sparse_uniform(n_samples: int, n_sources: int, *, rng: Rng = None) -> Source
     return random_sources("sparse_uniform", n_samples, n_sources, rng=rng)
 
 
-def random_sources(kind: Kind, n_samples: int, n_sources: int, *, rng: Rng = None) -> Sources:
+def random_sources(kind: str, n_samples: int, n_sources: int, *, rng: Rng = None) -> Sources:
     """Sources of one family, each of unit variance and infimum 0; independent but for "abundances".
 
     Parameters
@@ -301,8 +296,7 @@ def paper_mixing(setting: Literal["d3", "d10", "images"]) -> NDArray[np.float64]
     Parameters
     ----------
     setting : {"d3", "d10", "images"}
-        The experiment, as in the paper's appendix "Details of numerical experiments", which prints the 10 x 10 matrix to two
-        decimals.
+        The experiment; the paper prints the 10 x 10 matrix to two decimals.
 
     Returns
     -------
@@ -321,7 +315,7 @@ def paper_mixing(setting: Literal["d3", "d10", "images"]) -> NDArray[np.float64]
 
 
 def natural_images(
-    path: str | Path | None = None, *, names: Sequence[str] | None = None, size: int | None = 252
+    path: str | Path | None = None, *, names: Sequence[str] = ("camera", "brick", "gravel"), size: int | None = 252
 ) -> Sources:
     """Images as sources: one column per image, one row per pixel.
 
@@ -330,14 +324,12 @@ def natural_images(
     path : str, Path or None, default=None
         Where the images are:
 
-        - None: images that ship with scikit-image (``pip install 'bionica[plot]'``);
+        - None: sample images of scikit-image (``pip install 'bionica[plot]'``);
         - a folder: its ``sources.npy`` if there is one, otherwise every image file in it, ordered by name;
         - an image file, of any format that scikit-image reads;
         - ``.npy``: an array of shape (n_images, n_pixels), or (n_images, height, width).
-    names : sequence of str or None, default=None
-        Which images, and in what order: file names without suffix, numbers ("0", "1", ...) of the images of an ``.npy``, or,
-        without `path`, some of scikit-image's "camera", "brick", "gravel", "grass" (CC0) and "moon". None means all that
-        `path` holds, or ("camera", "brick", "gravel").
+    names : sequence of str, default=("camera", "brick", "gravel")
+        Which of scikit-image's, if there is no `path`; "grass" and "moon" also come with it. Others it downloads.
     size : int or None, default=252
         Images are cropped about their centres to the largest height and width that all of them have, at most `size`. The
         paper's are 252 by 252. Rows of an (n_images, n_pixels) array are not cropped.
@@ -351,8 +343,7 @@ def natural_images(
     Notes
     -----
     Images are never exactly uncorrelated. The largest correlation and the `bionica.metrics.correlation_floor` are 0.040 and
-    2.2e-3 for the default, 0.021 and 4e-4 for the whole 512 by 512 images (``size=None``), 0.21 and 0.0326 for the three
-    patches of the paper.
+    2.2e-3 for the default, 0.21 and 0.0326 for the three patches of the paper.
 
     Examples
     --------
@@ -369,36 +360,27 @@ def natural_images(
     S -= S.min(axis=0)
     deviation = S.std(axis=0)
     for (label, _), spread in zip(labelled, deviation, strict=True):
-        if not spread > 0:
-            raise ValueError(f"image {label!r} is constant after cropping: omit it from `names`")
+        if not 0 < spread < np.inf:
+            raise ValueError(f"image {label!r} is constant after cropping, or holds NaN or infinity: omit it")
     return np.asarray(S / deviation)
 
 
-def _read_images(path: Path | None, names: Sequence[str] | None) -> list[tuple[str, NDArray[Any]]]:
-    """Return the images of these names, by default all of them, with their names."""
-    if path is not None and (path / "sources.npy").is_file():
-        path = path / "sources.npy"
-    readers: list[tuple[str, Callable[[], Any]]]
+def _read_images(path: Path | None, names: Sequence[str]) -> list[tuple[str, NDArray[Any]]]:
+    """Return the images with their names."""
     if path is None:
-        names = ("camera", "brick", "gravel") if names is None else names
-        data = _skimage("the sample images").data
-        readers = [(name, getattr(data, name)) for name in _SHIPPED]
-    elif path.suffix.lower() == ".npy":
+        return [(name, getattr(_skimage("the sample images").data, name)()) for name in names]
+    if (path / "sources.npy").is_file():
+        path = path / "sources.npy"
+    if path.suffix.lower() == ".npy":
         stack = np.load(path)
         if stack.ndim not in (2, 3) or (stack.ndim == 2 and stack.shape[0] > stack.shape[1]):
             raise ValueError(f"{path} has shape {stack.shape}: save (n_images, n_pixels) or (n_images, height, width)")
         images = stack if stack.ndim == 3 else stack[:, None, :]  # a flat image is one row high
-        readers = [(str(i), partial(np.asarray, image)) for i, image in enumerate(images)]
-    else:
-        files = sorted(f for f in path.iterdir() if f.suffix.lower() in _IMAGE_SUFFIXES) if path.is_dir() else [path]
-        readers = [(file.stem, partial(_skimage(file.name).io.imread, file)) for file in files]
-    if not readers:
+        return [(str(i), image) for i, image in enumerate(images)]
+    files = sorted(f for f in path.iterdir() if f.suffix.lower() in _IMAGE_SUFFIXES) if path.is_dir() else [path]
+    if not files:
         raise ValueError(f"path={str(path)!r} holds no image: files end in {', '.join(_IMAGE_SUFFIXES)}")
-    known = [name for name, _ in readers]
-    for name in names or ():
-        if (n := known.count(name)) != 1:
-            raise ValueError(f"names holds {name!r}, of which there are {n}: choose from {', '.join(map(repr, known))}")
-    return [(known[i], readers[i][1]()) for i in (range(len(known)) if names is None else map(known.index, names))]
+    return [(file.name, _skimage(file.name).io.imread(file)) for file in files]
 
 
 def _skimage(wanted: str) -> Any:
@@ -415,8 +397,6 @@ def _gray(label: str, image: NDArray[Any]) -> NDArray[np.float64]:
         image = image[..., :3] @ np.array(_LUMINANCE)
     if image.ndim != 2 or image.size == 0:
         raise ValueError(f"image {label!r} has shape {image.shape}: pass (height, width) or (height, width, 3)")
-    if not np.isfinite(image).all():
-        raise ValueError(f"image {label!r} holds NaN or infinity: fill those pixels, or omit the image")
     return image
 
 

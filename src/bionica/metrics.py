@@ -131,10 +131,8 @@ def whitened(S: Floats) -> Floats:
     eigenvalues, U = np.linalg.eigh(np.atleast_2d(np.cov(S, rowvar=False, bias=True)))
     n, d = S.shape
     if eigenvalues[0] <= d * np.finfo(np.float64).eps * eigenvalues[-1]:
-        raise ValueError(
-            f"S has a singular covariance ({n} samples, {d} sources): a source is constant or a combination of the "
-            "others, and cannot be whitened. Omit it, or pass more samples"
-        )
+        cause = f"singular covariance ({n} samples, {d} sources): a source is constant or a combination of the others"
+        raise ValueError(f"S has a {cause}, and cannot be whitened. Omit it, or pass more samples")
     return np.asarray(S @ (U / np.sqrt(eigenvalues)) @ U.T)
 
 
@@ -304,13 +302,11 @@ def error_curve(S: ArrayLike, Y: ArrayLike) -> Floats:
 
     Examples
     --------
-    An output that is wrong once and then always right:
-
     >>> import numpy as np
     >>> from bionica.metrics import error_curve
     >>> S = np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0], [0.0, 4.0]])
     >>> Y = S.copy()
-    >>> Y[0] = 0.0
+    >>> Y[0] = 0.0  # wrong once, and then always right
     >>> error_curve(S, Y)
     array([0.5       , 0.25      , 0.16666667, 0.125     ])
     """

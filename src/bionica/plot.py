@@ -293,7 +293,7 @@ def weights(
     rows, columns : sequence of str, optional
         Names of the rows and columns; their numbers by default.
     ax : matplotlib Axes, optional
-        Where to draw; for records, a sequence of axes. Returned.
+        Where to draw a matrix; returned. Records are drawn in a new figure, whose axes are returned.
 
     Examples
     --------
@@ -304,7 +304,7 @@ def weights(
     (1, '0')
     """
     if isinstance(W, Mapping):
-        return _weights_over_time(W, ax)
+        return _weights_over_time(W)
     W = _matrix(W, "W")
     ax = _axes(ax, *np.clip([1.2 + 0.6 * W.shape[1], 1.2 + 0.4 * W.shape[0]], 3.0, 9.0))
     largest = float(np.abs(W).max(initial=0.0)) or 1.0
@@ -326,14 +326,13 @@ def weights(
     return ax
 
 
-def _weights_over_time(record: Mapping[str, np.ndarray], axes: Any) -> Any:
+def _weights_over_time(record: Mapping[str, np.ndarray]) -> Any:
     """Draw each kind of recorded weights in axes of its own, with a color for each output, and return these axes."""
     import matplotlib.pyplot as plt
 
     names = [name for name in record if name != "n_samples"]
-    if axes is None:
-        axes = plt.subplots(1, len(names), figsize=(3.6 * len(names), 3.0), layout="constrained", squeeze=False)[1][0]
-    for axis, name in zip(np.atleast_1d(axes), names, strict=True):
+    axes = plt.subplots(1, len(names), figsize=(3.6 * len(names), 3.0), layout="constrained", squeeze=False)[1][0]
+    for axis, name in zip(axes, names, strict=True):
         values = record[name].reshape(len(record[name]), record[name].shape[1], -1)
         for i in range(values.shape[1]):
             axis.plot(record["n_samples"], values[:, i], color=f"C{i}", linewidth=1, alpha=0.8)
@@ -400,9 +399,8 @@ def diagnosis(result: Any, *, ax: Any = None) -> Any:
     ax, d = _axes(ax), len(result.names)
     for i, (label, share) in enumerate(shares.items()):
         ax.barh(np.arange(d) + (i - 1) * 0.27, np.clip(share, 1e-6, 1), height=0.25, label=label)
-    ax.set(
-        xscale="log", xlim=(1e-6, 1.2), xlabel="share", title="no problem was found" if result.ok else "may be wrong"
-    )
+    ax.set(xscale="log", xlim=(1e-6, 1.2), xlabel="share")
+    ax.set_title("no problem was found" if result.ok else "may be wrong")
     ax.set_yticks(range(d), result.names)
     ax.invert_yaxis()
     ax.legend(frameon=False)
