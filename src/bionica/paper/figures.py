@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
+from itertools import groupby
 from math import isfinite, isqrt, log10, nan
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -53,24 +56,21 @@ def _legend(figure: Any, axis: Any, columns: int) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
 
 
-def error_figure(rows: Sequence[Row], settings: Sequence[str]) -> Any:
-    """Draw the error curves of several settings side by side (the paper's figure 4).
-
-    Rows have `setting`, `network`, `t`, `mean`, `low` and `high`; a network with a single time is a horizontal line.
-    """
+def error_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
+    """Draw the error curves of several settings side by side (the paper's figure 4)."""
+    settings = [setting for setting in SETTINGS if setting in {row["setting"] for row in rows}]
     n_rows = -(-len(settings) // 3)
     n_columns = -(-len(settings) // n_rows)
     figure = _figure(5.6 * n_columns, 4.8 * n_rows)
     axes = figure.subplots(n_rows, n_columns, squeeze=False).flat
     for axis, setting in zip(axes, settings, strict=True):
         _draw_errors(axis, [row for row in rows if row["setting"] == setting])
-        axis.set_title(SETTINGS.get(setting, setting), fontsize=11)
+        axis.set_title(SETTINGS[setting], fontsize=11)
     _legend(figure, axes[0], 3)
     return figure
 
 
 def _draw_errors(axis: Any, rows: Sequence[Row]) -> None:
-    """Draw the curves of one setting."""
     end = max((row["t"] for row in rows), default=1)
     for network in dict.fromkeys(row["network"] for row in rows):
         mine = [row for row in rows if row["network"] == network]
@@ -96,14 +96,14 @@ def check_images(images: str | None) -> Array:
     except (EOFError, ValueError) as error:
         raise ValueError(f"{images} cannot be read ({error}): pass a folder of images or an .npy file") from error
     side = isqrt(len(S))
-    if S.shape[1] != 3 or side**2 != len(S) or len(datasets.natural_images(images, size=side)) != len(S):
+    if S.shape[1] != 3 or side**2 != len(S):
         raise ValueError(f"{images} holds {S.shape[1]} images of {len(S)} pixels: the paper's are 3 square ones")
     return S
 
 
-def scatter_figure(config: Reproduction) -> Any:
+def scatter_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     """Draw sources, mixtures, whitened mixtures and recovered sources, and follow three of the sources (figure 1)."""
-    (case,) = plans_of(Reproduction(("figure1",), seed=config.seed))["figure1", "d2"].cases()
+    (case,) = plans_of(replace(config, experiments=("figure1",)))["figure1", "d2"].cases()
     _, S, X, Y = outputs(case)
     whitened = np.asarray(estimators.NoncenteredWhitener(2).fit_transform(X))
     clouds = (S, X, whitened, Y[:, metrics.match_sources(S, Y).permutation])
@@ -126,13 +126,12 @@ def scatter_figure(config: Reproduction) -> Any:
 def images_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     """Draw sources, mixtures and outputs of the two networks as images, and error curves beside them (figure 5).
 
-    Outputs are those of the first run in the last presentation; a network that diverges is left out. `rows` are as for
-    `error_figure`.
+    Outputs are those of the first run in the last presentation; a network that diverges is left out.
     """
     S = check_images(config.images)
     pictures = [("Sources", S), ("Mixtures", datasets.mix(S, datasets.paper_mixing("images"))[0])]
-    plan = plans_of(Reproduction(("figure5",), runs=1, seed=config.seed, epochs=config.epochs, images=config.images))
-    for case, title in zip(plan["figure5", "images"].cases(), ("Algorithm 1", "Algorithm 2"), strict=False):
+    plan = plans_of(replace(config, experiments=("figure5",), runs=1))["figure5", "images"]
+    for case, title in zip(plan.cases(), ("Algorithm 1", "Algorithm 2"), strict=False):
         with suppress(estimators.DivergenceError):
             _, presented, _, Y = outputs(case)
             order = case.data.order(case.seed)
@@ -151,25 +150,17 @@ def images_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     return figure
 
 
-def grid_figure(rows: Sequence[Row]) -> Any:
-    """Draw the error at every learning rate and decay; of several tau, the best.
-
-    Rows have `setting`, `network`, `eta0`, `decay`, `tau`, `error` (infinite if a run failed) and `paper`, whether it is the
-    paper's choice.
-    """
-    panels: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        panels.setdefault((row["setting"], row["network"]), []).append(row)
+def grid_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
+    """Draw the error at every learning rate and decay, of several tau the best; rows are `results.grid_means`."""
+    panels = [(key, list(mine)) for key, mine in groupby(rows, itemgetter("setting", "network"))]
     finite = [row["error"] for row in rows if isfinite(row["error"])] or [1.0]
     limits = {"vmin": log10(min(finite)), "vmax": min(0.0, log10(max(finite)))}
-    n_rows = -(-len(panels) // 2)
+    n_rows = len(panels) // 2  # four networks
     figure = _figure(11.0, 4.2 * n_rows + 0.5)
     axes = figure.subplots(n_rows, 2, squeeze=False)
-    for axis, ((setting, network), mine) in zip(axes.flat, panels.items(), strict=False):
+    for axis, ((setting, network), mine) in zip(axes.flat, panels, strict=True):
         image = _draw_grid(axis, mine, limits)
-        axis.set_title(f"{label_of(network)}, {SETTINGS.get(setting, setting)}", fontsize=10)
-    for axis in axes.flat[len(panels) :]:
-        axis.set_axis_off()
+        axis.set_title(f"{label_of(network)}, {SETTINGS[setting]}", fontsize=10)
     bar = figure.colorbar(image, ax=axes, shrink=0.6, pad=0.02)
     bar.set_label(r"$\log_{10}$ of the final error; 1 and more are drawn alike")
     figure.supxlabel("square: best here; circle: the paper's choice; ×: diverged or forbidden", fontsize=10)

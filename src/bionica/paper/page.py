@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from ..io import write_own
-from ..report import Sections, figure_bytes, page, picture, table, text
+from ..report import Sections, figure_bytes, page, picture, table
 from ..sweep.table import Row, Table, table_bytes
 from . import figures
-from .plans import CONE_NETWORK, CORRELATED, SETTINGS, Reproduction
+from .plans import CONE_NETWORK, EPOCHS, SETTINGS, Reproduction
 from .results import Tables, best_settings, claims_of, final_rows, grid_means, rows_of
 
 #: Columns of the tables of the page: key of a row -> heading.
@@ -20,33 +20,35 @@ _GRID = {
     "setting": "", "network": "network", "settings": "settings", "failed": "failed", "runs": "runs of each", "best": "best",
     "error": "its error", "paper": "the paper's", "paper_error": "its error", "paper_rank": "its rank",
 }  # fmt: skip
-_CLAIMS = {"where": "where", "paper": "the paper", "ours": "our runs", "agrees": "agree"}
-
+_CLAIMS = ("where", "the paper", "our runs", "agree")
 _LEAD = "Online nonnegative ICA with single-layer networks: runs by the paper's protocol, beside its statements."
-_FIGURE1 = "Figure 1. Plumbley's two steps; three sources followed. Error of the recovered sources: {:.2g}."
-_FIGURE4 = (
-    "Figure 4. error(t) on sparse uniform sources with the printed mixing matrices. Lines are means over runs, shades 90 % "
-    "confidence intervals of the mean; horizontal lines are offline methods."
-)
-_STREAM = (
-    "StreamingNICA is not in the paper, and runs at its defaults. Nonnegative PCA and 2-layer NSM are tuned to these mixing "
-    "matrices, and Nonnegative PCA gets mixtures that were whitened beforehand."
-)
-_FLOOR = "The correlation floor is the error of the sources after whitening: that of a method with exactly uncorrelated outputs."
-_FIGURE5 = (
-    "Figure 5. Left: sources, mixtures, and the outputs of the two networks in the last presentation of the first run, with the "
-    "table's hyperparameters. Right: error(t) as in figure 4; curves far above the paper's four methods leave the frame."
-)
-_CC0 = (
-    "CC0 images of scikit-image (camera, brick, gravel), not the paper's, for which the hyperparameters were tuned; `--images` "
-    "takes the original ones."
-)
-_CONE_NETWORK = (
-    "error(t) on uniform sources with a Gaussian copula in 2 d mixtures, on odorants with such a copula at 21 receptors and on "
-    "Dirichlet abundances in 10 mixtures, with noise 36 dB below them; on images without noise. One pass, default parameters; "
-    "outputs are scaled to variance 1. Not in the paper."
-)
-_TABLE1 = "Table 1. Mean final error at every learning rate and decay of the grid; of Algorithm 2, with the best τ."
+#: Heading, figure and caption of each experiment, in the order of the page.
+_SECTIONS = {
+    CONE_NETWORK: (
+        "Correlated sources", figures.error_figure,
+        "error(t) on uniform sources with a Gaussian copula in 2 d mixtures, on odorants with such a copula at 21 receptors and "
+        "on Dirichlet abundances in 10 mixtures, with noise 36 dB below them; on images without noise. One pass, default "
+        "parameters; outputs are scaled to variance 1. Not in the paper.",
+    ),
+    "figure4": (
+        "Figure 4: sparse uniform sources", figures.error_figure,
+        "error(t) with the printed mixing matrices. Lines are means over runs, shades 90 % confidence intervals of the mean; "
+        "horizontal lines are offline methods. StreamingNICA is not in the paper, and runs at its defaults. Nonnegative PCA and "
+        "2-layer NSM are tuned to these mixing matrices, and Nonnegative PCA gets mixtures that were whitened beforehand. The "
+        "correlation floor, if shown, is the error of the sources after whitening: that of exactly uncorrelated outputs.",
+    ),
+    "figure5": (
+        "Figure 5: images", figures.images_figure,
+        "Left: sources, mixtures, and the outputs of the two networks in the last presentation of the first run, with the table's "
+        "hyperparameters. Right: error(t) as in figure 4; curves far above the paper's four methods leave the frame. Without "
+        "--images these are CC0 images of scikit-image (camera, brick, gravel), to which the hyperparameters were not tuned.",
+    ),
+    "table1": (
+        "Table 1: the grid search", figures.grid_figure,
+        "Mean final error at every learning rate and decay of the grid; of Algorithm 2, with the best τ.",
+    ),
+    "figure1": ("Figure 1: the problem", figures.scatter_figure, "Plumbley's two steps; three sources followed."),
+}  # fmt: skip
 
 
 def file_names(experiments: Sequence[str], target: str) -> list[str]:
@@ -60,8 +62,7 @@ def write_reproduction(config: Reproduction, tables: Tables, folder: Path, targe
     rows = {experiment: rows_of(tables, experiment) for experiment in config.experiments}
     finals, means = final_rows(tables, "figure4", "figure5"), grid_means(tables)
     best = best_settings(means)
-    runs = [*rows.get("figure4", []), *rows.get("figure5", [])]
-    claims = claims_of(runs, finals, best, own_images=config.images is not None)
+    claims = claims_of([*rows.get("figure4", []), *rows.get("figure5", [])], finals, best)
     page_name, summary_name = file_names((), target)
     files: list[Path] = []
 
@@ -70,42 +71,23 @@ def write_reproduction(config: Reproduction, tables: Tables, folder: Path, targe
         write_own(files[-1], content)
         return content
 
-    def drawn(name: str, figure: Any, caption: str) -> str:
-        shown = picture(write(f"{name}.svg", figure_bytes(figure, "svg")), caption)
-        write(f"{name}.png", figure_bytes(figure, "png"))
-        return shown
-
-    def errors(experiment: str) -> str:
-        return _table(_ERRORS, final_rows(tables, experiment))
-
-    for name, table_rows in {**{f"{name}.csv": rows[name] for name in rows}, summary_name: finals}.items():
-        if table_rows:
-            write(name, table_bytes(table_rows))
-    curves = {name: rows_of(tables, name, Table.curves) for name in rows}
-    sections: Sections = [("The paper's statements and our runs", [_table(_CLAIMS, claims)])] if claims else []
-    if CONE_NETWORK in rows:
-        figure = figures.error_figure(curves[CONE_NETWORK], tuple(CORRELATED))
-        parts = [drawn(CONE_NETWORK, figure, _CONE_NETWORK), errors(CONE_NETWORK)]
-        sections.append(("Correlated sources", parts))
-    if "figure4" in rows:
-        figure = figures.error_figure(curves["figure4"], ("d3", "d10"))
-        floor = [text(_FLOOR)] if any(row["network"] == "correlation floor" for row in finals) else []
-        parts = [drawn("figure4", figure, _FIGURE4), errors("figure4"), text(_STREAM), *floor]
-        sections.append(("Figure 4: sparse uniform sources", parts))
-    if "figure5" in rows:
-        figure = figures.images_figure(config, curves["figure5"])
-        which = text(_CC0 if config.images is None else "The user's images.")
-        sections.append(("Figure 5: images", [which, drawn("figure5", figure, _FIGURE5), errors("figure5")]))
-    if "table1" in rows:
-        parts = [_table(_GRID, best), drawn("table1", figures.grid_figure(means), _TABLE1)]
-        sections.append(("Table 1: the grid search", parts))
-    if "figure1" in rows:
-        caption = _FIGURE1.format(rows["figure1"][0]["error"])
-        sections.append(("Figure 1: the problem", [drawn("figure1", figures.scatter_figure(config), caption)]))
+    sections: Sections = []
+    if claims:
+        statements = table(_CLAIMS, [tuple(claim.values()) for claim in claims])
+        sections.append(("The paper's statements and our runs", [statements]))
+    if finals:
+        write(summary_name, table_bytes(finals))
+    for name, (heading, draw, caption) in _SECTIONS.items():
+        if name in rows:
+            figure = draw(config, means if name == "table1" else rows_of(tables, name, Table.curves))
+            numbers = _table(_GRID, best) if name == "table1" else _table(_ERRORS, final_rows(tables, name))
+            sections.append((heading, [picture(write(f"{name}.svg", figure_bytes(figure, "svg")), caption), numbers]))
+            write(f"{name}.png", figure_bytes(figure, "png"))
+            write(f"{name}.csv", table_bytes(rows[name]))
     cases = list({row["case"]: row for rows in tables.values() for row in rows}.values())
     provenance = [
         ("runs, first seed", f"{config.runs}, {config.seed}"),
-        ("samples of a run", f"{config.n_samples:,} (synthetic), {config.epochs} presentations (images)"),
+        ("samples of a run", f"{config.n_samples:,} (synthetic), {EPOCHS} presentations (images)"),
         ("versions", "; ".join(sorted({case["versions"] for case in cases}))),
         ("machine", "; ".join(sorted({case["machine"] for case in cases}))),
         ("time of all runs, one after the other", f"{sum(case['seconds'] for case in cases):.0f} s"),
@@ -118,12 +100,5 @@ def write_reproduction(config: Reproduction, tables: Tables, folder: Path, targe
 
 def _table(columns: dict[str, str], rows: Sequence[Row]) -> str:
     """A table of the page, with methods and settings named as in the figures."""
-
-    def cell(name: str, value: Any) -> Any:
-        if name == "network":
-            return figures.label_of(value)
-        if name == "setting":
-            return SETTINGS.get(value, value)
-        return "(" + ", ".join(f"{number:g}" for number in value) + ")" if isinstance(value, tuple) else value
-
-    return table(tuple(columns.values()), [[cell(name, row[name]) for name in columns] for row in rows])
+    rows = [{**row, "setting": SETTINGS[row["setting"]], "network": figures.label_of(row["network"])} for row in rows]
+    return table(tuple(columns.values()), [[row[name] for name in columns] for row in rows])

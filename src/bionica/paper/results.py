@@ -40,18 +40,11 @@ def final_rows(tables: Tables, *experiments: str) -> list[Row]:
 
 
 def grid_means(tables: Tables) -> list[Row]:
-    """Mean final error of every setting of the grid search, the best of each network first, infinite if a run failed.
-
-    `paper` says whether it is the paper's choice.
-    """
+    """The `final_rows` of the grid search, the best of each network first; `paper` says whether it is the paper's choice."""
     means = []
-    for setting in (setting for setting in SETTINGS if ("table1", setting) in tables):
-        for row in tables["table1", setting].final_errors():
-            printed = getattr(estimators, row["network"])._published[setting]
-            chosen = all(
-                np.isclose(row[name], printed[name], rtol=1e-9) for name in _HYPERPARAMETERS if row[name] is not None
-            )
-            means.append({"setting": setting, **row, "paper": chosen})
+    for row in final_rows(tables, "table1"):
+        printed = getattr(estimators, row["network"])._published[row["setting"]]
+        means.append({**row, "paper": all(row[name] in (None, printed.get(name)) for name in _HYPERPARAMETERS)})
     return means
 
 
@@ -61,7 +54,7 @@ def best_settings(means: list[Row]) -> list[Row]:
     for (setting, network), group in groupby(means, itemgetter("setting", "network")):
         mine = list(group)
         rank, paper = next((i, row) for i, row in enumerate(mine, 1) if row["paper"])
-        best, printed = (tuple(row[n] for n in _HYPERPARAMETERS if row[n] is not None) for row in (mine[0], paper))
+        best, printed = (", ".join(f"{row[n]:g}" for n in _HYPERPARAMETERS if row[n]) for row in (mine[0], paper))
         rows.append(
             {"setting": setting, "network": network, "best": best, "error": mine[0]["error"], "paper": printed}
             | {"paper_error": paper["error"], "paper_rank": rank, "settings": len(mine)}
@@ -70,23 +63,19 @@ def best_settings(means: list[Row]) -> list[Row]:
     return rows
 
 
-# ------------------------------------------------------------------------------------------ the paper's statements
-
-
-def claims_of(runs: list[Row], finals: list[Row], best: list[Row], *, own_images: bool = False) -> list[Row]:
+def claims_of(runs: list[Row], finals: list[Row], best: list[Row]) -> list[Row]:
     """What the paper says (`where`, `paper`), what we found (`ours`), and whether they agree: "yes", "no" or "partly".
 
     `runs` and `finals` are the `rows_of` and `final_rows` of figures 4 and 5, `best` are the `best_settings` of the grid search.
     """
     rows = []
-    images = ", with the user's images" if own_images else ", with CC0 images in place of the paper's"
     for setting in ("d3", "d10", "images"):
         mine = {r["network"]: r for r in finals if r["setting"] == setting}
         ends = list({(r["network"], r["seed"]): r for r in runs if r["setting"] == setting}.values())  # times ascend
         if any(network not in mine or mine[network]["mean"] is None for network in NETWORKS):
             continue
         if setting == "images":
-            rows += [_order(f"Figure 5{images}", mine, ends), _recovered(f"Figure 5, left{images}", mine, ends)]
+            rows += [_order("Figure 5", mine, ends), _recovered("Figure 5, left", mine, ends)]
         else:
             rows.append(_order(f"Figure 4, {SETTINGS[setting]}", mine, ends))
             rows += [_size(setting, mine)] if mine[NETWORKS[0]]["n_samples"] == 100_000 else []
@@ -136,17 +125,18 @@ def _recovered(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
         mean, runs = mine[network]["last_tenth"], f"below {_RECOVERED:g} in {good} of {len(tails)} runs"
         parts.append(f"{label_of(network)} {mean:.2g} ({runs})")
         bad += mean >= _RECOVERED
-    text = f"Error over the last tenth of the samples, of sources with variance 1: {', '.join(parts)}. "
-    text += "`bionica reproduce table1 --full` searches the grid for other settings."
+    text = f"Error over the last tenth of the samples, of sources with variance 1: {', '.join(parts)}."
     return _claim(where, "Algorithms 1 and 2 recover the images.", text, bad, len(_SINGLE))
 
 
 def _hyperparameters(row: Row) -> Row:
     """The paper's setting beside the best of the grid; within 5 % it is as good, from twice the error on it is not."""
-    best, paper = ("(" + ", ".join(f"{value:g}" for value in row[name]) + ")" for name in ("best", "paper"))
-    text = f"Best of {row['settings']} settings: {best}, error {row['error']:.2g} (mean of {row['runs']} runs). The paper's is "
-    text += f"number {row['paper_rank']}, error {row['paper_error']:.2g}. Settings that diverge or are forbidden: {row['failed']}."
-    names = "(η₀, γ, τ)" if len(row["paper"]) == 3 else "(η₀, γ)"
+    best = (
+        f"Best of {row['settings']} settings: ({row['best']}), error {row['error']:.2g} (mean of {row['runs']} runs)."
+    )
+    rank = f"The paper's is number {row['paper_rank']}, error {row['paper_error']:.2g}."
+    text = f"{best} {rank} Settings that diverge or are forbidden: {row['failed']}."
+    names = "(η₀, γ, τ)" if row["network"] == "TwoCompartmentNICA" else "(η₀, γ)"
     where = f"Table 1, {SETTINGS[row['setting']]}, {label_of(row['network'])}"
     ratio = row["paper_error"] / row["error"]
-    return _claim(where, f"Best {names} = {paper}", text, (ratio > 1.05) + (ratio >= 2), 2)
+    return _claim(where, f"Best {names} = ({row['paper']})", text, (ratio > 1.05) + (ratio >= 2), 2)
