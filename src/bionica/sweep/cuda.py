@@ -39,13 +39,12 @@ class _Entry(NamedTuple):
 def unavailable() -> str | None:
     """Return None if there is a GPU to compute on, else the reason why not."""
     try:
-        if cuda().is_available():
-            cuda().current_context()
-            return None
-        reason = "no NVIDIA GPU or no driver was found"
+        if not cuda().is_available():
+            return "no NVIDIA GPU or no driver was found"
+        cuda().current_context()
     except Exception as error:  # of an import, or whatever the driver says
-        reason = f"no GPU can be used ({error}); where there is one, pip install 'bionica[cuda]'"
-    return reason
+        return f"no GPU can be used ({error}); where there is one, pip install 'bionica[cuda]'"
+    return None
 
 
 def run(cases: Sequence[Case], on_cpu: Callable[[Sequence[Case]], Generator[Outcome]]) -> Generator[Outcome]:
@@ -79,17 +78,17 @@ def _bytes(entries: list[_Entry]) -> int:
 
 def _open(case: Case, shared: dict[Any, Any]) -> _Entry | None:
     """Start a network, or return None if the CPU is needed. `shared` keeps data and rates."""
-    model, transformer = case.start()
+    transformer, model = case.start()
     if not hasattr(model, "_open") or getattr(model, "precondition", None) == "scale":
         return None
     if case.data_key not in shared:
         shared[case.data_key] = case.data.load(*case.data_key[1:])
     S, X = shared[case.data_key]
-    if transformer is not None:
-        if (whitened := (case.data_key, repr(transformer))) not in shared:
-            shared[whitened] = np.ascontiguousarray(transformer.fit_transform(X))
-        X = shared[whitened]
     try:
+        if transformer is not None:
+            if (whitened := (case.data_key, repr(transformer))) not in shared:
+                shared[whitened] = np.ascontiguousarray(transformer.fit_transform(X))
+            X = shared[whitened]
         with np.errstate(all="ignore"):
             state, silent = model._open(X)
             rates = model._rates(state, len(X))

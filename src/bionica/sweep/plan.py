@@ -19,7 +19,6 @@ from itertools import product
 from operator import attrgetter
 from os import PathLike
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
@@ -80,11 +79,7 @@ def _read(body: Mapping[str, Any], key: str, read: Callable[..., Any]) -> list[A
 
 
 def find_estimator(name: Any) -> Any:
-    """Return the class that a plan calls `name`: one of bionica's, or module:Class.
-
-    Networks have `partial_fit_transform`: each output is compared as its sample arrives. Offline methods have
-    `fit_transform(X, y)`: the outputs of the final solution are compared. `y` are the sources, for references that need them.
-    """
+    """Return the class that a plan calls `name`: one of bionica's, or module:Class."""
     module, colon, path = str(name).partition(":")
     try:
         cls = attrgetter(path)(import_module(module)) if colon else getattr(estimators, module, None)
@@ -99,7 +94,7 @@ def find_estimator(name: Any) -> Any:
 
 
 def is_online(cls: Any) -> bool:
-    """Whether a class learns sample by sample."""
+    """Whether outputs are compared as each sample arrives; those of `fit_transform(X, sources)` are of the final solution."""
     return hasattr(cls, "partial_fit_transform")
 
 
@@ -156,8 +151,8 @@ def _open_files(mixtures: str, sources: str) -> Pair:
 class Data:
     """One entry of `[[data]]`; see docs/guides/sweep.md for the keys.
 
-    `options` are the keys of its kind. d, k and T are the numbers of sources, of mixtures, and of samples in one presentation.
-    `digest` is that of the contents of its files.
+    `options` are the keys of its kind. d and k are the numbers of sources and mixtures, `n_samples` that of samples in all
+    presentations. `digest` is that of the contents of its files.
     """
 
     name: str
@@ -165,7 +160,7 @@ class Data:
     options: Params
     d: int
     k: int
-    T: int
+    n_samples: int
     digest: str
     epochs: int
     shuffle: bool
@@ -193,14 +188,9 @@ class Data:
         options |= {key: str(file.resolve(strict=True)) for key, file in files.items()}
         digest = "".join(map(_digest, files.values()))
         S, X = _make(kind, 0, **options | ({"T": 2} if "T" in options else {}))
-        d, k, T = S.shape[1], X.shape[1], _integer(options.get("T", len(X)), "T")
+        d, k, n_samples = S.shape[1], X.shape[1], epochs * _integer(options.get("T", len(X)), "T")
         default = f"{kind}-d{d}" if "T" in options else Path(options.get("mixtures", kind)).stem
-        return cls(name or default, kind, tuple(options.items()), d, k, T, digest, epochs, shuffle, seed)
-
-    @property
-    def n_samples(self) -> int:
-        """Number of samples of a run, in all presentations."""
-        return self.T * self.epochs
+        return cls(name or default, kind, tuple(options.items()), d, k, n_samples, digest, epochs, shuffle, seed)
 
     def load(self, seed: int, dtype: str) -> Pair:
         """Return the sources (n, d) and mixtures (n, k) of a seed of the data, in the order of presentation."""
@@ -213,14 +203,12 @@ class Data:
 
     def order(self, seed: int) -> Array | None:
         """Return the order of presentation, or None for the order of the data."""
+        T = self.n_samples // self.epochs
         if not self.shuffle:
-            return None if self.epochs == 1 else np.tile(np.arange(self.T), self.epochs)
+            return None if self.epochs == 1 else np.tile(np.arange(T), self.epochs)
         # Drawn sources have used this seed already: the order gets random numbers of its own.
         rng = np.random.default_rng(seed if self.kind in ("images", "file") else [seed, 2])
-        return np.concatenate([rng.permutation(self.T) for _ in range(self.epochs)])
-
-
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+        return np.concatenate([rng.permutation(T) for _ in range(self.epochs)])
 
 
 @dataclass(frozen=True)
@@ -243,17 +231,17 @@ class Network:
 
     @classmethod
     def read(
-        cls, *, name: Any, label: Any = None, published: Any = None, params: Any = _NOTHING, grid: Any = _NOTHING
+        cls, *, name: Any, label: Any = None, published: Any = None, params: Any = None, grid: Any = None
     ) -> "Network":
         """Read an entry; fixed parameters are a grid of one value each. `Plan.from_dict` checks the values."""
+        params, grid = params or {}, grid or {}
         for key, table in {"params": params, "grid": grid}.items():
             _check(isinstance(table, Mapping), key, table, "give names of parameters and their values")
         estimator, choices = find_estimator(name), []
         of_paper = published is None or hasattr(estimator, "_published")
         _check(of_paper, "published", published, "it is for the paper's networks")
         for key, values in [*((key, [value]) for key, value in params.items()), *grid.items()]:
-            elsewhere = key in ("random_state", "n_epochs", "shuffle")
-            _check(not elsewhere, key, values, "give seeds, or epochs and shuffle of the data")
+            _check(key != "random_state", key, values, "give seeds of the plan")
             _check(key not in params or key not in grid, key, values, "it is in params and in grid: give it once")
             _check(isinstance(values, list | tuple) and values, f"grid.{key}", values, "give a list of values")
             choices.append([(key, _hashable(value)) for value in values])
@@ -299,11 +287,9 @@ class Case:
         return cls(**base | (published(cls, setting) if setting else {})).set_params(**dict(self.params))
 
     def start(self) -> tuple[Any, Any]:
-        """Return the estimator, and the transformer that all its mixtures go through first, or None."""
-        model, transformer = self.estimator(), None
-        if isinstance(model, OnlineNICA):
-            transformer, model = model._offline_preprocessing()
-        return model, transformer
+        """Return the transformer that all mixtures go through first, or None, and the estimator."""
+        model = self.estimator()
+        return model._offline_preprocessing() if isinstance(model, OnlineNICA) else (None, model)
 
 
 @dataclass(frozen=True)
@@ -343,10 +329,8 @@ class Plan:
     @classmethod
     def from_toml(cls, path: str | PathLike[str]) -> "Plan":
         """Read a plan from a TOML file; paths in it are relative to the file's folder."""
-        try:
+        with _errors_named(str(path)):
             body = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise ValueError(f"{path} is not TOML: {error}") from error
         return cls.from_dict(body, Path(path).parent)
 
     @classmethod

@@ -45,9 +45,6 @@ PlanLike = Plan | Mapping[str, Any] | str | os.PathLike[str]
 JOURNAL, RESULTS = "journal.jsonl", "results.csv"
 #: Without a number of processes, a sweep that costs less (see `Case.cost`), about 1 s, runs in this one.
 SMALL_SWEEP = 60_000_000
-#: Seconds to wait for the answer of a Dask scheduler, and for its first worker.
-SCHEDULER_TIMEOUT, WORKER_TIMEOUT = 10.0, 30.0
-
 _DIED = "a worker died or cannot be reached any more: run again, with fewer processes if memory was short; finished cases are kept"
 
 #: The BLAS of NumPy and of SciPy, whose threads change the last bits of a result.
@@ -104,7 +101,7 @@ def outputs(case: Case) -> tuple[Any, Array, Array, Array]:
     S, X = _load(*case.data_key)
     # The table counts samples that did not settle, and the status tells that a setting diverged.
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        model, transformer = case.start()
+        transformer, model = case.start()
         X = X if transformer is None else transformer.fit_transform(X)
         return model, S, X, model.partial_fit_transform(X) if is_online(model) else model.fit_transform(X, S)
 
@@ -168,13 +165,13 @@ def _run_in_processes(cases: Sequence[Case], n_jobs: int) -> Generator[Outcome]:
 def _run_on_cluster(cases: Sequence[Case], scheduler: str) -> Generator[Outcome]:
     distributed = import_optional("distributed", "a scheduler", "dask")
     try:
-        client = distributed.Client(scheduler, timeout=SCHEDULER_TIMEOUT, set_as_default=False)
+        client = distributed.Client(scheduler, timeout=10, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ValueError(
             f"scheduler={scheduler!r} does not answer: start one with `dask scheduler` ({error})"
         ) from error
     try:
-        yield from _run_by_joblib(cases, -1, backend="dask", client=client, wait_for_workers_timeout=WORKER_TIMEOUT)
+        yield from _run_by_joblib(cases, -1, backend="dask", client=client, wait_for_workers_timeout=30)
     finally:
         client.close(timeout=3)
 

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Any
@@ -17,12 +16,11 @@ _DRAWS = 2000
 
 
 def table_bytes(rows: Sequence[Row]) -> bytes:
-    """Return rows as a .csv file with a column for each key. Tuples and truth values are written as JSON."""
+    """Return rows as a .csv file with a column for each key."""
     text = io.StringIO()
     writer = csv.DictWriter(text, dict.fromkeys(key for row in rows for key in row), lineterminator="\n")
     writer.writeheader()
-    for row in rows:
-        writer.writerow({k: json.dumps(v) if isinstance(v, bool | tuple) else v for k, v in row.items()})
+    writer.writerows(rows)
     return text.getvalue().encode()
 
 
@@ -51,10 +49,7 @@ class Table(list[Row]):
         self.swept = swept
 
     def best(self) -> list[Row]:
-        """The best setting of every network on every data: the one with the smallest `error` at the end, mean over seeds.
-
-        `error` is the permutation error over all samples; `last_tenth` that over the last tenth of them.
-        """
+        """The best setting of every network on every data: the one with the smallest `error` at the end, mean over seeds."""
         best: dict[tuple[str, str], Row] = {}
         for row in self.final_errors():
             first = best.setdefault((row["data"], row["network"]), {**row, "settings": 0})
