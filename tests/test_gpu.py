@@ -35,10 +35,10 @@ print(json.dumps([dict(row) for row in sweep.run(plan, device=sys.argv[2], n_job
 """
 
 
-def table(script, *arguments, folder=None):
-    simulated = {"NUMBA_ENABLE_CUDASIM": "1"} if "cuda" in arguments and unavailable() else {}
-    command = [sys.executable, "-c", script, *arguments]
-    done = subprocess.run(command, env={**os.environ, **simulated}, capture_output=True, text=True, cwd=folder)
+def table(dtype, device):
+    simulated = {"NUMBA_ENABLE_CUDASIM": "1"} if device == "cuda" and unavailable() else {}
+    command = [sys.executable, "-c", SCRIPT, dtype, device]
+    done = subprocess.run(command, env={**os.environ, **simulated}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -47,7 +47,7 @@ def table(script, *arguments, folder=None):
     ("dtype", "tolerance"), [("float64", 1e-9), pytest.param("float32", 2e-3, marks=pytest.mark.slow)]
 )
 def test_the_same_errors_as_on_the_cpu(dtype, tolerance):
-    on_gpu, on_cpu = table(SCRIPT, dtype, "cuda"), table(SCRIPT, dtype, "cpu")
+    on_gpu, on_cpu = table(dtype, "cuda"), table(dtype, "cpu")
     assert len(on_gpu) == len(on_cpu) == 3 * 2 * 14
     for mine, theirs in zip(on_gpu, on_cpu, strict=True):
         same = ("network", "seed", "t", "eta0", "tau")

@@ -55,12 +55,7 @@ def test_error_curve_is_the_cumulative_mean(seed, d, n_samples):
     P = match_sources(S, Y).permutation
     naive = [np.mean((S[:t] - Y[:t, P]) ** 2) for t in range(1, n_samples + 1)]
     np.testing.assert_allclose(error_curve(S, Y), naive, rtol=1e-12)
-
-
-def test_the_curve_ends_at_the_error():
-    S, Y, _ = noisy_copy(np.random.default_rng(4), 999, 3)
-    expected = np.mean((S - Y[:, match_sources(S, Y).permutation]) ** 2)
-    assert error_curve(S, Y)[-1] == permutation_error(S, Y) == pytest.approx(expected, rel=1e-12)
+    assert error_curve(S, Y)[-1] == permutation_error(S, Y)
 
 
 # ---------------------------------------------------------------- match_sources

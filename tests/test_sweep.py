@@ -244,10 +244,9 @@ def test_a_bad_plan_names_the_key_and_the_value(changes, words):
 
 @pytest.mark.parametrize("content", [b"seeds = = 3", b"\xff\xfe"])
 def test_a_file_that_is_not_toml_is_refused(content, tmp_path):
-    path = tmp_path / "plan.toml"
-    path.write_bytes(content)
+    (tmp_path / "plan.toml").write_bytes(content)
     with pytest.raises(ValueError, match=r"plan\.toml"):
-        Plan.from_toml(path)
+        Plan.from_toml(tmp_path / "plan.toml")
 
 
 def test_the_example_is_the_papers_grid():
