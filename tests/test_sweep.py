@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -96,6 +97,13 @@ def test_a_dead_worker_is_an_error_and_what_was_finished_is_kept(tmp_path, monke
     with pytest.raises(RuntimeError, match="worker"):
         sweep.run(body(seeds=2), tmp_path, n_jobs=2)
     assert len(lines(tmp_path)) == 4
+
+
+def test_a_class_that_workers_cannot_import_ends_the_sweep(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "only_here", SimpleNamespace(Own=TwoCompartmentNICA))
+    with pytest.raises(RuntimeError, match="No module named 'only_here'"):
+        sweep.run(body(network=[{"name": "only_here:Own"}]), tmp_path, n_jobs=2)
+    assert not (tmp_path / "journal.jsonl").exists()
 
 
 # ------------------------------------------------------------------------------------------ estimators of others
@@ -218,7 +226,7 @@ def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
         ({"network": [{**GRID, "grid": {"eta0": [-1]}}]}, ["TwoCompartmentNICA", "'eta0': -1", "range"]),
         ({"network": [{**GRID, "params": {"random_state": 1}}]}, ["random_state", "seeds"]),
         ({"network": [{**GRID, "published": "d10"}]}, ["n_components = 10", "3 sources"]),
-        ({"network": [{"name": "BatchNICA", "published": "d3"}]}, ["network[0]: published = 'd3'"]),
+        ({"network": [{"name": "BatchNICA", "published": "d3"}]}, ["BatchNICA", "published"]),
         ({"network": [GRID, GRID]}, ["network.label", "differ"]),
         ({"seeds": [1, 1]}, ["seeds = [1, 1]", "differ"]),
         ({"data": [{**DATA, "kind": "uniform"}]}, ["data[0]: kind = 'uniform'", "sparse_uniform"]),

@@ -105,12 +105,10 @@ def _compute(entries: list[_Entry]) -> Generator[Outcome]:
     results = gpu.prepare(_batch(entries))()
     seconds = results.seconds / len(entries)
     for i, (case, *_) in enumerate(entries):
-        repairs = int(results.repairs[i])
-        if (done := results.done[i]) < case.times[-1]:
-            yield Outcome(case.key, f"diverged at sample {done}", None, None, repairs, seconds, "cuda")
-        else:
-            error, last_tenth = errors(results.sums[..., i], case.times)
-            yield Outcome(case.key, "ok", error, last_tenth, repairs, seconds, "cuda")
+        diverged = results.done[i] < case.times[-1]
+        status = f"diverged at sample {results.done[i]}" if diverged else "ok"
+        error, last_tenth = (None, None) if diverged else errors(results.sums[..., i], case.times)
+        yield Outcome(case.key, status, error, last_tenth, int(results.repairs[i]), seconds, "cuda")
 
 
 def _batch(entries: list[_Entry]) -> gpu.Batch:

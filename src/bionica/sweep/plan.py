@@ -61,11 +61,11 @@ def _hashable(value: Any) -> Any:
 
 
 @contextmanager
-def _errors_named(where: str) -> Iterator[None]:
+def errors_named(where: str) -> Iterator[None]:
     """Say in an error which part of the plan is wrong; a TypeError names an unknown or missing key."""
     try:
         yield
-    except (OSError, ValueError, TypeError) as error:
+    except (AttributeError, ImportError, OSError, TypeError, ValueError) as error:
         raise ValueError(f"{where}: {error}") from error
 
 
@@ -73,7 +73,7 @@ def _read(body: Mapping[str, Any], key: str, read: Callable[..., Any]) -> list[A
     tables, entries = body.get(key, ()), []
     _check(isinstance(tables, list | tuple), key, tables, f"give tables, each under [[{key}]]")
     for i, table in enumerate(tables):
-        with _errors_named(f"{key}[{i}]"):
+        with errors_named(f"{key}[{i}]"):
             entries.append(read(**table))
     return entries
 
@@ -85,7 +85,7 @@ def find_estimator(name: Any) -> Any:
         cls = attrgetter(path)(import_module(module)) if colon else getattr(estimators, module, None)
     except Exception as error:  # a module may raise anything while it is imported
         remedy = "install its module, or put it on PYTHONPATH; workers cannot import from a notebook"
-        raise ValueError(f"name = {name!r}: {error}; {remedy}") from error
+        raise ImportError(f"name = {name!r}: {error}; {remedy}") from error
     if not (hasattr(cls, "get_params") and (is_online(cls) or hasattr(cls, "fit_transform"))):
         ours = [each for each in estimators.__all__ if hasattr(getattr(estimators, each), "fit_transform")]
         needs = "module:Class with get_params, and partial_fit_transform or fit_transform"
@@ -237,15 +237,13 @@ class Network:
         params, grid = params or {}, grid or {}
         for key, table in {"params": params, "grid": grid}.items():
             _check(isinstance(table, Mapping), key, table, "give names of parameters and their values")
-        estimator, choices = find_estimator(name), []
-        of_paper = published is None or hasattr(estimator, "_published")
-        _check(of_paper, "published", published, "it is for the paper's networks")
+        choices = []
         for key, values in [*((key, [value]) for key, value in params.items()), *grid.items()]:
             _check(key != "random_state", key, values, "give seeds of the plan")
             _check(key not in params or key not in grid, key, values, "it is in params and in grid: give it once")
             _check(isinstance(values, list | tuple) and values, f"grid.{key}", values, "give a list of values")
             choices.append([(key, _hashable(value)) for value in values])
-        return cls(name, label or estimator.__name__, published, tuple(product(*choices)))
+        return cls(name, label or find_estimator(name).__name__, published, tuple(product(*choices)))
 
 
 @dataclass(frozen=True)
@@ -329,7 +327,7 @@ class Plan:
     @classmethod
     def from_toml(cls, path: str | PathLike[str]) -> "Plan":
         """Read a plan from a TOML file; paths in it are relative to the file's folder."""
-        with _errors_named(str(path)):
+        with errors_named(str(path)):
             body = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         return cls.from_dict(body, Path(path).parent)
 
@@ -349,7 +347,7 @@ class Plan:
             _check(values and len({*values}) == len(values), key, values, "give at least one, and values that differ")
         plan = cls(tuple(data), tuple(networks), seeds, times, dtype)
         for case in replace(plan, seeds=seeds[:1]).cases():
-            with _errors_named(f"network {case.network.label!r}, {dict(case.params)}"):
+            with errors_named(f"network {case.network.label!r}, {dict(case.params)}"):
                 hash(case)
                 model = case.estimator()
                 if hasattr(model, "_parameter_constraints"):

@@ -36,7 +36,7 @@ from threadpoolctl import ThreadpoolController
 from .. import __version__
 from ..estimators._input import DivergenceError
 from ..io import check_folder, import_optional, write_own
-from .plan import Case, Data, Plan, is_online, source_digest
+from .plan import Case, Data, Plan, errors_named, is_online, source_digest
 from .table import Row, Table, table_bytes
 
 Array = NDArray[Any]
@@ -45,7 +45,9 @@ PlanLike = Plan | Mapping[str, Any] | str | os.PathLike[str]
 JOURNAL, RESULTS = "journal.jsonl", "results.csv"
 #: Without a number of processes, a sweep that costs less (see `Case.cost`), about 1 s, runs in this one.
 SMALL_SWEEP = 60_000_000
-_DIED = "a worker died or cannot be reached any more: run again, with fewer processes if memory was short; finished cases are kept"
+_FAILED = (
+    "a worker failed or cannot be reached: run again, with fewer processes if memory was short; finished cases are kept"
+)
 
 #: The BLAS of NumPy and of SciPy, whose threads change the last bits of a result.
 _BLAS = ThreadpoolController()
@@ -164,12 +166,8 @@ def _run_in_processes(cases: Sequence[Case], n_jobs: int) -> Generator[Outcome]:
 
 def _run_on_cluster(cases: Sequence[Case], scheduler: str) -> Generator[Outcome]:
     distributed = import_optional("distributed", "a scheduler", "dask")
-    try:
+    with errors_named(f"scheduler={scheduler!r} does not answer, start one with `dask scheduler`"):
         client = distributed.Client(scheduler, timeout=10, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"scheduler={scheduler!r} does not answer: start one with `dask scheduler` ({error})"
-        ) from error
     try:
         yield from _run_by_joblib(cases, -1, backend="dask", client=client, wait_for_workers_timeout=30)
     finally:
@@ -184,15 +182,11 @@ def _run_by_joblib(cases: Sequence[Case], n_jobs: int, **backend: Any) -> Genera
     try:
         with parallel_config(**backend):
             parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-        outcomes = parallel(delayed(run_case)(case) for case in order)
-        try:
-            for outcome in outcomes:  # noqa: UP028  (`yield from` would close it before its warning is ignored)
-                yield outcome
-        finally:
-            with warnings.catch_warnings(action="ignore"):  # joblib warns of cases that an interruption cancels
-                outcomes.close()
-    except (BrokenExecutor, CancelledError, TimeoutError) as error:
-        raise RuntimeError(f"{_DIED} ({error})") from error
+        # joblib warns of cases that an interruption cancels.
+        with warnings.catch_warnings(action="ignore"), closing(parallel(map(delayed(run_case), order))) as outcomes:
+            yield from outcomes
+    except (BrokenExecutor, CancelledError, TimeoutError, ImportError) as error:
+        raise RuntimeError(f"{_FAILED} ({error})") from error
 
 
 def _compile_networks(cases: Sequence[Case]) -> None:
@@ -298,7 +292,7 @@ class Sweep:
                         append_outcome(self.folder / JOURNAL, outcome)
                     done(self.missing[outcome.case])
             if self.missing.keys() - self.outcomes.keys():  # a cluster that is gone may end without an error
-                raise RuntimeError(_DIED)
+                raise RuntimeError(_FAILED)
         finally:  # after an interruption too
             table = self._table()
             if self.folder and len(table):
