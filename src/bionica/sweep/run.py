@@ -22,12 +22,11 @@ from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
-import sklearn
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
@@ -69,9 +68,8 @@ class Outcome:
     repairs: int
     seconds: float
     device: str = "cpu"
-    versions: str = (
-        f"bionica {__version__} python {platform.python_version()} numpy {np.__version__} numba {numba.__version__} "
-        f"scikit-learn {sklearn.__version__}"
+    versions: str = f"bionica {__version__} python {platform.python_version()} " + " ".join(
+        f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn")
     )
     machine: str = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
 
