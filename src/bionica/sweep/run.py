@@ -74,10 +74,6 @@ class Outcome:
     machine: str = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
 
 
-#: Runs cases and yields their outcomes as they finish, in any order; closing the generator stops it.
-RunCases = Callable[[Sequence[Case]], Generator[Outcome]]
-
-
 @_BLAS.wrap(limits=1)  # the same bits everywhere, and no thread waits for another
 def run_case(case: Case) -> Outcome:
     """Run one case; a setting that diverges or that the estimator refuses is an outcome too."""
@@ -151,11 +147,9 @@ def append_outcome(path: Path, outcome: Outcome) -> None:
         file.write("\n" + json.dumps(asdict(outcome)))
 
 
-def _run_here(cases: Sequence[Case]) -> Generator[Outcome]:
-    return (run_case(case) for case in cases)
-
-
 def _run_in_processes(cases: Sequence[Case], n_jobs: int) -> Generator[Outcome]:
+    if n_jobs == 1:
+        return (run_case(case) for case in cases)
     _compile_networks(cases)
     # joblib reuses workers whose arguments are equal: not those that loaded another version of a user's estimator.
     start = (os.getpid(), *sorted({source_digest(case.network.cls) for case in cases}), *sys.path)
@@ -278,7 +272,7 @@ class Sweep:
             known = {} if force else read_journal(self.folder / JOURNAL)
             self.outcomes = {key: outcome for key, outcome in known.items() if key in keys}
         self.missing = {key: case for key, case in keys.items() if key not in self.outcomes}
-        self.engine, self._run_cases = choose_engine(list(self.missing.values()), **options)
+        self.engine, self._run_cases = self._choose_engine(**options)
 
     def run(self, done: Callable[[Case], object] = lambda case: None) -> Table:
         """Run what is missing, store each result as it arrives, and return the table; `done` is called with each case."""
@@ -312,26 +306,25 @@ class Sweep:
                 rows += [{**head, "t": t, "error": error, **tail} for t, error in zip(case.times, errors, strict=True)]
         return Table(rows, swept)
 
+    def _choose_engine(
+        self, device: str = "auto", n_jobs: int = -1, scheduler: str | None = None
+    ) -> tuple[str, Callable[[Sequence[Case]], Generator[Outcome]]]:
+        """Return what runs the cases: its name, and a function that yields their outcomes as they finish, in any order."""
+        from joblib import effective_n_jobs
 
-def choose_engine(
-    cases: Sequence[Case], device: str = "auto", n_jobs: int = -1, scheduler: str | None = None
-) -> tuple[str, RunCases]:
-    """Return what runs these cases: its name, and a function."""
-    from joblib import effective_n_jobs
+        if device not in ("auto", "cpu", "cuda"):
+            raise ValueError(f"device={device!r} is unknown: choose from auto, cpu, cuda")
+        if scheduler is not None:
+            return f"Dask at {scheduler}", partial(_run_on_cluster, scheduler=scheduler)
+        workers = min(int(effective_n_jobs(n_jobs)), max(1, len(self.missing)))
+        if n_jobs < 0 and sum(case.cost for case in self.missing.values()) < SMALL_SWEEP:
+            workers = 1
+        on_cpu = partial(_run_in_processes, n_jobs=workers)
+        if device != "cpu":
+            from . import cuda
 
-    if device not in ("auto", "cpu", "cuda"):
-        raise ValueError(f"device={device!r} is unknown: choose from auto, cpu, cuda")
-    if scheduler is not None:
-        return f"Dask at {scheduler}", partial(_run_on_cluster, scheduler=scheduler)
-    workers = min(int(effective_n_jobs(n_jobs)), max(1, len(cases)))
-    if n_jobs < 0 and sum(case.cost for case in cases) < SMALL_SWEEP:
-        workers = 1
-    on_cpu = _run_here if workers == 1 else partial(_run_in_processes, n_jobs=workers)
-    if device != "cpu":
-        from . import cuda
-
-        if (reason := cuda.unavailable()) is None:
-            return "the GPU", partial(cuda.run, on_cpu=on_cpu)
-        if device == "cuda":
-            warnings.warn(f"device='cuda': {reason}; using the CPU", stacklevel=4)
-    return f"{workers} process{'es' * (workers > 1)}", on_cpu
+            if (reason := cuda.unavailable()) is None:
+                return "the GPU", partial(cuda.run, on_cpu=on_cpu)
+            if device == "cuda":
+                warnings.warn(f"device='cuda': {reason}; using the CPU", stacklevel=4)
+        return f"{workers} process{'es' * (workers > 1)}", on_cpu
