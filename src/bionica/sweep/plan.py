@@ -167,20 +167,11 @@ class Data:
     seed: int | None
 
     @classmethod
-    def read(
-        cls,
-        folder: Path,
-        *,
-        kind: Any,
-        name: Any = None,
-        epochs: Any = 1,
-        shuffle: Any = None,
-        seed: Any = None,
-        **keys: Any,
-    ) -> "Data":
+    def read(cls, folder: Path, kind: Any, **keys: Any) -> "Data":
         """Check an entry by making its first two samples; paths are relative to `folder`."""
         _check(kind in list(_KINDS), "kind", kind, f"choose from {', '.join(_KINDS)}")
-        shuffle = kind == "images" if shuffle is None else shuffle
+        common = {"name": None, "epochs": 1, "shuffle": kind == "images", "seed": None}
+        name, epochs, shuffle, seed = (keys.pop(key, default) for key, default in common.items())
         _check(shuffle in (True, False), "shuffle", shuffle, "give true or false")
         epochs, seed = _integer(epochs, "epochs"), seed if seed is None else _integer(seed, "seed", 0)
         options = {key: _hashable(value) for key, value in keys.items()}
@@ -231,7 +222,7 @@ class Network:
 
     @classmethod
     def read(
-        cls, *, name: Any, label: Any = None, published: Any = None, params: Any = None, grid: Any = None
+        cls, name: Any, label: Any = None, published: Any = None, params: Any = None, grid: Any = None
     ) -> "Network":
         """Read an entry; fixed parameters are a grid of one value each. `Plan.from_dict` checks the values."""
         params, grid = params or {}, grid or {}
