@@ -10,18 +10,12 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._compat.numba_cuda import cuda
 from ..engines import cuda as gpu
 from ..networks.rule import leaves, rule_of
 from .plan import Case
 from .run import Outcome, errors, sum_times
-
-Array = NDArray[Any]
-
-#: Share of the card's free memory that a batch may take.
-MEMORY_SHARE = 0.8
 
 
 class _Entry(NamedTuple):
@@ -30,9 +24,9 @@ class _Entry(NamedTuple):
     case: Case
     state: Any
     params: Any
-    X: Array
-    S: Array
-    rates: Array
+    X: np.ndarray
+    S: np.ndarray
+    rates: np.ndarray
     silent: int
 
 
@@ -58,7 +52,7 @@ def run(cases: Sequence[Case], on_cpu: Callable[[Sequence[Case]], Generator[Outc
         else:
             groups[gpu.kind(entry[1:3]), entry.X.shape, entry.silent, case.times].append(entry)
     gpu.compile_in_processes([_batch(entries[:1]) for entries in groups.values()])
-    room = MEMORY_SHARE * cuda().current_context().get_memory_info()[0]
+    room = 0.8 * cuda().current_context().get_memory_info()[0]  # of the free memory
     for entries in groups.values():
         if _bytes(entries) <= room:
             yield from _compute(sorted(entries, key=lambda entry: id(entry.X)))  # neighbouring threads share reads

@@ -23,14 +23,12 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import __version__, datasets, estimators
 from ..estimators._input import check_finite
 from ..estimators.network import OnlineNICA, published
 
-Array = NDArray[Any]
-Pair = tuple[Array, Array]
+Pair = tuple[np.ndarray, np.ndarray]
 Params = tuple[tuple[str, Any], ...]
 
 
@@ -151,8 +149,7 @@ def _open_files(mixtures: str, sources: str) -> Pair:
 class Data:
     """One entry of `[[data]]`; see docs/guides/sweep.md for the keys.
 
-    `options` are the keys of its kind. d and k are the numbers of sources and mixtures, `n_samples` that of samples in all
-    presentations. `digest` is that of the contents of its files.
+    d sources and k mixtures, `n_samples` in all presentations. `digest` is that of the contents of its files.
     """
 
     name: str
@@ -192,7 +189,7 @@ class Data:
         check_finite(X, 0, f"the data {self.name!r}")
         return np.asarray(S, dtype=np.float64), X
 
-    def order(self, seed: int) -> Array | None:
+    def order(self, seed: int) -> np.ndarray | None:
         """Return the order of presentation, or None for the order of the data."""
         T = self.n_samples // self.epochs
         if not self.shuffle:
@@ -206,8 +203,7 @@ class Data:
 class Network:
     """One entry of `[[network]]`: an estimator, the paper's setting it starts from, and the values of its parameters.
 
-    `name` is a class of bionica, or module:Class; `label` is its name in the table. A setting is the values of all parameters that
-    the entry names.
+    `label` is its name in the table. A setting is the values of all parameters that the entry names.
     """
 
     name: str
@@ -349,10 +345,7 @@ class Plan:
         return plan
 
     def cases(self) -> list[Case]:
-        """Return every run of every label once; runs on the same data are neighbours.
-
-        Cases of two labels may have the same key: they are run once and have rows of their own in the table.
-        """
+        """Return every run of every label once, those on the same data in a row; runs of two labels may have the same key."""
         cases = []
         for data, seed, network in product(self.data, self.seeds, self.networks):
             times = error_times(self.times if is_online(network.cls) else 1, data.n_samples)

@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
@@ -38,15 +37,12 @@ from ..io import check_folder, import_optional, write_own
 from .plan import Case, Data, Plan, errors_named, is_online, source_digest
 from .table import Row, Table, table_bytes
 
-Array = NDArray[Any]
 PlanLike = Plan | Mapping[str, Any] | str | os.PathLike[str]
 
 JOURNAL, RESULTS = "journal.jsonl", "results.csv"
 #: Without a number of processes, a sweep that costs less (see `Case.cost`), about 1 s, runs in this one.
 SMALL_SWEEP = 60_000_000
-_FAILED = (
-    "a worker failed or cannot be reached: run again, with fewer processes if memory was short; finished cases are kept"
-)
+_FAILED = "a worker failed or is gone: run again, with fewer processes if memory was short; finished cases are kept"
 
 #: The BLAS of NumPy and of SciPy, whose threads change the last bits of a result.
 _BLAS = ThreadpoolController()
@@ -92,7 +88,7 @@ def run_case(case: Case) -> Outcome:
     return Outcome(case.key, "ok", *errors(sums, case.times), repairs, time.perf_counter() - started)
 
 
-def outputs(case: Case) -> tuple[Any, Array, Array, Array]:
+def outputs(case: Case) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
     """Return the estimator of a case after it has learned, the sources, the mixtures and the outputs."""
     S, X = _load(*case.data_key)
     # The table counts samples that did not settle, and the status tells that a setting diverged.
@@ -112,7 +108,7 @@ def sum_times(times: Sequence[int]) -> list[int]:
     return sorted({*times, n - max(1, n // 10)} - {0})
 
 
-def squared_sums(S: Array, Y: Array, times: Sequence[int]) -> Array:
+def squared_sums(S: np.ndarray, Y: np.ndarray, times: Sequence[int]) -> np.ndarray:
     """Sum (s_i - y_j)^2 over the samples up to each time: (n_times, d, d). The last time is that of all samples."""
     sums = np.empty((len(times), S.shape[1], Y.shape[1]))
     for i, s in enumerate(np.ascontiguousarray(S.T)):
@@ -121,7 +117,7 @@ def squared_sums(S: Array, Y: Array, times: Sequence[int]) -> Array:
     return np.cumsum(sums, axis=0)
 
 
-def errors(sums: Array, times: Sequence[int]) -> tuple[list[float], float]:
+def errors(sums: np.ndarray, times: Sequence[int]) -> tuple[list[float], float]:
     """Return the error at each of the times, and the error over the last tenth of the samples, from sums at `sum_times`."""
     n, d = times[-1], sums.shape[1]
     sources, outputs = linear_sum_assignment(sums[-1])

@@ -7,12 +7,8 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 Row = dict[str, Any]
-
-#: Draws of the bootstrap.
-_DRAWS = 2000
 
 
 def table_bytes(rows: Sequence[Row]) -> bytes:
@@ -97,8 +93,8 @@ class Table(list[Row]):
         return ((dict(zip(names, key, strict=True)), rows) for key, rows in groups.items())
 
 
-def interval(errors: NDArray[Any]) -> NDArray[Any]:
+def interval(errors: np.ndarray) -> np.ndarray:
     """Bounds of the 90 % confidence interval of the mean over the first axis, by the bootstrap: positive, for a log axis."""
     n = len(errors)
-    counts = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=_DRAWS)
+    counts = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=2000)
     return np.asarray(np.quantile(counts @ errors / n, (0.05, 0.95), axis=0))
