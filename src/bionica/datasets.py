@@ -393,8 +393,8 @@ def _skimage(wanted: str) -> Any:
 
 def _gray(label: str, image: NDArray[Any]) -> NDArray[np.float64]:
     image = np.asarray(image, dtype=np.float64)
-    if image.ndim == 3 and image.shape[2] in (3, 4):
-        image = image[..., :3] @ np.array(_LUMINANCE)
+    if image.ndim == 3 and image.shape[2] in (1, 2, 3, 4):
+        image = image[..., :3] @ np.array(_LUMINANCE) if image.shape[2] > 2 else image[..., 0]
     if image.ndim != 2 or image.size == 0:
         raise ValueError(f"image {label!r} has shape {image.shape}: pass (height, width) or (height, width, 3)")
     return image

@@ -96,7 +96,7 @@ def check_images(images: str | None) -> Array:
     except (EOFError, ValueError) as error:
         raise ValueError(f"{images} cannot be read ({error}): pass a folder of images or an .npy file") from error
     side = isqrt(len(S))
-    if S.shape[1] != 3 or side**2 != len(S):
+    if S.shape[1] != 3 or side**2 != len(S) or len(datasets.natural_images(images, size=side)) != len(S):
         raise ValueError(f"{images} holds {S.shape[1]} images of {len(S)} pixels: the paper's are 3 square ones")
     return S
 

@@ -226,7 +226,8 @@ class Network:
             _check(isinstance(table, Mapping), key, table, "give names of parameters and their values")
         choices = []
         for key, values in [*((key, [value]) for key, value in params.items()), *grid.items()]:
-            _check(key != "random_state", key, values, "give seeds of the plan")
+            settable = key not in ("random_state", "n_epochs", "shuffle")
+            _check(settable, key, values, "give seeds, or epochs and shuffle of the data")
             _check(key not in params or key not in grid, key, values, "it is in params and in grid: give it once")
             _check(isinstance(values, list | tuple) and values, f"grid.{key}", values, "give a list of values")
             choices.append([(key, _hashable(value)) for value in values])
