@@ -35,8 +35,6 @@ class Runner:
         Learns in place.
     wide : bool
         Whether many samples are taken through it in blocks.
-    rates : (int, ndarray of shape (n, r))
-        Room for learning rates, from this sample on.
     readout : State of a rule or None
         Room for the state whose weights `settle` uses. `learn` forgets it.
     """
@@ -49,7 +47,6 @@ class Runner:
         self._work = self._rule.workspace(self.state)
         dtype = precision(state)
         self.wide = blocks.suits(self._rule, state, blocks.SAMPLES, k)
-        self.rates: tuple[int, np.ndarray] = (0, _NO_RATES)
         self.readout: Any = None
         X, Y = np.empty((0, k), dtype), np.empty((0, state.fired.size), dtype)
         self._loop = compiled_loop(self.state, self._work, self._params, X, _NO_RATES, Y)

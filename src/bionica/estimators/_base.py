@@ -9,7 +9,7 @@ was learned, and None before the start: until then outputs are zero.
 import inspect
 import os
 from abc import ABCMeta, abstractmethod
-from copy import copy
+from copy import copy, deepcopy
 from functools import partial
 from numbers import Integral
 from operator import is_
@@ -97,10 +97,6 @@ class Estimator(
             Mixtures, mean included, in the order in which a network sees them. Not changed. A Dask array is read block by block.
         y : None
             Ignored.
-
-        Returns
-        -------
-        self
         """
         with unchanged_on_error(self):
             self.__dict__.pop("count_", None)
@@ -177,7 +173,7 @@ class Estimator(
         return d
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "components_" in vars(self)
+        return "n_features_in_" in vars(self)
 
     def _check_is_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
@@ -295,14 +291,10 @@ class Online(Separator):
             The next mixtures.
         y : None
             Ignored.
-
-        Returns
-        -------
-        self
         """
         self._validate_params()
         with unchanged_on_error(self):
-            for block in blocks_of(validated_rows(self, X, reset="_waiting" not in vars(self))):
+            for block in blocks_of(validated_rows(self, X, reset=not hasattr(self, "n_features_in_"))):
                 self._learn(block)
         return self
 
@@ -324,7 +316,7 @@ class Online(Separator):
         """
         self._validate_params()
         with unchanged_on_error(self):
-            blocks = blocks_of(validated_rows(self, X, reset="_waiting" not in vars(self)))
+            blocks = blocks_of(validated_rows(self, X, reset=not hasattr(self, "n_features_in_")))
             Y = np.concatenate([self._learn(block, keep=True) for block in blocks])
             warn_of_huge_outputs(self, Y)
         return wrap_output(Y, X, self)
@@ -336,14 +328,10 @@ class Online(Separator):
         ----------
         x : array-like of shape (n_features,), or dict of feature names to numbers
             The next mixture. The keys of the first dict become `feature_names_in_`; later dicts have the same keys, in any order.
-
-        Returns
-        -------
-        self
         """
         self._validate_params()
         with unchanged_on_error(self):
-            self._learn(validated_sample(self, x, reset="_waiting" not in vars(self)))
+            self._learn(validated_sample(self, x, reset=not hasattr(self, "n_features_in_")))
         return self
 
     def transform_one(self, x: Sample) -> Array:
@@ -439,15 +427,10 @@ class Online(Separator):
         else:
             self._given_number(self.n_features_in_)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return "_waiting" in self.__dict__
-
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        state.pop("_checked", None)
-        if "_waiting" in state:  # `_appended` writes into it
-            state["_waiting"] = state["_waiting"].copy()
-        return state
+        own = {name: value for name, value in super().__getstate__().items() if name not in ("_checked", "_runner")}
+        # A copy must not share what learning changes in place.
+        return own | {name: deepcopy(own[name]) for name in ("_waiting", "_state") if name in own}
 
 
 def bounded(n: int, d: int, k: int) -> int:

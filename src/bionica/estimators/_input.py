@@ -273,30 +273,16 @@ def blocks_of(X: Array | DaskRows) -> Iterator[Array]:
     return iter(X) if isinstance(X, DaskRows) else iter([X])
 
 
-class RowCollector:
-    """Collects about 4,000 evenly spaced rows while a fit reads the blocks of X; of the `last` rows only, for a horizon."""
-
-    def __init__(self, shape: tuple[int, int], last: int | None = None) -> None:
-        self.n = shape[0]
-        last = self.n if last is None else min(last, self.n)
-        self._wanted = self.n - last + row_sample(last, shape[1])
-        self._read = 0
-        self._parts: list[Array] = []
-
-    def passing(self, X: Array | DaskRows) -> Iterator[Array]:
-        """Yield the blocks of X, and collect rows in the first pass."""
-        for block in blocks_of(X):
-            if self._read < self.n:
-                first, stop = np.searchsorted(self._wanted, [self._read, self._read + len(block)])
-                self._parts.append(block[self._wanted[first:stop] - self._read].astype(np.float64))
-                self._read += len(block)
-            yield block
-            del block  # before the next one is computed
-
-    @property
-    def rows(self) -> Array:
-        """What was collected."""
-        return np.concatenate(self._parts)
+def collected(X: Array | DaskRows, rows: list[Array], last: int | None = None) -> Iterator[Array]:
+    """Yield the blocks of X, and add about 4,000 evenly spaced rows, of the `last` ones, to `rows`: a Dask array is read once."""
+    n = min(last or X.shape[0], X.shape[0])
+    index, first = X.shape[0] - n + row_sample(n, X.shape[1]), 0
+    for block in blocks_of(X):
+        start, stop = np.searchsorted(index, [first, first + len(block)])
+        rows.append(block[index[start:stop] - first].astype(np.float64))
+        first += len(block)
+        yield block
+        del block  # before the next one is computed
 
 
 def row_sample(n: int, k: int, most: int = 4000, numbers: int = 1 << 21) -> NDArray[np.intp]:

@@ -88,13 +88,6 @@ class InterneuronNICA(SingleLayerNICA):
             raise ValueError(f"n_interneurons={m} is fewer than the {d} outputs; use n_interneurons >= {d}")
         return m
 
-    def _check_saved(self) -> None:
-        super()._check_saved()
-        if self._state is not None:
-            m = self._n_interneurons(self._state.fired.size)
-            if len(getattr(self._state, "W_yn", range(m))) != m:
-                raise ValueError(f"n_interneurons={m}, but the weights have {len(self._state.W_yn)} interneurons")
-
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         m, is_natural = self._n_interneurons(d), self.precondition == "natural"
         given = self._given_weights({"W_xy": (d, k), "W_yn": (m, d), "W_ny": (d, m)})
@@ -125,6 +118,7 @@ class InterneuronNICA(SingleLayerNICA):
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, _, eps = self._common_params(dtype)
         average, horizon = bool(self.average), int(self.horizon or 0)
+        self._n_interneurons(state.fired.size)
         if self.precondition == "natural":
             return natural.Params(dynamics, guards, horizon, eps, average)
         if self.dynamics == "exact" and not getattr(state, "coupled", (True,))[0]:

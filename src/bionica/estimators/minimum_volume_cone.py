@@ -18,7 +18,7 @@ from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread
 from ._base import Online, bounded
 from ._findings import conclude
-from ._input import DaskRows, DivergenceError, RowCollector, cell, row_sample, validated_rows
+from ._input import DaskRows, DivergenceError, cell, collected, row_sample, validated_rows
 from ._model_file import Record
 
 Array = npt.NDArray[Any]
@@ -162,13 +162,13 @@ class MinimumVolumeCone(Online):
     def _fit(self, X: npt.ArrayLike) -> None:
         rows = validated_rows(self, X, min_samples=2)
         self._reset(rows)
-        collector = RowCollector(rows.shape, self.horizon)
         stream = isinstance(rows, DaskRows) or self.horizon is not None
-        for block in collector.passing(rows):
+        sample: list[Array] = []
+        for block in collected(rows, sample, self.horizon):
             self._learn(block, quiet=True) if stream else self._take(block)
         if stream:
             self._end()
-        conclude(self, collector.rows, collector.n)
+        conclude(self, np.concatenate(sample), len(rows))
 
     def _check_start(self, X: Array) -> None:
         self._settings(X.shape[1])

@@ -22,14 +22,14 @@ from ..engines.loop import Diverged, gain
 from ..engines.runner import Runner
 from ..networks import natural, whitening_layer
 from ..networks.guards import Guards
-from ..networks.rule import REPAIRS, UNSETTLED, copy_state, finite, pseudoinverse, rule_of
+from ..networks.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
 from ..networks.schedules import Rate, learning_rates
 from ..networks.settling import Exact, ProjectedGradient
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import largest, leading, linear_map, one_blas_thread, wider_than_long
 from ._base import Online, bounded, rank_of
 from ._findings import conclude, finding
-from ._input import Array, DaskRows, DivergenceError, RowCollector, validated_rows
+from ._input import Array, DaskRows, DivergenceError, collected, validated_rows
 
 #: The number of sources of each of the paper's problems.
 SOURCES = {"d3": 3, "d10": 10, "images": 3}
@@ -46,8 +46,6 @@ _PUBLISHED: dict[str, Any] = {
 STEPS = Interval(Integral, 1, 10**6, closed="both")
 #: Most bytes of samples in a compiled call, which Ctrl-C cannot interrupt.
 _BLOCK_BYTES = 2**20
-#: Learning rates that are computed at once for single samples.
-_RATES_AHEAD = 64
 #: What a change of the mixtures means.
 _CHANGED = (
     "outputs became far more correlated or negative, compared with the past, and past and present are averaged. If the "
@@ -186,12 +184,13 @@ class OnlineNICA(Online):
         length = self._block_length(data.shape[1])
         if not length or len(data) < length:  # no more samples will come: start from these
             self._start(data[:] if length else data)
-        collector, rng = RowCollector(data.shape, getattr(self, "horizon", None)), check_random_state(self.random_state)
+        rng = check_random_state(self.random_state)
         for _ in range(self.n_epochs):
-            for block in collector.passing(data):
+            sample: list[Array] = []
+            for block in collected(data, sample, getattr(self, "horizon", None)):
                 self._learn(block[rng.permutation(len(block))] if self.shuffle else block, quiet=True)
         problems = (finding("converged", reason=text) for text in sorted(self._problems()))
-        conclude(self, collector.rows, collector.n, *problems)
+        conclude(self, np.concatenate(sample), len(data), *problems)
 
     def _check_start(self, X: Array) -> None:
         k = X.shape[1]
@@ -221,20 +220,9 @@ class OnlineNICA(Online):
         with one_blas_thread():
             self._state = self._initial_state(k, d, dtype, rng, X)
 
-    def _take(self, X: Array, keep: bool = False) -> Array:
+    def _take(self, X: Array, keep: bool = False, learning: bool = True) -> Array:
         if self._state is None:
             self._start(X if self._block_length(X.shape[1]) else None)
-        return self._run(X, np.empty((len(X) if keep else 0, self._state.fired.size), X.dtype), learning=True)
-
-    def _open(self, X: Array) -> tuple[Any, int]:
-        """Return how the network would start on X, for a sweep that runs the loop itself: the state, and from how many samples."""
-        self._reset(X)
-        n = self._block_length(X.shape[1])
-        self._start(X[:n] if n else None)
-        return self._state, n
-
-    def _run(self, X: Array, Y: Array, learning: bool) -> Array:
-        """Take the rows of X through the network, block by block; outputs go to Y, if it has rows."""
         runner: Runner | None = self.__dict__.get("_runner")
         if runner is None or runner.state is not self._state:  # its state learns in place
             runner = self._runner = Runner(self._state, self._params_of(self._state), X.shape[1])
@@ -242,6 +230,7 @@ class OnlineNICA(Online):
         if runner.readout is None and not learning:
             runner.readout = self._readout(self._state)
         k, d, dtype, t = X.shape[1], self._state.fired.size, self._waiting.dtype, int(self._state.t[0])
+        Y = np.empty((len(X) if keep else 0, d), dtype)
         rows = max(1, _BLOCK_BYTES // (dtype.itemsize * k), blocks.rows(k, d, dtype.itemsize) if runner.wide else 0)
         for start in range(0, len(X), rows):
             block, out = X[start : start + rows], Y[start : start + rows]
@@ -249,20 +238,19 @@ class OnlineNICA(Online):
                 block = np.require(block, dtype, ["C", "W", "A"])
             try:
                 if learning:
-                    runner.learn(block, self._next_rates(runner, len(block)), out)
+                    runner.learn(block, self._rates(runner.state, len(block)), out)
                 else:
                     runner.settle(block, out)
             except Diverged as error:
                 raise self._divergence(start + error.sample + (t if learning else 0), block, learning) from None
         return Y
 
-    def _next_rates(self, runner: Runner, n: int) -> Array:
-        """Return the rates of the next n samples; those of single samples come from rates that were computed ahead."""
-        t, (first, rates) = int(runner.state.t[0]), runner.rates
-        if not first <= t <= t + n <= first + len(rates):
-            ahead = n if n > 1 or callable(getattr(self, "eta0", None)) else _RATES_AHEAD
-            first, rates = runner.rates = t, self._rates(runner.state, ahead)
-        return rates[t - first : t - first + n]
+    def _open(self, X: Array) -> tuple[Any, int]:
+        """Return how the network would start on X, for a sweep that runs the loop itself: the state, and from how many samples."""
+        self._reset(X)
+        n = self._block_length(X.shape[1])
+        self._start(X[:n] if n else None)
+        return self._state, n
 
     def _params_of(self, state: Any) -> Any:
         """Return the Params for the rule of this state; ValueError if the user's parameters belong to another rule."""
@@ -280,7 +268,7 @@ class OnlineNICA(Online):
         if self._state is None:
             return super()._outputs(X)
         self._validate_params()
-        return self._run(X, np.empty((len(X), self._state.fired.size), self._waiting.dtype), learning=False)
+        return self._take(X, keep=True, learning=False)
 
     @property
     def components_(self) -> Array:
@@ -327,11 +315,6 @@ class OnlineNICA(Online):
     def _weight(self, name: str) -> Array:
         """Return a copy of a weight matrix, so that the user cannot change the network through it."""
         return np.array(attrgetter(name)(self._started()))
-
-    def __getstate__(self) -> dict[str, Any]:
-        own = super().__getstate__()
-        own.pop("_runner", None)
-        return own | {"_state": copy_state(own["_state"])} if own.get("_state") is not None else own
 
     def _check_saved(self) -> None:
         super()._check_saved()

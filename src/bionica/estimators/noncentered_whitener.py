@@ -213,6 +213,3 @@ class NoncenteredWhitener(Estimator):
     n_samples_seen_ = property(
         attrgetter("_moments.n"), doc="Number of samples seen, without the outliers of a robust `fit`."
     )
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_moments")

@@ -104,11 +104,3 @@ class NonnegativePCA(WhiteningLayerNICA):
             W_xh = given.get("W_xh", orthonormal_rows(rng, d, k, dtype))
             layer = whitening_layer.init(W_xh, given.get("W_hg", np.eye(d, dtype=dtype)))
         return nonnegative_pca.init(layer, W, rng)
-
-    def _check_saved(self) -> None:
-        super()._check_saved()
-        layer = self._state.layer
-        if self.whiten == (False if isinstance(layer, whitening_layer.Learned) else "online"):
-            raise ValueError(
-                f"whiten={self.whiten!r} does not belong to a layer that is {type(layer).__name__.lower()}"
-            )
