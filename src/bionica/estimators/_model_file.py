@@ -1,24 +1,22 @@
 """Fitted estimators as model files, and back: an .npz of plain arrays, which `numpy.load` reads too, with a JSON header.
 
 `_saved` of an estimator names the attributes that make it up: a string is the schema of an array or a number, and a `Record` is a
-named tuple of these. The state of a network is a record that its rule declares (`networks.rule`). All of them become arrays with
-dotted names.
+named tuple of these, whose arrays have dotted names. The state of a network is a record that its rule declares (`networks.rule`).
 
 A schema has the letters of the shape, then the kind after a colon. "dk" is (d, k): a letter is one length throughout the model, and
 k the number of mixtures. "2:count" are two counts, ":bool" is one truth value. Kinds are those of `_KINDS`; arrays without a kind
 all have the precision of the model. A "~" at the end allows NaN and infinity.
 
-A file may come from anybody. Reading it runs no code, because nothing is pickled. Nothing in it is compressed, so that it takes
-memory in proportion to its size, and its header has a bounded size. Class, parameters, names, shapes, dtypes and values are
-checked, then that all of them agree (`Estimator._check_saved`). Whatever is wrong is a `ModelFileError`. Zip compares a checksum
-(CRC-32) of each array, which shows damage, not forgery.
+A file may come from anybody. Reading it runs no code, because nothing is pickled. Nothing in it is compressed, and its header has a
+bounded size, so that it takes memory in proportion to its size. Class, parameters, names, shapes, dtypes and values are checked,
+then that all of them agree (`Estimator._check_saved`). The checksums (CRC-32) of zip show damage, not forgery.
 """
 
 import inspect
 import json
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from operator import attrgetter
@@ -92,8 +90,14 @@ def _built(make: Any, parts: Mapping[str, Any], values: Iterator[Any]) -> Any:
     return make(*(_built(hint, {}, values) if hasattr(hint, "_fields") else next(values) for hint in hints))
 
 
-def _schema(saved: Mapping[str, Any]) -> dict[str, str]:
-    """The schema of everything in `_saved`, by dotted name."""
+def _saved(estimator: Any, rule: Any, is_present: Callable[[str], bool]) -> tuple[dict[str, Any], dict[str, str]]:
+    """What a file of this estimator holds, and its schema by dotted name; `rule` is the name of a network's rule, or None."""
+    saved = dict(estimator._saved)
+    if rule is not None:
+        if rule not in RULES:
+            raise ValueError(f"no network has the rule {str(rule)[:80]!r}")
+        saved["_state"] = Record(RULES[rule].State, {**RULES[rule].shapes, **BOOKKEEPING}, RULES[rule].parts)
+    saved = {name: kind for name, kind in saved.items() if is_present(name) or not getattr(kind, "optional", False)}
     schema: dict[str, str] = {}
     for name, kind in saved.items():
         if isinstance(kind, str):
@@ -101,17 +105,7 @@ def _schema(saved: Mapping[str, Any]) -> dict[str, str]:
         else:
             leaves = _leaves(kind.make, kind.parts)
             schema |= {f"{name}.{leaf}": kind.schemas.get(leaf) or _SCALARS[hint] for leaf, hint in leaves}
-    return schema
-
-
-def _saved(estimator: Any, rule: Any) -> dict[str, Any]:
-    """What a file of this estimator holds; `rule` is the name of a network's rule, or None."""
-    if rule is None:
-        return dict(estimator._saved)
-    if rule not in RULES:
-        raise ValueError(f"no network has the rule {str(rule)[:80]!r}")
-    schemas = {**RULES[rule].shapes, **BOOKKEEPING}
-    return {**estimator._saved, "_state": Record(RULES[rule].State, schemas, RULES[rule].parts)}
+    return saved, schema
 
 
 # ---------------------------------------------------------------------------------------------- writing
@@ -126,7 +120,7 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     estimator._validate_params()
     own = estimator.__getstate__()  # a copy of a network's state
     is_network = hasattr(estimator, "_rule_params") and estimator._state is not None
-    rule = rule_of(own["_state"]).name if is_network else None
+    rule = rule_of(estimator._state).name if is_network else None
     header = {
         "class": name,
         "parameters": estimator.get_params(deep=False),
@@ -135,7 +129,7 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
         "versions": {name: version(name) for name in ("bionica", "numpy", "scikit-learn")},
     }
-    schema = _schema({name: kind for name, kind in _saved(estimator, rule).items() if own[name] is not None})
+    _, schema = _saved(estimator, rule, lambda name: own[name] is not None)
     return header, {name: np.asarray(attrgetter(name)(SimpleNamespace(**own))) for name in schema}
 
 
@@ -184,42 +178,33 @@ def _refused(path: Any) -> Iterator[None]:
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Read what `write_model` wrote: the header and the arrays, in the byte order of this machine.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is truncated, damaged, of another format, or no model at all.
-    FileNotFoundError, PermissionError
-    """
-    with _refused(path):
-        size = Path(path).stat().st_size
-        if not Path(path).is_file():  # a pipe would wait for ever, a device may have no end
-            raise ModelFileError(f"{path} is a folder, a pipe or a device, not a bionica model")
-        if not zipfile.is_zipfile(path):
-            raise ValueError("it is not a zip archive")
-        with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            members = file.zip.infolist()
-            if any(m.compress_type != zipfile.ZIP_STORED for m in members) or sum(m.file_size for m in members) > size:
-                raise ValueError("it is compressed, or declares more bytes than the file has")
-            if file.zip.getinfo(_HEADER).file_size > _HEADER_BYTES:
-                raise ValueError(f"its {_HEADER} has more than {_HEADER_BYTES:,} bytes")
-            if (damaged := file.zip.testzip()) is not None:
-                raise ValueError(f"{damaged} has another checksum")
-            header = dict(json.loads(file.zip.read(_HEADER)))
-            if header["format"] != FORMAT:
-                raise ModelFileError(
-                    f"{path} has format {str(header['format'])[:40]}, and this bionica reads {FORMAT}: load it with the version "
-                    f"that wrote it ({str(header.get('versions'))[:80]}), or fit the model again"
-                )
-            arrays = {}
-            for name in set(file.files) - {_HEADER}:
-                try:
-                    a = file[name]
-                    arrays[name] = a.astype(a.dtype.newbyteorder("="), copy=False)
-                except Exception as error:
-                    raise ValueError(f"array {name!r}: {error}") from error
-            return header, arrays
+    """Read what `write_model` wrote: the header and the arrays, in the byte order of this machine."""
+    size = Path(path).stat().st_size
+    if not Path(path).is_file():  # a pipe would wait for ever, a device may have no end
+        raise ModelFileError(f"{path} is a folder, a pipe or a device, not a bionica model")
+    if not zipfile.is_zipfile(path):
+        raise ValueError("it is not a zip archive")
+    with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+        members = file.zip.infolist()
+        if any(m.compress_type != zipfile.ZIP_STORED for m in members) or sum(m.file_size for m in members) > size:
+            raise ValueError("it is compressed, or declares more bytes than the file has")
+        if file.zip.getinfo(_HEADER).file_size > _HEADER_BYTES:
+            raise ValueError(f"its {_HEADER} has more than {_HEADER_BYTES:,} bytes")
+        if (damaged := file.zip.testzip()) is not None:
+            raise ValueError(f"{damaged} has another checksum")
+        header = dict(json.loads(file.zip.read(_HEADER)))
+        if header["format"] != FORMAT:
+            raise ModelFileError(
+                f"{path} has format {str(header['format'])[:40]}, and this bionica reads {FORMAT}: load it with the version "
+                f"that wrote it ({str(header.get('versions'))[:80]}), or fit the model again"
+            )
+        arrays = {}
+        for name in set(file.files) - {_HEADER}:
+            try:
+                arrays[name] = file[name].astype(file[name].dtype.newbyteorder("="), copy=False)
+            except Exception as error:
+                raise ValueError(f"array {name!r}: {error}") from error
+    return header, arrays
 
 
 def _check_arrays(arrays: Mapping[str, Array], schema: Mapping[str, str], k: int) -> None:
@@ -281,8 +266,8 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     >>> bool(np.array_equal(again.transform(X), network.transform(X)))
     True
     """
-    header, arrays = read_model(path)
     with _refused(path):
+        header, arrays = read_model(path)
         parameters, cls = header["parameters"], CLASSES.get(str(header["class"]))
         for name in (name for name, value in parameters.items() if value == _CALLABLE and name not in overrides):
             raise ModelFileError(
@@ -303,12 +288,10 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
             if not isinstance(names, list) or len(names) != k or not all(isinstance(name, str) for name in names):
                 raise ValueError(f"feature_names are not the names of {k} features")
             estimator.feature_names_in_ = np.array(names, dtype=object)
-        saved, present = _saved(estimator, header["rule"]), {name.partition(".")[0] for name in arrays}
-        absent = [name for name, kind in saved.items() if getattr(kind, "optional", False) and name not in present]
-        vars(estimator).update(dict.fromkeys(absent))
-        saved = {name: kind for name, kind in saved.items() if name not in absent}
-        schema = _schema(saved)
+        present = {name.partition(".")[0] for name in arrays}
+        saved, schema = _saved(estimator, header["rule"], present.__contains__)
         _check_arrays(arrays, schema, k)
+        vars(estimator).update(dict.fromkeys(type(estimator)._saved))  # None, where a file has none
         values = (arrays[key].item() if spec.startswith(":") else arrays[key] for key, spec in schema.items())
         for name, kind in saved.items():
             vars(estimator)[name] = next(values) if isinstance(kind, str) else _built(kind.make, kind.parts, values)
