@@ -14,6 +14,7 @@ from ..offline.rotation import rotate
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import linear_map, moments, one_blas_thread, refine, row_space, unit_of, wider_than_long
 from ._base import Separator
+from ._docstrings import documented
 from ._findings import conclude, finding
 from ._input import Array, DaskRows, row_sample, validated_rows
 from .noncentered_whitener import whitening_or_error
@@ -29,6 +30,7 @@ def _whitened(X: Array, matrix: Array, limit: Limit | None) -> Array:
     return Z
 
 
+@documented()
 @dataclass(eq=False, repr=False, kw_only=True)
 class BatchNICA(Separator):
     """Nonnegative ICA of a NumPy or Dask array: the method to use offline, and to compare the networks with.
@@ -39,9 +41,7 @@ class BatchNICA(Separator):
 
     Parameters
     ----------
-    n_components : int, "auto" or None, default=None
-        Number of sources. None takes the rank of the data; "auto" takes as many as two halves of the samples agree on, at most 12
-        (`bionica.offline.source_count`; see `count_`).
+    {parameters}
     n_init : int, default=10
         Largest number of random starts of the rotation. Starts are added until two end at the smallest negativity; if none of
         `n_init` starts does so, a ConvergenceWarning says that the result may be a local minimum.
@@ -54,15 +54,10 @@ class BatchNICA(Separator):
     robust : bool, default=True
         Whether to leave outliers out of the fit: samples far beyond the tail of all the others (see `n_outliers_`). Set it to
         False if a source is active in 1 % of the samples or fewer, because its samples may look like outliers.
-    random_state : int, RandomState instance or None, default=None
-        For the rows of the first search and its starts.
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        W, with sources max(W x, 0).
-    mixing_ : ndarray of shape (n_features, n_components)
-        The estimated A; `components_ @ mixing_` is the identity.
+    {attributes}
     whitening_ : ndarray of shape (n_components, n_features)
         F; `components_` is a rotation of it.
     mean_ : ndarray of shape (n_features,)
@@ -73,20 +68,12 @@ class BatchNICA(Separator):
     ambiguity_ : float
         How far two starts that are equally nonnegative disagree about the sources, from 0 to 1. Above 0.02 a
         ConvergenceWarning says that nonnegativity does not determine the sources: they are not near zero often enough.
-    count_ : Count
-        With "auto": `n_sources`, other `candidates`, and the angle between halves for each number that was tried.
     n_iter_ : int
         Iterations of the winning start and of the descents that continued it on more rows.
     n_restarts_ : int
         Starts after the first.
-    n_components_ : int
-        Number of sources.
-    n_samples_seen_ : int
-        Number of samples of the fit, outliers included.
     n_outliers_ : int
         Number of samples that the fit left out; see Notes. `transform` treats them like all others.
-    n_features_in_ : int
-        Number of features.
 
     Notes
     -----

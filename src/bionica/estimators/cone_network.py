@@ -27,19 +27,16 @@ class ConeNetwork(SingleLayerNICA):
 
     Parameters
     ----------
+    {parameters}
     kappa : float, default=None
         Hardness of the wall: about 1/n^2 if outputs, of mean 1, may fall below zero by n. It grows to this number, from 1. None:
         each neuron finds its own, from how far it is pushed below zero.
-    eta0 : float or callable, default=0.3
-        Learning rate at the first sample; or a function of the sample index (from 0) that is the whole schedule. Inhibition learns
-        at the rate eta/(kappa d), dendrites at eta/(kappa^3/4 d).
-    decay : float, default=0.0
-        The rate at sample t is ``eta0 / (1 + decay * t) ** power``.
+    eta0, decay, power : float, default=0.3, 0.0, 1.0
+        The learning rate at sample t (from 0) is ``eta0 / (1 + decay * t) ** power``. If `eta0` is a function of t, it is the whole
+        schedule. Inhibition learns at the rate eta/(kappa d), dendrites at eta/(kappa^3/4 d).
     dynamics : {"exact", "gradient"}, default="exact"
         How the neurons settle: one after the other until nothing changes, at most `settle_steps` times, or all together by the
         projected gradient iteration of Algorithm 2.
-    gamma : float, default=None
-        Step of the gradient dynamics. None takes 1/d.
     precondition : {"natural", "scale"} or None, default="natural"
         What the learning rule does with its input. "natural": it projects mixtures on their leading directions and divides by
         their second moments, so that the mixing matrix does not matter; not a local rule. None: the strictly local rule, slow where
@@ -54,16 +51,12 @@ class ConeNetwork(SingleLayerNICA):
         change. None: all samples weigh the same.
     guards : bool or collection of str, default=True
         With natural steps: all, none, or some of "rate" and "restart"; see `bionica.networks.guards`.
-    {parameters}
 
     Attributes
     ----------
-    W_xz_ : ndarray of shape (n_components, n_features)
-        Weights from mixtures to dendrites (not averaged).
-    W_zz_ : ndarray of shape (n_components, n_components)
-        Inhibition of neuron i by neuron j (not averaged); zero on the diagonal.
-    kappa_ : ndarray of shape (n_components,)
-        Hardness of the wall of each neuron.
+    W_xz_
+    W_zz_
+    kappa_
     {attributes}
 
     See Also

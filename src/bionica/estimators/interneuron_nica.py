@@ -24,17 +24,18 @@ class InterneuronNICA(SingleLayerNICA):
 
     Parameters
     ----------
+    {parameters}
     n_interneurons : int, default=None
         Number of interneurons m >= d; d if None.
     decoupled : bool, default=False
         Whether W_ny starts independently of W_yn, instead of as its transpose. Their difference then decays as the product
         of (1 - eta_t) (appendix B). Not with natural steps, which need W_ny = W_yn'.
-    {parameters}
 
     Attributes
     ----------
-    W_xy_, W_yn_, W_ny_ : ndarray
-        Copies of the weights: mixtures to outputs, outputs to interneurons, interneurons to outputs.
+    W_xy_
+    W_yn_
+    W_ny_
     {attributes}
 
     See Also

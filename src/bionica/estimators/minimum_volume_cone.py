@@ -17,6 +17,7 @@ from ..offline.outliers import are_inliers
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread
 from ._base import Online, bounded
+from ._docstrings import documented
 from ._findings import conclude
 from ._input import DaskRows, DivergenceError, cell, collected, row_sample, validated_rows
 from ._model_file import Record
@@ -40,6 +41,7 @@ _STREAM = shapes(
 _STREAM |= {"limit": ":float64~", "samples.importance": "m~"}
 
 
+@documented()
 @dataclass(eq=False, repr=False, kw_only=True)
 class MinimumVolumeCone(Online):
     """Nonnegative sources that may be correlated: concentrations, abundances, spectra, images.
@@ -53,9 +55,7 @@ class MinimumVolumeCone(Online):
 
     Parameters
     ----------
-    n_components : int, "auto" or None, default=None
-        Number of sources. "auto" takes as many as two halves of the samples agree on, at most 12
-        (`bionica.offline.source_count`; see `count_`). None takes the rank of the data, mean included.
+    {parameters}
     noise : "estimate", "poisson" or float, default="estimate"
         The noise of the mixtures. "estimate" finds it from the directions left out, if there are more mixtures than sources, and
         from the tails of the outputs, if these show more. "poisson" means that X holds counts. A number is the standard deviation
@@ -74,16 +74,10 @@ class MinimumVolumeCone(Online):
     horizon : int, default=None
         For mixtures that change: about this many samples are remembered (1000 or more are useful, because samples are processed
         in blocks of 1000). `fit` then processes X as a stream. None: all samples weigh the same.
-    random_state : int, RandomState instance or None, default=None
-        For the start by nonnegative ICA.
 
     Attributes
     ----------
-    components_
-    mixing_
-    n_components_
-    n_samples_seen_
-    n_samples_until_start_
+    {attributes}
     nonnegative_mixing_ : bool
         Whether the mixing matrix was kept nonnegative.
     ambiguity_ : float
@@ -99,10 +93,6 @@ class MinimumVolumeCone(Online):
         Volume of the cone: det(<y y'>)^(-1/2) for outputs y of unit mean. It does not depend on the scale of X.
     n_iter_ : int
         Iterations of the last solution.
-    n_features_in_ : int
-        Mixtures per sample.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the mixtures, if X had string column names.
 
     See Also
     --------

@@ -25,6 +25,7 @@ class NonnegativePCA(WhiteningLayerNICA):
 
     Parameters
     ----------
+    {parameters}
     whiten : {"offline", "online"} or False, default="offline"
         How the mixtures are whitened (noncentered). "offline": `fit` computes the whitening from all the data but outliers
         (see `BatchNICA`), as the paper does, and keeps it; a fresh network that starts with `partial_fit` or `learn_one`
@@ -32,14 +33,11 @@ class NonnegativePCA(WhiteningLayerNICA):
         whitened already.
     dynamics : {"exact", "gradient"}, default="exact"
         How the online whitening layer settles; nothing else has dynamics.
-    {parameters}
 
     Attributes
     ----------
-    W_ : ndarray of shape (n_components, n_components)
-        Copy of the weights from the whitened mixtures to the outputs.
-    whitening_ : ndarray of shape (n_components, n_features)
-        The whitening matrix.
+    W_
+    whitening_
     {attributes}
 
     Examples
@@ -58,7 +56,7 @@ class NonnegativePCA(WhiteningLayerNICA):
         "images": {"eta0": 1e-3, "decay": 1e-5},
     }
 
-    W_ = weights("W", "Weights from the whitened mixtures to the outputs.")
+    W_ = weights("W", "Weights from the whitened mixtures to the outputs, (n_components, n_components).")
 
     @property
     def whitening_(self) -> Array:

@@ -25,8 +25,10 @@ class TwoLayerNSM(WhiteningLayerNICA):
 
     Attributes
     ----------
-    W_xh_, W_hg_, W_hy_, W_yy_ : ndarray
-        Copies of the weights: mixtures to whitened, whitened to interneurons, whitened to outputs, between outputs.
+    W_xh_
+    W_hg_
+    W_hy_
+    W_yy_
     {attributes}
 
     Examples

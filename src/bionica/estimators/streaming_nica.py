@@ -27,17 +27,15 @@ class StreamingNICA(OnlineNICA):
 
     Parameters
     ----------
+    {parameters}
     horizon : int, default=None
         For mixtures that change: about this many samples are remembered, 1,000 + 100 n_components or more, and many times the
-        longest silence of a source. It follows a drift that is slow beside the horizon, and
-        starts again after an abrupt change (counted in `repairs_`). None: all samples weigh the same, and a change is only
-        reported.
-    {parameters}
+        longest silence of a source. It follows a drift that is slow beside the horizon, and starts again after an abrupt change
+        (counted in `repairs_`). None: all samples weigh the same, and a change is only reported.
 
     Attributes
     ----------
-    change_detected_ : bool
-        Without a horizon: whether the mixing changed while it learned. Said in a warning and by `diagnose` too.
+    change_detected_
     {attributes}
 
     See Also

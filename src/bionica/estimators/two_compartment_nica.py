@@ -22,16 +22,16 @@ class TwoCompartmentNICA(SingleLayerNICA):
 
     Parameters
     ----------
+    {parameters}
     tau : float, default=None
         The lateral weights W_zz learn at the rate eta/tau. Every eta must be below tau. Natural steps have tau = 0.5, where the
         noise of the two kinds of weights cancels, and accept no other. None, for local networks: 0.8 if `eta0` or `decay` is
         named, else see Notes.
-    {parameters}
 
     Attributes
     ----------
-    W_xz_, W_zz_ : ndarray
-        Copies of the weights: mixtures to outputs, and between outputs.
+    W_xz_
+    W_zz_
     {attributes}
 
     See Also
