@@ -150,10 +150,6 @@ class OnlineNICA(Online):
         """Return the state with whose weights `transform` reads out."""
         return state
 
-    def _offline_preprocessing(self) -> tuple[Any, Self]:
-        """Return a transformer to fit to all mixtures first, or None, and the network to stream its output through."""
-        return None, self
-
     @classmethod
     def as_published(cls, setting: str, **overrides: Any) -> Self:
         """Return the paper's network with its hyperparameters for this setting.
@@ -164,10 +160,6 @@ class OnlineNICA(Online):
             The three or ten sparse uniform sources, or the three natural images.
         **overrides
             Parameters that differ from the paper's, for example `random_state`.
-
-        Returns
-        -------
-        estimator
         """
         return cls(**{**published(cls, setting), **overrides})
 

@@ -1,10 +1,9 @@
 """Nonnegative PCA behind scikit-learn's interface."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
 
 from .._compat.sklearn import Options, StrOptions
 from ..networks import nonnegative_pca, whitening_layer
@@ -13,7 +12,6 @@ from ..offline.whitening import leading, moments, whitening
 from ._docstrings import documented
 from ._input import Array
 from .network import WhiteningLayerNICA, orthonormal_rows, weights
-from .noncentered_whitener import NoncenteredWhitener
 
 
 @documented("W, and W_xh, W_hg with whiten='online'")
@@ -70,24 +68,17 @@ class NonnegativePCA(WhiteningLayerNICA):
 
     local_, nonnegative_ = False, True
 
-    def _offline_preprocessing(self) -> tuple[Any, Self]:
-        """The paper whitens all mixtures and then streams them: `partial_fit` alone does not have all mixtures."""
-        if self.whiten != "offline":
-            return super()._offline_preprocessing()
-        d = None if self.n_components is None else int(self.n_components)
-        return NoncenteredWhitener(d, robust=True), clone(self).set_params(whiten=False)
-
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         shapes = {"W": (d, k if self.whiten is False else d)}
-        online = self.whiten == "online" or (self.whiten == "offline" and X is None)
-        if online:
+        if online := self.whiten == "online" or (self.whiten == "offline" and X is None):
             shapes |= {"W_xh": (d, k), "W_hg": (d, d)}
         given = {name: W.astype(dtype) for name, W in self._given_weights(shapes).items()}
         W = given.get("W", orthonormal_rows(rng, *shapes["W"], dtype))
         layer: Any
-        if self.whiten is False:
-            layer = whitening_layer.Fixed(np.eye(k, dtype=dtype))
-        elif self.whiten == "offline" and X is not None:
+        if online:
+            W_xh = given.get("W_xh", orthonormal_rows(rng, d, k, dtype))
+            layer = whitening_layer.init(W_xh, given.get("W_hg", np.eye(d, dtype=dtype)))
+        elif self.whiten == "offline":
             if isinstance(X, np.ndarray):
                 white = leading(inliers_of(X), d)
             else:
@@ -99,6 +90,5 @@ class NonnegativePCA(WhiteningLayerNICA):
                 )
             layer = whitening_layer.Fixed(white.matrix.astype(dtype))
         else:
-            W_xh = given.get("W_xh", orthonormal_rows(rng, d, k, dtype))
-            layer = whitening_layer.init(W_xh, given.get("W_hg", np.eye(d, dtype=dtype)))
+            layer = whitening_layer.Fixed(np.eye(k, dtype=dtype))
         return nonnegative_pca.init(layer, W, rng)

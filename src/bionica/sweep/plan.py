@@ -26,7 +26,7 @@ import numpy as np
 
 from .. import __version__, datasets, estimators
 from ..estimators._input import check_finite
-from ..estimators.network import OnlineNICA, published
+from ..estimators.network import published
 
 Pair = tuple[np.ndarray, np.ndarray]
 Params = tuple[tuple[str, Any], ...]
@@ -275,7 +275,9 @@ class Case:
     def start(self) -> tuple[Any, Any]:
         """Return the transformer that all mixtures go through first, or None, and the estimator."""
         model = self.estimator()
-        return model._offline_preprocessing() if isinstance(model, OnlineNICA) else (None, model)
+        if getattr(model, "whiten", None) != "offline":
+            return None, model
+        return estimators.NoncenteredWhitener(model.n_components, robust=True), model.set_params(whiten=False)
 
 
 @dataclass(frozen=True)
