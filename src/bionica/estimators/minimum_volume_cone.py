@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 
 from .._compat.sklearn import AUTO, COUNT, NONNEGATIVE, WINDOW, Interval, StrOptions
 from ..networks.rule import finite, shapes
@@ -19,11 +19,10 @@ from ..offline.whitening import one_blas_thread
 from ._base import Online, bounded
 from ._docstrings import documented
 from ._findings import conclude
-from ._input import DaskRows, DivergenceError, cell, collected, row_sample, validated_rows
+from ._input import DaskRows, DivergenceError, cell, collected, validated_rows
 from ._model_file import Record
 
 Array = npt.NDArray[Any]
-
 
 #: The arrays of the state of a stream: q channels, m stored samples, s directions of a subspace.
 _STREAM = shapes(
@@ -157,7 +156,13 @@ class MinimumVolumeCone(Online):
         for block in collected(rows, sample, self.horizon):
             self._learn(block, quiet=True) if stream else self._take(block)
         if stream:
-            self._end()
+            waiting, self._waiting = self._waiting, self._waiting[:0].copy()
+            started = self._state is not None
+            if len(waiting):
+                self._take(waiting)
+            if started:
+                with one_blas_thread():
+                    self._adopt(solve(self._state, self._settings(self.n_features_in_)))
         conclude(self, np.concatenate(sample), len(rows))
 
     def _check_start(self, X: Array) -> None:
@@ -168,27 +173,13 @@ class MinimumVolumeCone(Online):
         return bounded(first_block(d) if self._state is None else BLOCK, d, k)
 
     def _take(self, X: Array, keep: bool = False) -> None:
-        with one_blas_thread():
-            self._adopt(self._begun(X) if self._state is None else self._next(X))
-
-    def _next(self, X: Array) -> State:
-        """Return the state after one more block."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            state = learn(self._state, X, self._settings(X.shape[1]))
+        settings, n = self._settings(X.shape[1]), 0 if self._state is None else self._state.n
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
+            state = learn(self._state, X, settings) if n else self._begun(X, settings)
         if not np.isfinite(state.weighted.second).all():
             row = int(np.argmax(np.abs(X).max(axis=1)))
-            raise DivergenceError.overflow(type(self).__name__, self._state.n + row, X[row])
-        return state
-
-    def _end(self) -> None:
-        """Solve the cone with the samples that still wait for their block."""
-        waiting, self._waiting = self._waiting, self._waiting[:0].copy()
-        started = self._state is not None
-        if len(waiting):
-            self._take(waiting)
-        if started:
-            with one_blas_thread():
-                self._adopt(solve(self._state, self._settings(self.n_features_in_)))
+            raise DivergenceError.overflow(type(self).__name__, n + row, X[row])
+        self._adopt(state)
 
     def _adopt(self, state: State) -> None:
         """Make a state the present one. The scale of the outputs follows its moments."""
@@ -203,57 +194,47 @@ class MinimumVolumeCone(Online):
         self._state = state
 
     def _settings(self, k: int) -> Settings:
-        known = np.empty((k, 0)) if self.known_mixing is None else np.asarray(self.known_mixing, np.float64)
+        known = np.empty((k, 0))
+        if self.known_mixing is not None:
+            known = check_array(self.known_mixing, dtype=np.float64, ensure_2d=False, input_name="known_mixing")
         if known.ndim != 2 or len(known) != k:
-            remedy = "known_mixing.reshape(-1, 1) makes one column" if known.ndim == 1 else "transpose it"
             raise ValueError(
-                f"known_mixing has shape {known.shape}; it must be (n_features={k}, n_known)"
-                + f": {remedy}" * (k in known.shape)
+                f"known_mixing has shape {known.shape}; it must be (n_features={k}, n_known): transpose it, or reshape(-1, 1) a "
+                "single spectrum"
             )
-        if not (np.isfinite(known).all(axis=0) & known.any(axis=0)).all():
-            raise ValueError("known_mixing holds a spectrum that is zero or not finite: drop it")
         directions = known / np.maximum(np.linalg.norm(known, axis=0), 1e-300)
         if known.size and np.linalg.matrix_rank(directions) < known.shape[1]:
-            raise ValueError(f"the {known.shape[1]} spectra of known_mixing are linearly dependent: drop one of them")
+            raise ValueError("spectra of known_mixing are zero or linearly dependent: drop one of them")
         nonnegative = None if self.nonnegative_mixing == "auto" else bool(self.nonnegative_mixing)
         return Settings(float(self.outliers), float(self.horizon or np.inf), nonnegative, known)
 
-    def _begun(self, X: Array) -> State:
+    def _begun(self, X: Array, settings: Settings) -> State:
         """Return the state after a first block."""
-        settings = self._settings(X.shape[1])
         if self.noise == "poisson" and X.min() < 0:
             i, j = np.argwhere(X < 0)[0]
             raise ValueError(
                 f"noise='poisson' takes X for counts, but {cell(self, i, j)} is {X[i, j]:.3g}: pass counts without subtracting a "
                 "background, or use noise='estimate'"
             )
-        self._given_number(X.shape[1])
-        sound = X[are_inliers(X)]
-        d = self._count(sound)
-        if settings.known.shape[1] > d:
+        sound, d = X[are_inliers(X)], self._given_number(X.shape[1])
+        rank = rank_of(sound)
+        if not rank:
+            raise ValueError(f"All {len(X)} sample(s) of X are zero (rank 0): pass mixtures that are not zero.")
+        if self.n_components == "auto":
+            self.count_: Count = count_sources(sound)
+            d = self.count_.n_sources
+        d = d or rank
+        if d > rank:
             raise ValueError(
-                f"known_mixing has {settings.known.shape[1]} spectra, more than n_components={d}: give n_components a larger number"
+                f"n_components={d} exceeds the rank of the data: {len(X)} samples of {X.shape[1]} features span {rank} "
+                f"direction(s) only. Use n_components=None (keeps {rank}), a number up to {rank}, or more samples."
+            )
+        if (known := settings.known.shape[1]) > d:
+            raise ValueError(
+                f"known_mixing has {known} spectra, more than n_components={d}: give n_components a larger number"
             )
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return begin(sound, d, self.noise, settings, seed)._replace(n=len(X))
-
-    def _count(self, X: Array) -> int:
-        """Return the number of sources in X."""
-        given, k = self._given_number(), X.shape[1]
-        rank = rank_of(X if given is None else X[row_sample(*X.shape)])
-        if given is not None and rank < given:
-            rank = rank_of(X)
-        if not rank:
-            raise ValueError(f"All {len(X)} sample(s) of X are zero (rank 0): pass mixtures that are not zero.")
-        if given is not None and given > rank:
-            raise ValueError(
-                f"n_components={given} exceeds the rank of the data: {len(X)} samples of {k} features span {rank} "
-                f"direction(s) only. Use n_components=None (keeps {rank}), a number up to {rank}, or more samples."
-            )
-        if self.n_components != "auto":
-            return given or rank
-        self.count_: Count = count_sources(X)
-        return self.count_.n_sources
 
     # --- what was learned
 

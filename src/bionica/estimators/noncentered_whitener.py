@@ -32,10 +32,7 @@ def whitening_or_error(
     tol: float | None = None,
     n_features: int | None = None,
 ) -> Whitening:
-    """`bionica.offline.whitening.whitening`, with errors that say what to do about overflow or a too low rank.
-
-    `n_features` is the number of features of the user's data, if the moments are those of coordinates.
-    """
+    """`offline.whitening.whitening` with errors that say what to do; `n_features` of X, if the moments are those of coordinates."""
     if not np.all(np.isfinite(m.scatter)):
         raise ValueError(
             f"The variance of the data overflows (largest mean {np.abs(m.mean).max():.3g}). Divide X by a constant first."
@@ -72,9 +69,8 @@ class NoncenteredWhitener(Estimator):
         A direction counts as empty if its variance is at most `tol` times the largest, with every feature scaled to unit
         variance. None takes what rounding of the data and of the sums can produce.
     robust : bool, default=False
-        Whether `fit` leaves outliers out of the mean and the covariance, as `BatchNICA` does: samples whose Mahalanobis distance
-        is far beyond what the distances of the other samples predict, at most 0.5 % of 200 samples or more. Without such
-        samples the result is the same. `partial_fit` cannot look back and always uses all samples.
+        Whether `fit` leaves outliers out of the mean and the covariance, as `BatchNICA` does. `partial_fit` cannot look back and
+        always uses all samples.
 
     Attributes
     ----------
@@ -124,22 +120,18 @@ class NoncenteredWhitener(Estimator):
     }
 
     def _check_saved(self) -> None:
-        white = self._whitening
-        if white is not None:
+        if self._whitening is not None:
             super()._check_saved()
-            if not len(white.matrix) <= white.rank == len(white.eigenvalues):
-                raise ValueError(f"rank {white.rank} is not the number of eigenvalues")
 
     def _fit(self, X: npt.ArrayLike) -> None:
-        data = validated_rows(self, X, min_samples=2)
-        rows: Array | ChunkedRows = data
+        rows: Array | ChunkedRows = validated_rows(self, X, min_samples=2)
         with one_blas_thread():
-            m = moments(data)
+            m = moments(rows)
             if self.robust:
-                rows, m = without_outliers(data, m, self.n_components)
-            white = refine(rows, whitening_or_error(m, self.n_components, tol=self.tol, precision=rows.dtype))
+                rows, m = without_outliers(rows, m, self.n_components)
+            white = whitening_or_error(m, self.n_components, tol=self.tol, precision=rows.dtype)
+            self._whitening: Whitening | None = refine(rows, white)
         self._moments, self._coarse = m, rows.dtype == np.float32
-        self._whitening: Whitening | None = white
 
     @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: npt.ArrayLike, y: None = None) -> Self:
@@ -151,10 +143,6 @@ class NoncenteredWhitener(Estimator):
             One sample or more. A chunk with a NaN or an infinity raises ValueError and leaves the model as it was.
         y : None
             Ignored.
-
-        Returns
-        -------
-        self
         """
         first = not hasattr(self, "_moments")
         with unchanged_on_error(self), one_blas_thread():
@@ -170,46 +158,28 @@ class NoncenteredWhitener(Estimator):
         return finite_map(X, self.components_, type(self).__name__)
 
     def _offset(self) -> Array:
-        white, mean = self._solved(), self._moments.mean
-        return np.asarray(mean - white.inverse @ (white.matrix @ mean))
+        return np.asarray(self.mean_ - self.mixing_ @ (self.components_ @ self.mean_))
 
     @property
-    def _precision(self) -> npt.DTypeLike:
-        return np.float32 if self._coarse else np.float64
-
     def _solved(self) -> Whitening:
         """The whitening of the present moments, cached until the next chunk."""
         if self._whitening is None:
-            self._whitening = whitening_or_error(
-                self._moments, self.n_components, tol=self.tol, precision=self._precision
-            )
+            precision = np.float32 if self._coarse else np.float64
+            self._whitening = whitening_or_error(self._moments, self.n_components, tol=self.tol, precision=precision)
         return self._whitening
-
-    @property
-    def components_(self) -> Array:
-        """F, (n_components, n_features)."""
-        return self._solved().matrix
-
-    @property
-    def mixing_(self) -> Array:
-        """The right inverse of F, U Lambda^{1/2}, (n_features, n_components)."""
-        return self._solved().inverse
 
     @property
     def explained_variance_(self) -> Array:
         """Variance along each direction kept, before whitening, largest first."""
-        white = self._solved()
-        return white.eigenvalues[: len(white.matrix)]
+        return self._solved.eigenvalues[: len(self.components_)]
 
-    @property
-    def rank_(self) -> int:
-        """Number of directions in which the data vary."""
-        return self._solved().rank
-
-    mean_ = property(attrgetter("_moments.mean"), doc="Mean of the samples seen, (n_features,).")
+    components_ = property(attrgetter("_solved.matrix"), doc="F, (n_components, n_features).")
+    mixing_ = property(
+        attrgetter("_solved.inverse"), doc="The right inverse of F, U Lambda^{1/2}, (n_features, n_components)."
+    )
+    rank_ = property(attrgetter("_solved.rank"), doc="Number of directions in which the data vary.")
+    mean_ = property(attrgetter("_moments.mean"), doc="Mean of the samples, (n_features,).")
     covariance_ = property(
-        attrgetter("_moments.covariance"), doc="Covariance of the samples seen, (n_features, n_features)."
+        attrgetter("_moments.covariance"), doc="Covariance of the samples, (n_features, n_features)."
     )
-    n_samples_seen_ = property(
-        attrgetter("_moments.n"), doc="Number of samples seen, without the outliers of a robust `fit`."
-    )
+    n_samples_seen_ = property(attrgetter("_moments.n"), doc="Samples seen, without the outliers of a robust `fit`.")
