@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from .._compat.sklearn import AUTO
+
 T = TypeVar("T")
 
 _PARAMETERS = """\
@@ -115,7 +117,9 @@ def documented(names: str = "") -> Callable[[type[T]], type[T]]:
             parameters |= _entries(_NATURAL)
             values |= cls._published.get("d3", {})
         values |= {"names": names, "name": cls.__name__, "guards": getattr(cls, "_own_guards", ())}
-        always = {"components_", "mixing_", "n_samples_seen_", "count_", "n_features_in_", "feature_names_in_"}
+        always = {"components_", "mixing_", "n_samples_seen_", "n_features_in_", "feature_names_in_"}
+        if AUTO in cls._parameter_constraints["n_components"]:
+            always.add("count_")
         sections = {"parameters": (parameters, {*values}), "attributes": (_entries(_ATTRIBUTES), always | {*dir(cls)})}
         for section, (entries, known) in sections.items():
             texts = [text for name, text in entries.items() if name.split(",")[0] in known and f"\n{name} :" not in own]

@@ -9,7 +9,8 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import AUTO, COUNT, POSITIVE
-from ..offline.outliers import Inliers, Limit, is_inlier, without_outliers
+from ..networks.rule import shapes
+from ..offline.outliers import Limit, is_inlier, without_outliers
 from ..offline.rotation import rotate
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import linear_map, moments, one_blas_thread, refine, row_space, unit_of, wider_than_long
@@ -18,8 +19,6 @@ from ._docstrings import documented
 from ._findings import conclude, finding
 from ._input import Array, DaskRows, row_sample, validated_rows
 from .noncentered_whitener import whitening_or_error
-
-_AMBIGUOUS = 0.02
 
 
 def _whitened(X: Array, matrix: Array, limit: Limit | None) -> Array:
@@ -109,17 +108,10 @@ class BatchNICA(Separator):
     robust: Annotated[bool, "boolean"] = True
     random_state: Annotated[Any, "random_state"] = None
 
-    _saved: ClassVar[dict[str, Any]] = {
-        "components_": "dk",
-        "mixing_": "kd",
-        "whitening_": "dk",
+    _saved: ClassVar = shapes(dk="components_ whitening_", kd="mixing_") | {
         "mean_": "k:float64",
-        "negativity_": ":float64",
-        "ambiguity_": ":float64",
-        "n_iter_": ":count",
-        "n_restarts_": ":count",
-        "n_samples_seen_": ":count",
-        "n_outliers_": ":count",
+        **dict.fromkeys(("negativity_", "ambiguity_"), ":float64"),
+        **dict.fromkeys(("n_iter_", "n_restarts_", "n_samples_seen_", "n_outliers_"), ":count"),
     }
 
     def _fit(self, X: npt.ArrayLike) -> None:
@@ -138,18 +130,17 @@ class BatchNICA(Separator):
                     data, basis = row_space(data)
             m = moments(data)
             inliers, m = without_outliers(data, m, d) if self.robust else (data, m)
-            limit = inliers.limit if isinstance(inliers, Inliers) else None
             white = whitening_or_error(m, d, precision=rows.dtype, n_features=None if basis is None else rows.shape[1])
             white = refine(inliers, white)
-            function = partial(_whitened, matrix=white.matrix, limit=limit)
+            function = partial(_whitened, matrix=white.matrix, limit=getattr(inliers, "limit", None))
             Z = data.mapped(function, len(white.matrix)) if isinstance(data, DaskRows) else function(data)
             rotation = rotate(Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng)
         # y has unit covariance without outliers, so its energy is d + |F <x>|^2. The objective is a mean over all rows.
         energy = len(white.matrix) + float(np.sum((white.matrix @ m.mean) ** 2))
-        mean = m.mean
-        W, mixing, F = rotation.R @ white.matrix, white.inverse @ rotation.R.T, white.matrix
+        F, inverse, mean = white.matrix, white.inverse, m.mean
         if basis is not None:  # back to the features
-            W, mixing, F, mean = W @ basis.T, basis @ mixing, F @ basis.T, basis @ mean
+            F, inverse, mean = F @ basis.T, basis @ inverse, basis @ mean
+        W, mixing = rotation.R @ F, inverse @ rotation.R.T
         order = np.argsort(-np.sum(mixing**2, axis=0), kind="stable")
         self.components_ = (W[order] / unit).astype(rows.dtype)
         self.mixing_ = (mixing[:, order] * unit).astype(rows.dtype)
@@ -163,7 +154,7 @@ class BatchNICA(Separator):
         self.n_outliers_ = rows.shape[0] - inliers.shape[0]
         reasons = {
             f"two rotations that disagree by {rotation.ambiguity:.2g} are equally nonnegative": rotation.ambiguity
-            > _AMBIGUOUS,
+            > 0.02,
             f"the best of {rotation.n_starts} starts was met only once: raise n_init={self.n_init}": not rotation.confirmed,
             f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol": not rotation.converged,
         }

@@ -9,16 +9,18 @@ from sklearn.utils import check_random_state
 
 from .._compat.sklearn import COUNT, NONNEGATIVE, POSITIVE, StrOptions
 from ..engines.loop import Diverged
-from ..networks.rule import pseudoinverse, solve_lateral
+from ..networks.rule import pseudoinverse, shapes, solve_lateral
 from ..offline.descent_ascent import Offline, offline_interneuron, offline_two_compartment, settle
 from ..offline.outliers import without_outliers
 from ..offline.whitening import moments
 from ._base import Separator, rank_of
+from ._docstrings import documented
 from ._findings import conclude, finding
 from ._input import Array, DivergenceError, row_sample, validated_rows
 from .network import orthonormal_rows
 
 
+@documented()
 @dataclass(eq=False, repr=False, kw_only=True)
 class OfflineNICA(Separator):
     """The paper's two networks in the offline setting: gradient descent-ascent on L_1 or L_2 with all the data (section 4).
@@ -27,6 +29,7 @@ class OfflineNICA(Separator):
 
     Parameters
     ----------
+    {parameters}
     n_components : int, default=None
         Number of sources d; the rank of X if None.
     network : {"interneuron", "two_compartment"}, default="interneuron"
@@ -42,27 +45,18 @@ class OfflineNICA(Separator):
         Largest number of iterations.
     robust : bool, default=True
         Whether to leave outliers out of the fit, as `BatchNICA` does.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights.
 
     Attributes
     ----------
+    {attributes}
     weights_ : dict of str to ndarray
         The learned weights by the paper's names: W_xy, W_yn or W_xz, W_zz.
-    components_, mixing_ : ndarray
-        The unmixing matrix, and its pseudoinverse.
     objective_curve_ : ndarray of shape (n_iterations,)
         L_1 or L_2 at each iteration. It need not fall monotonically: see `bionica.offline.descent_ascent`.
-    n_components_ : int
-        Number of sources.
     n_iter_ : int
         Iterations made.
     n_outliers_ : int
         Samples that the fit left out as outliers.
-    n_features_in_ : int
-        Mixtures per sample.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the mixtures, if X had string column names.
 
     Examples
     --------
@@ -85,21 +79,18 @@ class OfflineNICA(Separator):
     robust: Annotated[bool, "boolean"] = True
     random_state: Annotated[Any, "random_state"] = None
 
-    _saved: ClassVar[dict[str, Any]] = {
-        "components_": "dk", "mixing_": "kd", "_W": "dk", "_M": "dd", "objective_curve_": "t", "n_iter_": ":count",
-        "n_outliers_": ":count",
-    }  # fmt: skip
+    _saved: ClassVar = shapes(dk="components_ _W", kd="mixing_", dd="_M", t="objective_curve_") | {
+        **dict.fromkeys(("n_iter_", "n_samples_seen_", "n_outliers_"), ":count")
+    }
 
     def _fit(self, X: ArrayLike) -> None:
         data = np.array(validated_rows(self, X, dtype=np.float64), order="C")
-        d = self._given_number(data.shape[1]) or rank_of(data)
+        self.n_samples_seen_, d = len(data), self._given_number(data.shape[1]) or rank_of(data)
         if not np.ptp(data, axis=0).any():
             raise ValueError(f"The {len(data)} sample(s) of X do not vary: pass at least two samples that differ")
-        with np.errstate(over="ignore", invalid="ignore"):
-            m = moments(data)
+        m = moments(data)
         if not np.isfinite(m.scatter).all():
             raise self._divergence(0, data)
-        n_samples = len(data)
         if self.robust:
             inliers, m = without_outliers(data, m, self.n_components)
             data = inliers[:]
@@ -117,10 +108,10 @@ class OfflineNICA(Separator):
         self.mixing_ = pseudoinverse(self.components_)
         self.objective_curve_ = solution.objective
         self.n_iter_ = len(solution.objective)
-        self.n_outliers_ = n_samples - len(data)
+        self.n_outliers_ = self.n_samples_seen_ - len(data)
         reason = f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol, or lower eta"
         problems = () if solution.converged else (finding("converged", reason=reason),)
-        conclude(self, data[row_sample(*data.shape)], n_samples, *problems)
+        conclude(self, data[row_sample(*data.shape)], self.n_samples_seen_, *problems)
 
     def _run(self, X: Array, W: Array, largest_eigenvalue: float) -> Offline:
         common: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
@@ -129,17 +120,12 @@ class OfflineNICA(Separator):
             if eta >= 1:
                 raise ValueError(f"eta={eta} is not below 1, where the weights overshoot: lower eta")
             return offline_interneuron(X, W, np.eye(len(W)), eta=eta, **common)
-        eta = 0.25 / (largest_eigenvalue if largest_eigenvalue > 0 else 1.0) if self.eta is None else self.eta
-        if not eta < np.inf:
-            raise ValueError(
-                f"the largest eigenvalue of cov(X), {largest_eigenvalue:.2g}, has no inverse: rescale the mixtures, which are "
-                "too small"
-            )
+        eta = 0.25 / (largest_eigenvalue or 1.0) if self.eta is None else self.eta
         tau = 2.5 * eta if self.tau is None else self.tau
-        if eta >= tau or eta * largest_eigenvalue >= 1:
+        if not eta < min(tau, 1 / max(largest_eigenvalue, 1e-300)):
             raise ValueError(
                 f"eta={eta:g} must be below tau={tau:g} and below 1/{largest_eigenvalue:g}, the inverse of the largest "
-                "eigenvalue of cov(X): lower eta, or leave it None"
+                "eigenvalue of cov(X): lower eta, leave it None, or rescale mixtures that are too small"
             )
         return offline_two_compartment(X, W, np.eye(len(W)), eta=eta, tau=tau, **common)
 
