@@ -43,7 +43,6 @@ from ._input import (
 )  # fmt: skip
 from ._model_file import CLASSES, contents, write_model
 
-_FOLDS = 10  # groups of mixtures that `score` predicts
 #: Most numbers in a block (256 MB), unless 4 d + 20 samples have more.
 _BLOCK_SIZE = 2**25
 
@@ -74,8 +73,7 @@ class Estimator(
         super().__init_subclass__(**options)
         hints = inspect.get_annotations(cls)
         own = {name: hint for name, hint in hints.items() if hasattr(hint, "__metadata__")}
-        constraints = {name: list(hint.__metadata__) for name, hint in own.items()}
-        cls._parameter_constraints = {**cls._parameter_constraints, **constraints}
+        cls._parameter_constraints = cls._parameter_constraints | {name: list(own[name].__metadata__) for name in own}
         # For a signature that can be read.
         cls.__annotations__ = hints | {name: hint.__origin__ for name, hint in own.items()}
         CLASSES[cls.__name__] = cls
@@ -241,7 +239,7 @@ class Separator(Diagnosable, Estimator):
         self._check_is_fitted()
         A = np.asarray(self.mixing_, np.float64)
         index = np.arange(len(A))
-        groups = [index[first::_FOLDS] for first in range(min(len(A), _FOLDS))]
+        groups = [index[first::10] for first in range(min(len(A), 10))]
         # One mixture has no others: it is predicted from itself.
         others = [np.setdiff1d(index, group) if len(A) > 1 else index for group in groups]
         inverses = [np.linalg.pinv(A[rest]) for rest in others]
@@ -310,7 +308,7 @@ class Online(Separator):
 
         Returns
         -------
-        Y : ndarray of shape (n_samples, n_components)
+        ndarray of shape (n_samples, n_components)
             Each row is computed with what was learned before it. Rows are zero until the model has started
             (`n_samples_until_start_`).
         """
@@ -335,17 +333,12 @@ class Online(Separator):
         return self
 
     def transform_one(self, x: Sample) -> Array:
-        """Return the sources of a single mixture.
+        """Return the sources of a single mixture, (n_components,).
 
         Parameters
         ----------
         x : array-like of shape (n_features,), or dict of feature names to numbers
             A mixture.
-
-        Returns
-        -------
-        y : ndarray of shape (n_components,)
-            Nonnegative.
         """
         self._check_is_fitted()
         return np.asarray(self._outputs(validated_sample(self, x))[0])

@@ -34,7 +34,7 @@ guards : bool or collection of str, default=True
 whitening_eta0, whitening_decay, whitening_power : float, default=0.01, 0.01, 1.0
     Learning rate of the online whitening layer, zeta_t = whitening_eta0 / (1 + whitening_decay t) ** whitening_power.
 n_epochs, shuffle : int, bool, default=1, False
-    How often `fit` presents the data, and whether in random order, another in each epoch.
+    How often `fit` presents the data, and whether in random order, another in each epoch (within the blocks of a Dask array).
 random_state : int, RandomState instance or None, default=None
     Seed of all that is random. A saved model keeps it if it is an int."""
 

@@ -8,13 +8,13 @@ complete rule with its estimator.
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from numbers import Integral, Real
+from numbers import Integral
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 
 from .._compat.sklearn import AUTO, COUNT, NONNEGATIVE, POSITIVE, SHARE, WINDOW, Interval, Options, StrOptions
 from ..engines import blocks
@@ -29,54 +29,33 @@ from ..offline.source_count import Count, count_sources
 from ..offline.whitening import largest, leading, linear_map, one_blas_thread, wider_than_long
 from ._base import Online, bounded, rank_of
 from ._findings import conclude, finding
-from ._input import Array, DaskRows, DivergenceError, collected, validated_rows
+from ._input import Array, DivergenceError, collected, validated_rows
 
 #: The number of sources of each of the paper's problems.
 SOURCES = {"d3": 3, "d10": 10, "images": 3}
-#: What all networks of the paper have in common.
-_PUBLISHED: dict[str, Any] = {
-    "power": 1.0,
-    "dynamics": "exact",
-    "mean_window": None,
-    "precondition": None,
-    "average": False,
-    "init": "random",
-}
 #: Of the gradient dynamics for a sample: with a safe gamma, only a singular network needs more.
 STEPS = Interval(Integral, 1, 10**6, closed="both")
 #: Most bytes of samples in a compiled call, which Ctrl-C cannot interrupt.
 _BLOCK_BYTES = 2**20
-#: What a change of the mixtures means.
-_CHANGED = (
-    "outputs became far more correlated or negative, compared with the past, and past and present are averaged. If the "
-    "mixing changes, set horizon= to the number of samples to remember (1,000 + 100 n_components or more). If sources are on and "
-    "off for long, or neighbouring samples are alike, ignore this. If sensors failed for a while, fit without these samples"
-)
 
 
 def published(cls: Any, setting: str) -> dict[str, Any]:
-    """Every parameter of the paper's network of this class in this setting: its row of table 1 (appendix C), to the digit.
+    """The parameters of the paper's network in this setting that differ from the defaults: table 1 (appendix C), to the digit.
 
-    Where the authors' code differs from the table (Nonnegative PCA at d = 3 and on images, Algorithm 2 on images), the table is
-    meant.
+    Where the authors' code differs from it (Nonnegative PCA at d = 3 and on images, Algorithm 2 on images), the table is meant.
     """
     if setting not in SOURCES:
         raise ValueError(f"setting={setting!r} is not one of the paper's; choose from {sorted(SOURCES)}")
     if not cls._published:
         raise ValueError(f"{cls.__name__} is not in the paper: it has no published setting")
-    return {"n_components": SOURCES[setting], **_PUBLISHED, **cls._published["always"], **cls._published[setting]}
-
-
-# ---------------------------------------------------------------------------------------------- initial weights
+    common = {"n_components": SOURCES[setting], "precondition": None, "average": False}
+    return {**common, **cls._published["always"], **cls._published[setting]}
 
 
 def orthonormal_rows(rng: np.random.RandomState, d: int, k: int, dtype: Any) -> Array:
     """Draw a d x k matrix (d <= k) with orthonormal rows, uniformly."""
     Q, R = np.linalg.qr(rng.standard_normal((k, d)))
     return np.ascontiguousarray((Q * np.sign(np.diag(R))).T.astype(dtype))
-
-
-# ---------------------------------------------------------------------------------------------- the first block
 
 
 def typical_rows(block: Array) -> Array:
@@ -106,9 +85,6 @@ def project(block: Array, d: int) -> tuple[Array, Array]:
         F = np.vstack([F, basis.T / typical])
         inverse = np.hstack([inverse, basis * typical])
     return F / scale, inverse * scale
-
-
-# ---------------------------------------------------------------------------------------------- networks
 
 
 def weights(name: str, doc: str) -> Any:
@@ -167,10 +143,6 @@ class OnlineNICA(Online):
 
     def _fit(self, X: ArrayLike) -> None:
         data = validated_rows(self, X)
-        if self.shuffle and isinstance(data, DaskRows):
-            raise ValueError(
-                "shuffle=True needs all rows of the Dask array X in memory: use shuffle=False, or X.compute()"
-            )
         self._reset(data)
         self._rank = rank_of(data) if self.n_components is None else None
         length = self._block_length(data.shape[1])
@@ -316,14 +288,20 @@ class OnlineNICA(Online):
     # ------------------------------------------------------------------------------------------ what is reported
 
     def _problems(self) -> set[str]:
-        state, problems = self.__dict__.get("_state"), set()
-        if state is not None and state.repairs[UNSETTLED]:
+        problems: set[str] = set()
+        if (state := self._state) is None:
+            return problems
+        if state.repairs[UNSETTLED]:
             problems.add(
                 f"samples did not settle in settle_steps={self.settle_steps} steps of the neural dynamics (repairs_ counts them): "
                 f"raise settle_steps, change gamma={self.gamma}, raise settle_tol={self.settle_tol} or use dynamics='exact'"
             )
-        if state is not None and hasattr(state, "white") and state.white.changed[0]:
-            problems.add(f"the mixtures changed: {_CHANGED}")
+        if hasattr(state, "white") and state.white.changed[0]:
+            problems.add(
+                "the mixtures changed: outputs became far more correlated or negative, and past and present are averaged. If the "
+                "mixing changes, set horizon= to the number of samples to remember (1,000 + 100 n_components or more). If sources "
+                "are on and off for long, or neighbouring samples are alike, ignore this. If sensors failed, omit these samples"
+            )
         return problems
 
     def _divergence(self, sample: int, block: Array, learning: bool) -> DivergenceError:
@@ -331,7 +309,7 @@ class OnlineNICA(Online):
         if getattr(self, "dynamics", "exact") == "gradient":
             remedies.append(f"lower gamma (now {self.gamma}) or use dynamics='exact'")
         if learning and hasattr(self, "eta0"):
-            remedies.append("lower eta0" + (f" (now {self.eta0:g})" if isinstance(self.eta0, Real) else ""))
+            remedies.append(f"lower eta0 (now {self.eta0})")
         if learning and self._own_guards and self.guards is not True:
             remedies.append(f"turn on guards={self._own_guards!r} (now {self.guards!r})")
         return DivergenceError.overflow(type(self).__name__, sample, block, *remedies)
@@ -399,14 +377,10 @@ class NeuralNICA(OnlineNICA):
         for name, value in self.init.items() if isinstance(self.init, dict) else ():
             if name not in shapes:
                 raise ValueError(f"init has no weights {name!r} to set; {type(self).__name__} has {sorted(shapes)}")
-            try:
-                W = np.array(value, dtype=np.float64, order="C")
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"init[{name!r}] must be an array of numbers: {error}") from error
+            checks: dict[str, Any] = {"ensure_2d": False, "allow_nd": True, "input_name": f"init[{name!r}]"}
+            W = check_array(value, dtype=np.float64, order="C", copy=True, **checks)
             if W.shape != shapes[name]:
                 raise ValueError(f"init[{name!r}] has shape {W.shape}; for these mixtures it must be {shapes[name]}")
-            if not np.isfinite(W).all():
-                raise ValueError(f"init[{name!r}] holds NaN or infinity; give finite weights")
             if name in positive_definite and not (np.allclose(W, W.T) and np.linalg.eigvalsh(W)[0] > 0):
                 raise ValueError(f"init[{name!r}] must be symmetric positive definite; W @ W.T of any full-rank W is")
             given[name] = W
@@ -448,8 +422,7 @@ class SingleLayerNICA(NeuralNICA):
 
     def _weight(self, name: str) -> Array:
         state = self._started()
-        natural_name = {"W_xy": "W", "W_xz": "W", "W_zz": "M"}.get(name, name)
-        W = super()._weight(name if hasattr(state, name) else natural_name)
+        W = super()._weight(name if hasattr(state, name) else "W" if name.startswith("W_x") else "M")
         if not name.startswith("W_x"):
             return W
         if hasattr(state, "white"):  # from the mixtures, not from what the network sees
