@@ -17,7 +17,6 @@ import json
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from importlib.metadata import version
 from operator import attrgetter
 from pathlib import Path
@@ -163,20 +162,6 @@ def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: Ma
 # ---------------------------------------------------------------------------------------------- reading
 
 
-@contextmanager
-def _refused(path: Any) -> Iterator[None]:
-    """Turn whatever wrong content raises into a ModelFileError."""
-    try:
-        yield
-    except (ModelFileError, FileNotFoundError, PermissionError, MemoryError):
-        raise
-    except Exception as error:
-        reason = (str(error) or type(error).__name__)[:500]
-        raise ModelFileError(
-            f"{path} is not a complete bionica model ({reason}): use another copy of it, or fit the model again and save it"
-        ) from error
-
-
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
     """Read what `write_model` wrote: the header and the arrays, in the byte order of this machine."""
     size = Path(path).stat().st_size
@@ -190,8 +175,6 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
             raise ValueError("it is compressed, or declares more bytes than the file has")
         if file.zip.getinfo(_HEADER).file_size > _HEADER_BYTES:
             raise ValueError(f"its {_HEADER} has more than {_HEADER_BYTES:,} bytes")
-        if (damaged := file.zip.testzip()) is not None:
-            raise ValueError(f"{damaged} has another checksum")
         header = dict(json.loads(file.zip.read(_HEADER)))
         if header["format"] != FORMAT:
             raise ModelFileError(
@@ -252,7 +235,7 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is truncated, damaged or no bionica model, or if the overrides contradict what was learned.
+        If the file is damaged or no bionica model, or if the overrides contradict what was learned.
 
     Examples
     --------
@@ -266,41 +249,49 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     >>> bool(np.array_equal(again.transform(X), network.transform(X)))
     True
     """
-    with _refused(path):
-        header, arrays = read_model(path)
-        parameters, cls = header["parameters"], CLASSES.get(str(header["class"]))
-        for name in (name for name, value in parameters.items() if value == _CALLABLE and name not in overrides):
-            raise ModelFileError(
-                f"{name} was a function when {path} was saved, and a file holds no code: give it again, load(path, {name}=...)"
-            )
-        if isinstance(parameters.get("guards"), list):
-            parameters["guards"] = tuple(parameters["guards"])
-        if cls is None or inspect.isabstract(cls):
-            raise ModelFileError(
-                f"{path} holds a {str(header['class'])[:80]!r}, not a known estimator: if it is yours, import its module first"
-            )
-        estimator = cls(**{name: value for name, value in parameters.items() if value != _CALLABLE})
-        estimator._validate_params()
-        estimator.n_features_in_ = k = header["n_features"]
-        if type(k) is not int:
-            raise ValueError(f"n_features is {str(k)[:40]!r}")
-        if (names := header["feature_names"]) is not None:
-            if not isinstance(names, list) or len(names) != k or not all(isinstance(name, str) for name in names):
-                raise ValueError(f"feature_names are not the names of {k} features")
-            estimator.feature_names_in_ = np.array(names, dtype=object)
-        present = {name.partition(".")[0] for name in arrays}
-        saved, schema = _saved(estimator, header["rule"], present.__contains__)
-        _check_arrays(arrays, schema, k)
-        vars(estimator).update(dict.fromkeys(type(estimator)._saved))  # None, where a file has none
-        values = (arrays[key].item() if spec.startswith(":") else arrays[key] for key, spec in schema.items())
-        for name, kind in saved.items():
-            vars(estimator)[name] = next(values) if isinstance(kind, str) else _built(kind.make, kind.parts, values)
-        estimator._check_saved()
-    if overrides:
-        estimator.set_params(**overrides)._validate_params()
-        try:
-            estimator._check_saved()
-        except ValueError as error:
-            given = ", ".join(f"{name}={value!r}" for name, value in overrides.items())
-            raise ModelFileError(f"{given} contradicts what {path} holds: {error}") from error
+    try:
+        return _built_from(path, *read_model(path), overrides)
+    except (ModelFileError, FileNotFoundError, PermissionError, MemoryError):
+        raise
+    except Exception as error:
+        given, reason = (
+            "".join(f" with {name}={value!r}" for name, value in overrides.items()),
+            str(error) or repr(error),
+        )
+        raise ModelFileError(
+            f"{path} is not a complete bionica model{given} ({reason[:500]}): use another copy of it, or fit the model again and "
+            f"save it{', or omit what you changed' if overrides else ''}"
+        ) from error
+
+
+def _built_from(path: Any, header: dict[str, Any], arrays: Mapping[str, Array], overrides: dict[str, Any]) -> Any:
+    """Return the estimator of a file; what is wrong with it raises any exception."""
+    parameters, cls = {**header["parameters"], **overrides}, CLASSES.get(str(header["class"]))
+    for name in (name for name, value in parameters.items() if value == _CALLABLE):
+        raise ModelFileError(
+            f"{name} was a function when {path} was saved, and a file holds no code: give it again, load(path, {name}=...)"
+        )
+    if isinstance(parameters.get("guards"), list):
+        parameters["guards"] = tuple(parameters["guards"])
+    if cls is None or inspect.isabstract(cls):
+        raise ModelFileError(
+            f"{path} holds a {str(header['class'])[:80]!r}, not a known estimator: if it is yours, import its module first"
+        )
+    estimator = cls(**parameters)
+    estimator._validate_params()
+    estimator.n_features_in_ = k = header["n_features"]
+    if type(k) is not int:
+        raise ValueError(f"n_features is {str(k)[:40]!r}")
+    if (names := header["feature_names"]) is not None:
+        if not isinstance(names, list) or len(names) != k or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"feature_names are not the names of {k} features")
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    present = {name.partition(".")[0] for name in arrays}
+    saved, schema = _saved(estimator, header["rule"], present.__contains__)
+    _check_arrays(arrays, schema, k)
+    vars(estimator).update(dict.fromkeys(type(estimator)._saved))  # None, where a file has none
+    values = (arrays[key].item() if spec.startswith(":") else arrays[key] for key, spec in schema.items())
+    for name, kind in saved.items():
+        vars(estimator)[name] = next(values) if isinstance(kind, str) else _built(kind.make, kind.parts, values)
+    estimator._check_saved()
     return estimator
