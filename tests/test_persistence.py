@@ -118,7 +118,7 @@ def test_loading_runs_no_code(saved):
 
 OFFLINE = {
     "BatchNICA": lambda X: bionica.BatchNICA("auto", random_state=np.random.RandomState(0)).fit(X),
-    "whitener": lambda X: bionica.NoncenteredWhitener(2, tol=1e-9).fit(X),
+    "whitener": lambda X: bionica.NoncenteredWhitener(2).fit(X),
     "whitener of a stream": lambda X: bionica.NoncenteredWhitener().partial_fit(X[:70]).partial_fit(X[70:]),
     "interneuron": lambda X: bionica.OfflineNICA(3, max_iter=2000, random_state=0).fit(X),
     "two_compartment": lambda X: bionica.OfflineNICA(3, network="two_compartment", max_iter=2000, random_state=0).fit(

@@ -77,9 +77,11 @@ count_ : Count
 n_features_in_ : int
     Mixtures per sample.
 feature_names_in_ : ndarray of shape (n_features,)
-    Names of the mixtures, if X had string column names.
-online_, local_, nonnegative_ : bool
-    Which of the paper's three requirements it meets as it is configured."""
+    Names of the mixtures, if X had string column names."""
+
+_LOCAL = """\
+`benchmarks/streaming.py --tables local` shows how many random matrices strictly local networks (``precondition="scale"`` or None)
+separate, beside the paper's settings. If `eta0` or `decay` is given, they are the paper's in all else. Otherwise they have"""
 
 _EXAMPLES = """\
 >>> from bionica import {name}
@@ -104,10 +106,7 @@ def _entries(text: str) -> dict[str, str]:
 
 
 def documented(names: str = "") -> Callable[[type[T]], type[T]]:
-    """Complete a docstring: ``{parameters}`` that it does not name itself, ``{attributes}`` and ``{examples}``.
-
-    `names` are the weights of the network.
-    """
+    """Fill the ``{parameters}`` and ``{attributes}`` that a docstring does not name itself; `names` are those of the weights."""
 
     def fill(cls: Any) -> Any:
         own, parameters = inspect.cleandoc(cls.__doc__), _entries(_PARAMETERS)
@@ -124,7 +123,7 @@ def documented(names: str = "") -> Callable[[type[T]], type[T]]:
         for section, (entries, known) in sections.items():
             texts = [text for name, text in entries.items() if name.split(",")[0] in known and f"\n{name} :" not in own]
             own = own.replace(f"{{{section}}}", "\n".join(texts).format(**values))
-        cls.__doc__ = own.replace("{examples}", _EXAMPLES.format(**values))
+        cls.__doc__ = own.replace("{local}", _LOCAL).replace("{examples}", _EXAMPLES.format(**values))
         return cls
 
     return fill

@@ -189,9 +189,6 @@ def _in_order(estimator: Any, x: Any, reset: bool) -> Any:
     return [x[name] for name in known]
 
 
-# ---------------------------------------------------------------------------------------------- Dask arrays
-
-
 def is_dask(X: Any) -> bool:
     """Whether X is a Dask collection, found without importing Dask."""
     return "dask" in sys.modules and bool(sys.modules["dask"].is_dask_collection(X))

@@ -107,9 +107,6 @@ def _saved(estimator: Any, rule: Any, is_present: Callable[[str], bool]) -> tupl
     return saved, schema
 
 
-# ---------------------------------------------------------------------------------------------- writing
-
-
 def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return what a file of this estimator holds, header and arrays, which never change."""
     name = type(estimator).__name__
@@ -157,9 +154,6 @@ def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: Ma
             np.savez(file, **arrays)  # type: ignore[arg-type]
         with zipfile.ZipFile(part, "a") as archive:
             archive.writestr(zipfile.ZipInfo(_HEADER), text)
-
-
-# ---------------------------------------------------------------------------------------------- reading
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -48,8 +48,7 @@ class BatchNICA(Separator):
         Largest number of iterations of a descent.
     tol : float, default=None
         The descent ends when its next step rotates no pair of outputs by more than `tol` radians. None is 0.03 times
-        n_samples ** -0.5, a small part of the statistical error (held-out error within 4 % of that with tol=1e-9, on the
-        problems FORTY of benchmarks/problems.py).
+        n_samples ** -0.5, a small part of the statistical error (held-out error within 4 % of that with tol=1e-9).
     robust : bool, default=True
         Whether to leave outliers out of the fit: samples far beyond the tail of all the others (see `n_outliers_`). Set it to
         False if a source is active in 1 % of the samples or fewer, because its samples may look like outliers.
@@ -77,14 +76,12 @@ class BatchNICA(Separator):
     Notes
     -----
     Outliers are at most 0.5 % of the samples, of 200 or more, and are left out only if some sample is three times farther out than
-    the quantiles of all distances predict (`bionica.offline.outliers`). Otherwise the result has the same bits as with
-    ``robust=False``. Outliers within the tail of heavy-tailed sources (samples times 3 to 10) are not recognised.
+    the quantiles of all distances predict (`bionica.offline.outliers`). Those within the tail of heavy-tailed sources (samples
+    times 3 to 10) are not recognised.
 
-    Besides X, memory holds one array of n_samples x n_components, and at most a third of its rows again.
-
-    A Dask array is never gathered: every descent on all rows reads its blocks once per iteration, and only subsets of at most
-    128 MB are brought into memory (all rows, if there are fewer than 3 max(2000, 100 n_components)). The result is that of the
-    same array in memory, to rounding. Call `X.persist()` first if the cluster can hold X and its blocks are costly to make.
+    Besides X, memory holds one array of n_samples x n_components, and at most a third of its rows again. A Dask array is never
+    gathered: every descent on all rows reads its blocks once per iteration, and only subsets of at most 128 MB are brought into
+    memory. Call `X.persist()` first if the cluster can hold X and its blocks are costly to make.
 
     Examples
     --------
@@ -130,7 +127,7 @@ class BatchNICA(Separator):
                     data, basis = row_space(data)
             m = moments(data)
             inliers, m = without_outliers(data, m, d) if self.robust else (data, m)
-            white = whitening_or_error(m, d, precision=rows.dtype, n_features=None if basis is None else rows.shape[1])
+            white = whitening_or_error(m, d, rows.dtype, None if basis is None else rows.shape[1])
             white = refine(inliers, white)
             function = partial(_whitened, matrix=white.matrix, limit=getattr(inliers, "limit", None))
             Z = data.mapped(function, len(white.matrix)) if isinstance(data, DaskRows) else function(data)

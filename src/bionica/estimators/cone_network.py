@@ -38,19 +38,13 @@ class ConeNetwork(SingleLayerNICA):
         How the neurons settle: one after the other until nothing changes, at most `settle_steps` times, or all together by the
         projected gradient iteration of Algorithm 2.
     precondition : {"natural", "scale"} or None, default="natural"
-        What the learning rule does with its input. "natural": it projects mixtures on their leading directions and divides by
-        their second moments, so that the mixing matrix does not matter; not a local rule. None: the strictly local rule, slow where
-        the mixing matrix is ill-conditioned, and unreliable on `bionica.datasets.odors`. "scale": the same with every mixture over
-        its running root mean square.
+        "natural": it projects mixtures on their leading directions and divides by their second moments, so that the mixing matrix
+        does not matter; not a local rule. None: the strictly local rule, slow where the mixing matrix is ill-conditioned, and
+        unreliable on `bionica.datasets.odors`. "scale": the same with every mixture over its running root mean square.
     init : "random" or dict, default="random"
         Initial weights: random, or arrays by name, W_xz (d, k) and W_zz (d, d, its diagonal is not used); those that are not given
         are random. The network is silent for its first 100 + 20 d samples, from which it takes the scale of its input and, with
         natural steps, its leading directions and the rotation that makes it nonnegative; then it learns from them too.
-    horizon : int, default=None
-        For mixtures that change: about this many samples are remembered. With natural steps the network restarts after an abrupt
-        change. None: all samples weigh the same.
-    guards : bool or collection of str, default=True
-        With natural steps: all, none, or some of "rate" and "restart"; see `bionica.networks.guards`.
 
     Attributes
     ----------

@@ -44,10 +44,8 @@ class InterneuronNICA(SingleLayerNICA):
 
     Notes
     -----
-    Strictly local networks (``precondition="scale"`` or None) need a setting of their own. If neither `eta0` nor `decay` is named,
-    they have eta0=0.02, decay=2e-4 and running means over a window of 300 samples (`mean_window`).
-    `benchmarks/streaming.py --tables local` shows how many random matrices they separate, beside the paper's settings. If `eta0`
-    or `decay` is named, the rule is the paper's in everything else too.
+    {local}
+    eta0=0.02, decay=2e-4, and running means over a window of 300 samples (`mean_window`).
 
     Examples
     --------

@@ -71,8 +71,8 @@ class MinimumVolumeCone(Online):
         Scale of the outputs: unit variance, unit mean, or one factor for each output, so that they sum to one as nearly as
         possible (least squares over all samples). In each sample they do so only if the sources do, as abundances.
     horizon : int, default=None
-        For mixtures that change: about this many samples are remembered (1000 or more are useful, because samples are processed
-        in blocks of 1000). `fit` then processes X as a stream. None: all samples weigh the same.
+        For mixtures that change: about this many samples are remembered, 1000 or more, best about as many as the mixtures change in
+        by 1 % (a longer one lags behind). `fit` then processes X as a stream. None: all samples weigh the same.
 
     Attributes
     ----------
@@ -80,8 +80,7 @@ class MinimumVolumeCone(Online):
     nonnegative_mixing_ : bool
         Whether the mixing matrix was kept nonnegative.
     ambiguity_ : float
-        If two starts end in different cones that explain the data equally well: the largest angle between their spectra in degrees.
-        0 if they agree.
+        Largest angle, in degrees, between the spectra of two cones that explain the data equally well; 0 if all starts agree.
     noise_ : ndarray of shape (n_components,)
         Standard deviation of the noise of each output; 0 if there is none. For Poisson counts that of a typical sample.
     negativity_ : float
@@ -105,15 +104,11 @@ class MinimumVolumeCone(Online):
 
     A stream (`partial_fit`, `learn_one`) starts after max(2000, 200 n_components) samples. It holds the moments of the mixtures
     and at most 3000 samples for each source (20,000, if these are more). The cone is solved again each time the number of
-    samples has grown by half, and every quarter of the horizon; in between, `components_` changes in scale only, which follows
-    the variance of the outputs. `fit` of a Dask array is one pass of such a stream, block by block, and one more solution at the
-    end: X is never gathered.
+    samples has grown by half, and every quarter of the horizon; in between, only the scale of `components_` changes. `fit` of a
+    Dask array is one pass of such a stream, and one more solution at the end: X is never gathered.
 
-    The best horizon is about the number of samples in which the mixtures change by 1 %: 1000 to 2000 samples, if A makes a full
-    turn in 1e6. A longer one lags behind.
-
-    With more than 1000 mixtures, X is first projected on its 2 n_components + 10 leading directions, which a stream takes from
-    its first samples.
+    With more than 1000 mixtures, X is first projected on its 2 n_components + 10 leading directions, in a stream on those of its
+    first samples.
 
     Examples
     --------
@@ -141,12 +136,8 @@ class MinimumVolumeCone(Online):
     horizon: Annotated[int | None, WINDOW, None] = None
     random_state: Annotated[Any, "random_state"] = None
 
-    online_, local_, nonnegative_ = True, False, True
     _uncorrelated: ClassVar = False
-
     _saved: ClassVar[dict[str, Any]] = {"_waiting": "wk:float", "_state": Record(State, _STREAM, optional=True)}
-
-    # --- learning
 
     def _fit(self, X: npt.ArrayLike) -> None:
         rows = validated_rows(self, X, min_samples=2)
@@ -236,8 +227,6 @@ class MinimumVolumeCone(Online):
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return begin(sound, d, self.noise, settings, seed)._replace(n=len(X))
 
-    # --- what was learned
-
     @property
     def components_(self) -> Array:
         """W, with sources max(W x, 0), (n_components, n_features)."""
@@ -260,8 +249,6 @@ class MinimumVolumeCone(Online):
         """Samples seen, including those that wait for their block."""
         self._check_is_fitted()
         return len(self._waiting) + (0 if self._state is None else self._state.n)
-
-    # --- saving
 
     def _check_saved(self) -> None:
         if (state := self._state) is not None:

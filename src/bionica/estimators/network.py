@@ -139,8 +139,6 @@ class OnlineNICA(Online):
         """
         return cls(**{**published(cls, setting), **overrides})
 
-    # ------------------------------------------------------------------------------------------ learning
-
     def _fit(self, X: ArrayLike) -> None:
         data = validated_rows(self, X)
         self._reset(data)
@@ -226,8 +224,6 @@ class OnlineNICA(Online):
             )
         return params
 
-    # ------------------------------------------------------------------------------------------ reading out
-
     def _outputs(self, X: Array) -> Array:
         if self._state is None:
             return super()._outputs(X)
@@ -284,8 +280,6 @@ class OnlineNICA(Online):
         super()._check_saved()
         if self._state is not None:
             self._params_of(self._state)
-
-    # ------------------------------------------------------------------------------------------ what is reported
 
     def _problems(self) -> set[str]:
         problems: set[str] = set()
@@ -414,8 +408,6 @@ class SingleLayerNICA(NeuralNICA):
     average: Annotated[bool, "boolean"] = True
     horizon: Annotated[int | None, WINDOW, None] = None
 
-    online_ = nonnegative_ = True
-
     def _local_setting(self, d: int) -> Setting:
         """Return what a local network of d outputs uses where the user names neither eta0 nor decay."""
         raise NotImplementedError
@@ -438,11 +430,6 @@ class SingleLayerNICA(NeuralNICA):
             unnamed = self.eta0 is None and self.decay is None
             default = self._local_setting(d) if unnamed else Setting(**self._published.get("d3", {}))
         return default._replace(**{name: value for name, value in given.items() if value is not None})
-
-    @property
-    def local_(self) -> bool:
-        """Whether every synapse sees only its two neurons (the paper's second requirement); False with natural steps."""
-        return bool(self.precondition != "natural")
 
     def _natural_start(self, X: Array, d: int, rng: np.random.RandomState) -> tuple[Array, Array, Array, Array]:
         """Return F (d, k), its right inverse, a random rotation, and the mean of u = F x over a block."""

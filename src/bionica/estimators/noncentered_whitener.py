@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from .._compat.sklearn import COUNT, NONNEGATIVE, fit_context
+from .._compat.sklearn import COUNT, fit_context
 from ..offline.outliers import without_outliers
 from ..offline.whitening import (
     ChunkedRows,
@@ -25,19 +25,14 @@ from ._model_file import Record
 
 
 def whitening_or_error(
-    m: Moments,
-    n_components: int | None,
-    *,
-    precision: npt.DTypeLike,
-    tol: float | None = None,
-    n_features: int | None = None,
+    m: Moments, n_components: int | None, precision: npt.DTypeLike, n_features: int | None = None
 ) -> Whitening:
     """`offline.whitening.whitening` with errors that say what to do; `n_features` of X, if the moments are those of coordinates."""
     if not np.all(np.isfinite(m.scatter)):
         raise ValueError(
             f"The variance of the data overflows (largest mean {np.abs(m.mean).max():.3g}). Divide X by a constant first."
         )
-    white = whitening(m, n_components, tol=tol, precision=precision, one_unit=n_features is not None)
+    white = whitening(m, n_components, precision=precision, one_unit=n_features is not None)
     if not white.rank:
         raise ValueError(
             f"The {m.n} sample(s) seen so far do not vary, so there is nothing to whiten (rank 0). Pass at least two "
@@ -63,11 +58,8 @@ class NoncenteredWhitener(Estimator):
     Parameters
     ----------
     n_components : int, default=None
-        Number of leading directions to keep. None keeps every direction in which the data vary (`rank_` of them). A number
-        above the rank raises ValueError, at `fit` or, after `partial_fit`, when the result is used.
-    tol : float, default=None
-        A direction counts as empty if its variance is at most `tol` times the largest, with every feature scaled to unit
-        variance. None takes what rounding of the data and of the sums can produce.
+        Number of leading directions to keep. None keeps every direction in which the data vary by more than rounding (`rank_` of
+        them). A number above the rank raises ValueError, at `fit` or, after `partial_fit`, when the result is used.
     robust : bool, default=False
         Whether `fit` leaves outliers out of the mean and the covariance, as `BatchNICA` does. `partial_fit` cannot look back and
         always uses all samples.
@@ -110,7 +102,6 @@ class NoncenteredWhitener(Estimator):
     """
 
     n_components: Annotated[int | None, COUNT, None] = field(default=None, kw_only=False)
-    tol: Annotated[float | None, NONNEGATIVE, None] = None
     robust: Annotated[bool, "boolean"] = False
 
     _saved: ClassVar[dict[str, Any]] = {
@@ -129,8 +120,7 @@ class NoncenteredWhitener(Estimator):
             m = moments(rows)
             if self.robust:
                 rows, m = without_outliers(rows, m, self.n_components)
-            white = whitening_or_error(m, self.n_components, tol=self.tol, precision=rows.dtype)
-            self._whitening: Whitening | None = refine(rows, white)
+            self._whitening: Whitening | None = refine(rows, whitening_or_error(m, self.n_components, rows.dtype))
         self._moments, self._coarse = m, rows.dtype == np.float32
 
     @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
@@ -165,7 +155,7 @@ class NoncenteredWhitener(Estimator):
         """The whitening of the present moments, cached until the next chunk."""
         if self._whitening is None:
             precision = np.float32 if self._coarse else np.float64
-            self._whitening = whitening_or_error(self._moments, self.n_components, tol=self.tol, precision=precision)
+            self._whitening = whitening_or_error(self._moments, self.n_components, precision)
         return self._whitening
 
     @property

@@ -61,13 +61,6 @@ class NonnegativePCA(WhiteningLayerNICA):
         """The whitening matrix that is applied to the mixtures."""
         return np.array(whitening_layer.whitening(self._started().layer))
 
-    @property
-    def online_(self) -> bool:
-        """Whether it learned sample by sample (the paper's first requirement); False where the whitening was computed offline."""
-        return self.whiten is False or isinstance(self._started().layer, whitening_layer.Learned)
-
-    local_, nonnegative_ = False, True
-
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         shapes = {"W": (d, k if self.whiten is False else d)}
         if online := self.whiten == "online" or (self.whiten == "offline" and X is None):

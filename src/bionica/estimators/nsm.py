@@ -54,8 +54,6 @@ class TwoLayerNSM(WhiteningLayerNICA):
     W_hy_ = weights("W_hy", "Weights from whitened activities to outputs, (n_components, n_components).")
     W_yy_ = weights("W_yy", "Weights between outputs, (n_components, n_components).")
 
-    online_ = local_ = nonnegative_ = True  # the paper's three requirements
-
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         shapes = {"W_xh": (d, k), "W_hg": (d, d), "W_hy": (d, d), "W_yy": (d, d)}
         W = {name: orthonormal_rows(rng, *shapes[name], dtype) for name in ("W_xh", "W_hy")}

@@ -20,9 +20,7 @@ class StreamingNICA(OnlineNICA):
     """Nonnegative ICA of a stream, one sample at a time, without a learning rate.
 
     Each sample updates the whitening of the mixtures, and turns it in the plane of its positive and negative outputs until the
-    outputs are nonnegative (`bionica.networks.orthant_rotation`). One pass ends where `BatchNICA`, which needs all samples in
-    memory, ends. There is nothing to tune. It is not a model of neurons: for those see `TwoCompartmentNICA`.
-
+    outputs are nonnegative (`bionica.networks.orthant_rotation`). One pass ends where `BatchNICA` ends. There is nothing to tune.
     Outputs exist from the second sample on (the first sets the scale). They have unit variance; their order is arbitrary.
 
     Parameters
@@ -41,7 +39,7 @@ class StreamingNICA(OnlineNICA):
     See Also
     --------
     BatchNICA : the same solution from all samples at once.
-    TwoCompartmentNICA, InterneuronNICA : the paper's networks.
+    TwoCompartmentNICA, InterneuronNICA : the paper's networks, which are models of neurons.
 
     Notes
     -----
@@ -63,8 +61,6 @@ class StreamingNICA(OnlineNICA):
     """
 
     horizon: Annotated[int | None, WINDOW, None] = None
-
-    online_, local_, nonnegative_ = True, False, True
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         F = orthonormal_rows(rng, d, k, dtype) if k > d else np.eye(d, dtype=dtype)

@@ -40,13 +40,11 @@ class TwoCompartmentNICA(SingleLayerNICA):
 
     Notes
     -----
-    Strictly local networks (``precondition="scale"`` or None) need a setting of their own. If neither `eta0` nor `decay` is named,
-    they have decay=1e-5 max(10, d), running means over a window of 300 samples (`mean_window`), and eta0=0.06, tau=0.3 with
-    "scale" or eta0=0.0375/d, tau=0.19/d with None, which assumes sources and entries of the mixing matrix near unit variance. Such
-    rates need the guard `rate`, which lowers eta to `0.5/|x - x_bar|^2`: an output neuron receives all of x, so it can know this
-    sum, but a single synapse cannot.
-    `benchmarks/streaming.py --tables local` shows how many random matrices they separate, beside the paper's settings. If `eta0`
-    or `decay` is named, the rule is the paper's in everything else too.
+    {local}
+    decay=1e-5 max(10, d), running means over a window of 300 samples (`mean_window`), and eta0=0.06, tau=0.3 with "scale" or
+    eta0=0.0375/d, tau=0.19/d with None, which assumes sources and entries of the mixing matrix near unit variance. Such rates
+    need the guard `rate`, which lowers eta to `0.5/|x - x_bar|^2`: an output neuron receives all of x, so it can know this sum,
+    but a single synapse cannot.
 
     Examples
     --------
