@@ -10,10 +10,11 @@ import inspect
 import os
 from abc import ABCMeta, abstractmethod
 from copy import copy, deepcopy
+from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral
 from operator import is_
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +25,7 @@ from sklearn.utils.validation import check_array
 from .._compat.sklearn import fit_context, parameter_values, wrap_output
 from ..offline.whitening import leading, row_blocks
 from ._diagnosis import Diagnosable
+from ._docstrings import complete
 from ._findings import warn_of_huge_outputs
 from ._input import (
     FLOATS,
@@ -53,6 +55,7 @@ def rank_of(X: Array | DaskRows) -> int:
     return max(1, leading(rows).rank) if np.isfinite(rows).all() else int(X.shape[1])
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 class Estimator(
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
@@ -61,21 +64,23 @@ class Estimator(
 ):
     """Base of all estimators; a subclass has `_fit`, `_outputs`, `components_` and `mixing_`.
 
-    Estimators are dataclasses. A field ``eta: Annotated[float | None, POSITIVE, None] = None`` is a parameter with its type, what
-    scikit-learn validates, and its default. Subclasses inherit it.
+    Subclasses become dataclasses. A field ``eta: Annotated[float | None, POSITIVE, None] = None`` is a parameter with its type,
+    what scikit-learn validates, and its default. `weights` are the names of those that `init` takes, for the docstring.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
     #: The attributes that make up a fitted estimator; see `_model_file`.
     _saved: ClassVar[dict[str, Any]]
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, weights: str = "", **options: Any) -> None:
         super().__init_subclass__(**options)
         hints = inspect.get_annotations(cls)
         own = {name: hint for name, hint in hints.items() if hasattr(hint, "__metadata__")}
         cls._parameter_constraints = cls._parameter_constraints | {name: list(own[name].__metadata__) for name in own}
         # For a signature that can be read.
         cls.__annotations__ = hints | {name: hint.__origin__ for name, hint in own.items()}
+        dataclass(eq=False, repr=False, kw_only=True)(cls)
+        cls.__doc__ = complete(cls, weights)
         CLASSES[cls.__name__] = cls
 
     @abstractmethod
@@ -202,6 +207,8 @@ class Estimator(
 class Separator(Diagnosable, Estimator):
     """Base of the estimators whose outputs are sources: all but NoncenteredWhitener."""
 
+    random_state: Annotated[Any, "random_state"] = None
+
     def _outputs(self, X: Array) -> Array:
         Y = finite_map(X, self.components_, type(self).__name__)
         return np.maximum(Y, 0, out=Y)
@@ -256,9 +263,9 @@ class Separator(Diagnosable, Estimator):
 class Online(Separator):
     """Base of the networks and of MinimumVolumeCone."""
 
-    _state: Any = None
-    _waiting: Array
-    _rank: int | None = None  # of the X of `fit`, if it is the number of sources
+    _state: Any = field(default=None, init=False)
+    _waiting: Array = field(init=False)
+    _rank: int | None = field(default=None, init=False)  # of the X of `fit`, if it is the number of sources
 
     @abstractmethod
     def _block_length(self, k: int) -> int:

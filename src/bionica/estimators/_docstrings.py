@@ -2,12 +2,9 @@
 
 import inspect
 import re
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from .._compat.sklearn import AUTO
-
-T = TypeVar("T")
 
 _PARAMETERS = """\
 n_components : int, "auto" or None, default=None
@@ -105,25 +102,20 @@ def _entries(text: str) -> dict[str, str]:
     return {re.split(" :|\n", entry)[0]: entry for entry in re.split(r"\n(?=\w)", text)}
 
 
-def documented(names: str = "") -> Callable[[type[T]], type[T]]:
-    """Fill the ``{parameters}`` and ``{attributes}`` that a docstring does not name itself; `names` are those of the weights."""
-
-    def fill(cls: Any) -> Any:
-        own, parameters = inspect.cleandoc(cls.__doc__), _entries(_PARAMETERS)
-        values = {name: parameter.default for name, parameter in inspect.signature(cls).parameters.items()}
-        if values.get("precondition") == "natural":
-            del parameters["precondition, average"]
-            parameters |= _entries(_NATURAL)
-            values |= cls._published.get("d3", {})
-        values |= {"names": names, "name": cls.__name__, "guards": getattr(cls, "_own_guards", ())}
-        always = {"components_", "mixing_", "n_samples_seen_", "n_features_in_", "feature_names_in_"}
-        if AUTO in cls._parameter_constraints["n_components"]:
-            always.add("count_")
-        sections = {"parameters": (parameters, {*values}), "attributes": (_entries(_ATTRIBUTES), always | {*dir(cls)})}
-        for section, (entries, known) in sections.items():
-            texts = [text for name, text in entries.items() if name.split(",")[0] in known and f"\n{name} :" not in own]
-            own = own.replace(f"{{{section}}}", "\n".join(texts).format(**values))
-        cls.__doc__ = own.replace("{local}", _LOCAL).replace("{examples}", _EXAMPLES.format(**values))
-        return cls
-
-    return fill
+def complete(cls: Any, weights: str) -> str:
+    """Return the docstring of a class with the ``{parameters}`` and ``{attributes}`` that it does not name itself."""
+    own, parameters = inspect.cleandoc(cls.__doc__), _entries(_PARAMETERS)
+    values = {name: parameter.default for name, parameter in inspect.signature(cls).parameters.items()}
+    if values.get("precondition") == "natural":
+        del parameters["precondition, average"]
+        parameters |= _entries(_NATURAL)
+        values |= cls._published.get("d3", {})
+    values |= {"names": weights, "name": cls.__name__, "guards": getattr(cls, "_own_guards", ())}
+    always = {"components_", "mixing_", "n_samples_seen_", "n_features_in_", "feature_names_in_"}
+    if AUTO in cls._parameter_constraints.get("n_components", ()):
+        always.add("count_")
+    sections = {"parameters": (parameters, {*values}), "attributes": (_entries(_ATTRIBUTES), always | {*dir(cls)})}
+    for section, (entries, known) in sections.items():
+        texts = [text for name, text in entries.items() if name.split(",")[0] in known and f"\n{name} :" not in own]
+        own = own.replace(f"{{{section}}}", "\n".join(texts).format(**values))
+    return own.replace("{local}", _LOCAL).replace("{examples}", _EXAMPLES.format(**values))

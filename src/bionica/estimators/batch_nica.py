@@ -1,8 +1,8 @@
 """Offline nonnegative ICA: noncentered whitening, then the rotation into the nonnegative orthant."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,6 @@ from ..offline.rotation import rotate
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import linear_map, moments, one_blas_thread, refine, row_space, unit_of, wider_than_long
 from ._base import Separator
-from ._docstrings import documented
 from ._findings import conclude, finding
 from ._input import Array, DaskRows, row_sample, validated_rows
 from .noncentered_whitener import whitening_or_error
@@ -29,8 +28,6 @@ def _whitened(X: Array, matrix: Array, limit: Limit | None) -> Array:
     return Z
 
 
-@documented()
-@dataclass(eq=False, repr=False, kw_only=True)
 class BatchNICA(Separator):
     """Nonnegative ICA of a NumPy or Dask array: the method to use offline, and to compare the networks with.
 
@@ -103,7 +100,6 @@ class BatchNICA(Separator):
     max_iter: Annotated[int, COUNT] = 500
     tol: Annotated[float | None, POSITIVE, None] = None
     robust: Annotated[bool, "boolean"] = True
-    random_state: Annotated[Any, "random_state"] = None
 
     _saved: ClassVar = shapes(dk="components_ whitening_", kd="mixing_") | {
         "mean_": "k:float64",

@@ -1,6 +1,6 @@
 """The network for correlated sources behind scikit-learn's interface."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -10,14 +10,11 @@ from ..engines.loop import gain
 from ..networks import cone_network
 from ..networks.schedules import Rate
 from ..offline.rotation import rotate
-from ._docstrings import documented
 from ._input import Array
 from .network import SingleLayerNICA, orthonormal_rows, project, typical_rows, weights
 
 
-@documented("W_xz, W_zz")
-@dataclass(eq=False, repr=False, kw_only=True)
-class ConeNetwork(SingleLayerNICA):
+class ConeNetwork(SingleLayerNICA, weights="W_xz, W_zz"):
     """Correlated nonnegative sources by a single layer of 2-compartmental neurons with local rules.
 
     Inhibition grows with the presynaptic rate until it pushes its target below zero, and each dendrite learns to predict its

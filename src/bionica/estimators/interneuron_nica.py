@@ -1,6 +1,5 @@
 """Algorithm 1 behind scikit-learn's interface."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -8,14 +7,11 @@ import numpy as np
 from .._compat.sklearn import COUNT
 from ..networks import interneuron, natural
 from ..networks.settling import ExactAsymmetric
-from ._docstrings import documented
 from ._input import Array
 from .network import Setting, SingleLayerNICA, orthonormal_rows, weights
 
 
-@documented("W_xy, W_yn, W_ny")
-@dataclass(eq=False, repr=False, kw_only=True)
-class InterneuronNICA(SingleLayerNICA):
+class InterneuronNICA(SingleLayerNICA, weights="W_xy, W_yn, W_ny"):
     """Nonnegative ICA by a single layer of neurons with interneurons (Algorithm 1).
 
     Nonnegative outputs, one sample at a time, no tuning: at its defaults it takes natural-gradient steps

@@ -1,6 +1,6 @@
 """The minimum-volume cone behind scikit-learn's interface: nonnegative sources that may be correlated."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from numbers import Real
 from typing import Annotated, Any, ClassVar
 
@@ -17,7 +17,6 @@ from ..offline.outliers import are_inliers
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread
 from ._base import Online, bounded
-from ._docstrings import documented
 from ._findings import conclude
 from ._input import DaskRows, DivergenceError, cell, collected, validated_rows
 from ._model_file import Record
@@ -40,8 +39,6 @@ _STREAM = shapes(
 _STREAM |= {"limit": ":float64~", "samples.importance": "m~"}
 
 
-@documented()
-@dataclass(eq=False, repr=False, kw_only=True)
 class MinimumVolumeCone(Online):
     """Nonnegative sources that may be correlated: concentrations, abundances, spectra, images.
 
@@ -134,7 +131,6 @@ class MinimumVolumeCone(Online):
     outliers: Annotated[float, Interval(Real, 0, 0.5, closed="left")] = 0.0
     normalize: Annotated[str, StrOptions({"variance", "mean", "sum"})] = "variance"
     horizon: Annotated[int | None, WINDOW, None] = None
-    random_state: Annotated[Any, "random_state"] = None
 
     _uncorrelated: ClassVar = False
     _saved: ClassVar[dict[str, Any]] = {"_waiting": "wk:float", "_state": Record(State, _STREAM, optional=True)}

@@ -7,7 +7,7 @@ complete rule with its estimator.
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from numbers import Integral
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
@@ -92,14 +92,12 @@ def weights(name: str, doc: str) -> Any:
     return property(lambda network: network._weight(name), doc=doc)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class OnlineNICA(Online):
     """Base of StreamingNICA and of the networks."""
 
     n_components: Annotated[int | str | None, COUNT, AUTO, None] = field(default=None, kw_only=False)
     n_epochs: Annotated[int, COUNT] = 1
     shuffle: Annotated[bool, "boolean"] = False
-    random_state: Annotated[Any, "random_state"] = None
 
     _saved: ClassVar[dict[str, Any]] = {"_waiting": "wk"}  # and `_state`, which the rule describes
     _own_guards: ClassVar[tuple[str, ...]] = ()
@@ -318,7 +316,6 @@ class Setting(NamedTuple):
     mean_window: int = 0  # 0: the whole past
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class NeuralNICA(OnlineNICA):
     """Base of the networks of neurons: learning rates, neural dynamics, initial weights and guards."""
 
@@ -381,7 +378,6 @@ class NeuralNICA(OnlineNICA):
         return given
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class WhiteningLayerNICA(NeuralNICA):
     """Base of the networks with an online whitening layer, which learns at the rate zeta: NonnegativePCA and TwoLayerNSM."""
 
@@ -398,7 +394,6 @@ class WhiteningLayerNICA(NeuralNICA):
         return whitening_layer.Params(*self._common_params(dtype))
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class SingleLayerNICA(NeuralNICA):
     """Base of InterneuronNICA, TwoCompartmentNICA and ConeNetwork, which have natural steps and strictly local rules."""
 
@@ -414,7 +409,8 @@ class SingleLayerNICA(NeuralNICA):
 
     def _weight(self, name: str) -> Array:
         state = self._started()
-        W = super()._weight(name if hasattr(state, name) else "W" if name.startswith("W_x") else "M")
+        natural_names = {"W_xy": "W", "W_xz": "W", "W_zz": "M"}
+        W = super()._weight(name if hasattr(state, name) else natural_names.get(name, name))
         if not name.startswith("W_x"):
             return W
         if hasattr(state, "white"):  # from the mixtures, not from what the network sees

@@ -1,6 +1,6 @@
 """Noncentered whitening as a scikit-learn transformer; the mathematics is in `bionica.offline.whitening`."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Self
 
@@ -47,7 +47,6 @@ def whitening_or_error(
     return white
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class NoncenteredWhitener(Estimator):
     """Whiten without removing the mean, from an array or from a stream of chunks.
 

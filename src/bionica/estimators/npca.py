@@ -1,6 +1,5 @@
 """Nonnegative PCA behind scikit-learn's interface."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -9,14 +8,11 @@ from .._compat.sklearn import Options, StrOptions
 from ..networks import nonnegative_pca, whitening_layer
 from ..offline.outliers import inliers_of, without_outliers
 from ..offline.whitening import leading, moments, whitening
-from ._docstrings import documented
 from ._input import Array
 from .network import WhiteningLayerNICA, orthonormal_rows, weights
 
 
-@documented("W, and W_xh, W_hg with whiten='online'")
-@dataclass(eq=False, repr=False, kw_only=True)
-class NonnegativePCA(WhiteningLayerNICA):
+class NonnegativePCA(WhiteningLayerNICA, weights="W, and W_xh, W_hg with whiten='online'"):
     """Nonnegative ICA by noncentered whitening and online nonnegative PCA (Plumbley and Oja 2004).
 
     Its learning rule is not local. See `bionica.networks.nonnegative_pca` for the equations.

@@ -1,19 +1,15 @@
 """2-layer NSM behind scikit-learn's interface."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..networks import two_layer_nsm
 from ..networks.schedules import Rate
-from ._docstrings import documented
 from .network import WhiteningLayerNICA, orthonormal_rows, weights
 
 
-@documented("W_xh, W_hg, W_hy, W_yy")
-@dataclass(eq=False, repr=False, kw_only=True)
-class TwoLayerNSM(WhiteningLayerNICA):
+class TwoLayerNSM(WhiteningLayerNICA, weights="W_xh, W_hg, W_hy, W_yy"):
     """Nonnegative ICA by whitening and nonnegative similarity matching in two layers (Pehlevan et al. 2017).
 
     Online and local, with nonnegative outputs; it needs three times the neurons of `TwoCompartmentNICA`. See

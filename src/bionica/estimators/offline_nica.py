@@ -1,6 +1,6 @@
 """Algorithms 1 and 2 on all the data at once, behind scikit-learn's interface."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -14,14 +14,11 @@ from ..offline.descent_ascent import Offline, offline_interneuron, offline_two_c
 from ..offline.outliers import without_outliers
 from ..offline.whitening import moments
 from ._base import Separator, rank_of
-from ._docstrings import documented
 from ._findings import conclude, finding
 from ._input import Array, DivergenceError, row_sample, validated_rows
 from .network import orthonormal_rows
 
 
-@documented()
-@dataclass(eq=False, repr=False, kw_only=True)
 class OfflineNICA(Separator):
     """The paper's two networks in the offline setting: gradient descent-ascent on L_1 or L_2 with all the data (section 4).
 
@@ -77,7 +74,6 @@ class OfflineNICA(Separator):
     tol: Annotated[float, NONNEGATIVE] = 5e-5
     max_iter: Annotated[int, COUNT] = 1000
     robust: Annotated[bool, "boolean"] = True
-    random_state: Annotated[Any, "random_state"] = None
 
     _saved: ClassVar = shapes(dk="components_ _W", kd="mixing_", dd="_M", t="objective_curve_") | {
         **dict.fromkeys(("n_iter_", "n_samples_seen_", "n_outliers_"), ":count")

@@ -1,6 +1,5 @@
 """The orthant rotation behind scikit-learn's interface: nonnegative ICA of a stream, without tuning."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -9,13 +8,10 @@ from .._compat.sklearn import WINDOW
 from ..networks import orthant_rotation
 from ..networks.guards import Guards
 from ..networks.settling import Exact
-from ._docstrings import documented
 from ._input import Array
 from .network import OnlineNICA, orthonormal_rows
 
 
-@documented()
-@dataclass(eq=False, repr=False, kw_only=True)
 class StreamingNICA(OnlineNICA):
     """Nonnegative ICA of a stream, one sample at a time, without a learning rate.
 

@@ -1,19 +1,15 @@
 """Algorithm 2 behind scikit-learn's interface."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from .._compat.sklearn import POSITIVE
 from ..networks import natural, two_compartment
-from ._docstrings import documented
 from .network import Setting, SingleLayerNICA, orthonormal_rows, weights
 
 
-@documented("W_xz, W_zz")
-@dataclass(eq=False, repr=False, kw_only=True)
-class TwoCompartmentNICA(SingleLayerNICA):
+class TwoCompartmentNICA(SingleLayerNICA, weights="W_xz, W_zz"):
     """Nonnegative ICA by a single layer of 2-compartmental neurons (Algorithm 2).
 
     Nonnegative outputs, one sample at a time, no tuning: at its defaults it takes natural-gradient steps
