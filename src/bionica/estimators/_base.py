@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_array
 
 from .._compat.sklearn import fit_context, parameter_values, wrap_output
 from ..offline.whitening import leading, row_blocks
@@ -28,25 +27,20 @@ from ._diagnosis import Diagnosable
 from ._docstrings import complete
 from ._findings import warn_of_huge_outputs
 from ._input import (
-    FLOATS,
     Array,
     DaskRows,
     Sample,
     blocks_of,
     check_finite,
-    dask_rows,
     finite_map,
-    is_dask,
     row_sample,
     unchanged_on_error,
+    validated_outputs,
     validated_rows,
     validated_sample,
     warn,
 )  # fmt: skip
 from ._model_file import CLASSES, contents, write_model
-
-#: Most numbers in a block (256 MB), unless 4 d + 20 samples have more.
-_BLOCK_SIZE = 2**25
 
 
 def rank_of(X: Array | DaskRows) -> int:
@@ -141,12 +135,7 @@ class Estimator(
         """
         self._check_is_fitted()
         A, name = self.mixing_, type(self).__name__
-        data: Any = dask_rows(Y, name, "Y") if is_dask(Y) else check_array(Y, dtype=FLOATS, input_name="Y")
-        if data.shape[1:] != A.shape[1:]:
-            raise ValueError(
-                f"Y has shape {data.shape}, but this {name} has {A.shape[1]} components: inverse_transform needs (n_samples, "
-                f"{A.shape[1]}), as transform returns it"
-            )
+        data = validated_outputs(Y, name, A.shape[1])
         function = partial(finite_map, matrix=A, name=name, offset=self._offset())
         return data.mapped(function, len(A)).array if isinstance(data, DaskRows) else function(data)
 
@@ -268,8 +257,8 @@ class Online(Separator):
     _rank: int | None = field(default=None, init=False)  # of the X of `fit`, if it is the number of sources
 
     @abstractmethod
-    def _block_length(self, k: int) -> int:
-        """Return the number of samples of the block that is being filled; 0 if samples need not wait."""
+    def _full_block(self, d: int) -> int:
+        """Return the number of samples in the next block, for d sources; 0 if samples need not wait."""
 
     @abstractmethod
     def _check_start(self, X: Array) -> None:
@@ -364,6 +353,11 @@ class Online(Separator):
             self._checked = now
             self.__dict__.pop("_runner", None)  # of a network: it was made for other parameters
 
+    def _block_length(self, k: int) -> int:
+        """Return the number of samples of the block that is being filled: at most 256 MB, but at least 4 d + 20 samples."""
+        d = self._given_number() or k
+        return min(self._full_block(d), max(4 * d + 20, 2**25 // k))
+
     def _reset(self, X: Any) -> None:
         """Forget what was learned, before the first rows X."""
         self._waiting, self._state = np.empty((0, X.shape[1]), X.dtype), None
@@ -431,11 +425,6 @@ class Online(Separator):
         own = {name: value for name, value in super().__getstate__().items() if name not in ("_checked", "_runner")}
         # A copy must not share what learning changes in place.
         return own | {name: deepcopy(own[name]) for name in ("_waiting", "_state") if name in own}
-
-
-def bounded(n: int, d: int, k: int) -> int:
-    """Return n samples, or as many as the largest size of a block allows."""
-    return min(n, max(4 * d + 20, _BLOCK_SIZE // k))
 
 
 def _appended(waiting: Array, part: Array, length: int) -> Array:

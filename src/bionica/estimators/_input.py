@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 from .._compat.sklearn import safe_indexing
 from ..offline.whitening import ChunkedRows, linear_map
@@ -152,6 +152,16 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool = True, min_samples: i
     options: dict[str, Any] = {"dtype": dtype, "ensure_all_finite": False, "ensure_min_samples": min_samples}
     data = np.asarray(validate_data(estimator, X, reset=reset, **options))
     check_finite(data, 0, estimator)
+    return data
+
+
+def validated_outputs(Y: Any, name: str, d: int) -> Any:
+    """Outputs of the estimator `name`, which has d of them, for `inverse_transform`: an array, or `DaskRows`."""
+    data: Any = dask_rows(Y, name, "Y") if is_dask(Y) else check_array(Y, dtype=FLOATS, input_name="Y")
+    if data.shape[1] != d:
+        raise ValueError(
+            f"Y has shape {data.shape}: inverse_transform of this {name} needs (n_samples, {d}), as transform returns it"
+        )
     return data
 
 

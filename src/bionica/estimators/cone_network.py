@@ -92,9 +92,8 @@ class ConeNetwork(SingleLayerNICA, weights="W_xz, W_zz"):
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)})
-        W_zz = given.get("W_zz", np.eye(d))
+        W_zz = given.get("W_zz", np.eye(d)).astype(dtype)
         np.fill_diagonal(W_zz, 1)
-        W_zz = W_zz.astype(dtype)
         rows = typical_rows(X)
         rows = rows * (np.ptp(rows, axis=0) > 0)  # an offset is no source
         if self.precondition == "natural":

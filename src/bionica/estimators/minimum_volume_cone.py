@@ -16,7 +16,7 @@ from ..offline.cone.stream import BLOCK, State, begin, first_block, learn, reado
 from ..offline.outliers import are_inliers
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread
-from ._base import Online, bounded
+from ._base import Online
 from ._findings import conclude
 from ._input import DaskRows, DivergenceError, cell, collected, validated_rows
 from ._model_file import Record
@@ -155,9 +155,8 @@ class MinimumVolumeCone(Online):
     def _check_start(self, X: Array) -> None:
         self._settings(X.shape[1])
 
-    def _block_length(self, k: int) -> int:
-        d = self._given_number() or k
-        return bounded(first_block(d) if self._state is None else BLOCK, d, k)
+    def _full_block(self, d: int) -> int:
+        return first_block(d) if self._state is None else BLOCK
 
     def _take(self, X: Array, keep: bool = False) -> None:
         settings, n = self._settings(X.shape[1]), 0 if self._state is None else self._state.n

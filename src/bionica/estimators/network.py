@@ -1,8 +1,7 @@
 """The base of the networks: where they start, how they take mixtures through their rule (`engines`), what they report.
 
-Estimators are dataclasses: their parameters are fields, which subclasses inherit. A subclass says how its state starts
-(`_initial_state`), which parameters its rule has (`_rule_params`) and which guards it has (`_own_guards`). CONTRIBUTING.md shows a
-complete rule with its estimator.
+A subclass says how its state starts (`_initial_state`), which parameters its rule has (`_rule_params`) and which guards it has
+(`_own_guards`). CONTRIBUTING.md shows a complete rule with its estimator.
 """
 
 from abc import abstractmethod
@@ -26,8 +25,8 @@ from ..networks.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
 from ..networks.schedules import Rate, learning_rates
 from ..networks.settling import Exact, ProjectedGradient
 from ..offline.source_count import Count, count_sources
-from ..offline.whitening import largest, leading, linear_map, one_blas_thread, wider_than_long
-from ._base import Online, bounded, rank_of
+from ..offline.whitening import largest, leading, linear_map, one_blas_thread
+from ._base import Online, rank_of
 from ._findings import conclude, finding
 from ._input import Array, DivergenceError, collected, validated_rows
 
@@ -59,23 +58,17 @@ def orthonormal_rows(rng: np.random.RandomState, d: int, k: int, dtype: Any) -> 
 
 
 def typical_rows(block: Array) -> Array:
-    """The rows whose norm is at most 30 times the median norm; in units of the median of each mixture, unless it is wide."""
-    block, typical = np.ascontiguousarray(block, dtype=np.float64), np.ones(1)  # one layout: the same bits
+    """The rows whose norm, in units of the median of each mixture, is at most 30 times the median norm."""
+    block = np.ascontiguousarray(block, dtype=np.float64)  # one layout: the same bits
     with np.errstate(all="ignore"):
-        if not wider_than_long(block):  # medians of the nonzero absolute values
-            size = np.sort(np.abs(block), axis=0)
-            nonzero = np.count_nonzero(size, axis=0)
-            typical = size[len(block) - np.maximum((nonzero + 1) // 2, 1), np.arange(block.shape[1])]
-        norm = np.linalg.norm(block / np.where(typical, typical, 1.0), axis=1)
-        far = norm > 30 * np.median(norm[norm > 0]) if norm.any() else norm > 0
-    return block[~far] if far.any() else block
+        typical = np.median(np.abs(block), axis=0)
+        norm = np.linalg.norm(block / np.where(typical > 0, typical, 1.0), axis=1)
+        limit = 30 * np.median(norm[norm > 0]) if norm.any() else 0.0
+    return np.asarray(block[norm <= limit])
 
 
 def project(block: Array, d: int) -> tuple[Array, Array]:
-    """F, the whitening of a block on its d leading directions, and its right inverse.
-
-    Directions that the block does not show are scaled like the others.
-    """
+    """F, the whitening of a block on d directions, and its right inverse; directions that it does not show are scaled alike."""
     scale = largest(block)
     white = leading(block / scale, d)
     F, inverse, rank = white.matrix, white.inverse, len(white.matrix)
@@ -159,12 +152,9 @@ class OnlineNICA(Online):
             self._params_of(state)
             self._rates(state, 1)
 
-    def _block_length(self, k: int) -> int:
+    def _full_block(self, d: int) -> int:
         waits = self._waits or self.n_components == "auto" or getattr(self, "precondition", None) == "natural"
-        if self._state is not None or not waits:
-            return 0
-        d = self._given_number() or k
-        return bounded(100 + 20 * d, d, k)
+        return 100 + 20 * d if self._state is None and waits else 0
 
     def _start(self, X: Any) -> None:
         """Make the state: from the first block or all data, or from nothing if X is None."""

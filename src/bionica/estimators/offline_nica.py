@@ -136,12 +136,12 @@ class OfflineNICA(Separator):
         Y = np.zeros((len(data), len(self.components_)))
         try:
             settle(self.weights_, data, Y)
+            with np.errstate(over="ignore"):
+                Y = Y.astype(X.dtype, copy=False)
+            if not (finite := np.isfinite(Y).all(axis=1)).all():
+                raise Diverged(int(np.argmin(finite)))
         except Diverged as error:
             raise self._divergence(error.sample, data) from None
-        with np.errstate(over="ignore"):
-            Y = Y.astype(X.dtype, copy=False)
-        if not np.isfinite(Y).all():
-            raise self._divergence(int(np.argmin(np.isfinite(Y).all(axis=1))), data)
         return Y
 
     def _divergence(self, sample: int, X: Array) -> DivergenceError:
