@@ -101,7 +101,7 @@ class Estimator(
         return self
 
     def transform(self, X: ArrayLike) -> Any:
-        """Return the outputs for every row of X, in its precision, with what was learned.
+        """Return the outputs for every row of X, in its precision.
 
         Parameters
         ----------
@@ -111,7 +111,6 @@ class Estimator(
         Returns
         -------
         ndarray of shape (n_samples, n_components), or Dask array if X is one
-            Nonnegative sources; the whitened samples of `NoncenteredWhitener`.
         """
         self._check_is_fitted()
         rows = validated_rows(self, X, reset=False)
@@ -120,9 +119,7 @@ class Estimator(
         return self._outputs(rows)
 
     def inverse_transform(self, Y: ArrayLike) -> Any:
-        """Return the mixtures that the outputs Y make: Y times the transpose of `mixing_`.
-
-        `NoncenteredWhitener` adds the coordinates of the mean along the directions that it omits.
+        """Return the mixtures that the outputs Y make; `NoncenteredWhitener` adds the mean along the directions that it omits.
 
         Parameters
         ----------
@@ -206,9 +203,8 @@ class Separator(Diagnosable, Estimator):
         """Return the share of the energy of X that is predicted from other mixtures; higher is better, 1 is the best.
 
         Bi-cross-validation (Owen and Perry 2009): the mixtures are cut into ten groups, and each group is predicted from all
-        others by the outputs that fit these best, clipped at 0. Outputs that follow the noise, or that are clipped although they
-        are negative, lower the score. On samples that were not fitted it is largest near the number of sources, so that
-        `GridSearchCV` and `cross_val_score` find it. It needs more mixtures than outputs.
+        others by the outputs that fit these best, clipped at 0. On samples that were not fitted it is largest near the number of
+        sources, so that `GridSearchCV` and `cross_val_score` find it. It needs more mixtures than outputs.
 
         Parameters
         ----------

@@ -61,14 +61,11 @@ horizon : int, default=None
 
 _ATTRIBUTES = """\
 components_ : ndarray of shape (n_components, n_features)
-    The unmixing matrix W. Outputs are max(W x, 0), or what the network settles at.
+    The unmixing matrix W, with sources max(W x, 0).
 mixing_ : ndarray of shape (n_features, n_components)
     The estimated A; `components_ @ mixing_` is the identity.
-repairs_
-n_components_
 n_samples_seen_ : int
     Samples seen, including outliers and those that wait for the start.
-n_samples_until_start_
 count_ : Count
     With n_components="auto": `n_sources`, other `candidates`, and the angle between halves for each number that was tried.
 n_features_in_ : int
@@ -111,11 +108,12 @@ def complete(cls: Any, weights: str) -> str:
         parameters |= _entries(_NATURAL)
         values |= cls._published.get("d3", {})
     values |= {"names": weights, "name": cls.__name__, "guards": getattr(cls, "_own_guards", ())}
-    always = {"components_", "mixing_", "n_samples_seen_", "n_features_in_", "feature_names_in_"}
-    if AUTO in cls._parameter_constraints.get("n_components", ()):
-        always.add("count_")
-    sections = {"parameters": (parameters, {*values}), "attributes": (_entries(_ATTRIBUTES), always | {*dir(cls)})}
-    for section, (entries, known) in sections.items():
-        texts = [text for name, text in entries.items() if name.split(",")[0] in known and f"\n{name} :" not in own]
+    properties = [name for name in dir(cls) if name[0] != "_" and isinstance(getattr(cls, name), property)]
+    attributes = _entries("\n".join([_ATTRIBUTES, *properties]))
+    if AUTO not in cls._parameter_constraints.get("n_components", ()):
+        del attributes["count_"]
+    parameters = {name: text for name, text in parameters.items() if name.split(",")[0] in values}
+    for section, entries in {"parameters": parameters, "attributes": attributes}.items():
+        texts = [text for name, text in entries.items() if f"\n{name} :" not in own]
         own = own.replace(f"{{{section}}}", "\n".join(texts).format(**values))
     return own.replace("{local}", _LOCAL).replace("{examples}", _EXAMPLES.format(**values))

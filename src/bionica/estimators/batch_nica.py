@@ -61,12 +61,10 @@ class BatchNICA(Separator):
         Share of the output energy outside the nonnegative orthant, before outputs are clipped at 0. Near 0 the model fits;
         above 0.02 a ConvergenceWarning says that it does not.
     ambiguity_ : float
-        How far two starts that are equally nonnegative disagree about the sources, from 0 to 1. Above 0.02 a
-        ConvergenceWarning says that nonnegativity does not determine the sources: they are not near zero often enough.
-    n_iter_ : int
-        Iterations of the winning start and of the descents that continued it on more rows.
-    n_restarts_ : int
-        Starts after the first.
+        How far two equally nonnegative starts disagree, from 0 to 1. Above 0.02 a ConvergenceWarning says that nonnegativity does
+        not determine the sources: they are not near zero often enough.
+    n_iter_, n_restarts_ : int
+        Iterations of the winning start and of the descents that continued it on more rows; starts after the first.
     n_outliers_ : int
         Number of samples that the fit left out; see Notes. `transform` treats them like all others.
 

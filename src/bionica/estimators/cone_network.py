@@ -45,9 +45,6 @@ class ConeNetwork(SingleLayerNICA, weights="W_xz, W_zz"):
 
     Attributes
     ----------
-    W_xz_
-    W_zz_
-    kappa_
     {attributes}
 
     See Also

@@ -29,9 +29,6 @@ class InterneuronNICA(SingleLayerNICA, weights="W_xy, W_yn, W_ny"):
 
     Attributes
     ----------
-    W_xy_
-    W_yn_
-    W_ny_
     {attributes}
 
     See Also

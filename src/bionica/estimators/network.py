@@ -109,9 +109,9 @@ class OnlineNICA(Online):
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         """Return the rule's Params."""
 
-    @abstractmethod
     def _rates(self, state: Any, n: int) -> Array:
-        """Return the learning rates of the next n samples, a column for each kind of rate."""
+        """Return the learning rates of the next n samples, a column for each kind of rate; zeros, if the rule has none."""
+        return np.zeros((n, 1))
 
     def _readout(self, state: Any) -> Any:
         """Return the state with whose weights `transform` reads out."""

@@ -65,22 +65,12 @@ class NoncenteredWhitener(Estimator):
 
     Attributes
     ----------
-    components_
-    mixing_
-    mean_
-    covariance_
-    explained_variance_
-    rank_
-    n_components_
-    n_samples_seen_
-    n_features_in_ : int
-        Number of features.
+    {attributes}
 
     Notes
     -----
     `partial_fit` keeps count, mean and scatter (float64 for any input); the eigenvectors are computed when they are first used. If
-    eigenvalues coincide, the eigenvectors are not unique, and another chunking may give others by rounding; the covariance is the
-    same to rounding.
+    eigenvalues coincide, the eigenvectors are not unique, and another chunking may give others by rounding.
 
     A covariance squares the condition number of the mixing. `fit` reads X a second time where that costs digits: at a condition
     number of 1e6 the covariance of its outputs is off by 3e-11. After `partial_fit` it is off by 1e-8 at 1e4 and 1e-4 at 1e6.

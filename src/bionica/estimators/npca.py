@@ -30,8 +30,6 @@ class NonnegativePCA(WhiteningLayerNICA, weights="W, and W_xh, W_hg with whiten=
 
     Attributes
     ----------
-    W_
-    whitening_
     {attributes}
 
     Examples
@@ -44,7 +42,7 @@ class NonnegativePCA(WhiteningLayerNICA, weights="W, and W_xh, W_hg with whiten=
 
     _own_guards: ClassVar = ("silent", "rate")
     _published: ClassVar = {
-        "always": {"guards": ("silent",), "whiten": "offline"},
+        "always": {"guards": ("silent",)},
         "d3": {"eta0": 1e-2, "decay": 1e-5},
         "d10": {"eta0": 1e-2, "decay": 1e-5},
         "images": {"eta0": 1e-3, "decay": 1e-5},

@@ -21,10 +21,6 @@ class TwoLayerNSM(WhiteningLayerNICA, weights="W_xh, W_hg, W_hy, W_yy"):
 
     Attributes
     ----------
-    W_xh_
-    W_hg_
-    W_hy_
-    W_yy_
     {attributes}
 
     Examples
@@ -37,16 +33,14 @@ class TwoLayerNSM(WhiteningLayerNICA, weights="W_xh, W_hg, W_hy, W_yy"):
 
     _own_guards: ClassVar = ("silent", "spectrum")
     _published: ClassVar = {
-        "always": {"guards": ("silent",), "whitening_eta0": 0.01, "whitening_decay": 0.01},
+        "always": {"guards": ("silent",)},
         "d3": {"eta0": 1e-1, "decay": 1e-7},
         "d10": {"eta0": 1e-1, "decay": 1e-6},
         "images": {"eta0": 1e-1, "decay": 1e-6},
     }
 
     W_xh_ = weights("layer.W_xh", "Weights from mixtures to whitened activities, (n_components, n_features).")
-    W_hg_ = weights(
-        "layer.W_hg", "Weights from whitened activities to their interneurons, (n_components, n_components)."
-    )
+    W_hg_ = weights("layer.W_hg", "Weights from whitened activities to interneurons, (n_components, n_components).")
     W_hy_ = weights("W_hy", "Weights from whitened activities to outputs, (n_components, n_components).")
     W_yy_ = weights("W_yy", "Weights between outputs, (n_components, n_components).")
 

@@ -46,14 +46,10 @@ class OfflineNICA(Separator):
     Attributes
     ----------
     {attributes}
-    weights_ : dict of str to ndarray
-        The learned weights by the paper's names: W_xy, W_yn or W_xz, W_zz.
-    objective_curve_ : ndarray of shape (n_iterations,)
+    objective_curve_ : ndarray of shape (n_iter_,)
         L_1 or L_2 at each iteration. It need not fall monotonically: see `bionica.offline.descent_ascent`.
-    n_iter_ : int
-        Iterations made.
-    n_outliers_ : int
-        Samples that the fit left out as outliers.
+    n_iter_, n_outliers_ : int
+        Iterations made, and samples that the fit left out as outliers.
 
     Examples
     --------
@@ -127,7 +123,7 @@ class OfflineNICA(Separator):
 
     @property
     def weights_(self) -> dict[str, Array]:
-        """The learned weights by the paper's names."""
+        """The learned weights by the paper's names: W_xy, W_yn or W_xz, W_zz."""
         names = ("W_xy", "W_yn") if self.network == "interneuron" else ("W_xz", "W_zz")
         return dict(zip(names, (self._W, self._M), strict=True))
 

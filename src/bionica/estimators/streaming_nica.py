@@ -8,7 +8,6 @@ from .._compat.sklearn import WINDOW
 from ..networks import orthant_rotation
 from ..networks.guards import Guards
 from ..networks.settling import Exact
-from ._input import Array
 from .network import OnlineNICA, orthonormal_rows
 
 
@@ -29,7 +28,6 @@ class StreamingNICA(OnlineNICA):
 
     Attributes
     ----------
-    change_detected_
     {attributes}
 
     See Also
@@ -66,9 +64,6 @@ class StreamingNICA(OnlineNICA):
         eps = float(np.finfo(dtype).eps)
         projects = len(state.F) < state.F.shape[1]
         return orthant_rotation.Params(Exact(eps), Guards(), int(self.horizon or 0), eps, projects)
-
-    def _rates(self, state: Any, n: int) -> Array:
-        return np.zeros((n, 1))  # the rule has none
 
     def _readout(self, state: Any) -> Any:
         return orthant_rotation.averaged(state)

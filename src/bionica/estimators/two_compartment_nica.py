@@ -26,8 +26,6 @@ class TwoCompartmentNICA(SingleLayerNICA, weights="W_xz, W_zz"):
 
     Attributes
     ----------
-    W_xz_
-    W_zz_
     {attributes}
 
     See Also
