@@ -65,6 +65,7 @@ class Estimator(
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
     #: The attributes that make up a fitted estimator; see `_model_file`.
     _saved: ClassVar[dict[str, Any]]
+    _offset: ClassVar[Any] = None  # what `inverse_transform` adds to every row
 
     def __init_subclass__(cls, weights: str = "", **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -133,7 +134,7 @@ class Estimator(
         self._check_is_fitted()
         A, name = self.mixing_, type(self).__name__
         data = validated_outputs(Y, name, A.shape[1])
-        function = partial(finite_map, matrix=A, name=name, offset=self._offset())
+        function = partial(finite_map, matrix=A, name=name, offset=self._offset)
         return data.mapped(function, len(A)).array if isinstance(data, DaskRows) else function(data)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -145,10 +146,6 @@ class Estimator(
             The file. It is replaced only when the new one is complete.
         """
         write_model(path, *contents(self))
-
-    def _offset(self) -> Array | None:
-        """Return what `inverse_transform` adds to every row."""
-        return None
 
     def _given_number(self, n_features: int | None = None) -> int | None:
         """Return the number of sources, if the user gave one; ValueError if it exceeds the number of mixtures."""

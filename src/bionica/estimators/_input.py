@@ -133,7 +133,7 @@ def check_finite(block: Array, first: int, owner: Any) -> None:
     row, column = map(int, np.argwhere(~finite)[0])
     value = "NaN" if np.isnan(block[row, column]) else "infinity"
     raise ValueError(
-        f"Input X contains {value if value == 'NaN' else 'infinity (inf)'}: {cell(owner, first + row, column)} is {value}. "
+        f"Input X contains {value}: {cell(owner, first + row, column)} is {value}. "
         f"{owner if isinstance(owner, str) else type(owner).__name__} needs finite numbers; drop such samples "
         "(X[np.isfinite(X).all(axis=1)]) or impute them (sklearn.impute) first. The model is unchanged."
     )

@@ -222,17 +222,12 @@ class MinimumVolumeCone(Online):
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return begin(sound, d, self.noise, settings, seed)._replace(n=len(X))
 
-    @property
-    def components_(self) -> Array:
-        """W, with sources max(W x, 0), (n_components, n_features)."""
+    def _weight(self, i: int) -> Array:
         self._started()
-        return self._weights[0]
+        return self._weights[i]
 
-    @property
-    def mixing_(self) -> Array:
-        """The estimated A, (n_features, n_components); `components_ @ mixing_` is the identity."""
-        self._started()
-        return self._weights[1]
+    components_ = property(lambda self: self._weight(0), doc="W, with sources max(W x, 0), (n_components, n_features).")
+    mixing_ = property(lambda self: self._weight(1), doc="A, (n_features, n_components); W A is the identity.")
 
     @property
     def _n_features_out(self) -> int:

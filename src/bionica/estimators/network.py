@@ -115,7 +115,7 @@ class OnlineNICA(Online):
 
     def _readout(self, state: Any) -> Any:
         """Return the state with whose weights `transform` reads out."""
-        return state
+        return rule_of(state).averaged(state) if getattr(self, "average", False) else state
 
     @classmethod
     def as_published(cls, setting: str, **overrides: Any) -> Self:
@@ -427,6 +427,3 @@ class SingleLayerNICA(NeuralNICA):
         V, u_bar = np.linalg.qr(rng.standard_normal((d, d)))[0], U.mean(axis=0)
         V[V @ u_bar < 0] *= -1  # towards the orthant
         return F, inverse, V, u_bar
-
-    def _readout(self, state: Any) -> Any:
-        return rule_of(state).averaged(state) if self.average else state

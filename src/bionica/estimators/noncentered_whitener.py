@@ -136,6 +136,7 @@ class NoncenteredWhitener(Estimator):
     def _outputs(self, X: Array) -> Array:
         return finite_map(X, self.components_, type(self).__name__)
 
+    @property
     def _offset(self) -> Array:
         return np.asarray(self.mean_ - self.mixing_ @ (self.components_ @ self.mean_))
 
