@@ -43,7 +43,6 @@ class RiverTransformer(base.MiniBatchTransformer):  # type: ignore[misc]
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
         self.model = clone(estimator)
-        self._names_out: list[str] = []
 
     def learn_one(self, x: dict[Any, float]) -> None:
         """Learn from the features of a sample."""
@@ -55,9 +54,7 @@ class RiverTransformer(base.MiniBatchTransformer):  # type: ignore[misc]
             y = self.model.transform_one(self._named(x))
         except NotFittedError:
             return {}
-        if len(y) != len(self._names_out):
-            self._names_out = list(self.model.get_feature_names_out())
-        return dict(zip(self._names_out, y.tolist(), strict=True))
+        return dict(zip(self.model.get_feature_names_out(), y.tolist(), strict=True))
 
     def learn_many(self, X: Any) -> None:
         """Learn from the rows of a pandas DataFrame, one after the other."""

@@ -13,7 +13,7 @@ from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral
-from operator import is_
+from operator import attrgetter, is_
 from typing import Annotated, Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
@@ -172,10 +172,7 @@ class Estimator(
         if d > k or (isinstance(given, Integral) and given != d):
             raise ValueError(f"n_components={given!r}, but the weights have {d} outputs for {k} mixtures")
 
-    @property
-    def n_components_(self) -> int:
-        """Number of outputs."""
-        return self._n_features_out
+    n_components_ = property(attrgetter("_n_features_out"), doc="Number of outputs.")
 
     @property
     def _n_features_out(self) -> int:
@@ -356,10 +353,7 @@ class Online(Separator):
         self._waiting, self._state = np.empty((0, X.shape[1]), X.dtype), None
 
     def _learn(self, X: Array, keep: bool = False, quiet: bool = False) -> Any:
-        """Learn from the rows of X, which are finite, and warn of evidence against the result since then.
-
-        Return the outputs before each row was learned if `keep`.
-        """
+        """Learn from finite rows, and warn of new evidence against the result; return the outputs before each row if `keep`."""
         if "_waiting" not in vars(self):
             self._reset(X)
         known, dtype = self._problems(), self._waiting.dtype
@@ -421,10 +415,7 @@ class Online(Separator):
 
 
 def _appended(waiting: Array, part: Array, length: int) -> Array:
-    """Return the waiting samples with `part` behind them, as a view of one array with room for `length` samples.
-
-    The array is written in place, because the samples may not fit in memory twice.
-    """
+    """Return the waiting samples and `part`: a view of one array for `length` samples, which may not fit in memory twice."""
     n, shape = len(waiting) + len(part), (length, part.shape[1])
     room = waiting.base
     if not isinstance(room, np.ndarray) or room.shape != shape:

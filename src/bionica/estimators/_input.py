@@ -68,10 +68,7 @@ class DivergenceError(ArithmeticError):
 
 @contextmanager
 def unchanged_on_error(estimator: Any) -> Iterator[None]:
-    """Restore the attributes of an estimator if an exception leaves the block; a network learns in place.
-
-    Singular equations raise DivergenceError.
-    """
+    """Restore an estimator, and the network that learns in place, after an exception; singular equations are a DivergenceError."""
     before = dict(vars(estimator))
     runner = before.get("_runner")
     backup = None if runner is None else runner.backup()
@@ -123,10 +120,7 @@ def cell(owner: Any, row: int, column: int) -> str:
 
 
 def check_finite(block: Array, first: int, owner: Any) -> None:
-    """Raise ValueError for the first NaN or infinity of `block`, whose first row is number `first` of X.
-
-    `owner` is the estimator, whose feature names the message uses, or what the message calls it.
-    """
+    """Raise ValueError for the first NaN or infinity of the rows of X from `first` on; `owner` is the estimator, or its name."""
     finite = np.isfinite(block)
     if finite.all():
         return

@@ -204,9 +204,7 @@ def _check_arrays(arrays: Mapping[str, Array], schema: Mapping[str, str], k: int
 
 
 def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
-    """Read a network or an offline estimator that `save` wrote, ready to transform or to go on learning.
-
-    Loading runs no code from the file.
+    """Read an estimator that `save` wrote, ready to transform or to go on learning. Loading runs no code from the file.
 
     Parameters
     ----------

@@ -116,10 +116,8 @@ class ConeNetwork(SingleLayerNICA, weights="W_xz, W_zz"):
 
 
 def _into_orthant(U: Array, rng: np.random.RandomState) -> Array:
-    """Weights from U, whose second moments are white, that make it as nonnegative as a rotation can; mean outputs are 1.
-
-    From random weights a neuron may end at no facet: every second network of ten uniform sources.
-    """
+    """Weights from U, whose second moments are white, that make it as nonnegative as a rotation can; mean outputs are 1."""
+    # From random weights a neuron may end at no facet: every second network of ten uniform sources.
     u_bar = U.mean(axis=0)
     power = min(float(u_bar @ u_bar), 0.99)
     K = np.eye(len(u_bar)) + np.outer(u_bar, u_bar) * (((1 - power) ** -0.5 - 1) / max(power, 1e-12))  # covariance 1
@@ -129,12 +127,9 @@ def _into_orthant(U: Array, rng: np.random.RandomState) -> Array:
 
 
 def _through(x_bar: Array, W: Array) -> Array:
-    """Orthonormal rows scaled by 2/|x_bar|, moved along x_bar so that the mean outputs are 1.
-
-    Closer to x_bar, neurons often end at the same facet.
-    """
+    """Orthonormal rows scaled by 2/|x_bar|, moved along x_bar so that the mean outputs are 1."""
     size = np.linalg.norm(x_bar)
     if size == 0:
         return W
-    W = 2 * W / size
+    W = 2 * W / size  # closer to x_bar, neurons often end at the same facet
     return np.asarray(W + np.outer(1 - W @ x_bar, x_bar) / size**2)

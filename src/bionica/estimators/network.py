@@ -100,10 +100,7 @@ class OnlineNICA(Online):
 
     @abstractmethod
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
-        """Return the state before the first sample.
-
-        X is the first block if the network starts from one, or all the data of `fit`; None in a stream.
-        """
+        """Return the state before the first sample; X is the first block, if it waits for one, or that of `fit`, else None."""
 
     @abstractmethod
     def _rule_params(self, state: Any, dtype: Any) -> Any:
@@ -350,10 +347,8 @@ class NeuralNICA(OnlineNICA):
         guards = Guards(*(name in chosen for name in Guards._fields))
         return dynamics, guards, int(self.mean_window or 0), eps
 
-    def _given_weights(
-        self, shapes: dict[str, tuple[int, int]], positive_definite: tuple[str, ...] = ()
-    ) -> dict[str, Array]:
-        """Return the arrays in `init` in float64, checked against `shapes`."""
+    def _given_weights(self, shapes: dict[str, tuple[int, int]], positive_definite: str = "") -> dict[str, Array]:
+        """Return the arrays in `init` in float64, checked against `shapes`; the one of that name is positive definite."""
         given = {}
         for name, value in self.init.items() if isinstance(self.init, dict) else ():
             if name not in shapes:
@@ -362,7 +357,7 @@ class NeuralNICA(OnlineNICA):
             W = check_array(value, dtype=np.float64, order="C", copy=True, **checks)
             if W.shape != shapes[name]:
                 raise ValueError(f"init[{name!r}] has shape {W.shape}; for these mixtures it must be {shapes[name]}")
-            if name in positive_definite and not (np.allclose(W, W.T) and np.linalg.eigvalsh(W)[0] > 0):
+            if name == positive_definite and not (np.allclose(W, W.T) and np.linalg.eigvalsh(W)[0] > 0):
                 raise ValueError(f"init[{name!r}] must be symmetric positive definite; W @ W.T of any full-rank W is")
             given[name] = W
         return given

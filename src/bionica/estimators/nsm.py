@@ -47,6 +47,6 @@ class TwoLayerNSM(WhiteningLayerNICA, weights="W_xh, W_hg, W_hy, W_yy"):
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         shapes = {"W_xh": (d, k), "W_hg": (d, d), "W_hy": (d, d), "W_yy": (d, d)}
         W = {name: orthonormal_rows(rng, *shapes[name], dtype) for name in ("W_xh", "W_hy")}
-        W |= {name: np.eye(d) for name in ("W_hg", "W_yy")} | self._given_weights(shapes, positive_definite=("W_yy",))
+        W |= {name: np.eye(d) for name in ("W_hg", "W_yy")} | self._given_weights(shapes, positive_definite="W_yy")
         W_xh, W_hg, W_hy, W_yy = (W[name].astype(dtype) for name in shapes)
         return two_layer_nsm.init(W_xh, W_hg, W_hy, W_yy, rng)

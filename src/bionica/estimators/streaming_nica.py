@@ -16,7 +16,8 @@ class StreamingNICA(OnlineNICA):
 
     Each sample updates the whitening of the mixtures, and turns it in the plane of its positive and negative outputs until the
     outputs are nonnegative (`bionica.networks.orthant_rotation`). One pass ends where `BatchNICA` ends. There is nothing to tune.
-    Outputs exist from the second sample on (the first sets the scale). They have unit variance; their order is arbitrary.
+    Outputs exist from the second sample on (the first sets the scale). They have unit variance; their order is arbitrary. An
+    outlier has almost no weight (`bionica.networks.running_whitening`), and a sensor that repeats a sample for long has no effect.
 
     Parameters
     ----------
@@ -34,11 +35,6 @@ class StreamingNICA(OnlineNICA):
     --------
     BatchNICA : the same solution from all samples at once.
     TwoCompartmentNICA, InterneuronNICA : the paper's networks, which are models of neurons.
-
-    Notes
-    -----
-    An outlier has almost no weight: see `bionica.networks.running_whitening`. A sensor that repeats the same sample for long
-    changes nothing.
 
     Examples
     --------

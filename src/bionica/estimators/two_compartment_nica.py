@@ -59,7 +59,7 @@ class TwoCompartmentNICA(SingleLayerNICA, weights="W_xz, W_zz"):
     W_zz_ = weights("W_zz", "Weights between outputs, (n_components, n_components).")
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
-        given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, positive_definite=("W_zz",))
+        given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)}, positive_definite="W_zz")
         if self.precondition != "natural":
             W_xz = given.get("W_xz", orthonormal_rows(rng, d, k, dtype))
             W_zz = given.get("W_zz", np.eye(d))
