@@ -123,6 +123,9 @@ def test_overrides_cannot_contradict_the_weights(path):
     assert bionica.load(path, n_components=3, horizon=50, average=False).horizon == 50
     with pytest.raises(ValueError, match="settle_steps"):
         bionica.load(path, settle_steps=10**15)
+    bionica.ConeNetwork(3, random_state=0).fit(mixtures(200, 3, 4)[1]).save(path)
+    with pytest.raises(ModelFileError, match="another learning rule"):
+        bionica.load(path, precondition="scale")
 
 
 @pytest.mark.filterwarnings("ignore")

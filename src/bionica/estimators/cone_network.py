@@ -74,6 +74,7 @@ class ConeNetwork(SingleLayerNICA, weights="W_xz, W_zz"):
     _waits: ClassVar = True
 
     W_xz_ = weights("W_xz", "Weights from mixtures to dendrites, (n_components, n_features).")
+    kappa_ = property(lambda self: np.exp(self._weight("wall.log_kappa")), doc="Hardness of the wall of each neuron.")
 
     @property
     def W_zz_(self) -> Array:
@@ -81,11 +82,6 @@ class ConeNetwork(SingleLayerNICA, weights="W_xz, W_zz"):
         W = self._weight("W_zz")
         np.fill_diagonal(W, 0)
         return W
-
-    @property
-    def kappa_(self) -> Array:
-        """Hardness of the wall of each neuron."""
-        return np.exp(self._weight("wall.log_kappa"))
 
     def _initial_state(self, k: int, d: int, dtype: Any, rng: np.random.RandomState, X: Any) -> Any:
         given = self._given_weights({"W_xz": (d, k), "W_zz": (d, d)})

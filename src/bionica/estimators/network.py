@@ -202,7 +202,7 @@ class OnlineNICA(Online):
     def _params_of(self, state: Any) -> Any:
         """Return the Params for the rule of this state; ValueError if the user's parameters belong to another rule."""
         params, rule = self._rule_params(state, self._waiting.dtype), rule_of(state)
-        if not isinstance(params, rule.Params):
+        if not isinstance(params, rule.Params) or (getattr(params, "scaled", False) and not hasattr(state, "x_power")):
             raise ValueError(
                 f"the parameters of this {type(self).__name__} belong to another learning rule than its state ({rule.name}): call "
                 "fit to start from scratch, or restore the parameters that were changed (precondition)"
