@@ -372,8 +372,11 @@ class WhiteningLayerNICA(NeuralNICA):
     whitening_power: Annotated[float, NONNEGATIVE] = 1.0
 
     def _rates(self, state: Any, n: int) -> Array:
-        zeta = learning_rates(self.whitening_eta0, self.whitening_decay, self.whitening_power, int(state.t[0]), n)
-        return np.column_stack([super()._rates(state, n), zeta])
+        rates = np.repeat(super()._rates(state, n), 2, axis=1)
+        rates[:, 1] = learning_rates(
+            self.whitening_eta0, self.whitening_decay, self.whitening_power, int(state.t[0]), n
+        )
+        return rates
 
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         return whitening_layer.Params(*self._common_params(dtype))
