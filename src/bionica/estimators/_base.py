@@ -72,8 +72,7 @@ class Estimator(
         hints = inspect.get_annotations(cls)
         own = {name: hint for name, hint in hints.items() if hasattr(hint, "__metadata__")}
         cls._parameter_constraints = cls._parameter_constraints | {name: list(own[name].__metadata__) for name in own}
-        # For a signature that can be read.
-        cls.__annotations__ = hints | {name: hint.__origin__ for name, hint in own.items()}
+        cls.__annotations__ = hints | {name: hint.__origin__ for name, hint in own.items()}  # for a readable signature
         dataclass(eq=False, repr=False, kw_only=True)(cls)
         cls.__doc__ = complete(cls, weights)
         CLASSES[cls.__name__] = cls
