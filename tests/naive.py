@@ -317,7 +317,7 @@ class RunningWhitening:
 
     def __init__(self, K, horizon=0, v_bar=None, n=0):
         self.d, self.h, self.K = len(K), horizon, K.copy()
-        self.last, self.run, self.share = 0.0, 0, 0.0
+        self.last, self.run = 0.0, 0
         self.changed, self.restarts = False, 0
         self.begin()
         if n:
@@ -337,7 +337,7 @@ class RunningWhitening:
         """Whether to learn from x; the first nonzero sample sets the scale."""
         self.run = self.run + 1 if np.array_equal(x, self.last) else 0
         self.last = x
-        if self.run * (1 - self.share) > 30:
+        if self.run > 100:
             return False
         if self.power == 0:
             if v @ v > 0:
@@ -354,8 +354,7 @@ class RunningWhitening:
         dv = v - self.v_bar
         q = dv @ dv
         if self.run == 0 and v @ v > 0 and self.past.n == 0:
-            step = max(1 / (100 + 10 * self.d), 3 / (self.age + 6))
-            self.level += step * (min(v @ v / self.energy(), 1) - self.level)
+            self.level += 3 / (self.age + 6) * (min(v @ v / self.energy(), 1) - self.level)
         g = 1.0
         if bounded:
             tau = 1.5 * self.r[1] * np.clip(self.r[1] / self.r[0], 1, 4) ** 2
@@ -373,7 +372,6 @@ class RunningWhitening:
         self.n = min(self.n + g, self.h or np.inf)
         w, m = g / self.n, g / min(self.age, self.h or np.inf)
         self.prior *= 1 - w
-        self.share += w * ((self.run > 0) - self.share)
         return w, m
 
     def whiten(self, dv, w, m):
@@ -406,8 +404,7 @@ class RunningWhitening:
         return R
 
     def block_length(self):
-        size = 300 + 30 * self.d
-        return min(max(size, self.h / 4), 25 * size)
+        return max(300 + 30 * self.d, self.h / 4)
 
     def add_to_block(self, v, g):
         """The samples before `due` are a block."""
@@ -418,7 +415,7 @@ class RunningWhitening:
         """Whether `tend`, the test of a block or a restart is due before the next sample."""
         return self.power > 0 and (self.age >= self.due or self.level < 3e-4)
 
-    def must_restart(self, V=None):
+    def must_restart(self, V):
         """Whether the outputs lost their size, or a block that ends here shows a change; V turns v into outputs."""
         d, h = self.d, self.h
         if self.level < 3e-4:
@@ -427,7 +424,7 @@ class RunningWhitening:
         if len(self.block) < self.block_length():
             return False
         v, weight = np.array([v for v, _ in self.block]), np.array([weight for _, weight in self.block])
-        v = v if V is None else v @ V.T
+        v = v @ V.T
         C, mean, share = (v.T * weight) @ v / len(v), weight @ v / len(v), sum(self.negatives) / len(v)
         variance = np.trace(C) - mean @ mean
         self.block, self.negatives, different = [], [], False
@@ -458,7 +455,7 @@ class RunningWhitening:
                 if self.age < self.n:
                     self.K, self.v_bar = (np.sqrt(self.age / self.n) * a for a in (self.K, self.v_bar))
                     self.n = self.age
-        self.add(0.25 * (1e-10 if self.h else 1e-16) * self.power)
+        self.add(0.25e-16 * self.power)
         self.due = self.age + max(self.d, min(0.25 * self.n, 25 * (300 + 30 * self.d)))
 
     def add(self, w):
@@ -619,8 +616,7 @@ def cone_network(
             dendrite[i] += b * (v[i] - c[i]) * (P @ u) / (1 + b * (u @ P @ u))
         W_xz, Q = dendrite, new_Q
         if white is None:
-            far = horizon is not None and t > horizon
-            weight = min(1, 11 / horizon) if far else 11 / (t + 10)
+            weight = 11 / ((t if horizon is None else min(t, horizon)) + 10)
         else:
             white.whiten(dv, *white.count(share))
             weight = 11 / (white.n + 10)
@@ -640,13 +636,15 @@ class OrthantRotation(RunningWhitening):
     `F` is None where there are as many mixtures as sources.
     """
 
-    def __init__(self, K, F=None, horizon=0):
-        self.F, self.k = F, len(K) if F is None else F.shape[1]
-        super().__init__(K, horizon)
+    def __init__(self, V, F=None, horizon=0):
+        self.F, self.k = F, len(V) if F is None else F.shape[1]
+        super().__init__(np.eye(len(V)), horizon)
+        self.V = self.V_mean = V
 
     def begin(self):
         super().begin()
-        self.D, self.x_bar, self.P, self.outside = np.eye(self.d), np.zeros(self.k), np.zeros((self.k, self.d)), 0.0
+        self.V = self.V_mean = np.eye(self.d)
+        self.x_bar, self.P, self.outside = np.zeros(self.k), np.zeros((self.k, self.d)), 0.0
 
     def step(self, x):
         """Learn from x; returns the output that was made before learning."""
@@ -655,7 +653,7 @@ class OrthantRotation(RunningWhitening):
             self.attend()
         u = x if self.F is None else self.F @ x
         v = self.K @ u
-        y = np.maximum(self.D @ v, 0) if self.power > 0 else np.zeros(d)
+        y = np.maximum(self.V_mean @ v, 0) if self.power > 0 else np.zeros(d)
         if 0 < v @ v and self.age < 20 * d:
             y *= min(1, np.sqrt((2 + self.age / d) * self.energy() / (v @ v)))
         if self.learns_from(x, v):
@@ -663,11 +661,12 @@ class OrthantRotation(RunningWhitening):
         return y
 
     def attend(self):
-        if self.must_restart():
+        if self.must_restart(self.V):
+            self.K = self.V @ self.K
             self.restart()
         elif self.age >= self.due:
-            if self.v_bar.sum() < 0:
-                self.K, self.v_bar, self.D = -self.K, -self.v_bar, np.eye(self.d)
+            if (self.V @ self.v_bar).sum() < 0:
+                self.V = self.V_mean = -self.V
             self.tend()
             if self.F is not None and self.prior == 0:
                 self.turn_projection()
@@ -688,13 +687,12 @@ class OrthantRotation(RunningWhitening):
             self.P += g * np.outer(dx, du)
             self.x_bar = self.x_bar + m * dx
         v = self.whiten(dv, w, m) @ v
-        c = max(6 / (self.age + 5), min(1, 6 / self.h) if self.h else 0)
-        self.D = (1 - c) * self.D + c * np.eye(self.d)
-        R = self.rotation(v, g)
-        self.K, self.v_bar, self.D = R @ self.K, R @ self.v_bar, self.D @ R.T
+        c = 6 / (min(self.age, self.h or np.inf) + 5)
+        self.V_mean = self.V_mean + c * (self.V - self.V_mean)
+        self.V = self.rotation(self.V @ v, g) @ self.V
 
     def turn_projection(self):
-        A = self.P @ self.K.T
+        A = self.P @ (self.V @ self.K).T
         U, T = np.linalg.qr(A)
         U, T = U * np.sign(np.diag(T)), T * np.sign(np.diag(T))[:, np.newaxis]
         self.P[:] = 0
@@ -704,7 +702,7 @@ class OrthantRotation(RunningWhitening):
 
     @property
     def components(self):
-        """polar(D) K F."""
-        U, _, W = np.linalg.svd(self.D)
+        """polar(V_mean) K F."""
+        U, _, W = np.linalg.svd(self.V_mean)
         K = U @ W @ self.K
         return K if self.F is None else K @ self.F

@@ -171,10 +171,7 @@ def average(mean, W, weight):
 
 @hot
 def averaging_weight(n, gamma, horizon):
-    """c of the averaged weights, mean <- mean + c (W - mean): (gamma + 1)/(n + gamma), and never below (gamma + 1)/horizon.
-
-    A horizon of 0 is none.
-    """
+    """c of the averaged weights, mean <- mean + c (W - mean): (gamma + 1)/(n + gamma), n at most the horizon (0: none)."""
     if horizon > 0 and n > horizon:
-        return min(1.0, (gamma + 1.0) / horizon)
+        n = horizon
     return (gamma + 1.0) / (n + gamma)
