@@ -151,7 +151,7 @@ def weight_of_mean(t, window):
     return 1 / t if window is None else 1 / min(t, window)
 
 
-def interneuron(X, weights, rates, *, guards=(), seed=(1, 1), window=None, gradient=None, symmetric=True):
+def interneuron(X, weights, rates, *, guards=(), seed=(1, 1), window=None, gradient=None):
     """Algorithm 1."""
     W_xy, W_yn, W_ny = (np.array(weights[name], float) for name in ("W_xy", "W_yn", "W_ny"))
     d, k = W_xy.shape
@@ -163,7 +163,7 @@ def interneuron(X, weights, rates, *, guards=(), seed=(1, 1), window=None, gradi
         x, eta = X[t - 1], rates[t - 1]
         c = W_xy @ x
         if gradient is None:
-            y = (settle_qp if symmetric else settle_lcp)(W_ny @ W_yn, c)
+            y = settle_qp(W_ny @ W_yn, c)
             n = W_yn @ y
         else:
             y, n = settle_interneurons(W_yn, W_ny, c, *gradient)
@@ -455,7 +455,7 @@ class RunningWhitening:
                 if self.age < self.n:
                     self.K, self.v_bar = (np.sqrt(self.age / self.n) * a for a in (self.K, self.v_bar))
                     self.n = self.age
-        self.add(0.25e-16 * self.power)
+        self.add(0.25 * (1e-10 if self.h else 1e-16) * self.power)
         self.due = self.age + max(self.d, min(0.25 * self.n, 25 * (300 + 30 * self.d)))
 
     def add(self, w):

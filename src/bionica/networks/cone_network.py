@@ -70,7 +70,7 @@ class Sweeps(NamedTuple):
 
 
 @settle_lateral.register(Sweeps)
-def _settle_by_sweeps(dynamics, M, H, c, z, ws):
+def _settle_by_sweeps(dynamics, M, H, c, z, ws, rectified):
     for i in range(c.shape[0]):
         z[i] = max(c[i], c.dtype.type(0))
     for _ in range(dynamics.n):
@@ -187,13 +187,13 @@ def settle(state, work, params, X, t):
     """Eq. 1 for v = K F x."""
     white_input(state, work, X, t)
     apply(state.W_xz, work.v, work.c)
-    settle_lateral(params.dynamics, state.W_zz, state.W_zz, work.c, work.y, work.ws)
+    settle_lateral(params.dynamics, state.W_zz, state.W_zz, work.c, work.y, work.ws, True)
 
 
 def settle_local(state, work, params, X, t):
     """Eq. 1."""
     project(state.W_xz, X, t, work.c)
-    settle_lateral(params.dynamics, state.W_zz, state.W_zz, work.c, work.y, work.ws)
+    settle_lateral(params.dynamics, state.W_zz, state.W_zz, work.c, work.y, work.ws, True)
 
 
 @hot

@@ -124,8 +124,9 @@ def workspace(state):
 
 def settle(state, work, params, X, t):
     """Eq. 9."""
-    project(state.W_xy, X, t, work.c)
-    settle_interneurons(params.dynamics, state.W_yn, state.W_ny, state.M, state.H, work.c, work.y, work.n, work.ws)
+    W_yn, W_ny, M, H, c, ws = state.W_yn, state.W_ny, state.M, state.H, work.c, work.ws
+    project(state.W_xy, X, t, c)
+    settle_interneurons(params.dynamics, W_yn, W_ny, M, H, c, work.y, work.n, ws, True)
 
 
 def learn(state, work, params, X, t, rates):
@@ -140,7 +141,7 @@ def learn(state, work, params, X, t, rates):
     subtract(y, state.y_bar, dy)
     subtract(n, state.n_bar, dn)
     product_and_hebb(W_ny, eta, dy, dn, work.p)
-    follow_interneurons(params.dynamics, W_yn, state.M, state.H, eta, work.p, dy, dn, work.ws)
+    follow_interneurons(params.dynamics, state.M, state.H, eta, work.p, dy, dn, work.ws)
     hebb_uncentred(W_yn, eta, dn, dy)
     hebb_input(W_xy, eta, y, state.y_bar, X, t, state.x_bar)
     if params.average:

@@ -138,7 +138,7 @@ def settle(state, work, params, X, t):
     """v = K F x, and eq. 9 or 15 with W v."""
     white_input(state, work, X, t)
     apply(state.W, work.v, work.c)
-    settle_lateral(params.dynamics, state.M, state.H, work.c, work.y, work.ws)
+    settle_lateral(params.dynamics, state.M, state.H, work.c, work.y, work.ws, True)
 
 
 def learn_interneuron(state, work, params, X, t, rates):

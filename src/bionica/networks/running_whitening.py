@@ -38,7 +38,8 @@ starts again: after 5 horizons 0.7 % of an old covariance is left, more than all
 horizon a change is only reported. Measured: five kinds of sources whose mixing stays, d = 3, 5 and 10, 40,000 samples: no change is
 reported.
 
-Every n/4 samples, in NumPy (`tend`), a block may end, and C gets 1e-16 power I, so that K stays finite if a channel freezes.
+Every n/4 samples, in NumPy (`tend`), a block may end, and C gets 1e-16 power I (1e-10 with a horizon), so that K
+stays finite if a channel freezes.
 
 Loops that sum store nothing, and divisions are outside of loops: otherwise the compiler chooses between code of different rounding
 by where the arrays lie in memory, and results would not be the same bits.
@@ -62,8 +63,8 @@ PATIENCE = 100
 PRIOR_SAMPLES, START = 6.0, 20.0
 #: If one of the first d + PRIOR_SAMPLES samples has this many times the mean energy, the scale was wrong.
 LARGER = 30.0
-#: Share of the first sample's power that C never falls below.
-FLOOR = 1e-16
+#: Share of the first sample's power that C never falls below, and with a horizon.
+FLOOR, FLOOR_HORIZON = 1e-16, 1e-10
 #: Outputs below this share of their usual energy have lost their size, and a block of outputs above this mean variance is a change.
 LOST, FAR_LARGER = 3e-4, 10.0
 #: A block has at least this many samples for each source, and for 10 more; the rule is attended to after LONGEST times as many.
@@ -282,7 +283,7 @@ def tend(state: Any, V: np.ndarray, params: Any) -> bool:
         return False
     # Half of the covariance that the start counted as samples is removed each time before START d samples, and then all, in steps:
     # 0.99 of a variance can be removed without losing digits. Then C is the covariance of `age` samples.
-    steps = [0.25 * FLOOR * white.power[0]]
+    steps = [0.25 * (FLOOR_HORIZON if horizon > 0 else FLOOR) * white.power[0]]
     if prior[0] > 0:
         for share in [0.5] if age < START * d else 9 * [0.99]:
             steps.append(-share * prior[0] * white.power[0])

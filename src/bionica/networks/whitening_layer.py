@@ -26,7 +26,7 @@ from .plasticity import (
     subtract,
 )
 from .rule import generic, inverse, shapes, solve_lateral
-from .settling import REFRESH, follow_interneurons, invert, scratch, settle_linear
+from .settling import REFRESH, follow_interneurons, invert, scratch, settle_interneurons
 
 
 class Learned(NamedTuple):
@@ -103,7 +103,8 @@ def refresh_whitening(layer, seen):
 @whiten.register(Learned)
 def _whiten_learned(layer, work, dynamics, X, t):
     project(layer.W_xh, X, t, work.c)
-    settle_linear(dynamics, layer.W_hg, layer.M, layer.H, work.c, work.h, work.g, work.ws)
+    W_hg, M, H, c = layer.W_hg, layer.M, layer.H, work.c
+    settle_interneurons(dynamics, W_hg, W_hg.T, M, H, c, work.h, work.g, work.ws, False)
 
 
 @whiten.register(Fixed)
@@ -120,7 +121,7 @@ def _learn_learned(layer, work, dynamics, X, t, zeta, weight):
     subtract(h, layer.h_bar, dh)
     subtract(g, layer.g_bar, dg)
     apply_transposed(layer.W_hg, dg, p)
-    follow_interneurons(dynamics, layer.W_hg, layer.M, layer.H, zeta, p, dh, dg, work.ws)
+    follow_interneurons(dynamics, layer.M, layer.H, zeta, p, dh, dg, work.ws)
     hebb_uncentred(layer.W_hg, zeta, dg, dh)
     hebb_input(layer.W_xh, zeta, h, layer.h_bar, X, t, layer.x_bar)
 
