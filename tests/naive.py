@@ -375,13 +375,11 @@ class RunningWhitening:
         return w, m
 
     def whiten(self, dv, w, m):
-        """Returns what K was multiplied with."""
         q = dv @ dv
         w2 = w * (1 - m) / (1 - w)
         B = np.eye(self.d) + ((1 / np.sqrt(1 + w2 * q) - 1) / q if q > 0 else 0) * np.outer(dv, dv)
         B /= np.sqrt(1 - w)
         self.K, self.v_bar = B @ self.K, B @ (self.v_bar + m * dv)
-        return B
 
     def rotation(self, v, g):
         """The rotation towards the orthant for the outputs v."""
@@ -682,14 +680,13 @@ class OrthantRotation(RunningWhitening):
             self.outside = self.outside or rest
             g = min(g, min(1, 12 * self.outside / rest) ** 2 if rest > 0 else 1)
             self.outside *= 1 + s if rest > self.outside else 1 - s * 0.005
+        self.V = self.rotation(self.V @ v, g) @ self.V
         w, m = self.count(g)
+        self.whiten(dv, w, m)
         if self.F is not None:
             self.P += g * np.outer(dx, du)
             self.x_bar = self.x_bar + m * dx
-        v = self.whiten(dv, w, m) @ v
-        c = 6 / (min(self.age, self.h or np.inf) + 5)
-        self.V_mean = self.V_mean + c * (self.V - self.V_mean)
-        self.V = self.rotation(self.V @ v, g) @ self.V
+        self.V_mean = self.V_mean + 6 / (min(self.age, self.h or np.inf) + 5) * (self.V - self.V_mean)
 
     def turn_projection(self):
         A = self.P @ (self.V @ self.K).T

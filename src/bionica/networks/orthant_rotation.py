@@ -139,7 +139,7 @@ def settle(state, work, params, X, t):
 
 
 def learn(state, work, params, X, t, rates):
-    """The sample's weight, the covariance of x and u, the whitening, the turn."""
+    """The sample's weight, the turn, the whitening, the covariance of x and u."""
     white, V, v, dv, a, b, horizon = state.white, state.V, work.v, work.dv, work.a, work.b, params.horizon
     state.t[0] += 1
     if not is_usable(white, work.u, v):
@@ -147,19 +147,16 @@ def learn(state, work, params, X, t, rates):
     q, g = weigh(white, v, dv, True, horizon)
     if params.projects:
         g = min(g, weigh_outside(state, work, X, t))
-    f, beta, m = whiten(white, dv, q, g, horizon, work.Va)
-    if params.projects:
-        gather(state, work, g, m)
-    along = dot_vectors(dv, v)
-    for i in range(v.shape[0]):
-        v[i] = f * (v[i] + beta * along * dv[i])
     apply(V, v, work.out)
-    average(state.V_mean, V, averaging_weight(white.age[0], AVERAGING, horizon))
     cos_1, sin = find_turn(white, work.out, a, b, state.turned, g, params)
     if sin != 0:
         apply_transposed(V, a, work.Va)
         apply_transposed(V, b, work.Vb)
         turn(V, a, b, work.Va, work.Vb, cos_1, sin)
+    _, _, m = whiten(white, dv, q, g, horizon, work.Va)
+    if params.projects:
+        gather(state, work, g, m)
+    average(state.V_mean, V, averaging_weight(white.age[0], AVERAGING, horizon))
 
 
 # ---------------------------------------------------------------------------------------------- one sample

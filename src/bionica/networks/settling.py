@@ -321,8 +321,14 @@ def settle_exactly(dynamics, M, H, c, z, ws, rectified):
     """M z = c; if `rectified`, z >= 0 with M z - c >= 0 and complementary. Infinite if c is not finite."""
     apply(H, c, ws.free)
     for i in range(c.shape[0]):
-        ws.firing[i] = ws.free[i] >= 0 or not rectified
-    if not _exchange(dynamics, M, H, 0.0, c, z, ws, EXCHANGES, True, rectified):
+        ws.firing[i] = ws.free[i] >= 0
+        z[i] = ws.free[i]
+    if rectified:
+        settled = _exchange(dynamics, M, H, 0.0, c, z, ws, EXCHANGES, True, True)
+    else:
+        c_sum = absolute_sum(c)
+        settled = c_sum < np.inf and _settled(dynamics.eps, M, c, c_sum, z, False)
+    if not settled:
         pivot(dynamics, M, c, z, ws, rectified)
 
 
