@@ -24,7 +24,7 @@ import numpy as np
 
 from .._compat import numba_cuda
 from ..networks.guards import EVERY
-from ..networks.rule import Rule, cold, leaves, precision, rule_of, to_arrays
+from ..networks.rule import Rule, cold, leaves, rule_of, to_arrays
 from ..networks.settling import Exact
 from .loop import bound, digest, largest_output
 from .masked import Masked, Pivoted
@@ -99,7 +99,7 @@ def prepare(batch: Batch) -> Callable[[], Results]:
     """Compile for a batch and send it to the card; return the function that runs it there."""
     cuda = numba_cuda.cuda()
     n, (_, T, _), d, dtype = len(batch.states), batch.X.shape, batch.S.shape[2], batch.X.dtype
-    kernel = _compiled(rule_of(batch.states[0]), *_source(batch.states[0], batch.params[0]))
+    kernel = _compiled(rule_of(batch.states[0]), *_source(batch.states[0], batch.params[0], dtype))
     arrays = [np.stack(same, axis=-1) for same in zip(*map(leaves, batch.states), strict=True)]
     numbers = np.array(
         [_numbers(_on_card(s, p)) for s, p in zip(batch.states, batch.params, strict=True)], dtype
@@ -251,7 +251,7 @@ def _fill(name, shape, value, symmetric=False):
     return [*loops, "    " * len(shape) + f"{target} = {value.format(index)}"]
 
 
-def _source(state: Any, params: Any) -> tuple[str, tuple[tuple[str, Any], ...]]:
+def _source(state: Any, params: Any, dtype: Any) -> tuple[str, tuple[tuple[str, Any], ...]]:
     """Return the kernel for such a network, and the classes that it names."""
     rule, d, on_card = rule_of(state), len(state.fired), _on_card(state, params)
     masked = isinstance(on_card.dynamics, Masked)
@@ -288,7 +288,7 @@ def _source(state: Any, params: Any) -> tuple[str, tuple[tuple[str, Any], ...]]:
             to_local += _fill(f"x{i}", array.shape, f"r{i}[{{}}]", masked and field in rule.symmetric)
             from_local += _fill(f"r{i}", array.shape, f"x{i}[{{}}]")
     text = _TEXT.format(
-        name=numba_cuda.UNROLLED if d in UNROLLED else "bionica", d=d, dtype=precision(state).name,
+        name=numba_cuda.UNROLLED if d in UNROLLED else "bionica", d=d, dtype=dtype.name,
         arguments=", ".join(f"a{i}" for i in range(len(leaves(state)))), stride=STRIDE, every=EVERY, flush=FLUSH,
         local=arrays(state, "x", "a{}[{{}}, n]"), local_work=arrays(work, "v", "0"),
         state=arrays(state, "r", "a{}[{{}}, n]"), work=arrays(work, "w", "0"),

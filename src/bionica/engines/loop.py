@@ -23,7 +23,7 @@ import numpy as np
 from .. import networks  # noqa: F401  (the rules register themselves)
 from .._compat.numba import COMPILING, compile_entry
 from ..networks.guards import EVERY
-from ..networks.rule import Rule, hot, precision, rule_of
+from ..networks.rule import Rule, hot, rule_of
 from . import blocks
 
 __all__ = ["Diverged", "compiled_loop", "digest", "gain", "largest_output", "run", "scaled"]
@@ -33,7 +33,6 @@ _LOG = logging.getLogger("bionica")
 _PATIENCE = 2.0
 
 _ENTRIES: dict[Any, Any] = {}
-_SCALING: dict[Any, Any] = {}
 
 
 class Diverged(ArithmeticError):
@@ -113,35 +112,21 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
         Numbers of other types than those before are compiled for again.
     X : (n, k) array of the state's dtype
         Copied if it is not C-ordered, writable and aligned, unless `blocks.suits` it.
-    rates : (n, r) float64 array, or (0, r) for frozen weights
-    Y : (n, d) array for the outputs, or (0, d) if they are not needed
+    rates : (n, r) float64 array in C order, or (0, r) for frozen weights
+    Y : (n, d) array in C order for the outputs, or (0, d) if they are not needed
 
     Raises
     ------
     Diverged
-        At the first sample whose output leaves the range of its dtype. The state is then not to be used any more, and Y holds NaN.
+        At the first sample whose output leaves the range of its dtype. The state and Y are then not to be used any more.
     """
     rule = rule_of(state)
-    dtype = precision(state)
-    for name, array, expected in (("X", X, dtype), ("rates", rates, np.dtype(np.float64)), ("Y", Y, dtype)):
-        if array.ndim != 2 or array.dtype != expected:
-            raise ValueError(
-                f"{name} has {array.ndim} axes of {array.dtype}; a network of {dtype} needs 2 of {expected}"
-            )
-    if not Y.flags.c_contiguous:
-        raise ValueError("Y is written in place: allocate it in C order, for example with np.empty")
-    rates = np.ascontiguousarray(rates)
     if getattr(params, "scaled", False):
         X = scaled(state, params, X, learning=len(rates) > 0)
-    done = 0
-    try:
-        if blocks.suits(rule, state, *X.shape):
-            done = blocks.run(rule, state, params, X, rates, Y, _run_rows)
-        else:
-            done = _run_rows(state, params, np.require(X, None, ["C", "W", "A"]), rates, Y)
-    finally:
-        if done < len(X):
-            Y[:] = np.nan  # outputs after the failure were not computed
+    if blocks.suits(rule, state, *X.shape):
+        done = blocks.run(rule, state, params, X, rates, Y, _run_rows)
+    else:
+        done = _run_rows(state, params, np.require(X, None, ["C", "W", "A"]), rates, Y)
     if done < len(X):
         raise Diverged(done)
 
@@ -242,12 +227,15 @@ def scaled(state: Any, params: Any, X: np.ndarray, learning: bool) -> np.ndarray
             return np.ascontiguousarray((X * gain(state.x_power)).astype(X.dtype))
     out = np.full(X.shape, np.inf, X.dtype)
     X = np.require(X, X.dtype, ["C", "W", "A"])
-    arguments = X, state.x_power, int(state.t[0]), int(params.horizon), out
-    if X.dtype not in _SCALING:
-        empty = X[:0], state.x_power, 0, 0, out[:0]
-        _SCALING[X.dtype] = compile_entry(scale_rows, empty, cache=True)
-    _SCALING[X.dtype](*arguments)
+    _scaling(X.dtype)(X, state.x_power, int(state.t[0]), int(params.horizon), out)
     return out
+
+
+@functools.cache
+def _scaling(dtype: Any) -> Any:
+    """Return `scale_rows`, compiled."""
+    empty = np.empty((0, 1), dtype)
+    return compile_entry(scale_rows, (empty, np.empty(1), 0, 0, empty), cache=True)
 
 
 # ---------------------------------------------------------------------------------------------- fingerprint

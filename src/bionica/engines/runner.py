@@ -1,7 +1,7 @@
 """A network that learns in place, in blocks of samples or one by one.
 
 The compiled loop takes about 1 us for a sample at d = 3. Copying the state, allocating scratch arrays and looking up the compiled
-function take 50 us or more. A runner does that once; its state lies in one buffer, of which a copy undoes a call that fails.
+function take 50 us or more. A runner does that once; its state lies in few buffers, whose copies undo a call that fails.
 """
 
 import threading
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..networks.rule import in_one_buffer, precision, rule_of
+from ..networks.rule import in_buffers, rule_of
 from . import blocks
 from .loop import Diverged, compiled_loop, run, scaled, take_rows
 
@@ -26,8 +26,8 @@ class Runner:
     state : State of a rule
         Copied.
     params : Params of the same rule
-    k : int
-        Number of mixtures.
+    X : array of shape (0, k)
+        Of the dtype of the network.
 
     Attributes
     ----------
@@ -41,26 +41,27 @@ class Runner:
         Room for the state whose weights `settle` uses. `learn` forgets it.
     """
 
-    def __init__(self, state: Any, params: Any, k: int) -> None:
-        self.state, self._buffer, self._floats = in_one_buffer(state)
+    def __init__(self, state: Any, params: Any, X: np.ndarray) -> None:
+        self.state, self._buffers = in_buffers(state)
+        self._floats = [buffer for buffer in self._buffers if buffer.dtype.kind == "f"]
         self._lock = threading.Lock()
-        self._rule, self._params = rule_of(state), params
+        rule, self._params = rule_of(state), params
         self._scaled = getattr(params, "scaled", False)
-        self._work = self._rule.workspace(self.state)
-        dtype = precision(state)
-        self.wide = blocks.suits(self._rule, state, blocks.SAMPLES, k)
+        self._work = rule.workspace(self.state)
+        self.wide = blocks.suits(rule, state, blocks.SAMPLES, X.shape[1])
         self.rates: tuple[int, np.ndarray] = (0, _NO_RATES)
         self.readout: Any = None
-        X, Y = np.empty((0, k), dtype), np.empty((0, state.fired.size), dtype)
+        Y = np.empty((0, state.fired.size), X.dtype)
         self._loop = compiled_loop(self.state, self._work, self._params, X, _NO_RATES, Y)
 
-    def backup(self) -> np.ndarray:
+    def backup(self) -> list[np.ndarray]:
         """A copy of the state, for `restore`."""
-        return self._buffer.copy()
+        return [buffer.copy() for buffer in self._buffers]
 
-    def restore(self, backup: np.ndarray) -> None:
+    def restore(self, backup: list[np.ndarray]) -> None:
         """Return to the state of a backup."""
-        np.copyto(self._buffer, backup)
+        for buffer, saved in zip(self._buffers, backup, strict=True):
+            buffer[:] = saved
 
     def learn(self, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> None:
         """Learn from the rows of X, finite, C-ordered and of the state's dtype; outputs go to Y, if it has rows.
@@ -91,5 +92,4 @@ class Runner:
             X = scaled(state, self._params, X, learning=len(rates) > 0)
         done = take_rows(self._loop, state, self._work, self._params, X, rates, Y)
         if done < len(X):
-            Y[:] = np.nan
             raise Diverged(done)

@@ -237,7 +237,8 @@ class OnlineNICA(Online):
         """Take the rows of X through the network, block by block; outputs go to Y, if it has rows."""
         runner: Runner | None = self.__dict__.get("_runner")
         if runner is None or runner.state is not self._state:  # its state learns in place
-            runner = self._runner = Runner(self._state, self._params_of(self._state), X.shape[1])
+            empty = np.empty((0, X.shape[1]), self._waiting.dtype)
+            runner = self._runner = Runner(self._state, self._params_of(self._state), empty)
             self._state = runner.state
         if runner.readout is None and not learning:
             runner.readout = self._readout(self._state)

@@ -233,38 +233,30 @@ def leaves(state: Any) -> list[np.ndarray]:
     return list(to_arrays(state).values())
 
 
+def map_arrays(function: Callable[[np.ndarray], np.ndarray], state: Any) -> Any:
+    """Return a state with `function` applied to every array, in order."""
+    return type(state)(*(function(a) if isinstance(a, np.ndarray) else map_arrays(function, a) for a in state))
+
+
 def copy_state(state: Any) -> Any:
     """Return a state that shares no memory with this one."""
-    return type(state)(*(value.copy() if isinstance(value, np.ndarray) else copy_state(value) for value in state))
+    return map_arrays(np.copy, state)
 
 
-def in_one_buffer(state: Any) -> tuple[Any, np.ndarray, list[np.ndarray]]:
-    """Return a copy of a state whose arrays lie in one buffer, the buffer, and all its floats: one view for each precision."""
-    arrays = sorted(leaves(state), key=lambda a: a.dtype.char)
-    sizes = [-(-a.nbytes // 64) * 64 for a in arrays]
-    buffer = np.zeros(sum(sizes), np.uint8)
-    offsets = np.cumsum([0, *sizes])
-    places = {id(a): slice(offsets[i], offsets[i] + a.nbytes) for i, a in enumerate(arrays)}
+def in_buffers(state: Any) -> tuple[Any, list[np.ndarray]]:
+    """Return a copy of a state whose arrays of a dtype lie in one buffer, and the buffers."""
+    arrays = leaves(state)
+    used = dict.fromkeys((a.dtype for a in arrays), 0)
+    buffers = {dtype: np.zeros(sum(a.size + 8 for a in arrays if a.dtype == dtype), dtype) for dtype in used}
 
-    def placed(value: Any) -> Any:
-        if not isinstance(value, np.ndarray):
-            return type(value)(*map(placed, value))
-        copied = buffer[places[id(value)]].view(value.dtype).reshape(value.shape)
-        copied[...] = value
+    def placed(a: np.ndarray) -> np.ndarray:
+        start = used[a.dtype]
+        used[a.dtype] = -(-(start + a.size) // 8) * 8  # in float64 arrays begin with a cache line
+        copied = buffers[a.dtype][start : start + a.size].reshape(a.shape)
+        copied[...] = a
         return copied
 
-    floats = []
-    for dtype in {a.dtype for a in arrays if a.dtype.kind == "f"}:
-        own = [i for i, a in enumerate(arrays) if a.dtype == dtype]
-        floats.append(buffer[offsets[own[0]] : offsets[own[-1] + 1]].view(dtype))
-    return placed(state), buffer, floats
-
-
-def precision(state: Any) -> np.dtype[Any]:
-    """The dtype of a network: that of the arrays for which its rule declares none."""
-    name = next(name for name, spec in rule_of(state).shapes.items() if ":" not in spec)
-    dtype: np.dtype[Any] = functools.reduce(getattr, name.split("."), state).dtype
-    return dtype
+    return map_arrays(placed, state), list(buffers.values())
 
 
 # ---------------------------------------------------------------------------------------------- linear algebra
