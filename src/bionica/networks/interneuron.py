@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .guards import flip_silent, lift_singular_values, lift_transposed, replace_rows
+from .guards import flip_silent, lift_singular_values, replace_rows
 from .plasticity import (
     AVERAGING,
     average,
@@ -85,7 +85,6 @@ class Work(NamedTuple):
     dy: np.ndarray
     dn: np.ndarray
     p: np.ndarray  # W_ny dn
-    W: np.ndarray  # a matrix of the shape of W_ny
     ws: Any
 
 
@@ -118,8 +117,7 @@ def workspace(state):
     dtype = state.W_xy.dtype
     c, y, dy, p = np.zeros((4, d), dtype)
     n, dn = np.zeros((2, m), dtype)
-    W = np.zeros((d, m), dtype)
-    return Work(c, y, n, dy, dn, p, W, scratch(d, dtype))
+    return Work(c, y, n, dy, dn, p, scratch(d, dtype))
 
 
 def settle(state, work, params, X, t):
@@ -160,7 +158,7 @@ def inspect(state, work, params):
         replace_rows(state.W_xy, state.rng, work.ws.events)
     if params.guards.spectrum:
         lift_singular_values(state.W_xy, params.eps, work.ws)
-        changed = lift_transposed(state.W_yn, work.W, params.eps, work.ws)
+        changed = lift_singular_values(state.W_yn.T, params.eps, work.ws)
         changed = lift_singular_values(state.W_ny, params.eps, work.ws) or changed
     if changed or state.t[0] % REFRESH == 0:
         multiply(state.W_ny, state.W_yn, state.M)

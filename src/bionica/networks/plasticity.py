@@ -80,21 +80,6 @@ def multiply(A, B, M):
                 M[i, j] += A[i, p] * B[p, j]
 
 
-@cold
-def multiply_transposed(A, M):
-    """M <- A'A, exactly symmetric."""
-    for i in range(M.shape[0]):
-        for j in range(i + 1):
-            M[i, j] = 0
-    for p in range(A.shape[0]):
-        for i in range(M.shape[0]):
-            for j in range(i + 1):
-                M[i, j] += A[p, i] * A[p, j]
-    for i in range(M.shape[0]):
-        for j in range(i):
-            M[j, i] = M[i, j]
-
-
 @hot
 def mean_weight(rates, t, window):
     """Weight of sample number t (from 1) in a running mean: 1/t, and never below 1/window where one is set (> 0).

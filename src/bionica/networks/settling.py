@@ -168,7 +168,7 @@ class Exact(NamedTuple):
 
 
 @hot
-def _solve_firing(eps, M, shift, c, index, f, ws):
+def solve_firing(eps, M, shift, c, index, f, ws):
     """Solve (M + shift I) u = c over the f neurons in `index`, u in ws.u; False if a pivot is lost to rounding."""
     L, u = ws.L, ws.u
     floor = 8 * eps * f
@@ -230,7 +230,7 @@ def _exchange(dynamics, M, H, shift, c, z, ws, rounds, inverse, rectified):
             z[i] = zero if with_M else free[i]
             w[i] = c[i] if with_M else -free[i]
         A = M if with_M else H
-        if not _solve_firing(dynamics.eps, A, shift, w, index, n, ws):
+        if not solve_firing(dynamics.eps, A, shift, w, index, n, ws):
             return False
         for i in range(d):
             w[i] = -c[i] if with_M else w[i]
