@@ -84,16 +84,14 @@ def settle_interneurons(W_yn, W_ny, c, gamma, tol, max_iter, rectify=True):
 
 
 class LEcuyer:
-    """The random numbers of the guards: L'Ecuyer's combined generator (1988) and Box-Muller."""
+    """The random numbers of the guards: a multiplicative generator of L'Ecuyer (1988) and Box-Muller."""
 
     def __init__(self, seed):
-        self.a, self.b = int(seed[0]), int(seed[1])
+        self.a = int(seed[0])
 
     def uniform(self):
         self.a = self.a * 40014 % 2147483563
-        self.b = self.b * 40692 % 2147483399
-        s = (self.a - self.b) % 2147483562
-        return (s if s >= 1 else s + 2147483562) / 2147483563
+        return self.a / 2147483563
 
     def normal(self):
         radius = math.sqrt(-2 * math.log(self.uniform()))
@@ -151,7 +149,7 @@ def weight_of_mean(t, window):
     return 1 / t if window is None else 1 / min(t, window)
 
 
-def interneuron(X, weights, rates, *, guards=(), seed=(1, 1), window=None, gradient=None):
+def interneuron(X, weights, rates, *, guards=(), seed=(1,), window=None, gradient=None):
     """Algorithm 1."""
     W_xy, W_yn, W_ny = (np.array(weights[name], float) for name in ("W_xy", "W_yn", "W_ny"))
     d, k = W_xy.shape
@@ -183,7 +181,7 @@ def interneuron(X, weights, rates, *, guards=(), seed=(1, 1), window=None, gradi
     return np.array(outputs), {"W_xy": W_xy, "W_yn": W_yn, "W_ny": W_ny}, guard.repairs
 
 
-def two_compartment(X, weights, rates, *, tau, guards=(), seed=(1, 1), window=None, gradient=None):
+def two_compartment(X, weights, rates, *, tau, guards=(), seed=(1,), window=None, gradient=None):
     """Algorithm 2."""
     W_xz, W_zz = np.array(weights["W_xz"], float), np.array(weights["W_zz"], float)
     d, k = W_xz.shape
@@ -233,7 +231,7 @@ class WhiteningLayer:
         self.W_hg = self.W_hg + zeta * (np.outer(g - self.g_bar, h - self.h_bar) - self.W_hg)
 
 
-def two_layer_nsm(X, weights, rates, zetas, *, guards=(), seed=(1, 1), window=None, gradient=None):
+def two_layer_nsm(X, weights, rates, zetas, *, guards=(), seed=(1,), window=None, gradient=None):
     """2-layer NSM."""
     layer = WhiteningLayer(weights, window, gradient)
     W_hy, W_yy = np.array(weights["W_hy"], float), np.array(weights["W_yy"], float)
@@ -263,7 +261,7 @@ def whiten_offline(X, d):
     return (U[:, leading] / np.sqrt(lam[leading])).T
 
 
-def nonnegative_pca(X, weights, rates, zetas=None, *, F=None, guards=(), seed=(1, 1), window=None, gradient=None):
+def nonnegative_pca(X, weights, rates, zetas=None, *, F=None, guards=(), seed=(1,), window=None, gradient=None):
     """Online nonnegative PCA; F whitens offline, zetas are the rates of online whitening, neither: X is white."""
     W = np.array(weights["W"], float)
     layer = WhiteningLayer(weights, window, gradient) if zetas is not None else None

@@ -41,55 +41,26 @@ THREADS = 128
 
 
 class Batch(NamedTuple):
-    """Networks of one kind and size, and what they learn from.
-
-    Attributes
-    ----------
-    states : list of State
-    params : list of Params
-    X : array of shape (n_data, T, k)
-    S : array of shape (n_data, T, d)
-        Sources.
-    data : int array
-        Which data each network learns from.
-    rates : array of shape (n_schedules, T, r)
-    schedule : int array
-        Which learning rates each network has.
-    times : int64 array
-        Numbers of samples after which the sums are noted, in order; the last is T.
-    silent : int
-        Samples at the beginning whose outputs count as zero: those from which the networks were started.
-    """
+    """Networks of one kind and size, and what they learn from."""
 
     states: list[Any]
     params: list[Any]
-    X: np.ndarray
-    S: np.ndarray
-    data: np.ndarray
-    rates: np.ndarray
-    schedule: np.ndarray
-    times: np.ndarray
-    silent: int = 0
+    X: np.ndarray  # (n_data, T, k)
+    S: np.ndarray  # (n_data, T, d), sources
+    data: np.ndarray  # which data each network learns from
+    rates: np.ndarray  # (n_schedules, T, r)
+    schedule: np.ndarray  # which learning rates each network has
+    times: np.ndarray  # numbers of samples after which the sums are noted, in order; the last is T
+    silent: int = 0  # samples at the beginning, from which the networks were started: their outputs count as zero
 
 
 class Results(NamedTuple):
-    """What comes back.
+    """What comes back."""
 
-    Attributes
-    ----------
-    sums : float64 array of shape (n_times, d, d, n)
-        Sums of (s_i - y_j)^2 up to the times; of a network that diverged, to be ignored.
-    done : int64 array of shape (n,)
-        Samples before the first whose output left the range of its numbers; T if all is well.
-    repairs : int64 array of shape (n,)
-    seconds : float
-        On the card.
-    """
-
-    sums: np.ndarray
-    done: np.ndarray
+    sums: np.ndarray  # (n_times, d, d, n): of (s_i - y_j)^2 up to the times; of a network that diverged, to be ignored
+    done: np.ndarray  # samples before the first whose output left the range of its numbers; T if all is well
     repairs: np.ndarray
-    seconds: float
+    seconds: float  # on the card
 
 
 # ------------------------------------------------------------------------------------------ called

@@ -18,6 +18,7 @@ import types
 from pathlib import Path
 from typing import Any, cast
 
+import numba
 import numpy as np
 
 from .. import networks  # noqa: F401  (the rules register themselves)
@@ -152,7 +153,7 @@ def take_rows(entry: Any, state: Any, work: Any, params: Any, X: np.ndarray, rat
 def compiled_loop(state: Any, work: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> Any:
     """Return the compiled loop for arguments of these types."""
     rule = rule_of(state)
-    key = rule, _classes(params), X.dtype
+    key = rule, numba.typeof(params), X.dtype
     entry = _ENTRIES.get(key)
     if entry is None:
         empty = (state, work, params, X[:0], 0, rates[:0], Y[:0], largest_output(X.dtype))
@@ -184,11 +185,6 @@ def _compile(rule, params, dtype, arguments):
         return compile_entry(own, arguments, cache=rule.State.__module__ != "__main__")
     finally:
         said.cancel()
-
-
-def _classes(value):
-    """The classes of nested named tuples."""
-    return (type(value), *map(_classes, value)) if isinstance(value, tuple) else type(value)
 
 
 # ---------------------------------------------------------------------------------------------- scaled input

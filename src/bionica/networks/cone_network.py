@@ -157,24 +157,18 @@ class Work(NamedTuple):
 
 def init(F: np.ndarray, u_bar: np.ndarray, n: int, W_xz: Any, W_zz: Any, rng: Any) -> State:
     """Return a network that starts from n samples, which F whitens and whose mean is then u_bar, with these weights (copied)."""
-    rest = _averaged(W_xz, W_zz) | bookkeeping(len(W_zz), rng)
-    white = start(len(F), F.dtype, u_bar, n)
-    return State(white=white, F=F.copy(), wall=_wall(W_zz), **rest)
+    return State(white=start(len(F), F.dtype, u_bar, n), F=F.copy(), **_common(W_xz, W_zz, rng))
 
 
 def init_local(W_xz: np.ndarray, W_zz: np.ndarray, size: float, rng: np.random.RandomState) -> LocalState:
     """Return a local network with these initial weights (copied); `size` is the mean of x'x/d."""
-    rest = _averaged(W_xz, W_zz) | bookkeeping(len(W_zz), rng)
-    return LocalState(wall=_wall(W_zz), size=np.array([size]), x_power=np.zeros(W_xz.shape[1]), **rest)
+    return LocalState(size=np.array([size]), x_power=np.zeros(W_xz.shape[1]), **_common(W_xz, W_zz, rng))
 
 
-def _averaged(W_xz: np.ndarray, W_zz: np.ndarray) -> dict[str, np.ndarray]:
-    return {"W_xz": W_xz.copy(), "W_zz": W_zz.copy(), "W_xz_mean": W_xz.copy(), "W_zz_mean": W_zz.copy()}
-
-
-def _wall(W_zz: np.ndarray) -> Wall:
-    log_kappa, p, m, q = np.ones((4, len(W_zz)), W_zz.dtype)
-    return Wall(log_kappa - 1, p, m, q)
+def _common(W_xz: np.ndarray, W_zz: np.ndarray, rng: np.random.RandomState) -> dict[str, Any]:
+    d, dtype = len(W_zz), W_zz.dtype
+    weights = {"W_xz": W_xz.copy(), "W_zz": W_zz.copy(), "W_xz_mean": W_xz.copy(), "W_zz_mean": W_zz.copy()}
+    return weights | {"wall": Wall(np.zeros(d, dtype), *np.ones((3, d), dtype))} | bookkeeping(d, rng)
 
 
 def workspace(state):

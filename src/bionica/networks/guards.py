@@ -78,13 +78,9 @@ def replace_rows(W, rng, events):
 
 @cold
 def uniform(rng):
-    """A number in (0, 1): L'Ecuyer's combined generator (1988), whose integers never overflow; rng is int64[2]."""
+    """A number in (0, 1): a multiplicative generator of L'Ecuyer (1988), whose integers never overflow; rng is int64[1]."""
     rng[0] = rng[0] * 40014 % 2147483563
-    rng[1] = rng[1] * 40692 % 2147483399
-    s = (rng[0] - rng[1]) % 2147483562
-    if s < 1:
-        s += 2147483562
-    return s / 2147483563.0
+    return rng[0] / 2147483563.0
 
 
 @cold

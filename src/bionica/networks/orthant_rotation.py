@@ -251,11 +251,11 @@ def gather(state, work, g, m):
 
 
 def attend(state: State, params: Params) -> None:
-    """What the whitening asks for (`tend`); a flip, and the power step of F."""
-    white, V = state.white, state.V
+    """What the whitening asks for (`tend`), a flip, the power step of F."""
+    white, F, V, P = state.white, state.F, state.V, state.P
     was_due = white.age[0] >= white.due[0]
     if tend(state, V, params):
-        for a in (state.turned, state.outside, state.u_bar, state.x_bar, state.P):
+        for a in (state.turned, state.outside, state.u_bar, state.x_bar, P):
             a[:] = 0
         V[:] = state.V_mean[:] = np.eye(len(V))
         return
@@ -263,20 +263,14 @@ def attend(state: State, params: Params) -> None:
         V *= -1
         state.V_mean[:] = V
     if was_due and params.projects and white.prior[0] == 0:
-        turn_projection(state)
-
-
-def turn_projection(state: State) -> None:
-    """A = P K'V' = U'R', K <- K F A R'^-1, F <- U; nothing if A has fewer than d directions."""
-    K, F = state.white.K, state.F
-    A = state.P @ (state.V @ K).T
-    Q, R = np.linalg.qr(A)
-    if (np.abs(np.diag(R)) > 1e-13 * np.linalg.norm(A, axis=0)).all():
-        K[:] = np.linalg.solve(R.T, (K @ (F @ A)).T).T
-        F[:] = Q.T
-        state.u_bar[:] = F @ state.x_bar
-        state.white.v_bar[:] = K @ state.u_bar
-    state.P[:] = 0
+        A = P @ (V @ white.K).T
+        Q, R = np.linalg.qr(A)
+        if (np.abs(np.diag(R)) > 1e-13 * np.linalg.norm(A, axis=0)).all():  # otherwise A has fewer than d directions
+            white.K[:] = np.linalg.solve(R.T, (white.K @ (F @ A)).T).T
+            F[:] = Q.T
+            state.u_bar[:] = F @ state.x_bar
+            white.v_bar[:] = white.K @ state.u_bar
+        P[:] = 0
 
 
 def averaged(state: Any) -> Any:

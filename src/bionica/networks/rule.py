@@ -37,7 +37,7 @@ REPAIRS = ("silent", "row", "spectrum", "rate", "regularised", "unsettled", "res
 n_repairs = len(REPAIRS)
 
 #: Schemas (`estimators._model_file`) of the arrays that every State ends with.
-BOOKKEEPING = {"t": "1:count", "fired": "d:bool", "rng": "2:seed", "repairs": f"{n_repairs}:count"}
+BOOKKEEPING = {"t": "1:count", "fired": "d:bool", "rng": "1:seed", "repairs": f"{n_repairs}:count"}
 
 
 def shapes(**fields: str) -> dict[str, str]:
@@ -167,11 +167,11 @@ def rule_of(state: Any) -> Rule:
 
 
 def bookkeeping(d: int, rng: np.random.RandomState) -> dict[str, np.ndarray]:
-    """Return what every State ends with: samples seen, which outputs have ever fired, seeds of the guards, repairs."""
+    """Return what every State ends with: samples seen, which outputs have ever fired, seed of the guards, repairs."""
     return {
         "t": np.zeros(1, np.int64),
         "fired": np.zeros(d, np.bool_),
-        "rng": np.array([rng.randint(1, 2147483562), rng.randint(1, 2147483398)], dtype=np.int64),
+        "rng": np.array([rng.randint(1, 2147483562)], dtype=np.int64),
         "repairs": np.zeros(n_repairs, np.int64),
     }
 
@@ -230,7 +230,7 @@ def to_arrays(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
 
 def leaves(state: Any) -> list[np.ndarray]:
     """Every array of a state, in order."""
-    return list(to_arrays(state).values())
+    return [a for value in state for a in ([value] if isinstance(value, np.ndarray) else leaves(value))]
 
 
 def map_arrays(function: Callable[[np.ndarray], np.ndarray], state: Any) -> Any:
@@ -245,18 +245,15 @@ def copy_state(state: Any) -> Any:
 
 def in_buffers(state: Any) -> tuple[Any, list[np.ndarray]]:
     """Return a copy of a state whose arrays of a dtype lie in one buffer, and the buffers."""
-    arrays = leaves(state)
-    used = dict.fromkeys((a.dtype for a in arrays), 0)
-    buffers = {dtype: np.zeros(sum(a.size + 8 for a in arrays if a.dtype == dtype), dtype) for dtype in used}
-
-    def placed(a: np.ndarray) -> np.ndarray:
-        start = used[a.dtype]
-        used[a.dtype] = -(-(start + a.size) // 8) * 8  # in float64 arrays begin with a cache line
-        copied = buffers[a.dtype][start : start + a.size].reshape(a.shape)
-        copied[...] = a
-        return copied
-
-    return map_arrays(placed, state), list(buffers.values())
+    arrays, buffers, copies = leaves(state), [], {}
+    for dtype in {a.dtype for a in arrays}:
+        own = [a for a in arrays if a.dtype == dtype]
+        ends = np.cumsum([-(-a.size // 8) * 8 for a in own])  # in float64 arrays begin with a cache line
+        buffers.append(np.zeros(ends[-1], dtype))
+        for a, start in zip(own, [0, *ends], strict=False):
+            copies[id(a)] = buffers[-1][start : start + a.size].reshape(a.shape)
+            copies[id(a)][...] = a
+    return map_arrays(lambda a: copies[id(a)], state), buffers
 
 
 # ---------------------------------------------------------------------------------------------- linear algebra
