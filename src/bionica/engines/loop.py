@@ -102,24 +102,13 @@ def largest_output(dtype: Any) -> float:
     return float(np.sqrt(np.finfo(dtype).max)) / 16
 
 
-def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> None:
-    """Stream the rows of X through the network, learning in place.
+def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray, rows: Any = None) -> None:
+    """Stream the rows of X through the network, which learns in place if `rates` has rows.
 
-    Parameters
-    ----------
-    state : State of a rule
-        Changed in place if `rates` has rows, else left alone.
-    params : Params of the same rule
-        Numbers of other types than those before are compiled for again.
-    X : (n, k) array of the state's dtype
-        Copied if it is not C-ordered, writable and aligned, unless `blocks.suits` it.
-    rates : (n, r) float64 array in C order, or (0, r) for frozen weights
-    Y : (n, d) array in C order for the outputs, or (0, d) if they are not needed
+    X (n, k) has the state's dtype. The others are in C order: rates (n, r), or (0, r) for frozen weights, in float64; Y (n, d) takes
+    the outputs, or (0, d) if they are not needed. `rows` is `take_rows` with a compiled loop and scratch arrays.
 
-    Raises
-    ------
-    Diverged
-        At the first sample whose output leaves the range of its dtype. The state and Y are then not to be used any more.
+    Raises `Diverged` at the first sample whose output leaves the range of its dtype. The state and Y are then not to be used any more.
     """
     rule = rule_of(state)
     if getattr(params, "scaled", False):
@@ -127,19 +116,19 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
     if blocks.suits(rule, state, *X.shape):
         done = blocks.run(rule, state, params, X, rates, Y, _run_rows)
     else:
-        done = _run_rows(state, params, np.require(X, None, ["C", "W", "A"]), rates, Y)
+        X = X if X.flags.carray else np.require(X, None, ["C", "W", "A"])
+        done = (rows or _run_rows)(state, params, X, rates, Y)
     if done < len(X):
         raise Diverged(done)
 
 
 def _run_rows(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> int:
-    """Run the compiled loop; returns the number of rows before an output left the range of its dtype."""
     work = rule_of(state).workspace(state)
-    return take_rows(compiled_loop(state, work, params, X, rates, Y), state, work, params, X, rates, Y)
+    return take_rows(compiled_loop(state, work, params, X, rates, Y), work, state, params, X, rates, Y)
 
 
-def take_rows(entry: Any, state: Any, work: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> int:
-    """As `_run_rows`, with this compiled loop and scratch arrays."""
+def take_rows(entry: Any, work: Any, state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> int:
+    """Run the compiled loop; returns the number of rows before an output left the range of its dtype."""
     n, done, limit, attend = len(X), 0, largest_output(X.dtype), cast("Any", rule_of(state).attend)
     work.ws.events[:] = 0
     while 0 <= (done := entry(state, work, params, X, done, rates, Y, limit)) < n:

@@ -4,6 +4,7 @@ The compiled loop takes about 1 us for a sample at d = 3. Copying the state, all
 function take 50 us or more. A runner does that once; its state lies in few buffers, whose copies undo a call that fails.
 """
 
+import functools
 import threading
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from ..networks.rule import in_buffers, rule_of
 from . import blocks
-from .loop import Diverged, compiled_loop, run, scaled, take_rows
+from .loop import Diverged, compiled_loop, run, take_rows
 
 __all__ = ["Runner"]
 
@@ -19,15 +20,7 @@ _NO_RATES = np.empty((0, 1))
 
 
 class Runner:
-    """Takes samples through a network, with the bits of `loop.run`.
-
-    Parameters
-    ----------
-    state : State of a rule
-        Copied.
-    params : Params of the same rule
-    X : array of shape (0, k)
-        Of the dtype of the network.
+    """Takes samples through a copy of a network, with the bits of `loop.run`; X is an empty array of its dtype and width.
 
     Attributes
     ----------
@@ -46,13 +39,12 @@ class Runner:
         self._floats = [buffer for buffer in self._buffers if buffer.dtype.kind == "f"]
         self._lock = threading.Lock()
         rule, self._params = rule_of(state), params
-        self._scaled = getattr(params, "scaled", False)
-        self._work = rule.workspace(self.state)
         self.wide = blocks.suits(rule, state, blocks.SAMPLES, X.shape[1])
         self.rates: tuple[int, np.ndarray] = (0, _NO_RATES)
         self.readout: Any = None
-        Y = np.empty((0, state.fired.size), X.dtype)
-        self._loop = compiled_loop(self.state, self._work, self._params, X, _NO_RATES, Y)
+        Y, work = np.empty((0, state.fired.size), X.dtype), rule.workspace(self.state)
+        loop = compiled_loop(self.state, work, params, X, _NO_RATES, Y)
+        self._rows = functools.partial(take_rows, loop, work)
 
     def backup(self) -> list[np.ndarray]:
         """A copy of the state, for `restore`."""
@@ -71,11 +63,8 @@ class Runner:
         Diverged
             If an output or the state overflowed: call `restore` then.
         """
-        state, self.readout = self.state, None
-        if self.wide and len(X) >= blocks.SAMPLES:
-            run(state, self._params, X, rates, Y)
-        else:
-            self._run(state, X, rates, Y)
+        self.readout = None
+        run(self.state, self._params, X, rates, Y, self._rows)
         if not all(np.isfinite(numbers).all() for numbers in self._floats):
             raise Diverged(len(X) - 1)
 
@@ -84,12 +73,5 @@ class Runner:
         if len(X) > 1:
             run(self.readout, self._params, X, _NO_RATES, Y)
         else:
-            with self._lock:
-                self._run(self.readout, X, _NO_RATES, Y)
-
-    def _run(self, state: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> None:
-        if self._scaled:
-            X = scaled(state, self._params, X, learning=len(rates) > 0)
-        done = take_rows(self._loop, state, self._work, self._params, X, rates, Y)
-        if done < len(X):
-            raise Diverged(done)
+            with self._lock:  # of the scratch arrays
+                run(self.readout, self._params, X, _NO_RATES, Y, self._rows)

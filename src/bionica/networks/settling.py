@@ -244,34 +244,22 @@ def _exchange(dynamics, M, H, shift, c, z, ws, rounds, inverse, rectified):
             into[index[a]] = u[a]
         slack = tol * (c_sum + largest * absolute_sum(z))
         violated = 0
-        f = 0
+        last = 0
         for i in range(d):
             w[i] = z[i] * M[i, i] if firing[i] else w[i]
             bad = rectified and not w[i] >= slack  # also true for NaN
             z[i] = (max(z[i], zero) if rectified else z[i]) if firing[i] else zero
             violated += bad
-            firing[i] ^= bad
-            f += firing[i]
+            last = i if bad else last
         if violated == 0:
             return with_M or _settled(dynamics.eps, M, c, c_sum, z, rectified)
         patience = 3 if violated < fewest else patience - 1
         fewest = min(fewest, violated)
-        if patience < 0:
-            f = _keep_last_exchange(firing, w, slack)
+        f = 0
+        for i in range(d):  # all that are violated, or the last one only
+            firing[i] ^= not w[i] >= slack and (patience >= 0 or i == last)
+            f += firing[i]
     return False
-
-
-@cold
-def _keep_last_exchange(firing, w, slack):
-    """Undo all exchanges but the last; returns how many neurons fire."""
-    last = 0
-    for i in range(w.shape[0]):
-        last = last if w[i] >= slack else i
-    f = 0
-    for i in range(w.shape[0]):
-        firing[i] ^= not w[i] >= slack and i != last
-        f += firing[i]
-    return f
 
 
 @hot
