@@ -105,10 +105,10 @@ def largest_output(dtype: Any) -> float:
 def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray, rows: Any = None) -> None:
     """Stream the rows of X through the network, which learns in place if `rates` has rows.
 
-    X (n, k) has the state's dtype. The others are in C order: rates (n, r), or (0, r) for frozen weights, in float64; Y (n, d) takes
+    X (n, k) has the state's dtype. The others are in C order: rates (n, r), or (0, r) for frozen weights, in float64; Y (n, d) for
     the outputs, or (0, d) if they are not needed. `rows` is `take_rows` with a compiled loop and scratch arrays.
 
-    Raises `Diverged` at the first sample whose output leaves the range of its dtype. The state and Y are then not to be used any more.
+    Raises `Diverged` at the first sample whose output leaves the range of its dtype; do not use the state and Y any more then.
     """
     rule = rule_of(state)
     if getattr(params, "scaled", False):

@@ -212,16 +212,17 @@ def attend(state: State, params: Params) -> None:
     W, M, H = state.W, state.M, state.H
     H[:] = inverse(M)
     V = H @ W
-    sign = np.where(params.guards.silent & (V @ state.white.v_bar < 0), -1, 1).astype(M.dtype)
+    negative = V @ state.white.v_bar < 0
     if tend(state, V, params):
         for A in (W, M, H):
             A[:] = np.eye(len(M))
         state.turned[0] = 0
-    elif sign.min() < 0:
+    elif params.guards.silent and negative.any():
+        sign = np.where(negative, -1, 1).astype(M.dtype)
         W *= sign[:, np.newaxis]
         M *= np.outer(sign, sign)
         H *= np.outer(sign, sign)
-        state.repairs[SILENT] += np.count_nonzero(sign < 0)
+        state.repairs[SILENT] += np.count_nonzero(negative)
     else:
         return
     state.W_mean[:], state.M_mean[:] = W, M

@@ -312,13 +312,12 @@ def is_unusual(white: Whitening, V: np.ndarray, horizon: int) -> bool:
         getattr(white, name)[...] = 0
     C -= mean[:, np.newaxis] * mean
     variances = C.ravel()[:: d + 1]
-    variance = variances.sum()
+    variance = float(variances.sum())
     if not variance > 0 or white.prior[0] > 0:
         return False
     variances += SILENT
-    scale = np.sqrt(variances)
-    C /= scale[:, np.newaxis] * scale
-    c = math.log(np.trace(np.linalg.inv(C)) / d)
+    # tr(R^-1), where R is C over the roots of its diagonal, on both sides.
+    c = math.log(np.linalg.inv(C).ravel()[:: d + 1] @ variances / d)
     unusual = c > CORRELATED + usual[0] + FAR * usual[1]
     unusual |= c > usual[0] and s > NEGATIVE + 3 * usual[2] + FAR * usual[3]
     unusual &= blocks[0] >= PAST
