@@ -18,8 +18,7 @@ from sklearn.utils import check_random_state
 
 from .._compat.sklearn import AUTO, COUNT, NONNEGATIVE, POSITIVE, SHARE, WINDOW, Interval, Options, StrOptions
 from ..engines import blocks
-from ..engines.loop import Diverged, gain
-from ..engines.runner import Runner
+from ..engines.loop import Diverged, Runner, gain
 from ..networks import natural, whitening_layer
 from ..networks.guards import Guards
 from ..networks.rule import REPAIRS, UNSETTLED, copy_state, finite, pseudoinverse, rule_of
