@@ -84,16 +84,14 @@ def settle_interneurons(W_yn, W_ny, c, gamma, tol, max_iter, rectify=True):
 
 
 class LEcuyer:
-    """The random numbers of the guards: L'Ecuyer's combined generator (1988) and Box-Muller."""
+    """The random numbers of the guards: a multiplicative generator of L'Ecuyer (1988) and Box-Muller."""
 
     def __init__(self, seed):
-        self.a, self.b = int(seed[0]), int(seed[1])
+        self.a = int(seed[0])
 
     def uniform(self):
         self.a = self.a * 40014 % 2147483563
-        self.b = self.b * 40692 % 2147483399
-        s = (self.a - self.b) % 2147483562
-        return (s if s >= 1 else s + 2147483562) / 2147483563
+        return self.a / 2147483563
 
     def normal(self):
         radius = math.sqrt(-2 * math.log(self.uniform()))
@@ -151,7 +149,7 @@ def weight_of_mean(t, window):
     return 1 / t if window is None else 1 / min(t, window)
 
 
-def interneuron(X, weights, rates, *, guards=(), seed=(1, 1), window=None, gradient=None, symmetric=True):
+def interneuron(X, weights, rates, *, guards=(), seed=(1,), window=None, gradient=None):
     """Algorithm 1."""
     W_xy, W_yn, W_ny = (np.array(weights[name], float) for name in ("W_xy", "W_yn", "W_ny"))
     d, k = W_xy.shape
@@ -163,7 +161,7 @@ def interneuron(X, weights, rates, *, guards=(), seed=(1, 1), window=None, gradi
         x, eta = X[t - 1], rates[t - 1]
         c = W_xy @ x
         if gradient is None:
-            y = (settle_qp if symmetric else settle_lcp)(W_ny @ W_yn, c)
+            y = settle_qp(W_ny @ W_yn, c)
             n = W_yn @ y
         else:
             y, n = settle_interneurons(W_yn, W_ny, c, *gradient)
@@ -183,7 +181,7 @@ def interneuron(X, weights, rates, *, guards=(), seed=(1, 1), window=None, gradi
     return np.array(outputs), {"W_xy": W_xy, "W_yn": W_yn, "W_ny": W_ny}, guard.repairs
 
 
-def two_compartment(X, weights, rates, *, tau, guards=(), seed=(1, 1), window=None, gradient=None):
+def two_compartment(X, weights, rates, *, tau, guards=(), seed=(1,), window=None, gradient=None):
     """Algorithm 2."""
     W_xz, W_zz = np.array(weights["W_xz"], float), np.array(weights["W_zz"], float)
     d, k = W_xz.shape
@@ -233,7 +231,7 @@ class WhiteningLayer:
         self.W_hg = self.W_hg + zeta * (np.outer(g - self.g_bar, h - self.h_bar) - self.W_hg)
 
 
-def two_layer_nsm(X, weights, rates, zetas, *, guards=(), seed=(1, 1), window=None, gradient=None):
+def two_layer_nsm(X, weights, rates, zetas, *, guards=(), seed=(1,), window=None, gradient=None):
     """2-layer NSM."""
     layer = WhiteningLayer(weights, window, gradient)
     W_hy, W_yy = np.array(weights["W_hy"], float), np.array(weights["W_yy"], float)
@@ -263,7 +261,7 @@ def whiten_offline(X, d):
     return (U[:, leading] / np.sqrt(lam[leading])).T
 
 
-def nonnegative_pca(X, weights, rates, zetas=None, *, F=None, guards=(), seed=(1, 1), window=None, gradient=None):
+def nonnegative_pca(X, weights, rates, zetas=None, *, F=None, guards=(), seed=(1,), window=None, gradient=None):
     """Online nonnegative PCA; F whitens offline, zetas are the rates of online whitening, neither: X is white."""
     W = np.array(weights["W"], float)
     layer = WhiteningLayer(weights, window, gradient) if zetas is not None else None
@@ -317,7 +315,7 @@ class RunningWhitening:
 
     def __init__(self, K, horizon=0, v_bar=None, n=0):
         self.d, self.h, self.K = len(K), horizon, K.copy()
-        self.last, self.run, self.share = 0.0, 0, 0.0
+        self.last, self.run = 0.0, 0
         self.changed, self.restarts = False, 0
         self.begin()
         if n:
@@ -337,7 +335,7 @@ class RunningWhitening:
         """Whether to learn from x; the first nonzero sample sets the scale."""
         self.run = self.run + 1 if np.array_equal(x, self.last) else 0
         self.last = x
-        if self.run * (1 - self.share) > 30:
+        if self.run > 100:
             return False
         if self.power == 0:
             if v @ v > 0:
@@ -354,8 +352,7 @@ class RunningWhitening:
         dv = v - self.v_bar
         q = dv @ dv
         if self.run == 0 and v @ v > 0 and self.past.n == 0:
-            step = max(1 / (100 + 10 * self.d), 3 / (self.age + 6))
-            self.level += step * (min(v @ v / self.energy(), 1) - self.level)
+            self.level += 3 / (self.age + 6) * (min(v @ v / self.energy(), 1) - self.level)
         g = 1.0
         if bounded:
             tau = 1.5 * self.r[1] * np.clip(self.r[1] / self.r[0], 1, 4) ** 2
@@ -373,17 +370,14 @@ class RunningWhitening:
         self.n = min(self.n + g, self.h or np.inf)
         w, m = g / self.n, g / min(self.age, self.h or np.inf)
         self.prior *= 1 - w
-        self.share += w * ((self.run > 0) - self.share)
         return w, m
 
     def whiten(self, dv, w, m):
-        """Returns what K was multiplied with."""
         q = dv @ dv
         w2 = w * (1 - m) / (1 - w)
         B = np.eye(self.d) + ((1 / np.sqrt(1 + w2 * q) - 1) / q if q > 0 else 0) * np.outer(dv, dv)
         B /= np.sqrt(1 - w)
         self.K, self.v_bar = B @ self.K, B @ (self.v_bar + m * dv)
-        return B
 
     def rotation(self, v, g):
         """The rotation towards the orthant for the outputs v."""
@@ -406,8 +400,7 @@ class RunningWhitening:
         return R
 
     def block_length(self):
-        size = 300 + 30 * self.d
-        return min(max(size, self.h / 4), 25 * size)
+        return max(300 + 30 * self.d, self.h / 4)
 
     def add_to_block(self, v, g):
         """The samples before `due` are a block."""
@@ -418,7 +411,7 @@ class RunningWhitening:
         """Whether `tend`, the test of a block or a restart is due before the next sample."""
         return self.power > 0 and (self.age >= self.due or self.level < 3e-4)
 
-    def must_restart(self, V=None):
+    def must_restart(self, V):
         """Whether the outputs lost their size, or a block that ends here shows a change; V turns v into outputs."""
         d, h = self.d, self.h
         if self.level < 3e-4:
@@ -427,7 +420,7 @@ class RunningWhitening:
         if len(self.block) < self.block_length():
             return False
         v, weight = np.array([v for v, _ in self.block]), np.array([weight for _, weight in self.block])
-        v = v if V is None else v @ V.T
+        v = v @ V.T
         C, mean, share = (v.T * weight) @ v / len(v), weight @ v / len(v), sum(self.negatives) / len(v)
         variance = np.trace(C) - mean @ mean
         self.block, self.negatives, different = [], [], False
@@ -619,8 +612,7 @@ def cone_network(
             dendrite[i] += b * (v[i] - c[i]) * (P @ u) / (1 + b * (u @ P @ u))
         W_xz, Q = dendrite, new_Q
         if white is None:
-            far = horizon is not None and t > horizon
-            weight = min(1, 11 / horizon) if far else 11 / (t + 10)
+            weight = 11 / ((t if horizon is None else min(t, horizon)) + 10)
         else:
             white.whiten(dv, *white.count(share))
             weight = 11 / (white.n + 10)
@@ -640,13 +632,15 @@ class OrthantRotation(RunningWhitening):
     `F` is None where there are as many mixtures as sources.
     """
 
-    def __init__(self, K, F=None, horizon=0):
-        self.F, self.k = F, len(K) if F is None else F.shape[1]
-        super().__init__(K, horizon)
+    def __init__(self, V, F=None, horizon=0):
+        self.F, self.k = F, len(V) if F is None else F.shape[1]
+        super().__init__(np.eye(len(V)), horizon)
+        self.V = self.V_mean = V
 
     def begin(self):
         super().begin()
-        self.D, self.x_bar, self.P, self.outside = np.eye(self.d), np.zeros(self.k), np.zeros((self.k, self.d)), 0.0
+        self.V = self.V_mean = np.eye(self.d)
+        self.x_bar, self.P, self.outside = np.zeros(self.k), np.zeros((self.k, self.d)), 0.0
 
     def step(self, x):
         """Learn from x; returns the output that was made before learning."""
@@ -655,7 +649,7 @@ class OrthantRotation(RunningWhitening):
             self.attend()
         u = x if self.F is None else self.F @ x
         v = self.K @ u
-        y = np.maximum(self.D @ v, 0) if self.power > 0 else np.zeros(d)
+        y = np.maximum(self.V_mean @ v, 0) if self.power > 0 else np.zeros(d)
         if 0 < v @ v and self.age < 20 * d:
             y *= min(1, np.sqrt((2 + self.age / d) * self.energy() / (v @ v)))
         if self.learns_from(x, v):
@@ -663,11 +657,12 @@ class OrthantRotation(RunningWhitening):
         return y
 
     def attend(self):
-        if self.must_restart():
+        if self.must_restart(self.V):
+            self.K = self.V @ self.K
             self.restart()
         elif self.age >= self.due:
-            if self.v_bar.sum() < 0:
-                self.K, self.v_bar, self.D = -self.K, -self.v_bar, np.eye(self.d)
+            if (self.V @ self.v_bar).sum() < 0:
+                self.V = self.V_mean = -self.V
             self.tend()
             if self.F is not None and self.prior == 0:
                 self.turn_projection()
@@ -683,18 +678,16 @@ class OrthantRotation(RunningWhitening):
             self.outside = self.outside or rest
             g = min(g, min(1, 12 * self.outside / rest) ** 2 if rest > 0 else 1)
             self.outside *= 1 + s if rest > self.outside else 1 - s * 0.005
+        self.V = self.rotation(self.V @ v, g) @ self.V
         w, m = self.count(g)
+        self.whiten(dv, w, m)
         if self.F is not None:
             self.P += g * np.outer(dx, du)
             self.x_bar = self.x_bar + m * dx
-        v = self.whiten(dv, w, m) @ v
-        c = max(6 / (self.age + 5), min(1, 6 / self.h) if self.h else 0)
-        self.D = (1 - c) * self.D + c * np.eye(self.d)
-        R = self.rotation(v, g)
-        self.K, self.v_bar, self.D = R @ self.K, R @ self.v_bar, self.D @ R.T
+        self.V_mean = self.V_mean + 6 / (min(self.age, self.h or np.inf) + 5) * (self.V - self.V_mean)
 
     def turn_projection(self):
-        A = self.P @ self.K.T
+        A = self.P @ (self.V @ self.K).T
         U, T = np.linalg.qr(A)
         U, T = U * np.sign(np.diag(T)), T * np.sign(np.diag(T))[:, np.newaxis]
         self.P[:] = 0
@@ -704,7 +697,7 @@ class OrthantRotation(RunningWhitening):
 
     @property
     def components(self):
-        """polar(D) K F."""
-        U, _, W = np.linalg.svd(self.D)
+        """polar(V_mean) K F."""
+        U, _, W = np.linalg.svd(self.V_mean)
         K = U @ W @ self.K
         return K if self.F is None else K @ self.F

@@ -42,7 +42,7 @@ def compare(Network, X, init, *, dynamics="exact", guards=(), window=None, m=Non
     full = {"W_ny": init["W_yn"].T} | init if name == "InterneuronNICA" else init
     plain = {"precondition": None, "average": False}
     run, own, options = {
-        "InterneuronNICA": (naive.interneuron, {"n_interneurons": m} | plain, {"symmetric": "W_ny" not in init}),
+        "InterneuronNICA": (naive.interneuron, {"n_interneurons": m} | plain, {}),
         "TwoCompartmentNICA": (naive.two_compartment, {"tau": tau} | plain, {"tau": tau}),
         "TwoLayerNSM": (naive.two_layer_nsm, plain, {"zetas": zetas}),
         "NonnegativePCA": (naive.nonnegative_pca, {"whiten": "online"}, {"zetas": zetas}),
@@ -121,14 +121,13 @@ def test_every_guard_alone_and_all_together(Neural):
             assert sum(ours.values()) == ours[guards[0]]
 
 
-@pytest.mark.parametrize("dynamics", ["exact", "gradient"])
-def test_independent_interneuron_weights(dynamics):
+def test_independent_interneuron_weights():
     """Appendix B: W_ny and W_yn start apart."""
     rng = np.random.default_rng(5)
     d, m = 3, 4
     init = initial_weights("InterneuronNICA", d, d, m, rng)
     init["W_ny"] = init["W_yn"].T + 0.2 * rng.standard_normal((d, m))
-    compare(bionica.InterneuronNICA, problem(N[dynamics], d, d, 6), init, dynamics=dynamics, m=m)
+    compare(bionica.InterneuronNICA, problem(N["gradient"], d, d, 6), init, dynamics="gradient", m=m)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few samples

@@ -209,5 +209,5 @@ def test_settling():
         W = np.eye(4) + 0.3 * rng.standard_normal((4, 4)) * (1 - np.eye(4))
         c, z = rng.standard_normal(4), np.zeros(4)
         work = cone_network.workspace(start(mixtures(200, 4, 4)[1], 4)._state)
-        cone_network.settle_lateral(cone_network.Sweeps(1e-15, 500), W, W, c, z, work.ws)
+        cone_network.settle_lateral(cone_network.Sweeps(1e-15, 500), W, W, c, z, work.ws, True)
         np.testing.assert_allclose(z, np.maximum(c - W @ z + z, 0), atol=1e-12)

@@ -11,14 +11,12 @@ from bionica.engines.masked import Masked, Pivoted
 from bionica.networks.rule import REGULARISED, UNSETTLED, inverse
 from bionica.networks.settling import (
     Exact,
-    ExactAsymmetric,
     ProjectedGradient,
     pivot,
     scratch,
     settle_exactly,
     settle_interneurons,
     settle_lateral,
-    settle_linear,
 )
 from conftest import mixtures
 
@@ -41,19 +39,19 @@ def kkt_residual(M, c, z):
     return np.abs(np.minimum(z * np.diag(M), w) / scale).max()
 
 
-def solve(M, c, kind=Exact, firing=None):
+def solve(M, c, firing=None):
     ws = scratch(len(c), np.float64)
     if firing is not None:
         ws.firing[:] = firing
     z = np.zeros(len(c))
-    pivot(kind(EPS), np.ascontiguousarray(M), c, z, ws, True)
+    pivot(Exact(EPS), np.ascontiguousarray(M), c, z, ws, True)
     return z, ws
 
 
 def solve_with(M, H, c):
     ws = scratch(len(c), np.float64)
     z = np.zeros(len(c))
-    settle_exactly(Exact(EPS), np.ascontiguousarray(M), np.ascontiguousarray(H), c, z, ws)
+    settle_exactly(Exact(EPS), np.ascontiguousarray(M), np.ascontiguousarray(H), c, z, ws, True)
     return z, ws
 
 
@@ -96,7 +94,7 @@ def test_kkt_through_interneurons(d, more, condition, lost, bias, seed):
     H = inverse(M) * (1 + lost * rng.standard_normal((d, d)))
     W_ny = np.full((d, d + more), np.nan)
     c, y, n, ws = rng.standard_normal(d) + bias, np.zeros(d), np.zeros(d + more), scratch(d, float)
-    settle_interneurons(Exact(EPS), W_yn, W_ny, M, H, c, y, n, ws)
+    settle_interneurons(Exact(EPS), W_yn, W_ny, M, H, c, y, n, ws, True)
     assert y.min() >= 0
     assert kkt_residual(M, c, y) <= 1e-10
     np.testing.assert_allclose(n, W_yn @ y, rtol=0, atol=1e-14 * max(1, np.abs(y).max()))
@@ -120,9 +118,10 @@ def test_kkt_on_every_positive_definite_matrix(d, condition, scale, seed):
 def test_asymmetric_equals_enumeration(d):
     rng = np.random.default_rng(d)
     for _ in range(20):
-        skew = rng.standard_normal((d, d))
-        M, c = positive_definite(rng, d, 5.0) + 0.5 * (skew - skew.T), rng.standard_normal(d)
-        np.testing.assert_allclose(solve(M.T, c, ExactAsymmetric)[0], naive.settle_lcp(M, c), atol=1e-11)
+        W_yn, W_ny = np.eye(d) + 0.2 / np.sqrt(d) * rng.standard_normal((2, d, d))
+        c, (y, n), ws = rng.standard_normal(d), np.zeros((2, d)), scratch(d, float)
+        settle_interneurons(ProjectedGradient(0.0, 1e-14, 100_000), W_yn, W_ny, W_yn, W_ny, c, y, n, ws, True)
+        np.testing.assert_allclose(y, naive.settle_lcp(W_ny @ W_yn, c), atol=1e-11)
 
 
 def test_degenerate_ties():
@@ -137,15 +136,14 @@ def test_degenerate_ties():
             np.testing.assert_allclose(z, z0, atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", [Exact, ExactAsymmetric])
-def test_nearly_singular_is_regularised_and_counted(kind):
+def test_nearly_singular_is_regularised_and_counted():
     M = np.ones((3, 3))  # rank 1
-    z, _ = solve(M, np.array([1.0, 2.0, 3.0]), kind)
+    z, _ = solve(M, np.array([1.0, 2.0, 3.0]))
     assert np.isfinite(z).all()
     assert z.min() >= 0
     assert z[2] > 0
     singular = np.ones((3, 3)) + 1e-18 * np.eye(3)
-    z, ws = solve(singular, np.ones(3), kind, firing=np.ones(3, bool))
+    z, ws = solve(singular, np.ones(3), firing=np.ones(3, bool))
     assert np.isfinite(z).all()
     assert ws.events[REGULARISED] == 1
     np.testing.assert_allclose(z.sum(), 1, rtol=1e-6)  # M z = c still holds, nearly
@@ -161,24 +159,24 @@ def test_both_dynamics_settle_to_the_same_point(d, gamma):
         c = rng.standard_normal(d)
         W_zz = positive_definite(rng, d, 20.0) * 2
         exact, iterated = np.zeros(d), np.zeros(d)
-        settle_lateral(Exact(EPS), W_zz, inverse(W_zz), c, exact, scratch(d, float))
-        settle_lateral(gradient, W_zz, W_zz, c, iterated, scratch(d, float))
+        settle_lateral(Exact(EPS), W_zz, inverse(W_zz), c, exact, scratch(d, float), True)
+        settle_lateral(gradient, W_zz, W_zz, c, iterated, scratch(d, float), True)
         np.testing.assert_allclose(iterated, exact, atol=1e-10)
 
         W_yn = np.eye(m, d) + 0.2 * rng.standard_normal((m, d)) / np.sqrt(d)
         y1, n1, y2, n2 = np.zeros(d), np.zeros(m), np.zeros(d), np.zeros(m)
         W_ny = np.ascontiguousarray(W_yn.T)
         M = W_ny @ W_yn
-        settle_interneurons(Exact(EPS), W_yn, W_ny, M, inverse(M), c, y1, n1, scratch(d, float))
-        settle_interneurons(gradient, W_yn, W_ny, M, M, c, y2, n2, scratch(d, float))
+        settle_interneurons(Exact(EPS), W_yn, W_ny, M, inverse(M), c, y1, n1, scratch(d, float), True)
+        settle_interneurons(gradient, W_yn, W_ny, M, M, c, y2, n2, scratch(d, float), True)
         np.testing.assert_allclose(y2, y1, atol=1e-10)
         np.testing.assert_allclose(n2, n1, atol=1e-10)
 
         W_hg = W_yn[:d]
         h1, g1, h2, g2 = np.zeros((4, d))
         M = W_hg.T @ W_hg
-        settle_linear(Exact(EPS), W_hg, M, inverse(M), c, h1, g1, scratch(d, float))
-        settle_linear(gradient, W_hg, M, M, c, h2, g2, scratch(d, float))
+        settle_interneurons(Exact(EPS), W_hg, W_hg.T, M, inverse(M), c, h1, g1, scratch(d, float), False)
+        settle_interneurons(gradient, W_hg, W_hg.T, M, M, c, h2, g2, scratch(d, float), False)
         np.testing.assert_allclose(h2, h1, atol=1e-10)
         np.testing.assert_allclose(g2, g1, atol=1e-10)
 
@@ -186,8 +184,9 @@ def test_both_dynamics_settle_to_the_same_point(d, gamma):
 def test_gradient_that_runs_out_of_steps_is_counted():
     ws = scratch(2, float)
     eye = np.eye(2)
-    settle_lateral(ProjectedGradient(1e-3, 1e-12, 5), eye, eye, np.ones(2), np.zeros(2), ws)
-    settle_interneurons(ProjectedGradient(1e-3, 1e-12, 5), eye, eye, eye, eye, np.ones(2), np.zeros(2), np.zeros(2), ws)
+    settle_lateral(ProjectedGradient(1e-3, 1e-12, 5), eye, eye, np.ones(2), np.zeros(2), ws, True)
+    y, n = np.zeros((2, 2))
+    settle_interneurons(ProjectedGradient(1e-3, 1e-12, 5), eye, eye, eye, eye, np.ones(2), y, n, ws, True)
     assert ws.events[UNSETTLED] == 2
 
 
@@ -212,16 +211,6 @@ def test_the_inverse_stays_the_inverse(name, eta0, dtype):
     else:
         M = (state.W_zz if name == "TwoCompartmentNICA" else state.W_yy).astype(float)
     np.testing.assert_allclose(state.H @ M, np.eye(d), atol=1e3 * eps * np.linalg.cond(M))
-
-
-@pytest.mark.parametrize("dynamics", ["exact", "gradient"])
-def test_separate_interneuron_weights_keep_their_product(dynamics):
-    X = mixtures(200, 4)[1]
-    published = {"precondition": None, "average": False, "init": "random", "eta0": 0.01, "decay": 0.0}
-    network = bionica.InterneuronNICA(4, dynamics=dynamics, decoupled=True, random_state=0, **published).partial_fit(X)
-    state = network._state
-    assert np.abs(state.W_ny - state.W_yn.T).max() > 1e-6
-    np.testing.assert_allclose(state.M, state.W_ny @ state.W_yn, atol=1e-12)
 
 
 @pytest.mark.slow
@@ -269,7 +258,7 @@ def test_what_is_no_number_is_not_taken_for_silence(dynamics):
     for c in (np.array([np.nan, 1.0]), np.array([np.inf, 1.0])):
         z = np.zeros(2)
         with np.errstate(all="ignore"):
-            settle_lateral(dynamics, np.eye(2), np.eye(2), c, z, scratch(2, float))
+            settle_lateral(dynamics, np.eye(2), np.eye(2), c, z, scratch(2, float), True)
         assert not np.isfinite(z).all()
 
 
@@ -280,10 +269,10 @@ def test_masks_find_the_same_point(d, condition, bias, seed):
     M = positive_definite(rng, d, 10**condition)
     c, z = rng.standard_normal(d) + bias, np.zeros(d)
     lower = np.where(np.tri(d, dtype=bool), M, np.nan)  # the rest is not read
-    settle_lateral(Masked(EPS), lower, M[:0], c, z, scratch(d, float))
+    settle_lateral(Masked(EPS), lower, M[:0], c, z, scratch(d, float), True)
     if np.isnan(z).any():  # then a GPU takes the sample through again
         assert condition > 2
-        settle_lateral(Pivoted(EPS), M, M[:0], c, z, scratch(d, float))
+        settle_lateral(Pivoted(EPS), M, M[:0], c, z, scratch(d, float), True)
     assert z.min() >= 0
     assert kkt_residual(M, c, z) <= 1e-10
 
@@ -294,9 +283,9 @@ def test_masks_whiten():
     expected = np.linalg.solve(W.T @ W, c)
     h, g = np.zeros((2, 5))
     for dynamics in (Masked(EPS), Pivoted(EPS)):
-        settle_linear(dynamics, W, W.T @ W, np.zeros((5, 5)), c, h, g, scratch(5, float))
+        settle_interneurons(dynamics, W, W.T, W.T @ W, np.zeros((5, 5)), c, h, g, scratch(5, float), False)
         np.testing.assert_allclose(h, expected, rtol=1e-10)
         np.testing.assert_allclose(g, W @ expected, rtol=1e-10)
     with np.errstate(all="ignore"):
-        settle_linear(Masked(EPS), W, np.ones((5, 5)), W, c, h, g, scratch(5, float))  # singular
+        settle_interneurons(Masked(EPS), W, W.T, np.ones((5, 5)), W, c, h, g, scratch(5, float), False)  # singular
     assert np.isnan(h).all()

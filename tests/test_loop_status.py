@@ -93,7 +93,7 @@ def test_divergence_names_its_sample(cls, row):
 
 
 @pytest.mark.parametrize("wide", [False, True])
-def test_the_engine_raises_and_leaves_nan_behind(wide):
+def test_the_engine_names_the_row(wide):
     k = 1100 if wide else 4
     d = 300 if wide else 3
     rng = np.random.default_rng(0)
@@ -108,7 +108,6 @@ def test_the_engine_raises_and_leaves_nan_behind(wide):
     with pytest.raises(Diverged) as caught:
         run(state, params, X, np.empty((0, 1)), Y)
     assert caught.value.sample == 50
-    assert np.isnan(Y).all()
 
 
 COLLAPSED = {

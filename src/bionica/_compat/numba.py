@@ -4,8 +4,7 @@
 `_nrt=False`: without it Numba counts references to every array of a state at every call, 1.5 us a sample at d = 3.
 `one_module`: Numba optimises and assembles every function that the loop calls, and gives it a wrapper for C, although only the
     loop is ever called from Python. Here the called functions are linked into the loop, and the loop alone is optimised: a first
-    fit takes a third of the time. Numba also compiles a function again for callers with other flags (`hot` and `cold`); here all
-    callers share one copy. If a future Numba lacks one of the names, it compiles as it always does.
+    fit takes half of the time. If a future Numba lacks one of the names, it compiles as it always does.
 """
 
 import contextlib
@@ -44,20 +43,14 @@ def compile_entry(function: Callable[..., Any], arguments: tuple[Any, ...], cach
     """
     if jit_is_off():
         return np.errstate(all="ignore")(function)  # compiled code does not warn
-    with COMPILING, _no_collection():
-        return _compile(function, arguments, cache)
-
-
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """Without the garbage collector, which takes an eighth of the time of a compilation, for 100 MB that it would free."""
     collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
+    with COMPILING:
+        gc.disable()  # it takes an eighth of the time of a compilation, for 100 MB that it would free
+        try:
+            return _compile(function, arguments, cache)
+        finally:
+            if collects:
+                gc.enable()
 
 
 def _compile(function: Callable[..., Any], arguments: tuple[Any, ...], cache: bool) -> Any:
@@ -95,27 +88,17 @@ def _one_module(name: str) -> Iterator[None]:
     try:
         numba_functions: Any = importlib.import_module("numba._dynfunc")
         from numba.core import codegen, cpu
-        from numba.core.targetconfig import ConfigStack
-        from numba.core.typing import templates
 
         Library: Any = codegen.JITCodeLibrary
         Codegen: Any = codegen.JITCPUCodegen
         Context: Any = cpu.CPUContext
-        Overload: Any = templates._OverloadFunctionTemplate
         create, execute, wrap = Codegen.create_library, Context.get_executable, Context.create_cfunc_wrapper
-        find = Overload._get_impl
     except (ImportError, AttributeError):
         yield
         return
     here = threading.get_ident()
 
     class Linked(Library):  # type: ignore[misc]
-        def add_ir_module(self, ir_module: Any) -> None:
-            for function in ir_module.functions:  # what is not inlined is rarely called: no vectorised variants
-                if function.blocks and "alwaysinline" not in function.attributes:
-                    function.attributes.add("optsize")
-            super().add_ir_module(ir_module)
-
         def finalize(self) -> None:
             for library in dict.fromkeys(self._linking_libraries):
                 if hasattr(self, "_reload_init"):  # since Numba 0.62
@@ -139,23 +122,12 @@ def _one_module(name: str) -> Iterator[None]:
         # Nobody calls it: it stands for the function in Numba's tables.
         return numba_functions.make_function(description.lookup_module(), description.qualname, "", 0, env, (library,))
 
-    first: list[Any] = []  # flags of the loop
-
-    def get_impl(self: Any, *types: Any) -> Any:
-        if threading.get_ident() != here:
-            return find(self, *types)
-        if not first:
-            first.append(ConfigStack.top_or_none())
-        with ConfigStack().enter(first[0]):
-            return find(self, *types)
-
     Codegen.create_library, Context.get_executable = create_library, get_executable
-    Context.create_cfunc_wrapper, Overload._get_impl = create_cfunc_wrapper, get_impl
+    Context.create_cfunc_wrapper = create_cfunc_wrapper
     try:
         yield
     finally:
         Codegen.create_library, Context.get_executable, Context.create_cfunc_wrapper = create, execute, wrap
-        Overload._get_impl = find
 
 
 # A child of `os.fork` has the locks of the compiler as they were, but not the threads that would release them, and would wait for

@@ -152,7 +152,8 @@ def _rotate(rule: Rule, state: Any, params: Any, X: np.ndarray) -> Reduced | Non
         if len(W_mean):
             U = combination(after_mean - b * before - c * before_mean)
             _update(W_mean, c, U, X, x_bar)
-            _add_rows(W_mean, b, W)
+            for row, factor, w in zip(W_mean, b.astype(dtype), W, strict=True):
+                row += factor * w
         _update(W, a, combination(after - a * before), X, x_bar)
         share = combination(arrays[rule.input_mean][np.newaxis].astype(np.float64))[0]
         x_bar[:] = share[:n] @ X + share[n] * x_bar
@@ -168,12 +169,6 @@ def _update(W, factor, U, X, x_bar):
         W[i] *= factor[i, 0] / common if common else 0
     gemm(1, X.T, U[:, :-1].T.copy("F"), common, W.T, overwrite_c=1)
     ger(1, x_bar, U[:, -1].copy(), a=W.T, overwrite_a=1)
-
-
-def _add_rows(A, factor, W):
-    """A <- A + factor W, row by row."""
-    for row, f, w in zip(A, factor.astype(A.dtype), W, strict=True):
-        row += f * w
 
 
 def _coordinates(X, x_bar):

@@ -24,7 +24,7 @@ import numpy as np
 
 from .._compat import numba_cuda
 from ..networks.guards import EVERY
-from ..networks.rule import Rule, cold, leaves, precision, rule_of, to_arrays
+from ..networks.rule import Rule, cold, leaves, rule_of, to_arrays
 from ..networks.settling import Exact
 from .loop import bound, digest, largest_output
 from .masked import Masked, Pivoted
@@ -41,55 +41,26 @@ THREADS = 128
 
 
 class Batch(NamedTuple):
-    """Networks of one kind and size, and what they learn from.
-
-    Attributes
-    ----------
-    states : list of State
-    params : list of Params
-    X : array of shape (n_data, T, k)
-    S : array of shape (n_data, T, d)
-        Sources.
-    data : int array
-        Which data each network learns from.
-    rates : array of shape (n_schedules, T, r)
-    schedule : int array
-        Which learning rates each network has.
-    times : int64 array
-        Numbers of samples after which the sums are noted, in order; the last is T.
-    silent : int
-        Samples at the beginning whose outputs count as zero: those from which the networks were started.
-    """
+    """Networks of one kind and size, and what they learn from."""
 
     states: list[Any]
     params: list[Any]
-    X: np.ndarray
-    S: np.ndarray
-    data: np.ndarray
-    rates: np.ndarray
-    schedule: np.ndarray
-    times: np.ndarray
-    silent: int = 0
+    X: np.ndarray  # (n_data, T, k)
+    S: np.ndarray  # (n_data, T, d), sources
+    data: np.ndarray  # which data each network learns from
+    rates: np.ndarray  # (n_schedules, T, r)
+    schedule: np.ndarray  # which learning rates each network has
+    times: np.ndarray  # numbers of samples after which the sums are noted, in order; the last is T
+    silent: int = 0  # samples at the beginning, from which the networks were started: their outputs count as zero
 
 
 class Results(NamedTuple):
-    """What comes back.
+    """What comes back."""
 
-    Attributes
-    ----------
-    sums : float64 array of shape (n_times, d, d, n)
-        Sums of (s_i - y_j)^2 up to the times; of a network that diverged, to be ignored.
-    done : int64 array of shape (n,)
-        Samples before the first whose output left the range of its numbers; T if all is well.
-    repairs : int64 array of shape (n,)
-    seconds : float
-        On the card.
-    """
-
-    sums: np.ndarray
-    done: np.ndarray
+    sums: np.ndarray  # (n_times, d, d, n): of (s_i - y_j)^2 up to the times; of a network that diverged, to be ignored
+    done: np.ndarray  # samples before the first whose output left the range of its numbers; T if all is well
     repairs: np.ndarray
-    seconds: float
+    seconds: float  # on the card
 
 
 # ------------------------------------------------------------------------------------------ called
@@ -99,7 +70,7 @@ def prepare(batch: Batch) -> Callable[[], Results]:
     """Compile for a batch and send it to the card; return the function that runs it there."""
     cuda = numba_cuda.cuda()
     n, (_, T, _), d, dtype = len(batch.states), batch.X.shape, batch.S.shape[2], batch.X.dtype
-    kernel = _compiled(rule_of(batch.states[0]), *_source(batch.states[0], batch.params[0]))
+    kernel = _compiled(rule_of(batch.states[0]), *_source(batch.states[0], batch.params[0], dtype))
     arrays = [np.stack(same, axis=-1) for same in zip(*map(leaves, batch.states), strict=True)]
     numbers = np.array(
         [_numbers(_on_card(s, p)) for s, p in zip(batch.states, batch.params, strict=True)], dtype
@@ -251,7 +222,7 @@ def _fill(name, shape, value, symmetric=False):
     return [*loops, "    " * len(shape) + f"{target} = {value.format(index)}"]
 
 
-def _source(state: Any, params: Any) -> tuple[str, tuple[tuple[str, Any], ...]]:
+def _source(state: Any, params: Any, dtype: Any) -> tuple[str, tuple[tuple[str, Any], ...]]:
     """Return the kernel for such a network, and the classes that it names."""
     rule, d, on_card = rule_of(state), len(state.fired), _on_card(state, params)
     masked = isinstance(on_card.dynamics, Masked)
@@ -288,7 +259,7 @@ def _source(state: Any, params: Any) -> tuple[str, tuple[tuple[str, Any], ...]]:
             to_local += _fill(f"x{i}", array.shape, f"r{i}[{{}}]", masked and field in rule.symmetric)
             from_local += _fill(f"r{i}", array.shape, f"x{i}[{{}}]")
     text = _TEXT.format(
-        name=numba_cuda.UNROLLED if d in UNROLLED else "bionica", d=d, dtype=precision(state).name,
+        name=numba_cuda.UNROLLED if d in UNROLLED else "bionica", d=d, dtype=dtype.name,
         arguments=", ".join(f"a{i}" for i in range(len(leaves(state)))), stride=STRIDE, every=EVERY, flush=FLUSH,
         local=arrays(state, "x", "a{}[{{}}, n]"), local_work=arrays(work, "v", "0"),
         state=arrays(state, "r", "a{}[{{}}, n]"), work=arrays(work, "w", "0"),

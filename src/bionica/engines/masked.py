@@ -21,18 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..networks.plasticity import absolute_sum, apply
+from ..networks.plasticity import absolute_sum
 from ..networks.rule import hot
-from ..networks.settling import (
-    ACCEPTED,
-    EXCHANGES,
-    Exact,
-    follow_interneurons,
-    follow_product,
-    pivot,
-    settle_lateral,
-    settle_linear,
-)
+from ..networks.settling import ACCEPTED, EXCHANGES, Exact, pivot, settle_lateral
 
 #: Sweeps behind the first guess.
 SWEEPS = 5
@@ -104,25 +95,20 @@ def _solve(floor, M, m, c, L, u):
     return lost
 
 
-@hot
-def _give_up(z):
-    for i in range(z.shape[0]):
-        z[i] = np.nan
-
-
 @settle_lateral.register(Masked)
-def settle_masked(dynamics, M, H, c, z, ws):
-    """z >= 0 with M z - c >= 0 and complementary, or NaN."""
+def settle_masked(dynamics, M, H, c, z, ws, rectified):
+    """M z = c; if `rectified`, z >= 0 with M z - c >= 0 and complementary. Or NaN."""
     d = c.shape[0]
     m = ws.v
     zero, one = M.dtype.type(0), M.dtype.type(1)
     floor = M.dtype.type(8 * d) * M.dtype.type(dynamics.eps)
     tol = M.dtype.type(ACCEPTED) * M.dtype.type(dynamics.eps)
-    _guess(dynamics.sweeps, M, c, z, ws)
+    if rectified:
+        _guess(dynamics.sweeps, M, c, z, ws)
     c_sum = absolute_sum(c)
     largest = zero
     for i in range(d):
-        m[i] = one if z[i] > zero else zero
+        m[i] = one if z[i] > zero or not rectified else zero
         largest = M[i, i] if M[i, i] > largest else largest
     for _ in range(np.int32(dynamics.exchanges)):
         violated = _solve(floor, M, m, c, ws.L, z)
@@ -133,36 +119,17 @@ def settle_masked(dynamics, M, H, c, z, ws):
                 s += (M[i, j] if j < i else M[j, i]) * z[j]
             v = M[i, i] * z[i]
             v = v if v < s else s  # of a firing neuron (M z - c)_i is 0, of a silent one z_i
-            bad = not v >= slack  # also true for NaN
+            bad = rectified and not v >= slack  # also true for NaN
             violated |= bad
             m[i] = one - m[i] if bad else m[i]
         if not violated:
             for i in range(d):
-                z[i] = z[i] if z[i] > zero else zero
+                z[i] = z[i] if z[i] > zero or not rectified else zero
             return
-    _give_up(z)
+    for i in range(d):
+        z[i] = np.nan
 
 
 @settle_lateral.register(Pivoted)
-def _lateral_pivoted(dynamics, M, H, c, z, ws):
-    pivot(Exact(dynamics.eps), M, c, z, ws, True)
-
-
-@follow_interneurons.register(Masked)
-def _follow_interneurons_masked(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
-    follow_product(M, eta, p, p, dy, dn)
-
-
-@settle_linear.register(Masked)
-def _linear_masked(dynamics, W_hg, M, H, c, h, g, ws):
-    for i in range(c.shape[0]):
-        ws.v[i] = 1
-    if _solve(M.dtype.type(8 * c.shape[0] * dynamics.eps), M, ws.v, c, ws.L, h):
-        _give_up(h)
-    apply(W_hg, h, g)
-
-
-@settle_linear.register(Pivoted)
-def _linear_pivoted(dynamics, W_hg, M, H, c, h, g, ws):
-    pivot(Exact(dynamics.eps), M, c, h, ws, False)
-    apply(W_hg, h, g)
+def _lateral_pivoted(dynamics, M, H, c, z, ws, rectified):
+    pivot(Exact(dynamics.eps), M, c, z, ws, rectified)

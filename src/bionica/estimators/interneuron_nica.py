@@ -6,7 +6,7 @@ import numpy as np
 
 from .._compat.sklearn import COUNT
 from ..networks import interneuron, natural
-from ..networks.settling import ExactAsymmetric
+from ..networks.settling import ProjectedGradient
 from ._input import Array
 from .network import Setting, SingleLayerNICA, orthonormal_rows, weights
 
@@ -25,7 +25,8 @@ class InterneuronNICA(SingleLayerNICA, weights="W_xy, W_yn, W_ny"):
         Number of interneurons m >= d; d if None.
     decoupled : bool, default=False
         Whether W_ny starts independently of W_yn, instead of as its transpose. Their difference then decays as the product
-        of (1 - eta_t) (appendix B). Not with natural steps, which need W_ny = W_yn'.
+        of (1 - eta_t) (appendix B), and neurons always settle by the iteration (``dynamics="gradient"``), because the exact
+        solver needs a symmetric W_ny W_yn. Not with natural steps, which need W_ny = W_yn'.
 
     Attributes
     ----------
@@ -114,6 +115,6 @@ class InterneuronNICA(SingleLayerNICA, weights="W_xy, W_yn, W_ny"):
         if self.precondition == "natural":
             return natural.Params(dynamics, guards, horizon, eps, average)
         if self.dynamics == "exact" and not getattr(state, "coupled", (True,))[0]:
-            dynamics = ExactAsymmetric(eps)
+            dynamics = ProjectedGradient(0.0, 64 * eps, int(self.settle_steps))
         scaled, window = self.precondition == "scale", int(self._setting(state.fired.size).mean_window)
         return interneuron.Params(dynamics, guards, window, eps, horizon, average, scaled)

@@ -17,8 +17,7 @@ from sklearn.utils import check_array, check_random_state
 
 from .._compat.sklearn import AUTO, COUNT, NONNEGATIVE, POSITIVE, SHARE, WINDOW, Interval, Options, StrOptions
 from ..engines import blocks
-from ..engines.loop import Diverged, gain
-from ..engines.runner import Runner
+from ..engines.loop import Diverged, Runner, gain
 from ..networks import natural, whitening_layer
 from ..networks.guards import Guards
 from ..networks.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
@@ -36,6 +35,7 @@ SOURCES = {"d3": 3, "d10": 10, "images": 3}
 STEPS = Interval(Integral, 1, 10**6, closed="both")
 #: Most bytes of samples in a compiled call, which Ctrl-C cannot interrupt.
 _BLOCK_BYTES = 2**20
+_RATES_AHEAD = 64  # learning rates that are computed at once for samples that come one by one
 
 
 def published(cls: Any, setting: str) -> dict[str, Any]:
@@ -172,7 +172,8 @@ class OnlineNICA(Online):
             self._start(X if self._block_length(X.shape[1]) else None)
         runner: Runner | None = self.__dict__.get("_runner")
         if runner is None or runner.state is not self._state:  # its state learns in place
-            runner = self._runner = Runner(self._state, self._params_of(self._state), X.shape[1])
+            empty = np.empty((0, X.shape[1]), self._waiting.dtype)
+            runner = self._runner = Runner(self._state, self._params_of(self._state), empty)
             self._state = runner.state
         if runner.readout is None and not learning:
             runner.readout = self._readout(self._state)
@@ -185,7 +186,7 @@ class OnlineNICA(Online):
                 block = np.require(block, dtype, ["C", "W", "A"])
             try:
                 if learning:
-                    runner.learn(block, self._rates(runner.state, len(block)), out)
+                    runner.learn(block, self._next_rates(runner, len(block)), out)
                 else:
                     runner.settle(block, out)
             except Diverged as error:
@@ -198,6 +199,14 @@ class OnlineNICA(Online):
         n = self._block_length(X.shape[1])
         self._start(X[:n] if n else None)
         return self._state, n
+
+    def _next_rates(self, runner: Runner, n: int) -> Array:
+        """Return the rates of the next n samples; those of single samples come from rates that were computed ahead."""
+        t, (first, rates) = int(runner.state.t[0]), runner.rates
+        if not first <= t <= t + n <= first + len(rates):
+            ahead = n if n > 1 or callable(getattr(self, "eta0", None)) else _RATES_AHEAD
+            first, rates = runner.rates = t, self._rates(runner.state, ahead)
+        return rates[t - first : t - first + n]
 
     def _params_of(self, state: Any) -> Any:
         """Return the Params for the rule of this state; ValueError if the user's parameters belong to another rule."""

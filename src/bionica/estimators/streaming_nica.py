@@ -59,7 +59,7 @@ class StreamingNICA(OnlineNICA):
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         eps = float(np.finfo(dtype).eps)
         projects = len(state.F) < state.F.shape[1]
-        return orthant_rotation.Params(Exact(eps), Guards(), int(self.horizon or 0), eps, projects)
+        return orthant_rotation.Params(Exact(eps), Guards(restart=True), int(self.horizon or 0), eps, projects)
 
     def _readout(self, state: Any) -> Any:
         return orthant_rotation.averaged(state)

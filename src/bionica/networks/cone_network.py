@@ -47,11 +47,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import running_whitening
-from .natural import AVERAGING, move_whitening, white_input, whitening_matrix
+from .natural import AVERAGING, whitening_matrix
+from .orthant_rotation import white_input
 from .plasticity import apply, average, averaging_weight, dot, dot_rows, dot_vectors, project
 from .rule import RATE, SILENT, UNSETTLED, Rule, bookkeeping, hot, register, shapes, solve_lateral
-from .running_whitening import SHAPES, Whitening, is_due, is_in_block, is_usable, must_restart, tend, weigh
+from .running_whitening import SHAPES, Whitening, is_due, is_in_block, is_usable, start, tend, weigh, whiten
 from .settling import scratch, settle_lateral
 
 #: Eqs. 6 and 7: how fast kappa moves, the memory in samples below zero, the r_i at which it stops.
@@ -70,7 +70,7 @@ class Sweeps(NamedTuple):
 
 
 @settle_lateral.register(Sweeps)
-def _settle_by_sweeps(dynamics, M, H, c, z, ws):
+def _settle_by_sweeps(dynamics, M, H, c, z, ws, rectified):
     for i in range(c.shape[0]):
         z[i] = max(c[i], c.dtype.type(0))
     for _ in range(dynamics.n):
@@ -143,10 +143,10 @@ class Params(NamedTuple):
 class Work(NamedTuple):
     """Scratch arrays."""
 
-    u: np.ndarray  # F x
-    v: np.ndarray  # K F x, in float64 like `dv` and `G`
+    v: np.ndarray  # K F x, in float64 like `dv` and `w`
     dv: np.ndarray
-    G: np.ndarray
+    w: np.ndarray
+    u: np.ndarray  # F x
     c: np.ndarray
     membrane: np.ndarray
     y: np.ndarray  # z; the loop knows every rule's output by this name
@@ -157,45 +157,37 @@ class Work(NamedTuple):
 
 def init(F: np.ndarray, u_bar: np.ndarray, n: int, W_xz: Any, W_zz: Any, rng: Any) -> State:
     """Return a network that starts from n samples, which F whitens and whose mean is then u_bar, with these weights (copied)."""
-    rest = _averaged(W_xz, W_zz) | bookkeeping(len(W_zz), rng)
-    white = running_whitening.start(np.eye(len(F)), np.zeros(len(F), F.dtype), u_bar, n)
-    return State(white=white, F=F.copy(), wall=_wall(W_zz), **rest)
+    return State(white=start(len(F), F.dtype, u_bar, n), F=F.copy(), **_common(W_xz, W_zz, rng))
 
 
 def init_local(W_xz: np.ndarray, W_zz: np.ndarray, size: float, rng: np.random.RandomState) -> LocalState:
     """Return a local network with these initial weights (copied); `size` is the mean of x'x/d."""
-    rest = _averaged(W_xz, W_zz) | bookkeeping(len(W_zz), rng)
-    return LocalState(wall=_wall(W_zz), size=np.array([size]), x_power=np.zeros(W_xz.shape[1]), **rest)
+    return LocalState(size=np.array([size]), x_power=np.zeros(W_xz.shape[1]), **_common(W_xz, W_zz, rng))
 
 
-def _averaged(W_xz: np.ndarray, W_zz: np.ndarray) -> dict[str, np.ndarray]:
-    return {"W_xz": W_xz.copy(), "W_zz": W_zz.copy(), "W_xz_mean": W_xz.copy(), "W_zz_mean": W_zz.copy()}
-
-
-def _wall(W_zz: np.ndarray) -> Wall:
-    log_kappa, p, m, q = np.ones((4, len(W_zz)), W_zz.dtype)
-    return Wall(log_kappa - 1, p, m, q)
+def _common(W_xz: np.ndarray, W_zz: np.ndarray, rng: np.random.RandomState) -> dict[str, Any]:
+    d, dtype = len(W_zz), W_zz.dtype
+    weights = {"W_xz": W_xz.copy(), "W_zz": W_zz.copy(), "W_xz_mean": W_xz.copy(), "W_zz_mean": W_zz.copy()}
+    return weights | {"wall": Wall(np.zeros(d, dtype), *np.ones((3, d), dtype))} | bookkeeping(d, rng)
 
 
 def workspace(state):
     """Allocate scratch arrays."""
     d, dtype = len(state.W_zz), state.W_zz.dtype
-    return Work(
-        np.zeros((1, d), dtype), *np.zeros((2, d)), np.zeros((1, d)), *np.zeros((5, d), dtype), scratch(d, dtype)
-    )
+    return Work(*np.zeros((3, d)), *np.zeros((6, d), dtype), scratch(d, dtype))
 
 
 def settle(state, work, params, X, t):
     """Eq. 1 for v = K F x."""
     white_input(state, work, X, t)
     apply(state.W_xz, work.v, work.c)
-    settle_lateral(params.dynamics, state.W_zz, state.W_zz, work.c, work.y, work.ws)
+    settle_lateral(params.dynamics, state.W_zz, state.W_zz, work.c, work.y, work.ws, True)
 
 
 def settle_local(state, work, params, X, t):
     """Eq. 1."""
     project(state.W_xz, X, t, work.c)
-    settle_lateral(params.dynamics, state.W_zz, state.W_zz, work.c, work.y, work.ws)
+    settle_lateral(params.dynamics, state.W_zz, state.W_zz, work.c, work.y, work.ws, True)
 
 
 @hot
@@ -264,7 +256,7 @@ def learn(state, work, params, X, t, rates):
     white, W_xz, v, p = state.white, state.W_xz, work.v, work.p
     d = v.shape[0]
     state.t[0] += 1
-    if not is_usable(white, v, work.u, 0):
+    if not is_usable(white, work.u, v):
         return
     distance_2, weight = weigh(white, v, work.dv, params.guards.rate, params.horizon)
     work.ws.events[RATE] += weight < 1
@@ -279,7 +271,7 @@ def learn(state, work, params, X, t, rates):
         homeostasis, f = gains(work, i, work.b, size, activity)
         for j in range(d):
             W_xz[i, j] = homeostasis * W_xz[i, j] + f * p[j]
-    f, beta = move_whitening(white, work, distance_2, weight, params.horizon)
+    f, beta, _ = whiten(white, work.dv, distance_2, weight, params.horizon, work.w)
     if white.prior[0] == 0:
         keep_product(W_xz, work.dv, f, beta, distance_2)
         if params.average:
@@ -326,24 +318,19 @@ def learn_local(state, work, params, X, t, rates):
 
 
 def attend(state: State, params: Params) -> None:
-    """What `running_whitening` asks for; after an abrupt change the network starts again, with outputs of positive mean."""
-    white, W_xz, wall = state.white, state.W_xz, state.wall
-    if must_restart(white, W_xz, params.horizon) and params.guards.restart:
-        white.K[:] = W_xz @ white.K
-        running_whitening.restart(state)
-        for W in (W_xz, state.W_zz):
-            W[:] = np.eye(len(W))
-        for a, first in zip(wall, (0, 1, 1, 1), strict=True):
+    """What the whitening asks for (`tend`); after an abrupt change the network starts again, with outputs of positive mean."""
+    white, W_xz, W_zz = state.white, state.W_xz, state.W_zz
+    if tend(state, W_xz, params):
+        W_xz[:] = W_zz[:] = np.eye(len(W_zz))
+        for a, first in zip(state.wall, (0, 1, 1, 1), strict=True):
             a[:] = first
     else:
-        if white.age[0] >= white.due[0]:
-            tend(white, params.horizon)
         negative = W_xz @ white.v_bar < 0
         if white.prior[0] == 0 or not negative.any():
             return
         W_xz[negative] *= -1
         state.repairs[SILENT] += np.count_nonzero(negative)
-    state.W_xz_mean[:], state.W_zz_mean[:] = W_xz, state.W_zz
+    state.W_xz_mean[:], state.W_zz_mean[:] = W_xz, W_zz
 
 
 def unmixing(state: State) -> np.ndarray:
@@ -362,7 +349,7 @@ _AVERAGES = {"W_xz": "W_xz_mean", "W_zz": "W_zz_mean"}
 RULE = register(
     Rule(
         "cone_network", State, Params,
-        SHAPES | _WALL | shapes(d="white.last", dk="F", dd="W_xz W_zz W_xz_mean W_zz_mean"),
+        SHAPES | _WALL | shapes(dk="F", dd="W_xz W_zz W_xz_mean W_zz_mean"),
         workspace, settle, learn, unmixing, is_due=is_due, attend=attend,
         parts={"white": Whitening, "wall": Wall}, averages=_AVERAGES, projection="F",
     )

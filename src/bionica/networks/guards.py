@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from .plasticity import dot_rows
 from .rule import RATE, ROW, SILENT, SPECTRUM, cold, hot
+from .settling import solve_firing
 
 EVERY = 100
 ROW_FLOOR = 0.1
@@ -77,13 +78,9 @@ def replace_rows(W, rng, events):
 
 @cold
 def uniform(rng):
-    """A number in (0, 1): L'Ecuyer's combined generator (1988), whose integers never overflow; rng is int64[2]."""
+    """A number in (0, 1): a multiplicative generator of L'Ecuyer (1988), whose integers never overflow; rng is int64[1]."""
     rng[0] = rng[0] * 40014 % 2147483563
-    rng[1] = rng[1] * 40692 % 2147483399
-    s = (rng[0] - rng[1]) % 2147483562
-    if s < 1:
-        s += 2147483562
-    return s / 2147483563.0
+    return rng[0] / 2147483563.0
 
 
 @cold
@@ -94,16 +91,11 @@ def standard_normal(rng):
 
 
 @cold
-def _exceeds(S, floor, d, L):
-    """Whether the Cholesky factorisation of S - floor I shows every eigenvalue of S above `floor`."""
-    for a in range(d):
-        for b in range(a):
-            L[a, b] = (S[a, b] - dot_rows(L, a, L, b, b)) * L[b, b]
-        s = S[a, a] - floor - dot_rows(L, a, L, a, a)
-        if not s > 0:
-            return False
-        L[a, a] = 1 / math.sqrt(s)
-    return True
+def _exceeds(S, floor, eps, ws):
+    """Whether every eigenvalue of S is above `floor`: S - floor I has an LDL' factorisation with positive pivots."""
+    for i in range(S.shape[0]):
+        ws.chosen[i] = i
+    return solve_firing(eps, S, -floor, ws.w, ws.chosen, S.shape[0], ws)
 
 
 @cold
@@ -116,8 +108,8 @@ def lift_singular_values(W, eps, ws):
         for j in range(i + 1):
             S[i, j] = dot_rows(W, i, W, j, n)
         largest = max(largest, S[i, i])
-    # Most of the time nothing is wrong, and W W' - (2 floor)^2 I has a Cholesky factor to show it, less what rounding can hide.
-    if _exceeds(S, 4 * SPECTRUM_FLOOR * SPECTRUM_FLOOR + 8 * eps * d * n * largest, d, ws.L):
+    # Most of the time nothing is wrong, and W W' - (2 floor)^2 I has a factorisation to show it, less what rounding can hide.
+    if _exceeds(S, 4 * SPECTRUM_FLOOR * SPECTRUM_FLOOR + 8 * eps * d * n * largest, eps, ws):
         return False
     return _lift(W, SPECTRUM_FLOOR, 1.0, eps, ws)
 
@@ -153,20 +145,6 @@ def _lift(W, floor, value, eps, ws):
 
 
 @cold
-def lift_transposed(W, scratch, eps, ws):
-    """`lift_singular_values` of the transpose of W (n x d, d <= n), in a scratch array of its shape."""
-    for i in range(W.shape[1]):
-        for p in range(W.shape[0]):
-            scratch[i, p] = W[p, i]
-    lifted = lift_singular_values(scratch, eps, ws)
-    if lifted:
-        for i in range(W.shape[1]):
-            for p in range(W.shape[0]):
-                W[p, i] = scratch[i, p]
-    return lifted
-
-
-@cold
 def lift_eigenvalues(W, eps, ws):
     """Set the eigenvalues of the symmetric W that fell below 0.01 to 1; True if there were any."""
     d = W.shape[0]
@@ -178,7 +156,7 @@ def lift_eigenvalues(W, eps, ws):
         for j in range(d):
             size += abs(W[i, j])
         shift = max(shift, size)
-    if _exceeds(W, 2 * SPECTRUM_FLOOR + 8 * eps * d * largest, d, ws.L):
+    if _exceeds(W, 2 * SPECTRUM_FLOOR + 8 * eps * d * largest, eps, ws):
         return False
     # Singular values are eigenvalues if none is negative: shift all to 1 at least.
     shift += 1

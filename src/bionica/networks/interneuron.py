@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .guards import flip_silent, lift_singular_values, lift_transposed, replace_rows
+from .guards import flip_silent, lift_singular_values, replace_rows
 from .plasticity import (
     AVERAGING,
     average,
@@ -85,7 +85,6 @@ class Work(NamedTuple):
     dy: np.ndarray
     dn: np.ndarray
     p: np.ndarray  # W_ny dn
-    W: np.ndarray  # a matrix of the shape of W_ny
     ws: Any
 
 
@@ -118,14 +117,14 @@ def workspace(state):
     dtype = state.W_xy.dtype
     c, y, dy, p = np.zeros((4, d), dtype)
     n, dn = np.zeros((2, m), dtype)
-    W = np.zeros((d, m), dtype)
-    return Work(c, y, n, dy, dn, p, W, scratch(d, dtype))
+    return Work(c, y, n, dy, dn, p, scratch(d, dtype))
 
 
 def settle(state, work, params, X, t):
     """Eq. 9."""
-    project(state.W_xy, X, t, work.c)
-    settle_interneurons(params.dynamics, state.W_yn, state.W_ny, state.M, state.H, work.c, work.y, work.n, work.ws)
+    W_yn, W_ny, M, H, c, ws = state.W_yn, state.W_ny, state.M, state.H, work.c, work.ws
+    project(state.W_xy, X, t, c)
+    settle_interneurons(params.dynamics, W_yn, W_ny, M, H, c, work.y, work.n, ws, True)
 
 
 def learn(state, work, params, X, t, rates):
@@ -140,7 +139,7 @@ def learn(state, work, params, X, t, rates):
     subtract(y, state.y_bar, dy)
     subtract(n, state.n_bar, dn)
     product_and_hebb(W_ny, eta, dy, dn, work.p)
-    follow_interneurons(params.dynamics, W_yn, state.M, state.H, eta, work.p, dy, dn, work.ws)
+    follow_interneurons(params.dynamics, state.M, state.H, eta, work.p, dy, dn, work.ws)
     hebb_uncentred(W_yn, eta, dn, dy)
     hebb_input(W_xy, eta, y, state.y_bar, X, t, state.x_bar)
     if params.average:
@@ -159,7 +158,7 @@ def inspect(state, work, params):
         replace_rows(state.W_xy, state.rng, work.ws.events)
     if params.guards.spectrum:
         lift_singular_values(state.W_xy, params.eps, work.ws)
-        changed = lift_transposed(state.W_yn, work.W, params.eps, work.ws)
+        changed = lift_singular_values(state.W_yn.T, params.eps, work.ws)
         changed = lift_singular_values(state.W_ny, params.eps, work.ws) or changed
     if changed or state.t[0] % REFRESH == 0:
         multiply(state.W_ny, state.W_yn, state.M)

@@ -53,43 +53,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import running_whitening
-from .orthant_rotation import find_turn
-from .plasticity import (
-    apply,
-    apply_transposed,
-    average,
-    averaging_weight,
-    dot,
-    dot_rows,
-    dot_vectors,
-    hebb_uncentred,
-    project,
-)
-from .rule import (
-    RATE,
-    SILENT,
-    Rule,
-    bookkeeping,
-    hot,
-    inverse,
-    ordered,
-    register,
-    shapes,
-    solve_lateral,
-)
-from .running_whitening import (
-    Whitening,
-    is_due,
-    is_in_block,
-    is_usable,
-    mean_energy,
-    move_mean,
-    must_restart,
-    tend,
-    weigh,
-    whiten,
-)
+from .orthant_rotation import find_turn, turn, white_input
+from .plasticity import apply, apply_transposed, average, averaging_weight, dot_vectors, hebb_uncentred
+from .rule import RATE, SILENT, Rule, bookkeeping, hot, inverse, register, shapes, solve_lateral
+from .running_whitening import SHAPES, Whitening, is_due, is_usable, start, tend, weigh, whiten
 from .settling import follow_outer, scratch, settle_lateral
 
 #: eta of the natural steps, and gamma of the averaged weights.
@@ -134,10 +101,10 @@ class Params(NamedTuple):
 class Work(NamedTuple):
     """Scratch arrays."""
 
-    u: np.ndarray  # F x, (1, d)
-    v: np.ndarray  # K u, in float64 like `dv` and `G`
+    v: np.ndarray  # K u, in float64 like `dv` and `w`
     dv: np.ndarray
-    G: np.ndarray
+    w: np.ndarray
+    u: np.ndarray  # F x
     c: np.ndarray
     y: np.ndarray
     m: np.ndarray  # V v_bar
@@ -153,7 +120,7 @@ def init(Kind: Any, F: np.ndarray, W: np.ndarray, M: np.ndarray, rng: np.random.
     """Return a network before its first sample, with this projection and these weights (copied)."""
     d = len(F)
     return Kind(
-        white=running_whitening.start(np.eye(d), np.zeros(d, F.dtype)), F=F.copy(), turned=np.zeros(1),
+        white=start(d, F.dtype), F=F.copy(), turned=np.zeros(1),
         W=W.copy(), M=M.copy(), H=inverse(M), W_mean=W.astype(float), M_mean=M.astype(float), **bookkeeping(d, rng),
     )  # fmt: skip
 
@@ -161,27 +128,17 @@ def init(Kind: Any, F: np.ndarray, W: np.ndarray, M: np.ndarray, rng: np.random.
 def workspace(state):
     """Allocate scratch arrays."""
     d, dtype = len(state.M), state.M.dtype
-    return Work(
-        np.zeros((1, d), dtype), *np.zeros((2, d)), np.zeros((1, d)), *np.zeros((8, d), dtype), scratch(d, dtype)
-    )
+    return Work(*np.zeros((3, d)), *np.zeros((9, d), dtype), scratch(d, dtype))
 
 
 # ---------------------------------------------------------------------------------------------- one sample
-
-
-@hot
-def white_input(state, work, X, t):
-    """u = F x and v = K u."""
-    for i in range(work.v.shape[0]):
-        work.u[0, i] = dot_rows(state.F, i, X, t, X.shape[1])
-    project(state.white.K, work.u, 0, work.v)
 
 
 def settle(state, work, params, X, t):
     """v = K F x, and eq. 9 or 15 with W v."""
     white_input(state, work, X, t)
     apply(state.W, work.v, work.c)
-    settle_lateral(params.dynamics, state.M, state.H, work.c, work.y, work.ws)
+    settle_lateral(params.dynamics, state.M, state.H, work.c, work.y, work.ws, True)
 
 
 def learn_interneuron(state, work, params, X, t, rates):
@@ -197,12 +154,12 @@ def learn_two_compartment(state, work, params, X, t, rates):
 @hot
 def learn(state, work, params, eta, centred):
     """The synaptic updates, the turn, the whitening."""
-    white, W, M, H = state.white, state.W, state.M, state.H
+    white, W, M, H, ws = state.white, state.W, state.M, state.H, work.ws
     state.t[0] += 1
-    if not is_usable(white, work.v, work.u, 0):
+    if not is_usable(white, work.u, work.v):
         return
     distance_2, weight = weigh(white, work.v, work.dv, params.guards.rate, params.horizon)
-    work.ws.events[RATE] += weight < 1
+    ws.events[RATE] += weight < 1
     cos_1, sin = plane_of_turn(state, work, params, weight)
     s, p = work.y, work.v
     if centred:
@@ -216,10 +173,12 @@ def learn(state, work, params, eta, centred):
     a = H.dtype.type(eta) * H.dtype.type(weight) * (r / (one + r)) / (one + r)
     hebb_uncentred(W, a, s, p)
     hebb_uncentred(M, a, s, s)
-    follow_outer(params.dynamics, H, a, s, work.ws)
+    follow_outer(params.dynamics, H, a, s, ws)
     if sin != 0:
-        turn(W, M, cos_1, sin, work)
-    move_whitening(white, work, distance_2, weight, params.horizon)
+        apply(M, work.a, ws.u)
+        apply(M, work.b, ws.v)
+        turn(W, ws.u, ws.v, work.Va, work.Vb, cos_1, sin)
+    whiten(white, work.dv, distance_2, weight, params.horizon, work.w)
     if params.average:
         share = averaging_weight(white.n[0], AVERAGING, params.horizon)
         average(state.W_mean, W, share)
@@ -227,72 +186,45 @@ def learn(state, work, params, eta, centred):
 
 
 @hot
-def move_whitening(white, work, q, g, horizon):
-    """K and v_bar after the sample; returns f and beta."""
-    f, beta, _ = move_mean(white, work.dv, q, g, horizon)
-    whiten(white.K, work.G, work.dv, f, beta)
-    return f, beta
-
-
-@hot
 def plane_of_turn(state, work, params, g):
     """The plane of the turn for outputs y of c = W v, in work.a, b, Va and Vb; returns cos phi - 1 and sin phi."""
-    W, H, y, v_bar, out = state.W, state.H, work.y, state.white.v_bar, work.ws.free
-    zero = W.dtype.type(0)
+    W, H, ws = state.W, state.H, work.ws
     silent = False
-    for i in range(y.shape[0]):
-        silent |= not y[i] > 0
+    for i in range(work.y.shape[0]):
+        silent |= not work.y[i] > 0
     if not silent:
-        return zero, zero
-    apply(H, work.c, out)
-    mean = mean_energy(v_bar)
-    cos_1, sin, energy = find_turn(out, mean, work.a, work.b, state.turned, g, params.horizon, params.eps)
+        return 0.0, 0.0
+    apply(H, work.c, ws.free)
+    cos_1, sin = find_turn(state.white, ws.free, work.a, work.b, state.turned, g, params)
     if sin != 0:
-        apply(H, work.a, work.ws.u)
-        apply(H, work.b, work.ws.v)
-        apply_transposed(W, work.ws.u, work.Va)
-        apply_transposed(W, work.ws.v, work.Vb)
-    if is_in_block(state.white, params.horizon):
-        state.white.negative[0] += min(energy / mean, 1.0)
-    return W.dtype.type(cos_1), W.dtype.type(sin)
-
-
-@ordered
-def turn(W, M, cos_1, sin, work):
-    """W <- W + M (cos_1 (a a' + b b') + sin (a b' - b a')) V."""
-    for i in range(W.shape[0]):
-        a = dot(M, i, work.a)
-        b = dot(M, i, work.b)
-        along = cos_1 * a - sin * b
-        across = cos_1 * b + sin * a
-        for j in range(W.shape[1]):
-            W[i, j] = (W[i, j] + along * work.Va[j]) + across * work.Vb[j]
+        apply(H, work.a, ws.u)
+        apply(H, work.b, ws.v)
+        apply_transposed(W, ws.u, work.Va)
+        apply_transposed(W, ws.v, work.Vb)
+    return cos_1, sin
 
 
 # ---------------------------------------------------------------------------------------------- rarely, in NumPy
 
 
 def attend(state: State, params: Params) -> None:
-    """H is recomputed; the guard `silent`; what `running_whitening` asks for: a restart, removal of the start, the floor."""
-    white, W, M, H = state.white, state.W, state.M, state.H
+    """H is recomputed; what the whitening asks for (`tend`); the guard `silent`."""
+    W, M, H = state.W, state.M, state.H
     H[:] = inverse(M)
     V = H @ W
-    sign = np.where(params.guards.silent & (V @ white.v_bar < 0), -1, 1).astype(M.dtype)
-    if must_restart(white, V, params.horizon) and params.guards.restart:
-        white.K[:] = V @ white.K
-        running_whitening.restart(state)
+    negative = V @ state.white.v_bar < 0
+    if tend(state, V, params):
         for A in (W, M, H):
             A[:] = np.eye(len(M))
         state.turned[0] = 0
-    else:
-        if white.age[0] >= white.due[0]:
-            tend(white, params.horizon)
-        if sign.min() > 0:
-            return
+    elif params.guards.silent and negative.any():
+        sign = np.where(negative, -1, 1).astype(M.dtype)
         W *= sign[:, np.newaxis]
         M *= np.outer(sign, sign)
         H *= np.outer(sign, sign)
-        state.repairs[SILENT] += np.count_nonzero(sign < 0)
+        state.repairs[SILENT] += np.count_nonzero(negative)
+    else:
+        return
     state.W_mean[:], state.M_mean[:] = W, M
 
 
@@ -313,7 +245,7 @@ def _declare(name, Kind, learn):
     return register(
         Rule(
             name, Kind, Params,
-            running_whitening.SHAPES | shapes(dk="F", d="white.last", dd="W M H")
+            SHAPES | shapes(dk="F", dd="W M H")
             | {"turned": "1:float64", "W_mean": "dd:float64", "M_mean": "dd:float64"},
             workspace, settle, learn, unmixing, is_due=is_due, attend=attend,
             parts={"white": Whitening}, averages={"W": "W_mean", "M": "M_mean"}, inverses={"H": "M"}, symmetric=("M",),

@@ -13,8 +13,8 @@ import numpy as np
 
 from . import whitening_layer
 from .guards import cap_rate, flip_silent
-from .plasticity import apply, mean_weight
-from .rule import Rule, bookkeeping, register
+from .plasticity import apply, dot_vectors, mean_weight, project
+from .rule import Rule, bookkeeping, hot, register
 from .settling import scratch
 from .whitening_layer import Params, learn_whitening, refresh_whitening, whiten
 
@@ -59,25 +59,34 @@ def workspace(state):
     return Work(whitening_layer.workspace(k, state.W.dtype, ws.events), np.zeros(d, state.W.dtype), ws)
 
 
-def settle(state, work, params, X, t):
+@hot
+def rectify(W, h, y):
     """y = [W h]_+."""
-    whiten(state.layer, work.first, params.dynamics, X, t)
-    y = work.y
-    apply(state.W, work.first.h, y)
+    apply(W, h, y)
     for i in range(y.shape[0]):
         y[i] = max(y[i], y.dtype.type(0))
 
 
-def learn(state, work, params, X, t, rates):
-    """The update of W, and those of the whitening layer."""
+def settle(state, work, params, X, t):
+    """h = F x and y = [W h]_+."""
+    project(state.layer.F, X, t, work.first.h)
+    rectify(state.W, work.first.h, work.y)
+
+
+def settle_online(state, work, params, X, t):
+    """The whitening layer, and y = [W h]_+."""
+    whiten(state.layer, work.first, params.dynamics, X, t)
+    rectify(state.W, work.first.h, work.y)
+
+
+@hot
+def learn_rotation(state, work, params, rates, t):
+    """The update of W."""
     W, h, y = state.W, work.first.h, work.y
     eta = rates[t, 0]
     state.t[0] += 1
     if params.guards.rate:
-        size = rates.dtype.type(0)
-        for i in range(y.shape[0]):
-            size += y[i] * y[i]
-        eta = cap_rate(eta, size, rates.dtype.type(1), work.ws.events)
+        eta = cap_rate(eta, dot_vectors(y, y), rates.dtype.type(1), work.ws.events)
     eta = W.dtype.type(eta)
     e = work.first.c  # h - W' y
     for j in range(h.shape[0]):
@@ -90,14 +99,23 @@ def learn(state, work, params, X, t, rates):
         a = eta * y[i]
         for j in range(h.shape[0]):
             W[i, j] += a * e[j]
-    zeta = rates[t, rates.shape[1] - 1]
-    weight = mean_weight(rates, state.t[0], params.mean_window)
-    learn_whitening(state.layer, work.first, params.dynamics, X, t, zeta, weight)
     if params.guards.silent:
         flip_silent(state.W, work.y, state.fired, work.ws.events)
 
 
-def inspect(state, work, params):
+def learn(state, work, params, X, t, rates):
+    """The update of W."""
+    learn_rotation(state, work, params, rates, t)
+
+
+def learn_online(state, work, params, X, t, rates):
+    """The updates of W and of the whitening layer."""
+    learn_rotation(state, work, params, rates, t)
+    weight = mean_weight(rates, state.t[0], params.mean_window)
+    learn_whitening(state.layer, work.first, params.dynamics, X, t, rates[t, 1], weight)
+
+
+def inspect_online(state, work, params):
     """The whitening layer's inverse is recomputed from time to time."""
     refresh_whitening(state.layer, state.t[0])
 
@@ -107,19 +125,17 @@ def unmixing(state: State) -> np.ndarray:
     return np.asarray(state.W @ whitening_layer.whitening(state.layer))
 
 
-def _declare(name, cls, layer, shapes, **rest):
-    functions = workspace, settle, learn, unmixing, inspect
-    return register(Rule(name, cls, Params, shapes, *functions, parts={"layer": layer}, **rest))
+OFFLINE = register(
+    Rule(
+        "nonnegative_pca", Offline, Params, {"layer.F": "hk", "W": "dh"}, workspace, settle, learn, unmixing,
+        parts={"layer": whitening_layer.Fixed}, projection="layer.F",
+    )
+)  # fmt: skip
 
-
-OFFLINE = _declare(
-    "nonnegative_pca", Offline, whitening_layer.Fixed, {"layer.F": "hk", "W": "dh"}, projection="layer.F"
-)
-ONLINE = _declare(
-    "nonnegative_pca_online",
-    Online,
-    whitening_layer.Learned,
-    {**whitening_layer.LEARNED, "W": "dd"},
-    input_weights="layer.W_xh",
-    input_mean="layer.x_bar",
-)
+ONLINE = register(
+    Rule(
+        "nonnegative_pca_online", Online, Params, {**whitening_layer.LEARNED, "W": "dd"}, workspace, settle_online,
+        learn_online, unmixing, inspect_online, parts={"layer": whitening_layer.Learned},
+        input_weights="layer.W_xh", input_mean="layer.x_bar",
+    )
+)  # fmt: skip

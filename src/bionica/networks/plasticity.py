@@ -80,21 +80,6 @@ def multiply(A, B, M):
                 M[i, j] += A[i, p] * B[p, j]
 
 
-@cold
-def multiply_transposed(A, M):
-    """M <- A'A, exactly symmetric."""
-    for i in range(M.shape[0]):
-        for j in range(i + 1):
-            M[i, j] = 0
-    for p in range(A.shape[0]):
-        for i in range(M.shape[0]):
-            for j in range(i + 1):
-                M[i, j] += A[p, i] * A[p, j]
-    for i in range(M.shape[0]):
-        for j in range(i):
-            M[j, i] = M[i, j]
-
-
 @hot
 def mean_weight(rates, t, window):
     """Weight of sample number t (from 1) in a running mean: 1/t, and never below 1/window where one is set (> 0).
@@ -171,10 +156,7 @@ def average(mean, W, weight):
 
 @hot
 def averaging_weight(n, gamma, horizon):
-    """c of the averaged weights, mean <- mean + c (W - mean): (gamma + 1)/(n + gamma), and never below (gamma + 1)/horizon.
-
-    A horizon of 0 is none.
-    """
+    """c of the averaged weights, mean <- mean + c (W - mean): (gamma + 1)/(n + gamma), n at most the horizon (0: none)."""
     if horizon > 0 and n > horizon:
-        return min(1.0, (gamma + 1.0) / horizon)
+        n = horizon
     return (gamma + 1.0) / (n + gamma)

@@ -37,7 +37,7 @@ REPAIRS = ("silent", "row", "spectrum", "rate", "regularised", "unsettled", "res
 n_repairs = len(REPAIRS)
 
 #: Schemas (`estimators._model_file`) of the arrays that every State ends with.
-BOOKKEEPING = {"t": "1:count", "fired": "d:bool", "rng": "2:seed", "repairs": f"{n_repairs}:count"}
+BOOKKEEPING = {"t": "1:count", "fired": "d:bool", "rng": "1:seed", "repairs": f"{n_repairs}:count"}
 
 
 def shapes(**fields: str) -> dict[str, str]:
@@ -167,11 +167,11 @@ def rule_of(state: Any) -> Rule:
 
 
 def bookkeeping(d: int, rng: np.random.RandomState) -> dict[str, np.ndarray]:
-    """Return what every State ends with: samples seen, which outputs have ever fired, seeds of the guards, repairs."""
+    """Return what every State ends with: samples seen, which outputs have ever fired, seed of the guards, repairs."""
     return {
         "t": np.zeros(1, np.int64),
         "fired": np.zeros(d, np.bool_),
-        "rng": np.array([rng.randint(1, 2147483562), rng.randint(1, 2147483398)], dtype=np.int64),
+        "rng": np.array([rng.randint(1, 2147483562)], dtype=np.int64),
         "repairs": np.zeros(n_repairs, np.int64),
     }
 
@@ -230,41 +230,30 @@ def to_arrays(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
 
 def leaves(state: Any) -> list[np.ndarray]:
     """Every array of a state, in order."""
-    return list(to_arrays(state).values())
+    return [a for value in state for a in ([value] if isinstance(value, np.ndarray) else leaves(value))]
+
+
+def map_arrays(function: Callable[[np.ndarray], np.ndarray], state: Any) -> Any:
+    """Return a state with `function` applied to every array, in order."""
+    return type(state)(*(function(a) if isinstance(a, np.ndarray) else map_arrays(function, a) for a in state))
 
 
 def copy_state(state: Any) -> Any:
     """Return a state that shares no memory with this one."""
-    return type(state)(*(value.copy() if isinstance(value, np.ndarray) else copy_state(value) for value in state))
+    return map_arrays(np.copy, state)
 
 
-def in_one_buffer(state: Any) -> tuple[Any, np.ndarray, list[np.ndarray]]:
-    """Return a copy of a state whose arrays lie in one buffer, the buffer, and all its floats: one view for each precision."""
-    arrays = sorted(leaves(state), key=lambda a: a.dtype.char)
-    sizes = [-(-a.nbytes // 64) * 64 for a in arrays]
-    buffer = np.zeros(sum(sizes), np.uint8)
-    offsets = np.cumsum([0, *sizes])
-    places = {id(a): slice(offsets[i], offsets[i] + a.nbytes) for i, a in enumerate(arrays)}
-
-    def placed(value: Any) -> Any:
-        if not isinstance(value, np.ndarray):
-            return type(value)(*map(placed, value))
-        copied = buffer[places[id(value)]].view(value.dtype).reshape(value.shape)
-        copied[...] = value
-        return copied
-
-    floats = []
-    for dtype in {a.dtype for a in arrays if a.dtype.kind == "f"}:
-        own = [i for i, a in enumerate(arrays) if a.dtype == dtype]
-        floats.append(buffer[offsets[own[0]] : offsets[own[-1] + 1]].view(dtype))
-    return placed(state), buffer, floats
-
-
-def precision(state: Any) -> np.dtype[Any]:
-    """The dtype of a network: that of the arrays for which its rule declares none."""
-    name = next(name for name, spec in rule_of(state).shapes.items() if ":" not in spec)
-    dtype: np.dtype[Any] = functools.reduce(getattr, name.split("."), state).dtype
-    return dtype
+def in_buffers(state: Any) -> tuple[Any, list[np.ndarray]]:
+    """Return a copy of a state whose arrays of a dtype lie in one buffer, and the buffers."""
+    arrays, buffers, copies = leaves(state), [], {}
+    for dtype in {a.dtype for a in arrays}:
+        own = [a for a in arrays if a.dtype == dtype]
+        ends = np.cumsum([-(-a.size // 8) * 8 for a in own])  # in float64 arrays begin with a cache line
+        buffers.append(np.zeros(ends[-1], dtype))
+        for a, start in zip(own, [0, *ends], strict=False):
+            copies[id(a)] = buffers[-1][start : start + a.size].reshape(a.shape)
+            copies[id(a)][...] = a
+    return map_arrays(lambda a: copies[id(a)], state), buffers
 
 
 # ---------------------------------------------------------------------------------------------- linear algebra

@@ -16,9 +16,8 @@ C is not stored. An error of K C K' = I shrinks by 1 - w with every sample.
     r_i <- r_i (1 + s) if q > r_i, else r_i (1 - s p_i)            the running 98 % and 99.5 % quantiles of q
 
 tau follows the tails of the data, so that large samples of sparse sources keep their weight. g falls faster than 1/q: with
-g = tau/q one outlier in 1000 cost a factor of 20 to 200. A sample that equals the one before it is omitted once the run of equal
-samples is longer than PATIENCE/(1 - f), where f is the usual share of such samples (half of all where sparse sources are often all
-silent): a sensor that repeats itself for a thousand horizons would make C vanish.
+g = tau/q one outlier in 1000 cost a factor of 20 to 200. A sample that equals the PATIENCE samples before it is omitted: a sensor
+that repeats itself for a thousand horizons would make C vanish.
 
 *Start.* The first nonzero sample sets the scale and nothing else (it may be an outlier): K = Q / sqrt(power), Q orthonormal,
 counted as d + 6 samples with the covariance power I. What is left of them is removed as samples come, C <- C - share I, by rank-1
@@ -39,8 +38,8 @@ starts again: after 5 horizons 0.7 % of an old covariance is left, more than all
 horizon a change is only reported. Measured: five kinds of sources whose mixing stays, d = 3, 5 and 10, 40,000 samples: no change is
 reported.
 
-Every n/4 samples, in NumPy (`Rule.attend`), a block may end, and C gets 1e-16 power I (1e-10 with a horizon), so that K stays
-finite if a channel freezes.
+Every n/4 samples, in NumPy (`tend`), a block may end, and C gets 1e-16 power I (1e-10 with a horizon), so that K
+stays finite if a channel freezes.
 
 Loops that sum store nothing, and divisions are outside of loops: otherwise the compiler chooses between code of different rounding
 by where the arrays lie in memory, and results would not be the same bits.
@@ -51,15 +50,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .plasticity import dot_vectors
+from .plasticity import apply_transposed, dot_vectors
 from .rule import RESTART, cold, hot
 
 #: The quantiles r_1 and r_2 are exceeded by these shares of the samples.
 P_1, P_2 = 0.02, 0.005
 #: The smallest step s of the quantiles, and the factor between r_2 and tau.
 STEP, SPARE = 0.05, 1.5
-#: So many equal samples in a row pass where equal samples are not usual.
-PATIENCE = 30.0
+#: So many equal samples in a row pass.
+PATIENCE = 100
 #: The first scale counts as d + PRIOR_SAMPLES samples, and nothing is left of it after START d samples.
 PRIOR_SAMPLES, START = 6.0, 20.0
 #: If one of the first d + PRIOR_SAMPLES samples has this many times the mean energy, the scale was wrong.
@@ -68,7 +67,7 @@ LARGER = 30.0
 FLOOR, FLOOR_HORIZON = 1e-16, 1e-10
 #: Outputs below this share of their usual energy have lost their size, and a block of outputs above this mean variance is a change.
 LOST, FAR_LARGER = 3e-4, 10.0
-#: A block has at least this many samples for each source, and for 10 more; and from then on at most LONGEST times as many.
+#: A block has at least this many samples for each source, and for 10 more; the rule is attended to after LONGEST times as many.
 BLOCK, LONGEST = 30.0, 25.0
 #: What is added to the variance of each output of a block.
 SILENT = 0.01
@@ -86,7 +85,6 @@ class Whitening(NamedTuple):
     tails: np.ndarray  # r_1 and r_2
     last: np.ndarray  # the last sample
     run: np.ndarray  # how often it was repeated
-    repeated: np.ndarray  # the usual share of repeated samples
     power: np.ndarray  # of the first sample; 0 before it
     prior: np.ndarray  # what is left of the covariance of the start
     due: np.ndarray  # the age at which the rule is attended to
@@ -101,23 +99,22 @@ class Whitening(NamedTuple):
 
 
 #: Shapes of these arrays, for rules that have them as their part `white`. K is float64 for inputs of any dtype: in float32 rounding
-#: left an error of 1e-3 after 10^7 samples. The rule declares `white.last`.
+#: left an error of 1e-3 after 10^7 samples.
 SHAPES = {
-    "white.K": "dd:float64", "white.v_bar": "d:float64", "white.tails": "2:float64", "white.products": "dd:float64",
-    "white.sums": "d:float64", "white.usual": "4:float64", "white.changed": "1:bool",
+    "white.last": "d", "white.K": "dd:float64", "white.v_bar": "d:float64", "white.tails": "2:float64",
+    "white.products": "dd:float64", "white.sums": "d:float64", "white.usual": "4:float64", "white.changed": "1:bool",
     **{f"white.{name}": "1:float64" for name in (
-        "n", "age", "run", "repeated", "power", "prior", "due", "level", "length", "negative", "blocks",
+        "n", "age", "run", "power", "prior", "due", "level", "length", "negative", "blocks",
     )},
 }  # fmt: skip
 
 
-def start(K: np.ndarray, last: np.ndarray, v_bar: Any = None, n: int = 0) -> Whitening:
-    """Return a whitening before its first sample; or, with n samples behind it, one that K whitens and v_bar is the mean of."""
-    d = len(K)
-    one = {name: np.zeros(1) for name in ("run", "repeated", "prior", "length", "negative", "blocks")}
+def start(d: int, dtype: Any, v_bar: Any = None, n: int = 0) -> Whitening:
+    """Return a whitening before its first sample; or, with n samples behind it, K = I and v_bar the mean."""
+    one = {name: np.zeros(1) for name in ("run", "prior", "length", "negative", "blocks")}
     return Whitening(
-        K=K.astype(np.float64), v_bar=np.zeros(d) if v_bar is None else v_bar.astype(np.float64),
-        n=np.full(1, float(n)), age=np.full(1, float(n)), tails=np.full(2, 10.0 * d), last=last.copy(),
+        K=np.eye(d), v_bar=np.zeros(d) if v_bar is None else v_bar.astype(np.float64),
+        n=np.full(1, float(n)), age=np.full(1, float(n)), tails=np.full(2, 10.0 * d), last=np.zeros(d, dtype),
         power=np.full(1, float(n > 0)), due=np.full(1, 1.25 * n), level=np.ones(1),
         products=np.zeros((d, d)), sums=np.zeros(d), usual=np.zeros(4), changed=np.zeros(1, np.bool_), **one,
     )  # fmt: skip
@@ -133,118 +130,19 @@ def mean_energy(v_bar):
 
 
 @hot
-def is_usable(white, v, X, t):
-    """Whether to learn from X[t]: not if it prolongs a long run of equal samples, sets the scale, or shows that it is wrong."""
-    last, k = white.last, white.last.shape[0]
+def is_usable(white, u, v):
+    """Whether to learn from u: not if it prolongs a long run of equal samples, sets the scale, or shows that it is wrong."""
+    last, d = white.last, u.shape[0]
     j = 0
-    while j < k and X[t, j] == last[j]:
+    while j < d and u[j] == last[j]:
         j += 1
-    if j == k:
-        white.run[0] += 1
-        if white.run[0] * (1 - white.repeated[0]) > PATIENCE:
-            return False
-    else:
-        white.run[0] = 0
-    while j < k:
-        last[j] = X[t, j]
+    white.run[0] = white.run[0] + 1 if j == d else 0
+    if white.run[0] > PATIENCE:
+        return False
+    while j < d:
+        last[j] = u[j]
         j += 1
-    return (white.power[0] > 0 and white.age[0] >= v.shape[0] + PRIOR_SAMPLES) or is_scaled(white, v)
-
-
-@hot
-def quantile_step(age, d):
-    """The step of a quantile, larger at the beginning."""
-    return max(STEP, 1 / (1 + age[0] / (60.0 * d)))
-
-
-@hot
-def block_length(d, horizon):
-    """The number of samples in a block."""
-    least = BLOCK * (10.0 + d)
-    return min(max(least, 0.25 * horizon), LONGEST * least)
-
-
-@hot
-def is_in_block(white, horizon):
-    """Whether samples are added to the block: the last ones before the rule is attended to."""
-    return white.due[0] - white.age[0] <= block_length(white.sums.shape[0], horizon)
-
-
-@hot
-def weigh(white, v, dv, weighs, horizon):
-    """dv <- v - v_bar; returns |dv|^2 and the weight g of the sample, 1 unless `weighs`.
-
-    The quantiles and the running size of the first outputs follow, and the sample is added to the block.
-    """
-    v_bar, tails, level, age, d = white.v_bar, white.tails, white.level, white.age, v.shape[0]
-    for i in range(d):
-        dv[i] = v[i] - v_bar[i]
-    if white.run[0] == 0 and white.blocks[0] == 0:
-        size = min(dot_vectors(v, v) / mean_energy(v_bar), 1.0)
-        if size > 0:
-            level[0] += max(1 / (100.0 + 10 * d), 3 / (age[0] + 6)) * (size - level[0])
-    q = dot_vectors(dv, dv)
-    g = 1.0
-    if weighs:
-        ratio = min(max(tails[1] / tails[0], 1.0), 4.0)
-        tau = SPARE * tails[1] * ratio * ratio
-        if q > tau:
-            g = tau / q
-            g *= g
-        s = quantile_step(age, d)
-        tails[0] *= 1 + s if q > tails[0] else 1 - s * P_1
-        tails[1] *= 1 + s if q > tails[1] else 1 - s * P_2
-    if is_in_block(white, horizon):
-        bounded = math.sqrt(g)
-        for i in range(d):
-            x = bounded * v[i]
-            white.sums[i] += x
-            for j in range(d):
-                white.products[i, j] += x * v[j]
-        white.length[0] += 1
-    return q, g
-
-
-@hot
-def move_mean(white, dv, q, g, horizon):
-    """Count a sample of weight g, v_bar <- f (I + beta dv dv')(v_bar + m dv); returns f, beta and m."""
-    n, age, v_bar = white.n, white.age, white.v_bar
-    age[0] += g
-    n[0] += g
-    if horizon > 0:
-        n[0] = min(n[0], float(horizon))
-    w = g / n[0]
-    m = g / min(age[0], float(horizon)) if horizon > 0 else g / age[0]
-    white.prior[0] *= 1 - w
-    white.repeated[0] += w * ((1.0 if white.run[0] > 0 else 0.0) - white.repeated[0])
-    beta = (1 / math.sqrt(1 + w * (1 - m) / (1 - w) * q) - 1) / q if q > 0 else 0.0
-    f = 1 / math.sqrt(1 - w)
-    along = dot_vectors(dv, v_bar) + m * q
-    for i in range(dv.shape[0]):
-        v_bar[i] = f * (v_bar[i] + (m + beta * along) * dv[i])
-    return f, beta, m
-
-
-@hot
-def whiten(K, G, dv, f, beta):
-    """K <- f (I + beta dv dv') K; G is a scratch matrix."""
-    d = K.shape[0]
-    for j in range(d):
-        G[0, j] = 0
-    for i in range(d):
-        for j in range(d):
-            G[0, j] += dv[i] * K[i, j]
-    for i in range(d):
-        z = f * beta * dv[i]
-        for j in range(d):
-            K[i, j] = f * K[i, j] + z * G[0, j]
-
-
-@hot
-def is_due(state, params):
-    """Whether something is to be done that is rarely needed: `tend`, the test of a block, a restart."""
-    white = state.white
-    return white.power[0] > 0 and (white.age[0] >= white.due[0] or white.level[0] < LOST)
+    return (white.power[0] > 0 and white.age[0] >= d + PRIOR_SAMPLES) or is_scaled(white, v)
 
 
 @cold
@@ -268,6 +166,90 @@ def is_scaled(white, v):
     return False
 
 
+@hot
+def quantile_step(age, d):
+    """The step of a quantile, larger at the beginning."""
+    return max(STEP, 1 / (1 + age[0] / (60.0 * d)))
+
+
+@hot
+def block_length(d, horizon):
+    """The number of samples in a block."""
+    return max(BLOCK * (10.0 + d), 0.25 * horizon)
+
+
+@hot
+def is_in_block(white, horizon):
+    """Whether samples are added to the block: the last ones before the rule is attended to."""
+    return white.due[0] - white.age[0] <= block_length(white.sums.shape[0], horizon)
+
+
+@hot
+def weigh(white, v, dv, weighs, horizon):
+    """dv <- v - v_bar; returns |dv|^2 and the weight g of the sample, 1 unless `weighs`.
+
+    The quantiles and the running size of the first outputs follow, and the sample is added to the block.
+    """
+    v_bar, tails, level, age, d = white.v_bar, white.tails, white.level, white.age, v.shape[0]
+    for i in range(d):
+        dv[i] = v[i] - v_bar[i]
+    if white.run[0] == 0 and white.blocks[0] == 0:
+        size = min(dot_vectors(v, v) / mean_energy(v_bar), 1.0)
+        if size > 0:
+            level[0] += 3 / (age[0] + 6) * (size - level[0])
+    q = dot_vectors(dv, dv)
+    g = 1.0
+    if weighs:
+        ratio = min(max(tails[1] / tails[0], 1.0), 4.0)
+        tau = SPARE * tails[1] * ratio * ratio
+        if q > tau:
+            g = tau / q
+            g *= g
+        s = quantile_step(age, d)
+        tails[0] *= 1 + s if q > tails[0] else 1 - s * P_1
+        tails[1] *= 1 + s if q > tails[1] else 1 - s * P_2
+    if is_in_block(white, horizon):
+        bounded = math.sqrt(g)
+        for i in range(d):
+            x = bounded * v[i]
+            white.sums[i] += x
+            for j in range(d):
+                white.products[i, j] += x * v[j]
+        white.length[0] += 1
+    return q, g
+
+
+@hot
+def whiten(white, dv, q, g, horizon, scratch):
+    """Count a sample of weight g, K <- f (I + beta dv dv') K, v_bar <- f (I + beta dv dv')(v_bar + m dv); returns f, beta, m."""
+    K, v_bar, n, age = white.K, white.v_bar, white.n, white.age
+    age[0] += g
+    n[0] += g
+    m = g / age[0]
+    if horizon > 0:
+        n[0] = min(n[0], float(horizon))
+        m = max(m, g / horizon)
+    w = g / n[0]
+    white.prior[0] *= 1 - w
+    beta = (1 / math.sqrt(1 + w * (1 - m) / (1 - w) * q) - 1) / q if q > 0 else 0.0
+    f = 1 / math.sqrt(1 - w)
+    along = dot_vectors(dv, v_bar) + m * q
+    apply_transposed(K, dv, scratch)
+    for i in range(dv.shape[0]):
+        v_bar[i] = f * (v_bar[i] + (m + beta * along) * dv[i])
+        z = f * beta * dv[i]
+        for j in range(dv.shape[0]):
+            K[i, j] = f * K[i, j] + z * scratch[j]
+    return f, beta, m
+
+
+@hot
+def is_due(state, params):
+    """Whether something is to be done that is rarely needed: see `tend`."""
+    white = state.white
+    return white.power[0] > 0 and (white.age[0] >= white.due[0] or white.level[0] < LOST)
+
+
 # ---------------------------------------------------------------------------------------------- rarely, in NumPy
 
 
@@ -275,26 +257,32 @@ def is_scaled(white, v):
 _BLOCK = ("products", "sums", "length", "negative")
 
 
-def restart(state: Any) -> None:
-    """Start again with the rows of K made orthonormal; the next sample sets the scale."""
-    white = state.white
-    # In the first samples the scale was wrong, and nothing has changed.
-    state.repairs[RESTART] += white.age[0] >= len(white.K) + PRIOR_SAMPLES
-    Q, R = np.linalg.qr(white.K.T)
-    white.K[:] = (Q * np.where(np.diag(R) < 0, -1.0, 1.0)).T
-    for name in ("v_bar", "n", "age", "power", "prior", "due", "usual", *_BLOCK):
-        getattr(white, name)[...] = 0
-    white.tails[:] = 10.0 * len(white.K)
-    white.blocks[0] = min(white.blocks[0], 1.0)
+def tend(state: Any, V: np.ndarray, params: Any) -> bool:
+    """Do what is due: test a block, start again, remove what is left of the start, add the floor. V takes v to the outputs.
 
-
-def tend(white: Whitening, horizon: int) -> None:
-    """Remove what is due of the covariance that the start counted as samples, and add the floor.
-
-    Half of it each time before START d samples, and then all, in steps: 0.99 of a variance can be removed without losing digits.
-    Then C is the covariance of `age` samples. C <- C + w I is K <- (I + w K K')^-1/2 K.
+    Returns whether everything starts again, with the rows of V K made orthonormal and a scale that the next sample sets: the scale
+    was wrong, or the block that ends here shows a change of the mixing. Without a horizon a change is only noted.
     """
+    white, horizon = state.white, params.horizon
     K, v_bar, age, n, prior, d = white.K, white.v_bar, white.age[0], white.n, white.prior, len(white.K)
+    changed = white.length[0] >= block_length(d, horizon) and is_unusual(white, V, horizon)
+    white.changed[0] |= changed and horizon == 0
+    wrong = white.level[0] < LOST
+    white.level[0] = max(white.level[0], float(wrong))
+    if params.guards.restart and (wrong or (changed and horizon > 0)):
+        # In the first samples the scale was wrong, and nothing has changed.
+        state.repairs[RESTART] += age >= d + PRIOR_SAMPLES
+        Q, R = np.linalg.qr((V @ K).T)
+        K[:] = (Q * np.where(np.diag(R) < 0, -1.0, 1.0)).T
+        for name in ("v_bar", "n", "age", "power", "prior", "due", "usual", *_BLOCK):
+            getattr(white, name)[...] = 0
+        white.tails[:] = 10.0 * d
+        white.blocks[0] = min(white.blocks[0], 1.0)
+        return True
+    if age < white.due[0]:
+        return False
+    # Half of the covariance that the start counted as samples is removed each time before START d samples, and then all, in steps:
+    # 0.99 of a variance can be removed without losing digits. Then C is the covariance of `age` samples.
     steps = [0.25 * (FLOOR_HORIZON if horizon > 0 else FLOOR) * white.power[0]]
     if prior[0] > 0:
         for share in [0.5] if age < START * d else 9 * [0.99]:
@@ -303,7 +291,7 @@ def tend(white: Whitening, horizon: int) -> None:
     if len(steps) > 1 or steps[0] * (K**2).sum() >= 1e-6:  # otherwise the floor is far below C
         U, s, _ = np.linalg.svd(K)
         factor = np.ones(d)
-        for w in steps:
+        for w in steps:  # C <- C + w I is K <- (I + w K K')^-1/2 K
             factor /= np.sqrt(np.maximum(1 + w * (s * factor) ** 2, 0.005))
         if age >= START * d and prior[0] > 0:
             prior[0] = 0.0
@@ -313,33 +301,23 @@ def tend(white: Whitening, horizon: int) -> None:
         K[:] = B @ K
         v_bar[:] = B @ v_bar
     white.due[0] = age + max(d, min(0.25 * n[0], LONGEST * BLOCK * (10 + d)))
+    return False
 
 
-def must_restart(white: Whitening, V: Any, horizon: int) -> bool:
-    """Whether the whitening must start again: its scale was wrong, or the block that ends here shows a change of the mixing.
-
-    Without a horizon a change is only noted. V takes v to the outputs (None: I).
-    """
-    if white.level[0] < LOST:
-        white.level[0] = 1
-        return True
+def is_unusual(white: Whitening, V: np.ndarray, horizon: int) -> bool:
+    """Whether the block that ends here is unlike those before it; the next block begins."""
     d, usual, blocks, length = len(white.sums), white.usual, white.blocks, white.length[0]
-    if length < block_length(d, horizon):
-        return False
-    C, mean, s = white.products / length, white.sums / length, white.negative[0] / length
-    if V is not None:
-        C, mean = V @ C @ V.T, V @ mean
+    C, mean, s = V @ white.products @ V.T / length, V @ white.sums / length, white.negative[0] / length
     for name in _BLOCK:
         getattr(white, name)[...] = 0
     C -= mean[:, np.newaxis] * mean
     variances = C.ravel()[:: d + 1]
-    variance = variances.sum()
+    variance = float(variances.sum())
     if not variance > 0 or white.prior[0] > 0:
         return False
     variances += SILENT
-    scale = np.sqrt(variances)
-    C /= scale[:, np.newaxis] * scale
-    c = math.log(np.trace(np.linalg.inv(C)) / d)
+    # tr(R^-1), where R is C over the roots of its diagonal, on both sides.
+    c = math.log(np.linalg.inv(C).ravel()[:: d + 1] @ variances / d)
     unusual = c > CORRELATED + usual[0] + FAR * usual[1]
     unusual |= c > usual[0] and s > NEGATIVE + 3 * usual[2] + FAR * usual[3]
     unusual &= blocks[0] >= PAST
@@ -350,5 +328,4 @@ def must_restart(white: Whitening, V: Any, horizon: int) -> bool:
     for i, now in enumerate((c, s)):  # mean and mean deviation
         usual[2 * i] += weight * (now - usual[2 * i])
         usual[2 * i + 1] += weight * (abs(now - usual[2 * i]) - usual[2 * i + 1])
-    white.changed[0] |= unusual and horizon == 0
-    return bool(unusual and horizon > 0)
+    return bool(unusual)

@@ -20,9 +20,9 @@ a time (Murty's rule), which is finite for every positive definite M. With H = M
 
     M_ff z_f = c_f      or      z = H c + H_{:,G} w_G,  H_GG w_G = -(H c)_G
 
-What is factorised is the smaller of the two matrices: LDL', or LU for `ExactAsymmetric`, networks that started with W_ny != W_yn'
-(appendix B), which have no H. The first guess is that neurons with (H c)_i >= 0 fire. A solution with H is checked against M; if H
-has lost digits, M alone serves.
+What is factorised (LDL') is the smaller of the two matrices. The first guess is that neurons with (H c)_i >= 0 fire. A solution
+with H is checked against M; if H has lost digits, M alone serves. M must be symmetric: networks that started with W_ny != W_yn'
+(appendix B) always iterate.
 
 A network keeps H from sample to sample by rank-one and rank-two updates (Sherman, Morrison and Woodbury), and recomputes it every
 1000 samples. The updates are symmetric in i and j: an antisymmetric part would grow with every sample.
@@ -36,7 +36,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .plasticity import absolute_sum, apply, apply_transposed, dot
+from .plasticity import absolute_sum, apply, dot, dot_vectors
 from .rule import REGULARISED, UNSETTLED, cold, generic, hot, n_repairs
 
 #: H is recomputed every so many samples.
@@ -48,18 +48,13 @@ ACCEPTED = 256
 
 
 @generic
-def settle_lateral(dynamics, M, H, c, z, ws):
-    """Settle z >= 0 under direct lateral connections M, whose inverse is H."""
+def settle_lateral(dynamics, M, H, c, z, ws, rectified):
+    """Settle z (>= 0 if `rectified`) under direct lateral connections M, whose inverse is H."""
 
 
 @generic
-def settle_interneurons(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
-    """Settle y >= 0 and n = W_yn y under connections through interneurons; M = W_ny W_yn, H its inverse."""
-
-
-@generic
-def settle_linear(dynamics, W_hg, M, H, c, h, g, ws):
-    """Settle h = M^-1 c and g = W_hg h, without rectification; M = W_hg' W_hg, H its inverse."""
+def settle_interneurons(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectified):
+    """Settle y (>= 0 if `rectified`) and n = W_yn y under connections through interneurons; M = W_ny W_yn, H its inverse."""
 
 
 @generic
@@ -68,13 +63,8 @@ def follow_lateral(dynamics, H, rate, z, ws):
 
 
 @generic
-def follow_interneurons(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
-    """M and H after W_yn <- W_yn + eta (dn dy' - W_yn) and W_ny <- W_ny + eta (dy dn' - W_ny).
-
-    With s = (1 - eta)^2, p = W_ny dn and q = W_yn' dn of the weights before, of which p and W_yn are given,
-
-        M <- s M + eta (1 - eta) (p dy' + dy q') + eta^2 |dn|^2 dy dy'
-    """
+def follow_interneurons(dynamics, M, H, eta, p, dy, dn, ws):
+    """M and H after W_yn <- W_yn + eta (dn dy' - W_yn) and W_ny = W_yn', where p = W_ny dn of the weights before; p changes."""
 
 
 class Scratch(NamedTuple):
@@ -111,8 +101,8 @@ class ProjectedGradient(NamedTuple):
 
 
 @hot
-def iterate(dynamics, gamma, W_ny, W_yn, c, y, n, ws, rectify):
-    """Settle y (>= 0 if `rectify`) and the interneurons n; without interneurons n is y, and W_yn has no rows."""
+def iterate(dynamics, gamma, W_ny, W_yn, c, y, n, ws, rectified):
+    """Settle y (>= 0 if `rectified`) and the interneurons n; without interneurons n is y, and W_yn has no rows."""
     c_max = 0.0
     for i in range(y.shape[0]):
         c_max = max(c_max, abs(c[i]))
@@ -125,7 +115,7 @@ def iterate(dynamics, gamma, W_ny, W_yn, c, y, n, ws, rectify):
         change_y = 0.0
         for i in range(y.shape[0]):
             new = y[i] + gamma * ws.w[i]
-            if rectify:
+            if rectified:
                 new = max(new, 0.0)
             change_y = max(change_y, abs(new - y[i]))
             y[i] = new
@@ -142,7 +132,7 @@ def iterate(dynamics, gamma, W_ny, W_yn, c, y, n, ws, rectify):
 
 
 @settle_lateral.register(ProjectedGradient)
-def iterate_lateral(dynamics, M, H, c, z, ws):
+def iterate_lateral(dynamics, M, H, c, z, ws, rectified):
     """Eq. 15."""
     gamma = dynamics.gamma
     if gamma == 0:
@@ -150,12 +140,12 @@ def iterate_lateral(dynamics, M, H, c, z, ws):
         for i in range(c.shape[0]):
             trace += M[i, i]
         gamma = 1 / max(trace, 1e-30)
-    iterate(dynamics, gamma, M, M[:0], c, z, z, ws, True)
+    iterate(dynamics, gamma, M, M[:0], c, z, z, ws, rectified)
 
 
-@hot
-def iterate_interneurons(dynamics, W_yn, W_ny, c, y, n, ws, rectify):
-    """Eq. 9; without the [.]_+ unless `rectify`."""
+@settle_interneurons.register(ProjectedGradient)
+def iterate_interneurons(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectified):
+    """Eq. 9; the whitening layer's without the [.]_+."""
     gamma = dynamics.gamma
     if gamma == 0:
         yn = 0.0
@@ -165,17 +155,7 @@ def iterate_interneurons(dynamics, W_yn, W_ny, c, y, n, ws, rectify):
                 yn += W_yn[p, i] * W_yn[p, i]
                 ny += W_ny[i, p] * W_ny[i, p]
         gamma = 0.5 / max(math.sqrt(yn * ny), 1.0)
-    iterate(dynamics, gamma, W_ny, W_yn, c, y, n, ws, rectify)
-
-
-@settle_interneurons.register(ProjectedGradient)
-def _settle_interneurons_gradient(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
-    iterate_interneurons(dynamics, W_yn, W_ny, c, y, n, ws, True)
-
-
-@settle_linear.register(ProjectedGradient)
-def _settle_linear_gradient(dynamics, W_hg, M, H, c, h, g, ws):
-    iterate_interneurons(dynamics, W_hg, W_hg.T, c, h, g, ws, False)
+    iterate(dynamics, gamma, W_ny, W_yn, c, y, n, ws, rectified)
 
 
 # ---------------------------------------------------------------------------------------------- exact
@@ -187,21 +167,11 @@ class Exact(NamedTuple):
     eps: float
 
 
-class ExactAsymmetric(NamedTuple):
-    """As `Exact`, for lateral weights that are not symmetric."""
-
-    eps: float
-
-
-@generic
-def solve_firing(dynamics, M, shift, c, index, f, ws):
+@hot
+def solve_firing(eps, M, shift, c, index, f, ws):
     """Solve (M + shift I) u = c over the f neurons in `index`, u in ws.u; False if a pivot is lost to rounding."""
-
-
-@solve_firing.register(Exact)
-def _ldl(dynamics, M, shift, c, index, f, ws):
     L, u = ws.L, ws.u
-    floor = 8 * dynamics.eps * f
+    floor = 8 * eps * f
     # L D L' without square roots; L[a, a] = 1/D_a. Row a is kept times D until it is complete.
     for a in range(f):
         i = index[a]
@@ -227,38 +197,6 @@ def _ldl(dynamics, M, shift, c, index, f, ws):
     for a in range(f - 1, 0, -1):
         for b in range(a):
             u[b] -= L[a, b] * u[a]
-    return True
-
-
-@solve_firing.register(ExactAsymmetric)
-def _lu(dynamics, M, shift, c, index, f, ws):
-    # No pivoting: a matrix with positive definite symmetric part has an LU with positive pivots. Of M' instead of M.
-    L, u = ws.L, ws.u
-    floor = 8 * dynamics.eps * f
-    for a in range(f):
-        i = index[a]
-        v = c[i]
-        for b in range(a):
-            s = M[index[b], i]
-            for e in range(b):
-                s -= L[a, e] * L[e, b]
-            L[a, b] = s * L[b, b]
-            v -= L[a, b] * u[b]
-        for b in range(a, f):
-            s = M[index[b], i]
-            for e in range(a):
-                s -= L[a, e] * L[e, b]
-            L[a, b] = s
-        pivot = L[a, a] + shift
-        if not pivot > floor * (abs(M[i, i]) + shift):
-            return False
-        L[a, a] = 1 / pivot
-        u[a] = v
-    for a in range(f - 1, -1, -1):
-        v = u[a]
-        for b in range(a + 1, f):
-            v -= L[a, b] * u[b]
-        u[a] = v * L[a, a]
     return True
 
 
@@ -292,7 +230,7 @@ def _exchange(dynamics, M, H, shift, c, z, ws, rounds, inverse, rectified):
             z[i] = zero if with_M else free[i]
             w[i] = c[i] if with_M else -free[i]
         A = M if with_M else H
-        if not solve_firing(dynamics, A, shift, w, index, n, ws):
+        if not solve_firing(dynamics.eps, A, shift, w, index, n, ws):
             return False
         for i in range(d):
             w[i] = -c[i] if with_M else w[i]
@@ -306,34 +244,22 @@ def _exchange(dynamics, M, H, shift, c, z, ws, rounds, inverse, rectified):
             into[index[a]] = u[a]
         slack = tol * (c_sum + largest * absolute_sum(z))
         violated = 0
-        f = 0
+        last = 0
         for i in range(d):
             w[i] = z[i] * M[i, i] if firing[i] else w[i]
             bad = rectified and not w[i] >= slack  # also true for NaN
             z[i] = (max(z[i], zero) if rectified else z[i]) if firing[i] else zero
             violated += bad
-            firing[i] ^= bad
-            f += firing[i]
+            last = i if bad else last
         if violated == 0:
             return with_M or _settled(dynamics.eps, M, c, c_sum, z, rectified)
         patience = 3 if violated < fewest else patience - 1
         fewest = min(fewest, violated)
-        if patience < 0:
-            f = _keep_last_exchange(firing, w, slack)
+        f = 0
+        for i in range(d):  # all that are violated, or the last one only
+            firing[i] ^= not w[i] >= slack and (patience >= 0 or i == last)
+            f += firing[i]
     return False
-
-
-@cold
-def _keep_last_exchange(firing, w, slack):
-    """Undo all exchanges but the last; returns how many neurons fire."""
-    last = 0
-    for i in range(w.shape[0]):
-        last = last if w[i] >= slack else i
-    f = 0
-    for i in range(w.shape[0]):
-        firing[i] ^= not w[i] >= slack and i != last
-        f += firing[i]
-    return f
 
 
 @hot
@@ -360,7 +286,7 @@ def _settled(eps, M, c, c_sum, z, rectified):
 
 @cold
 def pivot(dynamics, M, c, z, ws, rectified):
-    """Solve for z by M alone, or by its transpose in `ExactAsymmetric`; infinite if c is, or if M is too near to singular."""
+    """Solve for z by M alone; infinite if c is, or if M is too near to singular."""
     d = c.shape[0]
     shift = 0.0
     for _ in range(9 if absolute_sum(c) < np.inf else 0):
@@ -379,36 +305,25 @@ def pivot(dynamics, M, c, z, ws, rectified):
 
 
 @settle_lateral.register(Exact)
-def settle_exactly(dynamics, M, H, c, z, ws):
-    """z >= 0 with M z - c >= 0 and complementary; infinite if c is not finite."""
+def settle_exactly(dynamics, M, H, c, z, ws, rectified):
+    """M z = c; if `rectified`, z >= 0 with M z - c >= 0 and complementary. Infinite if c is not finite."""
     apply(H, c, ws.free)
     for i in range(c.shape[0]):
         ws.firing[i] = ws.free[i] >= 0
-    if not _exchange(dynamics, M, H, 0.0, c, z, ws, EXCHANGES, True, True):
-        pivot(dynamics, M, c, z, ws, True)
-
-
-@settle_lateral.register(ExactAsymmetric)
-def _settle_asymmetric(dynamics, M, H, c, z, ws):
-    for i in range(c.shape[0]):
-        for j in range(c.shape[0]):
-            ws.M[i, j] = M[j, i]
-    pivot(dynamics, ws.M, c, z, ws, True)
+        z[i] = ws.free[i]
+    if rectified:
+        settled = _exchange(dynamics, M, H, 0.0, c, z, ws, EXCHANGES, True, True)
+    else:
+        c_sum = absolute_sum(c)
+        settled = c_sum < np.inf and _settled(dynamics.eps, M, c, c_sum, z, False)
+    if not settled:
+        pivot(dynamics, M, c, z, ws, rectified)
 
 
 @settle_interneurons.register(tuple)
-def _settle_interneurons_exact(dynamics, W_yn, W_ny, M, H, c, y, n, ws):
-    settle_lateral(dynamics, M, H, c, y, ws)
+def _settle_interneurons_exact(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectified):
+    settle_lateral(dynamics, M, H, c, y, ws, rectified)
     apply(W_yn, y, n)
-
-
-@settle_linear.register(Exact)
-def _settle_linear_exact(dynamics, W_hg, M, H, c, h, g, ws):
-    apply(H, c, h)
-    c_sum = absolute_sum(c)
-    if not (c_sum < np.inf and _settled(dynamics.eps, M, c, c_sum, h, False)):
-        pivot(dynamics, M, c, h, ws, False)
-    apply(W_hg, h, g)
 
 
 # ---------------------------------------------------------------------------------------------- the inverse follows
@@ -516,36 +431,29 @@ def follow_symmetric(H, s, b, a, ws):
 
 
 @follow_interneurons.register(Exact)
-def _follow_interneurons_exact(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
-    s = follow_product(M, eta, p, p, dy, dn)  # q is p
+def _follow_interneurons_exact(dynamics, M, H, eta, p, dy, dn, ws):
+    s = follow_product(M, eta, p, dy, dn)
     follow_symmetric(H, s, p, dy, ws)
 
 
 @follow_interneurons.register(tuple)
-def _follow_interneurons_asymmetric(dynamics, W_yn, M, H, eta, p, dy, dn, ws):
-    apply_transposed(W_yn, dn, ws.free)
-    follow_product(M, eta, p, ws.free, dy, dn)
+def _follow_product_only(dynamics, M, H, eta, p, dy, dn, ws):
+    follow_product(M, eta, p, dy, dn)
 
 
 @hot
-def follow_product(M, eta, p, q, dy, dn):
-    """M as above, as s M + p dy' + dy q' with what p and q are after the call; returns s."""
+def follow_product(M, eta, p, dy, dn):
+    """M <- s M + eta (1 - eta) (p dy' + dy p') + eta^2 |dn|^2 dy dy', as s M + p dy' + dy p' with p after the call; returns s."""
     d = dy.shape[0]
     eta = M.dtype.type(eta)
     rest = M.dtype.type(1) - eta
-    energy = M.dtype.type(0)
-    for a in range(dn.shape[0]):
-        energy += dn[a] * dn[a]
-    half = eta * eta * energy * M.dtype.type(0.5)
+    half = eta * eta * dot_vectors(dn, dn) * M.dtype.type(0.5)
     for i in range(d):
-        a = eta * rest * p[i] + half * dy[i]
-        b = eta * rest * q[i] + half * dy[i]
-        p[i] = a
-        q[i] = b
+        p[i] = eta * rest * p[i] + half * dy[i]
     s = rest * rest
     for i in range(d):
         a = p[i]
         b = dy[i]
         for j in range(d):
-            M[i, j] = s * M[i, j] + (a * dy[j] + b * q[j])
+            M[i, j] = s * M[i, j] + (a * dy[j] + b * p[j])
     return s

@@ -94,7 +94,7 @@ def workspace(state):
 def settle(state, work, params, X, t):
     """c = W_xz x, and eq. 15."""
     project(state.W_xz, X, t, work.c)
-    settle_lateral(params.dynamics, state.W_zz, state.H, work.c, work.y, work.ws)
+    settle_lateral(params.dynamics, state.W_zz, state.H, work.c, work.y, work.ws, True)
 
 
 def learn(state, work, params, X, t, rates):

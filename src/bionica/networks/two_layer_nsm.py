@@ -70,7 +70,7 @@ def settle(state, work, params, X, t):
     """The whitening layer, then the outputs."""
     whiten(state.layer, work.first, params.dynamics, X, t)
     apply(state.W_hy, work.first.h, work.c)
-    settle_lateral(params.dynamics, state.W_yy, state.H, work.c, work.y, work.ws)
+    settle_lateral(params.dynamics, state.W_yy, state.H, work.c, work.y, work.ws, True)
 
 
 def learn(state, work, params, X, t, rates):

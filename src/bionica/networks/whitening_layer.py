@@ -21,12 +21,12 @@ from .plasticity import (
     follow_input,
     hebb_input,
     hebb_uncentred,
-    multiply_transposed,
+    multiply,
     project,
     subtract,
 )
-from .rule import generic, inverse, shapes, solve_lateral
-from .settling import REFRESH, follow_interneurons, invert, scratch, settle_linear
+from .rule import cold, hot, inverse, shapes, solve_lateral
+from .settling import REFRESH, follow_interneurons, invert, scratch, settle_interneurons
 
 
 class Learned(NamedTuple):
@@ -85,34 +85,17 @@ def workspace(d, dtype, events):
     return Work(*np.zeros((6, d), dtype), scratch(d, dtype, events))
 
 
-@generic
+@hot
 def whiten(layer, work, dynamics, X, t):
     """work.h <- the whitened x_t."""
+    W_hg, M, H, c = layer.W_hg, layer.M, layer.H, work.c
+    project(layer.W_xh, X, t, c)
+    settle_interneurons(dynamics, W_hg, W_hg.T, M, H, c, work.h, work.g, work.ws, False)
 
 
-@generic
+@hot
 def learn_whitening(layer, work, dynamics, X, t, zeta, weight):
     """The layer's synaptic updates; `weight` is that of the running means."""
-
-
-@generic
-def refresh_whitening(layer, seen):
-    """Recompute the inverse now and then; `seen` is the number of samples."""
-
-
-@whiten.register(Learned)
-def _whiten_learned(layer, work, dynamics, X, t):
-    project(layer.W_xh, X, t, work.c)
-    settle_linear(dynamics, layer.W_hg, layer.M, layer.H, work.c, work.h, work.g, work.ws)
-
-
-@whiten.register(Fixed)
-def _whiten_fixed(layer, work, dynamics, X, t):
-    project(layer.F, X, t, work.h)
-
-
-@learn_whitening.register(Learned)
-def _learn_learned(layer, work, dynamics, X, t, zeta, weight):
     h, g, dh, dg, p = work.h, work.g, work.dh, work.dg, work.p
     follow_input(layer.x_bar, X, t, weight)
     follow(layer.h_bar, h, weight)
@@ -120,26 +103,17 @@ def _learn_learned(layer, work, dynamics, X, t, zeta, weight):
     subtract(h, layer.h_bar, dh)
     subtract(g, layer.g_bar, dg)
     apply_transposed(layer.W_hg, dg, p)
-    follow_interneurons(dynamics, layer.W_hg, layer.M, layer.H, zeta, p, dh, dg, work.ws)
+    follow_interneurons(dynamics, layer.M, layer.H, zeta, p, dh, dg, work.ws)
     hebb_uncentred(layer.W_hg, zeta, dg, dh)
     hebb_input(layer.W_xh, zeta, h, layer.h_bar, X, t, layer.x_bar)
 
 
-@learn_whitening.register(Fixed)
-def _learn_nothing(layer, work, dynamics, X, t, zeta, weight):
-    pass
-
-
-@refresh_whitening.register(Learned)
-def _refresh_learned(layer, seen):
+@cold
+def refresh_whitening(layer, seen):
+    """Recompute the inverse now and then; `seen` is the number of samples."""
     if seen % REFRESH == 0:
-        multiply_transposed(layer.W_hg, layer.M)
+        multiply(layer.W_hg.T, layer.W_hg, layer.M)
         invert(layer.M, layer.H)
-
-
-@refresh_whitening.register(Fixed)
-def _refresh_nothing(layer, seen):
-    pass
 
 
 def whitening(layer: Any) -> np.ndarray:
