@@ -261,10 +261,15 @@ def test_strided_mixtures_are_learned_as_their_copy_is(wide, monkeypatch):
         monkeypatch.setattr(blocks, "SYNAPSES", 1)
     _, X = mixtures(200, 3, 4)
     network = MyNetwork(3, random_state=0)
-    rates, weights = np.full((100, 1), 0.01), []
+    rates, weights = np.full((100, 2), 0.01)[:, :1], []
     for block in (X[::2], X[::2].copy(), np.asfortranarray(X[::2])):
         state = network._initial_state(4, 3, X.dtype, np.random.RandomState(0), None)
         loop.run(state, network._rule_params(state, X.dtype), block, rates, np.empty((100, 3)))
         weights.append(state.W)
     np.testing.assert_array_equal(weights[0], weights[1])
     np.testing.assert_array_equal(weights[0], weights[2])
+    for bad in (X.astype(np.float32), X[0]):
+        with pytest.raises(ValueError, match="needs 2 of float64"):
+            loop.run(state, network._rule_params(state, X.dtype), bad, rates[:0], np.empty((200, 3)))
+    with pytest.raises(ValueError, match="C order"):
+        loop.run(state, network._rule_params(state, X.dtype), X, rates[:0], np.empty((3, 200)).T)

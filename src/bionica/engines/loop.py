@@ -25,7 +25,7 @@ import numpy as np
 from .. import networks  # noqa: F401  (the rules register themselves)
 from .._compat.numba import COMPILING, compile_entry
 from ..networks.guards import EVERY
-from ..networks.rule import Rule, hot, in_buffers, rule_of
+from ..networks.rule import Rule, hot, in_buffers, precision, rule_of
 from . import blocks
 
 __all__ = ["Diverged", "Runner", "digest", "gain", "largest_output", "run", "scaled"]
@@ -107,12 +107,20 @@ def largest_output(dtype: Any) -> float:
 def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray, rows: Any = None) -> None:
     """Stream the rows of X through the network, which learns in place if `rates` has rows.
 
-    X (n, k) has the state's dtype. The others are in C order: rates (n, r), or (0, r) for frozen weights, in float64; Y (n, d) for
-    the outputs, or (0, d) if they are not needed. `rows` is `take_rows` with a compiled loop and scratch arrays.
+    X (n, k) has the state's dtype, rates (n, r), or (0, r) for frozen weights, are float64, and Y (n, d) is for the outputs, or
+    (0, d) if they are not needed. `rows` is `take_rows` with a compiled loop and scratch arrays, for arrays that were checked.
 
     Raises `Diverged` at the first sample whose output leaves the range of its dtype; do not use the state and Y any more then.
     """
     rule = rule_of(state)
+    if rows is None:
+        dtype = precision(state)
+        for name, array, expected in (("X", X, dtype), ("rates", rates, np.dtype(np.float64)), ("Y", Y, dtype)):
+            if array.ndim != 2 or array.dtype != expected:
+                raise ValueError(f"{name} has {array.ndim} axes of {array.dtype}; this network needs 2 of {expected}")
+        if not Y.flags.c_contiguous:
+            raise ValueError("Y is written in place: allocate it in C order, for example with np.empty")
+        rates = np.ascontiguousarray(rates)
     if getattr(params, "scaled", False):
         X = scaled(state, params, X, learning=len(rates) > 0)
     if blocks.suits(rule, state, *X.shape):

@@ -233,6 +233,12 @@ def leaves(state: Any) -> list[np.ndarray]:
     return [a for value in state for a in ([value] if isinstance(value, np.ndarray) else leaves(value))]
 
 
+def precision(state: Any) -> np.dtype[Any]:
+    """The dtype of a network: that of the arrays for which its rule declares none."""
+    name = next(name for name, spec in rule_of(state).shapes.items() if ":" not in spec)
+    return to_arrays(state)[name].dtype
+
+
 def map_arrays(function: Callable[[np.ndarray], np.ndarray], state: Any) -> Any:
     """Return a state with `function` applied to every array, in order."""
     return type(state)(*(function(a) if isinstance(a, np.ndarray) else map_arrays(function, a) for a in state))
