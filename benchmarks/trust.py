@@ -353,9 +353,7 @@ def counting(args):
         _, right, named, seconds = zip(*(row for row in results if group in (row[0], "all")), strict=True)
         shares = {"right": f"{sum(right)} of {len(right)}", "named": f"{sum(named)} of {len(named)}"}
         rows.append({"problems": group, **shares, "longest, s": max(seconds)})
-    return runner.markdown(
-        "Number of sources", "Three draws of 67 problems; one of them has 40 sources, at most 12 are counted.", rows
-    )
+    return runner.markdown("Number of sources", "Three draws of 67 problems.", rows)
 
 
 def band(k1, k2, noise, seed):

@@ -42,6 +42,21 @@ def test_without_noise_the_rank_ends_the_count():
     assert found.angles[5] == 90.0
 
 
+def test_sources_whose_second_moments_are_those_of_noise_are_counted():
+    rng = np.random.default_rng(0)
+    S = rng.random((2000, 4)) * (rng.random((2000, 4)) < 0.5)
+    assert count_sources(S @ np.linalg.qr(rng.standard_normal((4, 4)))[0]).n_sources == 4
+
+
+def test_more_than_twelve_sources_are_counted_if_the_noise_is_white():
+    rng = np.random.default_rng(0)
+    S = rng.random((3000, 20)) * (rng.random((3000, 20)) < 0.5)
+    X = S @ rng.standard_normal((20, 100))
+    found = count_sources(X + 0.1 * X.std() * rng.standard_normal(X.shape))
+    assert found.n_sources == 20
+    assert found.angles[21] == 90.0
+
+
 def test_a_single_source_and_none():
     rng = np.random.default_rng(0)
     X = rng.exponential(size=(1000, 1)) @ rng.random((1, 6))

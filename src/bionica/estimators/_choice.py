@@ -78,7 +78,8 @@ def separate(
     X : array-like or Dask array of shape (n_samples, n_features)
         Mixtures, mean included. The number of sources and the method are chosen on 20,000 evenly spaced samples at most.
     n_sources : int or "auto", default="auto"
-        Number of sources. "auto" takes the number that two halves of the samples agree on (at most 12; see `choice_`).
+        Number of sources. "auto" takes the number that two halves of the samples agree on: at most 12,
+        or 48 in white noise (see `choice_`).
     method : {"auto", "batch", "cone", "streaming"}, default="auto"
         `BatchNICA`, `MinimumVolumeCone` or `StreamingNICA`. "auto" fits the first two and keeps the better.
     random_state : int or None, default=None

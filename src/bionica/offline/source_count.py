@@ -1,23 +1,29 @@
-"""The number of sources: as many as two halves of the samples agree on.
+"""The number of sources: the largest on which two halves of the samples agree.
 
-For q = 2, 3, ... a minimum-volume cone is fitted to two random halves of the samples. If one more source is asked for than there
-are, it is noise, or a source is cut in two at random: then the worst angle between matched spectra of the halves is large, also
-for the next numbers. With angle_q its median over splits, the number with the largest
+For q = 2, 3, ... a minimum-volume cone is fitted to two random halves of the samples, in the q leading directions of all of
+them. If V and V' are the cones, with outputs of unit energy, the rows of P = V V'^{-1} say what the sources of one half are in
+those of the other, whatever the mixing matrix. P is a permutation if both agree. If one more source is asked for than there are,
+it is noise, or a source is cut in two at random: a row of P has no entry that is much larger than the others. With angle_q the
+angle between a row of P and its largest entry, of the worst row, median over splits, and t_q = tan(angle_q) in [0.01, 4], the
+number with the largest
 
-    jump_q = min_{q < p <= q + 3} log(angle_p) - log(angle_q)                                                             (1)
+    jump_q = sqrt(q) min_p log(t_p / t_q),     p the three numbers after q                                                (1)
 
-is taken. Numbers whose jump is at least a third as large are named as candidates. There is one source if no number agrees.
+is taken (few sources agree easily). Numbers whose jump is at least a third as large are named as candidates. There is one source
+if no number agrees.
 
 Directions that white noise explains are not tried: of n samples of k mixtures, without the first q directions, noise of variance v
 has no direction whose energy exceeds (Johnstone 2001), with a = sqrt(n - q) and b = sqrt(k - q),
 
-    v [(a + b)^2 + 3 (a + b) (1/a + 1/b)^{1/3}].                                                                          (2)
+    v [(a + b)^2 + 3 (a + b) (1/a + 1/b)^{1/3}],                                                                          (2)
 
-Beyond these, and beyond the rank of X, the angle is 90 degrees. Real instruments leave more than noise, so that (2) is only a
-bound. If it is beyond `most`, counting ends three numbers after a clear jump.
+and none whose energy is below (2) with -b for b. Beyond these directions, and beyond the rank of X, the angle is 90 degrees. Real
+instruments leave more than noise: if there are more such directions than `most`, their number is tried only if white noise
+explains all others; else counting ends after three numbers that do not agree. k sources are tried too if k is at most `most`,
+because then no direction is left that could show noise.
 
-The cones are rough: one start by successive projection, walls as wide as the residual of q directions, and the better of two
-hardnesses. If X is nonnegative, there is a wall on the spectra too, and that on the sources is softer.
+The cones are rough: one start by successive projection of few samples, walls as wide as the residual of q directions, and the
+better of two hardnesses. If X is nonnegative, there is a wall on the spectra too.
 """
 
 from typing import Any, NamedTuple
@@ -26,22 +32,23 @@ import numpy as np
 import numpy.typing as npt
 
 from .cone.fit import is_nonnegative, successive_projection
-from .cone.objective import Wall, feasible, minimise_on_all, unweighted
+from .cone.objective import Data, Wall, feasible, minimise_on_all, unweighted
 from .halves import match
 from .outliers import inliers_of
 
 Array = npt.NDArray[Any]
 
 MOST = 12
-_ROWS = 50  # samples of each half for each source (but six at least), and channels of the wall on spectra
 _SPLITS = 5
 _FEW = 200  # samples: of fewer, two subsets of 65 % that overlap are compared in place of halves
+_START = 300  # samples: in more, successive projection finds the largest noise; also channels of the wall on spectra
 _BEYOND = 3  # numbers after q, eq. (1)
-_CLEAR = 2.0  # factor of a jump
+_RANGE = 0.01, 4.0  # of tan(angle), eq. (1): beyond it, angles are equally good or bad
 _ALONE = 45.0  # degrees: if no number is better, there is one source
 _FLUCTUATION = 3.0  # of the largest energy of noise, eq. (2)
-_ONE_WALL = ((10.0, 0.0), (1.0, 0.0))  # c and m of the walls, one after the other
-_BOTH_WALLS = ((0.1, 1e2), (0.1, 1e3), (0.1, 1e4), (1.0, 1e4))  # the last two are compared
+_HIDDEN = 3e-3  # of the energy of the last direction: noise if no direction is left out
+_HARDNESS = 10.0, 1.0  # c of the wall on sources, one after the other; the last two cones are compared
+_ON_SPECTRA = 1e2, 1e3, 1e4  # m of the wall on spectra, with the last c
 _WIDTH = 1e-3  # of the mean of an output: of a wall without noise
 _EMPTY = 1e-7  # of the largest singular value: rounding of float32, and of a Gram matrix
 
@@ -52,15 +59,6 @@ class Count(NamedTuple):
     n_sources: int
     candidates: tuple[int, ...]
     angles: dict[int, float]
-
-
-class _Samples(NamedTuple):
-    """Samples Z (n, r) in their leading directions B (k, r), the energy of the others, and how many exceed noise, eq. (2)."""
-
-    Z: Array
-    B: Array
-    left: float
-    bound: int
 
 
 def count_sources(X: Array, *, most: int = MOST, seed: int = 0) -> Count:
@@ -77,73 +75,72 @@ def count_sources(X: Array, *, most: int = MOST, seed: int = 0) -> Count:
     X = inliers_of(np.asarray(X, np.float64)[:: max(1, len(X) // 4000)])
     n, k = X.shape
     X = X / (float(np.abs(X).max(initial=0.0)) or 1.0)
-    samples = _directions(X, most)
-    last = min(samples.bound, most, n // 4)
-    if last < 2:
-        return Count(1, (), {})
-    noise = np.sqrt((np.sum(samples.Z[:, last:] ** 2) + samples.left) / (n * k))
-    nonnegative = is_nonnegative(X, np.full(k, noise))
+    energy, B = _directions(X, 4 * most)
+    rank = int(np.sum(energy > _EMPTY**2 * energy[0]))
+    bound, white = _bound(energy, rank, n, k)
+    numbers = set(range(2, min(bound, most + 1, n // 4 + 1) + 1))
+    numbers |= {q for q in (bound * white, k * (k == rank <= most)) if 1 < q <= min(B.shape[1], n // 4)}
+    noise = np.sqrt(energy[max(2, min(bound, most)) :].sum() / (n * k))
+    walled = is_nonnegative(X, np.full(k, noise))
     rng, size = np.random.RandomState(seed), n // 2 if n >= _FEW else 13 * n // 20
     pairs = [(order[:size], order[n - size :]) for order in (rng.permutation(n) for _ in range(_SPLITS))]
-    angles: dict[int, float] = {}
-    for q in range(2, last + 2):
-        angles[q] = (
-            90.0 if q > samples.bound else float(np.median([_angle(samples, pair, q, nonnegative) for pair in pairs]))
-        )
-        log = {p: float(np.log(max(angle, 1e-6))) for p, angle in angles.items()}
-        jumps = {p: min(log[o] for o in log if p < o <= p + _BEYOND) - log[p] for p in log if p + 1 in log}
-        best = max(jumps, key=lambda p: jumps[p], default=2)
-        if samples.bound > last and q >= best + _BEYOND and jumps[best] > np.log(_CLEAR):
+    angles = {}
+    for q in sorted(numbers):
+        variance = energy[q:].sum() / ((n - q) * (k - q)) if q < k else _HIDDEN * energy[q - 1] / n
+        spectra = B[:: max(1, k // _START), :q] if walled and q < min(k, most + 2) else np.empty((0, q))
+        Z, scale = X @ B[:, :q], np.sqrt(energy[:q])
+        halves = ([unweighted(Z[rows])._replace(B=spectra) for rows in pair] for pair in pairs)
+        angles[q] = float(np.median([_angle(pair, variance, scale) for pair in halves]))
+        if bound not in numbers and q > _BEYOND and min(list(angles.values())[-_BEYOND:]) > _ALONE:
             break
-    if min(angles.values()) > _ALONE:
-        return Count(1, (best,), angles)
-    return Count(best, tuple(p for p in jumps if p != best and jumps[p] > jumps[best] / 3), angles)
+    angles |= {q + 1: 90.0 for q in (bound, k) if q in angles and q + 1 not in angles}
+    if min(angles.values(), default=90.0) > _ALONE:
+        return Count(1, (), angles)
+    tried = sorted(angles)
+    r = [np.clip(np.tan(np.radians(angles[q])), *_RANGE) for q in tried]
+    jumps = {q: np.sqrt(q) * np.log(min(r[i : i + _BEYOND]) / r[i - 1]) for i, q in enumerate(tried[:-1], 1)}
+    best = max(jumps, key=lambda q: jumps[q], default=1)
+    return Count(best, tuple(q for q in jumps if q != best and jumps[q] > jumps[best] / 3), angles)
 
 
-def _angle(samples: _Samples, pair: tuple[Array, Array], q: int, nonnegative: bool) -> float:
-    """The worst angle between spectra of q sources of two subsets, of the better hardness."""
+def _angle(halves: list[Data], variance: float, scale: Array) -> float:
+    """The angle between a row of P and its largest entry, of the worst row and the better hardness; `scale` is that of Z."""
     try:
-        cones = [_cones(samples, rows, q, nonnegative) for rows in pair]
+        pairs = zip(*(_cones(data, variance) for data in halves), strict=True)
+        units = [[V / np.linalg.norm(V * scale, axis=1, keepdims=True) for V in pair] for pair in pairs]
+        return min(float(match(np.linalg.solve(W.T, V.T), np.eye(len(V)))[1].max()) for V, W in units)
     except (ValueError, ArithmeticError, np.linalg.LinAlgError):
         return 90.0
-    return min(float(match(A, B)[1].max()) for A, B in zip(*cones, strict=True))
 
 
-def _cones(samples: _Samples, rows: Array, q: int, nonnegative: bool) -> list[Array]:
-    """Spectra of rough minimum-volume cones of q sources, one for each hardness."""
-    most = _ROWS * max(q, 6)
-    x = samples.Z[rows[:: max(1, len(rows) // most)]]
-    n, k = len(x), len(samples.B)
-    values, vectors = np.linalg.eigh(x.T @ x)
-    values, P = values[::-1], vectors[:, ::-1][:, :q]
-    data = unweighted(x @ P)
-    left = max(values[q:].sum(), 0.0) + samples.left * n / len(samples.Z)
-    variance = max(left / max((n - q) * (k - q), 1), 1e-12 * values.sum() / (n * k))
-    V = successive_projection(data)
-    if nonnegative:
-        walled = data._replace(B=samples.B[:: max(1, k // most)] @ P)
-        data = walled if feasible(V, walled) else data
-    cones = []
-    for c, m in _BOTH_WALLS if len(data.B) else _ONE_WALL:
-        wall = Wall(np.full(q, c), np.full(q, variance), np.full(q, _WIDTH), np.full(q, m))
-        V = minimise_on_all(V, data, wall, tol=_WIDTH)[0]
-        cones.append(P @ np.linalg.inv(V))
+def _cones(data: Data, variance: float) -> list[Array]:
+    """Rough minimum-volume cones, one for each hardness."""
+    V, cones = successive_projection(data.thinned(_START)), []
+    data = data if feasible(V, data) else data._replace(B=data.B[:0])
+    walls = [(_HARDNESS[-1], m) for m in _ON_SPECTRA] if len(data.B) else [(c, 0.0) for c in _HARDNESS]
+    for c, m in walls:
+        V = minimise_on_all(V, data, Wall(*(np.full(len(V), x) for x in (c, variance, _WIDTH, m))), tol=_WIDTH)[0]
+        cones.append(V)
     return cones[-2:]
 
 
-def _directions(X: Array, most: int) -> _Samples:
-    """X in at most 4 `most` leading directions, mean included and without those that rounding explains."""
+def _directions(X: Array, most: int) -> tuple[Array, Array]:
+    """The energy of all directions of X (n, k), mean included, and the leading ones (k, `most`)."""
     n, k = X.shape
     values, vectors = np.linalg.eigh(X @ X.T if k > n else X.T @ X)
-    values, vectors = np.maximum(values[::-1], 0), vectors[:, ::-1]
-    rank = int(np.sum(values > _EMPTY**2 * values[0]))
-    r = min(rank, 4 * most)
-    B = np.linalg.qr(X.T @ vectors[:, :r])[0] if k > n else vectors[:, :r]
-    bound = 0
-    for q in range(min(rank - 1, most + 1)):
-        a, b = np.sqrt(n - q), np.sqrt(k - q)
-        noise = values[q:].sum() / (a * b) ** 2
-        if values[q] > noise * ((a + b) ** 2 + _FLUCTUATION * (a + b) * (1 / a + 1 / b) ** (1 / 3)):
-            bound = q + 1
-    bound = rank if bound > rank - 2 else bound  # a single direction always looks like noise
-    return _Samples(X @ B, B, float(values[r:].sum()), bound)
+    vectors = vectors[:, : -most - 1 : -1]
+    return np.maximum(values[::-1], 0), np.linalg.qr(X.T @ vectors)[0] if k > n else vectors
+
+
+def _bound(energy: Array, rank: int, n: int, k: int) -> tuple[int, bool]:
+    """How many directions exceed white noise, eq. (2), and whether it explains all others."""
+
+    def edge(q: int, sign: int) -> float:
+        a, b = np.sqrt(n - q), sign * np.sqrt(k - q)
+        spread = (a + b) ** 2 + _FLUCTUATION * (a + b) * np.cbrt(1 / a + 1 / b)
+        return float(energy[q:].sum() / ((n - q) * (k - q)) * spread)
+
+    bound = max((q + 1 for q in range(rank - 1) if energy[q] > edge(q, 1)), default=0)
+    if bound > rank - 2:  # a single direction always looks like noise
+        return rank, rank < k
+    return bound, bool(energy[-1] >= edge(bound, -1))
