@@ -13,7 +13,15 @@ from bionica.datasets import copula_uniform, mix
 from bionica.metrics import match_sources, sinr
 from bionica.offline.cone.fit import successive_projection, tighten
 from bionica.offline.cone.noise import channel_noise, leakages, on_a_grid
-from bionica.offline.cone.objective import Facets, Wall, inverse_curvature, minimise, unweighted, value_and_gradient
+from bionica.offline.cone.objective import (
+    Facets,
+    Wall,
+    minimise_on_all,
+    near_facets,
+    objective,
+    unweighted,
+    value_and_gradient,
+)
 from bionica.offline.cone.stream import solve
 from conftest import reaction, worst_correlation
 
@@ -87,19 +95,20 @@ def test_the_objective_does_not_depend_on_the_scale_of_rows():
 
 
 def test_the_minimum_is_stationary_and_no_small_change_is_better():
-    facets, wall = facets_and_wall()
-    P, value, n_iter = minimise(facets, wall, tol=1e-9)
-    while np.abs(P - np.eye(4)).max() > 0.3:  # it stops there: the samples near facets may have changed
-        near, spectra = [P @ Y for Y in facets.near], facets.spectra @ np.linalg.inv(P)
-        facets = Facets(near, facets.weights, P @ facets.gram @ P.T, spectra, 0)
-        P, value, n_iter = minimise(facets, wall, tol=1e-9)
-    assert n_iter < 60
-    step = inverse_curvature(P, facets, wall)(value_and_gradient(P, facets, wall)[1])
-    assert np.abs(step).max() < 1e-6
-    rng = np.random.default_rng(2)
-    for size in (1e-3, 1e-2):
+    rng = np.random.default_rng(0)
+    B = np.maximum(rng.standard_normal((25, 4)), 0) + 0.1
+    data = unweighted(rng.exponential(size=(300, 4)) + 0.05 * rng.standard_normal((300, 4)))._replace(B=B)
+    wall = Wall(np.full(4, 5.0), np.full(4, 0.01), np.zeros(4), np.full(4, 30.0))
+    V, _, n_iter = minimise_on_all(np.eye(4) + 0.1, data, wall, tol=1e-9)
+    assert n_iter < 100
+    V, _, _ = minimise_on_all(V, data, wall, tol=1e-9)  # the width of the wall is measured at the base
+    V, Y = data.outputs(V)
+    value, gradient = value_and_gradient(np.eye(4), near_facets(Y, V, np.full(4, np.inf), data), wall)
+    assert np.abs(gradient).max() < 1e-3
+    assert value - np.linalg.slogdet(V)[1] == pytest.approx(objective(V, data, wall))
+    for size in (1e-2, 3e-2):
         for _ in range(20):
-            assert value_and_gradient(P + size * rng.standard_normal((4, 4)), facets, wall)[0] >= value
+            assert objective(V + size * rng.standard_normal((4, 4)), data, wall) >= objective(V, data, wall) - 1e-6
 
 
 @pytest.mark.parametrize(("kind", "rho"), [("exponential", 2 / 3), ("sparse", 1.0)])
@@ -496,7 +505,7 @@ def test_solving_again_takes_the_noise_that_the_first_solution_took(k, snr):
     _, X, _ = problem("copula0.3", 3000, 3, k, snr)
     cone = fitted(X, 3)
     first = cone._state
-    again = solve(first._replace(next_start=first.n), cone._settings(k))
+    again = solve(first, cone._settings(k))
     np.testing.assert_allclose(again.fit.coordinates.channel_noise, first.fit.coordinates.channel_noise, rtol=1e-9)
 
 

@@ -12,7 +12,7 @@ from .._compat.sklearn import AUTO, COUNT, NONNEGATIVE, WINDOW, Interval, StrOpt
 from ..networks.rule import finite, shapes
 from ..offline.cone.fit import Settings
 from ..offline.cone.noise import rank_of
-from ..offline.cone.stream import BLOCK, State, begin, first_block, learn, readout, solve, volume
+from ..offline.cone.stream import BLOCK, State, begin, first_block, learn, readout, solve
 from ..offline.outliers import are_inliers
 from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread
@@ -35,8 +35,7 @@ _STREAM = shapes(
     mq="samples.z",
     m="samples.number",
 )
-# Without outliers there is no limit, and extremes are of infinite importance.
-_STREAM |= {"limit": ":float64~", "samples.importance": "m~"}
+_STREAM |= {"limit": ":float64~", "samples.extreme": "m:bool"}  # without outliers there is no limit
 
 
 class MinimumVolumeCone(Online):
@@ -169,14 +168,14 @@ class MinimumVolumeCone(Online):
 
     def _adopt(self, state: State) -> None:
         """Make a state the present one. The scale of the outputs follows its moments."""
-        W, A, gains = readout(state, self.normalize)
+        W, A, gains, self.volume_ = readout(state, self.normalize)
         fit, dtype = state.fit, self._waiting.dtype
         with np.errstate(over="ignore"):
             self._weights = finite(W.astype(dtype)), finite(A.astype(dtype))
         wall = fit.cone.wall
         self.noise_, self.wall_ = gains * fit.cone.noise, np.where(wall.variance > 0, wall.c, np.inf)
-        self.volume_, self.nonnegative_mixing_, self.ambiguity_ = volume(state), fit.nonnegative, fit.ambiguity
-        self.negativity_, self.n_iter_ = state.negativity, fit.cone.n_iter
+        self.nonnegative_mixing_, self.ambiguity_ = fit.nonnegative, fit.ambiguity
+        self.negativity_, self.n_iter_ = fit.negativity, fit.cone.n_iter
         self._state = state
 
     def _settings(self, k: int) -> Settings:
@@ -245,10 +244,17 @@ class MinimumVolumeCone(Online):
             k, q, channels, samples = self.n_features_in_, state.fit.components.shape[1], state.channels, state.samples
             if channels.subspace.shape[1] != q * channels.projected or not (channels.projected or q == k):
                 raise ValueError(f"the stream has {q} channels, and there are {k} mixtures")
-            positive = channels.scale, channels.mean_total, state.raw.weight, state.weighted.weight, state.rate
+            positive = (
+                channels.scale,
+                channels.rounding,
+                channels.mean_total,
+                state.raw.weight,
+                state.weighted.weight,
+                state.rate,
+            )
             if min(positive) < np.finfo(np.float64).tiny or not state.limit >= 0:
                 raise ValueError("scales, weights, rates and limits are positive")
-            if (samples.number != np.floor(np.abs(samples.number))).any() or not (samples.importance > 0).all():
-                raise ValueError("stored samples have whole numbers and a positive importance")
+            if (samples.number != np.floor(np.abs(samples.number))).any():
+                raise ValueError("stored samples have whole numbers")
             self._adopt(state)
         super()._check_saved()

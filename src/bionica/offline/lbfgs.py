@@ -16,7 +16,6 @@ Array = npt.NDArray[Any]
 Pairs = deque[tuple[Array, Array]]
 
 _LARGEST_STEP = 0.5  # of an entry; a rotation by more leaves the region in which the gradient says anything
-_REFRESH = 5  # iterations with the same preconditioner
 
 
 class Minimum(NamedTuple):
@@ -40,22 +39,19 @@ def minimise(
     tol: float,
     max_iter: int,
     retract: Callable[[Array, Array], Array] = np.add,
-    precondition: Callable[[Array], Callable[[Array], Array]] | None = None,
+    inverse: Callable[[Array], Array] | None = None,
     pairs: Pairs | None = None,
     stop: Callable[[Array], bool] | None = None,
 ) -> Minimum:
     """Descend from x until no entry of the next step exceeds `tol`.
 
-    An infinite value makes the step shorter. `precondition(x)` returns the inverse Hessian near x as a function of a gradient; the
-    descent then also ends if the expected decrease is below a hundredth of `tol` squared. `pairs` are those of an earlier descent
-    on a similar function, and are extended in place. `stop(x)` ends the descent after a step.
+    An infinite value makes the step shorter, and ends the descent at its start. `inverse` maps a gradient by an approximate inverse
+    Hessian; the descent then also ends if the expected decrease is below a hundredth of `tol` squared. `pairs` are those of an
+    earlier descent on a similar function, and are extended in place. `stop(x)` ends the descent after a step.
     """
     pairs = no_pairs() if pairs is None else pairs
     value, gradient = value_and_gradient(x)
-    inverse: Callable[[Array], Array] | None = None
-    for n_iter in range(max_iter):
-        if precondition is not None and n_iter % _REFRESH == 0:
-            inverse = precondition(x)
+    for n_iter in range(max_iter if np.isfinite(value) else 0):
         step = _direction(gradient, pairs, inverse)
         slope, largest = float(np.vdot(gradient, step)), float(np.abs(step).max())
         # Without curvature the length of the first step has no meaning, and cannot end the descent.
@@ -80,7 +76,7 @@ def minimise(
         x, value, gradient = trial, new_value, new_gradient
         if stop is not None and stop(x):
             return Minimum(x, value, n_iter + 1, False)
-    return Minimum(x, value, max_iter, False)
+    return Minimum(x, value, max_iter if np.isfinite(value) else 0, False)
 
 
 def _direction(gradient: Array, pairs: Pairs, inverse: Callable[[Array], Array] | None) -> Array:

@@ -19,29 +19,19 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment, linprog
 
-from ..halves import follows_curve
+from ..halves import follows_curve, match
 from ..rotation import rotate
-from .noise import (
-    FIRST_C,
-    Channels,
-    Coordinates,
-    coordinates,
-    leakages,
-    next_wall,
-)
-from .objective import Data, Wall, feasible, minimise_on_all, objective
+from .noise import FIRST_C, LEAST_SHARE, NO_NOISE, Channels, Coordinates, coordinates, leakages, next_wall
+from .objective import LOST, Data, Wall, feasible, minimise_on_all, objective
 
 Array = npt.NDArray[Any]
 
-_SOFT, _HARD = 1e2, 1e5  # m of the wall on spectra, tenfold from round to round: from a far start a hard wall misleads
-_WIDTHS = (0.3, 3e-2, 3e-3)  # e of walls without noise
-_LOST = 30.0  # noise of an output over its mean, or change of P: no facet holds the mean any more
+_HARD = 1e5  # m of the wall on spectra
+_WIDTHS = (0.3, 3e-2)  # e of walls without noise
 _SUBSET = 20_000
-_MAX_ROUNDS = 25
-_STILL = 0.05  # change of P
-_TOO_NOISY = 1.0  # noise of an output over its mean
-_LEAST_MEAN = 1e-6  # of the size of the data: with less, no cone holds the mean
-_LEAST_ALONG = 0.1  # of the mean: noise decides the direction of samples with less
+_MAX_ROUNDS = 30
+_STILL = 0.1  # change of P, and of the logarithms of c and of the noise
+_LEAST_MEAN = 0.05  # of an output, over its RMS, and of a sample along the mean: with less, noise decides the direction
 _TIE = 0.02  # of the objective, for each source
 _LEAST_TOUCHED = 0.05  # share of samples or channels that an end of the possible cones counts for, if none touch it
 _NEGATIVE = 3e-3  # share of the energy of a spectrum
@@ -70,41 +60,35 @@ class Cone(NamedTuple):
 
 def successive_projection(data: Data) -> Array:
     """V (d, d) such that d samples are the edges of the cone, with V u_bar = 1; the known spectra are the first edges."""
-    mean = data.mean
-    along = data.U @ mean / (mean @ mean)
-    edges = np.vstack([data.known.T, data.U[along > _LEAST_ALONG] / along[along > _LEAST_ALONG, None]])
+    along = data.U @ data.mean / (data.mean @ data.mean)
+    ahead = along > _LEAST_MEAN
+    edges = np.vstack([data.known.T, data.U[ahead] / along[ahead, None]])
     rest = edges.copy()
-    chosen = []
-    for j in range(len(mean)):
+    chosen: list[int] = []
+    for j in range(len(data.mean)):
         size = np.einsum("ij,ij->i", rest, rest)
-        chosen.append(j if j < data.n_known else int(np.argmax(size)))
+        chosen.append(j if j < data.known.shape[1] else int(np.argmax(size)))
         q = rest[chosen[-1]] / np.sqrt(max(size[chosen[-1]], 1e-300))
         rest -= np.outer(rest @ q, q)
     return hold_mean(np.linalg.pinv(edges[chosen].T), data)
 
 
 def hold_mean(V: Array, data: Data) -> Array:
-    """Turn facets until every output has a mean of at least 0.05 times its RMS; scale rows so that V u_bar = 1.
-
-    The row that is added is the linear function of u that is nearest to 1.
-    """
-    mean, second = data.mean, data.second_moment
-    energy = np.einsum("ij,jk,ik->i", V, second, V)
-    V = V / np.sqrt(np.maximum(energy, 1e-300))[:, None]
-    one = np.linalg.lstsq(second, mean, rcond=None)[0]
-    V = V + np.outer(np.maximum(0, 0.05 - V @ mean), one / (one @ mean))
-    return np.asarray(V / (V @ mean)[:, None])
+    """Turn facets until every output has a mean of at least 0.05 times its RMS; scale rows so that V u_bar = 1."""
+    rms = np.sqrt((V @ data.U.T) ** 2 @ data.weights)
+    missing = np.maximum(_LEAST_MEAN * rms - V @ data.mean, 0)
+    V = V + np.outer(missing, data.mean) / (data.mean @ data.mean)
+    return np.asarray(V / np.maximum(V @ data.mean, 1e-300)[:, None])
 
 
 def rotation(data: Data, variance: float, rng: np.random.RandomState) -> Array | None:
     """Nonnegative ICA's V, with outputs of unit variance; None if the covariance is singular, or nearly so beside the noise."""
-    covariance = data.second_moment - np.outer(data.mean, data.mean)
-    w, E = np.linalg.eigh(covariance)
+    w, E = np.linalg.eigh(np.atleast_2d(np.cov(data.U.T, aweights=data.weights, bias=True)))
     if w[0] <= max(1e-10 * w[-1], 2 * variance):
         return None
     F = (E / np.sqrt(w)).T
     V = rotate(data.U @ F.T, rng=rng).R @ F
-    if not data.n_known:
+    if not data.known.size:
         return np.asarray(V)
     edges = np.linalg.inv(V)
     cosines = data.known.T @ edges / np.linalg.norm(edges, axis=0)
@@ -120,22 +104,17 @@ def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState) -> 
 
     `variance` is that of the noise in every coordinate: 0 for none, None to find it.
     """
-    d = data.U.shape[1]
-    if d == 1:
-        one = np.ones(1)
-        wall = Wall(FIRST_C * one, (variance or 0.0) * one, 0 * one, _HARD * one)
-        return Cone(np.array([[1 / data.mean[0]]]), wall, 0, True), 0.0
     subset = data.thinned(_SUBSET)
     rotated = rotation(subset, variance or 0.0, rng)
     starts = [] if rotated is None else [hold_mean(rotated, subset)]
     starts.append(successive_projection(subset))
     starts = [V for V in starts if feasible(V, subset)] or starts
-    widths = [()] if variance else [_WIDTHS] if variance == 0 else [(), _WIDTHS[:2]]
+    widths = [()] if variance else [_WIDTHS] if variance == 0 else [(), _WIDTHS]
     best, *others = [_descend(subset, V, variance, first) for V in starts for first in widths]
     ambiguity = 0.0
     for cone in others:
         best, ambiguity = better(subset, best, cone, ambiguity)
-    if subset is not data and variance != 0:
+    if best.wall.variance.any() and subset is not data:
         best = settle(data, best, known=variance is not None)
     return (best if best.wall.variance.any() else without_noise(data, best)), ambiguity
 
@@ -146,11 +125,10 @@ def _descend(data: Data, V: Array, variance: float | None, widths: Sequence[floa
     Noise that is not known is first what lies below zero. Wide walls before help a start that is far, and push sparse sources into
     a wrong cone.
     """
-    V, Y = data.outputs(V)
     level, n_iter = np.ones(len(V)), 0
     for e in widths:
         wall = Wall(FIRST_C * level, 0 * level, e * level, _HARD * level)
-        V, _, iterations = minimise_on_all(V, data, wall, tol=0.1 * e)
+        V, _, iterations = minimise_on_all(V, data, wall, tol=_STILL * e)
         n_iter += iterations
     if variance == 0:
         return Cone(V, wall, n_iter, True)
@@ -176,55 +154,46 @@ def better(data: Data, first: Cone, second: Cone, ambiguity: float) -> tuple[Con
         level = np.ones_like(first.wall.c)  # the same wall for all facets, whose order may differ
         c = min(np.exp(np.log(cone.wall.c).mean()) for cone in (first, second))
         e = min(np.median(cone.wall.e) for cone in (first, second))
-        wall = first.wall._replace(c=level * c, variance=level * min(needed), e=level * max(e, 1e-6))
+        wall = first.wall._replace(c=level * c, variance=level * min(needed), e=level * max(e, NO_NOISE))
         gain = (objective(first.V, data, wall) - objective(second.V, data, wall)) / len(level)
     if abs(gain) < _TIE:
-        A, B = (E / np.linalg.norm(E, axis=0) for E in (np.linalg.inv(first.V), np.linalg.inv(second.V)))
-        cosines = A.T @ B
-        worst = float(cosines[linear_sum_assignment(-cosines)].min())
-        angle = float(np.degrees(np.arccos(np.clip(worst, -1, 1))))
+        angle = float(match(np.linalg.inv(first.V), np.linalg.inv(second.V))[1].max())
         return (second if needed[1] < needed[0] else first), max(ambiguity, angle)
     return (second, 0.0) if gain > 0 else (first, ambiguity)
 
 
 def settle(data: Data, cone: Cone, *, known: bool) -> Cone:
-    """Alternate between the wall that the leakage asks for and the cone inside that wall; `known` says whether the noise is.
+    """Alternate between the wall that the leakage asks for and the cone inside that wall, until neither changes by more than 10 %.
 
-    It ends if facets do not move, and no c and no noise variance changes by more than 5 %, or by what chance does to them in small
-    samples.
+    `known` says whether the noise is.
     """
-    tol = max(0.05, 15 / np.sqrt(len(data.U)))
     wall, n_iter = cone.wall, cone.n_iter
-    if not wall.variance.any():
-        return cone
     V, Y = data.outputs(cone.V)
-    converged = False
-    for r in range(3 * cone.converged, _MAX_ROUNDS):
+    for r in range(_MAX_ROUNDS):
         size = np.linalg.norm(V, axis=1)
         leaks = leakages(Y, np.sqrt(wall.variance) * size, data.weights)
-        wall = wall._replace(m=np.full(len(V), min(_SOFT * 10.0**r, _HARD)))
         wall, change = next_wall(wall, leaks, size, known=known)
         if not wall.variance.any():
-            converged = True
-            break
-        moved, turn, iterations = minimise_on_all(
-            V, data, wall, tol=1e-2 * float(np.min(np.sqrt(wall.variance) * size))
-        )
+            return Cone(V, wall, n_iter, True)
+        if len(data.B):
+            spectra = np.abs(data.B @ np.linalg.inv(V)).mean(axis=0)
+            error = wall.variance * np.diag(np.linalg.inv((Y * data.weights) @ Y.T))
+            wall = wall._replace(m=np.minimum(len(data.B) * spectra**2 / error, _HARD))
+        tol = 1e-2 * float(np.min(np.sqrt(wall.variance) * size))
+        moved, turn, iterations = minimise_on_all(V, data, wall, tol=tol)
         n_iter += iterations
-        if not np.all(np.sqrt(wall.variance) * np.linalg.norm(moved, axis=1) < _LOST) or turn > _LOST:
+        if not max(turn, np.max(np.sqrt(wall.variance) * np.linalg.norm(moved, axis=1))) < LOST:
             break
         V, Y = data.outputs(moved)
-        converged = r >= (3 if len(data.B) else 2) and turn < _STILL and change < tol
-        if converged:
-            break
-    return Cone(V, wall, n_iter, converged)
+        if r > 1 and max(turn, change) < _STILL:
+            return Cone(V, wall, n_iter, True)
+    return Cone(V, wall, n_iter, False)
 
 
 # --- the cone without noise, exactly
 
-_NEAREST = 200  # samples per facet, and 20 for each source
+_NEAREST = 500  # samples per facet
 _MOST_CHANGE = (0.5, 5.0, 50.0)  # of a coefficient of a row: the first with which the row holds all samples
-_MAX_SWEEPS = 30
 
 
 def without_noise(data: Data, cone: Cone) -> Cone:
@@ -233,7 +202,7 @@ def without_noise(data: Data, cone: Cone) -> Cone:
     zero = np.zeros(len(V))
     cone = cone._replace(wall=cone.wall._replace(variance=zero, e=zero))
     A = data.B @ np.linalg.inv(V)
-    if data.n_known or (len(A) and np.any(np.minimum(A, 0).min(axis=0) < -1e-2 * np.abs(A).mean(axis=0))):
+    if data.known.size or (len(A) and (np.sum(np.minimum(A, 0) ** 2, axis=0) > _NEGATIVE * np.sum(A**2, axis=0)).any()):
         return cone
     return cone._replace(V=V, n_iter=cone.n_iter + sweeps, converged=converged)
 
@@ -245,12 +214,12 @@ def tighten(U: Array, V: Array, mean: Array) -> tuple[Array, int, bool]:
     """
     d, n = len(V), len(U)
     candidates: list[Array] = [np.empty(0, dtype=np.intp)] * d
-    nearest = min(_NEAREST + 20 * d, n - 1)
-    for sweep in range(_MAX_SWEEPS):
+    nearest = min(_NEAREST, n - 1)
+    for sweep in range(_MAX_ROUNDS):
         V = V / (V @ mean)[:, None]
         Y = V @ U.T
         size = np.abs(Y).sum(axis=0)
-        angle = np.where(size > 1e-5, Y / np.maximum(size, 1e-5), 1.0)  # the apex has no angle
+        angle = np.where(size > 1e-8, Y / np.maximum(size, 1e-8), 1.0)  # the apex has no angle
         P = np.eye(d)
         for i, row in enumerate(angle):
             candidates[i] = np.union1d(candidates[i], np.argpartition(row, nearest)[: nearest + 1])
@@ -258,7 +227,7 @@ def tighten(U: Array, V: Array, mean: Array) -> tuple[Array, int, bool]:
         V = P @ V
         if np.abs(P - np.eye(d)).max() < 1e-9:
             return V / (V @ mean)[:, None], sweep + 1, True
-    return V / (V @ mean)[:, None], _MAX_SWEEPS, False
+    return V / (V @ mean)[:, None], _MAX_ROUNDS, False
 
 
 def _best_row(P: Array, i: int, near: Array) -> Array:
@@ -308,16 +277,16 @@ def averages_of(Z: Array) -> Averages:
 class Fit(NamedTuple):
     """W (d, q) with outputs of mean 1, its right inverse (q, d), the coordinates, the cone in them.
 
-    `fallback` says that the cone is nonnegative ICA's because the noise hides the facets, `has_mean` whether the mean of x lies in
-    some cone at all (if the mean was removed from x, it does not), and `nonnegative` whether there was a wall on the spectra.
-    `ambiguity` is that of `fit_cone`.
+    `negativity` is the share of the energy of the outputs that is negative, `has_mean` says whether the mean of x lies in some cone
+    at all (if the mean was removed from x, it does not), and `nonnegative` whether there was a wall on the spectra. `ambiguity` is
+    that of `fit_cone`.
     """
 
     components: Array
     mixing: Array
     coordinates: Coordinates
     cone: Cone
-    fallback: bool
+    negativity: float
     has_mean: bool
     nonnegative: bool
     ambiguity: float
@@ -346,18 +315,16 @@ def is_nonnegative(X: Array, noise: Array) -> bool:
     if X.min() >= -1e-12 * X.max() or not noise.any():
         return bool(X.min() >= -1e-12 * X.max())
     noise = noise if len(noise) == X.shape[1] else np.full(X.shape[1], noise.max())
-    return bool(np.mean((np.minimum(X, 0) / np.maximum(noise, 1e-6 * noise.max())) ** 2) <= 0.5)
+    return bool(np.mean((np.minimum(X, 0) / np.maximum(noise, 1e-8 * noise.max())) ** 2) <= 0.5)
 
 
 def data_of(Z: Array, weights: Array, at: Coordinates, channels: Channels, known: Array, nonnegative: bool) -> Data:
-    """Samples Z (n, q) of the channels in coordinates, with B and the edges of the known spectra (k, p)."""
-    B = np.empty((0, len(at.matrix)))
-    if nonnegative:
-        B = at.inverse / (at.channel_noise[:, None] if at.variance and at.channel_noise.all() else 1.0)
-        B = channels.subspace @ B if channels.projected else B
+    """Samples Z (n, q) of the channels in coordinates, with B and the edges of the known spectra (q, p)."""
+    noise = at.channel_noise if at.variance and at.channel_noise.all() else np.ones(len(at.channel_noise))
+    B = channels.lifted(at.inverse / noise[:, None])
     U = Z @ at.matrix.T
-    edges = at.matrix @ channels.spectra(known)
-    return Data(U, weights, weights @ U, B, edges / np.linalg.norm(edges, axis=0))
+    edges = at.matrix @ known
+    return Data(U, weights, weights @ U, B if nonnegative else B[:0], edges / np.linalg.norm(edges, axis=0))
 
 
 def fit_mixtures(
@@ -368,21 +335,20 @@ def fit_mixtures(
     A share `settings.outliers` of them is left out: those that lie farthest outside the cone and off its subspace, in units of the
     noise, which is found three times.
     """
-    used, rounds = np.ones(len(X), dtype=bool), 1
+    used, known, rounds = np.ones(len(X), dtype=bool), channels.rows(settings.known.T, weighted=False).T, 1
     if settings.outliers:
         rounds, typical = 4, np.median(np.abs(Z), axis=0)
-        distance = np.linalg.norm(Z / np.maximum(typical, max(1e-3 * typical.max(), 1e-300)), axis=1)
+        distance = np.linalg.norm(Z / np.maximum(typical, max(LEAST_SHARE * typical.max(), 1e-300)), axis=1)
     for _ in range(rounds):
         if settings.outliers:
             used = distance <= largest_distance(distance, settings.outliers)
         x, z = (X, Z) if used.all() else (X[used], Z[used])
         averages = averages_of(z)
-        noise, known = None if channels.estimate else channels.noise, channels.spectra(settings.known)
-        at = coordinates(averages.second, d, len(z), noise, known, single=X.dtype == np.float32)
+        at = coordinates(averages.second, d, len(z), channels, known)
         nonnegative = settings.nonnegative
         if nonnegative is None:
             nonnegative = channels.counts or is_nonnegative(x, channels.scale * at.channel_noise)
-        data = data_of(z, np.full(len(z), 1 / len(z)), at, channels, settings.known, nonnegative)
+        data = data_of(z, np.full(len(z), 1 / len(z)), at, channels, known, nonnegative)
         fit = fit_data(data, at, channels, rng, curve=nonnegative and follows_curve(x, d))
         if settings.outliers:
             distance = distance_outside(Z, fit)
@@ -397,7 +363,7 @@ def between_ends(data: Data, cone: Cone) -> Cone:
     the rows of B L, with a wall on the outputs: the same problem, transposed. Each end counts as much as samples, or channels,
     touch its least touched facet, the smallest cone so much more that spectra are not negative.
     """
-    L = np.linalg.cholesky(data.second_moment)
+    L = np.linalg.cholesky((data.U.T * data.weights) @ data.U)
     B = data.B @ L
     outputs = data.thinned(_CURVE).U @ np.linalg.inv(L).T
     channels = Data(B, np.full(len(B), 1 / len(B)), B.mean(axis=0), outputs, data.known)
@@ -416,57 +382,28 @@ def between_ends(data: Data, cone: Cone) -> Cone:
 
 
 def fit_data(
-    data: Data,
-    at: Coordinates,
-    channels: Channels,
-    rng: np.random.RandomState,
-    last: Cone | None = None,
-    *,
-    curve: bool = False,
+    data: Data, at: Coordinates, channels: Channels, rng: np.random.RandomState, *, curve: bool = False
 ) -> Fit:
-    """The cone of data in these coordinates: from new starts, or from the last cone. `curve`: samples follow a smooth curve."""
-    variance = at.variance if at.known else None
-    if len(data.B) and last is None and not feasible(successive_projection(data), data):
-        data = data._replace(B=data.B[:0])  # most samples are negative, and so are all spectra that could be meant
-    has_mean = bool(data.mean @ data.mean > _LEAST_MEAN**2 * np.trace(data.second_moment))
-    ambiguity, fallback = 0.0, False
+    """The cone of data in these coordinates. `curve`: samples follow a smooth curve."""
+    d = len(at.matrix)
+    # Without a mean no cone holds the samples: the rotation is arbitrary.
+    has_mean = bool(data.mean @ data.mean > 1e-12 * float(data.weights @ np.sum(data.U**2, axis=1)))
     if not has_mean:
-        V, zero = rotation(data, 0.0, rng), np.zeros(len(at.matrix))  # arbitrary
-        cone = Cone(np.eye(len(zero)) if V is None else V, Wall(zero + 1, zero, zero, zero), 0, False)
-    elif last is None or variance is None:
-        cone, ambiguity = fit_cone(data, variance, rng)
-    elif variance:
-        level = np.full(len(last.V), variance)
-        cone = settle(data, last._replace(wall=last.wall._replace(variance=level)), known=True)
+        V, zero, ambiguity = rotation(data, 0.0, rng), np.zeros(d), 0.0
+        cone = Cone(np.eye(d) if V is None else V, Wall(zero + 1, zero, zero, zero), 0, False)
     else:
-        cone = without_noise(data, last)
-    if has_mean and channels.estimate and at.variance and (len(data.B) or at.doubtful):
-        # Real data differ from the model by more than noise, and only part of it is seen in the directions left out. The tails of
-        # the outputs, eq. (6), show all of it. Without a wall on the spectra the cone would shrink.
-        tails = settle(data, cone._replace(converged=True), known=False)
-        cone = tails if tails.converged and tails.wall.variance.any() else cone
-    if has_mean and len(data.B) and at.variance:
-        cone = with_noise_of_spectra(data, cone)
-    if has_mean and curve and len(data.B) and len(cone.V) > 1 and not data.n_known:
-        cone = between_ends(data, cone)
-    if has_mean and not len(data.B) and cone.noise.max() > _TOO_NOISY:
-        rotated = rotation(data, at.variance, rng)
-        if rotated is not None:
-            fallback, cone = True, cone._replace(V=hold_mean(rotated, data))
+        cone, ambiguity = fit_cone(data, at.variance if at.known else None, rng)
+        if channels.estimate and at.variance and (len(data.B) or at.doubtful):
+            # Real data differ from the model by more than noise, and only part of it is seen in the directions left out. The tails
+            # of the outputs, eq. (6), show all of it. Without a wall on the spectra the cone would shrink.
+            tails = settle(data, cone, known=False)
+            cone = tails if tails.converged and tails.wall.variance.any() else cone
+        if curve and len(data.B) and d > 1 and not data.known.size:
+            cone = between_ends(data, cone)
+        if not len(data.B) and cone.noise.max() > 1:
+            V = rotation(data, at.variance, rng)
+            cone = cone if V is None else cone._replace(V=hold_mean(V, data))
+    Y = cone.V @ data.U.T
+    negativity = float(np.sum(np.minimum(Y, 0) ** 2 @ data.weights)) / max(float(np.sum(Y**2 @ data.weights)), 1e-300)
     W, mixing = cone.V @ at.matrix, at.inverse @ np.linalg.inv(cone.V)
-    return Fit(W, mixing, at, cone, fallback, has_mean, bool(len(data.B)), ambiguity)
-
-
-def with_noise_of_spectra(data: Data, cone: Cone) -> Cone:
-    """The cone inside a wall on the spectra that is as hard as their noise asks.
-
-    Least squares for given outputs y determines a_j up to noise of variance v (<y y'>^{-1})_jj / n in every channel, where v = 1 in
-    units of the noise, or what the tails of output j show. Over n, as all of (1), its likelihood has
-    m_j = k <|a_j|>^2 / (v (<y y'>^{-1})_jj). A harder wall before it only chooses the minimum.
-    """
-    V, Y = data.outputs(cone.V)
-    size = np.abs(data.B @ np.linalg.inv(V)).mean(axis=0)
-    noise = np.maximum(cone.wall.variance, 1) * np.diag(np.linalg.inv((Y * data.weights) @ Y.T))
-    wall = cone.wall._replace(m=np.minimum(len(data.B) * size**2 / noise, _HARD))
-    V, _, iterations = minimise_on_all(V, data, wall, tol=1e-2 * float(cone.noise.min()))
-    return cone._replace(V=V, wall=wall, n_iter=cone.n_iter + iterations)
+    return Fit(W, mixing, at, cone, negativity, has_mean, bool(len(data.B)), ambiguity)

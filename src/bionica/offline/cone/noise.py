@@ -43,7 +43,6 @@ is 1 for an atom and 2/3 for a density; it is larger if the cone cuts into the d
 show the noise (k = d), it tells the noise.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,19 +51,16 @@ from scipy.spatial import KDTree
 from scipy.special import ndtr
 from sklearn.utils.extmath import randomized_svd
 
-from .. import lbfgs
 from ..whitening import Moments, largest, whitening
 from .objective import Wall
 
 Array = npt.NDArray[Any]
 
 WIDE = 1000  # channels; with more, <x x'> is not formed
-_MANY_CHANNELS = 512  # of factor analysis
 _MISFIT = 2.0  # over its expectation; 1.0 to 1.2 if the noise of channels is independent, 9 to 46 for interfering notes
-_LEAST_COUNT = 0.01  # of the mean total count of a sample
+LEAST_SHARE = 1e-3  # of a mean: smaller noise variances and total counts count as so much
 _SAME_UNITS = 100.0  # channels whose sizes differ by more are scaled to unit size first
 _LEAST_NOISE = 1e-6  # of the largest noise variance of a channel
-_ROUNDING = 1e-13  # share of the energy that rounding of float64 can leave in the directions left out
 
 
 # --- channels
@@ -73,12 +69,14 @@ _ROUNDING = 1e-13  # share of the energy that rounding of float64 can leave in t
 class Channels(NamedTuple):
     """How mixtures x become channels z.
 
-    `noise` (q,) is the standard deviation of the noise of z, unless `estimate` says that it must be estimated. `mean_total` is the
-    typical total count of a sample over the scale if `counts`. The leading directions are the columns of `subspace` (k, q), if
-    `projected`; otherwise it has no column.
+    `rounding` is the share of the energy that rounding of x can leave in the directions left out. `noise` (q,) is the standard
+    deviation of the noise of z, unless `estimate` says that it must be estimated. `mean_total` is the typical total count of a
+    sample over the scale if `counts`. The leading directions are the columns of `subspace` (k, q), if `projected`; otherwise it
+    has no column.
     """
 
     scale: float
+    rounding: float
     estimate: bool
     noise: Array
     counts: bool
@@ -93,31 +91,24 @@ class Channels(NamedTuple):
             Z *= _poisson_weights(Z, self.mean_total)[:, None]
         return Z @ self.subspace if self.projected else Z
 
-    def mixtures(self, A: Array) -> Array:
-        """Columns A (q, d) of the channels as those of the mixtures, (k, d)."""
-        return self.scale * (self.subspace @ A if self.projected else A)
-
-    def spectra(self, A: Array) -> Array:
-        """Columns A (k, p) of the mixtures as those of the channels, (q, p)."""
-        return np.asarray(self.subspace.T @ A if self.projected else A)
-
-    def components(self, W: Array) -> Array:
-        """Rows W (d, q) that act on channels as rows that act on mixtures, (d, k)."""
-        return (W @ self.subspace.T if self.projected else W) / self.scale
+    def lifted(self, A: Array) -> Array:
+        """Columns A (q, d) of the channels as columns of the mixtures over the scale, (k, d)."""
+        return np.asarray(self.subspace @ A if self.projected else A)
 
 
 def find_channels(X: Array, d: int, noise: Any) -> Channels:
     """The channels for X (n_samples, k), finite. `noise` is "estimate", "poisson" or a standard deviation."""
     n, k = X.shape
     scale = float(2.0 ** np.clip(np.round(np.log2(largest(X))), -1000, 1000))
+    rounding = 1e-13 if X.dtype == np.float64 else 1e-11
     estimate, counts = noise == "estimate" and not (k == d and on_a_grid(X)), noise == "poisson"
     level, total = np.full(k, 0.0 if isinstance(noise, str) else float(noise) / scale), 1.0
     if counts:
         total = max(float(X.sum(axis=1, dtype=np.float64).mean()) / scale, 1e-300)
         # Counts x have noise of variance x; x / scale has x / scale^2. Sampling can make it zero in channels without counts.
         variance = (_poisson_weights(X / scale, total) ** 2) @ X / scale**2 / n
-        level = np.sqrt(np.maximum(variance, 1e-3 * max(float(variance.mean()), 1e-300)))
-    channels = Channels(scale, estimate, level, counts, total, False, np.empty((k, 0)))
+        level = np.sqrt(np.maximum(variance, LEAST_SHARE * max(float(variance.mean()), 1e-300)))
+    channels = Channels(scale, rounding, estimate, level, counts, total, False, np.empty((k, 0)))
     if k <= WIDE:
         return channels
     Z = channels.rows(X)
@@ -125,7 +116,6 @@ def find_channels(X: Array, d: int, noise: Any) -> Channels:
     values, directions = randomized_svd(Z, q, n_iter=4, random_state=0)[1:]
     white = float(np.sqrt(np.mean(level**2)))
     if estimate:  # the largest direction left out, over what is expected of white noise
-        rounding = _ROUNDING if X.dtype == np.float64 else 100 * _ROUNDING
         left_out = float(values[d]) if q > d and values[d] ** 2 > rounding * values[0] ** 2 else 0.0
         white = left_out / (np.sqrt(n) + np.sqrt(k - d))
     return channels._replace(
@@ -143,7 +133,7 @@ def on_a_grid(X: Array) -> bool:
     """
     x = np.asarray(X[:: -(-len(X) // 4000)], np.float64)
     x = x[np.sort(np.unique(x, axis=0, return_index=True)[1])]
-    if X.shape[1] > 5 or len(x) < 4 or min(len(np.unique(column)) for column in x.T) < 0.5 * len(x):
+    if len(x) < 4 or min(len(np.unique(column)) for column in x.T) < 0.5 * len(x):
         return False
     x = x / np.exp2(np.frexp(np.abs(x).max())[1])  # exact, and squares do not overflow
     rounding = 16 * float(np.finfo(X.dtype).eps) * float(np.abs(x).max())
@@ -156,7 +146,7 @@ def on_a_grid(X: Array) -> bool:
 
 
 def _poisson_weights(X: Array, mean_total: float) -> Array:
-    return np.asarray(np.sqrt(mean_total / np.maximum(X.sum(axis=1), _LEAST_COUNT * mean_total)))
+    return np.asarray(np.sqrt(mean_total / np.maximum(X.sum(axis=1), LEAST_SHARE * mean_total)))
 
 
 def rank_of(X: Array) -> int:
@@ -192,14 +182,11 @@ class Coordinates(NamedTuple):
         return bool((q - d) ** 2 < q + d)
 
 
-def coordinates(
-    second_moment: Array, d: int, n: float, noise: Array | None, spectra: Array, *, single: bool = False
-) -> Coordinates:
-    """Coordinates for d sources from <z z'> (q, q) of n samples.
+def coordinates(second_moment: Array, d: int, n: float, channels: Channels, spectra: Array) -> Coordinates:
+    """Coordinates for d sources from <z z'> (q, q) of n samples. `spectra` (q, p) are known.
 
-    `noise` (q,) is the standard deviation of the noise of the channels (0: no noise), or None to estimate it: one for each channel
-    if the data tell, one for all otherwise; if no direction is left out, it remains unknown. `spectra` (q, p) are known. `single`
-    says that the mixtures were float32.
+    If the noise is to be estimated, it is one for each channel if the data tell, one for all otherwise; if no direction is left
+    out, it remains unknown.
     """
     q = len(second_moment)
     size = np.sqrt(np.diag(second_moment))
@@ -207,62 +194,50 @@ def coordinates(
     # Few mixtures may have different units. Many channels have one, and small ones would distract if they were scaled up.
     units = size if (q - d) ** 2 < q + d and size.max() > _SAME_UNITS * size.min() else np.ones(q)
     second_moment = second_moment / units / units[:, None]
-    D, known = np.zeros(q), noise is not None or q > d
-    if noise is not None:
-        D = (noise / units) ** 2
-    elif known:
+    variances, known = (channels.noise / units) ** 2, q > d or not channels.estimate
+    if channels.estimate and known:
         values = np.linalg.eigvalsh(second_moment)[::-1]
-        if values[d:].mean() > (100 if single else 1) * _ROUNDING * values[0]:
-            D = channel_noise(second_moment, d, n)
-    scale = np.sqrt(np.maximum(D, _LEAST_NOISE * D.max())) if D.any() else np.ones(q)
-    B = np.linalg.qr(spectra / (scale * units)[:, None])[0]
-    beside = np.eye(q) - B @ B.T
+        if values[d:].mean() > channels.rounding * values[0]:
+            variances = channel_noise(second_moment, d, n)
+    noisy = bool(known and variances.any())
+    scale = np.sqrt(np.maximum(variances, _LEAST_NOISE * variances.max())) if noisy else np.ones(q)
+    given = np.linalg.qr(spectra / (scale * units)[:, None])[0]
+    beside = np.eye(q) - given @ given.T
     values, rest = np.linalg.eigh(beside @ (second_moment / scale / scale[:, None]) @ beside)
     values, rest = values[::-1], rest[:, ::-1]
-    n_free = d - B.shape[1]
-    variance = float(known and D.any())
-    if variance and noise is None:
+    n_free = d - given.shape[1]
+    variance = float(noisy)
+    if noisy and channels.estimate:
         variance = max(1.0, float(values[n_free]) / (1 + np.sqrt((q - d) / n)) ** 2)
-    B = np.hstack([B, rest[:, :n_free]])
-    matrix, inverse = B.T / (scale * units), (scale * units)[:, None] * B
-    return Coordinates(matrix, inverse, known, variance, np.sqrt(D) * units)
+    basis = np.hstack([given, rest[:, :n_free]])
+    matrix, inverse = basis.T / (scale * units), (scale * units)[:, None] * basis
+    return Coordinates(matrix, inverse, known, variance, np.sqrt(variances) * units)
 
 
 def channel_noise(second_moment: Array, d: int, n: float) -> Array:
-    """Noise variance of every channel from <z z'> (k, k) of n samples with d sources, eq. (3)."""
+    """Noise variance of every channel from <z z'> (k, k) of n samples with d sources: (3) by Fisher scoring, if its model fits."""
     k = len(second_moment)
     values, directions = np.linalg.eigh(second_moment)
     left_out, rest = values[: k - d], directions[:, : k - d]
-    white = max(left_out.mean() / max(1 - d / n, 0.1), 1e-300)
+    white = max(float(left_out.mean()), 1e-300)
     freedom = ((k - d) ** 2 - (k + d)) / 2
     if freedom < 0:
         return np.full(k, white)
-    if n >= 3 * k and k <= _MANY_CHANNELS:
-        prior = float(np.log(white))
-        end = lbfgs.minimise(
-            lambda psi: _deviance(psi, second_moment, d, n, prior)[:2],
-            np.full(k, prior),
-            tol=1e-3,
-            max_iter=50,
-            precondition=lambda psi: _deviance(psi, second_moment, d, n, prior)[2],
-        )
-        if 2 * end.value <= _MISFIT * freedom + 3 * np.sqrt(2 * freedom + 1) + float(np.sum((end.x - prior) ** 2)):
-            return np.asarray(np.exp(end.x))
-    residual = (rest**2 @ left_out) / np.maximum(np.sum(rest**2, axis=1), 0.05)
-    return np.asarray(np.maximum(residual, 1e-3 * white))
-
-
-def _deviance(
-    psi: Array, second_moment: Array, d: int, n: float, prior: float
-) -> tuple[float, Array, Callable[[Array], Array]]:
-    """(3), its gradient, and the inverse of its expected Hessian."""
-    k = len(psi)
-    half = np.exp(-psi / 2)
-    theta, b = np.linalg.eigh(second_moment * half * half[:, None])
-    theta, b = np.maximum(theta[: k - d], 1e-300), b[:, : k - d]
-    value = 0.5 * n * float(np.sum(theta - np.log(theta) - 1)) + 0.5 * float(np.sum((psi - prior) ** 2))
-    gradient = 0.5 * n * (b**2 @ (1 - theta)) + psi - prior
-    return value, gradient, lambda q: np.linalg.solve(0.5 * n * (b @ b.T) ** 2 + np.eye(k), q)
+    if n >= 3 * k:
+        psi, step = np.full(k, np.log(white)), np.ones(k)
+        for _ in range(50):
+            half = np.exp(-psi / 2)
+            theta, b = np.linalg.eigh(second_moment * half * half[:, None])
+            theta, b = np.maximum(theta[: k - d], 1e-300), b[:, : k - d]
+            gradient = 0.5 * n * (b**2 @ (1 - theta)) + psi - np.log(white)
+            step = np.linalg.solve(0.5 * n * (b @ b.T) ** 2 + np.eye(k), gradient)
+            psi = psi - np.clip(step, -1, 1)
+            if np.abs(step).max() < LEAST_SHARE:
+                break
+        if n * np.sum(theta - np.log(theta) - 1) <= _MISFIT * (freedom + np.sqrt(2 * freedom + 1)):
+            return np.asarray(np.exp(psi))
+    residual = (rest**2 @ left_out) / np.maximum(np.sum(rest**2, axis=1), LEAST_SHARE)
+    return np.asarray(np.maximum(residual, LEAST_SHARE * white))
 
 
 # --- leakage
@@ -271,7 +246,7 @@ EDGES = np.array([2.0, 4.0, 6.0])  # of the windows of z
 _SQRT_2PI = float(np.sqrt(2 * np.pi))
 _LEAST_ATOM = 0.3  # in units of p
 _LEAST_SUPPORT = 0.3  # mean of the other outputs at an atom: wide cones around very sparse sources have 0.005 to 0.05
-_NO_NOISE = 1e-6  # of the mean of an output
+NO_NOISE = 1e-6  # of the mean of an output
 _POOLED = 100  # samples below zero that the noise of all outputs together counts for
 _FEW = 30  # samples in the windows: with fewer nothing can be fitted
 FIRST_C, _HARDEST = 3.0, 1e3
@@ -286,9 +261,9 @@ def _window_shares() -> Array:
 
 
 _FROM_WINDOWS = np.linalg.inv(_window_shares())
-_FIRST = np.array([1 / _SQRT_2PI, 0.25, 1 / (3 * _SQRT_2PI)])  # <[-z]_+> of atom, density, slope: eq. (5)
-_SECOND = np.array([0.5, 2 / (3 * _SQRT_2PI)])  # <[-z]_+^2> of atom and density
-_BELOW = np.array([0.5, 1 / _SQRT_2PI])  # P(z < 0)
+#: P(z < 0), <[-z]_+> and <[-z]_+^2> (rows) of an atom, a unit density and a unit slope: eqs. (5) and (6).
+_TAILS = np.array([[0.5, 1, 0.25], [1, 0.25, 1 / 3], [0.5, 2 / 3, 0.125]])
+_TAILS[[0, 1, 1, 2], [1, 0, 2, 1]] /= _SQRT_2PI
 
 
 class Leakage(NamedTuple):
@@ -319,12 +294,14 @@ def leakages(Y: Array, noise: Array, weights: Array) -> Leakage:
         atom, density, _ = _FROM_WINDOWS @ counts
         density = max(density, 0.15 * counts[1])  # counts[1] / 2 is the density itself where it is flat
         share = max(0.0, 1 - _LEAST_ATOM * density / atom) if atom > 0 else 0.0
-        parts = _FROM_WINDOWS @ sums * _FIRST
-        force = max(share * parts[0] + parts[1] + parts[2], 0.05 * sums[1], _LEAST_SUPPORT * share * atom * _FIRST[0])
+        parts = _FROM_WINDOWS @ sums * _TAILS[1]
+        force = max(
+            share * parts[0] + parts[1] + parts[2], 0.05 * sums[1], _LEAST_SUPPORT * share * atom * _TAILS[1, 0]
+        )
         below = z < 0
-        shares = np.array([share * max(atom, 0.0), density])
+        p_below, _, second = _TAILS @ [share * max(atom, 0.0), density, 0.0]
         rho = float(w[below] @ z[below] ** 2) / max(float(w[below].sum()), 1e-300)
-        expected = float(shares @ _SECOND / max(shares @ _BELOW, 1e-300))
+        expected = second / max(p_below, 1e-300)
         facets.append((force, max(rho, 1e-3) / max(expected, 1e-3), len(z), np.count_nonzero(below)))
     return Leakage(*np.array(facets).T)
 
@@ -343,7 +320,7 @@ def next_wall(wall: Wall, leaks: Leakage, size: Array, *, known: bool) -> tuple[
         pooled = np.median(own)
         own = (leaks.n_below * own + _POOLED * pooled) / (leaks.n_below + _POOLED)
         v = np.exp(own) * (np.median(leaks.n_near) >= _FEW)
-        if np.median(np.sqrt(v) * size) < _NO_NOISE:
+        if np.median(np.sqrt(v) * size) < NO_NOISE:
             c = np.where(np.isnan(wall.c), FIRST_C, wall.c)
             return wall._replace(c=c, variance=np.zeros_like(v), e=np.sqrt(wall.variance) * size), 0.0
     s = np.sqrt(v) * size
