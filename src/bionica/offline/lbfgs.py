@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-Pairs = deque[tuple[Array, Array]]
 
+_MEMORY = 10  # pairs (step, change of the gradient)
 _LARGEST_STEP = 0.5  # of an entry; a rotation by more leaves the region in which the gradient says anything
 
 
@@ -27,11 +27,6 @@ class Minimum(NamedTuple):
     converged: bool
 
 
-def no_pairs() -> Pairs:
-    """An empty memory, for ten pairs (step, change of the gradient)."""
-    return deque(maxlen=10)
-
-
 def minimise(
     value_and_gradient: Callable[[Array], tuple[float, Array]],
     x: Array,
@@ -40,16 +35,15 @@ def minimise(
     max_iter: int,
     retract: Callable[[Array, Array], Array] = np.add,
     inverse: Callable[[Array], Array] | None = None,
-    pairs: Pairs | None = None,
     stop: Callable[[Array], bool] | None = None,
 ) -> Minimum:
     """Descend from x until no entry of the next step exceeds `tol`.
 
     An infinite value makes the step shorter, and ends the descent at its start. `inverse` maps a gradient by an approximate inverse
-    Hessian; the descent then also ends if the expected decrease is below a hundredth of `tol` squared. `pairs` are those of an
-    earlier descent on a similar function, and are extended in place. `stop(x)` ends the descent after a step.
+    Hessian; the descent then also ends if the expected decrease is below a hundredth of `tol` squared. `stop(x)` ends the descent
+    after a step.
     """
-    pairs = no_pairs() if pairs is None else pairs
+    pairs: deque[tuple[Array, Array]] = deque(maxlen=_MEMORY)
     value, gradient = value_and_gradient(x)
     for n_iter in range(max_iter if np.isfinite(value) else 0):
         step = _direction(gradient, pairs, inverse)
@@ -79,7 +73,7 @@ def minimise(
     return Minimum(x, value, max_iter if np.isfinite(value) else 0, False)
 
 
-def _direction(gradient: Array, pairs: Pairs, inverse: Callable[[Array], Array] | None) -> Array:
+def _direction(gradient: Array, pairs: deque[tuple[Array, Array]], inverse: Callable[[Array], Array] | None) -> Array:
     """Minus the inverse Hessian times the gradient: the two loops of L-BFGS."""
     q = gradient.copy()
     weights = []

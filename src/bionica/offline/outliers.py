@@ -124,18 +124,6 @@ def _histogram(X: Array, limit: Limit) -> Array:
     return np.stack([np.bincount(b, minlength=_BINS) for b in bins])
 
 
-def _tail(counts: Array) -> tuple[float, bool]:
-    """The largest s^2 of a sample that is no outlier, from a histogram of s^2, and whether there are outliers at all."""
-    n = int(counts.sum())
-    n_2 = max(_LEAST_TAIL, round(_SHARE * n))
-    beyond = n - np.cumsum(counts)  # how many samples lie above each bin
-    first, second, last = (int(np.argmax(beyond <= m)) for m in (4 * n_2, n_2, 0))
-    # Where these bins begin; rounded so that the limit is never too tight.
-    s_1, s_2, farthest = (2.0 ** ((b / _OCTAVE + _LOWEST) / 2) for b in (first, second + 1, last))
-    limit = float(s_2 + (s_2 - s_1) * np.log(n_2 / 0.2) / np.log(4))
-    return limit**2, farthest > _FAR * limit
-
-
 def find_limit(X: Array | ChunkedRows, n_components: int | None = None) -> Limit | None:
     """What tells the outliers of X from its other samples; None if there are no outliers, or fewer than 200 samples.
 
@@ -145,8 +133,18 @@ def find_limit(X: Array | ChunkedRows, n_components: int | None = None) -> Limit
     limit = _metric(X, n_components) if X.shape[0] >= _LEAST_SAMPLES else None
     if limit is None:
         return None
-    largest, exceeded = zip(*map(_tail, fold(X, _histogram, operator.add, limit)), strict=True)
-    return limit._replace(largest=largest) if any(exceeded) else None
+    largest, exceeded = [], False
+    for counts in fold(X, _histogram, operator.add, limit):
+        n = int(counts.sum())
+        n_2 = max(_LEAST_TAIL, round(_SHARE * n))
+        beyond = n - np.cumsum(counts)  # how many samples lie above each bin
+        first, second, last = (int(np.argmax(beyond <= m)) for m in (4 * n_2, n_2, 0))
+        # Where these bins begin; rounded so that the limit is never too tight.
+        s_1, s_2, farthest = (2.0 ** ((b / _OCTAVE + _LOWEST) / 2) for b in (first, second + 1, last))
+        s_max = float(s_2 + (s_2 - s_1) * np.log(n_2 / 0.2) / np.log(4))
+        largest.append(s_max**2)
+        exceeded |= farthest > _FAR * s_max
+    return limit._replace(largest=tuple(largest)) if exceeded else None
 
 
 def without_outliers(
@@ -191,28 +189,21 @@ def _metric(X: Array | ChunkedRows, n_components: int | None) -> Limit | None:
         subset = subset @ basis.T
     d = min(n_components or k, max(1, len(subset) // _SAMPLES_PER_DIRECTION))
     nth = len(subset) - 1 - max(_LEAST_TAIL, round(_SHARE * len(subset)))
-    limit = _metric_of(moments(subset), d, X.dtype)
-    for _ in range(3):
-        if limit is None:
+    inner = subset
+    for _ in range(4):
+        m = moments(inner)
+        white = whitening(m, d, precision=X.dtype) if np.isfinite(m.scatter).all() else None
+        if white is None or not white.rank:
             return None
+        limit = Limit(white.matrix, white.matrix @ m.mean)
+        if len(white.matrix) < len(m.mean):
+            variance = np.diag(m.covariance)
+            rounding = np.finfo(X.dtype).eps ** 2 * float(np.sum(variance + m.mean**2))
+            floor = _OUTSIDE * float(variance.sum()) + 16 * rounding
+            limit = limit._replace(outside=Outside(None, m.mean, np.sum(white.inverse**2, axis=0), floor))
         squares = squared_distances(subset, limit)
-        inner = (squares <= np.partition(squares, nth, axis=1)[:, nth, np.newaxis]).all(axis=0)
-        limit = _metric_of(moments(subset[inner]), d, X.dtype)
-    if limit is None or basis is None:
+        inner = subset[(squares <= np.partition(squares, nth, axis=1)[:, nth, np.newaxis]).all(axis=0)]
+    if basis is None:
         return limit
     outside = None if limit.outside is None else limit.outside._replace(basis=basis)
     return limit._replace(matrix=limit.matrix @ basis, outside=outside)
-
-
-def _metric_of(m: Moments, d: int, precision: npt.DTypeLike) -> Limit | None:
-    """The distance along the d leading directions of a covariance, and outside of them if there are others."""
-    white = whitening(m, d, precision=precision) if np.isfinite(m.scatter).all() else None
-    if white is None or not white.rank:
-        return None
-    F, outside = white.matrix, None
-    if len(F) < len(m.mean):
-        variance = np.diag(m.covariance)
-        rounding = np.finfo(precision).eps ** 2 * float(np.sum(variance + m.mean**2))
-        floor = _OUTSIDE * float(variance.sum()) + 16 * rounding
-        outside = Outside(None, m.mean, np.sum(white.inverse**2, axis=0), floor)
-    return Limit(F, F @ m.mean, outside)

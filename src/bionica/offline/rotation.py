@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scipy import linalg
 from sklearn.utils.random import sample_without_replacement
 
-from .lbfgs import Minimum, Pairs, minimise, no_pairs
+from .lbfgs import Minimum, minimise
 from .whitening import ChunkedRows, fold, row_blocks
 
 Array = npt.NDArray[Any]
@@ -64,15 +64,12 @@ def _products(Z: Array, R: Array) -> Array:
     return G
 
 
-def descend(
-    Z: Array | ChunkedRows, R: Array, *, tol: float = 1e-5, max_iter: int = 500, pairs: Pairs | None = None
-) -> Minimum:
+def descend(Z: Array | ChunkedRows, R: Array, *, tol: float = 1e-5, max_iter: int = 500) -> Minimum:
     """Minimise J from the orthogonal R; Z is whitened, its mean included.
 
     The descent ends when the next step would rotate no pair of outputs by more than `tol` radians, or after `max_iter` steps.
-    `pairs` are the curvature pairs of an earlier descent on similar data; they are extended in place.
     """
-    end = minimise(partial(value_and_gradient, Z), R, tol=tol, max_iter=max_iter, retract=_cayley, pairs=pairs)
+    end = minimise(partial(value_and_gradient, Z), R, tol=tol, max_iter=max_iter, retract=_cayley)
     return end._replace(x=np.asarray(linalg.polar(end.x)[0]))  # without accumulated rounding
 
 
@@ -111,29 +108,27 @@ def rotate(
     while 3 * _GROWTH * sizes[-1] <= T and _GROWTH * sizes[-1] * d <= _LARGEST_SUBSET:
         sizes.append(_GROWTH * sizes[-1])
     subset: Array = _random_rows(Z, sizes[0], rng)[:]
-    starts: list[tuple[Minimum, Pairs]] = []
+    starts: list[Minimum] = []
     confirmed = False
     # If nothing is negative, other rotations may be as nonnegative, and only other starts can show them.
-    while len(starts) < (n_init if d > 1 else 1) and not (confirmed and starts[0][0].value > resolution):
-        pairs = no_pairs()
+    while len(starts) < (n_init if d > 1 else 1) and not (confirmed and starts[0].value > resolution):
         start = np.linalg.qr(rng.standard_normal((d, d)))[0]
         if d == 1:
             start = np.sign(subset.sum(keepdims=True, axis=0, dtype=np.float64))
-        starts.append((descend(subset, start, tol=_START_TOL, max_iter=max_iter, pairs=pairs), pairs))
-        starts.sort(key=lambda start: start[0].value)
-        confirmed = len(starts) > 1 and starts[1][0].value <= _AGREE * starts[0][0].value + resolution
+        starts.append(descend(subset, start, tol=_START_TOL, max_iter=max_iter))
+        starts.sort(key=lambda start: start.value)
+        confirmed = len(starts) > 1 and starts[1].value <= _AGREE * starts[0].value + resolution
 
-    equal = [start for start in starts[1:] if start[0].value <= _AGREE * starts[0][0].value + resolution]
-    rival = max(equal, key=lambda start: disagreement(starts[0][0].x, start[0].x), default=starts[0])
-    rivals = [starts[0], rival] if disagreement(starts[0][0].x, rival[0].x) > 1e-2 else starts[:1]
+    equal = [start for start in starts[1:] if start.value <= _AGREE * starts[0].value + resolution]
+    rival = max(equal, key=lambda start: disagreement(starts[0].x, start.x), default=starts[0])
+    rivals = [starts[0], rival] if disagreement(starts[0].x, rival.x) > 1e-2 else starts[:1]
     for size in [*sizes[1:], T]:
         rows = _random_rows(Z, size, rng)
-        goal = tol if size == T else _START_TOL
-        ends = [descend(rows, end.x, tol=goal, max_iter=max_iter, pairs=pairs) for end, pairs in rivals]
-        rivals = [(e._replace(n_iter=old.n_iter + e.n_iter), p) for e, (old, p) in zip(ends, rivals, strict=True)]
-    best = min((end for end, _ in rivals), key=lambda end: end.value)
+        ends = [descend(rows, old.x, tol=tol if size == T else _START_TOL, max_iter=max_iter) for old in rivals]
+        rivals = [end._replace(n_iter=old.n_iter + end.n_iter) for end, old in zip(ends, rivals, strict=True)]
+    best = min(rivals, key=lambda end: end.value)
     # A rival that is worse on all rows does not make the result ambiguous.
-    ambiguity = max(disagreement(best.x, end.x) for end, _ in rivals if end.value <= _AGREE * best.value + resolution)
+    ambiguity = max(disagreement(best.x, end.x) for end in rivals if end.value <= _AGREE * best.value + resolution)
     return Rotation(*best, len(starts), confirmed or d == 1, ambiguity)
 
 

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment, linprog
 
-from ..halves import follows_curve, match
+from ..halves import match
 from ..rotation import rotate
-from .noise import FIRST_C, LEAST_SHARE, NO_NOISE, Channels, Coordinates, coordinates, leakages, next_wall
+from .noise import FIRST_C, NO_NOISE, Channels, Coordinates, leakages, next_wall
 from .objective import LOST, Data, Wall, feasible, minimise_on_all, objective
 
 Array = npt.NDArray[Any]
@@ -325,34 +325,6 @@ def data_of(Z: Array, weights: Array, at: Coordinates, channels: Channels, known
     U = Z @ at.matrix.T
     edges = at.matrix @ known
     return Data(U, weights, weights @ U, B if nonnegative else B[:0], edges / np.linalg.norm(edges, axis=0))
-
-
-def fit_mixtures(
-    X: Array, Z: Array, channels: Channels, d: int, settings: Settings, rng: np.random.RandomState
-) -> tuple[Fit, Array, Averages]:
-    """The cone of samples whose mixtures are X (n, k) and whose channels are Z (n, q), which samples were used, and their averages.
-
-    A share `settings.outliers` of them is left out: those that lie farthest outside the cone and off its subspace, in units of the
-    noise, which is found three times.
-    """
-    used, known, rounds = np.ones(len(X), dtype=bool), channels.rows(settings.known.T, weighted=False).T, 1
-    if settings.outliers:
-        rounds, typical = 4, np.median(np.abs(Z), axis=0)
-        distance = np.linalg.norm(Z / np.maximum(typical, max(LEAST_SHARE * typical.max(), 1e-300)), axis=1)
-    for _ in range(rounds):
-        if settings.outliers:
-            used = distance <= largest_distance(distance, settings.outliers)
-        x, z = (X, Z) if used.all() else (X[used], Z[used])
-        averages = averages_of(z)
-        at = coordinates(averages.second, d, len(z), channels, known)
-        nonnegative = settings.nonnegative
-        if nonnegative is None:
-            nonnegative = channels.counts or is_nonnegative(x, channels.scale * at.channel_noise)
-        data = data_of(z, np.full(len(z), 1 / len(z)), at, channels, known, nonnegative)
-        fit = fit_data(data, at, channels, rng, curve=nonnegative and follows_curve(x, d))
-        if settings.outliers:
-            distance = distance_outside(Z, fit)
-    return fit, used, averages
 
 
 def between_ends(data: Data, cone: Cone) -> Cone:

@@ -4,7 +4,7 @@ Samples are taken in blocks of 1000, counted from the first sample. A block cost
 random sample of all is stored: each sample has a mark, a hash of its number that is uniform on (0, 1), and those with the smallest
 marks are stored. The cone is solved on them as in `fit`, each time the number of samples has grown by half. Without noise, the
 samples that lie farthest out along many directions are stored too (`extremes`), because the smallest cone around all samples
-touches a few of them only.
+touches a few of them only, and the cone is solved after each block that has a sample outside of it.
 
 With a horizon h, the weight of a sample decays as exp(-age / h), samples older than 2 h are forgotten, and the cone is solved every
 quarter of the horizon.
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment, nnls
 
+from ..halves import follows_curve
 from ..outliers import are_inliers
 from .fit import (
     Averages,
@@ -26,7 +27,6 @@ from .fit import (
     data_of,
     distance_outside,
     fit_data,
-    fit_mixtures,
     is_nonnegative,
     largest_distance,
 )
@@ -35,7 +35,6 @@ from .noise import LEAST_SHARE, Channels, coordinates, find_channels
 Array = npt.NDArray[Any]
 
 BLOCK = 1000
-_GROWTH_OUTSIDE = 1.1  # until the next solution, if a sample lies outside a cone without noise
 _PER_SOURCE, _LEAST = 3000, 20_000  # samples that are stored
 _MOST_BYTES, _FEWEST = 2**26, 2000  # of many channels
 _MEMORY = 2.0  # horizons
@@ -55,7 +54,7 @@ class State(NamedTuple):
 
     `n` counts samples. `raw` are averages of x / scale in the subspace, `weighted` those with the weights of Poisson counts
     (the same for other noise). `fit` is the last solution, `limit` the distance outside the cone beyond which samples are outliers,
-    `rate` the largest mark of a stored sample, and `next_solve` the number of samples at which the cone is solved again.
+    `rate` the largest mark of a stored sample, and `solved` the number of samples at the last solution.
     """
 
     n: int
@@ -66,7 +65,7 @@ class State(NamedTuple):
     limit: float
     samples: Samples
     rate: float
-    next_solve: int
+    solved: int
 
 
 def first_block(d: int) -> int:
@@ -75,26 +74,40 @@ def first_block(d: int) -> int:
 
 
 def begin(X: Array, d: int, noise: Any, settings: Settings, seed: int) -> State:
-    """Solve the cone of X (n_samples, k), which has no outliers, and store what a stream that continues from there needs.
+    """Solve the cone of X (n_samples, k), and store what a stream that continues from there needs.
 
-    Outputs are in the order of their share of the data, those of known spectra first.
+    A share `settings.outliers` of the samples is left out: those that lie farthest outside the cone and off its subspace, in units
+    of the noise, which is found three times. Outputs are in the order of their share of the data, those of known spectra first.
     """
-    channels = find_channels(X, d, noise)
-    Z = channels.rows(X)
-    fit, used, weighted = fit_mixtures(X, Z, channels, d, settings, np.random.RandomState(seed))
-    limit = largest_distance(distance_outside(Z, fit), settings.outliers) if settings.outliers else np.inf
-    n, number = len(X), np.flatnonzero(used).astype(np.float64)
-    Z = Z if used.all() else Z[used]
-    raw = averages_of(channels.rows(X[used], weighted=False)) if channels.counts else weighted
+    channels, rng = find_channels(X, d, noise), np.random.RandomState(seed)
+    Z, known = channels.rows(X), channels.rows(settings.known.T, weighted=False).T
+    used, limit, rounds = np.ones(len(X), dtype=bool), np.inf, 1
+    if settings.outliers:
+        rounds, typical = 4, np.median(np.abs(Z), axis=0)
+        distance = np.linalg.norm(Z / np.maximum(typical, max(LEAST_SHARE * typical.max(), 1e-300)), axis=1)
+    for _ in range(rounds):
+        if settings.outliers:
+            used = distance <= largest_distance(distance, settings.outliers)
+        x, z = (X, Z) if used.all() else (X[used], Z[used])
+        weighted = averages_of(z)
+        at = coordinates(weighted.second, d, len(z), channels, known)
+        nonnegative = settings.nonnegative
+        if nonnegative is None:
+            nonnegative = channels.counts or is_nonnegative(x, channels.scale * at.channel_noise)
+        data = data_of(z, np.full(len(z), 1 / len(z)), at, channels, known, nonnegative)
+        fit = fit_data(data, at, channels, rng, curve=nonnegative and follows_curve(x, d))
+        if settings.outliers:
+            distance = distance_outside(Z, fit)
+            limit = largest_distance(distance, settings.outliers)
+    raw = averages_of(channels.rows(x, weighted=False)) if channels.counts else weighted
     W = fit.components
     variance = np.einsum("ij,jk,ik->i", W, weighted.second, W) - (W @ weighted.mean) ** 2
     share = np.sum(fit.mixing**2, axis=0) * variance
-    share[: settings.known.shape[1]] = np.inf
+    share[: known.shape[1]] = np.inf
     fit = _ordered(fit, np.argsort(-share, kind="stable"))
-    none = Samples(Z[:0], number[:0], used[:0])
-    return _stored(
-        State(n, channels, raw, weighted, fit, limit, none, 1.0, _next_solve(n, settings)), Z, number, settings
-    )
+    number = np.flatnonzero(used).astype(np.float64)
+    none = Samples(z[:0], number[:0], used[:0])
+    return _stored(State(len(X), channels, raw, weighted, fit, limit, none, 1.0, len(X)), z, number, settings)
 
 
 def learn(state: State, X: Array, settings: Settings) -> State:
@@ -102,7 +115,7 @@ def learn(state: State, X: Array, settings: Settings) -> State:
     numbers = np.arange(state.n, state.n + len(X), dtype=np.float64)
     state = state._replace(n=state.n + len(X))
     sound = are_inliers(X)
-    X, numbers, channels = X[sound], numbers[sound], state.channels
+    X, numbers, channels, outside = X[sound], numbers[sound], state.channels, False
     Z = channels.rows(X)
     if settings.outliers:
         inside = distance_outside(Z, state.fit) <= state.limit
@@ -117,27 +130,21 @@ def learn(state: State, X: Array, settings: Settings) -> State:
             nonnegative = is_nonnegative(X, channels.scale * fit.coordinates.channel_noise)
             state = state._replace(fit=fit._replace(nonnegative=nonnegative))
         Y = fit.components @ Z.T
-        if not fit.cone.noise.any() and np.any(Y.min(axis=0) < -LEAST_SHARE * np.abs(Y).sum(axis=0)):
-            soon = int(max(_GROWTH_OUTSIDE * state.n, state.n + BLOCK))
-            state = state._replace(next_solve=min(state.next_solve, soon))
-    return solve(state, settings) if state.n >= state.next_solve else state
+        outside = not fit.cone.noise.any() and bool((Y.min(axis=0) < -LEAST_SHARE * np.abs(Y).sum(axis=0)).any())
+    wait = max(min(state.solved / 2, settings.horizon / 4), BLOCK)
+    return solve(state, settings) if outside or state.n >= state.solved + wait else state
 
 
 def solve(state: State, settings: Settings) -> State:
-    """Solve the cone on the stored samples, and schedule the next solution."""
+    """Solve the cone on the stored samples."""
     channels, last, averages, samples = state.channels, state.fit, state.weighted, state.samples
     known = channels.rows(settings.known.T, weighted=False).T
     at = coordinates(averages.second, len(last.components), averages.weight, channels, known)
     weights = np.exp(-(state.n - samples.number) / settings.horizon)
     data = data_of(samples.z, weights / weights.sum(), at, channels, known, last.nonnegative)
-    data = data._replace(mean=at.matrix @ averages.mean)
-    fit = fit_data(data, at, channels, np.random.RandomState(0))
+    fit = fit_data(data._replace(mean=at.matrix @ averages.mean), at, channels, np.random.RandomState(0))
     fit = _ordered(fit, linear_sum_assignment(-np.abs(last.components @ fit.mixing))[1])
-    return state._replace(fit=fit, next_solve=_next_solve(state.n, settings))
-
-
-def _next_solve(n: int, settings: Settings) -> int:
-    return n + int(max(min(n / 2, settings.horizon / 4), BLOCK))
+    return state._replace(fit=fit, solved=state.n)
 
 
 # --- stored samples
