@@ -58,9 +58,7 @@ Array = npt.NDArray[Any]
 
 WIDE = 1000  # channels; with more, <x x'> is not formed
 _MISFIT = 2.0  # over its expectation; 1.0 to 1.2 if the noise of channels is independent, 9 to 46 for interfering notes
-LEAST_SHARE = 1e-3  # of a mean: smaller noise variances and total counts count as so much
-_SAME_UNITS = 100.0  # channels whose sizes differ by more are scaled to unit size first
-_LEAST_NOISE = 1e-6  # of the largest noise variance of a channel
+LEAST_SHARE = 1e-3  # floor of what is divided by, over what is typical: noise variances, counts, forces
 
 
 # --- channels
@@ -192,7 +190,7 @@ def coordinates(second_moment: Array, d: int, n: float, channels: Channels, spec
     size = np.sqrt(np.diag(second_moment))
     size[size == 0] = 1.0
     # Few mixtures may have different units. Many channels have one, and small ones would distract if they were scaled up.
-    units = size if (q - d) ** 2 < q + d and size.max() > _SAME_UNITS * size.min() else np.ones(q)
+    units = size if (q - d) ** 2 < q + d else np.ones(q)
     second_moment = second_moment / units / units[:, None]
     variances, known = (channels.noise / units) ** 2, q > d or not channels.estimate
     if channels.estimate and known:
@@ -200,7 +198,7 @@ def coordinates(second_moment: Array, d: int, n: float, channels: Channels, spec
         if values[d:].mean() > channels.rounding * values[0]:
             variances = channel_noise(second_moment, d, n)
     noisy = bool(known and variances.any())
-    scale = np.sqrt(np.maximum(variances, _LEAST_NOISE * variances.max())) if noisy else np.ones(q)
+    scale = np.sqrt(np.maximum(variances, LEAST_SHARE * variances.max())) if noisy else np.ones(q)
     given = np.linalg.qr(spectra / (scale * units)[:, None])[0]
     beside = np.eye(q) - given @ given.T
     values, rest = np.linalg.eigh(beside @ (second_moment / scale / scale[:, None]) @ beside)
@@ -224,17 +222,17 @@ def channel_noise(second_moment: Array, d: int, n: float) -> Array:
     if freedom < 0:
         return np.full(k, white)
     if n >= 3 * k:
-        psi, step = np.full(k, np.log(white)), np.ones(k)
+        psi = np.full(k, np.log(white))
         for _ in range(50):
             half = np.exp(-psi / 2)
             theta, b = np.linalg.eigh(second_moment * half * half[:, None])
             theta, b = np.maximum(theta[: k - d], 1e-300), b[:, : k - d]
             gradient = 0.5 * n * (b**2 @ (1 - theta)) + psi - np.log(white)
             step = np.linalg.solve(0.5 * n * (b @ b.T) ** 2 + np.eye(k), gradient)
-            psi = psi - np.clip(step, -1, 1)
+            psi = psi - 0.5 * np.clip(step, -1, 1)  # full steps may cycle
             if np.abs(step).max() < LEAST_SHARE:
                 break
-        if n * np.sum(theta - np.log(theta) - 1) <= _MISFIT * (freedom + np.sqrt(2 * freedom + 1)):
+        if n * np.sum(theta - np.log(theta) - 1) <= _MISFIT * (freedom + 2 * np.sqrt(2 * freedom + 1)):
             return np.asarray(np.exp(psi))
     residual = (rest**2 @ left_out) / np.maximum(np.sum(rest**2, axis=1), LEAST_SHARE)
     return np.asarray(np.maximum(residual, LEAST_SHARE * white))
@@ -249,7 +247,7 @@ _LEAST_SUPPORT = 0.3  # mean of the other outputs at an atom: wide cones around 
 NO_NOISE = 1e-6  # of the mean of an output
 _POOLED = 100  # samples below zero that the noise of all outputs together counts for
 _FEW = 30  # samples in the windows: with fewer nothing can be fitted
-FIRST_C, _HARDEST = 3.0, 1e3
+FIRST_C = 3.0
 
 
 def _window_shares() -> Array:
@@ -302,7 +300,7 @@ def leakages(Y: Array, noise: Array, weights: Array) -> Leakage:
         p_below, _, second = _TAILS @ [share * max(atom, 0.0), density, 0.0]
         rho = float(w[below] @ z[below] ** 2) / max(float(w[below].sum()), 1e-300)
         expected = second / max(p_below, 1e-300)
-        facets.append((force, max(rho, 1e-3) / max(expected, 1e-3), len(z), np.count_nonzero(below)))
+        facets.append((force, max(rho, LEAST_SHARE) / max(expected, LEAST_SHARE), len(z), np.count_nonzero(below)))
     return Leakage(*np.array(facets).T)
 
 
@@ -314,9 +312,7 @@ def next_wall(wall: Wall, leaks: Leakage, size: Array, *, known: bool) -> tuple[
     """
     v = wall.variance
     if not known:
-        # Of outputs with few samples below zero the noise is that of all. A wall too wide by 1 + h makes rho too large by
-        # 1 + 0.8 h, not 1 + 2 h: the power 1.5 makes up for most of it.
-        own = np.log(v) + 1.5 * np.log(np.clip(leaks.discrepancy, 0.1, 4))
+        own = np.log(v * leaks.discrepancy)  # of outputs with few samples below zero the noise is that of all
         pooled = np.median(own)
         own = (leaks.n_below * own + _POOLED * pooled) / (leaks.n_below + _POOLED)
         v = np.exp(own) * (np.median(leaks.n_near) >= _FEW)
@@ -324,7 +320,6 @@ def next_wall(wall: Wall, leaks: Leakage, size: Array, *, known: bool) -> tuple[
             c = np.where(np.isnan(wall.c), FIRST_C, wall.c)
             return wall._replace(c=c, variance=np.zeros_like(v), e=np.sqrt(wall.variance) * size), 0.0
     s = np.sqrt(v) * size
-    c = np.where(leaks.n_near >= _FEW, s / np.maximum(leaks.force, 1e-300), 10.0)
-    c = np.clip(c, np.minimum(2 * s, 1), _HARDEST)
+    c = np.where(leaks.n_near >= _FEW, s / np.maximum(leaks.force, LEAST_SHARE * s), 10.0)
     change = max(np.abs(np.log(c / wall.c)).max(), np.abs(np.log(v / wall.variance)).max())
     return wall._replace(c=c, variance=v, e=np.zeros(len(v))), float(change)
