@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-_MEMORY = 10  # pairs (step, change of the gradient)
 _LARGEST_STEP = 0.5  # of an entry; a rotation by more leaves the region in which the gradient says anything
 
 
@@ -43,7 +42,7 @@ def minimise(
     Hessian; the descent then also ends if the expected decrease is below a hundredth of `tol` squared. `stop(x)` ends the descent
     after a step.
     """
-    pairs: deque[tuple[Array, Array]] = deque(maxlen=_MEMORY)
+    pairs: deque[tuple[Array, Array]] = deque(maxlen=10)  # step, change of the gradient
     value, gradient = value_and_gradient(x)
     for n_iter in range(max_iter if np.isfinite(value) else 0):
         step = _direction(gradient, pairs, inverse)

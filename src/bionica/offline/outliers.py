@@ -166,9 +166,9 @@ def without_outliers(
 def are_inliers(X: Array) -> Array:
     """Which rows of an array are no outliers, in all of its directions."""
     unit = unit_of(X)
-    Z = X if unit == 1 else X / unit
-    limit = find_limit(Z)
-    return np.ones(len(X), dtype=bool) if limit is None else is_inlier(Z, limit)
+    scaled = X if unit == 1 else X / unit
+    limit = find_limit(scaled)
+    return np.ones(len(X), dtype=bool) if limit is None else is_inlier(scaled, limit)
 
 
 def inliers_of(X: Array) -> Array:

@@ -22,7 +22,7 @@ from scipy.optimize import linear_sum_assignment, linprog
 from ..halves import match
 from ..rotation import rotate
 from .noise import FIRST_C, NO_NOISE, Channels, Coordinates, leakages, next_wall
-from .objective import LOST, Data, Wall, feasible, minimise_on_all, objective
+from .objective import LEAST_NEAR, LOST, Data, Wall, feasible, minimise_on_all, objective
 
 Array = npt.NDArray[Any]
 
@@ -35,7 +35,6 @@ _LEAST_MEAN = 0.05  # of an output, over its RMS, and of a sample along the mean
 _TIE = 0.02  # of the objective, for each source
 _LEAST_TOUCHED = 0.05  # share of samples or channels that an end of the possible cones counts for, if none touch it
 _NEGATIVE = 3e-3  # share of the energy of a spectrum
-_CURVE = 1000  # samples on a curve, evenly spaced
 
 
 class Cone(NamedTuple):
@@ -192,7 +191,6 @@ def settle(data: Data, cone: Cone, *, known: bool) -> Cone:
 
 # --- the cone without noise, exactly
 
-_NEAREST = 500  # samples per facet
 _MOST_CHANGE = (0.5, 5.0, 50.0)  # of a coefficient of a row: the first with which the row holds all samples
 
 
@@ -214,7 +212,7 @@ def tighten(U: Array, V: Array, mean: Array) -> tuple[Array, int, bool]:
     """
     d, n = len(V), len(U)
     candidates: list[Array] = [np.empty(0, dtype=np.intp)] * d
-    nearest = min(_NEAREST, n - 1)
+    nearest = min(LEAST_NEAR, n - 1)
     for sweep in range(_MAX_ROUNDS):
         V = V / (V @ mean)[:, None]
         Y = V @ U.T
@@ -337,8 +335,7 @@ def between_ends(data: Data, cone: Cone) -> Cone:
     """
     L = np.linalg.cholesky((data.U.T * data.weights) @ data.U)
     B = data.B @ L
-    outputs = data.thinned(_CURVE).U @ np.linalg.inv(L).T
-    channels = Data(B, np.full(len(B), 1 / len(B)), B.mean(axis=0), outputs, data.known)
+    channels = Data(B, np.full(len(B), 1 / len(B)), B.mean(axis=0), data.U @ np.linalg.inv(L).T, data.known)
     variance = float(np.median(cone.wall.variance)) / len(data.U)
     largest = _descend(channels, np.linalg.inv(cone.V @ L).T, variance, () if variance else _WIDTHS)
     small, large = (
@@ -357,12 +354,12 @@ def fit_data(
     data: Data, at: Coordinates, channels: Channels, rng: np.random.RandomState, *, curve: bool = False
 ) -> Fit:
     """The cone of data in these coordinates. `curve`: samples follow a smooth curve."""
-    d = len(at.matrix)
+    d, ambiguity = len(at.matrix), 0.0
     # Without a mean no cone holds the samples: the rotation is arbitrary.
     has_mean = bool(data.mean @ data.mean > 1e-12 * float(data.weights @ np.sum(data.U**2, axis=1)))
     if not has_mean:
-        V, zero, ambiguity = rotation(data, 0.0, rng), np.zeros(d), 0.0
-        cone = Cone(np.eye(d) if V is None else V, Wall(zero + 1, zero, zero, zero), 0, False)
+        rotated, zero = rotation(data, 0.0, rng), np.zeros(d)
+        cone = Cone(np.eye(d) if rotated is None else rotated, Wall(zero + 1, zero, zero, zero), 0, False)
     else:
         cone, ambiguity = fit_cone(data, at.variance if at.known else None, rng)
         if channels.estimate and at.variance and (len(data.B) or at.doubtful):
@@ -373,8 +370,8 @@ def fit_data(
         if curve and len(data.B) and d > 1 and not data.known.size:
             cone = between_ends(data, cone)
         if not len(data.B) and cone.noise.max() > 1:
-            V = rotation(data, at.variance, rng)
-            cone = cone if V is None else cone._replace(V=hold_mean(V, data))
+            rotated = rotation(data, at.variance, rng)
+            cone = cone if rotated is None else cone._replace(V=hold_mean(rotated, data))
     Y = cone.V @ data.U.T
     negativity = float(np.sum(np.minimum(Y, 0) ** 2 @ data.weights)) / max(float(np.sum(Y**2 @ data.weights)), 1e-300)
     W, mixing = cone.V @ at.matrix, at.inverse @ np.linalg.inv(cone.V)

@@ -32,7 +32,7 @@ from .. import lbfgs
 Array = npt.NDArray[Any]
 
 _KAPPA = 0.1
-_LEAST_NEAR = 500  # samples per facet
+LEAST_NEAR = 500  # samples per facet
 _RADIUS = 0.3  # by which P may change before the samples near a facet are chosen again
 _MAX_ITER = 100
 LOST = 30.0  # change of P, or noise of an output over its mean: no sample holds the facet any more
@@ -162,8 +162,8 @@ def near_facets(Y: Array, V: Array, width: Array, data: Data) -> Facets:
     n = Y.shape[1]
     for y, w in zip(Y, width, strict=True):
         index = np.flatnonzero(y < w)
-        if len(index) < _LEAST_NEAR:
-            last = min(_LEAST_NEAR, n) - 1
+        if len(index) < LEAST_NEAR:
+            last = min(LEAST_NEAR, n) - 1
             index = np.flatnonzero(y <= np.partition(y, last)[last])
         near.append(Y[:, index])
         weights.append(data.weights[index])
