@@ -164,17 +164,19 @@ def better(data: Data, first: Cone, second: Cone, ambiguity: float) -> tuple[Con
     return (second, 0.0) if gain > 0 else (first, ambiguity)
 
 
-def settle(data: Data, cone: Cone, *, known: bool) -> Cone:
+def settle(data: Data, cone: Cone, *, known: bool, prior: float | None = None) -> Cone:
     """Alternate between the wall that the leakage asks for and the cone inside that wall, until neither changes by more than 10 %.
 
-    `known` says whether the noise is.
+    `known` says whether the noise is, `prior` what is believed of its variance otherwise. The wall on the spectra is as hard as
+    their noise: least squares for given outputs y determines a_j up to noise of variance v (<y y'>^{-1})_jj / n in every channel.
+    Over n, as all of (1), its likelihood has m_j = k <|a_j|>^2 / (v (<y y'>^{-1})_jj).
     """
     wall, n_iter = cone.wall, cone.n_iter
     V, Y = data.outputs(cone.V)
     for r in range(_MAX_ROUNDS):
         size = np.linalg.norm(V, axis=1)
         leaks = leakages(Y, np.sqrt(wall.variance) * size, data.weights)
-        wall, change = next_wall(wall, leaks, size, known=known)
+        wall, change = next_wall(wall, leaks, size, known=known, prior=prior)
         if not wall.variance.any():
             return Cone(V, wall, n_iter, True)
         if len(data.B):
@@ -368,7 +370,7 @@ def fit_data(
         if channels.estimate and at.variance and (len(data.B) or at.doubtful):
             # Real data differ from the model by more than noise, and only part of it is seen in the directions left out. The tails
             # of the outputs, eq. (6), show all of it. Without a wall on the spectra the cone would shrink.
-            tails = settle(data, cone, known=False)
+            tails = settle(data, cone, known=False, prior=at.variance)
             cone = tails if tails.converged and tails.wall.variance.any() else cone
         if curve and len(data.B) and d > 1 and not data.known.size:
             cone = between_ends(data, cone)

@@ -245,7 +245,7 @@ _SQRT_2PI = float(np.sqrt(2 * np.pi))
 _LEAST_ATOM = 0.3  # in units of p
 _LEAST_SUPPORT = 0.3  # mean of the other outputs at an atom: wide cones around very sparse sources have 0.005 to 0.05
 NO_NOISE = 1e-6  # of the mean of an output
-_POOLED = 100  # samples below zero that the noise of all outputs together counts for
+_POOLED = 100  # samples below zero that a prior of the noise counts for
 _FEW = 30  # samples in the windows: with fewer nothing can be fitted
 FIRST_C = 3.0
 
@@ -304,16 +304,19 @@ def leakages(Y: Array, noise: Array, weights: Array) -> Leakage:
     return Leakage(*np.array(facets).T)
 
 
-def next_wall(wall: Wall, leaks: Leakage, size: Array, *, known: bool) -> tuple[Wall, float]:
+def next_wall(
+    wall: Wall, leaks: Leakage, size: Array, *, known: bool, prior: float | None = None
+) -> tuple[Wall, float]:
     """The wall that the leakage asks for, eq. (4), and the largest change of a logarithm.
 
-    `size` is |V_i|; `known` says whether the noise variance is known. If no noise is seen, or if fewer than 30 samples
-    lie near the facets, then the variances are zero.
+    `size` is |V_i|; `known` says whether the noise variance is known. Otherwise an output with few samples below zero takes that of
+    the prior, or that of all outputs without one. If no noise is seen, or if fewer than 30 samples lie near the facets, then the
+    variances are zero.
     """
     v = wall.variance
     if not known:
-        own = np.log(v * leaks.discrepancy)  # of outputs with few samples below zero the noise is that of all
-        pooled = np.median(own)
+        own = np.log(v * leaks.discrepancy)
+        pooled = np.log(prior) if prior else np.median(own)
         own = (leaks.n_below * own + _POOLED * pooled) / (leaks.n_below + _POOLED)
         v = np.exp(own) * (np.median(leaks.n_near) >= _FEW)
         if np.median(np.sqrt(v) * size) < NO_NOISE:
