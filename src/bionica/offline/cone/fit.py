@@ -8,7 +8,7 @@ row V_i solves
 
     maximise det V    subject to    V_i u >= 0 for all samples u,   V_i u_bar = 1.                                        (7)
 
-If the noise of an output exceeds its mean, facets cannot be seen. Then the cone is that of nonnegative ICA (`Fit.fallback`), unless
+If the noise of an output exceeds its mean, facets cannot be seen. Then the cone is that of nonnegative ICA, unless
 X is nonnegative.
 """
 
@@ -366,6 +366,8 @@ def fit_data(
         rotated, zero = rotation(data, 0.0, rng), np.zeros(d)
         cone = Cone(np.eye(d) if rotated is None else rotated, Wall(zero + 1, zero, zero, zero), 0, False)
     else:
+        if len(data.B) and not feasible(successive_projection(data), data):
+            data = data._replace(B=data.B[:0])  # most samples are negative, and so are all spectra that could be meant
         cone, ambiguity = fit_cone(data, at.variance if at.known else None, rng)
         if channels.estimate and at.variance and (len(data.B) or at.doubtful):
             # Real data differ from the model by more than noise, and only part of it is seen in the directions left out. The tails
