@@ -100,8 +100,9 @@ class MinimumVolumeCone(Online):
 
     A stream (`partial_fit`, `learn_one`) starts after max(2000, 200 n_components) samples. It holds the moments of the mixtures
     and at most 3000 samples for each source (20,000, if these are more). The cone is solved again each time the number of
-    samples has grown by half, and every quarter of the horizon; in between, only the scale of `components_` changes. `fit` of a
-    Dask array is one pass of such a stream, and one more solution at the end: X is never gathered.
+    samples has grown by half, every quarter of the horizon, and after a block with a sample outside of a cone without noise; in
+    between, only the scale of `components_` changes. `fit` of a Dask array is one pass of such a stream, and one more solution at
+    the end: X is never gathered.
 
     With more than 1000 mixtures, X is first projected on its 2 n_components + 10 leading directions, in a stream on those of its
     first samples.

@@ -31,6 +31,7 @@ from .fit import (
     largest_distance,
 )
 from .noise import LEAST_SHARE, Channels, coordinates, find_channels
+from .objective import Wall
 
 Array = npt.NDArray[Any]
 
@@ -215,9 +216,7 @@ def _joined(old: Averages, Z: Array, decay: float) -> Averages:
 
 
 def _ordered(fit: Fit, order: Array) -> Fit:
-    cone = fit.cone
-    wall = cone.wall._replace(**{name: getattr(cone.wall, name)[order] for name in ("c", "variance", "e", "m")})
-    cone = cone._replace(V=cone.V[order], wall=wall)
+    cone = fit.cone._replace(V=fit.cone.V[order], wall=Wall(*(field[order] for field in fit.cone.wall)))
     return fit._replace(components=fit.components[order], mixing=fit.mixing[:, order], cone=cone)
 
 
