@@ -22,7 +22,7 @@ from scipy.optimize import linear_sum_assignment, linprog
 from ..halves import match
 from ..rotation import rotate
 from .noise import FIRST_C, NO_NOISE, Channels, Coordinates, leakages, next_wall
-from .objective import LEAST_NEAR, LOST, Data, Wall, feasible, minimise_on_all, objective
+from .objective import LEAST_MEAN, LEAST_NEAR, LOST, Data, Wall, feasible, minimise_on_all, objective
 
 Array = npt.NDArray[Any]
 
@@ -31,7 +31,6 @@ _WIDTHS = (0.3, 3e-2)  # e of walls without noise
 _SUBSET = 20_000
 _MAX_ROUNDS = 30
 _STILL = 0.1  # change of P, and of the logarithms of c and of the noise
-_LEAST_MEAN = 0.05  # of an output, over its RMS, and of a sample along the mean: with less, noise decides the direction
 _TIE = 0.02  # of the objective, for each source
 _LEAST_TOUCHED = 0.05  # share of samples or channels that an end of the possible cones counts for, if none touch it
 _NEGATIVE = 3e-3  # share of the energy of a spectrum
@@ -60,7 +59,7 @@ class Cone(NamedTuple):
 def successive_projection(data: Data) -> Array:
     """V (d, d) such that d samples are the edges of the cone, with V u_bar = 1; the known spectra are the first edges."""
     along = data.U @ data.mean / (data.mean @ data.mean)
-    ahead = along > _LEAST_MEAN
+    ahead = along > LEAST_MEAN
     edges = np.vstack([data.known.T, data.U[ahead] / along[ahead, None]])
     rest = edges.copy()
     chosen: list[int] = []
@@ -73,9 +72,9 @@ def successive_projection(data: Data) -> Array:
 
 
 def hold_mean(V: Array, data: Data) -> Array:
-    """Turn facets until every output has a mean of at least 0.05 times its RMS; scale rows so that V u_bar = 1."""
+    """Turn facets until every output has a mean of at least 0.1 times its RMS; scale rows so that V u_bar = 1."""
     rms = np.sqrt((V @ data.U.T) ** 2 @ data.weights)
-    missing = np.maximum(_LEAST_MEAN * rms - V @ data.mean, 0)
+    missing = np.maximum(LEAST_MEAN * rms - V @ data.mean, 0)
     V = V + np.outer(missing, data.mean) / (data.mean @ data.mean)
     return np.asarray(V / np.maximum(V @ data.mean, 1e-300)[:, None])
 

@@ -35,7 +35,8 @@ _KAPPA = 0.1
 LEAST_NEAR = 500  # samples per facet
 _RADIUS = 0.3  # by which P may change before the samples near a facet are chosen again
 _MAX_ITER = 100
-LOST = 30.0  # change of P, or noise of an output over its mean: no sample holds the facet any more
+LEAST_MEAN = 0.1  # of an output, over its RMS or over that at the base, and of a sample along the mean
+LOST = 1e3  # change of P, or noise of an output over its mean: no sample holds the facet any more
 
 
 class Wall(NamedTuple):
@@ -65,7 +66,7 @@ def value_and_gradient(P: Array, facets: Facets, wall: Wall) -> tuple[float, Arr
     """f(P V), eq. (1) without the constant -log|det V|, and its gradient with respect to P; inf if P V does not hold the mean."""
     sign, log_det = np.linalg.slogdet(P)
     mean = P.sum(axis=1)
-    if sign <= 0 or mean.min() <= 0:
+    if sign <= 0 or mean.min() <= LEAST_MEAN:
         return np.inf, np.empty(0)
     value = -log_det + float(np.log(mean).sum())
     inverse = np.linalg.inv(P)
