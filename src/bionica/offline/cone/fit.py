@@ -102,10 +102,7 @@ def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState) -> 
 
     `variance` is that of the noise in every coordinate: 0 for none, None to find it.
     """
-    subset, step = data, max(1, len(data.U) // _SUBSET)
-    if step > 1:
-        U, weights = np.ascontiguousarray(data.U[::step]), data.weights[::step] / data.weights[::step].sum()
-        subset = data._replace(U=U, weights=weights, mean=weights @ U)
+    subset = data.thinned(_SUBSET)
     rotated = rotation(subset, variance or 0.0, rng)
     starts = [] if rotated is None else [hold_mean(rotated, subset)]
     starts.append(successive_projection(subset))

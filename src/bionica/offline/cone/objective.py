@@ -137,6 +137,14 @@ class Data(NamedTuple):
     B: Array
     known: Array
 
+    def thinned(self, most: int) -> "Data":
+        """Evenly spaced samples, about `most`; self if there are fewer than twice as many."""
+        step = len(self.U) // most
+        if step < 2:
+            return self
+        U, weights = np.ascontiguousarray(self.U[::step]), self.weights[::step] / self.weights[::step].sum()
+        return self._replace(U=U, weights=weights, mean=weights @ U)
+
     def outputs(self, V: Array) -> tuple[Array, Array]:
         """V scaled so that V u_bar = 1, and the outputs V u as columns."""
         V = V / (V @ self.mean)[:, None]
