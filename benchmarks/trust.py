@@ -9,7 +9,7 @@ A fit is wrong if some source has no output that correlates with it by 0.9 (WRON
 few or too many is always wrong, and a ramp in one mixture ("clock") is a source more than is asked for. A fit is right if all
 correlate by 0.99 (RIGHT). Between the two, 2 % to 19 % of the variance of a source is something else, and either verdict is
 accepted. Rows that were replaced by outliers hold no source and are not compared. The limits of `bionica.estimators._findings`
-were set on seeds 860000 to 860799, 861000 to 861239, 897000 to 898259 and 980000 to 980399.
+were set on seeds 860000 to 860799, 861000 to 861239, 897000 to 898259 and 980000 to 985259.
 """
 
 import argparse

