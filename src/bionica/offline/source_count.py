@@ -9,8 +9,8 @@ number with the largest
 
     jump_q = sqrt(q) min_p log(t_p / t_q),     p the three numbers after q                                                (1)
 
-is taken (few sources agree easily). Numbers whose jump is at least a third as large are named as candidates. There is one source
-if no number agrees.
+is taken, of those on which halves agree: angle_q below 15 degrees (few sources agree easily). Numbers whose jump is at least a
+third of the largest are named as candidates. There is one source if halves agree on no number.
 
 Directions that white noise explains are not tried: of n samples of k mixtures, without the first q directions, noise of variance v
 has no direction whose energy exceeds (Johnstone 2001), with a = sqrt(n - q) and b = sqrt(k - q),
@@ -44,7 +44,8 @@ _FEW = 200  # samples: of fewer, two subsets of 65 % that overlap are compared i
 _START = 300  # samples: in more, successive projection finds the largest noise; also channels of the wall on spectra
 _BEYOND = 3  # numbers after q, eq. (1)
 _RANGE = 0.01, 4.0  # of tan(angle), eq. (1): beyond it, angles are equally good or bad
-_ALONE = 45.0  # degrees: if no number is better, there is one source
+_AGREE = 15.0  # degrees: halves agree on a number if the angle is below
+_APART = 45.0  # degrees: counting ends after three numbers with larger angles
 _FLUCTUATION = 3.0  # of the largest energy of noise, eq. (2)
 _HIDDEN = 3e-3  # of the energy of the last direction: noise if no direction is left out
 _HARDNESS = 10.0, 1.0  # c of the wall on sources, one after the other; the last two cones are compared
@@ -91,16 +92,17 @@ def count_sources(X: Array, *, most: int = MOST, seed: int = 0) -> Count:
         Z, scale = X @ B[:, :q], np.sqrt(energy[:q])
         halves = ([unweighted(Z[rows])._replace(B=spectra) for rows in pair] for pair in pairs)
         angles[q] = float(np.median([_angle(pair, variance, scale) for pair in halves]))
-        if bound not in numbers and q > _BEYOND and min(list(angles.values())[-_BEYOND:]) > _ALONE:
+        if bound not in numbers and q > _BEYOND and min(list(angles.values())[-_BEYOND:]) > _APART:
             break
     angles |= {q + 1: 90.0 for q in (bound, k) if q in angles and q + 1 not in angles}
-    if min(angles.values(), default=90.0) > _ALONE:
+    if min(angles.values(), default=90.0) > _AGREE:
         return Count(1, (), angles)
     tried = sorted(angles)
     r = [np.clip(np.tan(np.radians(angles[q])), *_RANGE) for q in tried]
     jumps = {q: np.sqrt(q) * np.log(min(r[i : i + _BEYOND]) / r[i - 1]) for i, q in enumerate(tried[:-1], 1)}
-    best = max(jumps, key=lambda q: jumps[q], default=1)
-    return Count(best, tuple(q for q in jumps if q != best and jumps[q] > jumps[best] / 3), angles)
+    best = max((q for q in jumps if angles[q] <= _AGREE), key=lambda q: jumps[q], default=1)
+    clear = max(jumps.values(), default=0.0) / 3
+    return Count(best, tuple(q for q in jumps if q != best and jumps[q] > clear), angles)
 
 
 def _angle(halves: list[Data], variance: float, scale: Array) -> float:
