@@ -230,9 +230,8 @@ def draw_errors(path):
     figure = Figure(figsize=(6, 5.4), layout="constrained")
     ax = figure.subplots()
     rows = json.loads(path.read_text())
-    right = [row for row in rows if not set(row["findings"]) - {"outliers", "changed"}]
-    for name in dict.fromkeys(row["name"] for row in right):
-        some = [row["errors"] for row in right if row["name"] == name]
+    for name in dict.fromkeys(row["name"] for row in rows):
+        some = [row["errors"] for row in rows if row["name"] == name]
         estimated, true = (np.concatenate([one[i] for one in some]) for i in (0, 1))
         real = name not in ESTIMATORS
         ax.loglog(true, estimated, "D" if real else ".", ms=7 if real else 3, label=name, alpha=1 if real else 0.5)

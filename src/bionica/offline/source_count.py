@@ -9,8 +9,8 @@ number with the largest
 
     jump_q = sqrt(q) min_p log(t_p / t_q),     p the three numbers after q                                                (1)
 
-is taken, of those on which halves agree: angle_q below 15 degrees (few sources agree easily). Numbers whose jump is at least a
-third of the largest are named as candidates. There is one source if halves agree on no number.
+is taken (few sources agree easily), of those with angle_q below 15 degrees, and of the one that white noise leaves, eq. (2).
+Numbers whose jump is at least a third of the largest are named as candidates. There is one source if halves agree on no number.
 
 Directions that white noise explains are not tried: of n samples of k mixtures, without the first q directions, noise of variance v
 has no direction whose energy exceeds (Johnstone 2001), with a = sqrt(n - q) and b = sqrt(k - q),
@@ -95,13 +95,12 @@ def count_sources(X: Array, *, most: int = MOST, seed: int = 0) -> Count:
         if bound not in numbers and q > _BEYOND and min(list(angles.values())[-_BEYOND:]) > _APART:
             break
     angles |= {q + 1: 90.0 for q in (bound, k) if q in angles and q + 1 not in angles}
-    if min(angles.values(), default=90.0) > _AGREE:
-        return Count(1, (), angles)
     tried = sorted(angles)
     r = [np.clip(np.tan(np.radians(angles[q])), *_RANGE) for q in tried]
     jumps = {q: np.sqrt(q) * np.log(min(r[i : i + _BEYOND]) / r[i - 1]) for i, q in enumerate(tried[:-1], 1)}
-    best = max((q for q in jumps if angles[q] <= _AGREE), key=lambda q: jumps[q], default=1)
-    clear = max(jumps.values(), default=0.0) / 3
+    agreed = [q for q in jumps if angles[q] < _AGREE or q == bound * white]
+    best = max(agreed, key=lambda q: jumps[q], default=1)
+    clear = max(jumps.values()) / 3 if agreed else np.inf
     return Count(best, tuple(q for q in jumps if q != best and jumps[q] > clear), angles)
 
 
