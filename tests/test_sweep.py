@@ -145,12 +145,17 @@ def test_a_users_own_network_is_named_by_module_and_class(own):
 
 def test_another_source_of_a_users_network_is_another_case(own, tmp_path, monkeypatch):
     def keys():
-        return [case.key for case in Plan.from_dict(body(network=[{"name": f"{own}:Doubled"}])).cases()]
+        networks = [{"name": f"{own}_.base:Doubled"}, {"name": f"{own}_.heir:Heir"}]
+        return [case.key for case in Plan.from_dict(body(network=networks)).cases()]
 
+    (tmp_path / f"{own}_").mkdir()
+    (tmp_path / f"{own}_" / "base.py").write_text(OWN)
+    (tmp_path / f"{own}_" / "heir.py").write_text("from .base import Doubled\n\nclass Heir(Doubled): pass")
     before = keys()
     assert keys() == before
-    (tmp_path / f"{own}.py").write_text(OWN.replace("FACTOR = 2", "FACTOR = 33"))
-    monkeypatch.delitem(sys.modules, own)  # as in a new process
+    (tmp_path / f"{own}_" / "base.py").write_text(OWN.replace("FACTOR = 2", "FACTOR = 33"))
+    for module in ("base", "heir"):
+        monkeypatch.delitem(sys.modules, f"{own}_.{module}")  # as in a new process
     assert not set(before) & set(keys())
 
 

@@ -98,9 +98,13 @@ def is_online(cls: Any) -> bool:
 
 @cache
 def source_digest(cls: Any) -> str:
-    """Digest of the file of a class from outside bionica: an edit makes new cases."""
+    """Digest of the files of a class from outside bionica and of its bases in the same package: an edit makes new cases."""
+    package = cls.__module__.partition(".")[0]
+    if package == "bionica":
+        return ""
     try:
-        return "" if cls.__module__.startswith("bionica.") else _digest(Path(inspect.getfile(cls)))
+        files = {inspect.getfile(base) for base in cls.__mro__ if base.__module__.partition(".")[0] == package}
+        return "".join(_digest(Path(file)) for file in sorted(files))
     except (OSError, TypeError):  # a notebook: a result of another definition must not be taken for one of this
         return uuid4().hex
 
