@@ -185,6 +185,7 @@ def test_a_first_line_of_wavelengths_is_a_header(read, wavelengths, form, corner
 )
 def test_a_line_that_may_be_names_or_a_sample_is_asked_for(read, refused, rng, first):
     assert "--no-header" in refused("400,402,404\n22,671,876\n133,744,829\n33,543,662\n")
+    assert "--no-header" in refused("450,650\n312.0,800.0\n290.0,771.0\n")
     X = rng.random((9, first.count(",") + 1))
     assert "--no-header" in refused(first + "\n" + text(X))
     data, reader = read(first + "\n" + text(X), header=True)

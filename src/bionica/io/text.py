@@ -55,14 +55,19 @@ def cells_of(line: str, separator: str | None, most: int = -1) -> list[str]:
         return []
 
 
-def is_axis(first: Sequence[Any], others: Sequence[Sequence[Any]], *, integers: bool = False) -> bool | None:
+def is_axis(
+    first: Sequence[Any], others: Sequence[Sequence[Any]], *, integers: bool = False, points: bool = False
+) -> bool | None:
     """Whether the numbers of a first line are the axis of the columns, by the rule of this module; None if they may be.
 
-    A cell that is no number is None. `integers` says that the first line is written without a decimal point.
+    A cell that is no number is None. `integers` says that the first line is written without a decimal point, `points` that some of
+    the other lines have one.
 
     Examples
     --------
     >>> is_axis([400.0, 401.0, 402.0, 403.0, 404.0, 405.0], [[0.2, 0.3, 0.5, 0.3, 0.1, 0.1]])
+    True
+    >>> is_axis([400.0, 500.0], [[0.2, 0.3], [0.4, 0.4]], integers=True, points=True) is None
     True
     """
     lines = [row for row in others if len(row) == len(first) and None not in row]
@@ -78,8 +83,7 @@ def is_axis(first: Sequence[Any], others: Sequence[Sequence[Any]], *, integers: 
     if (k > 2 and counts) or (k >= _AXIS and (even or apart) and not monotonic):
         return True
     differs = (apart or even) and len(rest) > 1  # two samples may differ in scale
-    written_otherwise = integers and bool((rest != np.rint(rest)).any())
-    return None if counts or differs or written_otherwise or (k >= _AXIS and not monotonic) else False
+    return None if counts or differs or (integers and points) or (k >= _AXIS and not monotonic) else False
 
 
 def _is_even(values: Array) -> bool:
@@ -218,7 +222,8 @@ class TextReader(Reader):
         if not numbers:
             return True
         first, *others = [[*map(self._number, row)] for row in zip(*numbers, strict=True)]
-        verdict = is_axis(first, others, integers=not any(self._decimal in column[0] for column in numbers))
+        has_point, *points = [any(self._decimal in cell for cell in row) for row in zip(*numbers, strict=True)]
+        verdict = is_axis(first, others, integers=not has_point, points=any(points))
         rises = is_monotonic(np.array(first, float))
         captions = [top for top, *below in columns if self._number(top) is None and not self._is_text(*below)]
         if verdict is not True and any(map(self._is_text, captions)):  # a word over numbers
