@@ -223,6 +223,9 @@ def test_arrays_on_disk_need_no_scikit_image(tmp_path, pictures, monkeypatch):
         (lambda: mix(np.ones((4, 3)), np.ones((3, 4))), r"A has shape \(3, 4\) and S has 3 columns"),
         (lambda: mix(np.ones((4, 3)), snr_db=float("nan")), r"snr_db=nan"),
         (lambda: paper_mixing("d4"), r"setting='d4' is unknown: use one of 'd3', 'd10', 'images'"),
+        (lambda: natural_images(names=["lena"]), r"names=\['lena'\].*'camera'"),
+        (lambda: natural_images(names="camera"), r"names='camera'.*list of.*'camera'"),
+        (lambda: natural_images("here", names=["camera"]), r"pass path, or names"),
     ],
 )
 def test_errors_name_the_parameter_and_the_remedy(call, message):
