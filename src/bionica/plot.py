@@ -17,7 +17,7 @@ __all__ = [
 
 Names = Sequence[str] | None
 
-_NUMBERS = 12  # rows and columns whose numbers are written
+_NUMBERS, _LABELS = 12, 30  # rows and columns whose numbers are written, and that have labels of their own
 
 
 def _axes(ax: Any, width: float = 6.4, height: float = 3.6) -> Any:
@@ -315,13 +315,16 @@ def weights(
             ax.text(j, i, f"{value:.2g}", ha="center", va="center", color=color)
     else:
         ax.figure.colorbar(image, ax=ax, label=f"in units of {largest:.3g}")
-    for axis, names, title in ((ax.xaxis, columns, "input"), (ax.yaxis, rows, "output")):
+    width, height = ax.get_window_extent().size / ax.figure.dpi  # inches: 5 lines of text or 10 letters fit in one
+    for axis, names, title, room in ((ax.xaxis, columns, "input", width), (ax.yaxis, rows, "output", height)):
         if names is None:
             axis.get_major_locator().set_params(integer=True)
             axis.set_label_text(title)
         else:
-            rotation = 90 if axis is ax.xaxis and len(names) * (1 + max(map(len, names))) > 60 else 0
-            axis.set_ticks(range(len(names)), names, rotation=rotation)
+            shown = range(0, len(names), max(1, -(-len(names) // min(_LABELS, int(5 * room) or 1))))
+            labels = [names[i] for i in shown]
+            rotation = 90 if axis is ax.xaxis and sum(len(label) + 1 for label in labels) > 10 * room else 0
+            axis.set_ticks(shown, labels, rotation=rotation)
     ax.tick_params(length=0)
     return ax
 
