@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bionica import plot
+from bionica import TwoCompartmentNICA, plot
 from bionica.io import open_reader
 from bionica.metrics import match_sources
 from test_separate import separate
@@ -179,3 +179,17 @@ def test_the_distribution_of_each_source_is_drawn_at_every_scale(tmp_path, probl
     for patch in patches:
         heights = patch.get_data().values - patch.get_data().baseline
         assert np.count_nonzero(heights) > 10
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: plot.sources(TwoCompartmentNICA()), r"Y is a TwoCompartmentNICA: .*transform\(X\)"),
+        (lambda: plot.spectra(np.eye(3), error=np.ones((3, 2))), r"error has shape \(3, 2\), but A has \(3, 3\)"),
+        (lambda: plot.images(np.ones((10, 2)), (3, 4)), r"\(3, 4\) has 12 pixels, but Y has 10 rows"),
+        (lambda: plot.record_weights(TwoCompartmentNICA(), np.eye(3), 0), "every=0"),
+    ],
+)
+def test_what_cannot_be_drawn_is_named(draw, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        draw()

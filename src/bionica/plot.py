@@ -4,6 +4,7 @@ Every function draws on `ax`, by default on new axes, and returns the axes. None
 """
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ def _axes(ax: Any, width: float = 6.4, height: float = 3.6) -> Any:
 
 
 def _matrix(values: ArrayLike, name: str) -> np.ndarray:
+    if hasattr(values, "get_params"):
+        raise TypeError(f"{name} is a {type(values).__name__}: pass a matrix, such as what its transform(X) returns")
     matrix = np.asarray(values, dtype=np.float64)
     if matrix.ndim != 2:
         raise ValueError(f"{name} has shape {matrix.shape}: pass a matrix, (n_samples, n_sources) or weights")
@@ -129,6 +132,8 @@ def spectra(
     bands = [] if bounds is None else [(0.12, *(_matrix(bound, "bounds") / largest for bound in bounds))]
     if error is not None:
         wide = 2 * _matrix(error, "error")
+        if wide.shape != A.shape:
+            raise ValueError(f"error has shape {wide.shape}, but A has {A.shape}: pass an error for each weight")
         bands.append((0.25, (A - wide) / largest, (A + wide) / largest))
     for i, (column, name) in enumerate(zip((A / largest).T, _named(names, A.shape[1]), strict=True)):
         (line,) = ax.plot(channels, column, lw=1.4, label=name)
@@ -194,6 +199,8 @@ def images(Y: ArrayLike, shape: tuple[int, ...], *, names: Names = None, axes: A
     (3,)
     """
     Y = _matrix(Y, "Y")
+    if prod(shape) != len(Y):
+        raise ValueError(f"shape={shape} has {prod(shape)} pixels, but Y has {len(Y)} rows: pass height and width")
     if axes is None:
         import matplotlib.pyplot as plt
 
@@ -266,6 +273,8 @@ def record_weights(network: Any, X: ArrayLike, every: int = 100) -> dict[str, np
     >>> list(record), record["W_zz_"].shape
     (['n_samples', 'W_xz_', 'W_zz_'], (9, 3, 3))
     """
+    if every < 1:
+        raise ValueError(f"every={every} must be at least 1")
     names = sorted(name for name in dir(type(network)) if name == "kappa_" or (name[0] == "W" and name[-1] == "_"))
     if not names:
         raise ValueError(f"{type(network).__name__} has no weights: pass a network, for example TwoCompartmentNICA")
