@@ -166,3 +166,9 @@ def test_floor_is_the_distance_to_the_noncentered_zca_whitening(seed, d):
     W = S @ whiten(np.atleast_2d(np.cov(S.T, bias=True)))
     np.testing.assert_allclose(np.cov(W.T, bias=True).reshape(d, d), np.eye(d), atol=1e-8)
     assert correlation_floor(S) == pytest.approx(np.mean((S - W) ** 2), rel=1e-7)
+
+
+@pytest.mark.parametrize(("n_outputs", "hint"), [(2, r"S\[:, :2\]$"), (4, r"Y\[:, match_sources")])
+def test_as_many_outputs_as_sources_are_compared(n_outputs, hint):
+    with pytest.raises(ValueError, match=f"Y has {n_outputs} columns and S has 3: .*{hint}"):
+        permutation_error(np.ones((5, 3)), np.ones((5, n_outputs)))
