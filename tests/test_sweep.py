@@ -231,21 +231,26 @@ def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
         ({"network": [{**GRID, "grid": {"eta0": [-1]}}]}, ["TwoCompartmentNICA", "'eta0': -1", "range"]),
         ({"network": [{**GRID, "params": {"random_state": 1}}]}, ["random_state", "seeds"]),
         ({"network": [{**GRID, "published": "d10"}]}, ["n_components = 10", "3 sources"]),
-        ({"network": [{"name": "BatchNICA", "published": "d3"}]}, ["BatchNICA", "published"]),
+        ({"network": [{"name": "BatchNICA", "published": "d3"}]}, ["BatchNICA", "no published setting"]),
         ({"network": [GRID, GRID]}, ["network.label", "differ"]),
         ({"seeds": [1, 1]}, ["seeds = [1, 1]", "differ"]),
         ({"data": [{**DATA, "kind": "uniform"}]}, ["data[0]: kind = 'uniform'", "sparse_uniform"]),
-        ({"data": [{"kind": "gamma", "d": 3}]}, ["data[0]: T = None"]),
+        ({"data": [{"kind": "gamma", "d": 3}]}, ["data[0]: T = None", "missing"]),
         ({"data": [{**DATA, "d": 4}]}, ["data[0]", "A has shape (3, 3)"]),
-        ({"data": [{"kind": "file", "mixtures": "nothing.npy"}]}, ["data[0]", "nothing.npy"]),
+        ({"data": [{"kind": "file", "mixtures": "nothing.npy", "sources": "s.npy"}]}, ["data[0]", "nothing.npy"]),
         ({"seeds": []}, ["seeds = []"]),
-        ({"data": [{"kind": "copula_uniform", "d": 3, "T": 9}]}, ["data[0]", "'rho'"]),
+        ({"data": [{"kind": "copula_uniform", "d": 3, "T": 9}]}, ["data[0]: rho = None", "missing"]),
         ({"network": [{**GRID, "params": {"eta0": 0.1}}]}, ["network[0]: eta0", "params"]),
         ({"network": [{**GRID, "params": {"init": {"W_xz": 1}}}]}, ["init", "dict"]),
         ({"network": [{**GRID, "params": 3}]}, ["network[0]: params = 3"]),
         ({"network": GRID}, ["network = ", "[[network]]"]),
         ({"data": [{**DATA, "shuffle": "no"}]}, ["data[0]: shuffle = 'no'"]),
-        ({"data": [{**DATA, "nmixtures": 4}]}, ["data[0]", "'nmixtures'"]),
+        ({"data": [{**DATA, "nmixtures": 4}]}, ["data[0]: nmixtures = 4", "unknown key", "n_mixtures"]),
+        ({"data": [{"kind": "odors", "d": 5, "T": 9, "mixing": "d3"}]}, ["data[0]: mixing = 'd3'", "snr_db"]),
+        ({"data": [{"d": 3, "T": 9}]}, ["data[0]: kind = None", "sparse_uniform"]),
+        ({"data": ["gamma"]}, ["data = ['gamma']", "[[data]]"]),
+        ({"network": [{**GRID, "paramz": {}}]}, ["network[0]: paramz = {}", "unknown key", "params"]),
+        ({"network": [{"label": "mine"}]}, ["network[0]: name = None", "missing"]),
         ({"data": [{**DATA, "d": True}]}, ["data[0]: d = True"]),
     ],
 )  # fmt: skip
@@ -253,6 +258,8 @@ def test_a_bad_plan_names_the_key_and_the_value(changes, words):
     with pytest.raises(ValueError, match=re.escape(words[0])) as raised:
         Plan.from_dict(body(**changes))
     assert all(word in str(raised.value) for word in words), raised.value
+    with pytest.raises(ValueError, match="n_jobs=0: give"):
+        sweep.run(body(), n_jobs=0)
 
 
 @pytest.mark.parametrize("content", [b"seeds = = 3", b"\xff\xfe"])

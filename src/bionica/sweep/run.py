@@ -181,7 +181,7 @@ def _compile_networks(cases: Sequence[Case]) -> None:
     """Compile every network in this process, on a few samples: the workers load the machine code from the cache."""
     for case in {(case.network, case.dtype): case for case in cases if is_online(case.network.cls)}.values():
         d, T = case.data.d, 100 + 24 * case.data.d  # enough for a natural network to start
-        data = Data.read(Path(), kind="sparse_uniform", d=d, T=T)
+        data = Data.read(Path(), {"kind": "sparse_uniform", "d": d, "T": T})
         run_case(replace(case, data=data, times=(T,)))
 
 
@@ -310,6 +310,8 @@ class Sweep:
 
         if device not in ("auto", "cpu", "cuda"):
             raise ValueError(f"device={device!r} is unknown: choose from auto, cpu, cuda")
+        if n_jobs == 0:
+            raise ValueError("n_jobs=0: give a number of processes, or -1 for one per core")
         if scheduler is not None:
             return f"Dask at {scheduler}", partial(_run_on_cluster, scheduler=scheduler)
         workers = min(int(effective_n_jobs(n_jobs)), max(1, len(self.missing)))
