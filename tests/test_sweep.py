@@ -262,7 +262,7 @@ def test_a_bad_plan_names_the_key_and_the_value(changes, words):
         sweep.run(body(), n_jobs=0)
 
 
-@pytest.mark.parametrize("content", [b"seeds = = 3", b"\xff\xfe"])
+@pytest.mark.parametrize("content", [b"seeds = = 3", b"\xff\xfe", b"x = " + b"[" * 5000])
 def test_a_file_that_is_not_toml_is_refused(content, tmp_path):
     (tmp_path / "plan.toml").write_bytes(content)
     with pytest.raises(ValueError, match=r"plan\.toml"):
@@ -313,7 +313,9 @@ def test_what_is_finished_is_not_run_again(tmp_path):
     assert not [*tmp_path.glob(".*.part")]
 
 
-@pytest.mark.parametrize("damage", [b"\0" * 40 + b"\n", b"\xff\xfe\n", b'{"case": 1}\n', b"[1]\n", b"\n"])
+@pytest.mark.parametrize(
+    "damage", [b"\0" * 40 + b"\n", b"\xff\xfe\n", b"[" * 100_000 + b"\n", b'{"case": 1}\n', b"[1]\n", b"\n"]
+)
 def test_a_torn_line_is_run_again_and_a_damaged_one_too(damage, tmp_path):
     first = without_times(sweep.run(body(), tmp_path))
     path = tmp_path / "journal.jsonl"

@@ -63,7 +63,7 @@ def errors_named(where: str) -> Iterator[None]:
     """Say in an error which part of the plan is wrong."""
     try:
         yield
-    except (AttributeError, ImportError, OSError, TypeError, ValueError) as error:
+    except (AttributeError, ImportError, OSError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{where}: {error}") from error
 
 

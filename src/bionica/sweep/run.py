@@ -130,7 +130,7 @@ def read_journal(path: Path) -> dict[str, Outcome]:
     """Return the outcomes by the keys of their cases; a line that is not whole is skipped."""
     outcomes = {}
     for line in path.read_bytes().splitlines() if path.is_file() else ():
-        with suppress(ValueError, TypeError):
+        with suppress(ValueError, TypeError, RecursionError):
             outcome = Outcome(**json.loads(line))
             outcomes[outcome.case] = outcome
     return outcomes
