@@ -310,6 +310,8 @@ def test_images_are_mixtures(tmp_path, rng):
             assert reader.image_shape == (6, 7, 3)
             assert np.array_equal(reader.read(), colours[..., :3].reshape(2, -1).T)
             assert len(reader.notes) == 2 * (channels == 4)
+        with open_reader(names[0]) as reader:
+            assert reader.notes == ["its transparency was left out"] * (channels == 4)
     pillow.fromarray(images[0]).save(names[0])
     assert "the first 1 x (20, 30)" in refused(*names)
     assert "one mixture" in refused(names[0])
