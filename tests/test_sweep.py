@@ -109,6 +109,7 @@ def test_a_class_that_workers_cannot_import_ends_the_sweep(tmp_path, monkeypatch
 # ------------------------------------------------------------------------------------------ estimators of others
 
 OWN = """
+import os
 from bionica import TwoCompartmentNICA
 from sklearn.base import BaseEstimator
 
@@ -117,7 +118,10 @@ class Doubled(TwoCompartmentNICA):
         return FACTOR * super().partial_fit_transform(X)
 
 class Oracle(BaseEstimator):
+    whiten = "offline"
+
     def fit_transform(self, X, y):
+        assert os.environ["OMP_NUM_THREADS"] == "1"
         return y[:, ::-1]
 
 FACTOR = 2

@@ -301,7 +301,7 @@ class Case:
     def start(self) -> tuple[Any, Any]:
         """Return the transformer that all mixtures go through first, or None, and the estimator."""
         model = self.estimator()
-        if getattr(model, "whiten", None) != "offline":
+        if not isinstance(model, estimators.NonnegativePCA) or model.whiten != "offline":
             return None, model
         return estimators.NoncenteredWhitener(model.n_components, robust=True), model.set_params(whiten=False)
 

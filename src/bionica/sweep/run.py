@@ -149,7 +149,9 @@ def _run_in_processes(cases: Sequence[Case], n_jobs: int) -> Generator[Outcome]:
     _compile_networks(cases)
     # joblib reuses workers whose arguments are equal: not those that loaded another version of a user's estimator.
     start = (os.getpid(), *sorted({source_digest(case.network.cls) for case in cases}), *sys.path)
-    return _run_by_joblib(cases, n_jobs, backend="loky", initializer=_start_worker, initargs=start)
+    # One thread also for libraries that a case loads, which `_BLAS` does not know.
+    form = {"backend": "loky", "inner_max_num_threads": 1, "initializer": _start_worker, "initargs": start}
+    return _run_by_joblib(cases, n_jobs, **form)
 
 
 def _run_on_cluster(cases: Sequence[Case], scheduler: str) -> Generator[Outcome]:
