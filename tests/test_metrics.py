@@ -27,9 +27,6 @@ def noisy_copy(rng, n_samples, d, noise=0.3):
     return S, Y, order
 
 
-# ---------------------------------------------------------------- permutation_error, error_curve
-
-
 @unhurried
 @given(seed=seeds, d=few, n_samples=st.integers(1, 20), offset=st.sampled_from([0.0, 10.0, -1e4]))
 def test_permutation_error_is_the_minimum_over_all_permutations(seed, d, n_samples, offset):
@@ -58,9 +55,6 @@ def test_error_curve_is_the_cumulative_mean(seed, d, n_samples):
     assert error_curve(S, Y)[-1] == permutation_error(S, Y)
 
 
-# ---------------------------------------------------------------- match_sources
-
-
 @unhurried
 @given(seed=seeds, d=st.integers(1, 4), surplus=st.integers(0, 2))
 def test_match_by_correlation_is_the_best_of_all_injections(seed, d, surplus):
@@ -71,9 +65,6 @@ def test_match_by_correlation_is_the_best_of_all_injections(seed, d, surplus):
     match = match_sources(S, Y, by="correlation")
     assert len(set(match.permutation)) == d
     assert np.abs(match.correlation).sum() == pytest.approx(best)
-
-
-# ---------------------------------------------------------------- sinr
 
 
 def dB(ratio):
@@ -117,9 +108,6 @@ def test_sinr_of_perfect_and_of_silent_outputs():
     assert sinr(S, np.zeros_like(S)) == 0
 
 
-# ---------------------------------------------------------------- amari_distance
-
-
 def naive_amari(P):
     P, d = np.abs(P), len(P)
     rows = sum(P[i].sum() / P[i].max() - 1 for i in range(d))
@@ -147,9 +135,6 @@ def test_amari_is_its_definition_between_0_and_1_and_invariant(seed, d):
 )
 def test_amari_known_values(P, value):
     assert amari_distance(P) == pytest.approx(value)
-
-
-# ---------------------------------------------------------------- correlation_floor
 
 
 def whiten(C):

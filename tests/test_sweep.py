@@ -52,9 +52,6 @@ def nothing_runs(done, total):
     pytest.fail("nothing was left to run")
 
 
-# ------------------------------------------------------------------------------------------ the same bits
-
-
 @pytest.mark.parametrize("name", [cls.__name__ for cls in NETWORKS])
 def test_a_case_is_the_estimator_alone(name):
     """70,000 samples are more than two blocks. Sums over all outputs: another bit of any of them would be another sum."""
@@ -105,8 +102,6 @@ def test_a_class_that_workers_cannot_import_ends_the_sweep(tmp_path, monkeypatch
         sweep.run(body(network=[{"name": "only_here:Own"}]), tmp_path, n_jobs=2)
     assert not (tmp_path / "journal.jsonl").exists()
 
-
-# ------------------------------------------------------------------------------------------ estimators of others
 
 OWN = """
 import os
@@ -161,9 +156,6 @@ def test_another_source_of_a_users_network_is_another_case(own, tmp_path, monkey
     for module in ("base", "heir"):
         monkeypatch.delitem(sys.modules, f"{own}_.{module}")  # as in a new process
     assert not set(before) & set(keys())
-
-
-# ------------------------------------------------------------------------------------------ errors and plans
 
 
 @settings(max_examples=25, deadline=None)
@@ -280,9 +272,6 @@ def test_the_example_is_the_papers_grid():
     assert [network.settings for network in plan.networks] == [network.settings for network in table1.networks]
 
 
-# ------------------------------------------------------------------------------------------ the data
-
-
 def test_a_users_files(tmp_path):
     S, X = mixtures()
     np.save(tmp_path / "x.npy", X.astype(np.float32))
@@ -299,9 +288,6 @@ def test_a_users_files(tmp_path):
     assert before != [case.key for case in plan.cases()]
     with pytest.raises(ValueError, match=r"X\[7, 1\] is NaN"):
         sweep.run(plan)
-
-
-# ------------------------------------------------------------------------------------------ on disk
 
 
 def test_what_is_finished_is_not_run_again(tmp_path):
@@ -384,9 +370,6 @@ def test_a_kill_loses_nothing_that_was_finished_and_doubles_nothing(tmp_path):
         while True:
             os.killpg(process.pid, 0)
             time.sleep(0.1)
-
-
-# ------------------------------------------------------------------------------------------ the table and the command
 
 
 def command(*arguments):

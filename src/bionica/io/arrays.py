@@ -80,10 +80,7 @@ def _shapes(arrays: Mapping[str, Any]) -> dict[str, Sequence[int] | None]:
 
 
 def choose_array(name: str, shapes: Mapping[str, Sequence[int] | None], dataset: str | None) -> str:
-    """Return the array to read, of those with these shapes: that of --dataset, the only matrix, or the only array.
-
-    Arrays that are not of numbers, whose shape is None, count only if there are no others.
-    """
+    """Return the array to read, by the shapes (None: not of numbers): that of --dataset, the only matrix, or the only array."""
     numbers = {key: shape for key, shape in shapes.items() if shape is not None} or shapes
     # To MATLAB scalars and vectors are matrices too.
     matrices = [key for key, shape in numbers.items() if shape and len(shape) == 2 and min(shape) > 1]

@@ -233,8 +233,7 @@ class TextReader(Reader):
         has_point, *points = [any(self._decimal in cell for cell in row) for row in zip(*numbers, strict=True)]
         verdict = is_axis(first, others, integers=not has_point, points=any(points))
         rises = is_monotonic(np.array(first, float))
-        over_numbers = [top for top, *below in columns if below and not self._is_text(*below)]
-        captions = [top for top in over_numbers if self._number(top) is None]
+        captions = [top for top, *below in columns if self._number(top) is None and below and not self._is_text(*below)]
         if verdict is not True and any(map(self._is_text, captions)):  # a word over numbers
             verdict = rises or None
         elif verdict is not True and "" in cells and rises:  # a corner without a name, or a missing number
